@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from notebook_prof.trace.strings import Interner
+
 from .draws import EXPLORE
 from .run_processes import end_marked, mark
 
@@ -50,6 +52,20 @@ def shared_traces() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the shared recordings are not here ({folder.name}/ beside the repository)")
     return folder
+
+
+@pytest.fixture
+def counted_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What names a trace is asked to number while a test runs."""
+    seen: list[str] = []
+    code = Interner.code
+
+    def counted(self: Interner, value: str) -> int:
+        seen.append(value)
+        return code(self, value)
+
+    monkeypatch.setattr(Interner, "code", counted)
+    return seen
 
 
 def pytest_configure(config: pytest.Config) -> None:

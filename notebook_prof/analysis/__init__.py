@@ -1,4 +1,4 @@
-"""Analyses: pure functions from a Trace to a DataFrame, one a file.
+"""Analyses: pure functions from a Trace to a DataFrame, one per file.
 
 They do not draw, format, log, cache or change their input. Times are int64 nanoseconds, memory is
 bytes, shares are between 0 and 1. `Profile` has each of them as a method, by topic:
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from .memory.names import memory_left_behind as memory_left_behind
     from .memory.names import memory_names as memory_names
     from .memory.operators import memory_operators as memory_operators
+    from .memory.processes import memory_processes as memory_processes
     from .source.annotated import annotated_source as annotated_source
     from .source.annotated import line_steps as line_steps
     from .source.call_tree import (
@@ -163,6 +164,7 @@ __all__ = lazy(
         "memory.live": "memory_by memory_live",
         "memory.names": "memory_left_behind memory_names",
         "memory.operators": "memory_operators",
+        "memory.processes": "memory_processes",
         "source.annotated": "annotated_source line_steps",
         "source.call_tree": "bottom_up call_tree heaviest_stack",
         "source.compilations": "compilations fused_kernels graph_breaks",

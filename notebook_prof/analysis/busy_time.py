@@ -20,7 +20,7 @@ class BusyTime(NamedTuple):
 
     @property
     def idle_ns(self) -> int:
-        """The rest of the windows."""
+        """Time in the windows without work, in ns."""
         return self.window_ns - self.busy_ns
 
     @property
@@ -49,21 +49,21 @@ def device_of(trace: Trace, work: Scope) -> IntArray:
 
 
 def device_window(work: Scope, window: WindowLike = None) -> Window:
-    """Return the window for a device's times: `window`, or from its first to its last work."""
+    """Return the window in which a device is judged: `window`, or from its first to its last work."""
     if window is not None:
         return Window.of(window)
     return Window(int(work.ts.min()), int(work.end.max())) if len(work.ts) else Window(0, 0)
 
 
 def stream_busy_times(trace: Trace) -> dict[int, BusyTime]:
-    """Return the busy time of every stream with work, by track, in its device's window as in `device`."""
+    """Return the busy time of each stream with work, by track, within its device's window (see `device`)."""
     slices, tracks = trace.slices, trace.tracks
     track, ts, own = (slices[name].to_numpy() for name in ("track", "ts", "self_ns"))
     is_work = np.append(slices["category"].cat.categories.isin(DEVICE_CATEGORIES), False)
     working = is_work[slices["category"].cat.codes.to_numpy()]
     streams: dict[int, Scope] = {}
     for stream in tracks.loc[tracks["kind"] == "stream", "track"].tolist():
-        # one stream at a time: columns for all device work at once take several times as long
+        # one stream at a time: building columns for all device work at once takes several times as long
         rows = np.flatnonzero(working & (track == stream))
         if len(rows):
             begins = ts[rows]

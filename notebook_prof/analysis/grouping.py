@@ -28,13 +28,13 @@ class Groups:
     keys: pd.DataFrame
 
     def sum(self, rows: IntArray, weights: npt.NDArray[Any] | None = None) -> IntArray:
-        """Sum `weights` (or the count) of `rows`, a value a group."""
+        """Return the sum of the weights of `rows` (by default their count) for each group."""
         # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
         return np.bincount(self.code[rows], weights, minlength=len(self.keys)).astype(np.int64)
 
 
 def group(slices: pd.DataFrame, by: str | Sequence[str], *, merge_names: bool = False) -> Groups:
-    """Number groups of slices that agree in all columns of `by`; OptionError for an unknown column.
+    """Number the groups of slices that agree in all columns of `by`; OptionError for an unknown column.
 
     `merge_names` merges names that differ only in a step number or an address; see `labels.merged_name`.
     """
@@ -59,7 +59,7 @@ def group(slices: pd.DataFrame, by: str | Sequence[str], *, merge_names: bool = 
 
 
 def merged_names(names: Iterable[str]) -> IntArray:
-    """Return the code under which each name is counted: the first with the same merged name."""
+    """Return the code under which each name counts: that of the first name with the same merged name."""
     # The last entry is -1, for code -1 (no name).
     first: dict[str, int] = {}
     codes = [first.setdefault(merged_name(name), code) for code, name in enumerate(names)]
@@ -67,21 +67,21 @@ def merged_names(names: Iterable[str]) -> IntArray:
 
 
 def covered(code: IntArray, ts: IntArray, end: IntArray) -> IntArray:
-    """Return the ns that each slice adds to the union of earlier ones with the same code; `ts` ascending."""
+    """Return how many ns each slice adds to the union of earlier ones with its code; `ts` must ascend."""
     return np.asarray(np.maximum(end - np.maximum(ts, reach_before(code, end)), 0), dtype=np.int64)
 
 
 def reach_before(code: IntArray, end: IntArray) -> IntArray:
-    """Return the latest end among earlier slices with the same code; a very small number for the first."""
+    """Return the latest end among earlier slices with the same code; the least int64 for the first."""
     lowest = np.iinfo(np.int64).min
     best = pd.Series(end).groupby(code, sort=False).cummax()
     return as_ints(best.groupby(code, sort=False).shift(1, fill_value=lowest).to_numpy())
 
 
 def nested_in_own_group(code: IntArray, parent: IntArray, rows: IntArray) -> npt.NDArray[np.bool_]:
-    """Return which of all slices have an ancestor in their own group; valid for `rows` and ancestors."""
-    # Ancestors follow the ``parent`` column. Slices that overlap in part may end before an inner one begins,
-    # so their ends cannot rule out any ancestor.
+    """Return which slices have an ancestor in their group; valid only for `rows` and their ancestors."""
+    # Ancestors are found by the ``parent`` column alone. Where slices overlap in part, an outer one may end
+    # before an inner one begins, so ends cannot rule out an ancestor.
     is_nested = np.zeros(len(code), dtype=bool)
     rows = with_ancestors(parent, rows)
     up = parent[rows]
@@ -97,8 +97,8 @@ def nested_in_own_group(code: IntArray, parent: IntArray, rows: IntArray) -> npt
 def inclusive(
     groups: Groups, parent: IntArray, rows: IntArray, weights: npt.NDArray[np.float64]
 ) -> tuple[IntArray, IntArray]:
-    """Sum whole-number weights once for every group around each row (-1: none), and for the row's own group
-    only.
+    """Return two sums of whole-number weights by group: over rows (-1: none) in or inside the group, each
+    counted once, and over the group's own rows.
     """
     total = np.zeros(len(groups.keys), dtype=np.int64)
     row, weight = _merge(rows, weights)
@@ -112,23 +112,23 @@ def inclusive(
 
 
 def _merge(rows: IntArray, weights: npt.NDArray[np.float64]) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Return each row once, with the sum of its weights; missing rows are dropped."""
+    """Return each distinct row with the sum of its weights; drop missing rows."""
     present = rows >= 0
     row, inverse = _present(rows[present])
     return row, np.bincount(inverse, weights[present], minlength=len(row)).astype(np.float64)
 
 
 def with_ancestors(parent: IntArray, rows: IntArray) -> IntArray:
-    """Return the rows and everything around them, each once, in order."""
+    """Return these rows and all their ancestors, each once, ascending."""
     reached = np.zeros(len(parent) + 1, dtype=bool)
-    reached[-1] = True  # what "no parent" reads
+    reached[-1] = True  # the entry that a missing parent (-1) reads
     position = np.empty(len(parent), dtype=np.int32)
     while len(rows):
         reached[rows] = True
         up = parent[rows]
         up = up[~reached[up]]
         position[up] = np.arange(len(up), dtype=np.int32)
-        rows = up[position[up] == np.arange(len(up))]  # each once: the last of its places
+        rows = up[position[up] == np.arange(len(up))]  # keep each only once: at its last position
     return np.flatnonzero(reached[:-1])
 
 
@@ -139,7 +139,7 @@ def _codes(slices: pd.DataFrame, column: str) -> IntArray:
 
 
 def _present(codes: IntArray) -> tuple[IntArray, IntArray]:
-    """Return np.unique with return_inverse, without sorting if the codes are dense."""
+    """Return the same as `np.unique` with ``return_inverse``, but without sorting if the codes are dense."""
     top = int(codes.max(initial=-1)) + 2
     if top > 4 * len(codes) + 1024:
         values, inverse = np.unique(codes, return_inverse=True)

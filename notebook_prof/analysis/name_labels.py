@@ -34,7 +34,7 @@ def module_classes(trace: Trace) -> dict[str, str]:
 
 
 def name_classes(trace: Trace) -> dict[str, str]:
-    """Return the class of each name that only slices of a module with this path have."""
+    """Return the class of each name that is the path of a module and occurs only on module slices."""
     classes = module_classes(trace)
     if not classes:
         return {}
@@ -59,6 +59,6 @@ def with_classes(names: list[str], classes: dict[str, str]) -> list[str]:
 def names_of(trace: Trace, slices: BoolArray) -> BoolArray:
     """Return a mask of the names that these slices have."""
     column = trace.slices["name"].astype("category").cat
-    named = np.zeros(len(column.categories) + 1, bool)  # code -1 (no name) falls into the last place
+    named = np.zeros(len(column.categories) + 1, bool)  # code -1 (no name) marks the last entry
     named[column.codes.to_numpy()[slices]] = True
     return named[:-1]

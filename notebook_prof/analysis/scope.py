@@ -49,7 +49,7 @@ R = TypeVar("R")
 
 
 _FEW_CODES = 8
-"""Up to this many codes are compared one by one."""
+"""Most codes to look for by comparing with each; for more, a look-up table is faster."""
 
 
 class _Shared(threading.local):
@@ -91,12 +91,12 @@ def once(trace: Trace, key: Hashable, make: Callable[[], R]) -> R:
 
 
 def matching_codes(codes: npt.NDArray[np.integer], matching: npt.ArrayLike) -> BoolArray:
-    """Return a mask of the matching codes; `matching` has a value for each code except -1."""
+    """Return a mask of the codes for which `matching` is true; -1 never matches."""
     some = np.flatnonzero(matching).tolist()
     if len(some) > _FEW_CODES:
         return np.asarray(np.append(matching, False)[codes], dtype=bool)
     out = np.zeros(len(codes), dtype=bool)
-    for code in some:  # comparing narrow codes is ten times faster than looking each up
+    for code in some:  # comparing narrow codes is ten times faster than looking them up
         out |= codes == code
     return out
 
@@ -116,7 +116,7 @@ class Scope:
     self_ns: IntArray
 
     def only(self, keep: BoolArray) -> Scope:
-        """Return the slices in `keep`, with their self times among all slices."""
+        """Return the slices in `keep`; their self times still exclude all slices below them."""
         return Scope(self.slices, self.rows[keep], self.ts[keep], self.end[keep], self.self_ns[keep])
 
     def ints(self, column: str) -> IntArray:
@@ -136,7 +136,7 @@ class Scope:
     def where(
         self, *, step: Numbers = None, phase: Texts = None, category: Texts = None, line: Texts = None
     ) -> Scope:
-        """Return a mask of the slices with one of the given steps, phases, categories and lines."""
+        """Return the slices with one of the given steps, phases, categories and lines."""
         keep = np.ones(len(self.rows), dtype=bool)
         if step is not None:
             keep &= np.isin(self.ints("step"), list(many(step)))
@@ -156,7 +156,7 @@ class Scope:
 
     @property
     def _is_whole(self) -> bool:
-        """Whether these are all slices: `rows` are ascending, each once."""
+        """Whether these are all slices (`rows` is ascending, without repeats, so its length tells)."""
         return len(self.rows) == len(self.slices)
 
     def _narrow_codes(self, column: str) -> npt.NDArray[np.integer]:
@@ -171,7 +171,7 @@ def on_host(trace: Trace, window: WindowLike = None) -> Scope:
 
 
 def on_device(trace: Trace, window: WindowLike = None) -> Scope:
-    """Return the work on device streams, cut at the window, without the ranges drawn above it."""
+    """Return the work on device streams, cut at the window, without the ranges drawn above the work."""
     key = ("device", window and tuple(window))
     return once(
         trace,
@@ -201,7 +201,7 @@ def many(value: Any) -> list[Any]:
 
 
 def checked_words(what: str, value: Texts, allowed: Sequence[str]) -> list[str]:
-    """Return the words as a list; SelectionError with close matches for an unknown word."""
+    """Return the words as a list; SelectionError, with close matches, if one is unknown."""
     words = many(value)
     for word in words:
         if word not in allowed:
@@ -215,7 +215,7 @@ def ints(column: pd.Series[Any]) -> IntArray:
 
 
 def texts(column: pd.Series[Any], codes: IntArray) -> pd.Series[Any]:
-    """Return the texts for codes of a categorical column; missing for -1."""
+    """Return the texts of these codes of a categorical column; missing for -1."""
     words = np.array([*column.cat.categories, None], dtype=object)
     return pd.Series(words[codes], dtype="str")
 
@@ -230,17 +230,29 @@ def _scope(trace: Trace, keep: BoolArray, window: WindowLike) -> Scope:
         if len(rows) == len(slices):
             return Scope(slices, rows, ts, end, own)
         return Scope(slices, rows, ts[rows], end[rows], own[rows])
-    cut = Window.of(window)
+    return _cut(slices, keep, Window.of(window))
+
+
+def _cut(slices: pd.DataFrame, keep: BoolArray, cut: Window) -> Scope:
+    ts = slices["ts"].to_numpy()
+    end = ts + slices["dur"].to_numpy()
     rows = np.flatnonzero(keep & (ts < cut.end) & ((end > cut.start) | (ts >= cut.start)))
     ts, end = ts[rows], end[rows]
     self_ns = _self_inside(slices["track"].to_numpy()[rows], ts, end, cut)
     return Scope(slices, rows, np.maximum(ts, cut.start), np.minimum(end, cut.end), self_ns)
 
 
+def cut_slices(slices: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
+    """Return the slices that touch a window, with `ts`, `dur` and `self_ns` cut at its edges."""
+    inside = _cut(slices, np.ones(len(slices), bool), Window.of(window))
+    times = {"ts": inside.ts, "dur": inside.end - inside.ts, "self_ns": inside.self_ns}
+    return slices.iloc[inside.rows].assign(**times)
+
+
 def _self_inside(track: npt.NDArray[Any], ts: IntArray, end: IntArray, window: Window) -> IntArray:
     """Return the self time before the end of the window minus that before its start."""
-    # Cutting ends (never starts) does not change which slice owns the instants before the cut, even if slices
-    # overlap in part.
+    # If ends of slices are cut (but never starts), the same slices own the instants before the cut, even if
+    # slices overlap in part.
     inside = nest(track, ts, np.minimum(end, window.end) - ts).self_ns
     early = np.flatnonzero(ts < window.start)
     before = nest(track[early], ts[early], np.minimum(end[early], window.start) - ts[early]).self_ns

@@ -1,1 +1,1 @@
-"""Collectors: they watch running code and turn what they see into a Trace."""
+"""Collectors, which watch running code and turn what they see into a Trace."""

@@ -23,16 +23,16 @@ class Availability:
 
 
 class Collector(ABC):
-    """Watches running code between `start` and `stop` and puts the results into a TraceBuilder.
+    """Watches running code between `start` and `stop`, and puts the results into a TraceBuilder.
 
     A collector is used once: ``open? prepare warm? start stop result`` or, from any point, ``abandon``. It
-    reports what it could not record in `report`. The `Recording` catches an exception from any method and
-    turns it into an issue.
+    reports what it could not record in `report`. The `Recording` catches exceptions from all methods and
+    turns them into issues.
 
     Attributes
     ----------
     name : str
-        As in ``%%profile --with NAME``.
+        The name used in ``%%profile --with NAME``.
     holds : frozenset of str
         Process-wide resources that only one collector can hold at a time.
     """
@@ -48,30 +48,30 @@ class Collector(ABC):
     @classmethod
     @abstractmethod
     def availability(cls) -> Availability:
-        """Return whether it can record in this process; loads nothing heavy."""
+        """Return whether this collector can record in this process. Loads nothing heavy."""
 
     def claims(self) -> frozenset[str]:
-        """Return which of `holds` this instance needs. Collectors with several ways to record override
-        this."""
+        """Return the part of `holds` that this instance needs. Overridden if there are several ways to
+        record."""
         return self.holds
 
     def open(self) -> None:  # noqa: B027 (optional)
         """Watch for objects that are made before the window and used in it. Called when the code starts,
-        which may be long before the window."""
+        perhaps long before the window."""
 
     def prepare(self) -> None:  # noqa: B027 (optional)
-        """Do slow work that records nothing, such as starting a process, before anything records."""
+        """Do slow work before any collector records, such as starting a process."""
 
     def warm(self, clock: Clock) -> None:  # noqa: B027 (optional)
-        """Run as in a recording, so that one-time costs are paid in advance. The result is dropped."""
+        """Run as if recording, to pay one-time costs in advance. The result is dropped."""
 
     @abstractmethod
     def start(self, clock: Clock) -> None:
-        """Begin to record; works with and without an earlier `warm`."""
+        """Start recording. Works with or without an earlier `warm`."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End the recording quickly: the user's cell waits."""
+        """Stop recording, quickly, since the user's cell waits."""
 
     def halt(self) -> int:
         """Stop if this collector's memory grows with every event. Returns how many events are kept, 0 if
@@ -92,7 +92,7 @@ class Collector(ABC):
 
 
 LARGE: Final = 150_000
-"""Recordings with fewer events cannot be the reason why the process has grown."""
+"""Number of events below which a recording cannot be the reason for a grown process."""
 _LEAST_JUMP_NS: Final = 10_000_000
 _STEERED: Final = 0.002
 
@@ -100,10 +100,10 @@ _STEERED: Final = 0.002
 class Recording:
     """Runs collectors together and isolates their failures."""
 
-    # No method raises because of a collector. A failing one is abandoned, and an issue ``collector-failed``
-    # says which one, where and why. A `KeyboardInterrupt` during `stop` is raised again after every collector
-    # has stopped, so that nothing recorded is lost. During `result`, it skips the remaining collectors and
-    # becomes an issue.
+    # No method raises because of a collector. A collector that fails is abandoned, and an issue
+    # ``collector-failed`` says which one, where and why. A `KeyboardInterrupt` during `stop` is raised again
+    # after every collector has stopped, so that nothing recorded is lost. During `result`, it skips the
+    # remaining collectors and becomes an issue.
     def __init__(self, collectors: Iterable[Collector], clock: Clock | None = None) -> None:
         self.clock = clock if clock is not None else Clock()
         self.report = ImportReport()
@@ -126,7 +126,7 @@ class Recording:
         return [collector.name for collector in self._alive]
 
     def open(self) -> None:
-        """Tell every collector that the code begins."""
+        """Tell every collector that the code is about to run."""
         for collector in tuple(self._alive):
             self._try(collector, "open", collector.open)
 
@@ -137,7 +137,7 @@ class Recording:
             self._try(collector, "warm", lambda c=collector: c.warm(self.clock))  # type: ignore[misc]
 
     def start(self) -> None:
-        """Start every collector, in order, after all are prepared; the clock is marked first."""
+        """Prepare all collectors, mark the clock, and start the collectors in order."""
         self._prepare()
         self.clock.mark()
         self._started = True
@@ -169,8 +169,8 @@ class Recording:
         return sum(kept)
 
     def _tell_jump(self) -> None:
-        """Report that the system clock jumped. NTP slewing moves it by up to 0.05 %, which does not count as
-        a jump."""
+        """Report that the system clock jumped."""
+        # NTP slewing moves the clock by up to 0.05 %, which does not count as a jump
         drift_ns, span_ns = self.clock.drift_ns, self.clock.span_ns
         if abs(drift_ns) <= max(_LEAST_JUMP_NS, _STEERED * span_ns):
             return
@@ -209,7 +209,7 @@ class Recording:
             builder.metadata["clock_jump_ns"] = self._jump_ns
 
     def abandon(self) -> None:
-        """Release everything without a result."""
+        """Release everything, without a result."""
         for collector in self._alive:
             self._give_back(collector)
         self._alive.clear()

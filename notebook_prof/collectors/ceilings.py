@@ -1,4 +1,4 @@
-"""Measure the ceilings of a device: a large matrix product, and a large copy."""
+"""Measures the ceilings of a device, by a large matrix product and a large copy."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _DEVICE_BYTES: Final = 2**29
 _CACHE: dict[tuple[str, str], Ceilings] = {}
 
 Timed = Callable[[], float]
-"""Runs once; seconds."""
+"""Runs something once, and returns the seconds it took."""
 
 
 def measure_device(device: str | None = None, *, dtype: str = "float32", again: bool = False) -> Ceilings:
-    """Measure the ceilings of the roofline on this machine; takes about a second, once.
+    """Measure the ceilings of the roofline on this machine. Takes about a second the first time.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _timed(work: Callable[[], Any]) -> float:
 
 
 def _best(timed: Timed) -> float:
-    """Return the shortest of several runs within a few tenths of a second. The first run only warms up."""
+    """Return the shortest time of several runs in a few tenths of a second. The first run only warms up."""
     timed()
     best, spent, runs = float("inf"), 0.0, 0
     while runs < _FEWEST or spent < _SECONDS:
@@ -176,7 +176,7 @@ def _best(timed: Timed) -> float:
 
 
 def _library(name: str) -> Any:
-    """Return a library that is imported, or can be; None without it."""
+    """Import a library and return it; None if that is impossible."""
     if name not in sys.modules and importlib.util.find_spec(name) is None:
         return None
     try:

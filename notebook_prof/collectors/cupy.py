@@ -24,10 +24,10 @@ from .devices import in_use
 _INSTALL: Final = 'cupy is not installed: pip install "notebook-prof[gpu]"'
 PINNED: Final = "CuPy pinned memory, free blocks"
 _left: dict[int, Any] = {}
-"""Hooks that another thread stopped, keyed by the thread that has them, which is the only one that can remove
+"""Hooks that were stopped by another thread, keyed by their own thread, which is the only one that can remove
 them."""
 _numbers = count()
-"""CuPy refuses a second hook of the same name on a thread."""
+"""Make the names of hooks unique, since CuPy refuses a second hook of the same name on a thread."""
 
 
 class Events:
@@ -39,7 +39,7 @@ class Events:
         self.allocated, self.reserved = array("q"), array("q")
 
     def add(self, ts: int, address: int, size: int, device: int, allocated: int, reserved: int) -> None:
-        """Append one."""
+        """Append an allocation or a free."""
         self.ts.append(ts)
         self.address.append(address)
         self.size.append(size)
@@ -52,9 +52,9 @@ class CupyCollector(Collector):
     """Records every allocation and free in CuPy's memory pool, with address, size and the pool's totals."""
 
     # CuPy registers its hooks per thread, so allocations in other threads are not seen, and the report says
-    # so. The totals start with the pool's and follow the events; there is no event when the pool returns
-    # memory to the driver (``free_all_blocks``). The pools of GPUs that the process does not use are not
-    # queried, since that would create a context there. Kernels are recorded by the `cuda` collector.
+    # so. The totals start with those of the pool and follow the events. There is no event when the pool
+    # returns memory to the driver (``free_all_blocks``). The pools of unused GPUs are not queried, since that
+    # would create a context there. Kernels are recorded by the `cuda` collector.
     name: ClassVar[str] = "cupy"
     holds: ClassVar[frozenset[str]] = frozenset()
 
@@ -94,7 +94,7 @@ class CupyCollector(Collector):
         self._note_pinned()
         self._look_at_allocator()
         if (left := _left.pop(self._thread, None)) is not None:
-            with suppress(KeyError):  # that thread has ended, and this one has got its number
+            with suppress(KeyError):  # that thread has ended, and this one has its number
                 left.__exit__(None, None, None)
         hook = make_hook(cupy.cuda.MemoryHook, self._events, self._totals, clock.now_ns)
         hook.__enter__()
@@ -146,7 +146,7 @@ class CupyCollector(Collector):
         self._compare()
 
     def abandon(self) -> None:
-        """Take the hook away."""
+        """Remove the hook."""
         self.stop()
 
     def _look_at_allocator(self) -> None:
@@ -170,7 +170,7 @@ class CupyCollector(Collector):
         self._pinned.append((self._now(), int(blocks)))
 
     def _compare(self) -> None:
-        """Report a difference between the pool's total at the end and the sum of the events."""
+        """Report any difference between the pool's total at the end and the sum of the events."""
         for device, (used, _) in self._pools.items():
             missing = used - self._totals[device][0]
             if missing:
@@ -186,10 +186,10 @@ class CupyCollector(Collector):
 
 
 def make_hook(base: type[Any], events: Events, totals: dict[int, list[int]], now: Callable[[], int]) -> Any:
-    """Make the hook, a subclass of ``cupy.cuda.MemoryHook``, which is known only once CuPy is imported."""
+    """Make the hook. Its base class ``cupy.cuda.MemoryHook`` is known only once CuPy is imported."""
 
-    # `events` gets every allocation and free; `totals` (allocated and reserved bytes by device) is kept up to
-    # date
+    # `events` gets every allocation and free. `totals` (allocated and reserved bytes by device) is kept up to
+    # date.
     class _PoolHook(base):  # type: ignore[misc]
         name = f"notebook_prof {next(_numbers)}"
         muted = False
@@ -218,7 +218,7 @@ def make_hook(base: type[Any], events: Events, totals: dict[int, list[int]], now
 
 
 def _allocator_name(allocator: Any) -> str:
-    """Return the class of a bound method's object, or the name of a function, with its module."""
+    """Return the qualified name of a function, or of the class of a bound method's object."""
     if allocator is None:
         return "the driver itself (no pool)"
     pool = getattr(allocator, "__self__", None)
@@ -230,7 +230,7 @@ def _allocator_name(allocator: Any) -> str:
 def _with_a_gpu(cupy: Any) -> Availability:
     try:
         count = cupy.cuda.runtime.getDeviceCount()
-    except Exception as error:  # CuPy's error type; its text is the driver's
+    except Exception as error:  # CuPy's error type; the message is the driver's
         return Availability(False, f"CuPy finds no GPU that it can use: {error}")
     if not count:
         return Availability(False, "CuPy finds no GPU: none is visible to this process")

@@ -10,7 +10,8 @@ from ..trace.report import ImportReport
 
 _NOT_INITIALIZED: Final = 3
 _IDLE: Final = (0, _NOT_INITIALIZED, 201)
-"""Done; CUDA was never initialised in this process; this thread has no context. Source: ``cuda.h``."""
+"""Return codes after which there is nothing to wait for: success, CUDA not initialised in this process, no
+context in this thread. Source: ``cuda.h``."""
 
 
 class Primary(NamedTuple):
@@ -30,8 +31,7 @@ def driver(load: Callable[[str], Any] = ctypes.CDLL) -> Any:
 
 
 def in_use(load: Callable[[str], Any] = ctypes.CDLL) -> set[int] | None:
-    """Return the numbers of the GPUs with an active primary context; None if the driver does not report
-    that."""
+    """Return the numbers of the GPUs with an active primary context; None if the driver does not say."""
     # A context takes hundreds of megabytes of its GPU, and since CUDA 12 selecting a GPU creates one. Nothing
     # is initialised here: while CUDA is not initialised, no GPU is in use.
     cuda, count = driver(load), ctypes.c_int()
@@ -55,7 +55,7 @@ def settle(devices: Sequence[int] | None = None, load: Callable[[str], Any] = ct
     """Wait until the GPUs have finished this process's work, as torch's profiler does when it stops."""
     # CUPTI writes a kernel's record when the kernel has ended, and flushing does not wait for that. GPUs that
     # this process does not use are left alone, and CUDA is not initialised. Returns the driver's message for
-    # each failed wait, for example on a lost device.
+    # each wait that failed, for example because a device was lost.
     cuda, count = driver(load), ctypes.c_int()
     if cuda is None or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return ""
@@ -67,7 +67,7 @@ def settle(devices: Sequence[int] | None = None, load: Callable[[str], Any] = ct
 
 
 def _settle_card(cuda: Any, primary: Primary) -> int:
-    """Wait for the GPU's primary context, if it is active."""
+    """Wait for a GPU's primary context, if it is active."""
     context, before = ctypes.c_void_p(), ctypes.c_void_p()
     if not primary.active:
         return primary.code

@@ -1,4 +1,4 @@
-"""Ends our tool when the user's code starts another one that cannot run at the same time."""
+"""Stops our tool when the user's code starts another one that cannot run at the same time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..optional import installed, require
 
 
 class GivingWay:
-    """Ends our tool just before the user's code starts one that needs the profile function or memray."""
+    """Stops our tool just before the user's code starts one that needs the profile function or memray."""
 
     # `end` is called at most once, in the thread that starts the other tool. `slot` is our tool number in
-    # `sys.monitoring`, or -1; `sets_profile` says whether we need the interpreter's profile function. `to`
-    # names the other tool, empty while there is none. `armed` says that our tool is running, and `hook` is
-    # what we passed to `threading.setprofile`: each new thread calls `sys.setprofile` with it. Both are set
-    # as attributes, since a method call might be traced by us.
+    # `sys.monitoring`, or -1. `sets_profile` says whether we need the interpreter's profile function. `to`
+    # names the other tool, and is empty while there is none. `armed` is set while our tool runs. `hook` is
+    # the function that we passed to `threading.setprofile`; each new thread calls `sys.setprofile` with it.
+    # Both are plain attributes, since our tool might trace method calls.
     def __init__(self, end: Callable[[], object], slot: int = -1, sets_profile: bool = True) -> None:
         self.to = ""
         self.armed = False
@@ -57,7 +57,7 @@ class GivingWay:
             if not self.armed or (self.hook is not None and first == (self.hook,)):
                 return original(*arguments, **named)
             if tool == "sys.setprofile" and first == (None,):
-                return None  # this call would end our profiling, and would do nothing without it
+                return None  # this call would end our profiling; without us, it would do nothing
             if tool != "sys.monitoring" or first == (self._slot,):
                 self._give_way(tool)
             return original(*arguments, **named)

@@ -1,4 +1,4 @@
-"""Annotations as they open and close, in any thread."""
+"""Records annotations as they open and close, in any thread."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import numpy as np
 from ..trace.arrays import IntArray
 
 MOST_SPANS: Final = 1_000_000
-"""Limit on the annotations in a recording; that many take about 150 MB."""
+"""Limit on the annotations in a recording. This many take about 150 MB."""
 MOST_COUNTS: Final = 1_000_000
-"""Limit on the steps with numbers of tokens or samples in a recording."""
+"""Limit on the steps of a recording for which numbers of tokens or samples are stored."""
 
 
 _PACKAGE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 class Edges(NamedTuple):
-    """The begins and ends of a thread's annotations, in order of time."""
+    """The begins and ends of a thread's annotations, sorted by time."""
 
     ts: IntArray  # absolute ns
     opener: IntArray  # position in `codes` of the function that opened the annotation
@@ -49,7 +49,7 @@ _watchers: tuple[Watcher, ...] = ()
 
 
 def watch(watcher: Watcher) -> None:
-    """Notify `watcher` of every annotation from now on. Its methods must not raise."""
+    """Notify `watcher` of every annotation from now on. The watcher's methods must not raise."""
     global _watchers
     _watchers = (*_watchers, watcher)
 
@@ -61,7 +61,7 @@ def unwatch(watcher: Watcher) -> None:
 
 
 class Span:
-    """One annotation, open or closed; absolute ns."""
+    """An annotation, open or closed. Times are absolute ns."""
 
     __slots__ = ("_journal", "end_ns", "name", "opener", "phase", "start_ns", "tid")
 
@@ -75,19 +75,19 @@ class Span:
         self.start_ns = time.time_ns()
 
     def is_of_this_thread(self) -> bool:
-        """Return whether the calling thread opened it."""
+        """Return whether the calling thread opened this annotation."""
         return self.tid == threading.get_native_id()
 
     def close(self) -> None:
-        """End it now."""
+        """Close this annotation now."""
         self.end_ns = time.time_ns()
         self._journal.closed(self)
 
 
 class Journal:
-    """Keeps open annotations, and those closed between `start` and `stop`."""
+    """Keeps open annotations, and those that closed between `start` and `stop`."""
 
-    # every change is one operation on a dict or list, so threads need no lock
+    # Every change is a single operation on a dict or list, so threads need no lock.
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.dropped = 0
@@ -117,8 +117,8 @@ class Journal:
             self._keep(span)
 
     def count(self, tokens: Any, samples: Any) -> None:
-        """Store the numbers of a step that ends now, if a recording is running. They are not evaluated
-        yet."""
+        """Store the numbers of a step that ends now, if a recording is running."""
+        # not evaluated yet: a tensor would make the step wait
         if self._recording and len(self.counts) < MOST_COUNTS:
             self.counts.append((time.time_ns(), tokens, samples))
 
@@ -130,7 +130,7 @@ class Journal:
         self._recording = True
 
     def stop(self) -> None:
-        """Cut off open annotations and store no more. A second call does nothing."""
+        """Cut off open annotations, and store no more. A second call does nothing."""
         if not self._recording or self._window_ns is None:
             return
         self._recording = False
@@ -147,11 +147,11 @@ class Journal:
         return {tid: name for tid, name in self._names.items() if tid in tids}
 
     def kept(self, tid: int) -> list[Span]:
-        """Return closed annotations of a thread, in order of their ends."""
+        """Return a thread's closed annotations, in order of their ends."""
         return [span for span in self._spans if span.tid == tid]
 
     def edges(self, tid: int) -> Edges:
-        """Return where annotations of a thread begin and end."""
+        """Return where a thread's annotations begin and end."""
         spans = self.kept(tid)
         codes = {id(span.opener): span.opener for span in spans}
         number = {key: i for i, key in enumerate(codes)}
@@ -168,7 +168,7 @@ class Journal:
 
 
 def _cut(span: Span, end_ns: int) -> Span:
-    """Return a closed copy: the original stays open for its owner."""
+    """Return a closed copy, while the original stays open for its owner."""
     copy = object.__new__(Span)
     copy._journal, copy.name, copy.phase, copy.tid = span._journal, span.name, span.phase, span.tid
     copy.start_ns, copy.end_ns, copy.opener = span.start_ns, end_ns, span.opener

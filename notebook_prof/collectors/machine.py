@@ -11,7 +11,7 @@ from .system import usable_cpus
 
 
 def machine() -> dict[str, Any]:
-    """Return facts for ``metadata["machine"]``; imports nothing and initialises no device."""
+    """Return facts for ``metadata["machine"]``. Imports nothing and initialises no device."""
     facts: dict[str, Any] = {
         "cpus": usable_cpus(),  # that this process may run on
         "accelerators": [],  # kinds of devices that torch can use; empty without torch
@@ -46,7 +46,7 @@ def _available(part: Any) -> bool:
 
 
 def _start_method() -> str:
-    # asking for the default would fix it for the user's code
+    # asking for the default would set it for the user's code
     chosen = multiprocessing.get_start_method(allow_none=True)
     if chosen:
         return chosen

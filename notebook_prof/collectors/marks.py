@@ -1,7 +1,7 @@
 """Marks in the user's code: annotations, and the ends of steps.
 
-Calls of the public names here can stay in the user's code when nothing is recorded. They then only check one
-module global (``python -m benchmarks.overhead`` measures that).
+Calls of the public functions here can stay in the user's code when nothing is recorded. They then only check
+one module global (``python -m benchmarks.overhead`` measures that).
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _journal: Journal | None = None
 
 
 class Sink(Protocol):
-    """Counts steps. Implemented by the session."""
+    """Counts steps; implemented by the session."""
 
     def tick(self, source: str) -> None:
         """Count the end of one step of the user's loop; `source` is ``"mark"``."""
 
     def announce(self) -> None:
-        """Note that marks will tick: a step has begun that one of them ends."""
+        """Note that marks will tick, since a step has begun that one of them will end."""
 
 
 def install(sink: Sink) -> None:
     """Send the ends of steps to `sink`, replacing any other, and record annotations that open from now on."""
-    # so an annotation that is open when the recording starts is known, and its part inside the window is kept
+    # so annotations that are open when the window starts are known, and their part inside it is kept
     global _sink, _journal
     _sink = sink
     if _journal is None:
@@ -78,7 +78,7 @@ class annotate:
     name : str
         Name of the slice.
     phase : {"data", "forward", "backward", "optimizer", "communication", "evaluation", "other"}, optional
-        Phase of the step that this part belongs to; nested slices inherit it.
+        Phase of the step to which this part belongs. Nested slices inherit it.
 
     Raises
     ------
@@ -116,7 +116,7 @@ class annotate:
         return self
 
     def end(self) -> None:
-        """Close the latest slice that this thread opened with this object, if any."""
+        """Close the latest open slice that this thread opened with this object, if any."""
         if self._open:
             _close_latest(self._open)
 
@@ -128,7 +128,7 @@ class annotate:
             _close_latest(self._open)
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
-        """Decorate a function: one slice per call.
+        """Decorate a function, which gets one slice per call.
 
         The slice of a coroutine lasts from its first to its last instruction, including waits; that of a
         generator from its first item to its end.
@@ -143,7 +143,7 @@ def _close_latest(spans: list[Span]) -> None:
 
 
 def _number(value: Any) -> float | None:
-    """Return the argument as a number: NaN if there was none, None if it is not a number."""
+    """Return an argument as a number: NaN if it was not given, None if it is not a number."""
     if value is None:
         return float("nan")
     try:
@@ -187,8 +187,8 @@ def step(*, tokens: Any = None, samples: Any = None) -> None:
     Parameters
     ----------
     tokens, samples : number, optional
-        How many of them the step processed, for ``p.training()``. A tensor with a single number is read after
-        the recording, so the step does not wait for it.
+        Number of tokens or samples in the step, for ``p.training()``. A tensor with a single number is read
+        after the recording, so the step does not wait for it.
 
     Examples
     --------
@@ -205,7 +205,7 @@ class steps(Generic[T]):
     """Iterate over anything, one step per item: ``for batch in nbp.steps(loader)``.
 
     A step begins when the item is fetched and ends when the loop's body ends, even if by ``break`` or an
-    exception. It has the length of `iterable`, so progress bars work. ``async for`` works too.
+    exception. The result has the length of `iterable`, so progress bars work. ``async for`` works too.
 
     Parameters
     ----------
@@ -241,20 +241,20 @@ class steps(Generic[T]):
 
 
 def _begin_step() -> Sink | None:
-    # otherwise an optimizer, which ticks before the first mark, would place the window
+    # otherwise an optimizer, which steps before the first mark, would place the window
     if _sink is not None:
         _sink.announce()
     return _sink
 
 
 def _end_step(sink: Sink | None) -> None:
-    # a generator that an error left open is closed late, perhaps while another recording runs
+    # after an error, a generator may be closed late, perhaps during another recording
     if sink is not None and sink is _sink:
         sink.tick("mark")
 
 
 class MarksCollector(Collector):
-    """Puts the annotations of the user's code into the trace, on the tracks of their threads."""
+    """Puts annotations in the user's code into the trace, on the tracks of their threads."""
 
     name: ClassVar[str] = "marks"
     holds: ClassVar[frozenset[str]] = frozenset({"annotations"})
@@ -265,7 +265,7 @@ class MarksCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return that marks are always available."""
+        """Return that this collector is always available."""
         return Availability(True, "nbp.annotate, nbp.step and nbp.steps in your code")
 
     def start(self, clock: Clock) -> None:
@@ -288,7 +288,7 @@ class MarksCollector(Collector):
         return self._journal.edges(tid) if self._journal is not None else Edges.none()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add one slice an annotation."""
+        """Add one slice per annotation."""
         if self._journal is None:
             return
         for tid, thread in self._journal.threads().items():
@@ -312,8 +312,7 @@ class MarksCollector(Collector):
         )
 
     def _put_counts(self, builder: TraceBuilder, counts: list[tuple[int, Any, Any]]) -> None:
-        """Add a table ``step_counts`` with the columns ``ts tokens samples``, for the steps that have such
-        numbers."""
+        """Add a table ``step_counts`` with the columns ``ts tokens samples``, for steps with such numbers."""
         if not counts:
             return
         ts, *columns = zip(*counts, strict=True)

@@ -11,7 +11,7 @@ from ..errors import OptionError, nearest
 PythonMode = Literal["sample", "calls"]
 EngineName = Literal["auto", "py-spy", "thread"]
 GONE: Mapping[str, str] = {"alarm": "its signals interrupted calls into C; use 'thread'"}
-"""Removed engines, and what to use now."""
+"""Removed engines, with the reason and their replacement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class CollectorOptions:
     ----------
     shapes : bool or None
         Input shapes of operators (torch). They make stopping and building the table two to three times
-        slower. None records them unless they made stopping take longer than the cell in an earlier recording
-        of it.
+        slower. None records them, unless an earlier recording of the same cell took longer to stop than the
+        cell ran.
     memory : bool
         Allocations and frees with their addresses (torch).
     modules : bool
@@ -37,7 +37,7 @@ class CollectorOptions:
     devices : tuple of int or None
         Keep device work, memory and counters of these GPUs only; None for all.
     pcie : bool
-        Throughput of PCIe too (nvml): each reading takes its thread 20 ms.
+        PCIe throughput too (nvml). Each reading keeps the collector's thread busy for 20 ms.
     engine : {"auto", "py-spy", "thread"}
         The sampler of Python stacks: py-spy, from outside the process, or a thread inside it. ``auto`` uses
         py-spy if that may read this process.
@@ -92,7 +92,7 @@ class CollectorOptions:
 
     @property
     def unusual(self) -> str:
-        """The options that differ from the defaults, such as ``stack=True python='calls'``."""
+        """The options that differ from the defaults, for example ``stack=True python='calls'``."""
         values = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
         return " ".join(
             f"{name}={value!r}" for name, value, usual in values if value is not None and value != usual

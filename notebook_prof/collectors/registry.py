@@ -1,4 +1,4 @@
-"""The registry of collectors: whether they can record here, and how to make them."""
+"""The registry of collectors, which knows whether they can record here and how to make them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .options import CollectorOptions
 from .system import SystemCollector
 
 GROUP: Final = "notebook_prof.collectors"
-"""Entry points of other packages: a Collector subclass whose one argument is CollectorOptions."""
+"""Group of other packages' entry points: Collector subclasses that take only CollectorOptions."""
 
 COLLECTORS: Final = Table(
     "collectors",
@@ -97,12 +97,12 @@ def list_collectors() -> pd.DataFrame:
 
 def make(names: Sequence[str] | None = None, options: CollectorOptions | None = None) -> list[Collector]:
     """Make the collectors of a recording, in the order in which they start and return their results."""
-    # Without names, these are `python`, and `torch` if torch is imported; also `cupy` if CuPy is imported and
-    # has a GPU, and `cuda` if CuPy or Numba's CUDA is imported without a torch that can use the GPU. `cuda`
-    # is dropped if `torch` records CUDA, since that records the same. With `torch_memory`, `torch` leaves
-    # memory to it. `options.python` adds `python`, and `options.heap` adds `heap`. `system` and `marks` are
-    # always added, `nvml` if there is an NVIDIA driver. `python` is last: it fits its samples to what is
-    # known exactly. A named collector that cannot record here is made anyway: its start fails, and the report
+    # Without names, these are `python`; `torch` if torch is imported; `cupy` if CuPy is imported and has a
+    # GPU; and `cuda` if CuPy or Numba's CUDA is imported without a torch that can use the GPU. `cuda` is
+    # dropped if `torch` records CUDA, since both record the same. With `torch_memory`, `torch` leaves memory
+    # to it. `options.python` adds `python`, and `options.heap` adds `heap`. `system` and `marks` are always
+    # added, `nvml` if there is an NVIDIA driver. `python` is last, since it fits its samples to slices with
+    # exact times. A named collector that cannot record here is made anyway; its start fails, and the report
     # says so.
     options = options if options is not None else CollectorOptions()
     entries = _entries(cached=True)
@@ -116,7 +116,7 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
     if {"torch", "cuda"} <= chosen and not _beside_torch():
         chosen.discard("cuda")
     if {"torch", "torch_memory"} <= chosen:
-        options = replace(options, memory=False)  # the same blocks, and without stacks
+        options = replace(options, memory=False)  # `torch` would record the same blocks, without stacks
     if options.python is not None:
         chosen.add("python")
     if options.heap:
@@ -148,18 +148,17 @@ def _automatic() -> tuple[str, ...]:
 
 
 def prepare() -> None:
-    """Import what the first recording needs, except frameworks, so that its cell starts at once."""
+    """Import the modules of the first recording, except frameworks, so its cell starts at once."""
     entries = _entries()
     for name in ("torch", "python") if installed("torch") else ("python",):
         entries[name].load()
 
 
 def _beside_torch() -> bool:
-    """Return whether something other than torch's profiler must record CUDA kernels, as with a CPU build of
-    torch."""
+    """Return whether something other than torch's profiler must record CUDA kernels."""
     from .cuda import choose, routes, survey
 
-    best = choose(routes(survey()))
+    best = choose(routes(survey()))  # with a CPU build of torch, for example
     return best.ok and best.name != "kineto"
 
 
@@ -168,7 +167,7 @@ _foreign: dict[str, _Entry] | None = None
 
 
 def _entries(cached: bool = False) -> dict[str, _Entry]:
-    """Return all collectors. `cached` avoids a scan of the packages, which takes 10 ms."""
+    """Return all collectors. With `cached`, packages are not scanned again, which takes 10 ms."""
     global _foreign
     if _foreign is None or not cached:
         _foreign = {

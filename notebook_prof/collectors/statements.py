@@ -1,4 +1,4 @@
-"""When each statement of the running cell began: the rewritten cell leaves marks.
+"""Records when each statement of the running cell began, by marks in the rewritten cell.
 
 A mark is a single expression of C calls, ``note((now(), line))``, so an interrupt in it shows no frame of
 ours.
@@ -6,7 +6,6 @@ ours.
 
 from __future__ import annotations
 
-import linecache
 import threading
 import time
 from array import array
@@ -18,9 +17,10 @@ import numpy as np
 from ..trace.arrays import IntArray
 from .lines.monitor import LineMonitor, available
 from .lines.runs import FunctionLines, function_lines
+from .lines.sources import Sources
 
 SHOWING: Final = -2
-"""Line of the mark after the last statement: IPython shows its result from here on."""
+"""Line of the mark after the last statement, from which on IPython shows the result."""
 
 MOST_ROWS: Final = 500_000
 """Limit on the marks in a recording, which take 8 MB. Beyond it, loops leave no marks."""
@@ -29,11 +29,11 @@ now: Final = time.time_ns
 
 
 class Statements(NamedTuple):
-    """Executed statements: disjoint, in order of time, in absolute ns."""
+    """Executed statements, disjoint and in order of time. Times are absolute ns."""
 
     ts: IntArray
     end: IntArray
-    line: IntArray  # line in the cell, from 1, as IPython counts
+    line: IntArray  # line in the cell, from 1 like in IPython; `SHOWING` for the display of the result
     thread: int  # native id of the thread that ran the cell; -1 without statements
 
     @classmethod
@@ -44,11 +44,12 @@ class Statements(NamedTuple):
 
 
 class Marks:
-    """The marks of one recorded cell, as (absolute ns, line) pairs in one array. The clock gives Unix ns."""
+    """The marks of a recorded cell, as (absolute ns, line) pairs in one array. The clock returns Unix ns."""
 
     def __init__(self, clock: Callable[[], int] = now) -> None:
         self.rows: array[int] = array("q")
         self.end_ns = 0
+        self.sources = Sources()
         self._now = clock
         self._monitor: LineMonitor | None = None
         self._function_lines: FunctionLines | None = None
@@ -56,22 +57,23 @@ class Marks:
         self.identity = threading.get_ident()
 
     def begin(self, file: str = "", watches: Callable[[str], bool] | None = None) -> None:
-        """Accept marks from now on. The statement before the first mark has line -1."""
+        """Accept marks from now on. Until the first mark, the line is -1."""
         # if the cell's file is given, the lines of its functions and of other files that `watches` selects
-        # are also timed, if the interpreter supports that
+        # are timed too, if the interpreter supports that
         global note, _running
         self.rows = array("q")
         if file and available():
             monitor = LineMonitor(
                 lambda other: other == file or (watches is not None and watches(other)),
-                _text,
+                self.sources.see,
             )
+            self.sources.ran = monitor.codes
             self._monitor = monitor if monitor.start() else None
         self._thread, self.identity = threading.get_native_id(), threading.get_ident()
         note, _running = self.rows.extend, self
 
     def stop(self, end_ns: int | None = None) -> None:
-        """Take no more; the last statement ended at `end_ns`, or now. A second call does nothing."""
+        """Accept no more marks. The last statement ended at `end_ns`, or now. A second call does nothing."""
         global note, _running, _latest
         if _running is not self:
             return
@@ -103,18 +105,18 @@ class Marks:
         """Return the marks as statements with ends."""
         ts, line = self.table()
         ends = np.maximum(np.append(ts[1:], self.end_ns), ts)[: len(ts)]
-        kept = (line > 0) & (ends > ts)
+        kept = ((line > 0) | (line == SHOWING)) & (ends > ts)
         return Statements(ts[kept], ends[kept], line[kept], self._thread)
 
     def function_lines(self) -> FunctionLines | None:
         """Return the runs of lines in the user's functions; None if they were not timed."""
         if self._monitor is not None and self._function_lines is None:
-            self._function_lines = function_lines(self._monitor, self.end_ns)
+            self._function_lines = function_lines(self._monitor, self.end_ns, self.sources)
         return self._function_lines
 
 
 def _nothing(mark: Iterable[int]) -> None:
-    """Stand in for `note` while nothing is recorded."""
+    """Replaces `note` while nothing is recorded."""
 
 
 note: Callable[[Iterable[int]], None] = _nothing
@@ -129,8 +131,15 @@ def running() -> Marks | None:
 
 
 def offer(marks: Marks | None) -> None:
-    """Make `statements` refer to this recording in this thread, whatever else was recorded meanwhile."""
+    """Make `statements` refer to this recording in this thread, even if others were recorded since."""
     _offered.marks = marks
+    _offered.sources = marks.sources if marks is not None else Sources()
+
+
+def sources() -> Sources:
+    """Return the source texts of the recording that `statements` refers to."""
+    found: Sources = getattr(_offered, "sources", None) or Sources()
+    return found
 
 
 def watched_lines() -> FunctionLines | None:
@@ -140,14 +149,6 @@ def watched_lines() -> FunctionLines | None:
 
 
 def statements() -> Statements:
-    """Return the statements of the recording that is being assembled, or else of the latest one; empty
-    without a cell."""
+    """Return the statements of the recording being assembled or the latest one; empty without a cell."""
     marks = getattr(_offered, "marks", None) or _latest
     return marks.statements() if marks is not None else Statements.none()
-
-
-def _text(file: str) -> str:
-    try:
-        return "".join(linecache.getlines(file))
-    except ValueError:  # the name contains a NUL character
-        return ""

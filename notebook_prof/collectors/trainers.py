@@ -1,4 +1,4 @@
-"""Where steps end in libraries that train without torch's optimizers: Keras 3 and fastai."""
+"""Finds the ends of steps in libraries that train without torch's optimizers: Keras 3 and fastai."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ _STEPS: Final = (
     ("keras.callbacks", "CallbackList", "on_train_batch_end", "_model"),
     ("fastai.optimizer", "Optimizer", "step", ""),
 )
-"""Module, class and method after which a step has ended, and the attribute that is trained."""
+"""Module, class and method whose return ends a step, and the attribute with the trained object."""
 
 
 def trainer_ticks(callback: Callable[[Any], None]) -> Remove:
-    """Call `callback` with the trained object after each step of the imported trainers. Returns a function
-    that removes it."""
+    """Call `callback` with the trained object after each step of imported trainers."""
     undo = [_call_after(kind, method, who, callback) for kind, method, who in _classes()]
 
     def remove() -> None:

@@ -45,8 +45,8 @@ def attribution(a: Parts, b: Parts, by: Sequence[str], factor: float = 1.0) -> p
     `factor` widens intervals for the noise between two runs.
     """
     # Keys are matched in full; then the rest without shapes, without module, and in another phase. What
-    # remains is new or gone: a fact, not a test. The others have Welch's t over means of blocks of steps,
-    # with the procedure of Benjamini and Hochberg.
+    # remains is new or gone: a fact, not a test. The others are tested with Welch's t over means of blocks of
+    # steps, and the procedure of Benjamini and Hochberg.
     total_a, total_b, idle = a.total, b.total, set(IDLE.values())
     pairs = [
         (i, j, how)
@@ -163,7 +163,8 @@ def share_of_both(table: pd.DataFrame) -> float | None:
 # Lines that samples may have missed on one side, which do not count as new or gone.
 
 _STILL_THERE: Final = 0.5
-"""If names of the other side have this share of a line's time, too, the other side does the line's work."""
+"""If at least this share of a line's time is in names that the other side has too, that side does the line's
+work."""
 
 
 def missed_lines(
@@ -175,9 +176,9 @@ def missed_lines(
 ) -> set[str]:
     """Return the lines (as in the column `key`) of only one side that the other side may have run, too."""
     # Samples are milliseconds apart. A line that only ran between two of them has no time of its own: its
-    # time counts for a sampled line, or for none. So the absence of a sampled line is no fact if the source
-    # does not show it as new or gone, and at least half of its time is in names (of operators, say) that the
-    # other side has, too. Timed lines, and lines of runs with totals only, are never returned.
+    # time counts for a sampled line, or for none. So the absence of a sampled line proves nothing if the
+    # source does not show it as new or gone, and at least half of its time is in names (of operators, say)
+    # that the other side has, too. Timed lines, and lines of runs with totals only, are never returned.
     if not all(isinstance(run, TraceRun) for side in sides for run in side.runs):
         return set()
     gone = {f"{file}:{line}" for file, line in _one_sided(source, "a_line", "b_line")}
@@ -196,7 +197,7 @@ def missed_lines(
 
 
 def undecided_lines(table: pd.DataFrame, missed: set[str], key: str = "line") -> pd.DataFrame:
-    """Return a table in which such lines count as the same: no interval, not significant."""
+    """Return the table with the lines in `missed` counted as the same: no interval, not significant."""
     row = table[key].isin(missed) & table["change"].isin(("new", "gone"))
     if not row.any():
         return table

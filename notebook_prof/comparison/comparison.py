@@ -148,7 +148,7 @@ class Comparison(ComparedTables):
         return widget_of(self)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
-        """Show the linked page if the front-end supports it; IPython displays sides without timelines."""
+        """Show the linked page. For sides without timelines, IPython falls back to `_repr_mimebundle_`."""
         from .page.queries import can_be_shown
 
         if not can_be_shown(self):

@@ -19,7 +19,8 @@ from .selected import LINKED, Counterparts, LinkedSelection, Selected, selected_
 
 @dataclass(frozen=True, slots=True)
 class AlignedStep:
-    """The step of a side at which both timelines are aligned (ns in its recording; step -1 without steps)."""
+    """A side's step at which the timelines are aligned. Times are ns in its recording; without steps, `step`
+    is -1."""
 
     run: int
     step: int
@@ -36,7 +37,8 @@ def median_step(side: Side, run: int | None = None) -> AlignedStep:
 
 
 def step_of(side: Side, step: int | tuple[int, int]) -> AlignedStep:
-    """Return a step by its number, or by the numbers of its run and its own; OptionError if there is none."""
+    """Return a step by its number, or by the numbers of its run and of the step in it. OptionError if there
+    is none."""
     table = side.steps
     rows = table[table["step"] == (step if isinstance(step, int) else step[1])]
     if not isinstance(step, int):

@@ -21,16 +21,17 @@ from ..trace.nesting import order_by_start
 from ..trace.taxonomy import STEP_PREFIX
 
 KEYS: Final = ("phase", "module", "name", "shapes", "line", "statement", "category")
-"""Columns that divide parts; a statement is a line of the outermost frame, with everything it calls."""
+"""Columns by which time can be divided. A statement is a line of the outermost frame, with all that it
+calls."""
 VIEWS: Final = ("host", "device")
 IDLE: Final = {"host": "outside of what was recorded", "device": "idle"}
-"""Name of instants in which nothing runs."""
+"""Names for the time in which nothing runs."""
 MISSING: Final = {"phase": "other", **dict.fromkeys(("line", "statement"), "what ran for no line")}
-"""Text for a missing value."""
+"""Texts for missing values, by column."""
 MOST_KEYS: Final = 100
-"""Number of totals of a kind that the history keeps for a run."""
+"""Maximum number of totals of each kind that the history keeps for a run."""
 SMALLER: Final = "smaller ones"
-"""Stands for all keys of which no totals were kept."""
+"""Stands for all keys whose totals were not kept."""
 _MISSING: Final = -1
 _NOBODY: Final = -2
 _CHANGES: Final = re.compile(r" (?:object )?at 0x[0-9a-f]+|#\d+$|^(?:cell|In\[\d+\]):\d+ +")
@@ -70,7 +71,7 @@ class OwnedTime:
     view: str
     # Slices that own an instant or begin in a step, each once; -1 is for no owner.
     rows: IntArray
-    # Indices into `rows`: the owner of each piece of time, and the slices that begin, both by time.
+    # Indices into `rows`, both ordered by time: the owner of each piece of time, and the slices that begin.
     pieces: IntArray
     begun: IntArray
     # For each piece: its block of steps, and its ns.
@@ -84,7 +85,7 @@ class OwnedTime:
         sums = np.zeros((len(self.block_steps), len(keys)), np.int64)
         np.add.at(sums, (self.block, code[self.pieces]), self.length)
         begun = code[self.begun]
-        if "statement" in by:  # but nothing that begins inside one
+        if "statement" in by:  # count the statements, not what begins inside them
             begun = begun[statement_lines(self.trace, self.rows)[1][self.begun]]
         calls = np.bincount(begun, minlength=len(keys)).astype(np.int64)
         appearing = code[np.concatenate([self.pieces, self.begun])]
@@ -138,14 +139,15 @@ def limited(whole: Parts, most: int = MOST_KEYS) -> Parts:
 
 
 def by_name_and_line(whole: Parts) -> tuple[Parts, Parts]:
-    """Return totals by phase, name and line, by the first two, and by the last: half the work."""
+    """Regroup totals by phase, name and line: by phase and name, and by line. This halves the work."""
     idle = IDLE["host"]
     lines = [(idle if name == idle else line,) for _, name, line in whole.keys]
     return _regrouped(whole, [key[:2] for key in whole.keys]), _regrouped(whole, lines)
 
 
 def undivided(whole: Parts, by: Sequence[str], view: str) -> Parts:
-    """Return the same time as a single key: time that was not divided; idle for devices."""
+    """Return the same time under a single key, since it was not divided; for devices, the key is idle
+    time."""
     word = SMALLER if view == "host" else IDLE[view]
     return _regrouped(whole, [(word,) * len(by)] * len(whole.keys))
 
@@ -207,19 +209,20 @@ def _of_track(scope: Scope, cuts: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _distinct(instants: IntArray) -> IntArray:
-    """Return sorted instants, each once; np.unique hashes them first, which takes ten times as long."""
+    """Return distinct instants, sorted. np.unique hashes them first, which takes ten times as long."""
     ordered = np.sort(instants)
     return np.asarray(ordered[np.append(True, ordered[1:] != ordered[:-1])])
 
 
 def _around_steps(host: Scope) -> npt.NDArray[np.bool_]:
-    """Return slices around a whole step, which are not part of it."""
+    """Return a mask of the slices that enclose a whole step and are not part of it."""
     words = host.slices["name"].cat.categories.astype("str")
     return np.append(np.asarray(words.str.startswith(STEP_PREFIX)), False)[host.codes("name")]
 
 
 def _begun(trace: Trace, view: str, start: IntArray, end: IntArray) -> IntArray:
-    """Return the slices that begin in a step, by start; a sampled slice began unseen."""
+    """Return the slices that begin in a step, by start. Samples do not see a slice begin, so these are left
+    out."""
     scope = on_device(trace) if view == "device" else on_host(trace)
     if view == "host":
         own = scope.ints("track") == stepping_track(trace)
@@ -234,14 +237,15 @@ def statement_lines(trace: Trace, rows: IntArray) -> tuple[IntArray, npt.NDArray
 
     The statement is the innermost line of the outermost frame.
     """
-    # A loop's line is around those of its body, which belong to the same frame: no function is between.
+    # A loop's line encloses the lines of its body. They belong to the same frame if no function is in
+    # between.
     slices = trace.slices
     line = np.append(slices["line"].cat.codes.to_numpy().astype(np.int64), _MISSING)
     parent = np.append(ints(slices["parent"]), -1)
     is_line = np.append(source_lines.is_line(slices), False)
     is_function = np.append((slices["category"] == "python").to_numpy(), False) & ~is_line
     code, around = line[rows], parent[rows]
-    itself, called = is_line[rows], ~is_line[rows]  # called: by the next line around it
+    itself, called = is_line[rows], ~is_line[rows]  # called: whether the next line around it called it
     climbing = np.flatnonzero(around >= 0)
     while len(climbing):
         above = around[climbing]
@@ -257,7 +261,7 @@ def statement_lines(trace: Trace, rows: IntArray) -> tuple[IntArray, npt.NDArray
 def _keys(
     trace: Trace, rows: IntArray, by: Sequence[str], view: str, lines: Mapping[str, str]
 ) -> tuple[IntArray, list[tuple[str, ...]]]:
-    """Return the number of each row's key, and the keys; row -1 is nobody."""
+    """Return the number of each row's key, and the keys; row -1 stands for no owner."""
     number, texts = np.zeros(len(rows), np.int64), []
     for name in by:
         column = trace.slices["line" if name == "statement" else name]

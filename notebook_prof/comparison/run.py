@@ -10,7 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -20,14 +20,13 @@ from ..analysis.source.lines import CELL
 from ..analysis.time.cpu import cpu_within
 from ..analysis.time.phases import phases
 from ..errors import OptionError
-from ..expectations.language import Expectation
-from ..expectations.quantities import Measured, measured, missing
 from ..profiles.files import open_profile
 from ..profiles.profile import Profile
 from ..statistics.intervals import FloatArray
 from ..statistics.steps import block_starts, counted_steps
 from ..trace import PHASES, Trace
 from ..trace.arrays import IntArray
+from ..trace.source_lines import text_lines
 from .conditions import facts_of
 from .parts import (
     MOST_KEYS,
@@ -41,6 +40,10 @@ from .parts import (
     undivided,
 )
 
+if TYPE_CHECKING:
+    from ..expectations.language import Expectation
+    from ..expectations.quantities import Measured
+
 TOTALS: Final = {
     "phases": (("phase",), "host"),
     "operators": (("phase", "name"), "host"),
@@ -49,9 +52,9 @@ TOTALS: Final = {
 }
 """Tables of a `Comparison` whose totals are kept: keys and view."""
 MOST_STEPS: Final = 1000
-"""Of more steps, only every n-th is kept."""
+"""Maximum number of steps that are kept. Of more, only every n-th is kept."""
 MOST_SLICES: Final = 2_000_000
-"""Larger recordings are divided by phase only: other keys take seconds."""
+"""Recordings with more slices are divided by phase only, since other keys take seconds."""
 _MOSTLY: Final = 0.5
 
 
@@ -174,7 +177,7 @@ class TraceRun(Run):
 class Summary(Run):
     """The totals of a run without its Trace, as kept by the history."""
 
-    # As for every run; of more than 1000 steps, an evenly spaced part. Starts are not kept: steps are
+    # As for every run, but of more than 1000 steps only evenly spaced ones. Starts are not kept: steps are
     # contiguous.
     steps: pd.DataFrame
     # By `TOTALS`; the smallest keys beyond 100 are merged into `parts.SMALLER`.
@@ -203,7 +206,7 @@ class Summary(Run):
     def texts(self) -> Mapping[str, Sequence[str]]:
         """Return the lines of the cell."""
         text = self.source.strip("\n")
-        return {CELL: text.splitlines()} if text else {}
+        return {CELL: text_lines(text)} if text else {}
 
     def line_labels(self) -> list[str]:
         """Return the lines with totals."""
@@ -292,6 +295,8 @@ class Side:
 
     def measured(self, expectation: Expectation) -> Measured:
         """Check an expectation of the side's only recording."""
+        from ..expectations.quantities import measured, missing
+
         run = self.runs[0]
         if len(self.runs) > 1 or not isinstance(run, TraceRun):
             return missing(self.name, f"{self.name} is not one whole recording")

@@ -25,7 +25,7 @@ from .run import TraceRun
 from .sources import labels_of_b
 
 LINKED: Final = ("window", "name", "category", "phase", "line")
-"""Shared dimensions; all others belong to one recording."""
+"""Dimensions that both sides share; all others belong to one recording."""
 SIDES: Final = ("a", "b")
 
 Words = Mapping[str, tuple[str, ...]]
@@ -98,8 +98,9 @@ def _grouped(keys: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 class LinkedSelection(Selection):
     """The selection of both sides, in words of the comparison; `a` and `b` are its counterparts.
 
-    It has the clauses ``window name category phase line``: a ``window`` counts from the start of the aligned
-    step, a ``line`` is one of a, or of b where only b has it (``cell:7 of b``). All else as `Selection`.
+    Its clauses are ``window name category phase line``. A ``window`` counts from the start of the aligned
+    step. A ``line`` is a line of a, or of b if only b has it (``cell:7 of b``). Everything else is as in
+    `Selection`.
 
     Parameters
     ----------
@@ -145,7 +146,8 @@ class LinkedSelection(Selection):
             return {**super().to_state(), **sides, **aligned}
 
     def select_side(self, side: int, patch: Mapping[str, Any], source: Hashable = None) -> None:
-        """Select the counterparts of one side's values; values that only this side has stay there.
+        """Select the counterparts of one side's values. Values that only this side has are selected only
+        there.
 
         Parameters
         ----------

@@ -29,9 +29,9 @@ COLUMNS: Final = Table(
 
 def source_changes(a: Mapping[str, Sequence[str]], b: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """Match the lines of the cell and of common files, in the order of b, gone lines at their old place."""
-    # Equal lines are matched by ``difflib.SequenceMatcher``. Between two of them, if both sides have equally
-    # many lines, these count as changed, in order; otherwise they are gone and new. The line with the magic
-    # is left out.
+    # Equal lines are matched by ``difflib.SequenceMatcher``. If both sides have the same number of lines
+    # between two of them, these count as changed, in order; otherwise they count as gone and new. The line
+    # with the magic is left out.
     rows: list[tuple[Any, ...]] = []
     for file in a:
         if file in b:

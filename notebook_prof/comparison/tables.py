@@ -22,7 +22,7 @@ from .run import Side, TraceRun, stalls_of
 from .sources import labels_of_b, placed, source_changes
 
 LITTLE_CORE: Final = 0.5
-"""With a smaller share of a core, a thread's times depend on the machine, not on the code."""
+"""If a thread has a smaller share of a core than this, its times depend on the machine, not on the code."""
 _MEMORY: Final = Table(
     "memory",
     (

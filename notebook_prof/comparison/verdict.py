@@ -19,8 +19,8 @@ _ROWS = 8
 
 
 def comparison_text(c: ComparedTables, rows: int = _ROWS) -> str:
-    """Return the verdict, the phases, and the most different lines and operators (`rows` of each, and a
-    rest).
+    """Return the verdict, and the phases, lines, operators and kernels that differ most, up to `rows` of
+    each.
     """
     parts = [" ".join(sentences(c))]
     tables = {"Phases": c.phases, "Lines": c.lines, "Operators": c.operators, "Kernels": c.kernels}
@@ -227,7 +227,7 @@ def _else(c: ComparedTables) -> str:
         f"{what} ({a or 'none'} → {b or 'none'})"
         for what, a, b in zip(table["what"], table["a"], table["b"], strict=True)
     ]
-    return f"Not the code alone differs: {', '.join(listed)}."
+    return f"The recordings differ in more than the code: {', '.join(listed)}."
 
 
 def _work(c: ComparedTables) -> str:

@@ -1,4 +1,4 @@
-"""Runs a ``%%profile`` cell natively: a pure transformer of lines, one of the tree, and two events."""
+"""Runs a ``%%profile`` cell natively: a pure line transformer, an AST transformer and two event handlers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, Final
 
 from IPython.core.inputtransformer2 import cell_magic, leading_indent
@@ -15,6 +16,7 @@ from ..collectors.python.frames import MARKERS
 from ..errors import OptionError
 from ..interrupts import DelayedInterrupt
 from ..session import current
+from ..trace.source_lines import text_lines
 from . import loops, options
 from .loops import counts_itself
 from .rewriting import is_future, rewrite
@@ -29,9 +31,9 @@ def strip_magic(lines: list[str]) -> list[str]:
     >>> strip_magic(["%%profile p --steps 3:14\\n", "train()\\n"])
     ["b'%%profile p --steps 3:14'\\n", 'train()\\n']
     """
-    # IPython calls this several times per cell, also to check whether it is complete, so it has no side
-    # effects. The constant keeps the line numbers, and `CellTransformer` recognises it. If the options are
-    # invalid, the line stays, and the registered magic reports the error.
+    # IPython calls this several times per cell, also to check whether the cell is complete, so this has no
+    # side effects. The constant keeps the line numbers, and `CellTransformer` recognises it. If the options
+    # are invalid, the line stays, and the registered magic reports the error.
     if lines and lines[0].split() in HELP:
         return [f"{options.MAGIC[1:]} --help\n"]  # IPython refuses a cell magic without a body
     line = _options_of(lines[0]) if lines else None
@@ -92,7 +94,8 @@ class CellTransformer:
         interactivity: Callable[[], str] = lambda: "last_expr",
     ) -> None:
         self._namespace, self._interactivity = namespace, interactivity
-        self._waiting: tuple[options.MagicOptions, int] | None = None
+        # options whose loop is to be sought (or None), thread, and lines above the body, of a magic's body
+        self._waiting: tuple[options.MagicOptions | None, int, int] | None = None
 
     def visit(self, tree: ast.AST) -> ast.AST:
         """Transform a marked cell; return any other tree unchanged. Raises only interrupts."""
@@ -109,6 +112,7 @@ class CellTransformer:
             if line is None:
                 return self._inner(tree)
             tree.body.pop(0)
+            ast.increment_lineno(tree, _lines_above())
         except Exception:
             return tree
         try:
@@ -117,11 +121,23 @@ class CellTransformer:
             return _begin(tree, line, problem=f"the loops of the cell could not be read: {error}")
 
     def _inner(self, tree: ast.Module) -> ast.Module:
-        """Transform the body of another magic under ``%%profile``, such as ``%%time``: its loop may tick."""
+        """Transform the body of another magic under ``%%profile``, such as ``%%time``."""
+        # its lines are those of the cell, and its loop may tick
         waiting, self._waiting = self._waiting, None
-        if waiting is None or waiting[1] != threading.get_ident() or current.running() is None:
+        session = current.running()
+        if waiting is None or waiting[1] != threading.get_ident() or session is None:
             return tree
-        magic_options = waiting[0]
+        if all(isinstance(node, ast.Pass) for node in tree.body):  # the setup of %%timeit, before its body
+            self._waiting = waiting
+            return tree
+        magic_options, thread, above = waiting
+        ast.increment_lineno(tree, above)
+        for frame in _frames_of_cells()[:1]:
+            session.add_file(str(frame.f_locals.get("cell_name")))  # IPython has compiled it under this name
+        if _is_magic(tree):
+            self._waiting = magic_options, thread, above + 1
+        if magic_options is None:
+            return tree
         found_loops = self._loops(tree, magic_options)
         if not found_loops:
             return tree
@@ -136,13 +152,15 @@ class CellTransformer:
         magic_options = options.parse(line)
         self._waiting = None
         interactivity = self._interactivity()
+        if _is_magic(tree):
+            seeks = magic_options.step_by in ("auto", "loop")
+            self._waiting = magic_options if seeks else None, threading.get_ident(), tree.body[0].lineno
         if counts_itself(tree, self._namespace()) and magic_options.step_by in ("auto", "mark"):
             return _begin(rewrite(tree, [], interactivity=interactivity), line, marked=True)
         found_loops = self._loops(tree, magic_options) if magic_options.step_by in ("auto", "loop") else []
         if not found_loops:
-            if magic_options.step_by in ("auto", "loop") and _is_magic(tree):
-                self._waiting = magic_options, threading.get_ident()
-            elif magic_options.step_by in ("auto", "loop") and magic_options.loop_line is not None:
+            seeks = magic_options.step_by in ("auto", "loop") and not _is_magic(tree)
+            if seeks and magic_options.loop_line is not None:
                 return _begin(tree, line, refuse=_no_such_loop(tree, magic_options.loop_line))
             return _begin(rewrite(tree, [], interactivity=interactivity), line)
         made = rewrite(tree, found_loops, stop_after=magic_options.stop_after, interactivity=interactivity)
@@ -166,6 +184,13 @@ def _marked(tree: ast.AST) -> str | None:
         return None
     constant = first.value.value
     return _options_of(constant.decode()) if isinstance(constant, bytes) else None
+
+
+def _lines_above() -> int:
+    """Return how many lines of the running cell are above ``%%profile``, as ``%%time`` may be."""
+    info = watch.info
+    lines = text_lines(str(getattr(info, "raw_cell", "")).lstrip()) if info is not None else []
+    return next((i for i, text in enumerate(lines) if text.startswith(options.MAGIC)), 0)
 
 
 def _begin(tree: ast.Module, line: str, **settings: object) -> ast.Module:
@@ -196,14 +221,16 @@ class ResultUnknown:
     error_before_exec: None = None
 
 
-def _cells_that_run() -> int:
-    """Return how many cells are on the stack of this thread, including the one about to run."""
-    count, frame = 0, sys._getframe()
+def _frames_of_cells() -> list[FrameType]:
+    """Return the frames in which IPython runs cells in this thread, innermost first."""
+    # also that of the cell about to run
+    found, frame = [], sys._getframe()
     while frame is not None:
         code = frame.f_code
-        count += code.co_name == "run_cell_async" and code.co_filename.endswith("interactiveshell.py")
+        if code.co_name == "run_cell_async" and code.co_filename.endswith("interactiveshell.py"):
+            found.append(frame)
         frame = frame.f_back  # type: ignore[assignment]
-    return count
+    return found
 
 
 class CellWatch:
@@ -216,8 +243,8 @@ class CellWatch:
 
     def pre_run_cell(self, info: Any) -> None:
         """Remember the cell; IPython calls this."""
-        running = _cells_that_run()
-        # an interrupt prevented IPython's event for their end
+        running = len(_frames_of_cells())
+        # an interrupt prevented the event with which IPython reports their end
         while running and len(self._stack) >= running:
             self._tell(self._stack[-1], ResultUnknown(False, KeyboardInterrupt()))
             self._stack.pop()
@@ -266,12 +293,11 @@ class CellWatch:
 
 
 watch: Final = CellWatch()
-"""One shell a process, one watch."""
+"""The only watch, since a process has one shell."""
 
 
 def current_cell(shell: Any) -> str:
-    """Return the id of the running cell, ``cellId`` of JupyterLab's and Notebook's requests; empty if
-    unknown."""
+    """Return the id of the running cell, ``cellId`` in requests of JupyterLab and Notebook, or ""."""
     kernel = getattr(shell, "kernel", None)
     try:
         parent = kernel.get_parent("shell") if kernel is not None else {}

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 # kernel.
 
 LONG: Final = 100_000
-"""With more slices than this the verdict is shown after the views."""
+"""Number of slices from which the verdict is shown after the views."""
 
 _PART_S: Final = 0.3
-"""Estimated duration of a part. It waits until the kernel is idle, but not for ever."""
+"""Estimated duration of each part. A part waits until the kernel is idle, but not for ever."""
 
 
 def is_verdict_slow(profile: Shown) -> bool:
@@ -60,7 +60,7 @@ def first_form(profile: Shown, uid: str) -> dict[str, str]:
 
 
 def static_form(profile: Shown, uid: str) -> dict[str, Any]:
-    """Make a text, and HTML with a picture and a table, neither of which needs a kernel."""
+    """Make the text form, and the HTML form with a picture and a table. Neither needs a kernel."""
     from ..views.report.static_html import fragment  # imported late: no widget should wait for it
 
     store = queries_of(profile).store  # its indexes serve the live views too
@@ -126,7 +126,7 @@ def _show_static(profile: Shown, uid: str) -> None:
     display(form, raw=True, display_id=uid, update=True)
 
 
-# The widgets of the page of many ranks and of the page of a comparison.
+# The widgets for the ranks' dashboard and for a comparison.
 
 
 class RankWidget(LinkedWidget):
@@ -159,7 +159,7 @@ class ComparisonWidget(LinkedWidget):
 
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
 _SHOWN: Final[dict[str, list[weakref.ref[LinkedWidget]]]] = {}
-"""Widgets by the cell that shows them."""
+"""The open widgets, by the cell that shows them."""
 
 
 def show(profile: Shown | Other, *, as_widget: bool = False, **_options: Any) -> LinkedWidget | None:
@@ -241,13 +241,13 @@ def _text(shown: Shown | Other) -> str:
 
 
 def _is_board(shown: Shown | Other) -> TypeGuard[RankBoard]:
-    """Return whether it is a RankBoard, without importing that package."""
+    """Return whether an object is a RankBoard, without importing its package."""
     room = sys.modules.get("notebook_prof.ranks.page.board")
     return room is not None and isinstance(shown, room.RankBoard)
 
 
 def _is_comparison(shown: Shown | Other) -> TypeGuard[Comparison]:
-    """Return whether it is a Comparison, without importing that package."""
+    """Return whether an object is a Comparison, without importing its package."""
     room = sys.modules.get("notebook_prof.comparison.comparison")
     return room is not None and isinstance(shown, room.Comparison)
 

@@ -1,4 +1,4 @@
-"""Loading and unloading: what ``%load_ext notebook_prof`` registers, and its exact reverse."""
+"""Loading and unloading: registers everything for ``%load_ext notebook_prof``, and removes all of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAGICS = (ProfileMagics, OpenMagics, TurnsMagics, HistoryMagics)
 def load(shell: Any) -> None:
     """Register transformers, events and magics; does nothing if they are registered already."""
     if strip_magic not in shell.input_transformers_cleanup:
-        with DelayedInterrupt():  # otherwise half of it could stay, and the next `load` would find that
+        with DelayedInterrupt():  # otherwise half might stay, and the next `load` would do nothing
             _load(shell)
 
 
@@ -47,7 +47,7 @@ def unload(shell: Any) -> None:
 
 
 def _unload(shell: Any) -> None:
-    if watch.end_all():  # inside a profiled cell, the rest of which is not recorded
+    if watch.end_all():  # called inside a profiled cell, whose rest is not recorded
         from ..session import ticks
 
         _when_over(shell, ticks.withdraw)

@@ -6,10 +6,10 @@ import os
 from typing import Final
 
 NEEDED_BYTES: Final = 128 * 2**20
-"""Address space that recording, pandas and pyarrow need. Without it, compiled code ends the process."""
+"""Address space that recording, pandas and pyarrow need. With less, compiled code would end the process."""
 NEEDED_DESCRIPTORS: Final = 8
-"""ZeroMQ opens some for a message of more than 64 KiB. Without them it loses that message and the next
-ones."""
+"""File descriptors that must be free. ZeroMQ opens some for a message of more than 64 KiB. If it cannot, it
+loses that message and the next ones."""
 
 
 def too_little_memory() -> str:

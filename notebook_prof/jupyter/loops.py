@@ -80,12 +80,12 @@ class FoundLoop:
 
     @property
     def line(self) -> int:
-        """Line in the cell, from 1."""
+        """Its line in the cell, counted from 1."""
         return self.node.lineno
 
     @property
     def text(self) -> str:
-        """Its head, as in ``for x, y in loader``."""
+        """The loop's head, such as ``for x, y in loader``."""
         return head(self.node)
 
 
@@ -110,13 +110,9 @@ def find_loops(
     weak: bool = False,
     namespace: Mapping[str, Any] | None = None,
 ) -> list[FoundLoop]:
-    """Choose the loops whose iterations are the steps, ordered by line. None of them is inside another.
-
-    >>> [loop.text for loop in find_loops(ast.parse("for x, y in loader:\\n    loss(x, y).backward()"))]
-    ['for x, y in loader']
-    """
+    """Choose the loops whose iterations are the steps, ordered by line, none of them inside another."""
     # Calls directly in the body are signs of training and give points: ``backward`` 4, ``.step`` of anything
-    # that may be an optimizer 3, … Of nested loops, the one with the most points is taken, and of equals the
+    # that may be an optimizer 3, … Of nested loops, the one with the most points is taken; in a tie, the
     # outermost. A target named batch, or an iterable named like a loader, adds 2; an epoch subtracts 1. If no
     # loop trains, a loop over a DataLoader (recognised by its class, not its name) counts steps. With `line`,
     # the loop on that line is taken. With `weak`, if there is no sign of training anywhere, a loop of the
@@ -152,7 +148,7 @@ def _best(node: ast.AST, signs: Mapping[int, int]) -> list[Loop]:
 
 
 def loop_lines(tree: ast.Module) -> list[int]:
-    """Return the lines on which the cell's loops start, ascending."""
+    """Return the lines on which the cell's loops start, in ascending order."""
     return sorted({loop.lineno for loop, _, _ in _loops(tree)})
 
 
@@ -182,8 +178,7 @@ class _Names:
         }
 
     def value(self, node: ast.expr) -> Any:
-        """Return the object that a name refers to, or an attribute that can be read without running code;
-        None if unknown."""
+        """Return the object of a name, or of an attribute that can be read without running code, or None."""
         if isinstance(node, ast.Name):
             return None if node.id in self._made else self._namespace.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -191,8 +186,7 @@ class _Names:
         return None
 
     def made_by(self, node: ast.expr) -> str:
-        """Return the name of the call in the cell that makes it, such as ``torch.optim.Adam``; empty if
-        unknown."""
+        """Return the name of the call in the cell that makes it, such as ``torch.optim.Adam``, or ""."""
         made = self._made.get(node.id) if isinstance(node, ast.Name) else node
         return ast.unparse(made.func) if isinstance(made, ast.Call) else ""
 
@@ -226,7 +220,7 @@ def is_loader(value: Any) -> bool:
 
 
 def _optimizes(owner: ast.expr, scope: _Names) -> bool:
-    """Return whether ``owner.step()`` can be a step of training."""
+    """Return whether ``owner.step()`` may be a training step."""
     text = ast.unparse(owner).lower()
     if any(word in text for word in _OTHER_STEPPERS):
         return False

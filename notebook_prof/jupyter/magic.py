@@ -29,8 +29,8 @@ class ProfileMagics(Magics):  # type: ignore[misc]
     @needs_local_scope  # type: ignore[untyped-decorator]
     @line_cell_magic  # type: ignore[untyped-decorator]
     def profile(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
-        """Record a cell or a statement. This docstring is replaced below by the text of the declared
-        options."""
+        """Record a cell or a statement."""
+        # the docstring is replaced below by the text of the declared options
         if cell is None:
             return self._line(line, local_ns)
         try:

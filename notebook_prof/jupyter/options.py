@@ -52,11 +52,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(line: str, *, named: bool = True) -> MagicOptions:
-    """Parse the options after ``%%profile``. For an unknown one, OptionError names the most similar option.
-
-    >>> parse("p --steps 3:14").steps
-    StepRange(first=3, end=14, warmup=1)
-    """
+    """Parse the options after ``%%profile``; for an unknown one, OptionError names the most similar."""
     parser = build_parser(named)
     try:
         words = shlex.split(line)

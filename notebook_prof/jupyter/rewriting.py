@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Sequence
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final, cast
 
 from ..collectors.statements import SHOWING
@@ -30,6 +33,7 @@ _ENCLOSING: Final = (
     ast.Try,
     *([ast.TryStar] if hasattr(ast, "TryStar") else []),
 )
+_CHECKED: Final = "<rewritten cell>"
 _APPENDABLE: Final = ("last_expr", "all", "none")
 """IPython's display modes that are unaffected by an extra statement at the end."""
 
@@ -41,12 +45,9 @@ def rewrite(
     stop_after: bool = False,
     marks: bool = True,
     interactivity: str = "last_expr",
+    script: int = 0,
 ) -> ast.Module:
-    """Return a copy of the cell that ticks and leaves marks, or the tree itself if the copy does not compile.
-
-    >>> ast.unparse(rewrite(ast.parse("x = 1"), [], interactivity="none")).splitlines()[1]
-    'x = 1'
-    """
+    """Return a copy of the cell that ticks and leaves marks, or the tree itself if that does not compile."""
     # In functions ``for …: BODY`` becomes ``for …: with ticker: BODY``: the iterable, ``else``, ``break``,
     # ``continue``, ``return``, ``await``, exceptions and line numbers stay as they were. Not ``try …
     # finally``: after it, a frame's ``f_lineno``, which IPython shows, is that of the ``finally``; ``with``
@@ -55,26 +56,41 @@ def rewrite(
     # written. If iterations turn out to be too short, the first form hands the rest over to the second. Marks
     # precede every top-level statement, the statements on the way to a ticking loop, and those in its body.
     # With `stop_after`, these loops and the loops around them in the same function are also left once the
-    # window is recorded. `interactivity` is IPython's ``ast_node_interactivity``. Nesting that is too deep
-    # does not compile.
+    # window is recorded. `interactivity` is IPython's ``ast_node_interactivity``. `script` numbers a
+    # script, whose lines do not belong to the cell. Nesting that is too deep does not compile.
     twin = copy.deepcopy(tree)
     originals, copies = list(ast.walk(tree)), list(ast.walk(twin))
     tokens = {id(copies[originals.index(one.node)]): one.token for one in loops}
     for node in copies:
         if id(node) in tokens:
             node.nbp_token = tokens[id(node)]  # type: ignore[attr-defined]  # copies of the node keep it
-    twin.body = _Cell(stop_after, marks).whole(twin.body, interactivity)
+    twin.body = _Cell(stop_after, marks, script).whole(twin.body, interactivity)
     ast.fix_missing_locations(twin)
     try:
-        compile(twin, "<rewritten cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        with quietly(_CHECKED):
+            compile(twin, _CHECKED, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError):
         return tree
     return twin
 
 
+@contextmanager
+def quietly(filename: str) -> Iterator[None]:
+    """Suppress warnings about this file while it is compiled. They come from compiling the original."""
+    # a filter for this file only, since other threads see it too; ``catch_warnings`` would replace theirs
+    module = re.compile(re.escape(filename.removesuffix(".py")) + r"\Z")
+    ours = ("ignore", None, Warning, module, 0)
+    warnings.filters.insert(0, ours)  # type: ignore[attr-defined]  # typeshed has it as a sequence
+    try:
+        yield
+    finally:
+        with suppress(ValueError):
+            warnings.filters.remove(ours)  # type: ignore[attr-defined]
+
+
 class _Cell:
-    def __init__(self, stop_after: bool, marks: bool) -> None:
-        self._stop_after, self._marks = stop_after, marks
+    def __init__(self, stop_after: bool, marks: bool, script: int) -> None:
+        self._stop_after, self._marks, self._script = stop_after, marks, script
 
     def whole(self, body: list[ast.stmt], interactivity: str) -> list[ast.stmt]:
         """Return the statements of the cell."""
@@ -94,11 +110,12 @@ class _Cell:
         return out
 
     def _mark(self, statement: ast.stmt, loops: int) -> list[ast.stmt]:
-        line = statement.lineno
-        return _mark(line, line, _name(loops - 1) if loops else _JOURNAL) if self._marks else []
+        # the decorators of a definition run first, in their own lines
+        line = min(part.lineno for part in (statement, *getattr(statement, "decorator_list", ())))
+        return _mark(line, line, self._name(loops - 1) if loops else _JOURNAL) if self._marks else []
 
     def _statement(self, statement: ast.stmt, loops: int) -> list[ast.stmt]:
-        """Return the statements that replace one outside functions, inside `loops` marked loops."""
+        """Return the replacement of a statement that is outside functions and inside `loops` marked loops."""
         if _ticks_inside(statement) and isinstance(statement, LOOPS):
             return [self._doubled(statement, loops)]
         if _ticks_inside(statement) and isinstance(statement, _ENCLOSING):
@@ -130,16 +147,16 @@ class _Cell:
                 if body := getattr(holder, name, None):
                     setattr(holder, name, self._body(body, loops))
         if isinstance(statement, ast.With | ast.AsyncWith):
-            statement.body += self._mark(statement, loops)  # its end takes time too
+            statement.body += self._mark(statement, loops)  # leaving the block takes time too
 
     def _doubled(self, loop: Loop, loops: int) -> ast.stmt:
         """Return a loop with ticks and marks, followed by the same loop without them."""
-        # A test before each mark instead of a second form would make short iterations 1.7 to 2.3 times as
-        # long.
-        line, end, name = loop.lineno, loop.end_lineno or loop.lineno, _name(loops)
-        token = getattr(loop, "nbp_token", 0)
+        # Testing a flag before each mark, instead of having a second form, would make short iterations 1.7 to
+        # 2.3 times as long.
+        line, end, name = loop.lineno, loop.end_lineno or loop.lineno, self._name(loops)
+        token, marked = getattr(loop, "nbp_token", 0), -1 if self._script else loop.lineno
         remainder = _Ticking(self._stop_after, loops + 1).remainder_of(copy.deepcopy(loop))
-        begin = _statements_at(f"{name} = {_MARKED_LOOP.format(token=token, line=line)}", line)
+        begin = _statements_at(f"{name} = {_MARKED_LOOP.format(token=token, line=marked)}", line)
         if not isinstance(loop, ast.While):
             iterable = loop.iter
             word = "iter" if isinstance(loop, ast.For) else "aiter"
@@ -169,6 +186,10 @@ class _Cell:
         whole.body = [*begin, loop, going_on, *_statements_at(f"{name}.items = None\ndel {name}", end)]
         return whole
 
+    def _name(self, loops: int) -> str:
+        """Return the ticker's name for a marked loop at this nesting depth."""
+        return f"{NAME}.loop{loops}" + (f"_of{self._script}" if self._script else "")
+
 
 class _Ticking(ast.NodeTransformer):
     """Makes found loops tick, without marks. `around` counts the enclosing loops in the same function."""
@@ -177,10 +198,11 @@ class _Ticking(ast.NodeTransformer):
         self._stop_after, self._around = stop_after, around
 
     def remainder_of(self, loop: Loop) -> Loop:
-        """Return the rest of a loop that ticks too often; inner loops still tick."""
+        """Return the form of a loop that ticks too often, for its remaining iterations."""
         if hasattr(loop, "nbp_token"):
             loop.body = [*self._leave(loop.body[0].lineno), *loop.body]
         else:
+            # inner loops still tick
             self.generic_visit(loop)
         return loop
 
@@ -222,17 +244,12 @@ def _leave(line: int) -> list[ast.stmt]:
     return _statements_at(f"if {_FIND.format(module=_TICKS, name='past', instead='int')}(): break", line)
 
 
-def _name(loops: int) -> str:
-    """Return the name of the ticker of a marked loop that is inside this many loops."""
-    return f"{NAME}.loop{loops}"
-
-
 def _mark(line: int, at: int, where: str = _JOURNAL) -> list[ast.stmt]:
     return _statements_at(_MARK.format(where=where, line=line), at)
 
 
 def _note_the_end(shown: ast.Expr) -> None:
-    """Mark when the value of an expression is known: its display follows."""
+    """Mark when the value of an expression is known, before it is displayed."""
     both = cast(
         "ast.Expr", _statements_at(f"(0, {_MARK.format(where=_JOURNAL, line=SHOWING)})[0]", shown.lineno)[0]
     ).value

@@ -16,6 +16,7 @@ from IPython import get_ipython
 from IPython.core.error import UsageError
 from IPython.display import display
 
+from ..collectors.lines.sources import CELLS
 from ..collectors.python.assemble import OTHER_CELLS
 from ..collectors.system.names.roots import Roots, running_frames
 from ..collectors.system.names.watch import NameWatch
@@ -26,6 +27,8 @@ from ..session import current, ticks
 from ..session.engine import Session
 from ..session.plan import EndOfWindow, LoopInSource, Plan
 from ..session.schedule import WholeRun
+from ..trace.source_lines import text_lines
+from . import scripts
 from .cell import ResultUnknown, current_cell, watch
 from .limits import NEEDED_DESCRIPTORS, too_few_descriptors, too_little_memory
 from .options import MAGIC, MagicOptions, parse
@@ -72,7 +75,11 @@ def _begin(
     if why := too_little_memory():
         raise UsageError(f"{MAGIC}: {why}")
     _import_delivery()
-    make_live = _live_display(shell, options)  # its imports must not be recorded
+    # a loop that trains, or a mark in the cell, counts before all loops elsewhere
+    elsewhere = not marked and all(token < 0 for token, *_ in loops)
+    if elsewhere:
+        scripts.load(shell)  # its imports must not be recorded
+    make_live = _live_display(shell, options)  # nor must these
     try:
         _name_options(file, line)
         session = _session(options, info.raw_cell, [LoopInSource(*loop) for loop in loops], marked, file)
@@ -82,12 +89,14 @@ def _begin(
     except NotebookProfError as error:
         raise UsageError(f"{MAGIC}: {error}") from None
     ticks.offer()
+    end_scripts = scripts.begin(shell, options, session.loops_of_scripts) if elsewhere else lambda: None
     live = None if make_live is None else make_live(session, shell.user_ns)
     restore = _let_leave(shell) if options.stop_after else None
     failed_ns, restore_traceback = _when_failing(shell)
 
     def finish(result: Any, now_ns: int) -> None:
         restore_traceback()
+        end_scripts()
         if live is not None:
             live.end()
         error = result.error_in_exec or result.error_before_exec
@@ -125,7 +134,7 @@ def _begin(
 
     def done(result: Any) -> None:
         early = 0
-        while not ends:  # it has ended already after an interrupt right after the start
+        while not ends:  # not entered if an interrupt right after the start has ended it
             try:
                 with interrupt:
                     if session.is_of_parent:  # this process is a fork of the cell's
@@ -134,7 +143,7 @@ def _begin(
                     interrupt.count += early
                     finish(result, ends[0])
             except BaseException as error:  # the user's cell has run; IPython would print our traceback
-                if not ends:  # an interrupt before waiting began
+                if not ends:  # an interrupt came before it could be delayed
                     early += 1
                     continue
                 session.give_up()
@@ -155,8 +164,8 @@ def _import_delivery() -> None:
 
 
 def _live_display(shell: Any, options: MagicOptions) -> type[LiveDisplay] | None:
-    """Return the class that shows the cell while it runs; None if no front-end draws widgets or keeps
-    listening."""
+    """Return the class that shows the cell while it runs; None if no front-end could draw it."""
+    # a front-end must draw widgets and keep listening
     if options.quiet or getattr(shell, "kernel", None) is None or not current_cell(shell):
         return None
     try:
@@ -223,6 +232,7 @@ def _session(
     namespace: dict[str, Any] = {} if shell is None else shell.user_ns
     names = NameWatch(lambda: Roots(namespace, running_frames(namespace)))
     metadata = {"cell_source": source, OTHER_CELLS: _other_cells(shell, file)}
+    CELLS.update(_odd_cells(shell))
     if shell is not None and (cell := current_cell(shell)):
         metadata["cell_id"] = cell
     return Session(plan, loops=loops, marked=marked, metadata=metadata, names=names)
@@ -230,9 +240,25 @@ def _session(
 
 def _other_cells(shell: Any, running: str) -> dict[str, str]:
     """Return the displayed names, such as ``In[3]``, of the files of cells before the running one."""
+    return {file: f"In[{number}]" for file, number in _numbers(shell) if file != running}
+
+
+def _numbers(shell: Any) -> list[tuple[str, int]]:
+    """Return the files and numbers of cells."""
     # IPython 8 and 9 keep this map for tracebacks; without it, all cells have the same name
     numbers = getattr(getattr(shell, "compile", None), "_filename_map", None) or {}
-    return {str(file): f"In[{number}]" for file, number in tuple(numbers.items()) if file != running}
+    return [(str(file), int(number)) for file, number in tuple(numbers.items())]
+
+
+def _odd_cells(shell: Any) -> dict[str, list[str]]:
+    """Return the lines of cells that IPython splits differently in `linecache`."""
+    ran = getattr(getattr(shell, "history_manager", None), "input_hist_parsed", ())
+    texts = {file: str(ran[number]) for file, number in _numbers(shell) if 0 < number < len(ran)}
+    return {
+        file: [f"{line}\n" for line in text_lines(text)]
+        for file, text in texts.items()
+        if len(text.splitlines()) > text.count("\n") + 1 and file not in CELLS
+    }
 
 
 def _deliver(
@@ -273,8 +299,7 @@ def _deliver(
 
 
 def deliver(shell: Any, profile: Profile, *, name: str | None = None, quiet: bool = False) -> None:
-    """Make a Profile the latest one, bind it to ``_profile`` and the user's `name`, and show it unless
-    `quiet`."""
+    """Make a Profile the latest one, bind it to ``_profile`` and `name`, and show it unless `quiet`."""
     current.remember(profile)
     names = {"_profile": profile} | ({name: profile} if name else {})
     shell.push(names, interactive=True)
@@ -308,8 +333,8 @@ def _show(profile: Profile) -> None:
 
 
 def _when_failing(shell: Any) -> tuple[list[int], Callable[[], None]]:
-    """Record when this thread starts to show a traceback, since the cell has ended by then. Also returns a
-    function that undoes this."""
+    """Record when this thread starts to show a traceback, and return also what undoes this."""
+    # the cell has ended when it shows one
     noted: list[int] = []
     me, show, own = threading.get_ident(), shell.showtraceback, "showtraceback" in vars(shell)
 

@@ -69,8 +69,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(line: str, cell: str) -> Turns:
-    """Parse the magic's line, and split the cell. Raises OptionError for invalid options, or without two
-    bodies.
+    """Parse the magic's line, and split the cell; OptionError without valid options and two bodies.
 
     >>> turns = parse("c --rounds 4 --steps 3:14", "x = 1\\n%% b\\nx = 2\\n")
     >>> turns.name, turns.rounds, turns.a, turns.b, turns.line
@@ -105,8 +104,7 @@ def parse(line: str, cell: str) -> Turns:
 
 
 class State:
-    """The current state of random generators and of named objects. Raises OptionError for an object without a
-    ``state_dict``."""
+    """The current state of random generators and of named objects."""
 
     def __init__(self, namespace: Mapping[str, Any], names: Iterable[str] = ()) -> None:
         self._objects: list[tuple[Any, Any]] = []
@@ -132,7 +130,7 @@ class State:
                 self._restore.append(lambda: torch.cuda.set_rng_state_all(on_devices))
 
     def restore(self) -> None:
-        """Restore it. Gradients are cleared, since no ``state_dict`` contains them."""
+        """Restore the state. Gradients are cleared, since no ``state_dict`` contains them."""
         for kept, state in self._objects:
             kept.load_state_dict(copy.deepcopy(state))  # an optimizer keeps a reference to its argument
             if callable(getattr(kept, "zero_grad", None)):

@@ -9,7 +9,7 @@ import threading
 import weakref
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anywidget
 import traitlets
@@ -20,13 +20,15 @@ from ..selection import Selection
 from ..service.headline import headline_pieces
 from ..trace import Trace
 from ..views.bundle import VERSION, bokehjs, script, stylesheet
-from ..views.page_queries import PageQueries
+
+if TYPE_CHECKING:
+    from ..views.page_queries import PageQueries
 
 Claims = tuple[Claim, ...]
 
 
 class Shown(Protocol):
-    """A Profile, as far as the display needs it."""
+    """The parts of a Profile that the display uses."""
 
     @property
     def trace(self) -> Trace:
@@ -110,11 +112,11 @@ class LinkedWidget(anywidget.AnyWidget):
                 self._tell(together)
         finally:
             self._telling = None
-            self._mirror(self._shown)  # this page knows it from the answer, but other pages do not
+            self._mirror(self._shown)  # this page learns it from the answer, but other pages do not
 
     def _tell(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Answer several requests in one message, since each message costs the page and the server
-        milliseconds."""
+        """Answer several requests in one message."""
+        # each message costs the page and the server milliseconds
         replies = [(self._reply(one), {"rid": one.get("rid")}) for one in messages]
         buffers = [part for (_, parts), _ in replies for part in parts]
         contents = [{**content, **rid, "buffers": len(parts)} for (content, parts), rid in replies]
@@ -146,7 +148,8 @@ class ProfileWidget(LinkedWidget):
     """One display of a Profile."""
 
     # `uid` marks the static output that the live view hides. With `late`, the trait ``headline`` is set
-    # later, and the page says that it is being computed; otherwise the page is told when that starts.
+    # later, and the page says that it is being computed; otherwise the answer to the page's ``start`` request
+    # has it.
     headline = traitlets.Unicode().tag(sync=True)
     pieces: Any = traitlets.List().tag(sync=True)
     """The lines of the headline, split at claims that select something; see `headline_pieces`."""
@@ -188,8 +191,8 @@ class ProfileWidget(LinkedWidget):
         return self._begun, []
 
     def _start(self) -> dict[str, Any]:
-        """Return what a page mounts first: figures without data and small facts, made while it loads
-        BokehJS."""
+        """Return what a page mounts first: figures without data, and small facts."""
+        # made while the page loads BokehJS
         from ..views.dashboard import dashboard_document, dashboard_settings
 
         trace = self._profile.trace
@@ -220,7 +223,7 @@ def _answer_groups(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[M
 
 
 def headline_of(profile: Shown) -> tuple[str, Claims]:
-    """Return the headline and its claims, or a sentence why there is none."""
+    """Return the headline and its claims, or a sentence that says why there is none."""
     try:
         return profile.headline, profile.verdict.claims
     except Exception as error:
@@ -237,5 +240,7 @@ _QUERIES: weakref.WeakKeyDictionary[Shown, PageQueries] = weakref.WeakKeyDiction
 def queries_of(profile: Shown) -> PageQueries:
     """Return the indexes of a Profile, built once for all its displays and freed with it."""
     if profile not in _QUERIES:
+        from ..views.page_queries import PageQueries  # the result is shown before the page asks
+
         _QUERIES[profile] = PageQueries(profile.trace, profile.selection)
     return _QUERIES[profile]

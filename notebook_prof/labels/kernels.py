@@ -15,15 +15,18 @@ _DTYPES: Final = {
     "BFloat16": "bf16",
     "Half": "f16",
     "bfloat16": "bf16",
+    "bfloat16_t": "bf16",
     "bool": "bool",
     "double": "f64",
     "float": "f32",
     "half": "f16",
+    "half_t": "f16",
     "int": "i32",
     "int8_t": "i8",
     "long": "i64",
     "uint8_t": "u8",
 }
+_CAST: Final = re.compile(r"\((?:unsigned )?\w+\)(?=-?\d)")  # Nsight Systems writes ``(int)4``, ``(bool)0``
 _DTYPE: Final = re.compile(r"(?<![\w])(?:c10::)?(" + "|".join(_DTYPES) + r")(?![\w*])")
 _IN_NAME: Final = re.compile(
     r"(?<![a-z0-9])(bf16|f16|f32|f64|fp16|fp32|tf32|fp8|e4m3|e5m2|i8|u8|i32)(?![0-9])", re.I
@@ -98,24 +101,12 @@ _SUFFIXES: Final = re.compile(r"(?:_?[kK]ernel(?:Impl|_impl|_cuda|_v\d+)?|\.kd)$
 
 
 def kernel_label(name: str) -> tuple[str, str] | None:
-    """Return what a kernel does and of what, or None where its name does not say.
-
-    Returns
-    -------
-    (str, str) or None
-        The family, by which kernels share a colour, and its details: element type, tile, layout.
-
-    Examples
-    --------
-    >>> kernel_label("volta_sgemm_128x64_nn")
-    ('gemm', 'f32 128×64 nn')
-    >>> kernel_label("void at::native::elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int)")
-    ('elementwise add', 'f32')
-    >>> kernel_label("aten::mm") is None
-    True
-    """
+    """Return what a kernel does and of what, or None where its name does not say."""
+    # The first text is the family, by which kernels share a colour; the second its element type, tile and
+    # layout.
     if name.startswith("triton_"):
         return _triton(name)
+    name = _CAST.sub("", name)
     collective = _COLLECTIVE.search(name)
     if collective:
         words = " ".join(word for word in collective.group(2).split("_") if word and word != "t")
@@ -197,10 +188,8 @@ def _operation(name: str) -> str:
 
 
 def base_of(name: str) -> str:
-    """Return the function's own name: no return type, namespaces, template arguments and parameters.
+    """Return the function's own name, without return type, namespaces, template arguments and parameters.
 
-    Examples
-    --------
     >>> base_of("void cudnn::ops::nchwToNhwcKernel<float, 3>(float const*)")
     'nchwToNhwcKernel'
     """

@@ -44,22 +44,8 @@ _LONGEST_DIFFERING: Final = 28
 
 
 def variants(name: str, kernel: bool = False) -> tuple[str, ...]:
-    """Return ways to write a name, the shortest first, the whole name last.
-
-    Parameters
-    ----------
-    name : str
-        As recorded.
-    kernel : bool
-        Whether it ran on a device; such a name is read as a kernel's.
-
-    Examples
-    --------
-    >>> variants("aten::conv2d")
-    ('conv2d', 'aten::conv2d')
-    >>> variants("void at::native::reduce_kernel<512, 1, at::native::MeanOps<float> >(int)", kernel=True)[0]
-    'reduce mean f32'
-    """
+    """Return ways to write a name, the shortest first, the whole name last."""
+    # `kernel` says that it ran on a device.
     text = " ".join(name.split()) if "\n" in name else name
     return tuple(dict.fromkeys((*_shorter(text, kernel), name)))
 
@@ -122,29 +108,10 @@ def _kernel(name: str, kernel: bool) -> Iterable[str]:
 
 
 def short_names(names: Sequence[str], kernels: Iterable[bool] | None = None) -> list[str]:
-    """Return a label for every name; no two names of the list get the same.
-
-    Names that would read the same are told apart: by their next longer form, then by the words in which they
-    differ, at last by a number. Those of one method of several objects, which differ in an address, are told
-    apart by it.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Distinct names. Those behind the first 100,000 are left as they are.
-    kernels : iterable of bool, optional
-        Which of them ran on a device.
-
-    Returns
-    -------
-    list of str
-        As long as `names`.
-
-    Examples
-    --------
-    >>> short_names(["aten::mm", "AddmmBackward0", "autograd::engine::evaluate_function: AddmmBackward0"])
-    ['mm', 'AddmmBackward0', 'evaluate AddmmBackward0']
-    """
+    """Return a label for every name; no two names of the list get the same."""
+    # Names that would read the same are told apart: by their next longer form, then by the words in which
+    # they differ, at last by a number. Those of one method of several objects, which differ in an address,
+    # are told apart by it. `names` are distinct; those behind the first 100,000 are left as they are.
     first = list(names[:MOST_LABELLED])
     flags = [False] * len(first) if kernels is None else list(kernels)[: len(first)]
     bare = [_ADDRESS.sub("", name) if " at 0x" in name else name for name in first]
@@ -222,13 +189,7 @@ def _rarest(words: Sequence[str], frequency: Counter[str], of: int) -> str:
 
 
 def family(name: str, kernel: bool = False) -> str:
-    """Return what a name is one of: the same for all sizes, element types, numbers and in-place forms.
-
-    Examples
-    --------
-    >>> family("volta_sgemm_128x64_nn", kernel=True), family("aten::add_"), family("nn.Module: Linear_3")
-    ('gemm', 'add', 'Linear')
-    """
+    """Return what a name is one of: the same for all sizes, element types, numbers and in-place forms."""
     module = _MODULE.match(name)
     if module:
         return module.group(1)
@@ -238,41 +199,20 @@ def family(name: str, kernel: bool = False) -> str:
 
 
 def merged_name(name: str) -> str:
-    """Return the name under which tables count a slice: without the number of a step and without an address.
-
-    PyTorch's ``key_averages()`` writes ranges around steps so. A method of several objects is one function.
-
-    Examples
-    --------
-    >>> merged_name("ProfilerStep#7"), merged_name("aten::mm")
-    ('ProfilerStep*', 'aten::mm')
-    >>> merged_name("<built-in method acquire of _thread.lock object at 0x7f3d3651d900>")
-    '<built-in method acquire of _thread.lock object>'
-    """
+    """Return the name under which tables count a slice, without the number of a step or an address."""
+    # PyTorch's ``key_averages()`` writes ranges around steps so. A method of several objects is one function.
     if name.startswith(STEP_MARKS):
         return f"{name.partition('#')[0]}*"
     return _ADDRESS.sub("", name) if " at 0x" in name else name
 
 
 def merged_label(merged: str, label: str) -> str:
-    """Return what to write for a merged name, where a label is written for one of the names.
-
-    Examples
-    --------
-    >>> merged_label("<built-in method get of dict object>", "dict.get 0x7f3d3651e280")
-    'dict.get'
-    """
+    """Return what to write for a merged name, where a label is written for one of the names."""
     return _WRITTEN_ADDRESS.sub("", label) if merged.endswith(">") else merged
 
 
 def family_code(text: str) -> int:
-    """Return a number that is the same for a family in every recording, run and process (CRC-32).
-
-    Examples
-    --------
-    >>> family_code("gemm") == family_code("gemm")
-    True
-    """
+    """Return a number that is the same for a family in every recording, run and process (CRC-32)."""
     return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
@@ -285,8 +225,6 @@ _PROGRAMS: Final = re.compile(r"^python[\d.]*$|^ipykernel", re.I)
 def evaluates(name: str) -> bool:
     """Return whether autograd's engine runs an operator of this name.
 
-    Examples
-    --------
     >>> evaluates("AddmmBackward0"), evaluates("aten::convolution_backward")
     (True, False)
     """
@@ -294,24 +232,8 @@ def evaluates(name: str) -> bool:
 
 
 def track_label(name: str, pid: int = -1, tid: int = -1, autograd: bool = False) -> str:
-    """Return what to write beside a track, under a heading that names its process or device.
-
-    Parameters
-    ----------
-    name : str
-        As recorded.
-    pid, tid : int
-        -1 where unknown; a thread with the number of its process is its main one.
-    autograd : bool
-        Whether autograd's engine runs the backward pass there.
-
-    Examples
-    --------
-    >>> track_label("thread 5555 (python)", 5555, 5555), track_label("thread 57 (pt_autograd_0)", 5555, 57)
-    ('main', 'autograd 0')
-    >>> track_label("GPU 0 stream 7"), track_label("thread 12 (python)", 5555, 12, autograd=True)
-    ('stream 7', 'autograd')
-    """
+    """Return what to write beside a track, under a heading that names its process or device."""
+    # `pid` and `tid` are -1 where unknown. `autograd` says whether its engine runs the backward pass there.
     stream = _STREAM.match(name)
     if stream:
         return stream.group(1)

@@ -28,7 +28,7 @@ _ASKED: Final = ("steps", "lines", "device", "operators", "memory_peak", "cpu", 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Brief:
-    """A short report for an issue, a chat or a language model; its ``str()`` is Markdown.
+    """A short report for an issue, a chat or a language model. Its ``str()`` is Markdown.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Brief:
     tables : dict of str to DataFrame
         The first rows of ``lines``, ``advice`` and ``trust``.
     absent : tuple of str
-        Calls that return no rows because their data was not recorded.
+        Calls that return no rows, because their data was not recorded.
     """
 
     verdict: analysis.Verdict
@@ -67,10 +67,10 @@ class Brief:
         Returns
         -------
         dict
-            ``version verdict lines claims tables absent``. A claim has its ``text``, its ``line``, the
-            position of its first character (``start``), its ``value``, and the source of the value: the
-            ``call`` that returns a table, the rows (``where``), the ``column``, and how they are combined
-            (``reduce``). If it has ``of``, the value is a share of that. A table is a list of rows.
+            ``version verdict lines claims tables absent``. A claim has a ``text``, its ``line``, the position
+            of its first character (``start``), a ``value``, and the source of the value: the ``call`` that
+            returns a table, the rows (``where``), the ``column``, and how they are combined (``reduce``). If
+            it has ``of``, the value is a share of that. A table is a list of rows.
         """
         content = {
             "version": VERSION,
@@ -93,7 +93,7 @@ class Brief:
     __repr__ = __str__
 
     def _calls(self) -> dict[str, list[str]]:
-        """Return the calls behind the claims, and the numbers from each, both in order of appearance."""
+        """Return the calls behind the claims and the numbers from each, both in order of appearance."""
         calls: dict[str, list[str]] = {}
         for claim in sorted(self.verdict.claims, key=lambda claim: (claim.line, claim.start)):
             texts = calls.setdefault(claim.call, [])

@@ -15,7 +15,7 @@ from ..trace.trace import Trace
 
 THREAD: Final = "notebook_prof trace"
 _LEAVES_S: Final = 2.0
-"""How long an exiting process waits for the work to notice that."""
+"""How long an exiting process waits for the build to stop."""
 
 
 class DeferredTrace:
@@ -29,12 +29,12 @@ class DeferredTrace:
 
     # The work never runs in the requesting thread, so Ctrl-C stops the wait, not the build. While a recording
     # runs in this process, the work pauses unless somebody is waiting. If nobody can request the Trace any
-    # more, because its cell was run again, the work ends at the next `checkpoint`, which `build` should call
-    # every millisecond or so.
+    # more, for example because its cell was run again, the work ends at the next `checkpoint`, which `build`
+    # should call every millisecond or so.
     def __init__(self, build: Callable[[], Trace], hold: Callable[[], bool] = bool) -> None:
         self._work = _Work(build, hold)
-        # the thread holds only the work, not this object; once this object is deleted, nobody can request the
-        # Trace
+        # the thread refers only to the work, not to this object: once this object is deleted, nobody can
+        # request the Trace
         weakref.finalize(self, self._work.pace.cancel).atexit = False
 
     @property
@@ -43,12 +43,12 @@ class DeferredTrace:
         return self._work.done.is_set()
 
     def start(self) -> None:
-        """Start building it, unless it is built already."""
+        """Start building the Trace, unless that has begun already."""
         self._work.start()
 
     def get(self) -> Trace:
-        """Wait for the Trace and return it. Raises what `build` raised, or NotRecordedError after a fork or
-        at exit."""
+        """Wait for the Trace and return it. Raises `build`'s error; NotRecordedError after a fork or at
+        exit."""
         work = self._work
         if not work.done.is_set():
             with work.pace.hurried():
@@ -65,7 +65,7 @@ class DeferredTrace:
 
 
 class _Work:
-    """What the thread of a `DeferredTrace` does."""
+    """The work of a `DeferredTrace`, done in its thread."""
 
     def __init__(self, build: Callable[[], Trace], hold: Callable[[], bool]) -> None:
         self.done = threading.Event()
@@ -88,7 +88,7 @@ class _Work:
             try:
                 self._thread.start()
                 return
-            except RuntimeError:  # an exiting process cannot start threads
+            except RuntimeError:  # threads cannot be started while the process exits
                 self._thread = None
         self._run(build)
 
@@ -105,13 +105,15 @@ class _Work:
             self.done.set()
 
     def leave(self) -> None:
-        """Make it end at the next checkpoint."""
+        """Make the build end at its next checkpoint."""
         self.pace.cancel()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(_LEAVES_S)
+        with self._lock:  # until `start` has started it
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_LEAVES_S)
 
     def lose_in_fork(self) -> None:
-        """Give up in the child of a fork: the thread stayed with the parent."""
+        """Give up in a forked child, since the thread stayed with the parent."""
         self.error = NotRecordedError("the recording is assembled in the parent process: use it there")
         self.pace, self.done = Pace(), threading.Event()
         self.done.set()
@@ -121,9 +123,12 @@ _unfinished: set[_Work] = set()
 
 
 def _leave() -> None:
-    # a thread that is still computing when the interpreter shuts down would be ended inside C code
+    # a thread that still computes when the interpreter shuts down would be killed inside C code
     for work in list(_unfinished):
         work.leave()
+
+
+at_exit(_leave)  # now, so that it runs after the history's own, which waits for rows and their Traces
 
 
 def _lose_in_fork() -> None:

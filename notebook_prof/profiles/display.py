@@ -1,4 +1,4 @@
-"""Finds the display code for the objects of this layer, which is in the layer above."""
+"""Finds the display code for objects of this layer. It is in the layer above."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .. import extensions
 
 
 def widget_of(shown: Any) -> Any:
-    """Return the live views of something, for a front-end that displays what it is given.
+    """Return the live views of an object, for a front-end that displays the returned value.
 
     Raises
     ------
     NotImplementedError
-        If nothing is registered that could.
+        If no display code is registered.
     """
     for entry in extensions.points("display").values():
         return entry.load()(shown, as_widget=True)
@@ -21,12 +21,12 @@ def widget_of(shown: Any) -> Any:
 
 
 def display(shown: Any, **options: Any) -> None:
-    """Show something where it is evaluated; IPython calls this through ``_ipython_display_``.
+    """Show an object where it is evaluated. IPython calls this through ``_ipython_display_``.
 
     Raises
     ------
     NotImplementedError
-        If nothing is registered that could: IPython goes on to ``_repr_mimebundle_``.
+        If no display code is registered. IPython then uses ``_repr_mimebundle_``.
     """
     for entry in extensions.points("display").values():
         entry.load()(shown, **options)

@@ -1,4 +1,4 @@
-"""``p.export``: a Profile as a file for other programs."""
+"""``p.export``: writes a Profile as a file for other programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .namespace import Namespace, method
 
 
 class Export(Namespace):
-    """Write a report, a picture, or a file for another tool; ``p.save`` keeps the recording itself.
+    """Write a report, a picture, or a file for another tool. ``p.save`` saves the recording itself.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Export(Namespace):
     def png(
         self, path: str | os.PathLike[str], view: str = "all", *, width: int = 1000, theme: str = "light"
     ) -> None:
-        """Write the views as a picture, without a browser; everything outside the selection is pale.
+        """Write the views as a picture, without a browser. Everything outside the selection is pale.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class Export(Namespace):
         view : str
             ``timeline``, ``operators``, ``memory``, ``phases``, or ``all`` of them.
         width : int
-            Pixels of the layout, at least 480; the picture has two dots a pixel.
+            Width of the layout in pixels, at least 480. The picture has twice as many.
         theme : str
             ``light`` or ``dark``.
 
@@ -87,7 +87,7 @@ class Export(Namespace):
     def svg(
         self, path: str | os.PathLike[str], view: str = "all", *, width: int = 1000, theme: str = "light"
     ) -> None:
-        """Write the views as a vector picture, without a browser; arguments as for `png`.
+        """Write the views as a vector picture, without a browser. Arguments are those of `png`.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Profiles of files written by other runs and other profilers."""
+"""Opens files written by other runs and other profilers as Profiles."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ def open_profile(
     Raises
     ------
     FormatError
-        If no reader recognises the content, the named one cannot read it, or it becomes larger than
-        `max_bytes`.
+        If no reader recognises the content, the named one cannot read it, or it exceeds `max_bytes`.
     FileNotFoundError
         If the file does not exist.
 

@@ -9,9 +9,10 @@ from types import MethodType
 from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from .. import selection
+from ..errors import OptionError
 from ..trace import Trace
 
-# Analyses as methods, with the docstring and parameters of the analysis function.
+# Turns analyses into methods, with the docstring and parameters of the analysis function.
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,12 +28,12 @@ def method(load: Callable[[], Callable[Concatenate[Trace, P], R]]) -> Callable[C
     (True, ['self', 'window', 'step', 'where'])
     """
     # The analysis is loaded when the method is first looked up. A method that returns a table also accepts
-    # ``where=``, a filter for `notebook_prof.selection.Query`.
+    # ``where=``: text for `notebook_prof.selection.Query`, or a selection.
     return cast("Callable[Concatenate[Any, P], R]", Method(load))
 
 
 class Method:
-    """Replaces itself with the method when first looked up. `analysis` is the name of the function."""
+    """Replaces itself with the method when first looked up. `analysis` is the function's name."""
 
     def __init__(self, load: Callable[[], Callable[..., Any]]) -> None:
         self._load = load
@@ -63,19 +64,24 @@ def _method(analysis: Callable[..., Any]) -> Callable[..., Any]:
         where, trace = kwargs.pop("where", None) if tabular else None, trace_of(self)
         if where is None:
             return analysis(trace, *args, **kwargs)
-        return selection.filtered(analysis, trace, str(where), *args, **kwargs)
+        if isinstance(where, selection.Selection):
+            where = where.to_state()
+        elif not isinstance(where, str):
+            raise OptionError(f"where= takes a text such as 'conv self>1ms', or p.selection; got {where!r}")
+        return selection.filtered(analysis, trace, where, *args, **kwargs)
 
     me = inspect.Parameter("self", first.kind)
     if tabular:
+        annotation = "str | Selection | None"
         further.append(
-            inspect.Parameter("where", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="str | None")
+            inspect.Parameter("where", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
         )
     bound.__signature__ = signature.replace(parameters=[me, *further])  # type: ignore[attr-defined]
     return bound
 
 
 class HasTrace(Protocol):
-    """Anything with a Trace."""
+    """An object with a Trace."""
 
     @property
     def trace(self) -> Trace:

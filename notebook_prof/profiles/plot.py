@@ -19,7 +19,7 @@ VIEWS: Final = {
     "memory": "memory_curve",
     "phases": "phase_bars",
 }
-"""Method of `Plot` → function of `notebook_prof.views.pictures.single` that takes ``(trace, selection)``."""
+"""Functions of `notebook_prof.views.pictures.single` for ``(trace, selection)``, by method of `Plot`."""
 
 
 class Plot:
@@ -55,7 +55,7 @@ class Plot:
         return self._build("phases")
 
     def __getattr__(self, name: str) -> Callable[..., UIElement]:
-        """Return a picture from a tab. The tabs are declared in `notebook_prof.views.tabs`."""
+        """Return a picture of a tab. The tabs are declared in `notebook_prof.views.tabs`."""
         models = importlib.import_module("notebook_prof.views.tab_models")  # loads Bokeh
         if name.startswith("_") or name not in models.PLOTS:
             raise AttributeError(f"p.plot has no {name!r}: {nearest(name, [*VIEWS, *models.PLOTS])}")

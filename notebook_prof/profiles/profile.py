@@ -46,15 +46,15 @@ class Profile:
     Parameters
     ----------
     trace : Trace or DeferredTrace
-        A deferred trace is waited for at its first use.
+        The first use of a deferred trace waits until it is built.
     selection : Selection, optional
-        A selection to share with other Profiles; by default a new one.
+        A selection that is shared with other Profiles. By default, a new one.
 
     Notes
     -----
     The methods are functions of `notebook_prof.analysis` with the trace filled in. The methods of a topic are
-    in a namespace, as in ``p.memory.peak()``; ``p.memory`` lists them. They cover the whole trace unless
-    restricted, as in ``p.operators(window=p.selection.window)``.
+    in a namespace, as in ``p.memory.peak()``; ``p.memory`` lists them. They cover the whole trace unless they
+    are restricted, as in ``p.operators(window=p.selection.window)``.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class Profile:
     _selection: Selection
     _verdict: analysis.Verdict | None
     _trust: tuple[int, pd.DataFrame] | None
-    _history: Any  # a `RunBefore`, from the layer above; set by `runs.writing.remember`
+    _history: Any  # a `PreviousRun`, from the layer above; set by `runs.writing.remember`
 
     def __init__(self, trace: Trace | DeferredTrace, selection: Selection | None = None) -> None:
         self._trace = trace
@@ -101,15 +101,19 @@ class Profile:
 
     @property
     def selected(self) -> pd.DataFrame:
-        """The slices under the selection.
+        """The selected slices.
 
         Returns
         -------
         DataFrame
-            Rows of ``trace.slices`` with their row numbers as index. A slice that crosses the selected
-            window's edge keeps its `ts` and `dur`.
+            Rows of ``trace.slices`` with their row numbers as index. In a selected window, `ts`, `dur` and
+            `self_ns` are cut exactly at its edges, so that sums are those of the views.
         """
+        from ..analysis.scope import cut_slices
+
         slices = self.trace.slices
+        if self.selection.window is not None:
+            slices = cut_slices(slices, self.selection.window)
         return slices[self.selection.mask(slices)]
 
     def sql(self, query: str | None = None, *, timeout: str | float = "30s") -> pd.DataFrame:
@@ -151,8 +155,8 @@ class Profile:
         """Select the result of a query in every view, by its columns ``name category phase line track step
         rank``.
 
-        Parameters, errors and result are those of `sql`. An answer without rows, or without any of these
-        columns, also raises OptionError. The query replaces the whole selection.
+        Parameters, errors and result are those of `sql`. OptionError is also raised for an answer without
+        rows or without any of these columns. The query replaces the whole selection.
 
         Examples
         --------
@@ -172,9 +176,9 @@ class Profile:
 
     @property
     def verdict(self) -> analysis.Verdict:
-        """What bounds this run; its ``str()`` is the verdict in a few lines.
+        """What bounds this run. Its ``str()`` is the verdict in a few lines.
 
-        The second line compares this run with the previous one, if the history has one: see `earlier`.
+        The second line compares this run with the previous one, if the history has one; see `previous`.
         """
         trace = self.trace
         if self._verdict is None:
@@ -184,17 +188,16 @@ class Profile:
         return self._verdict
 
     @property
-    def earlier(self) -> Any:
+    def previous(self) -> Any:
         """This run compared with the previous one, by `compare`; None if the history has no previous run.
         Never raises.
 
-        The second line of `verdict` is computed from its tables. `notebook_prof.load` returns the runs on its
-        two sides.
+        The second line of `verdict` is computed from its tables. `notebook_prof.load` returns the two runs.
         """
         self.trace  # noqa: B018 (waits until it is built)
         try:
             return None if self._history is None else self._history.comparison(self)
-        except Exception:  # a failing history must not break the Profile
+        except Exception:  # an error of the history must not break the Profile
             return None
 
     def _since(self) -> str:
@@ -205,7 +208,7 @@ class Profile:
 
     @property
     def trust(self) -> pd.DataFrame:
-        """What in this recording cannot be trusted, how much of it that is, and what to do: see
+        """What cannot be trusted in this recording, how much of it is affected, and what to do; see
         `analysis.trust`.
 
         Returns
@@ -221,8 +224,7 @@ class Profile:
 
     @property
     def headline(self) -> str:
-        """The verdict and, if the trust report has losses or errors, one line for all of them and one for
-        each."""
+        """The verdict and, if the trust report has losses or errors, a line for all and a line for each."""
         return "\n".join([str(self.verdict), *trust_lines(self.trust)])
 
     @property
@@ -317,10 +319,10 @@ class Profile:
         """What other profilers print, such as ``p.compat.torch_table()``. ``p.compat`` lists them all."""
         return Compat(self)
 
-    if not TYPE_CHECKING:  # type checkers report attributes that no class has
+    if not TYPE_CHECKING:  # so type checkers still report unknown attributes
 
         def __getattr__(self, name: str) -> Any:
-            """A topic that another package registers."""
+            """A topic that another package has registered."""
             if name[0] == "_" or name not in topics():
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             return topic(name)(self)
@@ -379,12 +381,12 @@ class Profile:
         Parameters
         ----------
         path : path
-            ``.nbprof``, or no suffix: a folder in our own format, which loses nothing and opens at once;
+            ``.nbprof``, or no suffix: a folder in our native format, which loses nothing and opens at once;
             ``.nbprof.zip``: the same as a single file. For other tools, ``.json`` or ``.json.gz``: Chrome
-            trace JSON, ``.pftrace`` or ``.pftrace.gz``: Perfetto's own format. `open_profile` opens these as
-            it opens PyTorch's files. ``.html``: the report of ``p.export.html``.
+            trace JSON; ``.pftrace`` or ``.pftrace.gz``: Perfetto's format. `open_profile` opens these like
+            PyTorch's files. ``.html``: the report of ``p.export.html``.
         format : str, optional
-            ``native``, ``chrome``, ``perfetto`` or another writer, whatever the suffix.
+            ``native``, ``chrome``, ``perfetto`` or another writer, regardless of the suffix.
 
         Raises
         ------

@@ -47,11 +47,10 @@ TRIES: Final = Table(
 MEMORY: Final = 2 << 30
 _CALLS: Final = 4
 _OTHER: Final = 0.05
-"""Results of the same type that differ by more than this, relatively, are wrong or random."""
+"""Relative difference above which results of the same type are wrong or random."""
 _DTYPES: Final = ("bf16", "fp16", "fp32", "fp64")
 _FACTOR: Final = 3.0
-"""If calls run on their own are slower or faster than the recorded ones by this factor, they do not represent
-the recording."""
+"""Factor between calls' time alone and recorded above which they do not represent the recording."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +67,7 @@ class Replayed:
     alone_ns, recorded_ns : int
         Mean duration of a replayed call: on its own, and in the recording.
     covered : float
-        Share of the operator's recorded time that the replayed calls account for.
+        Share of the operator's recorded time that belongs to the replayed calls.
     rounds : int
     device : str
         ``cpu`` or ``cuda``.
@@ -142,7 +141,8 @@ def replay(
     ----------
     trace : Trace
     operator : str
-        Such as ``aten::convolution_backward``, or ``Optimizer.step#Adam.step`` for a step of an optimizer.
+        For example ``aten::convolution_backward``, or ``Optimizer.step#Adam.step`` for a step of an
+        optimizer.
     tries : str or sequence of str
         ``channels_last``, ``contiguous``: layout of the inputs; ``bf16 fp16 fp32 fp64``: their element type;
         ``threads=1,2``: numbers of host threads, each a try of its own; ``compile``: with ``torch.compile``;
@@ -152,11 +152,11 @@ def replay(
         Number of distinct calls to replay, the longest first (`operator_arguments`). Each is weighted by how
         often it was recorded.
     seconds : float
-        Roughly how long the runs may take. Conversions come on top of that, and so does compilation, which
-        takes between seconds and a minute and cannot be cut short.
+        Roughly how long the runs may take. Conversions and compilation take additional time; compilation
+        takes between seconds and a minute, and cannot be interrupted.
     memory : int
-        Limit in bytes for the inputs of all tries together. Results and an operator's own workspace come on
-        top of that.
+        Limit in bytes on the inputs of all tries together. Results and an operator's workspace need
+        additional memory.
 
     Returns
     -------
@@ -175,13 +175,13 @@ def replay(
 
     Notes
     -----
-    Tensors have the recorded shapes, strides and element types, and random numbers, since values are not
+    Tensors have the recorded shapes, strides and element types, but random values, since values are not
     recorded. Files from before PyTorch 2.4 have no strides, so their inputs are contiguous. Calls run without
-    autograd and autocast. All ways take turns, A B C C B A, so that changes of the machine affect all of
+    autograd and autocast. All ways take turns, A B C C B A, so changes in the machine's speed affect all of
     them. The interval is a paired Student's t over the rounds (`shift_of_runs`). The processor's caches are
     warm, which they may not be in the loop. An optimizer gets parameters of the shapes that had gradients,
-    and default arguments. Times do not include the conversion of inputs: in the program their producer would
-    have to use that layout or type.
+    and default arguments. Times do not include the conversion of inputs, since in the program, their producer
+    would have to use that layout or type.
 
     The gain of a step is that of ``p.what_if(scale={operator: factor})``, for the change and for both ends of
     its interval. Calls that were not replayed count as unchanged. The gain is missing if no change was shown,
@@ -236,8 +236,7 @@ def replay(
 
 
 def _recorded_calls(trace: Trace, operator: str, most: int) -> tuple[pd.DataFrame, list[Any]]:
-    """Return how the operator was called, and its longest calls. Raises an error that says what is
-    missing."""
+    """Return a table of the operator's calls, and the longest ones. Errors say what is missing."""
     from ..collectors.torch.replay.calls import Recorded
 
     _check_name(trace, operator)
@@ -254,7 +253,7 @@ def _recorded_calls(trace: Trace, operator: str, most: int) -> tuple[pd.DataFram
 
 
 def _recorded_steps(trace: Trace, name: str) -> tuple[pd.DataFrame, list[Any]]:
-    """Return the steps of an optimizer, as a table of one row."""
+    """Return a table with one row for the steps of an optimizer, and these as a list."""
     from ..collectors.torch.replay.optimizers import RecordedStep
 
     _check_name(trace, name)
@@ -291,7 +290,7 @@ def _alike(alone: int, recorded: int) -> bool:
 
 
 def _mean(times: FloatArray) -> int:
-    """Return the geometric mean over the rounds, of which `shift_of_runs` takes the medians."""
+    """Return the geometric mean of the rounds' medians, like `shift_of_runs`."""
     return round(math.exp(float(np.log(np.median(times, axis=1)).mean())))
 
 
@@ -328,5 +327,5 @@ def _worth(trace: Trace, operator: str, covered: float, row: dict[str, Any], ali
 
 
 def _percent(change: float) -> str:
-    """Write a relative change with its sign: −12.3 % for -0.123."""
+    """Format a relative change with its sign: −12.3 % for -0.123."""
     return f"{'−' if change < 0 else '+'}{100 * abs(change):.1f} %"

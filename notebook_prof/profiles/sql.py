@@ -1,5 +1,4 @@
-"""Queries a Profile in SQL: DuckDB over the tables of the Trace and of the analyses, without access to files
-or the network."""
+"""Queries the tables of a Trace and its analyses in SQL, with DuckDB, without access to files or network."""
 
 from __future__ import annotations
 
@@ -27,11 +26,10 @@ _CLOSED: Final = {
     "python_enable_replacements": False,
     "lock_configuration": True,
 }
-"""Settings that keep a query from using files, environment variables and the network, and from changing these
-settings."""
+"""Settings that keep queries from files, environment variables, the network, and from these settings."""
 _ALLOWED: Final = frozenset({"SELECT", "EXPLAIN"})
 _NOT_ASKED: Final = frozenset({"sandwich", "what_if"})
-"""Analyses that need an argument, or that are meaningless without one."""
+"""Analyses that are not offered as tables, since they need an argument or are meaningless without one."""
 _PROPERTIES: Final = frozenset({"trust"})
 _CLAUSES: Final = ("name", "category", "phase", "line", "track", "step", "rank")
 _WORD: Final = re.compile(r"\w+")
@@ -71,7 +69,7 @@ def query(profile: Any, text: str, timeout: str | float) -> pd.DataFrame:
 
 
 def _statement(connection: Any, text: str, duckdb: Any) -> Any:
-    """Return the only statement in a text, if it only reads."""
+    """Return the single statement in a text, if it only reads."""
     try:
         statements = connection.extract_statements(text)
     except duckdb.Error as error:
@@ -134,8 +132,8 @@ def overview(profile: Any) -> pd.DataFrame:
 
 
 def clauses_of(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the clauses that select the rows of an answer. Raises OptionError if there are no rows or no
-    such columns.
+    """Return the clauses that select the rows of an answer. Raises OptionError without rows or suitable
+    columns.
 
     >>> clauses_of(pd.DataFrame({"name": ["mm", "relu", "mm"], "n": [1, 2, 3]}))
     {'name': ['mm', 'relu']}

@@ -35,12 +35,12 @@ def with_second_line(verdict: analysis.Verdict, line: str) -> analysis.Verdict:
 
 
 def profile_text(trace: Trace, verdict: analysis.Verdict, trust: pd.DataFrame, lines: pd.DataFrame) -> str:
-    """Return the verdict, the five hottest lines with bars and the losses of the recording."""
+    """Return the verdict, the five hottest lines with bars, and the losses of the recording."""
     # a trace without slices gets the issues of its report instead
     if not len(trace.slices):
         return "\n".join([*(verdict.lines or (verdict.sentence,)), *map(str, trace.report)][:5])
     first, *further = verdict.lines or (verdict.sentence,)
-    shown = line_bars(lines) if further else ()  # a trivial cell needs no more than one line
+    shown = line_bars(lines) if further else ()  # one line is enough for a trivial cell
     return "\n".join(filter(None, [first, *shown, *further, trust_line(trust)]))
 
 
@@ -127,11 +127,11 @@ _SENTENCES: Final = {
     "few-samples": "few samples saw the Python code",
     "costly-recording": "recording slowed the code down",
 }
-"""The text of each finding of the trust report. Findings of files are named by their code."""
+"""The texts of findings in the trust report, by code. Findings of readers are named by their code."""
 
 
 def trust_line(trust: pd.DataFrame) -> str:
-    """Write the losses and errors of a trust report as sentences; empty if there are none.
+    """Summarise the losses and errors of a trust report in one line; empty if there are none.
 
     >>> from notebook_prof.analysis import trust
     >>> from notebook_prof.testing import draw
@@ -174,7 +174,7 @@ def _finding(code: str, count: int, share: float) -> str:
 
 
 def _explained(code: str, count: int, share: float, effect: str, advice: str, example: str) -> str:
-    """Write a finding with its effect on the numbers, what to do, and the first or worst example."""
+    """Describe a finding with its effect on the numbers, what to do, and the first or worst example."""
     parts = [_finding(code, count, share), effect, advice, f"for example: {_cut(example)}" if example else ""]
     sentences = (f"{part[0].upper()}{part[1:].rstrip('.')}." for part in parts if part)
     return f"{' '.join(sentences)} [{code}]"
@@ -187,8 +187,8 @@ def _cut(text: str) -> str:
 def operator_table(operators: pd.DataFrame, by: str, rows: int) -> Text:
     """Format the first rows of the operators as a table labelled by the column `by`, and the number of
     further rows."""
-    # device columns appear only if there is device time, a last column with codes of the trust report only if
-    # that doubts a row
+    # device columns appear only if there is device time, and a last column with codes of the trust report
+    # only if it doubts a row
     shown = operators.head(rows)
     columns = {
         by: ["–" if pd.isna(label) else _short(str(label)) for label in shown[by]],

@@ -12,11 +12,11 @@ from ..trace import Trace
 from .namespace import Method, Namespace, method
 from .text import Text
 
-# What formats add to a Profile: printers (``p.compat.NAME``) and analyses (``p.TOPIC.NAME``).
+# Additions of formats to a Profile: printers (``p.compat.NAME``) and analyses (``p.TOPIC.NAME``).
 
 
 class Compat(Namespace):
-    """The texts and tables of other profilers, for recordings of every format."""
+    """The texts and tables of other profilers, for recordings in any format."""
 
     path: ClassVar[str] = "compat"
 
@@ -59,7 +59,7 @@ for _name in extensions.OURS["printers"]:
 
 
 def topics() -> set[str]:
-    """Return the topics of other packages' analyses, which they register as ``TOPIC.NAME``."""
+    """Return the topics of analyses that other packages have registered as ``TOPIC.NAME``."""
     return {name.partition(".")[0] for name in extensions.points("analyses")}
 
 
@@ -109,6 +109,7 @@ class Memory(Namespace):
     path: ClassVar[str] = "memory"
     __call__ = method(lambda: analysis.memory)
     peak = method(lambda: analysis.memory_peak)
+    processes = method(lambda: analysis.memory_processes)
     live = method(lambda: analysis.memory_live)
     by = method(lambda: analysis.memory_by)
     growth = method(lambda: analysis.memory_growth)

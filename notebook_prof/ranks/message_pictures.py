@@ -96,10 +96,8 @@ def rank_bubbles(pipeline: pd.DataFrame) -> figure:
 
 
 def rank_spread(ranks: pd.DataFrame, bands: pd.DataFrame, figures: pd.DataFrame) -> figure:
-    """Draw each group and metric: the 5th to 95th percentile, the representative and the outliers.
-
-    `figures` has ``rank metric value``: each rank's median over its steps, in ns.
-    """
+    """Draw each group and metric: the 5th to 95th percentile, the representative and the outliers."""
+    # `figures` has ``rank metric value``: each rank's median over its steps, in ns
     metrics = list(dict.fromkeys(bands["metric"]))
     names = [metric.removesuffix("_ns").replace("_", " ") for metric in metrics]
     plot = picture("spread of the ranks by group", "", "")

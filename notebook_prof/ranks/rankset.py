@@ -39,13 +39,11 @@ def find_ranks(paths: Paths, client: Any = None) -> tuple[dict[int, RankFile], I
 
 
 class RankSet(Mapping[int, T], Generic[T]):
-    """The recordings of a run's ranks, read on demand (``ranks[3]``) or read, reduced and dropped (`map`).
+    """The recordings of a run's ranks, read on demand (``ranks[3]``) or read, reduced and dropped (`map`)."""
 
-    One rank is in memory for each process or, with a Dask `client`, for each of the cluster's threads; only
-    the results of the analyses are kept. `cache` is a folder for native copies; True puts them beside the
-    files.
-    """
-
+    # One rank is in memory for each process or, with a Dask `client`, for each of the cluster's threads; only
+    # the results of the analyses are kept. `cache` is a folder for native copies; True puts them beside the
+    # files.
     def __init__(
         self,
         files: Mapping[int, RankFile],

@@ -1,7 +1,7 @@
-"""Readers: files written by other profilers, as Traces.
+"""Readers turn files written by other profilers into Traces.
 
-What opens files is resolved when it is first used (PEP 562): a collector of one library takes the columns of
-that format from here, and should not import the readers of all others.
+The functions that open files are resolved at first use (PEP 562): the collector of a library imports that
+format's columns from here, and should not load the readers of all other formats.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a reader is: the classes that formats derive from, and what they are shown before one is chosen."""
+"""The interface of readers: the base classes of formats, and the parts of a file by which one is chosen."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PIECE: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a reader may look at to recognise its format.
+    """The parts of a file that a reader may inspect to recognise its format.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Probe:
     head : bytes
         The first 64 KiB after decompression, without a byte-order mark.
     tables : frozenset of str
-        Names of the tables of an SQLite database; empty for other files, and where only the head is known.
+        Names of the tables of an SQLite database; empty for other files, and if only the head is known.
     """
 
     path: Path
@@ -68,7 +68,7 @@ class Reader(ABC):
     describes: ClassVar[str]
 
     def configured(self, **options: object) -> Reader:
-        """Return this reader with the options that were given to `read_trace`; the base takes none.
+        """Return this reader with the options given to `read_trace`. The base class accepts none.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class Reader(ABC):
 
     @abstractmethod
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put everything that the file holds into `builder`.
+        """Add everything in the file to `builder`.
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ def pieces_of(data: bytes) -> Iterator[bytes]:
 
 
 class PiecesReader(Reader):
-    """A reader that needs a file only piece by piece, so that the file may be larger than memory."""
+    """A reader that reads a file piece by piece, so the file may be larger than memory."""
 
     @abstractmethod
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
@@ -134,29 +134,23 @@ class PiecesReader(Reader):
 
 
 class MmapReader(Reader):
-    """A reader that opens the path itself: it maps files into memory, and builds nothing anew."""
+    """A reader that opens the path itself: it maps files into memory instead of building a new Trace."""
 
     @abstractmethod
     def holds(self, path: Path) -> bool:
-        """Return whether this file or folder is of the format, by its content; never raises."""
+        """Return whether this file or folder has the format, judging by its content. Never raises."""
 
     @abstractmethod
     def open(self, path: Path, max_bytes: int | None = None) -> Trace:
-        """Open it.
-
-        Raises
-        ------
-        FormatError
-            If it is not complete, damaged, of an unknown version, or larger than `max_bytes`.
-        """
+        """Open the recording; FormatError if it is damaged, of an unknown version or above `max_bytes`."""
 
 
 class DatabaseReader(Reader):
-    """A reader of SQLite databases; other files that it recognises are given to `read`."""
+    """A reader of SQLite databases. Other files that it recognises are passed to `read`."""
 
     @abstractmethod
     def read_database(self, database: Database, builder: TraceBuilder) -> None:
-        """Put everything that the database holds into `builder`.
+        """Add everything in the database to `builder`.
 
         Raises
         ------
@@ -166,16 +160,11 @@ class DatabaseReader(Reader):
 
 
 class MarkedJsonReader(Reader):
-    """A reader of one JSON object, in whose head each of `marks` is found.
-
-    Attributes
-    ----------
-    marks : tuple of patterns
-    """
+    """A reader of a single JSON object whose head matches every pattern in `marks`."""
 
     marks: ClassVar[tuple[re.Pattern[bytes], ...]]
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is an object with this format's keys."""
+        """Return whether the head begins a JSON object with this format's keys."""
         head = probe.head
         return head.lstrip()[:1] == b"{" and all(mark.search(head) is not None for mark in self.marks)

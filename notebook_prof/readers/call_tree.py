@@ -1,4 +1,4 @@
-"""From sampled call stacks to slices, depth by depth."""
+"""Turns sampled call stacks into slices, depth by depth."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MAX_DEPTH: Final = 10_000
 
 
 class Frame(NamedTuple):
-    """A function and where it is; file empty and line 0 where that is not known."""
+    """A function and its place; an empty file and line 0 if that is unknown."""
 
     function: str
     file: str
     line: int
 
     def label(self) -> str:
-        """Return what a slice of it is called: the function and the last two parts of its file's path.
+        """Return the name of its slices: the function and the last two parts of its file's path.
 
         Examples
         --------
@@ -49,9 +49,9 @@ class Sampled(NamedTuple):
     ts, dur : ndarray of int64, shape (n,)
         In order of time.
     frames : ndarray of int64
-        Stacks, root first, one after another: positions in a list of `Frame`.
+        Concatenated stacks, root first: positions in a list of `Frame`.
     lengths : ndarray of int64, shape (n,)
-        Frames of each sample's stack.
+        Number of frames in each sample's stack.
     """
 
     ts: IntArray
@@ -67,18 +67,18 @@ def add_samples(
     frames_seen: Sequence[Frame],
     category: str = "python",
 ) -> None:
-    """Make slices of samples: neighbours that agree in the outer frames share their slices.
+    """Turn samples into slices. Neighbouring samples with the same outer frames share those slices.
 
     Parameters
     ----------
     builder : TraceBuilder
-        Told ``deep-stacks-cut`` where stacks are too deep together.
+        Gets ``deep-stacks-cut`` if stacks are too deep in total.
     track : int or ndarray of int64, shape (n,)
-        One for all or one a sample; those of a track stand one behind another.
+        One for all samples, or one per sample; samples of a track must be consecutive.
     samples : Sampled
     frames_seen : sequence of Frame
     category : str
-        Of the slices: ``sync`` where samples are of waits.
+        Category of the slices: ``sync`` for samples of waits.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def add_samples(
     tracks = track if isinstance(track, np.ndarray) else None
     offset = np.cumsum(samples.lengths) - samples.lengths
     end, width = samples.ts + samples.dur, len(frames_seen)
-    names = [frame.label() for frame in frames_seen]
+    parts: list[tuple[IntArray, ...]] = []
     node, alive = np.zeros(n, np.int64), np.arange(n)
     keys: IntArray = np.array([-1], np.int64)
     for depth in range(depth_limit(samples.lengths, builder)):
@@ -115,21 +115,36 @@ def add_samples(
             first[1:] |= tracks[alive[1:]] != tracks[alive[:-1]]
         starts = np.flatnonzero(first)
         lasts = np.append(starts[1:], len(alive)) - 1
-        builder.slices(
-            ts=samples.ts[alive[starts]],
-            dur=end[alive[lasts]] - samples.ts[alive[starts]],
-            track=track if tracks is None else tracks[alive[starts]],
-            name=Coded(frame[code[starts]], names),
-            category=category,
-            stack=keys[code[starts]],
-        )
+        code = code[starts]
+        parts.append((alive[starts], end[alive[lasts]], frame[code], keys[code]))
+    if not parts:
+        return
+    begin, stop, frame, stack = (np.concatenate(part) for part in zip(*parts, strict=True))
+    builder.slices(
+        ts=samples.ts[begin],
+        dur=stop - samples.ts[begin],
+        track=track if tracks is None else tracks[begin],
+        name=labels(frame, frames_seen),
+        category=category,
+        stack=stack,
+    )
+
+
+def labels(frame: IntArray, frames_seen: Sequence[Frame]) -> Coded:
+    """Return the names of slices of these frames, making those of the used frames only.
+
+    >>> labels(np.array([1, 1]), [Frame("f", "", 0), Frame("g", "", 0)])
+    Coded(codes=array([0, 0]), values=['g'])
+    """
+    codes, used = pd.factorize(frame)
+    return Coded(codes, [frames_seen[i].label() for i in used.tolist()])
 
 
 def sample_durations(ts: IntArray) -> IntArray:
-    """Return how long samples of one thread stand for, where they are taken while it runs.
+    """Return how much time each sample of a thread represents, if samples are taken only while it runs.
 
-    Each stands for the time until the next one, but for no more than twice the median of these times: a
-    thread that sleeps has no samples. The last one stands for the median.
+    A sample represents the time until the next one, but at most twice the median of these times, since a
+    sleeping thread has no samples. The last sample represents the median.
 
     Examples
     --------
@@ -142,7 +157,7 @@ def sample_durations(ts: IntArray) -> IntArray:
 
 
 def depth_limit(lengths: IntArray, builder: TraceBuilder) -> int:
-    """Return how many outer frames of each stack can be used, so that all stay within `MAX_FRAMES`."""
+    """Return how many outer frames to keep of each stack, so that the total stays within `MAX_FRAMES`."""
     limit = deepest = int(lengths.max(initial=0))
     limit = min(limit, MAX_DEPTH)
     while int(np.minimum(lengths, limit).sum()) > MAX_FRAMES:

@@ -1,4 +1,4 @@
-"""What events were called with, beside the slices, as a table that all readers share."""
+"""The arguments of events: a table beside the slices, which all readers share."""
 
 from __future__ import annotations
 
@@ -13,28 +13,16 @@ from ..trace.arrays import IntArray
 from ..trace.strings import Coded
 
 NAME: Final = "event_arguments"
-"""In ``metadata["tables"]``."""
+"""Name of the table in ``metadata["tables"]``."""
 
 
 def argument_rows(
     track: npt.ArrayLike, ts: IntArray, dur: IntArray, name: Coded, arguments: Coded
 ) -> pd.DataFrame:
-    """Return rows of the slices that have arguments.
-
-    Parameters
-    ----------
-    track : int or ndarray of int, shape (n,)
-    ts, dur : ndarray of int64, shape (n,)
-        Unix nanoseconds and nanoseconds; negative durations become 0, as in the slices.
-    name : Coded, shape (n,)
-    arguments : Coded, shape (n,)
-        JSON objects as text; code -1 for none.
-
-    Returns
-    -------
-    DataFrame
-        ``track`` int32, ``start_unix_ns dur_ns`` int64 and ``name``, which find the slice; ``arguments``.
-    """
+    """Return a row of ``event_arguments`` for each slice that has arguments."""
+    # `ts` is in Unix ns; `arguments` are JSON objects as text, code -1 for none. ``track`` (int32),
+    # ``start_unix_ns``, ``dur_ns`` (int64) and ``name`` identify the slice, so negative durations become 0,
+    # as in the slices.
     has = np.flatnonzero(np.asarray(arguments.codes) >= 0)
     columns: dict[str, Any] = {
         "track": np.broadcast_to(np.asarray(track, np.int32), len(ts))[has],
@@ -47,7 +35,7 @@ def argument_rows(
 
 
 def argument_table(parts: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
-    """Make the table ``event_arguments`` of rows from `argument_rows`; texts are categories."""
+    """Make the table ``event_arguments`` from rows of `argument_rows`. Text columns become categories."""
     if not any(map(len, parts)):
         return None
     return pd.concat(parts, ignore_index=True).astype({"name": "category", "arguments": "category"})

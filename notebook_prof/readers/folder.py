@@ -1,4 +1,4 @@
-"""A folder of files as one recording, looked at without ever leaving it."""
+"""A folder of files as one recording. Nothing outside the folder is ever read."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class Folder:
-    """The regular files of a folder and of those below it.
+    """The regular files in a folder and its subfolders.
 
-    Links are followed only where they end inside the folder; links to folders never are. Pipes, sockets
-    and devices are not files.
+    Links to files are followed only if they lead to a file inside the folder. Links to folders are never
+    followed. Pipes, sockets and devices are not files.
 
     Parameters
     ----------
     path : Path
         An existing folder.
     report : ImportReport
-        Told about files that are left out (``link-outside``, ``too-many-files``, ``unreadable-file``).
+        Gets issues about files that are left out (``link-outside``, ``too-many-files``, ``unreadable-file``).
     max_bytes : int, optional
-        How large a compressed file may become.
+        Limit on the decompressed size of a file.
 
     Attributes
     ----------
     path : Path
     names : tuple of str
-        Paths inside the folder with ``/`` between their parts, in order.
+        Sorted paths relative to the folder, separated by ``/``.
 
     Examples
     --------
@@ -82,21 +82,21 @@ class Folder:
         return first_bytes(start).removeprefix(_BOM)
 
     def describe(self, most: int = 6) -> str:
-        """Return how many files there are, and the names of some, for messages."""
+        """Return the number of files and the names of some, for messages."""
         if not self.names:
             return "no files"
         shown = ", ".join(self.names[:most]) + (", …" if len(self.names) > most else "")
         return f"{len(self.names)} file{'s' if len(self.names) > 1 else ''}: {shown}"
 
     def path_of(self, name: str) -> Path:
-        """Return where a file lies.
+        """Return the path of a file.
 
         Raises
         ------
         FormatError
             If there is no such file inside the folder.
         """
-        # asked again at every read: the link may have been changed meanwhile
+        # checked again at every read, since the link may have changed meanwhile
         target = (self._root / name).resolve()
         if not target.is_relative_to(self._root) or not target.is_file():
             raise FormatError(f"{self.path.name}: there is no file {name!r} inside the folder")
@@ -144,20 +144,20 @@ class Folder:
 
 
 class FolderReader(Reader):
-    """A reader of a format that is a folder of files; single files of it may be readable too."""
+    """A reader of a format that consists of a folder of files. Single files may be readable too."""
 
     @abstractmethod
     def recognises_folder(self, folder: Folder) -> bool:
-        """Return whether the folder holds files of this format; names are part of such formats."""
+        """Return whether the folder contains files of this format. File names are part of such formats."""
 
     @abstractmethod
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
-        """Put everything that the folder holds into `builder`.
+        """Add everything in the folder to `builder`.
 
         Parameters
         ----------
         folder : Folder
-            Also a path: ``Path(folder) / name``; but only `Folder.read` keeps inside it.
+            Can be used as a path (``Path(folder) / name``), but only `Folder.read` never leaves the folder.
         builder : TraceBuilder
             Its report counts everything that is not used.
 

@@ -1,4 +1,4 @@
-"""Match begin and end events by their names, whatever their order and balance."""
+"""Match begin and end events by name, even if they are out of order or unbalanced."""
 
 from __future__ import annotations
 
@@ -12,32 +12,11 @@ from ..trace.pairing import Pairs, pair
 
 
 def match(track: IntArray, name: IntArray, ts: IntArray, opens: npt.NDArray[np.bool_]) -> Pairs:
-    """Match ends with begins of the same track and name.
-
-    Parameters
-    ----------
-    track, name, ts : ndarray of int64, shape (n,)
-        In the order in which they were written; `name` is -1 for an end that does not tell whom it ends.
-    opens : ndarray of bool, shape (n,)
-
-    Returns
-    -------
-    Pairs
-        Rows of the events given.
-
-    Notes
-    -----
-    An end closes the latest begin of its name that is open, as in Perfetto, so that one missing end
-    does not shift all that follow. An end without a name closes the latest begin of the track. An end
-    that was written before the begin of its name at the same instant closes that begin.
-
-    Examples
-    --------
-    >>> crossed = match(*(np.array(a) for a in ([0] * 4, [0, 1, 0, 1], [0, 1, 9, 10])),
-    ...                 np.array([True, True, False, False]))
-    >>> crossed.begin.tolist(), crossed.end.tolist()
-    ([0, 1], [2, 3])
-    """
+    """Match ends with begins of the same track and name."""
+    # Rows are in the order of writing; `name` is -1 for an end without a name. An end closes the latest open
+    # begin of its name, as in Perfetto, so one missing end does not shift all later ones. An end without a
+    # name closes the latest begin of the track. An end that was written before the begin of its name at the
+    # same instant closes that begin.
     key = pd.factorize(track * (int(name.max(initial=0)) + 2) + name + 1)[0].astype(np.int64)
     loose = np.isin(track, track[~opens & (name < 0)])
     begins, ends, open_, shut = [], [], [], []
@@ -54,12 +33,12 @@ def match(track: IntArray, name: IntArray, ts: IntArray, opens: npt.NDArray[np.b
     settle(np.flatnonzero(~loose), key)
     if loose.any():
         settle(np.flatnonzero(loose), track)
-        # what the order of the stack joined wrongly, by name
+        # match by name what the stack order matched wrongly
         unmatched = np.sort(np.concatenate(open_ + shut))
         open_.clear()
         shut.clear()
         settle(unmatched, key)
-    # begins first, so that one meets the end that was written before it at the same instant
+    # begins first, so an end written before its begin at the same instant is matched
     unmatched = np.concatenate([np.sort(np.concatenate(part)) for part in (open_, shut)])
     open_.clear()
     shut.clear()
@@ -74,27 +53,9 @@ def match(track: IntArray, name: IntArray, ts: IntArray, opens: npt.NDArray[np.b
 
 
 def lanes(start: IntArray, end: IntArray) -> IntArray:
-    """Return the number of a lane for each interval, as few lanes as possible, none with an overlap.
-
-    Parameters
-    ----------
-    start, end : ndarray of int64, shape (n,)
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        From 0.
-
-    Notes
-    -----
-    In the order of their starts, an interval takes the lane that has been free for longest. The k-th
-    reuse thus takes the lane of the k-th interval to end, which needs no loop.
-
-    Examples
-    --------
-    >>> lanes(np.array([0, 1, 5, 6]), np.array([4, 9, 7, 8])).tolist()
-    [0, 1, 0, 2]
-    """
+    """Return the lane of each interval, from 0: as few lanes as possible, without overlaps."""
+    # In order of their starts, intervals take the lane that has been free for longest. So the k-th reuse
+    # takes the lane of the k-th interval to end, which needs no loop.
     n = len(start)
     order = np.argsort(start, kind="stable")
     begins = start[order]

@@ -1,4 +1,4 @@
-"""A bar for what takes more than two seconds."""
+"""A progress bar, shown if reading takes more than two seconds."""
 
 from __future__ import annotations
 
@@ -17,22 +17,10 @@ _BEAT_S: Final = 0.5
 
 
 class Progress:
-    """Shows how far a file has been read, and then that it is being worked on, from two seconds on.
+    """Shows how much of a file has been read, and then that it is being processed, after two seconds."""
 
-    Nothing is imported or shown before. In a notebook it is a widget, on a terminal a line that goes away;
-    where output goes to a file, nothing. A thread of its own keeps the elapsed time moving while a reader
-    is busy; it ends with the block.
-
-    Parameters
-    ----------
-    path : path
-        Its name and size are shown; of a folder, the sizes of its files are not.
-
-    Examples
-    --------
-    >>> with Progress(Path(__file__)) as progress:
-    ...     progress.at(10)
-    """
+    # Nothing is imported or shown earlier. The bar is a widget in a notebook and a line that disappears in a
+    # terminal; output that goes to a file gets none.
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._name, self._size = Path(path).name, _size(Path(path))
@@ -41,7 +29,7 @@ class Progress:
         self._bar: Any = None
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._beat: threading.Thread | None = None
+        self._beat: threading.Thread | None = None  # updates the elapsed time while a reader is busy
 
     def __enter__(self) -> Progress:
         self._beat = start_thread(self._beats, "notebook_prof progress")
@@ -57,7 +45,7 @@ class Progress:
             self._bar.close()
 
     def at(self, position: int) -> None:
-        """Tell how many bytes of the file have been read."""
+        """Set the number of bytes read so far."""
         self._position = position
         self._show()
 

@@ -1,4 +1,4 @@
-"""Choose a reader by what the bytes say, and read; say in words what no reader recognises."""
+"""Chooses a reader by a file's bytes and reads the file, or describes a file that no reader recognises."""
 
 from __future__ import annotations
 
@@ -43,13 +43,7 @@ _SIGNS: Final = (
 
 
 def describe(head: bytes) -> str:
-    """Return the first bytes of a file as a phrase, with the reader that is nearest where one is.
-
-    Examples
-    --------
-    >>> describe(b'{"hello": [1, 2]}')
-    "a JSON object with the key 'hello', without events; the nearest format is 'trace_event'"
-    """
+    """Describe a file by its first bytes in a phrase, which names the nearest format, if any."""
     if not head:
         return "the file is empty"
     text = head.lstrip()
@@ -69,13 +63,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @cache
 def readers() -> tuple[Reader, ...]:
-    """Return all readers, highest priority first, also those of entry points ``notebook_prof.readers``.
-
-    Raises
-    ------
-    OptionError
-        If two readers share a name or a priority.
-    """
+    """Return all readers, also those of entry points ``notebook_prof.readers``, highest priority first."""
     registered: list[Reader] = [extensions.load("readers", name)() for name in extensions.names("readers")]
     registered.sort(key=lambda reader: -reader.priority)
     for label, values in (
@@ -117,31 +105,31 @@ def read_trace(
     Parameters
     ----------
     path : str or path-like
-        Compressed (gzip, zstd, xz, zip) or not; told by the bytes, not by the name. Of a folder, the files
-        inside are read as one recording; links out of it are not followed.
+        Compressed (gzip, zstd, xz, zip) or not, judging by the bytes, not the name. The files in a folder are
+        read as one recording. Links out of the folder are not followed.
     format : str, optional
-        One of `list_formats`; found out when not given.
+        One of `list_formats`; recognised by default.
     max_bytes : int, optional
-        How large a compressed file may become. When not given: 8 GiB, 300 times its size (or 256 MiB) or the
-        free memory, whichever is least.
+        Limit on the size of a decompressed file. By default 8 GiB, 300 times its size (at least 256 MiB) or
+        the free memory, whichever is least.
     **options
-        What the format's reader takes, as ``fp_point`` and ``bp_point`` of ``mindspore``.
+        Options of the format's reader, such as ``fp_point`` and ``bp_point`` of ``mindspore``.
 
     Returns
     -------
     Trace
-        ``trace.report`` tells everything that could not be used; ``trace.metadata["source"]`` the format.
+        ``trace.report`` lists everything that could not be used; ``trace.metadata["source"]`` is the format.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     FormatError
-        If the format is not recognised, nothing could be read, or it becomes larger than `max_bytes`.
+        If the format is not recognised, nothing could be read, or the content exceeds `max_bytes`.
     ExtraNotInstalledError
-        If an optional library is needed, as for zstd.
+        If an optional library is missing, for example for zstd.
     OptionError
-        If `format` is none that is known, or its reader does not take an option.
+        If `format` is unknown, or its reader has no such option.
 
     Examples
     --------
@@ -176,7 +164,7 @@ def _read(
 
 
 def _opener(path: Path, name: str | None) -> MmapReader | None:
-    """Return the reader that opens this path itself, if it is of its format."""
+    """Return the `MmapReader` that can open this path, if any."""
     for reader in readers():
         if not isinstance(reader, MmapReader) or not path.exists():
             continue
@@ -188,7 +176,7 @@ def _opener(path: Path, name: str | None) -> MmapReader | None:
 def _read_pieces(
     path: Path, pieces: Pieces, report: ImportReport, name: str | None, options: Mapping[str, object]
 ) -> Trace:
-    """Read a file without having it in memory as a whole, if its reader can do that."""
+    """Read a file, without holding all of it in memory if its reader supports that."""
     first = next(pieces, b"").removeprefix(_BOM)
     if first.startswith(MAGIC):
         return _read_database(path, chain([first], pieces), report, name, options)
@@ -259,7 +247,7 @@ def _choose_for_folder(folder: Folder, name: str | None) -> Reader:
 
 
 def _openable(folder: Folder, most: int = 200, shown: int = 3) -> list[str]:
-    """Return files of the folder that some reader knows, with its name."""
+    """Return some files of the folder that a reader recognises, each with the name of the format."""
     openable: list[str] = []
     for name in folder.names[:most]:
         probe = Probe(folder.path / name, folder.head(name))

@@ -1,4 +1,4 @@
-"""From samples that name a node of a tree of stacks to slices, depth by depth."""
+"""Turns samples that refer to nodes of a stack tree into slices, depth by depth."""
 
 from __future__ import annotations
 
@@ -12,28 +12,17 @@ from ..trace.arrays import BoolArray, IntArray
 from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
 from ..trace.strings import Coded
-from .call_tree import MAX_DEPTH, Frame
+from .call_tree import MAX_DEPTH, Frame, labels
 
 
 class StackTree(NamedTuple):
-    """Call stacks as nodes: each is a frame that is called from another node.
+    """Call stacks as a tree: each node is a frame called from its parent."""
 
-    Attributes
-    ----------
-    parent : ndarray of int64, shape (n,)
-        -1 for outermost frames, else a node that comes before.
-    frame : ndarray of int64, shape (n,)
-        Positions in `frames`.
-    frames : sequence of Frame
-        No two alike.
-    waits : ndarray of bool, shape (n,)
-        Whether the thread waits while this is its innermost frame.
-    """
-
-    parent: IntArray
-    frame: IntArray
-    frames: Sequence[Frame]
-    waits: BoolArray
+    parent: IntArray  # -1 for outermost frames, otherwise an earlier node
+    frame: IntArray  # positions in `frames`
+    frames: Sequence[Frame]  # all distinct
+    waits: BoolArray  # whether the thread waits while this is its innermost frame
+    depth: IntArray  # number of ancestors
 
 
 def stack_tree(
@@ -43,32 +32,9 @@ def stack_tree(
     report: ImportReport,
     waits: BoolArray | None = None,
 ) -> tuple[StackTree, IntArray]:
-    """Make a tree in which a path of frames is there once, and none is deeper than `MAX_DEPTH`.
-
-    Parameters
-    ----------
-    parent, frame : ndarray of int64, shape (n,)
-        Each parent comes before its children.
-    frames : sequence of Frame
-        Some may be alike.
-    report : ImportReport
-        Told ``deep-stacks-cut`` where stacks are deeper.
-    waits : ndarray of bool, shape (n,), optional
-        None of them where not given.
-
-    Returns
-    -------
-    tree : StackTree
-    node : ndarray of int64, shape (n,)
-        What became of each node that was given. Deeper ones are their outermost `MAX_DEPTH` frames.
-
-    Examples
-    --------
-    >>> two = [Frame("f", "", 0), Frame("g", "", 0)]
-    >>> tree, node = stack_tree(np.array([-1, 0, 0]), np.array([0, 1, 1]), two, ImportReport())
-    >>> tree.parent.tolist(), node.tolist()
-    ([-1, 0], [0, 1, 1])
-    """
+    """Make a tree that contains each path of frames once, and return the node in it of each node given."""
+    # Each parent comes before its children, and `frames` need not be distinct. Stacks deeper than `MAX_DEPTH`
+    # keep their outermost frames.
     code_of: dict[Frame, int] = {}
     codes = np.array([code_of.setdefault(each, len(code_of)) for each in frames], np.int64)
     frame = codes[frame] if len(frame) else frame
@@ -99,14 +65,13 @@ def stack_tree(
         kinds.append(path % (2 * width))
         count += len(path)
     kind = np.concatenate(kinds)
-    return StackTree(np.concatenate(parents), kind // 2, list(code_of), kind % 2 == 1), new[node]
+    depth = np.repeat(np.arange(len(parents)) - 1, list(map(len, parents)))
+    return StackTree(np.concatenate(parents), kind // 2, list(code_of), kind % 2 == 1, depth), new[node]
 
 
 def depths(parent: IntArray) -> IntArray:
-    """Return how many nodes are above each, where each parent comes before its children.
+    """Return the number of ancestors of each node; parents come before their children.
 
-    Examples
-    --------
     >>> depths(np.array([-1, 0, 1, 0])).tolist()
     [0, 1, 2, 1]
     """
@@ -122,7 +87,7 @@ def depths(parent: IntArray) -> IntArray:
 
 
 def _raised(parent: IntArray, depth: IntArray) -> IntArray:
-    """Return the ancestor of each node that is not too deep."""
+    """Return each node, or its deepest ancestor within `MAX_DEPTH`."""
     node = np.arange(len(parent))
     by = np.maximum(depth - (MAX_DEPTH - 1), 0)
     up = parent
@@ -137,30 +102,12 @@ def _raised(parent: IntArray, depth: IntArray) -> IntArray:
 def add_tree_samples(
     builder: TraceBuilder, track: int | IntArray, ts: IntArray, dur: IntArray, node: IntArray, tree: StackTree
 ) -> None:
-    """Make slices of samples: neighbours that agree in the outer frames share their slices.
-
-    Parameters
-    ----------
-    builder : TraceBuilder
-    track : int or ndarray of int64, shape (n,)
-        One for all or one a sample; those of a track stand one behind another, in order of time.
-    ts, dur : ndarray of int64, shape (n,)
-    node : ndarray of int64, shape (n,)
-        The innermost frame of each sample.
-    tree : StackTree
-
-    Examples
-    --------
-    >>> b = TraceBuilder()
-    >>> two = [Frame("f", "", 0), Frame("g", "", 0)]
-    >>> tree, _ = stack_tree(np.array([-1, 0]), np.array([0, 1]), two, b.report)
-    >>> add_tree_samples(b, b.track("main"), np.array([0, 5]), np.array([5, 5]), np.array([1, 0]), tree)
-    >>> b.seal().slices[["ts", "dur", "name"]].values.tolist()
-    [[0, 10, 'f'], [0, 5, 'g']]
-    """
+    """Turn samples into slices, shared by neighbouring samples with the same outer frames."""
+    # `node` is the innermost frame of each sample. The samples of a track are consecutive and in order of
+    # time.
     if not len(ts):
         return
-    end, depth = ts + dur, depths(tree.parent)[node]
+    end, depth = ts + dur, tree.depth[node]
     apart = ts[1:] > end[:-1]
     if isinstance(track, np.ndarray):
         apart = apart | (track[1:] != track[:-1])
@@ -175,24 +122,23 @@ def add_tree_samples(
         levels.append((rows[first], rows[np.append(first[1:], len(rows)) - 1], here[first]))
         at[rows] = tree.parent[here]
     begin, last, inner = (np.concatenate(part[::-1]) for part in zip(*levels, strict=True))
-    keys = _keys(builder, tree, inner)
     builder.slices(
         ts=ts[begin],
         dur=end[last] - ts[begin],
         track=track[begin] if isinstance(track, np.ndarray) else track,
-        name=Coded(tree.frame[inner], [frame.label() for frame in tree.frames]),
+        name=labels(tree.frame[inner], tree.frames),
         category=Coded(tree.waits[inner].astype(np.int64), ["python", "sync"]),
-        stack=keys[inner],
+        stack=_keys(builder, tree, inner),
     )
 
 
-def _keys(builder: TraceBuilder, tree: StackTree, used: IntArray) -> IntArray:
-    """Return the key of the stack of each node; -1 of those that no slice has."""
-    keys = [-1] * len(tree.parent)
-    rows = np.unique(used)
-    frames = tree.frames
+def _keys(builder: TraceBuilder, tree: StackTree, node: IntArray) -> IntArray:
+    """Return the stack key of each node. `node` must include the parents of its nodes."""
+    key_of = {-1: -1}
+    rows, at = np.unique(node, return_inverse=True)
     for row, above, frame in zip(
         rows.tolist(), tree.parent[rows].tolist(), tree.frame[rows].tolist(), strict=True
     ):
-        keys[row] = builder.stack([frames[frame]], above=keys[above] if above >= 0 else -1)  # noqa: PD013
-    return np.array(keys, np.int64)
+        key_of[row] = builder.stack([tree.frames[frame]], above=key_of[above])  # noqa: PD013
+    keys = np.fromiter((key_of[row] for row in rows.tolist()), np.int64, len(rows))
+    return keys[at]

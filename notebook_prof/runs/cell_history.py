@@ -18,7 +18,7 @@ from ..errors import OptionError, nearest
 from ..statistics.shift import shift_of_steps, widened
 from ..trace.schema import Column, Table
 from ..units import format_items, format_ns
-from .before import edits, noise_between
+from .change_sentence import edits, noise_between
 from .entry import HistoryRun, read_run
 from .identity import kernel_id
 from .store import Store
@@ -43,7 +43,7 @@ COLUMNS: Final = Table(
     ),
 )
 MOST: Final = 40
-"""Runs that are shown."""
+"""Number of runs that are shown."""
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _WIDE, _HIGH = 520, 64
 _STYLE: Final = """
@@ -209,8 +209,7 @@ def _lineage_of(store: Store, what: str) -> int | None:
 def _change(
     store: Store, entries: dict[int, HistoryRun], run: int, earlier: Any
 ) -> tuple[float, float, float, bool, str]:
-    """Return how a run changed, with an interval, whether the change exceeds the noise, and the changed
-    lines."""
+    """Return how a run changed, with an interval, whether that exceeds the noise, and the changed lines."""
     before, this = entries.get(earlier) if not pd.isna(earlier) else None, entries[run]
     if before is None:
         return math.nan, math.nan, math.nan, False, ""

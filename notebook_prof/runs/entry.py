@@ -36,12 +36,12 @@ def kept_path(folder: Path, name: str) -> Path:
 
 
 def keep(folder: Path, profile: Profile, name: str, limit: int = LIMIT) -> str:
-    """Save a recording under a unique name, and delete the oldest recordings beyond `limit` bytes. Returns
-    the file name."""
+    """Save a recording under a unique name, and return the file name."""
     make_folder(folder)
     path = kept_path(folder, name + SUFFIX)
     path.parent.mkdir(exist_ok=True, mode=0o700)
     profile.save(path)
+    # the oldest recordings beyond `limit` bytes are deleted
     files = []
     for file in path.parent.glob(f"*{SUFFIX}"):
         with suppress(OSError):
@@ -85,17 +85,8 @@ def packed(summary: Summary) -> tuple[bytes, bytes]:
 
 
 def unpacked(source: bytes, content: bytes, title: str) -> Summary:
-    """Read the output of `packed`, as the run `title`. Raises ValueError, KeyError or zlib.error for other
-    bytes.
-
-    >>> from notebook_prof.comparison.run import TraceRun, summary_of
-    >>> from notebook_prof.profiles.profile import Profile
-    >>> from notebook_prof.testing import draw
-    >>> summary = summary_of(TraceRun(Profile(draw("main: [mm      ][add ]"))), "mm(); add()")
-    >>> again = unpacked(*packed(summary), "a run")
-    >>> again.source, again.totals["operators"].total.tolist()
-    ('mm(); add()', [10, 6])
-    """
+    """Read the output of `packed`, as the run `title`."""
+    # ValueError, KeyError or zlib.error for other bytes
     whole = json.loads(zlib.decompress(content))
     dur, step, used = (np.array(whole[name], np.int64) for name in ("dur_ns", "step", "used"))
     used = used.astype(bool)

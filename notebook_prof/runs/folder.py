@@ -34,29 +34,16 @@ _imported_in: Final = _working_folder()
 
 
 def start_folder() -> Path:
-    """Return the folder in which the kernel or script started, even after ``chdir``. Raises OSError if it was
-    deleted."""
+    """Return the folder in which the kernel or script started, even after ``chdir``."""
     shell = sys.modules.get("IPython.core.interactiveshell")
     running = getattr(getattr(shell, "InteractiveShell", None), "_instance", None)
     folder = str(getattr(running, "starting_dir", "") or _imported_in)
+    # OSError if it was deleted
     return Path(folder) if folder else Path.cwd()
 
 
 def history_folder(notebook: str = "") -> Path | None:
-    """Return the folder of the history for a notebook's path; None if the history is switched off.
-
-    >>> import tempfile
-    >>> project = Path(tempfile.mkdtemp())
-    >>> (project / "work").mkdir()
-    >>> _ = (project / "pyproject.toml").write_text("")
-    >>> before = os.environ.pop(VARIABLE, None)
-    >>> history_folder(str(project / "work" / "a.ipynb")) == project / NAME
-    True
-    >>> os.environ[VARIABLE] = "off"
-    >>> history_folder() is None
-    True
-    >>> _ = os.environ.pop(VARIABLE) if before is None else os.environ.update({VARIABLE: before})
-    """
+    """Return the folder of the history for a notebook's path; None if the history is switched off."""
     # ``.notebook_prof`` in the nearest folder, from the notebook's upwards, that contains one or is a
     # project; failing that, in the notebook's own. The home folder and those above it do not count as
     # projects. Without a notebook, `start_folder` is used.

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .. import own_processes
+from ..trace.source_lines import text_lines
 from .store import Store
 
 ALIKE: Final = 0.6
@@ -71,14 +72,8 @@ class Link:
 
 @lru_cache(maxsize=256)
 def tokens(source: str) -> tuple[str, ...]:
-    """Return the program in a source: its tokens, without comments, blank lines and our magic.
-
-    >>> tokens("%%profile --steps 3:14\\nx = 1  # one\\n\\n") == tokens("x=1")
-    True
-    >>> tokens("if a:\\n  b\\nc") == tokens("if a:\\n  b\\n  c")
-    False
-    """
-    lines = source.lstrip().splitlines()
+    """Return the program in a source: its tokens, without comments, blank lines and our magic."""
+    lines = text_lines(source.lstrip())
     if lines and lines[0].startswith(("%%profile", "%profile")):
         lines = lines[1:]
     magics = tuple(line.strip() for line in lines if line.lstrip().startswith(("%", "!")))
@@ -180,3 +175,11 @@ def is_dirty(folder: Path) -> bool | None:
         return None
     branch, _, files = ("" if printed is None else printed[0]).partition("\n")
     return bool(files.strip()) if branch.startswith("##") else None
+
+
+def load_now() -> float | None:
+    """Return the average number of threads that wanted a core in the last minute; None if unknown."""
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return None

@@ -239,9 +239,9 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _make(connection: sqlite3.Connection, shared: bool) -> None:
-    """Make the tables. Without `shared`, use WAL, which keeps its index in memory that several computers
-    cannot share."""
+    """Make the tables."""
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+    # WAL keeps its index in memory that several computers cannot share
     connection.execute(f"PRAGMA journal_mode={'DELETE' if shared else 'WAL'}")
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -256,11 +256,11 @@ def _make(connection: sqlite3.Connection, shared: bool) -> None:
 
 
 def _prune(connection: sqlite3.Connection, limit: int) -> bool:
-    """Delete the oldest rows beyond the limit. The newest 20 rows of each cell go later, the newest row of
-    each name last."""
+    """Delete the oldest rows beyond the limit."""
     total = int(connection.execute("SELECT coalesce(sum(bytes), 0) FROM runs").fetchone()[0])
     if total <= limit:
         return False
+    # the newest 20 rows of each cell go later, the newest row of each name last
     connection.execute(
         """DELETE FROM runs WHERE id IN (SELECT id FROM (
              SELECT id, sum(bytes) OVER (ORDER BY held, recent, at_ns, id) - bytes AS before FROM (

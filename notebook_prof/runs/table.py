@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 import zlib
 from typing import Any, Final
@@ -168,8 +169,11 @@ def load(run: int | str) -> Profile | HistoryRun:
     """
     store = open_store()
     warn_of_missing()
+    run = os.fspath(run) if isinstance(run, os.PathLike) else run
     if isinstance(run, str) and not run.isdecimal():
         rows = store.select("id", "WHERE name = ? ORDER BY at_ns DESC, id DESC LIMIT 1", (run,))
+        if not rows and os.path.exists(run):
+            raise OptionError(f"the history has no run {run!r}: it is a file, which nbp.open_profile opens")
         if not rows:
             names = [name for (name,) in store.select("DISTINCT name", "WHERE name != ''")]
             close = nearest(run, names) if names else "no run has a name"

@@ -9,21 +9,21 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Final
 
 from ..background import Pace, checkpoint
-from ..comparison.run import core_share
 from ..errors import NotebookProfError
 from ..own_processes import at_exit
-from ..profiles.profile import Profile
 from ..units import format_items
-from .before import RunBefore
-from .entry import keep, packed
 from .folder import history_folder, notebook_path, start_folder
-from .identity import Identity, cell_hash, is_dirty, kernel_id, revision_of
+from .identity import Identity, cell_hash, is_dirty, kernel_id, load_now, revision_of
+from .previous_run import PreviousRun
 from .store import Row, Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..profiles.profile import Profile
 
 THREAD: Final = "notebook_prof history"
 _MOST_WAITING: Final = 16
@@ -37,7 +37,7 @@ class _Recorded:
     """A recording whose row is to be written."""
 
     profile: Profile
-    before: RunBefore
+    previous: PreviousRun
     kept: bool
     at: Path
 
@@ -53,8 +53,7 @@ def remember(
     kept: bool = False,
     hold: Callable[[], bool] = bool,
 ) -> Callable[[], None]:
-    """Let the verdict of a recording mention the previous run. Returns a function that writes the recording's
-    row."""
+    """Let the verdict of a recording mention the previous run; return a function that writes its row."""
     # Call that function when the recording has been shown. A thread then writes the row, except while `hold`
     # returns True. The trace need not be built yet. `options` are part of the key, since runs with different
     # options do not show the noise between runs. `kept` keeps the recording too. Nothing here raises.
@@ -65,10 +64,10 @@ def remember(
             return _do_nothing
         notebook = os.path.relpath(path or start_folder(), folder.parent).replace(os.sep, "/")
         me = Identity(time.time_ns(), kernel_id(), notebook, cell, name, source)
-        before = RunBefore(Store(folder), me, options, failed)
-        profile._history = before
+        previous = PreviousRun(Store(folder), me, options, failed, load=load_now())
+        profile._history = previous
         at = Path(path).parent if path else start_folder()
-        recorded = _Recorded(profile, before, kept, at)
+        recorded = _Recorded(profile, previous, kept, at)
         return lambda: _writer.put(recorded, hold)
     except Exception as error:  # the user's cell has run: it must not fail because of us
         _writer.lose(error)
@@ -173,7 +172,7 @@ class _Writer:
             while not pending.wait(_LOOK_S) and not self._hurried:
                 pass
         with Pace(hold=lambda: not self._hurried and self._hold()).kept():
-            write(recorded.profile, recorded.before, recorded.kept, recorded.at, self._pause)
+            write(recorded.profile, recorded.previous, recorded.kept, recorded.at, self._pause)
 
     def _pause(self) -> None:
         if not self._hurried:
@@ -182,20 +181,23 @@ class _Writer:
 
 def write(
     profile: Profile,
-    before: RunBefore,
+    previous: PreviousRun,
     kept: bool,
     at: Path,
     pause: Callable[[], None] = lambda: None,
 ) -> int:
     """Build the row of a recording and add it. Returns its number."""
     # `at` is the folder whose revision is stored; `pause` is called between pieces of work
-    trace, me = profile.trace, before.me
+    from ..comparison.run import core_share
+    from .entry import keep, packed
+
+    trace, me = profile.trace, previous.me
     pause()
-    summary = before.summary(profile)
+    summary = previous.summary(profile)
     pause()
-    before.look_again()
-    pair = before.earlier()
-    noise = before.ratio(profile)
+    previous.look_again()
+    pair = previous.earlier()
+    noise = previous.ratio(profile)
     pause()
     verdict = profile.verdict.sentence
     trust = profile.trust
@@ -211,18 +213,18 @@ def write(
         cell=me.cell,
         cell_hash=cell_hash(me.source),
         name=me.name,
-        options=before.options,
-        environment=before.environment(profile),
+        options=previous.options,
+        environment=previous.environment(profile),
         revision=revision,
         dirty=is_dirty(at) if revision else None,
-        failed=before.failed,
+        failed=previous.failed,
         steps=int(summary.phases().steps),
         p50_ns=float(used.median()) if len(used) else None,
         mean_ns=float(used.mean()) if len(used) else None,
         total_ns=int(trace.span.dur),
         peak_bytes=_peak(summary.memory),
         overhead=float(overhead["ratio"]) if isinstance(overhead, dict) and "ratio" in overhead else None,
-        load=before.load,
+        load=previous.load,
         core_share=core_share(trace),
         verdict=verdict,
         trust=" ".join(trust.loc[trust["severity"] != "info", "code"]),
@@ -230,11 +232,11 @@ def write(
         earlier=None if pair is None else pair[0].run,
         link="" if pair is None else pair[0].why,
         noise=noise,
-        kept=keep(before.store.folder, profile, f"{me.at_ns:x}-{me.kernel[:6]}") if kept else "",
+        kept=keep(previous.store.folder, profile, f"{me.at_ns:x}-{me.kernel[:6]}") if kept else "",
         source=source,
         content=content,
     )
-    return before.store.add(row)
+    return previous.store.add(row)
 
 
 def _peak(memory: pd.DataFrame) -> int | None:

@@ -1,4 +1,4 @@
-"""The selection: one clause per dimension; watchers are notified once per change."""
+"""The selection: one clause per dimension, and watchers that are notified once per change."""
 
 from __future__ import annotations
 

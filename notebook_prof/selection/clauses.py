@@ -33,13 +33,13 @@ class Clause:
     # ``window``: ``(start, end)`` in ns from the start of the trace, half-open; ``name category phase group
     # line``: sorted texts; ``track step rank``: sorted integers.
     value: Value
-    # The view (or other party) that set the clause; None for Python.
+    # The view (or other writer) that set the clause; None for Python.
     source: Hashable = None
 
     def mask(self, table: pd.DataFrame) -> NDArray[np.bool_]:
         """Return a mask of the rows that satisfy the clause; all rows if the table lacks its column."""
-        # A window keeps rows that touch it; a row without duration (an instant, a counter sample) is judged
-        # by its ``ts``.
+        # A window keeps rows that overlap it. For a row without duration (an instant, a counter sample), its
+        # ``ts`` decides.
         if self.dimension == "window":
             return _touches(table, cast("tuple[int, int]", self.value))
         if self.dimension not in table.columns:
@@ -48,11 +48,11 @@ class Clause:
         if isinstance(column.dtype, pd.CategoricalDtype):
             fits = column.cat.categories.isin(list(self.value))
             codes = column.cat.codes.to_numpy()
-            return np.asarray(np.append(fits, False)[codes], dtype=bool)  # code -1 reads the False
+            return np.asarray(np.append(fits, False)[codes], dtype=bool)  # code -1 uses the appended False
         return np.asarray(column.isin(list(self.value)), dtype=bool)
 
     def describe(self) -> str:
-        """Put the clause in words, e.g. ``2.1 ms – 5 ms`` or ``step 4``."""
+        """Describe the clause, for example ``2.1 ms – 5 ms`` or ``step 4``."""
         if self.dimension == "window":
             return " – ".join(format_ns(int(bound)) for bound in self.value)
         text = _in_words(self.value)
@@ -64,7 +64,7 @@ class Clause:
 
 
 def line_texts(table: pd.DataFrame) -> pd.Series[Any]:
-    """Return the lines of a table's rows as slices spell them, as ``cell:12``."""
+    """Return the lines of a table's rows as slices spell them, such as ``cell:12``."""
     column = table["line"]
     if "file" not in table.columns or not pd.api.types.is_integer_dtype(column.dtype):
         return column
@@ -73,7 +73,7 @@ def line_texts(table: pd.DataFrame) -> pd.Series[Any]:
 
 
 def normalise(dimension: str, value: object) -> Value | None:
-    """Return a value in the canonical form, None for no restriction; SelectionError if invalid.
+    """Return a value in canonical form; None for no restriction. Raises SelectionError if it is invalid.
 
     >>> normalise("window", ("2ms", "5ms")), normalise("step", range(3, 5)), normalise("name", "aten::mm")
     (Window(start=2000000, end=5000000), (3, 4), ('aten::mm',))
@@ -130,7 +130,7 @@ def _window(value: object) -> Window:
 
 
 def _time(value: object, rounding: Callable[[float], int]) -> int:
-    """Read one bound; fractions of a ns (pages send them) widen the window."""
+    """Parse one bound of a window. Fractions of a ns, which pages send, widen it."""
     if isinstance(value, str):
         try:
             return parse_ns(value)

@@ -17,20 +17,21 @@ from .clauses import line_texts
 from .query import EXACT, PARTS, STEP, Condition, Query
 from .selection import Selection
 
-# Analyses under a filter or a selection: a part becomes arguments, the rest filters the rows.
+# Calls analyses under a filter or selection: some conditions become arguments, the others filter the rows.
 
 R = TypeVar("R")
 
 ARGUMENTS: Final = ("window", "name", "category", "track", "step", "phase", "line")
-"""Dimensions for which analyses may have a parameter."""
+"""Dimensions that analyses may accept as parameters."""
 
 
 def filtered(
     analysis: Callable[..., R], trace: Trace, where: str | Mapping[str, Any], *args: Any, **options: Any
 ) -> R:
-    """Call an analysis under a filter or a selection: its parameters first, the rest filters its rows.
+    """Call an analysis under a filter or selection: conditions become arguments if possible, others filter
+    the rows.
 
-    `where` is text for `Query`, or clauses as from `Selection.to_state`; explicit options take precedence.
+    `where` is text for `Query`, or clauses from `Selection.to_state`. Explicit options take precedence.
     """
     free = set(inspect.signature(analysis).parameters) - set(options)
     if isinstance(where, str):
@@ -53,8 +54,8 @@ def _clauses(state: Mapping[str, Any], table: pd.DataFrame, arguments: Mapping[s
 
 
 def split_query(where: str, trace: Trace, free: set[str]) -> tuple[Query, dict[str, Any]]:
-    """Split a filter into arguments of an analysis (its `free` parameters) and the rest."""
-    # Arguments are ``step``, ``phase``, ``category`` and ``line``; conditions with ``!=`` stay in the rest.
+    """Split a filter into arguments for an analysis's `free` parameters, and the remaining conditions."""
+    # Only ``step``, ``phase``, ``category`` and ``line`` become arguments, and no conditions with ``!=``.
     query = Query.parse(where)
     arguments: dict[str, Any] = {}
     left = []
@@ -88,8 +89,8 @@ _COLUMNS: Final = {
 
 
 def passing(table: pd.DataFrame, query: Query) -> BoolArray:
-    """Return a mask of the rows that pass a filter; OptionError if a condition has no column."""
-    # Words and patterns search all text columns together. Missing values fail every condition.
+    """Return a mask of the rows that pass a filter. Raises OptionError if a condition has no column."""
+    # Words and patterns may match in any text column. Missing values fail every condition.
     keep = np.ones(len(table), dtype=bool)
     for condition in query.conditions:
         keep &= _satisfies(table, condition)
@@ -150,7 +151,7 @@ def _among(column: pd.Series[Any], condition: Condition) -> BoolArray:
 
 
 def is_line(text: str, words: Iterable[str]) -> bool:
-    """Return whether any of some words names a line."""
+    """Return whether any of the words names this line."""
     return any(text == word or text.endswith((f":{word}", f"/{word}")) for word in words)
 
 

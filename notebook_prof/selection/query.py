@@ -1,4 +1,4 @@
-"""The filter language of Python, the command line and the filter box: a pure parser."""
+"""The filter language of Python, the command line and the page's filter box. A pure parser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXACT: Final = ("category", "phase", "type", "kind", "line")
 PARTS: Final = ("name", "module", "dtype", "shapes", "file", "thread")
 STEP: Final = "step"
 FIELDS: Final = (*TIMES, *NUMBERS, *EXACT, *PARTS, STEP)
-"""Fields of conditions."""
+"""Fields that a condition may have."""
 
 _TOKEN: Final = re.compile(r'/(?:\\.|[^/\\])+/(?=\s|$)|"[^"]*"|\S+')
 _UNIT: Final = r"(ns|us|µs|ms|s|min|%|[KMGT]i?B)(?=\s|$)"
@@ -37,16 +37,16 @@ class Condition(NamedTuple):
 
     field: str
     operator: str
-    # Nanoseconds for times, a share for per cents, bytes, or plain numbers; a tuple of words for texts; for
-    # steps, a tuple of half-open ranges ``(start, stop)`` with None for an open end.
+    # For times nanoseconds, for percentages a share, otherwise bytes or a plain number. For texts, a tuple of
+    # words. For steps, a tuple of half-open ranges ``(start, stop)``, with None for an open end.
     value: float | tuple[str, ...] | tuple[tuple[int | None, int | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A parsed filter, all of whose parts must hold."""
+    """A parsed filter. All of its parts must hold."""
 
-    # Texts that must all occur, in lower case.
+    # Words that must all occur, in lower case.
     words: tuple[str, ...] = ()
     # Regular expressions that must all match, ignoring case.
     patterns: tuple[str, ...] = ()
@@ -54,33 +54,33 @@ class Query:
 
     @classmethod
     def parse(cls, text: str) -> Query:
-        """Read a filter.
+        """Parse a filter.
 
         Parameters
         ----------
         text : str
             Any of these, in any order, separated by blanks:
 
-            - words (``conv``, ``"two words"``): part of the name, upper and lower case alike;
-            - ``/regular expression/``, in RE2's syntax: without look-around and references to groups, so
-              that no pattern takes longer than the names are long;
+            - words (``conv``, ``"two words"``): part of the name, ignoring case;
+            - ``/regular expression/``, in RE2's syntax: without look-around and backreferences, so matching
+              takes time linear in the length of the names;
             - ``self>1ms``, ``total<=5us``, ``device>=0.5s``, ``count>10``, ``share>5%``, ``bytes>1MiB``, with
               ``> >= < <= = !=``; a time without a unit is in ns;
-            - ``line=12``, ``line=train.py:3``: work for these source lines;
+            - ``line=12``, ``line=train.py:3``: the work of these source lines;
             - ``category=kernel,memcpy`` (or ``type=``), ``phase=backward``, ``phase!=data``: one of these
               words; ``module=layers.0``, ``dtype=half``: part of the text;
-            - ``step=5``, ``step=3:7`` (3 to 6, as a Python slice), ``step=3:``, ``step=2,4``.
+            - ``step=5``, ``step=3:7`` (3 to 6, like a Python slice), ``step=3:``, ``step=2,4``.
 
         Returns
         -------
         Query
-            Empty for an empty text, so that everything passes. A condition on an unknown field (``kernel<4``)
-            is treated as a word.
+            An empty text gives an empty query, which everything passes. A condition on an unknown field
+            (``kernel<4``) is treated as a word.
 
         Raises
         ------
         OptionError
-            If a value does not fit its field, a regular expression is invalid, or a field is misspelt.
+            If a value is invalid for its field, a regular expression is invalid, or a field is misspelt.
         """
         words: list[str] = []
         patterns: list[str] = []
@@ -105,11 +105,11 @@ class Query:
         return bool(self.words or self.patterns or self.conditions)
 
     def finds(self, text: str) -> bool:
-        """Return whether a text has all words and patterns; conditions are ignored."""
+        """Return whether a text contains all words and patterns. Conditions are ignored."""
         return bool(self.finds_in([text])[0])
 
     def finds_in(self, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Do the same for many texts."""
+        """Do the same for many texts at once."""
         keep = np.ones(len(texts), dtype=bool)
         if self.words:
             folded = [text.casefold() for text in texts]
@@ -120,7 +120,7 @@ class Query:
         return keep
 
     def split(self, fields: Iterable[str]) -> tuple[Query, tuple[Condition, ...]]:
-        """Return the query without the conditions on some fields, and those conditions."""
+        """Return the query without the conditions on these fields, and the conditions that were removed."""
         chosen = set(fields)
         removed = tuple(c for c in self.conditions if c.field in chosen)
         left = tuple(c for c in self.conditions if c.field not in chosen)
@@ -128,7 +128,7 @@ class Query:
 
 
 def holds(condition: Condition, value: float) -> bool:
-    """Return whether a number meets a condition."""
+    """Return whether a number satisfies a condition."""
     limit = condition.value
     if not isinstance(limit, int | float):
         raise OptionError(f"{condition.field} is not a number")
@@ -189,7 +189,7 @@ def _pattern(token: str) -> str:
     pattern = token[1:-1]
     try:
         _search(pattern, [""])
-    except ValueError as error:  # pyarrow's, or a text that is not valid Unicode
+    except ValueError as error:  # from pyarrow, or for text that is not valid Unicode
         why = str(error).partition(": ")[2] or str(error)
         raise OptionError(f"{token} is not a regular expression: {why}") from error
     return pattern

@@ -1,4 +1,4 @@
-"""The selection: shared by Python and by every view, safe from several threads."""
+"""The selection, shared by Python and by every view. It is thread-safe."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _log.addHandler(logging.NullHandler())
 _REMEMBERED: Final = 512
 _UNKNOWN: Final = object()
 _TRANSPORT: Final = {"apply_patch", "patch_since", "to_state"}
-"""Methods for the page, not for the user."""
+"""Methods meant for the page, not for users."""
 
 
 class Selection:
     """The shared selection: one clause per dimension, the slice in focus, and the pinned tracks.
 
-    Clauses of different dimensions intersect; a new clause of a dimension replaces the old one. Each clause
-    keeps its source, so that a view is not filtered by its own clauses (cross-filter). *Focus* is the one
-    slice under inspection; *pinned* tracks stay at the top of the timeline. Neither filters anything.
+    Clauses of different dimensions intersect. A new clause of a dimension replaces the old one. Each clause
+    keeps its source, so a view is not filtered by its own clauses (cross-filter). *Focus* is the slice under
+    inspection, and *pinned* tracks stay at the top of the timeline. Neither filters anything.
 
     Parameters
     ----------
     **values
-        First clauses, by dimension: ``window, name, category, track, step, phase, rank, group``.
+        Initial clauses, by dimension: ``window, name, category, track, step, phase, rank, group``.
 
     Raises
     ------
@@ -48,7 +48,7 @@ class Selection:
     Notes
     -----
     Every change (of any number of dimensions) increments `revision` and calls every watcher once. Watchers
-    are called outside the lock, in the order of the changes: if two threads write at once, or a watcher
+    are called outside the lock, in the order of the changes. If two threads write at once, or a watcher
     itself writes, one thread reports both changes in turn.
 
     Examples
@@ -90,14 +90,14 @@ class Selection:
     # -- writing -----------------------------------------------------------------------------------
 
     def update(self, source: Hashable = None, **values: object) -> bool:
-        """Replace the clauses of some dimensions at once.
+        """Replace the clauses of several dimensions at once.
 
         Parameters
         ----------
         source : hashable
             The writer: a view's name or object; None for Python.
         **values
-            A value (or an iterable of values) a dimension; None, or an empty iterable, removes its clause.
+            A value or an iterable of values per dimension. None, or an empty iterable, removes the clause.
             ``window`` takes a pair of times in ns or as text (``"2ms"``).
 
         Returns
@@ -108,14 +108,14 @@ class Selection:
         Raises
         ------
         SelectionError
-            For an unknown dimension or a value that it cannot hold; nothing is changed then.
+            For an unknown dimension or an invalid value. Nothing changes then.
         """
         changed = self._change(source, {d: normalise(d, value) for d, value in values.items()})
         self._tell()
         return changed
 
     def clear(self, *dimensions: str, source: Hashable = None) -> bool:
-        """Remove the clauses of the given dimensions; without any, of all, and the focus. Pins stay.
+        """Remove the clauses of these dimensions or, if none are given, all clauses and the focus. Pins stay.
 
         Returns
         -------
@@ -137,7 +137,7 @@ class Selection:
     def apply_patch(
         self, patch: Mapping[str, Any], source: Hashable = None, base_revision: int | None = None
     ) -> bool:
-        """Merge a page's changes, made on top of an older revision.
+        """Merge changes that a page made on top of an older revision.
 
         Parameters
         ----------
@@ -148,9 +148,9 @@ class Selection:
         source : hashable
             The sender.
         base_revision : int, optional
-            The revision that the sender knew. A dimension that has changed here since, and that the patch
-            only repeats as it was then, keeps its newer value. So simultaneous changes of different
-            dimensions both survive; of the same dimension, the last one does.
+            The revision that the sender knew. If a dimension has changed here since then, and the patch only
+            repeats its old value, the newer value is kept. So simultaneous changes of different dimensions
+            both survive. For the same dimension, the last change wins.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class Selection:
         Raises
         ------
         SelectionError
-            For an unknown dimension or a value that it cannot hold; nothing is changed then.
+            For an unknown dimension or an invalid value. Nothing changes then.
         """
         values = {key: value for key, value in patch.items() if key != "revision"}
         base = patch.get("revision") if base_revision is None else base_revision
@@ -179,7 +179,7 @@ class Selection:
 
     @property
     def clauses(self) -> Mapping[str, Clause]:
-        """The clauses in force, by dimension; read-only."""
+        """The current clauses by dimension; read-only."""
         return self._clauses
 
     @property
@@ -189,7 +189,7 @@ class Selection:
 
     @property
     def focus(self) -> int | None:
-        """Row (in ``trace.slices``) of the slice under inspection; filters nothing."""
+        """Row in ``trace.slices`` of the slice under inspection. It filters nothing."""
         return self._focus
 
     @focus.setter
@@ -199,9 +199,9 @@ class Selection:
 
     @property
     def pinned(self) -> tuple[int, ...]:
-        """Tracks that stay at the top of the timeline, first to last; keys of ``trace.tracks``.
+        """Tracks that stay at the top of the timeline, in order, as keys of ``trace.tracks``.
 
-        Set one, several, or None. Unknown keys show nothing.
+        Can be set to one, several, or None. Unknown keys are not shown.
 
         Examples
         --------
@@ -226,12 +226,12 @@ class Selection:
             ``trace.slices`` or any table with some of the columns ``ts dur name category track step phase
             rank``; clauses on columns that it lacks do not restrict it.
         viewer : hashable, optional
-            Ignore the clauses of this source (cross-filter).
+            Ignore the clauses set by this source (cross-filter).
 
         Returns
         -------
         ndarray of bool, shape (len(table),)
-            All True when nothing is selected.
+            All True if nothing is selected.
 
         Examples
         --------
@@ -251,8 +251,8 @@ class Selection:
         Returns
         -------
         dict
-            A key a dimension, with a list (``window``: ``[start, end]``) or None; ``focus``: a row or
-            None; ``pinned``: a list of tracks or None; ``revision``: int.
+            For each dimension a list (``window``: ``[start, end]``) or None; ``focus``: a row or None;
+            ``pinned``: a list of tracks or None; ``revision``: int.
 
         Examples
         --------
@@ -263,19 +263,20 @@ class Selection:
             return {**self._as_patch((*DIMENSIONS, *_FILTERING_NOTHING)), "revision": self._revision}
 
     def patch_since(self, revision: int) -> Patch:
-        """Return the current values of dimensions changed since a revision, for a page that lags behind.
+        """Return the current values of the dimensions that changed since a revision, for a page that lags
+        behind.
 
         Returns
         -------
         dict
-            As `to_state`, with the changed dimensions only, and without ``revision``. Everything, if the
-            revision is too old (512 changes of one dimension are kept).
+            Like `to_state`, but with only the changed dimensions and without ``revision``. Contains all
+            dimensions if the revision is too old (512 changes per dimension are kept).
         """
         with self._lock:
             return self._as_patch(self._changed_since(revision))
 
     def describe(self) -> str:
-        """Put the selection in words: ``2.1 ms – 5 ms · aten::mm · step 4``; ``everything`` when empty."""
+        """Describe the selection: ``2.1 ms – 5 ms · aten::mm · step 4``, or ``everything`` if it is empty."""
         clauses = self._clauses
         return " · ".join(clauses[d].describe() for d in DIMENSIONS if d in clauses) or "everything"
 
@@ -287,13 +288,13 @@ class Selection:
         Parameters
         ----------
         callback : callable
-            `patch` has the changed dimensions: a list of values, or None. Errors in `callback` are logged
-            (logger ``notebook_prof.selection``) and reach neither the writer nor other watchers.
+            `patch` maps the changed dimensions to a list of values or None. Errors in `callback` are logged
+            (logger ``notebook_prof.selection``), and affect neither the writer nor other watchers.
 
         Returns
         -------
         callable
-            Removes the watcher; it can safely be called twice.
+            Removes the watcher. It is safe to call it twice.
         """
         with self._lock:
             self._watchers.append(callback)
@@ -354,7 +355,7 @@ class Selection:
         return {k: list(values[k]) if isinstance(values[k], tuple) else values[k] for k in keys}
 
     def _changed_since(self, revision: int) -> dict[str, Any]:
-        """Return dimensions changed since `revision`, each with its value at that revision."""
+        """Return the dimensions that changed since `revision`, with their values at that revision."""
         if len(self._history) == _REMEMBERED and self._history[0][0] > revision:
             return dict.fromkeys((*DIMENSIONS, *_FILTERING_NOTHING), _UNKNOWN)
         then: dict[str, Any] = {}

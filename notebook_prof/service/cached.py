@@ -10,11 +10,9 @@ T = TypeVar("T")
 
 
 class locked_cached_property(Generic[T]):
-    """Like ``functools.cached_property``, with a separate lock for each object and name.
+    """Like ``functools.cached_property``, with a separate lock for each object and name."""
 
-    A second thread waits for the first. Properties must not depend on one another in a circle.
-    """
-
+    # A second thread waits for the first. Properties must not depend on one another in a circle.
     def __init__(self, make: Callable[[Any], T]) -> None:
         self._make = make
         self._name = make.__name__

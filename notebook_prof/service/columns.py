@@ -23,9 +23,9 @@ from .messages.answers.trace import Counter
 
 _BUSY_LEVELS: Final = 10
 _WAITING: Final = 0.95
-"""A thread waits that spends more of its own time so."""
+"""A thread counts as waiting if it waits for more than this share of its own time."""
 _IDLE: Final = 0.005
-"""A thread does next to nothing that is busy for less of the busiest's time."""
+"""A thread counts as idle if it is busy for less than this share of the busiest thread's time."""
 _FEWEST_OUTER: Final = 3
 _AROUND: Final = 0.9
 
@@ -52,11 +52,10 @@ class DrawnTrack:
 
 
 class SliceColumns:
-    """NumPy columns of ``trace.slices`` (times in ns); texts are codes (-1 missing, not copied) and a list.
+    """NumPy columns of ``trace.slices``: times in ns, and texts as codes into a list."""
 
-    Tracks are in drawing order: streams by device, then threads (main, busiest, quiet), then the rest.
-    """
-
+    # A code of -1 is a missing text; texts are not copied. Tracks are in drawing order: streams by device,
+    # then threads (main, busiest, quiet), then the rest.
     def __init__(self, trace: Trace) -> None:
         slices = trace.slices
         self.n = len(slices)
@@ -163,9 +162,7 @@ class SliceColumns:
         }
 
     def codes(self, column: str, values: Iterable[Any]) -> list[int]:
-        """Return the codes of some values of ``name category phase line``, ascending; unknown values are left
-        out.
-        """
+        """Return the codes of some values of ``name category phase line``, ascending, less unknown ones."""
         code_of = self.code_of[column]
         return sorted({code_of[value] for value in values if value in code_of})
 
@@ -200,9 +197,7 @@ def coded(column: pd.Series[Any]) -> tuple[npt.NDArray[np.signedinteger[Any]], l
 def _sizes(
     track: npt.NDArray[Any], depth: npt.NDArray[Any], dur: IntArray
 ) -> tuple[npt.NDArray[np.integer], IntArray]:
-    """Return the greatest depth of every track (-1 without slices), and the time of its outermost slices in
-    ns.
-    """
+    """Return every track's greatest depth (-1 without slices), and the time of its outermost slices in ns."""
     if not len(track):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     deepest = np.full(int(track.max()) + 1, -1, depth.dtype)

@@ -22,17 +22,15 @@ from .store import ViewStore
 T = TypeVar("T")
 
 PATIENCE_S: Final = 0.08
-"""How long a question waits at most before it is told to come again."""
+"""Longest wait of a question before the page is told to ask again."""
 
 _REMEMBERED: Final = 24
 
 
 class LatestTaskExecutor(Generic[T]):
-    """Run slow tasks in one worker thread, for callers that ask again until the result is ready.
+    """Runs slow tasks in one worker thread, for callers that ask again until the result is ready."""
 
-    Only the newest pending request is kept, and the latest answers.
-    """
-
+    # Only the newest pending request is kept, besides the latest answers.
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self._patience_s = patience_s
         self._changed = threading.Condition()
@@ -42,9 +40,7 @@ class LatestTaskExecutor(Generic[T]):
         self._working = False
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T | None:
-        """Return the result of `make`, or None if it is not ready; an error is raised, and the next call
-        tries again.
-        """
+        """Return the result of `make`, or None if it is not ready; an error is raised."""
         with self._changed:
             if key not in self._done and key != self._doing:
                 self._next = (key, make)
@@ -56,6 +52,7 @@ class LatestTaskExecutor(Generic[T]):
                 return None
             result = self._done[key]
             if isinstance(result, Exception):
+                # so that the next call tries again
                 del self._done[key]
                 raise result
             self._done.move_to_end(key)
@@ -83,25 +80,23 @@ class LatestTaskExecutor(Generic[T]):
 
 
 LONG: Final = 1_000_000
-"""Slices from which on indexes are made in a thread of their own."""
+"""Number of slices from which indexes are built in a separate thread."""
 
 SLOW: Final = ("account", "table", "phases", "doubts", "selected")
-"""Questions that wait for it."""
+"""Questions that wait for the indexes."""
 
 COMES_S: Final = 3.0
-"""How long the rest waits at most for a page to come."""
+"""Longest wait for a page before the other indexes are built."""
 
 FIRST_PICTURE_S: Final = 30.0
-"""How long it waits at most for the first picture of a page that came."""
+"""Longest wait for the first picture of an open page."""
 
 
 class IndexPrefetcher:
-    """Build the indexes of a long trace in the order in which a page needs them.
+    """Builds the indexes of a long trace in the order in which a page needs them."""
 
-    First the rows of the first picture; then the table and, in a second thread, the phases; then all rows,
-    and whatever the first selection of each kind needs. Indexes of short traces are built on request.
-    """
-
+    # First the rows of the first picture; then the table and, in a second thread, the phases; then all rows,
+    # and whatever the first selection of each kind needs. Indexes of short traces are built on request.
     def __init__(self, store: ViewStore, long: int = LONG) -> None:
         self._store = store
         self._ready, self._done = threading.Event(), threading.Event()
@@ -197,19 +192,17 @@ class IndexPrefetcher:
 # Questions of a page and their answers.
 
 _LONG: Final = 100_000
-"""Slices from which on their sums by part of the account are worked out beside."""
+"""Number of slices from which sums by part of the account are computed in the background."""
 
 
 class QueryService:
-    """Answer the questions of every page that shows one Trace under one Selection.
+    """Answers the questions of every page that shows one Trace under one Selection."""
 
-    The selection is read at every question, and written only by `select`.
-    """
-
+    # The selection is read at every question, and written only by `select`.
     questions: ClassVar[Mapping[str, answers.Ask]] = answers.QUESTIONS
-    """What may be asked. A floor above adds questions of its own."""
+    """Questions that may be asked. Other packages add theirs."""
     slow: ClassVar[frozenset[str]] = frozenset({"calls", "doubts", "path", "what_if", "why"})
-    """Questions that always get a thread of their own."""
+    """Slow questions, which always run in a separate thread."""
 
     def __init__(self, trace: Trace, selection: Selection) -> None:
         self.store = ViewStore(trace)
@@ -218,10 +211,8 @@ class QueryService:
         self.selection = selection
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """Answer one question: JSON with ``ms``, ``seq`` and ``revision``, and the buffers of its columns.
-
-        ``failed`` is an error message. ``pending`` asks the page to ask again while an index is built.
-        """
+        """Answer one question: JSON with ``ms``, ``seq`` and ``revision``, and the buffers of its columns."""
+        # ``failed`` is an error message. ``pending`` asks the page to ask again while an index is built.
         began = time.perf_counter()
         kind = str(request.get("t"))
         state = self.selection.to_state()
@@ -248,10 +239,8 @@ class QueryService:
             return ask(self.store, state, request)
 
     def _slow(self, kind: str, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-        """Return whether a question runs in a worker thread, so that it blocks neither this one nor the lock.
-
-        Every question that matches names against a typed text does.
-        """
+        """Return whether a question runs in a worker thread, to block neither this one nor the lock."""
+        # every question that matches names against a typed text is slow
         if kind == "search" or (kind == "table" and request.get("filter")):
             return True
         if kind == "account":
@@ -267,10 +256,8 @@ class QueryService:
         return self.executor.get(key, lambda: ask(self.store, still, request))
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
-        """Apply a page's patch; return the new state, or ``failed`` with a message and the unchanged state.
-
-        `base_revision` is the revision that the page had seen.
-        """
+        """Apply a page's patch; return the new state, or a message in ``failed`` and the unchanged state."""
+        # `base_revision` is the revision that the page had seen
         try:
             self.selection.apply_patch(patch, source, base_revision)
         except NotebookProfError as error:

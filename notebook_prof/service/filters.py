@@ -34,10 +34,8 @@ _OF_A_SLICE: Final = (*_BY_CODE, *_TIMES, "depth", STEP)
 def narrowed(
     store: ViewStore, query: Query, state: Mapping[str, Any], own: Sequence[str]
 ) -> tuple[Query, dict[str, Any], tuple[str, ...]]:
-    """Turn conditions on step, phase, category and line into clauses, as ``where=`` does.
-
-    Return the rest of the query, the state with those clauses, and `own` without their dimensions.
-    """
+    """Turn conditions on step, phase, category and line into clauses, as ``where=`` does."""
+    # Returns the rest of the query, the state with those clauses, and `own` without their dimensions.
     left, conditions = query.split(_DIMENSIONS)
     out = dict(state)
     for condition in conditions:

@@ -17,7 +17,7 @@ from ..trace import Trace
 from .packing import plain_patch
 
 Piece = tuple[str, dict[str, Any] | None]
-"""A text, and what a click on it selects; None where it is only text."""
+"""A text, and what a click on it selects (None for plain text)."""
 
 _MOST_STEPS: Final = 10_000
 

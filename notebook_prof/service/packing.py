@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,11 +28,6 @@ def plain_patch(patch: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if "focus" in patch:
         out["focus"] = None if patch["focus"] is None else int(patch["focus"])
     return out
-
-
-def patch_text(patch: Mapping[str, Any] | None) -> str:
-    """Return a patch as text for the ``select`` column of a figure's source; empty for None."""
-    return "" if patch is None else json.dumps(plain_patch(patch))
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from ..analysis.name_labels import kernel_names, name_classes, names_of, with_classes
 from ..labels import (
@@ -31,7 +32,7 @@ from ..trace.arrays import BoolArray
 from .cached import locked_cached_property
 
 NEUTRAL: Final = "#C9C9C9"
-"""Annotations: they say what runs below them, and are no work of their own."""
+"""Colour of annotations, which are not work themselves but mark what runs below them."""
 NAMES: Final = (
     "#77AADD",
     "#EE8866",
@@ -59,12 +60,14 @@ NAMES: Final = (
     "#A9D08E",
     NEUTRAL,
 )
-"""By a hash of the family name; the last is that of annotations."""
+"""Colours of names, chosen by a hash of the family; the last is for annotations."""
+_DISTINCT: Final = 12
+"""Number of families with the most self time whose colours differ."""
 
 HUES: Final = len(NAMES) - 1
-"""How many of `NAMES` have a hue."""
+"""Number of colours for names that are not annotations."""
 UNKNOWN: Final = "#B4B4B4"
-"""What has no phase, module or step."""
+"""Colour of slices without phase, module or step."""
 
 PHASES: Final = {
     "data": "#E69F00",
@@ -95,27 +98,25 @@ ACCOUNT: Final = {
     "steps": ("#77AADD", "#44BB99", "#EE8866", "#C3A5E0", "#EEDD88", "#99DDFF"),
     "code": ("#D9CDB8", "#C4B597", "#E6DDCD"),
 }
-"""Parts of the account: a colour a loop of steps, neutral tones for statements; the rest is grey."""
+"""Colours in the account: one for each loop of steps, neutral tones for statements; the rest is grey."""
 
 RESOURCE: Final = {"device": "#EE8866", "host": "#77AADD"}
-"""Busy time in the overview."""
+"""Colours of busy time in the overview."""
 STEP: Final = "#D5D9E0"
 COUNTER: Final = "#5FA8A0"
 MARK: Final = "#D55E00"
-"""What is pointed at: peaks, ceilings, links of the slice under inspection."""
+"""Colour of marks: peaks, ceilings, links of the slice in focus."""
 MEMORY: Final = {"allocated": "#56B4E9", "reserved": "#999999", "selected": "#CC6677", "peak": MARK}
 STATUS: Final = {"bad": "#C62828", "warning": "#B26A00"}
-"""What is not as it should be, and nothing else; dark, since text and lines are drawn with them."""
+"""Colours of problems only. They are dark, since text and lines are drawn with them."""
 IDLE: Final = ("#B4B4B4", "#D5D9E0", "#999999")
-"""Time in which nothing runs."""
+"""Colours of idle time."""
 
 
 def name_colours(families: Iterable[str], annotations: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-    """Return the position in `NAMES` for every name: the same for a family in every recording and process.
-
-    `annotations` is a mask of the names of ranges that only mark; they get the last colour.
-    """
+    """Return the position in `NAMES` for every family, the same in every recording and process."""
     codes = np.fromiter((family_code(text) % HUES for text in families), np.uint8)
+    # ranges that only mark get the last colour
     codes[annotations[: len(codes)]] = HUES
     return np.asarray(codes, np.uint8)
 
@@ -130,6 +131,7 @@ class NameStyles:
 
     def __init__(self, trace: Trace) -> None:
         self.names = [str(name) for name in trace.slices["name"].astype("category").cat.categories]
+        self._slices = trace.slices
         self._kernels = kernel_names(trace).tolist()
         self._classes = name_classes(trace)
         self._annotations = _annotation_names(trace, self.names)
@@ -141,8 +143,30 @@ class NameStyles:
 
     @locked_cached_property
     def codes(self) -> npt.NDArray[np.uint8]:
-        """The position in `NAMES` of every name."""
-        return name_colours(self.families, self._annotations)
+        """The position in `NAMES` of every name: by its family's hash, unless a heavy family has that one."""
+        codes = name_colours(self.families, self._annotations)
+        coloured = np.flatnonzero(codes < HUES)
+        family, words = pd.factorize(np.array(self.families, object)[coloured])
+        spent = np.bincount(family, self._self_ns[coloured], len(words))
+        heaviest = np.argsort(-spent, kind="stable")[:_DISTINCT].tolist()
+        hue = np.zeros(len(words), np.uint8)
+        hue[family] = codes[coloured]
+        # in the order of hashes, so that two recordings with the same heavy families colour them alike
+        heaviest.sort(key=lambda k: family_code(words[k]))
+        first_of = {int(hue[k]): k for k in reversed(heaviest)}
+        free = iter(sorted(set(range(HUES)) - first_of.keys()))
+        for k in heaviest:
+            if first_of[int(hue[k])] != k:
+                hue[k] = next(free)
+        codes[coloured] = hue[family]
+        return codes
+
+    @locked_cached_property
+    def _self_ns(self) -> npt.NDArray[np.float64]:
+        slices = self._slices
+        codes = slices["name"].astype("category").cat.codes.to_numpy().astype(np.intp)
+        sums = np.bincount(codes + 1, slices["self_ns"].to_numpy(), len(self.names) + 1)
+        return np.asarray(sums[1:], np.float64)
 
     @locked_cached_property
     def families(self) -> list[str]:

@@ -21,10 +21,8 @@ _FILTERS = ("name", "category", "track", "step", "phase", "rank", "line")
 
 
 def matching_key(state: Mapping[str, Any], without: Sequence[str] = ()) -> Key:
-    """Return the clauses that make a mask, hashable; empty if nothing, or only a window, is selected.
-
-    `without` has the dimensions to leave out: a view is not filtered by its own selection.
-    """
+    """Return the clauses that make a mask, hashable; empty if nothing, or only a window, is selected."""
+    # `without` has the dimensions to leave out: a view is not filtered by its own selection
     return tuple(
         (name, tuple(state[name])) for name in _FILTERS if state.get(name) is not None and name not in without
     )

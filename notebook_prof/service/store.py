@@ -34,14 +34,14 @@ T = TypeVar("T")
 
 GROUPINGS: Final = ("name", "shapes", "module", "category")
 TINTS: Final = ("name", "category", "phase", "module", "step")
-"""What slices can be coloured by."""
+"""The attributes by which slices can be coloured."""
 SCOPES: Final = {"all": ("host", "device"), "host": ("host",), "device": ("device",)}
-"""What the table may be of: the host's operators, the device's kernels, or one after the other."""
+"""Rows of the table: the host's operators, the device's kernels, or both in turn."""
 _EARLY_ROWS: Final = 40
-"""Rows, and tracks, from the top that the first picture may show."""
+"""Number of rows, and of tracks, from the top that the first picture may show."""
 _EARLY_SHARE: Final = 0.6
 _SHALLOW: Final = 8
-"""Mean depth up to which walking up to what is around every slice is quicker than sorting."""
+"""Mean depth up to which climbing from every slice is faster than sorting."""
 _AT_ONCE: Final = 50_000
 _REMEMBERED: Final = 40
 _MOST_BYTES: Final = 1 << 30
@@ -192,9 +192,7 @@ class ViewStore:
         return rows, self.parent[rows].astype(np.int64)
 
     def side(self, side: str) -> BoolArray:
-        """Return the slices that ``analysis.operators`` (``host``) or ``analysis.kernels`` (``device``)
-        count.
-        """
+        """Return the slices that ``analysis.operators`` or ``analysis.kernels`` (``device``) count."""
         c = self.columns
         if side == "host":
             return c.of_kind("thread", "process")

@@ -1,1 +1,1 @@
-"""Recording: which steps, which collectors, from the first to the last moment."""
+"""Recording: which steps, with which collectors, and when to start and stop."""

@@ -1,4 +1,4 @@
-"""The recorded cell, and its account: a table in which every instant of the cell belongs to one row."""
+"""The recorded cell, and its account: a table that assigns every instant of the cell to exactly one row."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from ..collectors.statements import SHOWING
 from ..trace.arrays import IntArray
 from ..trace.builder import TraceBuilder
 from ..trace.intervals import union
+from ..trace.source_lines import text_lines
 from .records import Run, StepRecords
 from .window import StepWindow
 
-KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded")
+KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded", "display")
 """Kinds of rows of the account."""
 
-_STEPS, _CODE, _OUTSIDE, _PROFILER, _UNKNOWN = range(5)
+_STEPS, _CODE, _OUTSIDE, _PROFILER, _UNKNOWN, _DISPLAY = range(6)
 _TEXT_SHOWING: Final = "display of the result"
 _TEXT_MOVES: Final = "start and stop of the recording"
 _NO_LINE: Final = -1
@@ -55,11 +56,11 @@ class Cell:
             self.marks.stop(end_ns)
 
     def location(self) -> tuple[int, str, int]:
-        """Return line, text and begin of the statement that runs in this thread; line -1 if none does."""
+        """Return line, text and begin of the statement that this thread runs; line -1 if there is none."""
         if self.span is None:
             return -1, "", 0
         if not self.marks.of_this_thread():
-            # the statement that is waiting for this thread, or that started it
+            # the statement that waits for this thread, or that started it
             line = self._elsewhere.setdefault(threading.get_ident(), self.marks.line)
             return line, self.text(line), 0
         line = self.marks.line
@@ -68,7 +69,7 @@ class Cell:
     def text(self, line: int) -> str:
         """Return the source of a line of the cell."""
         if self._lines is None:
-            source = self._source.splitlines()
+            source = text_lines(self._source)
             blank = next((i for i, text in enumerate(source) if text.strip()), 0)
             self._lines = [text.strip() for text in source[blank:]]
         return self._lines[line - 1] if 0 < line <= len(self._lines) else ""
@@ -78,8 +79,8 @@ class Cell:
         if self.span is None or not self.span[1]:
             return
         ran = self.marks.statements()
-        columns = {"ts": ran.ts, "dur": ran.end - ran.ts, "line": ran.line}
-        builder.table("statements", pd.DataFrame(columns))
+        columns = pd.DataFrame({"ts": ran.ts, "dur": ran.end - ran.ts, "line": ran.line})
+        builder.table("statements", columns[ran.line > 0].reset_index(drop=True))
         if (watched := self.marks.function_lines()) is not None:
             names = {**builder.metadata.get(OTHER_CELLS, {}), self._file: "cell"}
             builder.table("line_runs", watched.table(names, self._file))
@@ -99,22 +100,11 @@ def account(
     moves: Sequence[tuple[int, int]],
     text_of: Callable[[int], str],
 ) -> pd.DataFrame:
-    """Divide a cell among its statements, its steps and the profiler's work.
-
-    Returns ``ts dur kind line text loop steps``, ascending, without overlaps or gaps: ``dur`` sums to the
-    length of `span`. ``steps`` is the number of steps that end within the row.
-
-    >>> marks = np.array([0, 10, 90]), np.array([2, 3, 5])
-    >>> steps = StepRecords()
-    >>> for column, values in ((steps.ts, [20, 40]), (steps.dur, [20, 40]), (steps.loop, [0, 0])):
-    ...     column.extend(values)
-    >>> run = Run("loop", 3, "for x in loader", 20, 80, 0)
-    >>> table = account((0, 100), marks, [run], [steps], [], str)
-    >>> table[["dur", "kind", "line", "steps"]].values.tolist()
-    [[10, 'code', 2, 0], [10, 'code', 3, 0], [60, 'steps', 3, 2], [10, 'code', 3, 0], [10, 'code', 5, 0]]
-    """
-    # Where several apply, the first of these wins: the profiler's own work (`moves`), a recorded step, a loop
-    # of steps (`runs`; its unrecorded parts count as such), a statement (`marks`: start and line).
+    """Divide a cell among its statements, its steps and the profiler's work."""
+    # If several apply, the first of these wins: the profiler's work (`moves`), a recorded step, a loop of
+    # steps (`runs`, for its unrecorded parts), a statement (`marks`: start and line).
+    # Rows ``ts dur kind line text loop steps`` are ascending, without overlaps or gaps: ``dur`` sums to the
+    # length of `span`. ``steps`` is the number of steps that end within the row.
     begin, end = span
     ts, line = marks
     open_end = _ends_of_given_up(runs, ts, end)
@@ -132,7 +122,7 @@ def account(
     starts = cuts[:-1]
     row = np.searchsorted(ts, starts, side="right") - 1
     at_line = np.where(row >= 0, np.append(line, _NO_LINE)[row], _NO_LINE)
-    kind = np.where(at_line > 0, _CODE, np.where(at_line == SHOWING, _PROFILER, _UNKNOWN))
+    kind = np.where(at_line > 0, _CODE, np.where(at_line == SHOWING, _DISPLAY, _UNKNOWN))
     loop = np.full(len(starts), -1, np.int64)
     of_run = np.array([run.loop for run in runs], np.int64)
     for word, lower, upper, number in (
@@ -152,7 +142,7 @@ def account(
 
 
 def _ends_of_given_up(runs: Sequence[Run], ts: IntArray, end: int) -> dict[int, int]:
-    """Return the ends of runs that went on without ticks: where the next statement or run starts."""
+    """Return the ends of runs that continued without ticks: where the next statement or run starts."""
     ends = {}
     for i, run in enumerate(runs):
         if run.given_up:
@@ -164,15 +154,14 @@ def _ends_of_given_up(runs: Sequence[Run], ts: IntArray, end: int) -> dict[int, 
 
 
 def _covering(instants: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
-    """Return the index of the interval that contains each instant, or -1. Intervals are disjoint and
-    sorted."""
-    at = np.searchsorted(starts, instants, side="right") - 1
+    """Return the index of the interval that contains each instant, or -1."""
+    at = np.searchsorted(starts, instants, side="right") - 1  # intervals are disjoint and sorted
     inside = (at >= 0) & (instants < np.append(ends, 0)[at])
     return np.asarray(np.where(inside, at, -1), np.int64)
 
 
 def _endings(runs: Sequence[Run], step_end: IntArray) -> tuple[IntArray, IntArray]:
-    """Return when steps ended, and how many."""
+    """Return the times at which steps ended, and how many ended at each."""
     quiet = [pair for run in runs for pair in run.unrecorded]
     when = np.concatenate([step_end, np.array([ns for ns, _ in quiet], np.int64)])
     count = np.concatenate([np.ones(len(step_end), np.int64), np.array([n for _, n in quiet], np.int64)])
@@ -188,7 +177,7 @@ def _rows(
     heads: dict[int, tuple[int, str]],
     text_of: Callable[[int], str],
 ) -> pd.DataFrame:
-    """Merge equal neighbours into one row."""
+    """Merge neighbouring intervals with the same kind, line and loop into rows."""
     changes = (np.diff(kind) != 0) | (np.diff(line) != 0) | (np.diff(loop) != 0)
     first = np.flatnonzero(np.append(True, changes))[: len(kind)]
     starts, ends = cuts[:-1][first], np.append(cuts[:-1][first[1:]], cuts[-1:])[: len(first)]
@@ -201,9 +190,8 @@ def _rows(
         heads[number][1] if number >= 0 else texts.get(where, "")
         for number, where in zip(loop.tolist(), line.tolist(), strict=True)
     ]
-    ours = kind == _PROFILER
-    for i in np.flatnonzero(ours).tolist():
-        text[i] = _TEXT_SHOWING if line[i] == SHOWING else _TEXT_MOVES
+    fixed = {_PROFILER: _TEXT_MOVES, _DISPLAY: _TEXT_SHOWING}
+    text = [fixed.get(number, words) for number, words in zip(kind.tolist(), text, strict=True)]
     return pd.DataFrame(
         {
             "ts": starts,

@@ -1,4 +1,4 @@
-"""The one recording of this process, and the latest Profile."""
+"""The current recording of this process, of which there is at most one, and the latest Profile."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from ..profiles.profile import Profile
 
 _lock = threading.Lock()
-_running: Any = None  # a `Session`; its module is in a higher layer
+_running: Any = None  # a `Session`, whose module is in a higher layer
 _last: Profile | None = None
 
 
 def running() -> Any:
-    """Return the `Session` that records in this process, or None."""
+    """Return the `Session` that is recording in this process, or None."""
     return _running
 
 
 def is_recording() -> bool:
-    """Return whether a recording runs in this process."""
+    """Return whether this process is recording."""
     return _running is not None
 
 
 def claim(session: Any) -> None:
-    """Make this the recording of the process. Raises AlreadyRecordingError if another one has not ended."""
+    """Make this the process's recording. Raises AlreadyRecordingError if another one has not ended."""
     global _running
     with _lock:
         if _running is not None:
@@ -39,7 +39,7 @@ def claim(session: Any) -> None:
 
 
 def release(session: Any) -> None:
-    """Let the next recording begin; does nothing if this one is not the running one."""
+    """Allow the next recording to begin. Does nothing if this recording is not the current one."""
     global _running
     with _lock:
         if _running is session:
@@ -63,7 +63,7 @@ def remember(profile: Profile) -> None:
 
 
 def _forget() -> None:
-    # the child of a fork records nothing: the collectors' threads and timers stayed with the parent
+    # a forked child records nothing, since the collectors' threads and timers stayed with the parent
     global _running, _lock
     _running, _lock = None, threading.Lock()
 

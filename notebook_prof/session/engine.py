@@ -1,4 +1,4 @@
-"""One recording from start to end: window, collectors, hooks, and the resulting Traces."""
+"""A recording from start to end: its window, collectors and hooks, and the resulting Traces."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from ..collectors import registry, statements
 from ..collectors.base import LARGE, Collector, Recording
 from ..collectors.machine import machine
+from ..collectors.python.assemble import OTHER_CELLS
 from ..collectors.system.names.watch import NameWatch, Walked, put_names
 from ..errors import OptionError
 from ..interrupts import DelayedInterrupt
@@ -34,6 +35,8 @@ from .sources import StepSources, allowed
 from .ticks import LoopTicker
 from .window import Source, StepWindow
 
+_EARLIER: Final = "a loop of an earlier cell"
+
 
 @dataclass
 class _Cycle:
@@ -43,15 +46,15 @@ class _Cycle:
     steps: StepRecords
     names: Walked | None = None
     builder: TraceBuilder | None = None
-    """Result taken early, since the same collectors run again to measure the overhead."""
+    """The result, if it was taken early because the same collectors run again to measure the overhead."""
 
 
 class Session:
     """Runs a `Plan` in this process. Raises OptionError for an unknown collector or ``step_by``."""
 
-    # `loops` are the rewritten loops of the cell; if there are any, no other loops count. `marked` says that
-    # the source calls ``nbp.step()`` or ``nbp.steps(...)``, in which case nothing else counts. `names` is
-    # used only if memory is recorded.
+    # `loops` are the rewritten loops of the cell. If one of them trains, no other loops count. If `marked` is
+    # set, the source calls ``nbp.step()`` or ``nbp.steps(...)``, and nothing else counts. `names` is used
+    # only if memory is recorded.
     def __init__(
         self,
         plan: Plan,
@@ -85,6 +88,7 @@ class Session:
         self._sources = StepSources(
             self.window, plan.step_by, self.report, self._after_tick, self._cell.location
         )
+        self.loops_of_scripts: dict[Hashable, str] = {}  # places of rewritten loops, by token
         self._hooks = announced is not Source.MARK
         self._recording: Recording | None = None
         self._first: Recording | None = self._make_recording()
@@ -95,7 +99,7 @@ class Session:
         self._threads: dict[int, int] = {}
         self._loop_thread: threading.Thread | None = None
         self._tickers: dict[int, LoopTicker] = {}
-        self.bodies: dict[int, LoopTicker] = {}  # by the frame of the function whose loop ticks
+        self.bodies: dict[int, LoopTicker] = {}  # by id of the frame whose loop ticks
         self._left = False
         self._size_watch: SizeWatch | None = None
         self._measured: dict[str, object] = {}
@@ -106,8 +110,7 @@ class Session:
 
     @property
     def is_of_parent(self) -> bool:
-        """Whether this process was forked from the one that is recording. The recording belongs to the
-        parent."""
+        """Whether this process was forked from the one that is recording, to which the recording belongs."""
         return self._pid != os.getpid()
 
     def open(self) -> None:
@@ -120,16 +123,16 @@ class Session:
                     self._names.before()
                 self._opened_ns = time.time_ns()
                 self._sources.connect(hooks=self._hooks)
-                # unrecorded steps must run without collectors
+                # to measure the overhead, unrecorded steps must run without collectors
                 if self._first is not None and self._meter is None:
                     self._first.open()
                 self.window.open()
-        except BaseException:  # also on interrupts: running collectors must not stay behind
+        except BaseException:  # including interrupts, so no collector keeps running
             self.give_up()
             raise
 
     def give_up(self) -> None:
-        """End without a Trace; safe in every state."""
+        """End the recording without a Trace. Safe in every state."""
         with DelayedInterrupt():
             self.window.closed = True
             self.abandon()
@@ -141,9 +144,8 @@ class Session:
         self.window.release()
 
     def close(self, *, failed: bool = False, error: BaseException | None = None) -> list[DeferredTrace]:
-        """Stop. Returns unbuilt Traces, one per cycle, oldest first. If there was no cycle, returns an empty
-        one that says why."""
-        # local variables in the frames of `error` keep memory alive
+        """Stop. Returns unbuilt Traces, one per cycle, oldest first; if none, an empty one that says why."""
+        # `error` is needed because local variables in its frames keep memory alive
         with DelayedInterrupt(deliver=False) as interrupt:
             self._out_of_memory = findings.out_of_memory(error)
             self._error = "" if error is None else type.__dict__["__name__"].__get__(type(error))
@@ -151,7 +153,7 @@ class Session:
                 self._names.error = error
             try:
                 self.window.close(failed=failed)
-            except KeyboardInterrupt:  # a second one, or a collector's own
+            except KeyboardInterrupt:  # a second interrupt, or one in a collector
                 interrupt.count += 1
             finally:
                 self._end()
@@ -162,20 +164,23 @@ class Session:
             self._finished.clear()
             if not self.traces:
                 self.traces.append(self._later(None))
-        if interrupt.count:  # the user's code has already ended: only our work was interrupted
+        if interrupt.count:  # the user's code had already ended, so only our work was interrupted
             self.report.add("interrupted-at-stop", "info", effect="the recording until then is kept")
-        made, self.traces = self.traces, []  # they refer to this session, which must not refer to them
+        made, self.traces = self.traces, []  # they refer to this session, so it must not refer to them
         return made
 
     def begin_cell(self, file: str = "") -> None:
-        """Mark the start of the cell's statements. If `file` is given, lines of its functions are timed
-        too."""
+        """Mark the start of the cell's statements, and time lines of the functions in `file`, if given."""
         recording = self._recording or self._first
         self._cell.begin(file if recording is not None and "python" in recording.names else "")
 
     def end_cell(self, end_ns: int) -> None:
         """Mark the end of the cell's statements."""
         self._cell.end(end_ns)
+
+    def add_file(self, file: str) -> None:
+        """Show a file's lines as the cell's own: it is the body of a magic in it, such as ``%%capture``."""
+        self._metadata.get(OTHER_CELLS, {}).pop(file, None)
 
     def announce(self, loops: Sequence[LoopInSource]) -> None:
         """Count these loops too. They were found after the cell started."""
@@ -184,12 +189,13 @@ class Session:
             self.window.announce(max(loop.source for loop in loops))
 
     def loop(self, token: int, line: int = -1) -> LoopTicker | None:
-        """Start a rewritten loop, on `line` if it is outside any function. Returns None if this loop does not
-        count."""
+        """Start a rewritten loop; None if the loop does not count."""
+        # `line` is set outside functions
         me = threading.get_ident()
         around = self._tickers.get(me)
+        outranked = token < 0 or max(self._loops, default=0) > 0
         if (
-            (self._loops and token not in self._loops)
+            (self._loops and token not in self._loops and outranked)
             or self._threads.setdefault(token, me) != me
             or (around is not None and around.inside)
         ):
@@ -220,27 +226,27 @@ class Session:
 
     @property
     def schedule(self) -> ScheduleFunction:
-        """Step number to state."""
+        """Maps a step number to a state."""
         return self._plan.schedule
 
     @property
     def marks(self) -> statements.Marks:
-        """When statements of the cell began."""
+        """Marks of when the cell's statements began."""
         return self._cell.marks
 
     def text(self, line: int) -> str:
         """Return the source of a line of the cell."""
         return self._cell.text(line)
 
-    # called by the window: see window.Actions
+    # Called by the window, see `window.Actions`.
 
     def warm(self) -> None:
-        """Run the collectors; their data is dropped."""
+        """Run the collectors without keeping their data."""
         self._recording = self._next_recording()
         self._recording.warm()
 
     def start(self) -> None:
-        """Start to record."""
+        """Start recording."""
         if self._recording is None:
             self._recording = self._next_recording()
         if self._names is not None and self.window.step_count:
@@ -267,7 +273,7 @@ class Session:
         stop_ns = time.time_ns()
         cycle = _Cycle(recording, self._start_ns, stop_ns, steps)
         self._recorded_steps.append(steps)
-        # appended first: stop() raises KeyboardInterrupt only after every collector has stopped
+        # append first: if stop() raises KeyboardInterrupt, every collector has stopped by then
         self._finished.append(cycle)
         recording.stop()
         if "torch" in recording.names:
@@ -284,8 +290,7 @@ class Session:
             self._plan.on_cycle(self.traces[-1].get())
 
     def _halt(self) -> bool:
-        """Stop PyTorch's profiler before it takes gigabytes. Returns whether it goes on because it is still
-        small."""
+        """Stop PyTorch's profiler before it takes gigabytes. Returns whether it is small and goes on."""
         recording = self._recording
         if recording is None or self.is_of_parent:
             return False
@@ -320,7 +325,7 @@ class Session:
             return registry.make(names or None, self._options)
         except OptionError:
             raise
-        except Exception as error:  # the user's code must run regardless
+        except Exception as error:  # the user's code must run in any case
             self.report.add(
                 "collectors-failed",
                 "error",
@@ -340,7 +345,7 @@ class Session:
 
     def _end(self) -> None:
         first, self._first = self._first, None
-        if first is not None:  # its window was never reached
+        if first is not None:  # the window was never reached
             first.abandon()
         self.let_go()
         current.release(self)
@@ -352,7 +357,7 @@ class Session:
             raise EndOfWindow("the requested steps are recorded")
 
     def _name_memory(self) -> None:
-        """Walk the names once more if the recording ended before the cell did."""
+        """Walk the names at the end of the cell, unless the last recording ended there and did so."""
         if self._names is None:
             return
         if self._names_at_end is None:
@@ -380,7 +385,7 @@ class Session:
     def _trace(self, cycle: _Cycle | None) -> Trace:
         try:
             return self._build(cycle)
-        except Exception as error:  # the user's code has run: it must not fail because of us
+        except Exception as error:  # the user's code has run, and must not fail because of us
             self.report.add(
                 "profile-failed",
                 "error",
@@ -410,7 +415,7 @@ class Session:
             statements.offer(None)
         put_names([cycle.names, self._names_at_end], builder)
         builder.metadata.update(findings.first_launch_delay())
-        # stopping PyTorch's profiler takes seconds, in which the other collectors still record
+        # PyTorch's profiler may take seconds to stop, while the other collectors still record
         end_ns = self.early_end.end_ns
         trace = builder.seal(window=(cycle.start_ns, end_ns) if end_ns else None)
         findings.remember_launch_delay(trace)
@@ -434,6 +439,8 @@ class Session:
             described["partial_steps"] = sorted(cycle.steps.partial)
         if self._measured:
             described["overhead"] = self._measured
+        if self._error and self._cell.marks.line > 0:
+            described["raised"] = {"error": self._error, "line": self._cell.marks.line}
         if self._out_of_memory:
             described["out_of_memory"] = self._out_of_memory
         return described | self._metadata
@@ -445,9 +452,11 @@ class Session:
             return "marked by nbp.step() or nbp.steps(...)"
         if source is Source.HOOK:
             return "batches of a DataLoader" if self._plan.step_by == "dataloader" else "optimizer.step()"
-        heads = dict.fromkeys((run.line, run.text) for run in self.window.runs if self._loops)
-        if not heads:
-            return "a loop of an earlier cell"
-        (line, text), *others = heads
-        more = f", and {len(others)} more" if others else ""
-        return f"the loop in line {line}: {text}{more}"
+        first, *others = dict.fromkeys(map(self._place, self.window.runs)) or [_EARLIER]
+        return first + (f", and {len(others)} more" if others else "")
+
+    def _place(self, run: Run) -> str:
+        token = run.key[0] if isinstance(run.key, tuple) else run.key
+        if token in self._loops:
+            return f"the loop in line {run.line}: {run.text}"
+        return self.loops_of_scripts.get(token, _EARLIER)

@@ -1,4 +1,4 @@
-"""Issues about the steps of a recording, and facts kept for the next one."""
+"""Issues about the steps of a recording, and facts that are kept for later recordings."""
 
 from __future__ import annotations
 
@@ -67,8 +67,7 @@ def steps_missing(
 
 
 def ended_early(report: ImportReport, end: EarlyEnd, recorded: Sequence[StepRecords]) -> bool:
-    """Report why a recording ended early, or that its median step was not known well enough to. Returns
-    whether it ended early."""
+    """Report why a recording ended early, or that its median step is uncertain; return whether it did end."""
     precision = ""
     if end.until is not None and recorded:
         width = end.half_width(recorded[-1])
@@ -76,7 +75,7 @@ def ended_early(report: ImportReport, end: EarlyEnd, recorded: Sequence[StepReco
         precision = (
             f"the median step is known to ±{format_share(width)}: {format_ns(low)} … {format_ns(high)}"
             if math.isfinite(width)
-            else f"too few steps count to know the median of {format_ns(median)}"
+            else f"too few steps ran to know it{f', about {format_ns(median)}' if median else ''}"
         )
     if not end.reason:
         if precision:
@@ -93,7 +92,7 @@ def ended_early(report: ImportReport, end: EarlyEnd, recorded: Sequence[StepReco
             advice="record a few steps only: --steps 3:14, or steps=(3, 14)",
         )
         return True
-    why = "it was stopped by hand" if end.reason == "asked" else precision
+    why = "it was stopped by hand" if end.reason == "asked" else f"as requested, since {precision}"
     report.add(
         "ended-early", "info", 1, f"{why}; {format_items(end.step, 'step')} had ended",
         "later steps, and the code after them, are in the account only",
@@ -102,7 +101,7 @@ def ended_early(report: ImportReport, end: EarlyEnd, recorded: Sequence[StepReco
 
 
 def operators_ended(report: ImportReport, events: int, after_ns: int) -> None:
-    """Report that PyTorch's profiler was ended before the recording."""
+    """Report that PyTorch's profiler was stopped before the end of the recording."""
     report.add(
         "operators-ended",
         "loss",
@@ -114,7 +113,7 @@ def operators_ended(report: ImportReport, events: int, after_ns: int) -> None:
 
 
 def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int | None) -> None:
-    """Report which sources other than the chosen one counted steps."""
+    """Report that sources other than the chosen one also saw steps."""
     if window.replaced is not None:
         weaker, count = window.replaced
         winner = _WORDS[window.source or Source.MARK]
@@ -181,7 +180,7 @@ def partial_steps(report: ImportReport, partial: Collection[int]) -> None:
 
 
 def torch_came_late(report: ImportReport, collectors: Sequence[str]) -> None:
-    """Report that torch was imported only while recording, unless it was recorded after all."""
+    """Report that torch was imported only during the recording, unless it was recorded after all."""
     if "torch" not in collectors:
         report.add(
             "torch-imported-late",
@@ -198,9 +197,9 @@ def first_launch_delay() -> dict[str, int]:
 
 
 def remember_launch_delay(trace: Trace) -> None:
-    """Store the shortest launch delay of the first recording that has one."""
+    """Store the shortest launch delay of a recording, if none is stored yet."""
     # later recordings are compared with the first one, not with each other, so a lasting shift is reported in
-    # every recording that has it
+    # each of them
     global _first_delay_ns
     if _first_delay_ns is None:
         from ..analysis.device.kernel_launches import least_launch_delay  # imports all analyses
@@ -209,15 +208,11 @@ def remember_launch_delay(trace: Trace) -> None:
 
 
 def out_of_memory(error: BaseException | None) -> dict[str, str]:
-    """Return the type and text of an out-of-memory error; empty for any other error.
-
-    >>> out_of_memory(MemoryError("no room"))
-    {'error': 'MemoryError', 'text': 'no room'}
-    """
+    """Return the type and text of an out-of-memory error; empty for any other error."""
     if error is None:
         return {}
     cls = type(error)
-    arguments = BaseException.__dict__["args"].__get__(error)  # not str(error), which may be user code
+    arguments = BaseException.__dict__["args"].__get__(error)  # not str(error), which may run user code
     text = arguments[0] if arguments and type(arguments[0]) is str else ""
     name_of = type.__dict__["__name__"].__get__
     names = [name_of(one) for one in type.__dict__["__mro__"].__get__(cls)]

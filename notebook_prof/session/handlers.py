@@ -1,4 +1,4 @@
-"""Handlers for ``on_trace_ready`` that name their files as PyTorch and Paddle do."""
+"""Handlers for ``on_trace_ready`` that name their files like those of PyTorch and Paddle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TraceHandler = Callable[[Profile], None]
 def tensorboard_trace_handler(
     dir_name: str | os.PathLike[str], worker_name: str | None = None, use_gzip: bool = False
 ) -> TraceHandler:
-    """Make an ``on_trace_ready`` that writes each cycle as PyTorch's handler of this name does.
+    """Make an ``on_trace_ready`` that writes each cycle like PyTorch's handler of this name.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def tensorboard_trace_handler(
 
 
 def export_chrome_tracing(dir_name: str | os.PathLike[str], worker_name: str | None = None) -> TraceHandler:
-    """Make an ``on_trace_ready`` that writes each cycle under the name that Paddle uses.
+    """Make an ``on_trace_ready`` that writes each cycle, with Paddle's file names.
 
     Parameters
     ----------
@@ -120,15 +120,14 @@ def _folder(dir_name: str | os.PathLike[str]) -> Path:
 
 
 def _worker(name: str | None, otherwise: str = "{host}_{pid}") -> Callable[[], str]:
-    """Return a function that makes the start of a file name. It is a function because a fork has another
-    process id."""
+    """Return a function that makes the start of file names, since a fork has another process id."""
     if name is not None and (not name or name != os.path.basename(name) or name in (".", "..")):
         raise OptionError(f"worker_name={name!r}: it must be the start of a file name, without a folder")
     return lambda: name or otherwise.format(host=socket.gethostname(), pid=os.getpid())
 
 
 def _unused(name: Callable[[], Path]) -> Path:
-    """Return a file name not yet in use: two cycles may end within one tick of the clock."""
+    """Return an unused file name, since two cycles may end within one tick of the clock."""
     path = name()
     while path.exists():
         path = name()

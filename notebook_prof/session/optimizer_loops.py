@@ -1,4 +1,4 @@
-"""Finds the loop that an optimizer step belongs to when the loop itself cannot be edited."""
+"""Finds the loop to which an optimizer step belongs, if the loop itself cannot be rewritten."""
 
 from __future__ import annotations
 
@@ -20,23 +20,17 @@ SETTLE: Final = 1
 """Number of unmeasured steps after every switch: they absorb the cost of starting and stopping."""
 PAIR: Final = 2 * (SETTLE + 1)
 FEWEST: Final = 3
-"""Fewest pairs that give a useful interval."""
+"""Fewest pairs from which a useful interval can be computed."""
 DEFAULT: Final = (1, 11)
 """The default window: one warm-up step, then ten recorded steps."""
 
 
 @dataclass(frozen=True)
 class Interleaved(StepRange):
-    """Like `StepRange`, but followed by `pairs` rounds of two unrecorded steps and two recorded steps whose
-    data is dropped.
+    """Follows the steps of a `StepRange` by pairs of steps without and with recording."""
 
-    The first of each two lets things settle, the second is measured.
-
-    >>> states = Interleaved(1, 2, pairs=1)
-    >>> [states(step).name for step in range(7)]
-    ['WARMUP', 'RECORD_AND_SAVE', 'NONE', 'NONE', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
-    """
-
+    # each round is two unrecorded steps and two recorded ones, whose data is dropped; the first of each two
+    # lets things settle, and the second is measured
     pairs: int = 12
 
     def __call__(self, step: int) -> RecordingState:
@@ -48,13 +42,13 @@ class Interleaved(StepRange):
         return RecordingState.RECORD if tick < PAIR - 1 else RecordingState.RECORD_AND_SAVE
 
     def quiet_until(self, step: int) -> float:
-        """Return `step` while there is something to measure, then infinity."""
+        """Return `step` until everything is measured, then infinity."""
         if self.end is None or step < self.end:
             return super().quiet_until(step)
         return math.inf if self.is_over(step) else step
 
     def is_over(self, step: int) -> bool:
-        """Return whether everything is measured."""
+        """Return whether everything has been measured."""
         return self.end is not None and step >= self.end + self.pairs * PAIR
 
     def __str__(self) -> str:
@@ -62,7 +56,7 @@ class Interleaved(StepRange):
 
 
 def interleave(steps: StepRange | None) -> Interleaved:
-    """Measure after these steps, or after step 10 if there are none or they have no end."""
+    """Measure the overhead after these steps. Without an end, ten steps are recorded."""
     if steps is None:
         return Interleaved(*DEFAULT)
     end = steps.end if steps.end is not None else steps.first + DEFAULT[1] - DEFAULT[0]
@@ -70,24 +64,23 @@ def interleave(steps: StepRange | None) -> Interleaved:
 
 
 class OverheadMeter:
-    """Collects step times of both kinds and computes their ratio."""
+    """Collects durations of recorded and unrecorded steps, and computes their ratio."""
 
     def __init__(self, plan: Interleaved) -> None:
         self._plan = plan
         self._recorded: list[int] = []
 
     def add(self, steps: StepRecords) -> None:
-        """Add a recorded block; its last step is measured, unless it failed."""
+        """Add a recorded block, whose last step is measured unless it failed."""
         last = steps.first + len(steps) - 1
         if len(steps) == SETTLE + 1 and last not in steps.partial:
             self._recorded.append(steps.dur[-1])
 
     def result(self, plain: StepRecords, report: ImportReport) -> dict[str, object]:
-        """Return ``metadata["overhead"]``. With fewer than three pairs it is empty, and an issue is
-        reported."""
-        # `plain` has the unrecorded steps from the window's end on
+        """Return ``metadata["overhead"]``; with fewer than three pairs it is empty, and reported."""
+        # `plain` contains the unrecorded steps after the window
         end = self._plan.end or 0
-        whole = plain.dur[: len(plain) - bool(plain.partial)]  # only the last step of a loop can have failed
+        whole = plain.dur[: len(plain) - bool(plain.partial)]  # only a loop's last step can have failed
         measured = list(whole[SETTLE :: SETTLE + 1])
         pairs = min(len(measured), len(self._recorded))
         if pairs < FEWEST:
@@ -121,24 +114,13 @@ class CodeLocation(Protocol):
 
 
 class OptimizerLoops:
-    """Separates the steps of one loop from those of the next, by the optimizers and the cell's statements.
-
-    >>> ticks = []
-    >>> loops = OptimizerLoops(lambda run, at_ns: ticks.append(run.key), lambda: (3, "fit()", 0))
-    >>> class Optimizer: pass
-    >>> one, other = Optimizer(), Optimizer()
-    >>> for optimizer in (one, other, one, other, one):
-    ...     loops.stepped(optimizer)
-    >>> len(ticks), len(set(ticks))
-    (3, 1)
-    """
+    """Tells the steps of one loop from those of the next, by the optimizers and the cell's statements."""
 
     # The first optimizer of a loop leads: its steps are the loop's steps. Others that step between two of its
     # steps (as in a GAN) belong to the loop and do not count. An optimizer that steps twice in a row leads a
-    # new loop from its first step on. So does any optimizer in another statement of the cell, or after the
-    # leader was deleted.
-    # `first_forward_ns`, set from outside, is the start of the first training forward since the last step, or
-    # 0 if unknown.
+    # new loop, which begins with the first of these steps. So does any optimizer that steps in another
+    # statement of the cell, or after the leader was deleted. `first_forward_ns`, set from outside, is the
+    # start of the first training forward since the last step, or 0 if unknown.
     def __init__(
         self,
         tick: Callable[[Run, int | None], None],
@@ -174,7 +156,7 @@ class OptimizerLoops:
             first_ns = self._once.pop(me)
             if self._steps_of_run > 1:
                 self._become_leader(optimizer, me, line, text, since_ns)
-            else:  # not a loop yet: the leader has stepped only once
+            else:  # not a loop yet, since the leader has stepped only once
                 self._members.add(self._number(leader))
                 self._leader = _reference(optimizer)
             self._end_step(self._run, first_ns)
@@ -183,7 +165,7 @@ class OptimizerLoops:
             self._once[me] = self._now()
 
     def end(self) -> None:
-        """Report no further steps."""
+        """Stop reporting steps."""
         self._tick = lambda run, at_ns: None
 
     def _become_leader(self, optimizer: Any, me: int, line: int, text: str, since_ns: int) -> None:
@@ -205,7 +187,7 @@ class OptimizerLoops:
         self._tick(run, at_ns)
 
     def _number(self, optimizer: Any) -> int:
-        """Return a unique number of this object, even if ids are reused."""
+        """Return a number that is unique to this object, even if ids are reused."""
         entry = self._numbers.get(id(optimizer))
         if entry is None or entry[0]() is not optimizer:
             entry = self._numbers[id(optimizer)] = _reference(optimizer), next(self._serial)

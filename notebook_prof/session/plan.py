@@ -15,22 +15,22 @@ from ..units import format_ns
 from .schedule import ScheduleFunction, WholeRun
 from .window import Source
 
-# Remembers expensive recordings of a cell, so that the next one leaves out what made them so.
+# Remembers cells whose recording was expensive, so the next recording leaves out the expensive data.
 
 LONG_STOP_NS: Final = 1_000_000_000
-"""A stop that is no longer than this is always acceptable."""
+"""Stopping a recording may always take this long."""
 _MOST_CELLS: Final = 1000
 
 _lock = threading.Lock()
 _dear: dict[str, tuple[int, int]] = {}
-"""For each cell whose stop took longer than the cell itself, by its text: both durations."""
+"""Cells whose recording took longer to stop than the cell ran, by text, with both durations."""
 
 
 def within(options: CollectorOptions, source: str | None, report: ImportReport) -> CollectorOptions:
-    """Fill in the options left unset: record `shapes` unless an earlier recording of this cell took too long
-    to stop."""
+    """Fill in the options left unset."""
     if options.shapes is not None:
         return options
+    # shapes are recorded unless an earlier recording of this cell took too long to stop
     dear = None if source is None else _dear.get(_body(source))
     if dear is None:
         return replace(options, shapes=True)
@@ -57,16 +57,15 @@ def spent(source: str | None, recorded_ns: int, stop_ns: int) -> None:
 
 
 def _body(source: str) -> str:
-    """Return the cell without its ``%%profile`` line, which may have other options."""
+    """Return the cell without its ``%%profile`` line, since its options may change."""
     first, _, body = source.lstrip().partition("\n")
     return body if first.startswith("%%profile") else source
 
 
 class EndOfWindow(BaseException):
-    """Leaves the user's code after the last requested step; only with ``stop_after``.
+    """Leaves the user's code after the last requested step; only with ``stop_after``."""
 
-    Not an Exception, so that a training framework does not treat it as a failed step.
-    """
+    # Not an Exception, so that a training framework does not treat it as a failed step.
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Plan:
     stop_after: bool = False
     # end when the median step is known to within this fraction; see `EarlyEnd`
     until: float | None = None
-    # called with the Trace of each cycle as it ends; without it, Traces are built at the end
+    # called with the Trace of each cycle when it ends; otherwise Traces are built at the end
     on_cycle: Callable[[Trace], None] | None = None
     title: str = "a recording"  # name of the recording in messages
 

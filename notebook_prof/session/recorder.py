@@ -17,7 +17,7 @@ from ..errors import NotRecordedError, OptionError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
 from ..profiles.profile import Profile
-from ..runs import folder as folder  # imported early: it stores the folder in which the script started
+from ..runs import folder as folder  # imported early, since it stores the folder in which the script started
 from ..trace.trace import Trace
 from ..units import parse_ns, parse_share
 from . import current
@@ -47,7 +47,7 @@ class profile:
         Called with the Profile of each cycle when the cycle ends, including the one cut short by the end of
         the code. See `tensorboard_trace_handler` and `export_chrome_tracing`.
     step_by : {"auto", "optimizer", "dataloader", "mark", "loop"}
-        What counts steps. ``auto`` counts `step` and ``nbp.step()``, or else ``optimizer.step()``.
+        What counts as a step. ``auto`` counts `step` and ``nbp.step()``, or else ``optimizer.step()``.
     warmup : int
         Number of steps before the first of `steps` in which collectors run but the data is dropped.
     shapes, memory, modules, stack : bool
@@ -145,7 +145,7 @@ class profile:
             on_cycle=None if on_trace_ready is None else self._deliver_trace,
             title="started by nbp.profile(...)",
         )
-        Session(self._plan).let_go()  # raises for invalid options now rather than in start()
+        Session(self._plan).let_go()  # raises for invalid options here, not in start()
 
     @property
     def cycles(self) -> tuple[Profile, ...]:
@@ -175,13 +175,13 @@ class profile:
                 self._cycles.clear()
                 return self
         except BaseException:
-            if self._session is session:  # it had begun when the interrupt came
+            if self._session is session:  # it had already begun when the interrupt came
                 self._session = None
                 session.give_up()
             raise
 
     def step(self) -> None:
-        """End a step; overrides any other source of steps.
+        """End a step. Overrides any other source of steps.
 
         Raises
         ------
@@ -249,7 +249,7 @@ class profile:
         session, cycles = (self.__dict__.get(own) for own in ("_session", "_cycles"))
         if not session and cycles and not name.startswith("__"):
             return getattr(cycles[-1], name)
-        if name.startswith("_"):  # a front-end or `copy` looks for protocols
+        if name.startswith("_"):  # a front-end or `copy` is looking for protocols
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         state = "is still recording: call stop() first" if session else _UNRECORDED
         raise NotRecordedError(f"{name} was asked of a profile that {state}")
@@ -271,12 +271,12 @@ class profile:
             with DelayedInterrupt():
                 made = self._close(error)
         except KeyboardInterrupt:
-            if self._session is not None:  # raised before anything was done
+            if self._session is not None:  # the error was raised before anything was done
                 self._close(error)
             raise
         if self._on_trace_ready is not None:
             for one in made:
-                if one.trace.metadata["collectors"]:  # if empty, no step was reached
+                if one.trace.metadata["collectors"]:  # if there are none, no step was reached
                     self._on_trace_ready(one)
 
     def _close(self, error: BaseException | None) -> list[Profile]:

@@ -1,4 +1,4 @@
-"""Recorded steps, loops that ran, and the rule that ends a recording early."""
+"""Recorded steps, the loops that ran, and the rule that ends a recording early."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 
 _FIRST_LOOK: Final = 16
 _GROWTH: Final = 1.1
-"""The interval is computed after 16 steps, then each time their number has grown by a tenth, since it sorts
-all steps."""
+"""Growth of the number of steps between two computations of the interval. Each sorts all steps; the first is
+after 16."""
 
 
 @dataclass
 class StepRecords:
-    """Recorded steps of one cycle: consecutive numbers from ``first``, Unix nanoseconds."""
+    """The recorded steps of one cycle, numbered consecutively from ``first``. Times are Unix nanoseconds."""
 
     first: int = 0
     ts: array[int] = field(default_factory=lambda: array("q"))
@@ -30,15 +30,14 @@ class StepRecords:
         return len(self.ts)
 
     def add(self, ts: int, dur: int, loop: int) -> None:
-        """Append a step. Its start is appended last, so an interrupt between the columns leaves no half
-        step."""
+        """Append a step. `ts` goes last, so an incomplete step after an interrupt can be recognised."""
         self.whole()
         self.dur.append(dur)
         self.loop.append(loop)
         self.ts.append(ts)
 
     def whole(self) -> StepRecords:
-        """Drop a half step left by an interrupt, and return these records."""
+        """Drop an incomplete step left by an interrupt, and return these records."""
         del self.dur[len(self.ts) :], self.loop[len(self.ts) :]
         return self
 
@@ -57,16 +56,16 @@ class Run:
     """One run of a loop, from its start to its last tick."""
 
     key: Hashable  # equal for runs of the same loop
-    # of the loop, or of the statement that runs it, in the cell; -1 if unknown
+    # line in the cell of the loop, or of the statement that runs it; -1 if unknown
     line: int
     text: str  # its head
     begin_ns: int  # Unix ns
     end_ns: int = 0  # Unix ns of the last tick
     loop: int = -1  # number of the loop, assigned with the first tick that counts
-    # (count, moment): how many ticks up to that moment ended unrecorded steps
+    # (Unix ns, count): the number of unrecorded steps that ended up to that time
     unrecorded: list[tuple[int, int]] = field(default_factory=list)
-    given_up: bool = False  # whether it goes on without ticks
-    first: int = 0  # number of steps that had ended when its first one ended
+    given_up: bool = False  # whether it continued without ticks
+    first: int = 0  # number of steps that ended before its first one
 
 
 class Progress(NamedTuple):
@@ -82,15 +81,15 @@ class Progress(NamedTuple):
 
 
 class EarlyEnd:
-    """Decides after each step whether to end the recording before its last step."""
+    """Decides after each step whether to end the recording early."""
 
-    # With `until` it ends when the median step is known to within this fraction: half the width of its 95 %
-    # interval. `reason` is empty until it ends. If the size is the reason, `events` is the number of events
-    # kept by PyTorch's profiler, and `end_ns` the instant at which its stop began. `interval` is the median
-    # of the counted steps and the ends of its interval, in ns, at the last look.
-    # Only the width of the interval decides, never its position: stopping when something looks significant
-    # would be wrong more often than the interval promises. With looks at fixed widths, 4.8 % of 250 simulated
-    # comparisons of equal sides were called different.
+    # If `until` is set, the recording ends when half the width of the median step's 95 % interval is at most
+    # this fraction of the median. `reason` is empty until then. If the size is the reason, `events` is the
+    # number of events kept by PyTorch's profiler, and `end_ns` the instant at which its stop began.
+    # `interval` is the median of the counted steps and the bounds of its interval, in ns, at the last look.
+    # Only the width of the interval decides, never its position: results would be wrong more often than the
+    # interval promises if a recording ended as soon as a difference looks significant. When recordings ended
+    # at a fixed width, 4.8 % of 250 simulated comparisons of equal sides were called different.
     def __init__(self, until: float | None = None) -> None:
         self.until = until
         self.reason: Literal["", "asked", "known", "size"] = ""
@@ -105,7 +104,7 @@ class EarlyEnd:
         self._asked = True
 
     def reached(self, recorded: StepRecords, step: int) -> bool:
-        """Return whether the recording ends here, after `step` steps, of which `recorded` are recorded."""
+        """Return whether the recording ends here, after `step` steps, some of which are in `recorded`."""
         if self.reason:
             return True
         if self._asked:
@@ -118,8 +117,7 @@ class EarlyEnd:
         return bool(self.reason)
 
     def half_width(self, recorded: StepRecords) -> float:
-        """Return the half-width of the interval of the running loop's median step, relative to the median;
-        inf if unknown."""
+        """Return half the width of the interval of the running loop's median step, as a share; else inf."""
         from ..statistics.steps import median_interval
 
         times, loop = np.asarray(recorded.dur, np.float64), np.asarray(recorded.loop, np.int64)

@@ -45,9 +45,9 @@ class RecordingState(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Schedule:
-    """The state of every step: ``skip_first`` idle steps, then cycles of wait, warm-up and active steps.
+    """Maps steps to states: ``skip_first`` idle steps, then cycles of wait, warm-up and active steps.
 
-    Made by `schedule`; call it with a step number.
+    Made by `schedule`. Call it with a step number.
     """
 
     wait: int
@@ -144,7 +144,7 @@ class StepRange:
         return RecordingState.WARMUP if step >= self.first - self.warmup else RecordingState.NONE
 
     def quiet_until(self, step: int) -> float:
-        """Return the first step, from `step` on, in which something runs; infinity if none does."""
+        """Return the first step from `step` on in which collectors run; infinity if there is none."""
         if self(step) is not RecordingState.NONE:
             return step
         return self.first - self.warmup if step < self.first else math.inf
@@ -154,7 +154,7 @@ class StepRange:
 
 
 class WholeRun:
-    """Records from the first moment to the last, whatever the number of steps."""
+    """Records from start to end, regardless of steps."""
 
     def __call__(self, step: int) -> RecordingState:
         return RecordingState.RECORD
@@ -164,15 +164,9 @@ class WholeRun:
 
 
 def step_range(steps: StepsLike, warmup: int = 1) -> StepRange:
-    """Parse the argument ``steps``: ``(3, 14)``, ``slice(3, 14)``, ``range(3, 14)``, ``"3:14"``, ``5`` or
-    ``"5"``.
-
-    A missing end means until the code ends. `warmup` is at least 1. Raises OptionError for anything else, or
-    if no step is left.
-
-    >>> step_range("3:14")
-    StepRange(first=3, end=14, warmup=1)
-    """
+    """Parse the argument ``steps``: a tuple, slice or range, ``"3:14"``, ``5`` or ``"5"``."""
+    # Without an end, recording continues until the code ends. Anything else is an OptionError, as is a range
+    # without steps.
     if warmup < 1:
         raise OptionError(f"warmup={warmup}: at least one step must warm up before the first recorded one")
     first, end = _bounds(steps)
@@ -208,8 +202,7 @@ def _bounds(steps: Any) -> tuple[int, int | None]:
 
 
 def as_state(value: Any) -> RecordingState:
-    """Convert a state of any schedule function: ours, PyTorch's, Paddle's, or a number from 0 to 3. Raises
-    OptionError for anything else."""
+    """Convert a state of any schedule function: ours, PyTorch's, Paddle's, or a number from 0 to 3."""
     if isinstance(value, RecordingState):
         return value
     name = str(getattr(value, "name", None))

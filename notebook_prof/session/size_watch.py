@@ -1,4 +1,4 @@
-"""Ends a recording before it takes gigabytes: PyTorch's profiler keeps every event until it stops.
+"""Ends a recording before it takes gigabytes, since PyTorch's profiler keeps every event until it stops.
 
 The number of events cannot be read while it records, and only the recorded thread may stop it. So a
 background thread watches the process's memory, and the main thread counts the events.
@@ -20,7 +20,8 @@ import numpy as np
 from ..collectors.system.polling import resident_bytes
 
 GROWN_BYTES: Final = 52 * 2**20
-"""Memory that 200,000 events take while torch records. Stopping and reading them takes 0.8 GiB."""
+"""Growth of the process at which the number of events is checked. 200,000 events take this much while torch
+records; stopping and reading them takes 0.8 GiB."""
 INTERVAL_S: Final = 0.09
 FIRST_S: Final = 0.75
 LATER: Final = 1.25
@@ -30,21 +31,36 @@ _RETRY_S: Final = 0.02
 _MOST_RETRIES: Final = 50
 _NEVER_IN: Final = (f"{__package__}.window", f"{__package__.rpartition('.')[0]}.collectors")
 _RATHER_NOT_IN: Final = (*_NEVER_IN, "torch.")
-"""While code in these modules runs, torch has open ranges, such as those of modules, optimizers and
-loaders."""
+"""Modules whose code `look` should not interrupt: while torch's code runs, ranges of modules, optimizers or
+loaders are open."""
 
 
 def steady_growth(levels: list[int], parts: int = PARTS) -> int:
-    """Return the median growth over equal parts of a curve, times the number of parts, so bursts count for
-    little.
+    """Return the median growth over equal parts of a curve, times their number; bursts count little.
 
-    >>> steady_growth([0, 10, 20, 30, 40], parts=4)
-    40
-    >>> steady_growth([0, 100, 100, 100, 101], parts=4)
-    2
+    >>> steady_growth([0, 10, 20, 30, 40], parts=4), steady_growth([0, 100, 100, 100, 101], parts=4)
+    (40, 2)
     """
     edges = np.asarray(levels, np.int64)[np.linspace(0, len(levels) - 1, parts + 1).astype(int)]
     return int(np.median(np.diff(edges)) * parts)
+
+
+class _Curve:
+    """Resident bytes of the process, less what it grew by while modules were imported."""
+
+    # The first optimizer imports hundreds of modules of torch, 200 MiB, at an even pace.
+    def __init__(self) -> None:
+        self.levels = [resident_bytes()]
+        self._modules, self._imported = len(sys.modules), 0
+
+    def add(self) -> None:
+        """Append the level now."""
+        modules, level = len(sys.modules), resident_bytes() - self._imported
+        if modules != self._modules:
+            self._imported += level - self.levels[-1]
+            level = self.levels[-1]
+        self.levels.append(level)
+        self._modules = modules
 
 
 class SizeWatch:
@@ -64,7 +80,7 @@ class SizeWatch:
             self._thread.start()
 
     def stop(self) -> None:
-        """Stop watching: `look` is not called after this. `look` itself may call it."""
+        """Stop watching. `look` is not called afterwards, but may itself call this."""
         global _waiting
         self._quit.set()
         self._ran.set()
@@ -74,18 +90,18 @@ class SizeWatch:
             self._thread.join()
 
     def _run(self) -> None:
-        began, due, levels = time.monotonic(), FIRST_S, [resident_bytes()]
+        began, due, curve = time.monotonic(), FIRST_S, _Curve()
         while not self._quit.wait(INTERVAL_S):
-            levels.append(resident_bytes())
+            curve.add()
             passed = time.monotonic() - began
             if passed < due:
                 continue
             due = passed * LATER
-            if steady_growth(levels) >= GROWN_BYTES:
+            if steady_growth(curve.levels) >= GROWN_BYTES:
                 self._ask()
                 if not self._goes_on:
                     return
-                began, due, levels = time.monotonic(), FIRST_S, [resident_bytes()]
+                began, due, curve = time.monotonic(), FIRST_S, _Curve()
 
     def _ask(self) -> None:
         """Call `look` in the main thread, and wait for it."""
@@ -94,16 +110,16 @@ class SizeWatch:
         while not self._looked and not self._quit.wait(_RETRY_S):
             self._ran.clear()
             _waiting = self
-            # runs in the main thread, between two instructions; unlike a signal it interrupts no system call
+            # runs in the main thread, between two instructions. Unlike a signal, it interrupts no system call
             if ctypes.pythonapi.Py_AddPendingCall(_CALL, None) == 0:
                 self._ran.wait()
                 if self._interrupted:
-                    self._quit.wait(_RETRY_S)  # an interrupt raised in the pending call would be lost
+                    self._quit.wait(_RETRY_S)  # an interrupt raised inside the pending call would be lost
                     _thread.interrupt_main()
                     return
 
     def run(self) -> None:
-        """Call `look`, unless the interrupted code must not be disturbed; the thread then asks again."""
+        """Call `look`, unless the interrupted code should not be disturbed. Then the thread asks again."""
         try:
             self._tries += 1
             avoided = _RATHER_NOT_IN if self._tries < _MOST_RETRIES else _NEVER_IN
@@ -129,11 +145,11 @@ def _pending(_: object) -> int:
 
 
 _CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_pending)
-"""Kept alive by the module, since the interpreter may call it after a watch has ended."""
+"""The pending call. The module keeps it alive, since the interpreter may call it after a watch has ended."""
 
 
 def _runs(frame: FrameType | None, modules: tuple[str, ...]) -> bool:
-    """Return whether the frame or one of its callers belongs to these modules."""
+    """Return whether the frame or any of its callers belongs to these modules."""
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).startswith(modules):
             return True

@@ -1,4 +1,4 @@
-"""The sources of steps: the values of ``step_by`` and the hooks behind them."""
+"""The sources of steps: the values of ``step_by``, and their hooks."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _MODULES: Final = "notebook_prof.collectors.torch.modules"
 
 
 def allowed(step_by: str) -> frozenset[Source]:
-    """Return the sources that count for this ``step_by``. Raises OptionError for an unknown one."""
+    """Return the sources that count for a ``step_by``. Raises OptionError for an unknown value."""
     if step_by not in _ALLOWED:
         raise OptionError(f"step_by={step_by!r} is not a way to count steps: {nearest(step_by, STEP_BY)}")
     return _ALLOWED[step_by]
 
 
 class StepSources:
-    """Connects marks and torch's hooks to a window, and removes every hook again."""
+    """Connects marks and torch's hooks to a window, and disconnects them again."""
 
-    # `after` is called after a tick of a mark or a hook, and may raise to leave the user's code; `report`
-    # gets an issue if a hook cannot be set
+    # `after` is called after each tick of a mark or a hook, and may raise to leave the user's code. `report`
+    # gets an issue if a hook cannot be installed.
     def __init__(
         self,
         window: StepWindow,
@@ -60,7 +60,7 @@ class StepSources:
         self.thread: threading.Thread | None = None
 
     def connect(self, *, hooks: bool) -> None:
-        """Connect the marks, and the hooks for `step_by` unless they cannot matter."""
+        """Connect the marks and, if `hooks` is set, the hooks for `step_by`."""
         marks.install(self)
         self._undo.append(marks.uninstall)
         name = _HOOKS.get(self._step_by)
@@ -83,7 +83,7 @@ class StepSources:
             )
 
     def drop_hook(self) -> None:
-        """Remove the library hooks: a better source counts now, and a hook costs 4 µs per step."""
+        """Remove the library hooks, because a better source counts now, and a hook costs 4 µs per step."""
         while self._undo_hooks:
             self._undo_hooks.pop()()
 
@@ -106,7 +106,7 @@ class StepSources:
             self._window.announce(Source.MARK)
 
     def _statement_tick(self, source: Source) -> None:
-        """End a step of a loop that is known only by the statement of the cell that runs it."""
+        """End a step of a loop of which only the cell's running statement is known."""
         __tracebackhide__ = True
         line, text, since_ns = self._location()
         run = self._runs.get(source)
@@ -135,8 +135,7 @@ class StepSources:
             self._statement_tick(Source.HOOK)
 
     def _is_mine(self) -> bool:
-        """Return whether this thread was the first to step. A step in another thread belongs to another
-        loop."""
+        """Return whether this thread was the first to step. Steps in other threads belong to other loops."""
         me = threading.get_ident()
         if self._thread is None:
             self._thread, self.thread = me, threading.current_thread()
@@ -144,4 +143,4 @@ class StepSources:
 
 
 def _nothing() -> None:
-    """Stand in for a callback that nobody needs."""
+    """A callback that does nothing."""

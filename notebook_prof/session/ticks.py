@@ -1,5 +1,4 @@
-"""Functions called by a rewritten loop, which finds them through ``sys.modules`` so that its code runs
-anywhere."""
+"""Functions called by a rewritten loop. It finds them through ``sys.modules``, so its code runs anywhere."""
 
 from __future__ import annotations
 
@@ -25,17 +24,16 @@ _ROUND_MASK: Final = _ROUND - 1
 _NOTHING: Final = nullcontext()
 
 NAME: Final = "__nbp__"
-"""A name added to the built-ins while a cell with ticking loops runs, so that the user's namespace contains
-no name of ours."""
+"""A built-in that exists while a cell with ticking loops runs, so the user's namespace stays clean."""
 
 
 class LoopTicker:
-    """The context of a rewritten loop's body: a step ends when the body is left, however that happens."""
+    """The context of a rewritten loop's body. A step ends whenever the body is left, by whatever means."""
 
-    # `window` is None for a loop that only has marked statements. `line` is the line of its head in the cell,
-    # for the marks of statements, or -1. `items` is the iterator of a loop outside functions, so that it can
-    # go on without ticks. `fast` says that its iterations are too short to tick, `left` that it went on
-    # without ticks. Marks in the body call `note` and `now` of `collectors.statements`.
+    # `window` is None for a loop that only marks statements. `line` is the line of the loop's head in the
+    # cell, for these marks, or -1. `items` is the iterator of a loop outside functions, which allows it to
+    # continue without ticks. `fast` is set if the iterations are too short to tick, `left` if the loop
+    # continued without ticks. Marks in the body call `note` and `now` of `collectors.statements`.
     __slots__ = (
         "_at", "_count", "_first", "_last_ns", "_line", "_rows", "_run", "_since_ns", "_source", "_window",
         "fast", "inside", "items", "left", "note", "now",
@@ -87,7 +85,7 @@ class LoopTicker:
         self._last_ns = now
 
     def leave(self) -> None:
-        """Let the loop go on without ticks and marks: it becomes one row."""
+        """Let the loop continue without ticks and marks. It becomes a single row of the account."""
         self.left = True
         if self._rows is not None:
             del self._rows[self._first :]
@@ -96,8 +94,8 @@ class LoopTicker:
 
 
 def begin(token: int) -> None:
-    """Start the loop with this token in the calling function. The token is negative if there is no sign of
-    training."""
+    """Start the loop with this token in the calling function."""
+    # the token is negative if there is no sign of training
     session = current.running()
     if session is None:
         return
@@ -106,7 +104,7 @@ def begin(token: int) -> None:
     if ticker is not None:
         session.bodies[frame] = ticker
     else:
-        session.bodies.pop(frame, None)  # may belong to an earlier frame with the same id
+        session.bodies.pop(frame, None)  # an entry may belong to an earlier frame with the same id
 
 
 def body(token: int) -> AbstractContextManager[None]:
@@ -124,8 +122,7 @@ def end(token: int) -> None:
 
 
 def marked_loop(token: int, line: int) -> LoopTicker:
-    """Start a loop of the cell itself that has marked statements. Returns its ticker, which never ticks if
-    `token` is 0."""
+    """Start a loop with marked statements outside functions. Returns its ticker; token 0 never ticks."""
     session = current.running()
     ticker = session.loop(token, line) if session is not None and token else None
     return LoopTicker(None, None, line=line) if ticker is None else ticker
@@ -137,12 +134,12 @@ def offer() -> None:
 
 
 def withdraw() -> None:
-    """Remove the name when the cell is over; safe to repeat."""
+    """Remove the built-in when the cell has ended. Safe to repeat."""
     if hasattr(builtins, NAME):
         delattr(builtins, NAME)
 
 
 def past() -> bool:
-    """Return whether the running recording should stop after its window and has passed it."""
+    """Return whether the user's loop should end, because the current recording has passed its window."""
     session = current.running()
     return session is not None and session.leave_loop()

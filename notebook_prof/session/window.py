@@ -1,4 +1,4 @@
-"""The state machine of steps: which source counts them, and when collectors warm up, start and stop."""
+"""The state machine of steps, which decides what counts them and when collectors warm up, start and stop."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _RECORD = RecordingState.RECORD
 
 
 class Source(enum.IntEnum):
-    """Sources of steps; the higher rank wins."""
+    """Sources of steps. The source with the highest rank wins."""
 
-    # a loop of the cell without a sign of training: anything better replaces it
+    # a loop of the cell without a sign of training, which any better source replaces
     WEAK_LOOP = 0
     HOOK = 1
     LOOP = 2
@@ -32,13 +32,13 @@ class Source(enum.IntEnum):
 
 
 class Actions(Protocol):
-    """What a window does to the collectors of a recording."""
+    """The actions of a window on the collectors of a recording."""
 
     def warm(self) -> None:
-        """Run the collectors; their data is dropped."""
+        """Run the collectors without keeping their data."""
 
     def start(self) -> None:
-        """Record from now on; works with and without an earlier `warm`."""
+        """Record from now on. Works with or without an earlier `warm`."""
 
     def stop(self, steps: StepRecords) -> None:
         """End a cycle with these recorded steps."""
@@ -66,14 +66,14 @@ class StepWindow:
     """Counts steps and moves the collectors through the states of a schedule."""
 
     # Outside the recorded steps, a tick costs a few comparisons and one clock reading. `announced` is a
-    # source known beforehand: weaker ones are only counted (`Source.WEAK_LOOP` blocks no other). Only sources
-    # in `allowed` may count. If `timed` is set, `plain` also gets the times of unrecorded steps after the end
-    # of the first cycle. They are not consecutive, so only the first step number is right. `early_end` is
-    # consulted after each step that counts.
-    # `source` is the source that counts, None until the first tick; `ignored` counts the ticks of other
-    # sources. `runs` are the runs that ticked, in order; those in `given_up` ticked too often. `moves` has
-    # the begin and end, in Unix ns, of each start and stop of collectors. `replaced` is a weaker source that
-    # had counted some steps before a better one appeared.
+    # source known beforehand: ticks of weaker ones are only tallied (`Source.WEAK_LOOP` blocks no other).
+    # Only sources in `allowed` may count. If `timed` is set, `plain` also gets the times of unrecorded steps
+    # after the end of the first cycle. They are not consecutive, so only the first step number is correct.
+    # `early_end` is consulted after each step that counts. `source` is the source that counts, None until the
+    # first tick. `ignored` counts the ticks of other sources. `runs` are the runs of loops that ticked, in
+    # order; those in `given_up` ticked too often. `moves` has the begin and end, in Unix ns, of each start
+    # and stop of collectors. `replaced` is a weaker source that had counted some steps before a better one
+    # appeared.
     def __init__(
         self,
         schedule: ScheduleFunction,
@@ -113,16 +113,16 @@ class StepWindow:
 
     @property
     def recording(self) -> bool:
-        """Whether the collectors record now."""
+        """Whether the collectors are recording."""
         return self._state >= _RECORD
 
     @property
     def past(self) -> bool:
-        """Whether a cycle was recorded and nothing remains to be done in later steps."""
+        """Whether a cycle was recorded and the collectors are now idle."""
         return self.cycles > 0 and self._state is RecordingState.NONE
 
     def progress(self, last: int = 60) -> Progress:
-        """Return the progress, with the times of the last steps; any thread may ask."""
+        """Return the progress, with the durations of the last steps. Any thread may call this."""
         run, steps = self._run, self._steps
         if not len(steps):
             steps = self._last_steps
@@ -146,13 +146,13 @@ class StepWindow:
             self._move(RecordingState.NONE)
 
     def announce(self, source: Source) -> None:
-        """Let no weaker source count, unless one does already."""
+        """Keep weaker sources from counting, unless a source counts already."""
         if self.source is None:
             self._floor = max(self._floor, source)
 
     def give_up(self, run: Run | None) -> None:
         """Let this run continue without ticks, since its steps are too short."""
-        # its steps are dropped if everything was being recorded
+        # its steps are dropped if the recording has no window
         if run is None or run is not self._run:
             return
         self._flush()
@@ -167,7 +167,7 @@ class StepWindow:
         self, source: Source, *, failed: bool = False, run: Run | None = None, at_ns: int | None = None
     ) -> None:
         """End the current step and begin the next."""
-        # ticks of a `source` other than the one that counts are only tallied; `failed` says that an exception
+        # ticks of other sources than the one that counts are only tallied; `failed` means that an exception
         # ended the step
         if source is self.source and run is self._run and self.step_count + 1 < self._quiet_until:
             self.step_count += 1
@@ -201,11 +201,11 @@ class StepWindow:
             self._begun_ns = now
 
     def _state_after(self, now: int) -> RecordingState:
-        """Return the state of the next step, and exclude the time spent on computing the interval."""
+        """Return the state of the next step, which excludes the time spent on computing the interval."""
         end = self._early_end
         if end is not None:
             over, looks = end.reached(self._steps, self.step_count), end.looks
-            if looks != self._looks:  # the computation is not part of the next step
+            if looks != self._looks:  # exclude the computation from the next step
                 self._looks, self._begun_ns = looks, self._now()
                 self.moves.append((now, self._begun_ns))
             if over:
@@ -214,8 +214,8 @@ class StepWindow:
 
     def close(self, *, failed: bool = False) -> None:
         """End the recording."""
-        # if the code failed, a step that hooks or marks were counting is kept as a partial one; a loop has
-        # already ticked
+        # if the code failed, the open step of hooks or marks is kept as a partial one; a loop has already
+        # ended its step
         if self.closed:
             return
         self.closed = True
@@ -227,7 +227,7 @@ class StepWindow:
         self._move(RecordingState.NONE)
 
     def release(self) -> None:
-        """Release the collectors, whose owner refers to this object. Call it only after the end."""
+        """Release the collectors, since their owner refers to this object. Call this only after the end."""
         self._actions = _NOBODY
 
     def _state_of(self, step: int) -> RecordingState:
@@ -243,7 +243,7 @@ class StepWindow:
             return False
         if current is not None:
             if self.cycles or self._state is not self._state_of(0):
-                # the weaker count placed the window: moving it now would lose recorded steps
+                # the weaker source has placed the window, and moving it now would lose recorded steps
                 self.ignored[source] += 1
                 return False
             self.replaced = (current, self.step_count)
@@ -254,7 +254,7 @@ class StepWindow:
         return True
 
     def _enter(self, run: Run | None, now_ns: int) -> None:
-        """Enter a loop that has begun since the last tick: its first step begins with it."""
+        """Enter a loop that began since the last tick. Its first step begins with the loop."""
         self._flush()
         self._run = run
         if run is None:
@@ -269,7 +269,7 @@ class StepWindow:
         run.begin_ns = min(run.begin_ns, now_ns)
 
     def _flush(self) -> None:
-        """Add the unrecorded ticks to the current run."""
+        """Store the number of unrecorded steps in the current run."""
         if self._quiet_ticks and self._run is not None:
             self._run.unrecorded.append((self._run.end_ns, self._quiet_ticks))
         self._quiet_ticks = 0
@@ -284,7 +284,7 @@ class StepWindow:
 
     def _move(self, state: RecordingState) -> None:
         __tracebackhide__ = True
-        with DelayedInterrupt():  # an interrupt waits until all collectors have started or stopped
+        with DelayedInterrupt():  # delay interrupts until all collectors have started or stopped
             self._change_state(state)
 
     def _change_state(self, state: RecordingState) -> None:

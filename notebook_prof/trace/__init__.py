@@ -1,4 +1,4 @@
-"""The columnar model of a recording: schema, Trace, builder, nesting, intervals, report."""
+"""The columnar model of a recording: schema, Trace, builder, nesting, intervals and report."""
 
 from .builder import TraceBuilder
 from .clocks import Clock, ClockPair

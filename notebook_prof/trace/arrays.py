@@ -10,10 +10,10 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import pandas as pd
 
-# Types of common arrays, and the numbering of distinct rows.
+# Types of common arrays, and a function that numbers distinct rows.
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
-"""Times in nanoseconds, row numbers, counts, bytes."""
+"""Array of times in nanoseconds, row numbers, counts or bytes."""
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 """A mask of rows."""
@@ -22,8 +22,17 @@ CodeArray: TypeAlias = npt.NDArray[np.int32]
 TextArray: TypeAlias = npt.NDArray[np.object_]
 
 
+def consecutive(first: IntArray, count: IntArray) -> IntArray:
+    """Return `count` numbers from each `first` on, one run behind another.
+
+    >>> consecutive(np.array([7, 0]), np.array([2, 3])).tolist()
+    [7, 8, 0, 1, 2]
+    """
+    return np.arange(int(count.sum())) + np.repeat(first - np.cumsum(count) + count, count)
+
+
 def number_rows(*columns: npt.ArrayLike | pd.Series) -> tuple[IntArray, pd.MultiIndex]:
-    """Number the distinct rows of columns in order of appearance; return codes and the distinct rows."""
+    """Number the distinct rows of columns in order of appearance. Returns codes and distinct rows."""
     import pandas as pd
 
     rows = pd.MultiIndex.from_arrays(columns)
@@ -35,21 +44,21 @@ def number_rows(*columns: npt.ArrayLike | pd.Series) -> tuple[IntArray, pd.Multi
 
 FORMAT: Final = "notebook_prof"
 SCHEMA: Final = 1
-"""Increased with every change that an older reader would misread."""
+"""Version of the schema, increased with every change that an older reader would misread."""
 
 OLDEST_SCHEMA: Final = 1
 """The oldest schema that is still read."""
 
 FIRST: Final = "format.json"
-"""Written first: identifies the format even if everything else is missing."""
+"""File that is written first, and identifies the format even if everything else is missing."""
 
 LAST: Final = "metadata.json"
-"""Written last: the final marker, with the sizes and checksums of all other files."""
+"""File that is written last, with the sizes and checksums of all others. It marks a complete recording."""
 
 TABLE_SUFFIX: Final = ".parquet"
 
 TAG: Final = "$"
-"""Key of a JSON object that encodes a value that JSON lacks."""
+"""Key of a JSON object that stands for a value of a type that JSON lacks."""
 
 MAX_NESTING: Final = 64
-"""Maximum nesting of metadata; deeper values become text."""
+"""Deepest allowed nesting of metadata. Deeper values become text."""

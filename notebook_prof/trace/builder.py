@@ -1,4 +1,4 @@
-"""The only way to make a Trace: from whole columns, or from single events."""
+"""The only way to make a Trace: from columns, or from single events."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _INTS = ("step", "correlation", "device", "stream", "stack")
 class TraceBuilder:
     """Collects columns of events and makes a Trace from them.
 
-    All times given are int64 nanoseconds on one absolute clock (Unix time); `seal` subtracts the
-    earliest one and remembers it as ``metadata["start_unix_ns"]``.
+    All times passed in are int64 nanoseconds on one absolute clock (Unix time). `seal` subtracts the earliest
+    one and stores it as ``metadata["start_unix_ns"]``.
 
     Parameters
     ----------
     metadata : mapping, optional
-        Start value of `metadata`, which may be filled until `seal`.
+        Initial entries of `metadata`. More can be added until `seal`.
 
     Attributes
     ----------
     metadata : dict
     report : ImportReport
-        Problems with the data are added here.
+        Collects problems with the data.
     window : (int, int) or None
         The recorded window in absolute ns, if known.
 
@@ -92,9 +92,9 @@ class TraceBuilder:
     ) -> int:
         """Return the key of a new or known track.
 
-        Threads and streams are the same track if `pid`, `tid`, `device`, `stream` and `rank` agree, so that
-        several collectors can share a thread; the first non-empty name is kept. Without any of these, and for
-        counters and memory, the name counts, too.
+        Threads and streams with equal `pid`, `tid`, `device`, `stream` and `rank` are the same track, so
+        several collectors can share a thread; the first non-empty name is kept. For counters and memory, and
+        without `tid`, `device` and `stream`, names must be equal too.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class TraceBuilder:
         module: Any = None,
         stack: Any = None,
     ) -> IntArray:
-        """Add slices, a column for each property.
+        """Add slices, given as one column per property.
 
         Parameters
         ----------
@@ -140,9 +140,9 @@ class TraceBuilder:
         track : int or array_like of int
             Keys from `track`.
         name, category, phase, shapes, module : str, Coded, array_like of str, or None
-            One for all or one a slice; categories and phases must exist.
+            One value for all slices, or one per slice. Categories and phases must exist.
         step, correlation, device, stream, stack : int, array_like of int, or None
-            -1 in an array means missing.
+            In arrays, -1 stands for a missing value.
 
         Returns
         -------
@@ -196,7 +196,7 @@ class TraceBuilder:
         Returns
         -------
         ts, dur : ndarray of int64, shape (n,)
-            Absolute ns, as given.
+            Absolute ns, as passed in.
         name, category : Coded
         """
         rows_of_part = [np.flatnonzero(part == track) for part in self._columns.get("track", ())]
@@ -211,7 +211,7 @@ class TraceBuilder:
         return column("ts"), column("dur"), name, category
 
     def begin(self, ts: Any, name: Any, track: Any, category: Any = "annotation") -> None:
-        """Open slices; each lasts until the next `end` of its track. Single values or columns."""
+        """Open slices, which last until the matching `end` on their track. Single values or columns."""
         self._mark(ts, track, True, name, category)
 
     def end(self, ts: Any, track: Any) -> None:
@@ -219,18 +219,18 @@ class TraceBuilder:
         self._mark(ts, track, False, None, None)
 
     def counter(self, track: Any, ts: Any, value: Any) -> None:
-        """Add values of counters: a track's key (one or a column), times in ns, numbers."""
+        """Add values of counters: track keys (one or a column), times in ns, and numbers."""
         times = np.atleast_1d(as_ints(ts))
         values = np.atleast_1d(np.asarray(value, dtype=np.float64))
         self._counters.append((_column(track, len(times), np.int64), times, values))
 
     def flows(self, kind: str, src: Any, dst: Any) -> None:
-        """Link slices, by handles; `kind` is ``launch`` or ``fwdbwd``."""
+        """Link slices, given by their handles. `kind` is one of `FLOW_KINDS`, such as ``launch``."""
         _check("kind of flow", kind, FLOW_KINDS)
         self._flows.append((kind, np.atleast_1d(as_ints(src)), np.atleast_1d(as_ints(dst))))
 
     def steps(self, step: Any, ts: Any, dur: Any, source: str, *, loop: Any = 0) -> None:
-        """Add steps: numbers, absolute starts and durations in ns, how they were found, and their loop."""
+        """Add steps: their numbers, absolute starts and durations in ns, source and loop."""
         _check("source of steps", source, STEP_SOURCES)
         number, begins, durs = (np.atleast_1d(as_ints(part)) for part in (step, ts, dur))
         self._steps.append((number, begins, durs, _column(loop, len(number), np.int64), source))
@@ -238,9 +238,9 @@ class TraceBuilder:
     def allocations(
         self, *, ts: Any, addr: Any, bytes: Any, device: Any, allocated: Any, reserved: Any, track: Any = -1
     ) -> None:
-        """Add memory events; `bytes` is negative for a free, `device` -1 for the host.
+        """Add memory events. `bytes` is negative for frees, `device` is -1 for the host.
 
-        With `track`, the innermost slice of that track at the time becomes ``allocations.slice``.
+        If `track` is given, the innermost open slice of that track becomes ``allocations.slice``.
         """
         times = np.atleast_1d(as_ints(ts))
         n = len(times)
@@ -266,8 +266,8 @@ class TraceBuilder:
         frame : DataFrame
             It is copied.
         times : sequence of str
-            Columns of absolute int64 ns: `seal` makes them relative to the start of the trace, like all
-            others, and lists them in ``trace.metadata["table_times"]``.
+            Columns of absolute int64 ns. `seal` makes them relative to the start of the trace, like all
+            times, and lists them in ``trace.metadata["table_times"]``.
 
         Raises
         ------
@@ -290,9 +290,9 @@ class TraceBuilder:
         self._other_tables[name] = ready, tuple(times)
 
     def stack(self, frames: Sequence[tuple[str, str, int]], *, above: int = -1) -> int:
-        """Return the key of a call stack, root first; frames are (function, file, line). -1 for no frames.
+        """Return the key of a call stack, root first; -1 without frames. A frame is (function, file, line).
 
-        With `above`, the key of a stack whose leaf calls the frames.
+        `above` is the key of the stack whose leaf calls these frames.
         """
         leaf = above
         for name, file, line in frames:
@@ -300,13 +300,13 @@ class TraceBuilder:
         return leaf
 
     def seal(self, *, window: tuple[int, int] | None = None) -> Trace:
-        """Make the Trace: sort, pair, nest, inherit, link. Can be called once.
+        """Make the Trace: sort, pair, nest, inherit, link. Can be called only once.
 
         Parameters
         ----------
         window : (int, int), optional
-            Absolute ns, half-open; the attribute `window` when not given. Slices outside are dropped and
-            slices across its edges are cut, both counted in the report; counters and allocations outside
+            Absolute ns, half-open; by default the attribute `window`. Slices outside it are dropped and
+            slices across its edges are cut, and the report counts both. Counters and allocations outside it
             are dropped.
 
         Returns

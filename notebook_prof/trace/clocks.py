@@ -15,7 +15,7 @@ from .intervals import as_ints
 
 @dataclass(frozen=True, slots=True)
 class ClockPair:
-    """The same instant read on both clocks, in ns; `error_ns` bounds how far apart the reads were."""
+    """The same instant on both clocks, in ns. `error_ns` bounds the time between the two readings."""
 
     wall_ns: int
     monotonic_ns: int
@@ -38,7 +38,7 @@ class Clock:
         self._pairs: list[ClockPair] = []
 
     def mark(self, tries: int = 8) -> ClockPair:
-        """Take a pair of readings and keep it; the tightest of `tries` brackets wins."""
+        """Take and store a pair of readings: the tightest of `tries` attempts."""
         pairs = []
         for _ in range(tries):
             before = self._monotonic()
@@ -51,7 +51,7 @@ class Clock:
 
     @property
     def drift_ns(self) -> int:
-        """How far the two clocks moved apart between the first and the last pair; 0 with fewer than two."""
+        """How far the clocks drifted apart between the first and last pair; 0 with fewer than two pairs."""
         if len(self._pairs) < 2:
             return 0
         first, last = self._pairs[0], self._pairs[-1]
@@ -59,13 +59,12 @@ class Clock:
 
     @property
     def span_ns(self) -> int:
-        """Monotonic time between the first and the last pair; 0 with fewer than two."""
+        """Monotonic time between the first and last pair; 0 with fewer than two pairs."""
         return self._pairs[-1].monotonic_ns - self._pairs[0].monotonic_ns if self._pairs else 0
 
     def from_monotonic(self, monotonic_ns: npt.ArrayLike) -> IntArray:
-        """Convert `time.perf_counter_ns` readings to Unix nanoseconds; takes a first pair if `mark` was never
-        called.
-        """
+        """Convert `time.perf_counter_ns` readings to Unix nanoseconds."""
+        # A first pair is taken if `mark` was never called.
         if not self._pairs:
             self.mark()
         first, last = self._pairs[0], self._pairs[-1]

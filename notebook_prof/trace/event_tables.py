@@ -1,4 +1,4 @@
-"""The slices that the rows of separate tables describe."""
+"""Finds the slices that rows of separate tables describe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .trace import Trace
 
 ARGUMENTS: Final = "event_arguments"
 DEVICE_TABLES: Final = {"device_events": "start_unix_ns", "collectives": "start_ns"}
-"""Tables of slices on a device, and their column of Unix nanoseconds."""
+"""Tables that describe slices on devices, and the column with their start in Unix nanoseconds."""
 
 
 def event_table(trace: Trace, name: str) -> pd.DataFrame | None:
@@ -30,10 +30,10 @@ def event_table(trace: Trace, name: str) -> pd.DataFrame | None:
 
 
 def slice_rows_of(trace: Trace, name: str) -> IntArray:
-    """Return the row in ``trace.slices`` of each row of an event table; -1 if there is none."""
-    # ``event_arguments`` has the track, start, length and name of its slices; ``device_events`` and
-    # ``collectives`` have device, stream and start. The result is -1 for rows of `collectives` on the host,
-    # and for slices that were left out. If several slices fit, rows and slices are matched in order.
+    """Return, for each row of an event table, its row in ``trace.slices``; -1 if there is none."""
+    # ``event_arguments`` identifies its slices by track, start, duration and name; ``device_events`` and
+    # ``collectives`` by device, stream and start. The result is -1 for rows of `collectives` on the host, and
+    # for slices that were left out. If several slices match, rows and slices are paired in order.
     table = event_table(trace, name)
     if table is None:
         return np.empty(0, np.int64)
@@ -59,7 +59,7 @@ def slice_rows_of(trace: Trace, name: str) -> IntArray:
 
 
 def _matched(theirs: dict[str, Any], ours: dict[str, npt.NDArray[Any]], rows: IntArray) -> IntArray:
-    """Return the row behind the k-th of ours that equals the k-th of theirs."""
+    """Match the k-th equal entries of `theirs` and `ours`. Returns the rows for `theirs`; -1 for none."""
     left, right = (pd.DataFrame({k: as_ints(v) for k, v in part.items()}) for part in (theirs, ours))
     both = pd.concat([left, right], ignore_index=True)
     number = both.groupby(list(both.columns), sort=False).ngroup().to_numpy()
@@ -74,9 +74,7 @@ def _matched(theirs: dict[str, Any], ours: dict[str, npt.NDArray[Any]], rows: In
 
 
 def distinct_facts(table: pd.DataFrame, without: Collection[str]) -> tuple[IntArray, list[dict[str, Any]]]:
-    """Return each row's code, and the distinct rows of a table's other columns as dicts without missing
-    values.
-    """
+    """Return a code for each row, and the distinct rows as dicts of the values that are there."""
     facts = table.drop(columns=[column for column in table if column in without])
     key = np.zeros(len(facts), np.int64)
     for column in facts:

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import OptionError
-from .arrays import IntArray
+from .arrays import IntArray, consecutive
 
 Intervals: TypeAlias = tuple[IntArray, IntArray]
-"""Starts and ends, both int64 nanoseconds. *Disjoint* means sorted and not touching."""
+"""Starts and ends in int64 nanoseconds. *Disjoint* intervals are sorted and do not touch."""
 
 
 class Window(NamedTuple):
@@ -33,7 +33,7 @@ class Window(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> Window:
-        """Make a Window of a pair of whole nanoseconds.
+        """Make a Window from a pair of whole nanoseconds.
 
         Raises
         ------
@@ -56,13 +56,8 @@ def as_ints(values: npt.ArrayLike) -> IntArray:
 
 
 def union(starts: npt.ArrayLike, ends: npt.ArrayLike) -> Intervals:
-    """Return the sorted, disjoint intervals that cover the same instants.
-
-    Intervals may be in any order and may overlap; empty or reversed ones cover nothing.
-
-    >>> [part.tolist() for part in union([0, 5, 20], [10, 12, 21])]
-    [[0, 20], [12, 21]]
-    """
+    """Return the sorted, disjoint intervals that cover the same instants."""
+    # Intervals may be in any order and may overlap; empty or reversed ones cover nothing.
     a, b = as_ints(starts), as_ints(ends)
     keep = b > a
     if not keep.all():
@@ -88,12 +83,8 @@ def length(intervals: Intervals) -> int:
 
 
 def overlap(a: Intervals, b: Intervals) -> Intervals:
-    """Return the instants in both of two disjoint sets.
-
-    >>> [part.tolist() for part in overlap(union([0], [10]), union([2, 9], [4, 20]))]
-    [[2, 9], [4, 10]]
-    """
-    # Every common interval starts where one of the two starts inside the other.
+    """Return the instants in both of two disjoint sets."""
+    # each interval of the result starts where an interval of one set starts inside one of the other
     (a0, a1), (b0, b1) = a, b
     if not len(a0) or not len(b0):
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -101,12 +92,12 @@ def overlap(a: Intervals, b: Intervals) -> Intervals:
     stop = np.searchsorted(b0, a1, side="left")
     count = np.maximum(stop - first, 0)
     left = np.repeat(np.arange(len(a0)), count)
-    right = np.arange(len(left)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
+    right = consecutive(first, count)
     return np.maximum(a0[left], b0[right]), np.minimum(a1[left], b1[right])
 
 
 def complement(intervals: Intervals, window: tuple[int, int]) -> Intervals:
-    """Return the instants of `window` in none of the disjoint `intervals`."""
+    """Return the instants of `window` that are not in the disjoint `intervals`."""
     start, end = window
     starts, ends = clip(intervals, window)
     gap_starts = np.concatenate([np.array([start], np.int64), ends])
@@ -116,7 +107,7 @@ def complement(intervals: Intervals, window: tuple[int, int]) -> Intervals:
 
 
 def subtract(a: Intervals, b: Intervals) -> Intervals:
-    """Return the instants of disjoint `a` that are not in disjoint `b`."""
+    """Return the instants of the disjoint `a` that are not in the disjoint `b`."""
     if not len(a[0]):
         return a
     hull = (int(a[0][0]), int(a[1][-1]))
@@ -137,7 +128,7 @@ def clip(intervals: Intervals, window: tuple[int, int]) -> Intervals:
 
 
 def contains(intervals: Intervals, instants: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Return a mask of `instants` inside one of the disjoint intervals (start inclusive, end exclusive)."""
+    """Return a mask of the `instants` inside any of the disjoint, half-open intervals."""
     starts, ends = intervals
     at = as_ints(instants)
     if not len(starts):

@@ -1,15 +1,16 @@
-"""Depth, parent and self time of slices, without a loop over rows.
+"""Computes depth, parent and self time of slices, without a loop over rows.
 
-Slices are ordered by track, then start, then longest first, then as given. The **parent** of a slice is the
-latest-started earlier slice that is still open at its start. A slice **owns** the instants at which it is the
-latest-started open slice of its track; their sum is its self time. This also holds for partial overlaps.
+Slices are sorted by track, then by start, then longest first, then in input order. The **parent** of a slice
+is the most recently started earlier slice that is still open at its start. A slice **owns** the instants at
+which it is the most recently started open slice of its track. Their sum is its self time. This also holds for
+partial overlaps.
 
-The exception is a Python frame that crosses the end of an annotation: ``record_function`` begins inside
-frames of its own ``__enter__``, which end at once. Such a frame encloses and owns nothing from the start of
-the annotation, whose parent is the innermost other slice.
+The exception is a Python frame that ends inside an annotation that began in it: ``record_function`` begins
+inside the frames of its ``__enter__``, which end at once. From the start of the annotation on, such a frame
+encloses and owns nothing, and the parent of the annotation is the innermost other slice.
 
-Two laws follow, which tests check: the self times of a track sum to the length of the union of its slices,
-and slices of equal depth on one track never overlap, if crossing frames end where the annotation begins.
+Two laws follow, which tests check: the self times of a track sum to the length of the union of its slices;
+and slices of equal depth on a track never overlap, if crossing frames are cut where the annotation begins.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _FEW_TRACKS = 1 << 15
 
 
 class Nesting(NamedTuple):
-    """Result of `nest`, in the order of the given rows; a `parent` of -1 is the top."""
+    """Result of `nest`, in the order of the input rows. `parent` is -1 at the top."""
 
     depth: npt.NDArray[np.int16]
     parent: IntArray
@@ -41,14 +42,8 @@ def nest(
     frame: BoolArray | None = None,
     annotation: BoolArray | None = None,
 ) -> Nesting:
-    """Nest slices (ns, durations not negative) within their tracks.
-
-    A Python `frame` does not enclose an `annotation` that outlives it.
-
-    >>> n = nest([0, 0, 0], [0, 1, 4], [10, 2, 3])
-    >>> n.depth.tolist(), n.parent.tolist(), n.self_ns.tolist()
-    ([0, 1, 1], [-1, 0, 0], [5, 2, 3])
-    """
+    """Nest slices within their tracks, with times in ns and durations that are not negative."""
+    # A Python `frame` does not enclose an `annotation` that outlives it.
     tracks: npt.NDArray[np.integer[Any]] = np.asarray(track)
     starts, durs = as_ints(ts), as_ints(dur)
     n = len(starts)
@@ -74,8 +69,8 @@ def nest(
 
 
 def order_by_start(ts: IntArray, dur: IntArray) -> IntArray:
-    """Return rows by start, then longest first, then as given."""
-    # Recordings consist of ordered runs, which a stable sort of the starts merges in almost linear time; few
+    """Return the rows sorted by start, then longest first, then in input order."""
+    # Recordings consist of sorted runs, which a stable sort of the starts merges in almost linear time. Few
     # rows share a start.
     order = np.argsort(ts, kind="stable")
     starts = ts[order]
@@ -88,7 +83,7 @@ def order_by_start(ts: IntArray, dur: IntArray) -> IntArray:
 
 
 def inherit(parent: npt.ArrayLike, codes: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Fill missing codes (-1) from the nearest ancestor that has one; `parent` -1 is the top."""
+    """Fill missing codes (-1) from the nearest ancestor with a code. `parent` is -1 at the top."""
     out, up = np.array(codes, dtype=np.int64), as_ints(parent).copy()
     todo = np.flatnonzero((out < 0) & (up >= 0))
     while len(todo):
@@ -100,10 +95,9 @@ def inherit(parent: npt.ArrayLike, codes: npt.ArrayLike) -> npt.NDArray[np.int64
 
 
 def climb(parent: npt.ArrayLike, rows: npt.ArrayLike, passed: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Go up from rows in `passed` to the first ancestor that is not; the outermost if all are, and -1 stays
-    -1.
-    """
-    up, skip = np.append(as_ints(parent), -1), np.append(passed, False)  # -1 uses the last entry
+    """Return the first of each row and its ancestors that is not in `passed`, the outermost if all are."""
+    # Rows of -1 stay -1.
+    up, skip = np.append(as_ints(parent), -1), np.append(passed, False)  # a row of -1 uses the last entry
     out = np.array(rows, dtype=np.int64)
     todo = np.flatnonzero(skip[out])
     while len(todo):
@@ -115,7 +109,7 @@ def climb(parent: npt.ArrayLike, rows: npt.ArrayLike, passed: npt.NDArray[np.boo
 
 
 def _order(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, durs: IntArray) -> IntArray | None:
-    """Return rows by track, start, longest first; None if they are already sorted."""
+    """Return the rows sorted by track, then by start, then longest first; None if they already are."""
     same = tracks[1:] == tracks[:-1]
     tie = same & (starts[1:] == starts[:-1])
     unsorted = (
@@ -129,17 +123,17 @@ def _order(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, durs: IntArra
 
 def _by_track(tracks: npt.NDArray[np.integer[Any]]) -> IntArray:
     first = tracks.min(initial=0)
-    if tracks.max(initial=0) - first < _FEW_TRACKS:  # 16 bits are sorted by radix
+    if tracks.max(initial=0) - first < _FEW_TRACKS:  # NumPy uses a radix sort for 16 bits
         return np.argsort((tracks - first).astype(np.int16), kind="stable")
     return np.argsort(tracks, kind="stable")
 
 
 def parents(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, ends: IntArray) -> IntArray:
-    """Return the latest-started earlier slice of its track that is open at each start; -1 if none is."""
+    """Return each slice's parent: the most recently started earlier slice open at its start; -1 for none."""
     # The parent of row *i* is the nearest earlier row whose end is after its start. Each row starts with its
-    # predecessor as the candidate and, while the candidate has already ended, jumps to the candidate's own
-    # candidate; the jumps double in length, so log2(n) rounds suffice. Rows that no earlier slice of the
-    # track reaches are settled at once by a running maximum of the ends.
+    # predecessor as the candidate and, while the candidate has already ended, jumps to the candidate's
+    # candidate. The jumps double in length, so log2(n) rounds suffice. Rows after the end of all earlier
+    # slices of the track are settled at once by a running maximum of the ends.
     n = len(starts)
     if n == 0:
         return np.empty(0, np.int64)
@@ -164,15 +158,14 @@ def parents(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, ends: IntArr
 def _leave_frames(
     parent: IntArray, starts: IntArray, ends: IntArray, frame: BoolArray, annotation: BoolArray
 ) -> IntArray:
-    """Take annotations out of frames they outlive, changing `parent` in place; return until when each slice
-    encloses.
-    """
+    """Take annotations out of the frames that they outlive, by changing `parent` in place."""
+    # Returned is the time until which each slice encloses others.
     rows = np.flatnonzero(annotation & (parent >= 0))
     above = parent[rows]
     until = ends
     while True:
         crosses = frame[above] & (ends[above] < ends[rows])
-        left = crosses | (ends[above] <= starts[rows])  # an outlasted slice may have ended before
+        left = crosses | (ends[above] <= starts[rows])  # that frame may have ended even before the start
         rows, above = rows[left], above[left]
         if not len(rows):
             return until
@@ -189,11 +182,9 @@ def crossing_frames(
     nesting: tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.integer[Any]]],
     annotation: BoolArray,
 ) -> tuple[IntArray, IntArray]:
-    """Find slices that end inside an annotation begun in them but not nested in them, and its start.
-
-    Slices are in the order of ``trace.slices``, with depth and parent as from `nest` with frames and
-    annotations.
-    """
+    """Return slices that end inside an annotation begun in them but not nested in them, and its start."""
+    # Slices are in the order of ``trace.slices``. Their depth and parent come from `nest` with frames and
+    # annotations.
     depth, parent = nesting
     rows = np.flatnonzero(annotation)
     order = _by_track(track)
@@ -203,7 +194,7 @@ def crossing_frames(
     before[track[before] != track[rows]] = -1
     out: list[IntArray] = []
     starts: list[IntArray] = []
-    while True:  # up from the slice before each annotation, while slices are at least as deep
+    while True:  # go up from the slice before each annotation, while slices are at least as deep
         deep = (before >= 0) & (depth[before] >= depth[rows])
         rows, before = rows[deep], before[deep]
         if not len(rows):
@@ -221,7 +212,7 @@ def crossing_frames(
 
 
 def depths(parent: IntArray) -> npt.NDArray[np.int32]:
-    """Return the number of slices around each slice; `parent` has rows, -1 at the top."""
+    """Return the number of ancestors of each slice. `parent` contains row numbers, or -1 at the top."""
     depth = (parent >= 0).astype(np.int32)
     up = parent.copy()
     todo = np.flatnonzero(up >= 0)
@@ -234,7 +225,7 @@ def depths(parent: IntArray) -> npt.NDArray[np.int32]:
 
 
 def _self_times(starts: IntArray, ends: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:
-    """Return durations minus the time in which a later-started slice is open."""
+    """Return the durations, without the time in which a slice that started later is open."""
     child = np.flatnonzero(parent >= 0)
     above = parent[child]
     reach = ends
@@ -247,7 +238,7 @@ def _self_times(starts: IntArray, ends: IntArray, parent: IntArray, depth: npt.N
 
 
 def _latest_end(ends: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:
-    """Return the latest end of a slice and everything below it, level by level from the bottom."""
+    """Return the latest end of each slice and its descendants, computed level by level from the bottom."""
     reach = ends.copy()
     by_depth = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[by_depth], np.arange(1, int(depth.max()) + 2))

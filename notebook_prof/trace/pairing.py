@@ -1,4 +1,4 @@
-"""Pair begin and end events into slices, by track, without a loop over rows."""
+"""Pairs begin and end events into slices, by track, without a loop over rows."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ from .arrays import IntArray
 
 
 class Pairs(NamedTuple):
-    """Result of `pair`: rows of matched begins and ends, of begins without an end, and of ends without a
-    begin.
-    """
+    """The rows of matched begins and ends, and of those without a counterpart."""
 
     begin: IntArray
     end: IntArray
-    unclosed: IntArray
-    unopened: IntArray
+    unclosed: IntArray  # begins without an end
+    unopened: IntArray  # ends without a begin
 
 
 def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pairs:
-    """Match each end with the latest open begin of its track; events are in the order of writing."""
-    # The running sum of +1 and -1, raised where it would fall below zero, is the number of open slices.
-    # Events of one track and one level alternate between begin and end, so a stable sort by (track, level)
-    # puts each end right after its begin.
+    """Match each end with the latest open begin of its track. Events are in the order of writing."""
+    # The number of open slices is the running sum of +1 and -1, raised where it would fall below zero. Events
+    # of a track at the same level alternate between begin and end, so a stable sort by (track, level) puts
+    # each end right after its begin.
     n = len(ts)
     nothing = np.empty(0, np.int64)
     if n == 0:
@@ -39,7 +37,7 @@ def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pair
     first = np.append(True, tracks[1:] != tracks[:-1])
     base = np.repeat((total - change)[first], np.diff(np.append(np.flatnonzero(first), n)))
     total -= base
-    # a running minimum within each track: shift tracks apart, so that one pass serves all
+    # tracks are shifted apart, so a single pass computes the running minimum within each
     group = np.cumsum(first) - 1
     shift = group * (2 * n + 2)
     lowest = np.minimum.accumulate(np.minimum(total, 0) - shift) + shift
@@ -66,7 +64,7 @@ def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pair
 
 
 def _ranks(track: IntArray) -> IntArray | npt.NDArray[np.uint16]:
-    """Return the index of each track among all tracks, in order."""
+    """Return the position of each track among the sorted distinct tracks."""
     codes, tracks = pd.factorize(track)
     ranks = np.empty(len(tracks), np.int64)
     ranks[np.argsort(tracks)] = np.arange(len(tracks))
@@ -74,5 +72,5 @@ def _ranks(track: IntArray) -> IntArray | npt.NDArray[np.uint16]:
 
 
 def _narrow(key: IntArray) -> IntArray | npt.NDArray[np.uint16]:
-    """Return keys as 16-bit numbers if they fit: NumPy sorts these in one pass per byte."""
+    """Return keys as 16-bit numbers if they fit, since NumPy sorts these in one pass per byte."""
     return key.astype(np.uint16) if int(key.max(initial=0)) < 1 << 16 else key

@@ -54,7 +54,7 @@ ADVICE: Final = {
     "unreadable-file": "look at its permissions, or copy the folder again",
     "unsorted-events": _NOTHING,
 }
-"""By code."""
+"""Advice by issue code."""
 
 
 def advice_on(code: str, severity: str) -> str:
@@ -89,7 +89,7 @@ class Issue:
 
 
 class ImportReport:
-    """Issues by first appearance; repeated codes are counted.
+    """Issues in order of first appearance. Repeated codes are counted.
 
     Examples
     --------
@@ -111,9 +111,9 @@ class ImportReport:
         effect: str = "",
         advice: str = "",
     ) -> None:
-        """Count `count` more occurrences of `code`; the first example, effect and advice stay.
+        """Add `count` occurrences of `code`. The first example, effect and advice are kept.
 
-        Default for `advice`: the known advice for the code.
+        By default, `advice` is the known advice for the code.
 
         Raises
         ------
@@ -139,7 +139,7 @@ class ImportReport:
         effect: str = "",
         advice: str = "",
     ) -> None:
-        """Count the rows that are `wrong`, a mask or row numbers; `show` makes an example of the first.
+        """Count the rows in `wrong`, a mask or row numbers. `show` returns an example for the first row.
 
         Examples
         --------
@@ -153,7 +153,7 @@ class ImportReport:
             self.add(code, severity, len(rows), str(show(int(rows[0])))[:_MOST_SHOWN], effect, advice)
 
     def extend(self, other: ImportReport) -> None:
-        """Count everything of `other` too."""
+        """Add the counts of `other`."""
         for issue in other:
             self.add(issue.code, issue.severity, issue.count, issue.example, issue.effect, issue.advice)
 
@@ -179,7 +179,8 @@ class ImportReport:
         return bool(self._issues)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table of the issues: ``code severity count example effect advice``, by appearance."""
+        """Return a table of the issues in order of appearance: ``code severity count example effect
+        advice``."""
         import pandas as pd
 
         names = ["code", "severity", "count", "example", "effect", "advice"]

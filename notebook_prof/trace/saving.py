@@ -18,17 +18,11 @@ SUFFIXES: Final = {
     ".pftrace.gz": "perfetto",
     ".perfetto-trace": "perfetto",
 }
-"""Format by suffix; a name without a suffix means a native folder."""
+"""Format by suffix. A name without a suffix means a native folder."""
 
 
 def writer(format: str) -> Any:
-    """Return the writer with this name: a function of a Trace and a path.
-
-    Raises
-    ------
-    OptionError
-        If there is no such writer.
-    """
+    """Return the writer with this name, a function of a Trace and a path; OptionError if there is none."""
     writers = extensions.points("writers")
     if not writers:
         raise OptionError("no writers are registered: notebook_prof is not installed; pip install it again")
@@ -38,7 +32,7 @@ def writer(format: str) -> Any:
 
 
 def format_of(path: str | os.PathLike[str], *also: str) -> str:
-    """Return the name of the writer for a file's suffix; OptionError for others, which also names `also`."""
+    """Return the writer's name for a file's suffix. Others raise OptionError, which also lists `also`."""
     name = os.path.basename(os.fspath(path).rstrip("/\\"))
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         if name.endswith(suffix):

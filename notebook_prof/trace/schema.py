@@ -1,4 +1,4 @@
-"""The tables of a Trace, declared once for dtype, unit, meaning, validation and documentation."""
+"""The tables of a Trace, declared once with dtype, unit and meaning, for validation and documentation."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ class Table:
         return _empty(self).copy(deep=False)
 
     def frame(self, data: dict[str, Any]) -> pd.DataFrame:
-        """Make a frame in this table's column order and dtypes; FormatError if a declared column does not
-        fit.
-        """
+        """Make a frame with this table's columns and dtypes; FormatError if one is missing or wrong."""
         # Undeclared columns follow at the end.
         if missing := [name for name in self.names if name not in data]:
             raise FormatError(f"table {self.name!r} lacks the column(s) {', '.join(missing)}")
@@ -92,7 +90,7 @@ class Table:
 
 @functools.cache
 def _empty(table: Table) -> pd.DataFrame:
-    """Return the frame without rows; making it takes 4 ms, a shallow copy nothing."""
+    """Return the frame without rows. Making it takes 4 ms, while a shallow copy is almost free."""
     return table.frame({column.name: [] for column in table.columns})
 
 
@@ -201,6 +199,6 @@ ALLOCATIONS: Final = Table(
 )
 
 _TEXT: Final = ("object", "str", "string")
-"""Dtypes of text columns in pandas 2 and 3."""
+"""Possible dtypes of text columns in pandas 2 and 3."""
 
 TABLES: Final = (SLICES, TRACKS, COUNTERS, FLOWS, STACKS, STEPS, ALLOCATIONS)

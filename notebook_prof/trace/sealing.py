@@ -1,4 +1,4 @@
-"""From collected columns to the tables of a Trace: sort, nest, inherit, link. Pure and vectorised."""
+"""Turns collected columns into the tables of a Trace: sort, nest, inherit, link. Pure and vectorised."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .trace import Trace
 Columns = dict[str, npt.NDArray[Any]]
 
 LONGEST_TEXT: Final = 2**20
-"""Characters: shapes of an operator on some thousand tensors take 100,000."""
+"""Longest text in characters. The shapes of an operator on a few thousand tensors take 100,000."""
 
 
 @dataclass(slots=True)
@@ -130,14 +130,14 @@ def _cut(columns: Columns, window: tuple[int, int], report: ImportReport) -> tup
 
 
 def _account(parts: SealedParts) -> Columns:
-    """Return the window of the recorded cell, which is that of its trace."""
+    """Return the window of the recorded cell, which becomes that of the trace."""
     frame, times = parts.other_tables.get("account", (pd.DataFrame(), ()))
     names = ("ts", "dur") if "ts" in times and "dur" in frame else ()
     return {name: as_ints(frame[name]) if names else np.empty(0, np.int64) for name in ("ts", "dur")}
 
 
 def _other_tables(parts: SealedParts, origin: int) -> dict[str, Any]:
-    """Return the tables outside the schema, and their columns of times."""
+    """Return the tables outside the schema, and the names of their time columns."""
     if not parts.other_tables:
         return {}
     moved = {
@@ -167,7 +167,7 @@ def _nest(
     home = np.full(len(allocations["ts"]), -1, np.int64)
     if not len(placed):
         return nest(columns["track"], columns["ts"], columns["dur"], frame, annotation), home
-    # an allocation is an instant on its track: its parent is the innermost slice that is open then
+    # an allocation is an instant on its track, so its parent is the innermost open slice
     track = np.concatenate([columns["track"], allocations["track"][placed]])
     ts = np.concatenate([columns["ts"], allocations["ts"][placed]])
     dur = np.concatenate([columns["dur"], np.zeros(len(placed), np.int64)])
@@ -178,9 +178,9 @@ def _nest(
 
 
 def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns) -> None:
-    """Inherit phases and modules from ancestors; device slices take these and the step from their launch."""
-    # An ancestor that ends before the middle of a slice passes nothing on: a sampled line begins too early,
-    # by up to the sampling interval, inside the line that ran before it.
+    """Inherit phases and modules from ancestors. Device slices get these, and the step, from their launch."""
+    # An ancestor that ends before the middle of a slice passes nothing on: a sampled line may begin too
+    # early, by up to the sampling interval, inside the previous line.
     parent = _parent_at_middle(parent, columns)
     for name in ("phase", "module"):
         columns[name] = inherit(parent, columns[name])
@@ -189,17 +189,17 @@ def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns)
     launch = flows["kind"] == FLOW_KINDS.index("launch")
     src, dst = flows["src"][launch], flows["dst"][launch]
     for name in ("phase", "module", "step"):
-        # the launch determines it, even if the device runs late into the next step
+        # the launch determines the step, even if the device runs late into the next one
         launched = columns[name][src] >= 0
         columns[name][dst[launched]] = columns[name][src[launched]]
-    for name in ("phase", "module"):  # launched slices may enclose others that were not launched
+    for name in ("phase", "module"):  # launched slices may enclose slices without a launch
         value = columns[name]
         if ((parent >= 0) & (value < 0) & (value[parent] >= 0)).any():
             columns[name] = inherit(parent, value)
 
 
 def _parent_at_middle(parent: IntArray, columns: Columns) -> IntArray:
-    """Return the nearest ancestor that is still open at the middle of each slice; -1 if there is none."""
+    """Return the nearest ancestor that is open at the middle of each slice; -1 if there is none."""
     ends, middle = columns["ts"] + columns["dur"], columns["ts"] + columns["dur"] // 2
     up = parent.copy()
     early = np.flatnonzero((up >= 0) & (ends[up] < middle))
@@ -232,7 +232,7 @@ def _lines(columns: Columns, parent: IntArray, flows: Columns, parts: SealedPart
 
 
 def step_at(ts: IntArray, steps: Columns) -> IntArray:
-    """Return the number of the step at each instant; -1 between steps."""
+    """Return the step number at each instant; -1 between steps."""
     order = np.argsort(steps["ts"], kind="stable")
     starts, ends = steps["ts"][order], (steps["ts"] + steps["dur"])[order]
     i = np.searchsorted(starts, ts, side="right") - 1

@@ -1,7 +1,8 @@
-"""The user's source line that each slice ran for."""
+"""Finds the line of the user's source for which each slice ran."""
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -15,14 +16,24 @@ from .nesting import inherit, nest
 from .strings import Coded
 
 LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)  (?P<text>.*)")
-"""Names of slices that are lines."""
+"""Pattern of the names of slices that are lines."""
 
 SOURCE_FILES: Final = "source_files"
-"""Key of the metadata: text of the user's files by path; of cells before the recorded one by ``In[3]``."""
+"""Metadata key: texts of the user's files by path, and of cells before the recorded one by ``In[3]``."""
+
+
+def text_lines(text: str) -> list[str]:
+    r"""Return the lines of Python source as the interpreter counts them.
+
+    >>> text_lines("a = '\u2028'\r\nb\x0c\n"), len("a = '\u2028'\r\nb\x0c\n".splitlines())
+    (["a = '\u2028'", 'b\x0c'], 4)
+    """
+    # str.splitlines also ends lines at form feeds, separators and U+0085, U+2028, U+2029
+    return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
 
 
 class Nested(NamedTuple):
-    """Slices by start, as needed for lines; codes and rows are -1 if missing, times are ns."""
+    """Slices sorted by start, with the columns needed for lines. -1 is missing, times are in ns."""
 
     name: IntArray
     stack: IntArray
@@ -41,10 +52,10 @@ def source_lines(
     processes: npt.NDArray[Any],
     launches: tuple[IntArray, IntArray],
 ) -> Coded:
-    """Return the line that each slice ran for, as ``cell:12``; -1 for none."""
-    # It is the line that ran on the slice's own thread when the slice began; see `running_lines`. A backward
-    # thread has the line at which the process's thread with the most lines waits for the backward. Launched
-    # work, and its content, has the line of its launch.
+    """Return the line for which each slice ran, such as ``cell:12``; code -1 for none."""
+    # This is the line that ran on the slice's thread when the slice began; see `running_lines`. Slices of a
+    # backward thread have the line at which the process's thread with the most lines waits for the backward.
+    # Launched work, and slices inside it, have the line of the launch.
     matches = [LINE.fullmatch(name) for name in names]
     is_line = np.array([*(match is not None for match in matches), False], dtype=bool)
     seeds = np.flatnonzero(slices.python & is_line[slices.name])
@@ -63,8 +74,11 @@ def source_lines(
     paths: dict[str, set[str]] = {}
     for short, path, _ in written:
         paths.setdefault(short, set()).add(path)
-    # two files with the same name are written with their paths
-    texts = [f"{path if path and len(paths[short]) > 1 else short}:{line}" for short, path, line in written]
+    # two files with the same name are written with their paths; the recorded cell may consist of several
+    texts = [
+        f"{path if path and len(paths[short]) > 1 and short != 'cell' else short}:{line}"
+        for short, path, line in written
+    ]
     code_of = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     code[seeds] = np.array([code_of[text] for text in texts], np.int64)[number]
     line = running_lines(slices.track, slices.ts, slices.end, seeds)
@@ -74,7 +88,7 @@ def source_lines(
     there = code[src] >= 0
     code[dst[there]] = code[src[there]]
     if ((slices.parent >= 0) & (code < 0) & (np.append(code, -1)[slices.parent] >= 0)).any():
-        code = inherit(slices.parent, code)  # launched slices may enclose others that were not launched
+        code = inherit(slices.parent, code)  # launched slices may enclose slices without a launch
     return Coded(code, list(code_of))
 
 
@@ -87,9 +101,9 @@ def is_line(slices: pd.DataFrame) -> BoolArray:
 
 
 def running_lines(track: IntArray, ts: IntArray, end: IntArray, seeds: IntArray) -> IntArray:
-    """Return the latest line (of rows `seeds`) open on its thread when each slice began; -1 for none."""
-    # A slice that outlasts the line by half of its own length ran for the line around that one: samples show
-    # the start of a line only to within an interval.
+    """Return the latest line (of rows `seeds`) open on the thread when each slice began; -1 for none."""
+    # If a slice outlasts the line by more than half of its duration, it ran for the line around that one,
+    # since samples show the start of a line only to within an interval.
     out = np.full(len(ts), -1, np.int64)
     around = nest(track[seeds], ts[seeds], end[seeds] - ts[seeds]).parent
     for one in np.unique(track[seeds]).tolist():
@@ -103,7 +117,7 @@ def running_lines(track: IntArray, ts: IntArray, end: IntArray, seeds: IntArray)
 
 
 def _still_open(line: IntArray, ts: IntArray, end: IntArray, ends: IntArray, around: IntArray) -> IntArray:
-    """Go up from each line to the first that is open at a time, and not outlasted; -1 for none."""
+    """Go up from each line to the first one that is open at `ts` and is not outlasted; -1 for none."""
     line = line.copy()
     up, last = np.append(around, -1), np.append(ends, np.iinfo(np.int64).max)
     todo = np.arange(len(line))
@@ -115,7 +129,7 @@ def _still_open(line: IntArray, ts: IntArray, end: IntArray, ends: IntArray, aro
 
 
 def _waited_for(seeds: IntArray, line: IntArray, slices: Nested, processes: npt.NDArray[Any]) -> IntArray:
-    """Return, for slices of backward threads, the line at which another thread of the process waits."""
+    """Return the line at which another thread waits, for slices of backward threads; -1 for others."""
     out = np.full(len(line), -1, np.int64)
     has_lines = np.bincount(slices.track[seeds], minlength=len(processes))
     lost = (line < 0) & slices.backward & (has_lines[slices.track] == 0)

@@ -30,12 +30,12 @@ class Interner:
             self.code(value)
 
     def code(self, value: str) -> int:
-        """Return the number of `value`, whether new or known."""
+        """Return the code of `value`, which may be new."""
         return self._codes.setdefault(value, len(self._codes))
 
     @property
     def values(self) -> list[str]:
-        """Distinct strings; position is code."""
+        """The distinct strings, in order of their codes."""
         return list(self._codes)
 
     def codes(self, column: Any, n: int) -> CodeArray:
@@ -51,8 +51,8 @@ class Interner:
         return codes
 
     def cut(self, longest: int) -> list[str]:
-        """Cut strings to this many characters; return how each of the cut strings begins."""
-        # Cut strings end with their length and their number, so that they stay distinct.
+        """Cut strings to this many characters. Returns the beginnings of the strings that were cut."""
+        # Cut strings end with their length and number, so they stay distinct.
         long = [value for value in self._codes if len(value) > longest]
         if long:
             self._codes = {_shortened(value, longest, code): code for value, code in self._codes.items()}
@@ -84,10 +84,8 @@ def _shortened(value: str, longest: int, code: int) -> str:
 
 
 def readable(name: str) -> str:
-    """Return a name without NUL characters and unpaired surrogates, which no file accepts.
+    """Replace NUL characters and unpaired surrogates in a name, since files cannot contain them.
 
-    Examples
-    --------
     >>> readable("odd\\0name.py") == "odd\N{REPLACEMENT CHARACTER}name.py"
     True
     """
@@ -95,6 +93,6 @@ def readable(name: str) -> str:
 
 
 def as_text(values: pd.Series) -> pd.Series:
-    """Return values as text, missing ones as missing: pandas 2 would write ``None`` and ``nan``."""
+    """Convert values to text. Missing ones stay missing; pandas 2 would write ``None`` and ``nan``."""
     text = values.astype("str")
     return text if str(text.dtype) == "str" else text.astype(object).mask(values.isna())

@@ -1,4 +1,4 @@
-"""The Trace: what ran when, as seven tables, without files, collectors or pictures."""
+"""The Trace: what ran when, as seven tables. Independent of files, collectors and pictures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .schema import TABLES
 
 
 def trace_repr(trace: Trace) -> str:
-    """Return a Trace in a few lines: size, span, non-empty tables, source of steps, and report."""
+    """Describe a Trace in a few lines: size, span, non-empty tables, source of steps, and report."""
     slices = trace.slices
     head = f"<Trace: {format_count(len(slices))} slices over {format_ns(trace.span.dur)}"
     kinds = trace.tracks["kind"].astype("str").value_counts(sort=False)
@@ -62,7 +62,7 @@ class Trace:
         Facts about the recording as a whole: ``start_unix_ns``, ``source``, ``steps_source`` …
     report : ImportReport
     span : Window
-        ``[0, end)``, in nanoseconds.
+        The whole trace, ``[0, end)``, in nanoseconds.
 
     Notes
     -----
@@ -95,17 +95,17 @@ class Trace:
 
     @property
     def slices(self) -> pd.DataFrame:
-        """Named pieces of time on tracks, by start, longest first."""
+        """Named pieces of time on tracks, sorted by start, longest first."""
         return self._table("slices")
 
     @property
     def tracks(self) -> pd.DataFrame:
-        """Threads, streams and counters, to which slices and values belong."""
+        """Threads, streams and counters. Slices and values refer to them by key."""
         return self._table("tracks")
 
     @property
     def counters(self) -> pd.DataFrame:
-        """Values over time, by track and time."""
+        """Values of counters, sorted by track and time."""
         return self._table("counters")
 
     @property
@@ -115,17 +115,17 @@ class Trace:
 
     @property
     def stacks(self) -> pd.DataFrame:
-        """Interned call stacks, a frame a row."""
+        """Interned call stacks, one frame per row."""
         return self._table("stacks")
 
     @property
     def steps(self) -> pd.DataFrame:
-        """Training steps, by number."""
+        """Training steps, sorted by number."""
         return self._table("steps")
 
     @property
     def allocations(self) -> pd.DataFrame:
-        """Memory allocations and releases, by time."""
+        """Memory allocations and releases, sorted by time."""
         return self._table("allocations")
 
     @property
@@ -135,12 +135,12 @@ class Trace:
 
     @property
     def report(self) -> ImportReport:
-        """Problems of the recording or the import."""
+        """Problems of the recording or import."""
         return self._report
 
     @property
     def span(self) -> Window:
-        """From the first to the last instant, ``[0, end)``."""
+        """The time from the first to the last instant, ``[0, end)``."""
         return self._span
 
     def sel(
@@ -153,21 +153,23 @@ class Trace:
         phase: str | Iterable[str] | None = None,
         category: str | Iterable[str] | None = None,
     ) -> Trace:
-        """Return the part of the trace that meets all conditions.
+        """Return the part of the trace that satisfies all conditions.
 
         Parameters
         ----------
         window : (int, int), optional
-            Half-open, in ns: slices that overlap it stay uncut; counters and allocations inside it stay.
+            Half-open, in ns. Slices that overlap it are kept uncut, and so are counters and allocations
+            inside it.
         name, track, step, phase, category : value or iterable of values, optional
-            Slices whose column has one of the values; `steps` keeps these steps.
+            Keep the slices with one of these values. For `step`, the table `steps` also keeps only these
+            steps.
 
         Returns
         -------
         Trace
-            In the same order and with the same times. `depth` and `self_ns` do not change; `parent` becomes
-            the nearest remaining slice around it. Flows stay if both ends do. `tracks`, `stacks` and
-            `metadata` do not change; an empty result is a Trace without slices.
+            With the same order and times. `depth` and `self_ns` do not change; `parent` becomes the nearest
+            remaining enclosing slice. Flows are kept if both ends are. `tracks`, `stacks` and `metadata` do
+            not change. An empty result is a Trace without slices.
 
         Raises
         ------
@@ -197,7 +199,7 @@ class Trace:
         return Trace(tables, metadata=self._metadata, report=self._report, span=self._span)
 
     def only(self, keep: npt.NDArray[np.bool_]) -> Trace:
-        """Return the trace with some of its slices, nested again; everything else is unchanged.
+        """Return the trace with only some of its slices, nested again. Everything else is unchanged.
 
         Parameters
         ----------
@@ -206,8 +208,8 @@ class Trace:
         Returns
         -------
         Trace
-            Depth, parent and self time are recomputed among the kept slices: the time of a dropped slice
-            becomes self time of the one around it.
+            Depth, parent and self time are recomputed among the kept slices. The time of a dropped slice
+            becomes self time of the enclosing slice.
         """
         part = self._subset(keep, None)
         slices = part._tables["slices"]
@@ -229,7 +231,7 @@ class Trace:
             ``.pftrace``, ``.pftrace.gz`` or ``.perfetto-trace``: as `to_perfetto`.
         format : str, optional
             Name of a writer (entry points ``notebook_prof.writers``: ``native``, ``chrome``, ``perfetto`` …),
-            whatever the suffix.
+            regardless of the suffix.
 
         Raises
         ------

@@ -15,7 +15,7 @@ _BOKEH: Final = Path(bokeh.__file__).parent / "server" / "static" / "js"
 
 BOKEHJS: Final = ("bokeh",)
 VERSION: Final[str] = bokeh.__version__
-"""Of Bokeh and BokehJS."""
+"""Version of Bokeh and BokehJS."""
 
 Entry = Literal[
     "profile_widget",
@@ -26,8 +26,8 @@ Entry = Literal[
     "comparison_report",
     "live_widget",
 ]
-"""The files of ``js/src/entries``: views and report of a profile, of ranks and of a comparison, and those of
-a recording that runs."""
+"""The files of ``js/src/entries``: views and reports of a profile, of ranks and of a comparison, and the view
+of a running recording."""
 
 
 _IMPORTS: Final = re.compile(r'(?:import(?:\{[^}]*\}from)?"[^"]*";)*')

@@ -73,10 +73,10 @@ def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ())
 
 
 def _first_tab(trace: Trace, tabs: list[dict[str, Any]]) -> str:
-    """Return the tab that is open first: memory after an out-of-memory error, else source."""
+    """Return the tab that is open first: memory if memory ran out; without steps, the source."""
     if "out_of_memory" in trace.metadata and not TABS["memory"].missing(trace):
         return "memory"
-    return "source" if tabs[0]["name"] == "source" else "operators"
+    return "source" if tabs[0]["name"] == "source" and not len(trace.steps) else "operators"
 
 
 def recorded_cell(trace: Trace) -> dict[str, dict[str, str]]:

@@ -17,9 +17,7 @@ _ID = re.compile(r'"p\d+"')
 
 
 def drawn() -> str:
-    """Return the four figures of a trace of one nanosecond as the JSON of a Bokeh document; always the same
-    text.
-    """
+    """Return the four figures of a trace of one nanosecond as JSON of Bokeh, always the same text."""
     view = Range1d(0, 1, name="view", min_interval=SHORTEST_VIEW_NS)
     document = Document()
     for root in (overview_figure(0, 1), timeline_figure(view, _LANES), memory_figure(view), phase_figure()):

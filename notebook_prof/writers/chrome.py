@@ -18,18 +18,7 @@ from .rows import counter_rows, flow_rows, ints, memory_rows, slice_rows, stack_
 
 
 def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a Trace as Chrome trace JSON, compressed if the path ends in ``.gz``.
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from notebook_prof import TraceBuilder, read_trace
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0, 2], dur=[9, 3], name=["linear", "mm"], track=b.track("main", pid=1, tid=1))
-    >>> file = Path(tempfile.mkdtemp()) / "run.json.gz"
-    >>> write_chrome(b.seal(), file)
-    >>> read_trace(file).slices[["ts", "dur"]].values.tolist()
-    [[0, 9], [2, 3]]
-    """
+    """Write a Trace as Chrome trace JSON, compressed if the path ends in ``.gz``."""
     # Slices become complete events with Kineto's category names; times are microseconds with three decimals
     # relative to ``baseTimeNanoseconds``, so no nanosecond is lost. Streams, launches, counters, allocations
     # and collectives are written as Kineto writes them. Attributes that Kineto lacks (phase, step, module,
@@ -95,19 +84,7 @@ class Shifted(NamedTuple):
 
 
 def write_chrome_ranks(ranks: Iterable[Shifted], path: str | os.PathLike[str], *, base_unix_ns: int) -> int:
-    """Write several ranks as one Chrome trace, one in memory at a time; returns their number.
-
-    >>> import tempfile
-    >>> from notebook_prof import TraceBuilder, read_trace
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=5, dur=9, name="mm", track=b.track("main", pid=1, tid=1))
-    >>> file = Path(tempfile.mkdtemp()) / "run.json"
-    >>> trace = b.seal()
-    >>> write_chrome_ranks([Shifted(0, trace, 0), Shifted(1, trace, 7)], file, base_unix_ns=0)
-    2
-    >>> read_trace(file).slices["ts"].tolist()
-    [0, 7]
-    """
+    """Write several ranks as one Chrome trace, one in memory at a time; returns their number."""
     # Each rank has its own processes, named ``rank 3 · process 812`` and ``rank 3 · GPU 0`` and sorted by
     # rank. Devices are renumbered; flows and correlations of different ranks never coincide. Call stacks and
     # the tables of the metadata are not written.

@@ -31,20 +31,10 @@ class Encoded:
 
 
 def encode_column(column: pd.Series[Any], values: ValueEncoder) -> Encoded:
-    """Encode one column.
-
-    ============  ===================================================================================
-    kind          stored as
-    ============  ===================================================================================
-    ``plain``     the numbers
-    ``masked``    numbers, null if missing
-    ``ticks``     dates and durations as int64
-    ``words``     categorical of text: a dictionary with all categories in order, also unused ones
-    ``codes``     any other categorical: codes, with the categories in the column's description
-    ``text``      strings, null if missing
-    ``values``    anything else: JSON a value
-    ============  ===================================================================================
-    """
+    """Encode a column as what is stored and how it is described."""
+    # Of the kinds, `words` is a categorical of text, a dictionary with all categories in order, also unused
+    # ones; `codes` is any other categorical, with the categories in the description; `masked` and `text` are
+    # null where missing; `ticks` are dates and durations as int64; `values` is JSON for each value.
     import pyarrow as pa
 
     dtype = column.dtype
@@ -84,8 +74,7 @@ def _categorical(column: pd.Series[Any], how: dict[str, Any], values: ValueEncod
 
 
 def _text(column: pd.Series[Any]) -> Any:
-    """Return the strings; None if some values are not strings, not valid Unicode, or missing in another
-    way."""
+    """Return the strings, or None if some are not strings, not valid Unicode, or missing in another way."""
     import pyarrow as pa
 
     strings = column.astype(object).to_numpy(copy=True)

@@ -187,17 +187,7 @@ _DICTIONARY_BYTES: Final = 1 << 30
 
 
 def write_native(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a Trace in our own format: a file if `path` ends in ``.zip``, else a folder.
-
-    >>> import tempfile
-    >>> from notebook_prof import TraceBuilder, read_trace
-    >>> b = TraceBuilder(metadata={"note": ("any", 1)})
-    >>> _ = b.slices(ts=[0, 2], dur=[9, 3], name=["linear", "mm"], track=b.track("main"))
-    >>> folder = Path(tempfile.mkdtemp()) / "run.nbprof"
-    >>> write_native(b.seal(), folder)
-    >>> read_trace(folder).metadata["note"]
-    ('any', 1)
-    """
+    """Write a Trace in our own format: a file if `path` ends in ``.zip``, else a folder."""
     # ``format.json`` comes first, then a Parquet file for each table and each DataFrame of the metadata, and
     # ``metadata.json`` last: it has the schema's version, the columns' dtypes, the metadata, the report, and
     # size and checksum of every other file. Columns are compressed with LZ4. Metadata that is neither a

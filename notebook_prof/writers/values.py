@@ -45,7 +45,7 @@ _IN_KINETO: Final = {
     "src_rank": "Src Rank",
     "dst_rank": "Dst Rank",
 }
-"""Names that other tools look for."""
+"""Names of arguments that other tools read."""
 _PERCENT: Final = frozenset({"occupancy", "theoretical_occupancy"})
 _LISTS: Final = frozenset({"grid", "block"})
 
@@ -95,11 +95,7 @@ _INT64: Final = 1 << 63
 
 
 class ValueEncoder:
-    """Turns metadata into JSON for `readers.native.values`; `put` stores a DataFrame and returns its name.
-
-    >>> ValueEncoder(lambda frame: "").encode({"shape": (2, 3)})
-    {'shape': {'$': 'tuple', 'v': [2, 3]}}
-    """
+    """Turns metadata into JSON for `ValueDecoder`; `put` stores a DataFrame and returns its name."""
 
     # `lost` names values that can only be kept as text
     def __init__(self, put: Callable[[pd.DataFrame], str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from notebook_prof.analysis.time.cpu import cpu_within
 from notebook_prof.trace import Trace, TraceBuilder
 
 from ..draws import draws
+from ..properties.test_verdict_claims import check_claims
 
 NAMES = ["pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns"]
 
@@ -59,6 +61,25 @@ def test_waits_are_others_until_the_own_threads_are_more_than_the_cores() -> Non
     assert (quota["lost_ns"], quota["oversubscribed_ns"]) == (0, 150)
 
 
+def test_our_own_threads_wait_for_nobody() -> None:
+    rows = [
+        *whole((0, 0, 0), (100, 40, 90)),
+        *thread((0, 0, 0), (100, 40, 60)),
+        *thread((0, 0, 0), (100, 0, 30), tid=8, kind="profiler"),
+    ]
+    use = cpu_use(made(rows)).iloc[0]
+    assert (use["ready_ns"], use["wait_ns"], use["lost_ns"]) == (100, 60, 60)
+
+
+def test_cores_count_within_the_cell() -> None:
+    b = TraceBuilder()
+    b.table("cpu", pd.DataFrame(whole((0, 0, 0), (100, 40, 60), (200, 140, 160)), columns=NAMES))
+    b.table("account", pd.DataFrame({"ts": [10], "dur": [90]}))
+    b.metadata["cpu"] = {"cores": 2.0}
+    use = cpu_use(b.seal(window=(0, 200))).iloc[0]
+    assert (use["wall_ns"], use["ready_ns"], use["wait_ns"]) == (90, 90, 54)
+
+
 def test_cores_that_others_had_are_told() -> None:
     ms = 1_000_000
     busy = made(
@@ -78,6 +99,61 @@ def test_cores_that_others_had_are_told() -> None:
     for quiet in (own, short, idle):
         assert "cores-taken" not in trust(quiet)["code"].tolist()
         assert not any(line.startswith("Cores: ") for line in verdict(quiet).lines)
+
+
+MS = 1_000_000
+
+
+def waiting_cell(*workers: tuple[object, ...], text: str = "!make") -> Trace:
+    """A loop of 60 ms whose only line takes 58 ms; its thread is asleep for 56 ms."""
+    names = ["cell:2  for f in files:", f"cell:3  {text}"]
+    b = TraceBuilder(metadata={"cell_source": f"\nfor f in files:\n    {text}\n"})
+    b.slices(ts=[0, MS], dur=[60 * MS, 58 * MS], name=names, category="python", track=b.track("main"))
+    rows = [*whole((0, 0, 0), (60 * MS, 4 * MS, 0)), *thread((0, 0, 0), (60 * MS, 4 * MS, 0)), *workers]
+    b.table("cpu", pd.DataFrame(rows, columns=NAMES))
+    b.metadata["cpu"] = {"cores": 2.0, "tid": 7, "pid": 1}
+    part = (0, 60 * MS, "code", 2, "for f in files:", -1, 0)
+    columns = ["ts", "dur", "kind", "line", "text", "loop", "steps"]
+    b.table("account", pd.DataFrame([part], columns=columns))
+    return b.seal(window=(0, 60 * MS))
+
+
+def children(count: int, each_ms: float, first: int = 20) -> list[tuple[object, ...]]:
+    of = (
+        whole((0, 0, 0), (60 * MS, int(each_ms * MS), 0), pid=first + i, kind="child") for i in range(count)
+    )
+    return [row for rows in of for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("workers", "said"),
+    [
+        ([], "; it waits."),
+        (children(2, 20), "; it waits, while 2 child processes used 40 ms of CPU time."),
+        # each below a tenth of the cell, as processes that threads of a pool start one after the other
+        (children(12, 4), "; it waits, while 12 child processes used 48 ms of CPU time."),
+        # a helper that does next to nothing is none of the workers
+        (children(2, 20) + children(1, 1, 90), "; it waits, while 2 child processes used 40 ms of CPU time."),
+        # nobody counts children that ended between two readings
+        (children(3, 1) + children(1, 30, -1), "; it waits, while child processes used 33 ms of CPU time."),
+        (
+            children(12, 4) + children(1, 1, -1),
+            "; it waits, while 12 child processes used 48 ms of CPU time.",
+        ),
+        (children(1, 2) + children(1, 2, -1), "; it waits."),
+        (
+            [*thread((0, 0, 0), (60 * MS, 8 * MS, 0), tid=9), *children(2, 20)],
+            "; it waits, while 1 other thread used 8 ms of CPU time "
+            "and 2 child processes used 40 ms of CPU time.",
+        ),
+    ],
+)
+def test_who_worked_while_a_line_waits(workers: list[tuple[object, ...]], said: str) -> None:
+    trace = waiting_cell(*workers)
+    result, _ = check_claims(trace)
+    assert result.kind == "wait-bound"
+    assert result.sentence.startswith("Line 3 takes 96.7 % of the cell (58 ms of 60 ms): `!make`; it waits")
+    assert result.sentence.endswith(said)
 
 
 def test_a_scheduler_that_counts_late_does_not_run_faster_than_time() -> None:

@@ -198,6 +198,25 @@ def test_shared_tables_and_deltas_of_times(tmp_path: Path) -> None:
     assert rows(trace, *columns) == rows(separate, *columns)
 
 
+def test_a_thread_costs_its_own_samples(tmp_path: Path, counted_names: list[str]) -> None:
+    """Threads share one tree of stacks, and a thread has few of them."""
+    threads, names = 50, 1_000
+    tables = ("stackTable", "frameTable", "funcTable", "resourceTable", "stringArray")
+    bare = {name: value for name, value in thread().items() if name not in tables}
+    number = list(range(names))
+    common = {
+        "stackTable": {"frame": number, "prefix": [None] * names, "length": names},
+        "frameTable": {"func": number, "length": names},
+        "funcTable": {"name": number, "length": names},
+        "stringArray": [f"f{i}" for i in number],
+    }
+    samples = [{"stack": [i, i], "time": [0, 1], "weightType": "samples"} for i in range(threads)]
+    twins = [{**bare, "tid": i, "samples": samples[i]} for i in range(threads)]
+    trace = read(tmp_path, profile(*twins, shared=common))
+    assert trace.slices["name"].nunique() == threads
+    assert len(counted_names) < 5 * threads
+
+
 def test_rows_behind_a_schema(tmp_path: Path) -> None:
     """As `perf script gecko` writes them, where frames are texts."""
     perf = {
@@ -324,6 +343,17 @@ def test_processes_inside_of_a_profile_have_their_own_clock(tmp_path: Path) -> N
     trace = read(tmp_path, profile(thread(), processes=[inner]))
     assert trace.tracks["pid"].tolist() == [7, 9]
     assert trace.slices.groupby("track")["ts"].min().tolist() == [0, 50_000_000]
+
+
+def test_profiles_of_2016(tmp_path: Path) -> None:
+    """Child processes are texts among the threads; a thread without its texts says so."""
+    child = profile(thread(pid="9", stringArray=["child", "g", "b.py", "liby.so", "GC", "Work"]))
+    trace = read(tmp_path, profile(thread(), json.dumps(child)))  # type: ignore[arg-type]
+    assert {name.split(" ")[0] for name in trace.slices["name"]} == {"main", "f", "child", "g"}
+    assert "names-missing" not in trace.report
+    trace = read(tmp_path, profile(thread(stringArray=None)))
+    assert set(trace.slices["name"]) == {"[unknown]"}
+    assert trace.report["names-missing"].count == 1
 
 
 def test_threads_with_the_same_numbers_do_not_overlap(tmp_path: Path) -> None:

@@ -142,6 +142,12 @@ def test_a_call_much_longer_than_its_like_sets_something_up() -> None:
     assert table[["kind", "name", "count", "total_ns"]].values.tolist() == [
         ["initialisation", "cudaLaunchKernel", 1, 9 * ms]
     ]
+    # slow again and again: each fifth call frees what the iteration used
+    again = TraceBuilder()
+    ts_of_all = np.arange(40) * 10 * ms
+    slow = np.where(np.arange(40) % 5 == 4, 9 * ms, 5_000)
+    again.slices(ts=ts_of_all, dur=slow, name="hipFree", category="launch", track=again.track("main"))
+    assert analysis.one_time(again.seal()).empty
     # where the device works meanwhile, the queue of launches is full: every step has that
     stream = builder.track("stream", "stream", device=0, stream=7)
     builder = TraceBuilder()
@@ -166,6 +172,18 @@ def test_a_first_step_counts_less_what_explains_it() -> None:
     ]
     assert steady_steps(trace) == [1, 2, 3]
     assert analysis.one_time(trace)["share"].sum() <= 1
+
+
+@pytest.mark.parametrize(("prefetch_factor", "kinds"), [(1, ["first-step"]), (2, [])])
+def test_batches_that_workers_make_while_the_first_step_waits_happen_each(
+    prefetch_factor: int, kinds: list[str]
+) -> None:
+    builder = TraceBuilder()
+    builder.metadata["loaders"] = [{"num_workers": 2, "prefetch_factor": prefetch_factor}]
+    builder.slices(ts=0, dur=1300, name="next", category="python", track=builder.track("main"))
+    for step, (ts, dur) in enumerate([(0, 1000), (1000, 100), (1100, 100), (1200, 100)]):
+        builder.steps(step, ts, dur, "loop")
+    assert analysis.one_time(builder.seal())["kind"].tolist() == kinds
 
 
 def test_most_of_a_cold_benchmark_happens_once(shared_traces: Path) -> None:

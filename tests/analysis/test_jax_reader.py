@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import device, kernels, operators, steps, verdict
-from notebook_prof.errors import NotebookProfError
+from notebook_prof.errors import FormatError, NotebookProfError
 from notebook_prof.formats.jax import decoder, xplane
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import ImportReport, Trace
@@ -208,3 +208,29 @@ def test_a_thread_that_no_system_has_costs_the_others_nothing(folder: Path, tmp_
     ours, whole = read_trace(tmp_path / "unknown"), read_trace(folder / "vm.trace.json.gz")
     assert len(ours) == len(whole) + 1
     assert set(ours.tracks["tid"]) >= set(whole.tracks["tid"])
+
+
+def test_profiles_above_two_gigabytes_and_riegeli_are_named(tmp_path: Path) -> None:
+    empty = tmp_path / "host.xplane.pb"
+    empty.write_bytes(b"")
+    with pytest.raises(FormatError, match=r"above 2 GB: record fewer steps, or open the \.trace\.json\.gz"):
+        read_trace(empty)
+    records = tmp_path / "unknown"
+    records.write_bytes(bytes.fromhex("83af70d10d884a3f") + bytes(56))
+    with pytest.raises(FormatError, match=r"Riegeli.*jax\.profiler\.trace"):
+        read_trace(records)
+    run = tmp_path / "plugins" / "profile" / "run"
+    run.mkdir(parents=True)
+    records.rename(run / "host.xplane.riegeli")
+    with pytest.raises(FormatError, match="Riegeli"):
+        read_trace(run)
+    empty.rename(run / "host.xplane.pb")
+    events = [
+        {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/host:CPU"}},
+        {"ph": "X", "pid": 1, "tid": 2, "ts": 0, "dur": 5, "name": "work"},
+    ]
+    copy = run / "host.trace.json.gz"
+    copy.write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
+    trace = read_trace(run)
+    assert trace.slices["name"].tolist() == ["work"]
+    assert trace.report["empty-file"].count == 1

@@ -13,6 +13,7 @@ from hypothesis import given
 from notebook_prof import Profile
 from notebook_prof.analysis import flame, operators
 from notebook_prof.analysis.source.lines import NOT_IN_LINES, lines
+from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.profiles.files import open_profile
 from notebook_prof.testing import traces
 from notebook_prof.trace import Trace, TraceBuilder, length, union
@@ -140,6 +141,35 @@ def test_a_window_cuts_the_costs() -> None:
     assert half["backward_ns"].to_dict() == {2: 0, 3: 30, 4: 0, 0: 0}
     assert half["device_ns"].sum() == 0
     assert lines(trace, window=(1000, 1025), remainder=True)["device_ns"].tolist() == [25]
+
+
+def test_lines_follow_steps_and_phases() -> None:
+    """Times of steps are cut at their edges; of phases, by what the line's own thread does."""
+    b = TraceBuilder()
+    main, other = b.track("main"), b.track("other")
+    names = ["cell:2  train()", "train (cell)", "cell:6  a @ b", "cell:7  loss.backward()"]
+    b.slices(ts=[0, 0, 10, 60], dur=[200, 200, 50, 140], name=names, category="python", track=main)
+    b.slices(ts=[10, 60], dur=[40, 100], name=["mm", "back"], category="operator", track=main,
+             phase=["forward", "backward"])  # fmt: skip
+    b.slices(ts=0, dur=200, name="elsewhere", category="operator", track=other, phase="backward")
+    b.steps(step=[0, 1, 2], ts=[0, 100, 150], dur=[100, 50, 50], source="mark")
+    trace = b.seal()
+
+    def total(**chosen: object) -> dict[int, int]:
+        table = lines(trace, **chosen)  # type: ignore[arg-type]
+        return dict(zip(table["line"], table["total_ns"], strict=True))
+
+    assert total(step=0) == {2: 100, 6: 50, 7: 40}
+    assert total(step=[0, 2]) == {2: 150, 6: 50, 7: 90}
+    assert lines(trace, step=[0, 2]).set_index("line").loc[2, ["self_ns", "share"]].tolist() == [10, 1.0]
+    assert total(phase="forward") == {2: 40, 6: 40}
+    assert total(phase="backward") == {2: 100, 7: 100}
+    assert total(phase=["forward", "backward"], step=1) == {2: 50, 7: 50}
+    assert total(window=(30, 120), step=0, phase="backward") == {2: 40, 7: 40}
+    with pytest.raises(SelectionError, match="forward"):
+        lines(trace, phase="forwards")
+    with pytest.raises(OptionError, match="remainder"):
+        lines(trace, step=1, remainder=True)
 
 
 def test_bytes_by_line_and_what_is_left_of_them() -> None:

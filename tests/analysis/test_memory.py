@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from notebook_prof import Profile
-from notebook_prof.analysis import memory, memory_live, memory_peak
+from notebook_prof.analysis import memory, memory_live, memory_peak, memory_processes, verdict
 from notebook_prof.errors import OptionError
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.units import format_bytes
+
+from ..properties.test_verdict_claims import check_claims
 
 
 @pytest.fixture
@@ -152,6 +155,66 @@ def test_memory_of_the_recording_itself(
     assert line.startswith("Memory: peak")
     assert ("held by the recording itself" in line) == tells
     assert format_bytes(recorder) in line or not tells
+
+
+def with_children(*, size: float = 2.0**30) -> Trace:
+    """One child has half a GiB until 30, a second one `size` from 20 to 40; the process has most at 60."""
+    b = TraceBuilder(metadata={"cpu": {"pid": 1, "tid": 1, "cores": 2.0}})
+    b.slices(ts=[0], dur=[100], name="f", category="python", track=b.track("main", pid=1, tid=1))
+    rss = b.track("process RSS", "counter", pid=1, unit="bytes")
+    b.counter(rss, [0, 25, 60], [2.0**28, 2.0**29, 2.0**29 + 2.0**20])
+    rows = [
+        (8, "python a.py", 5, 2**29),
+        (8, "python a.py", 31, 0),
+        (9, "make", 20, size),
+        (9, "make", 41, 0),
+    ]
+    b.table(
+        "child_memory", pd.DataFrame(rows, columns=["pid", "name", "ts", "bytes"]).astype({"bytes": "int64"})
+    )
+    return b.seal()
+
+
+def test_process_and_children_when_they_have_most_together() -> None:
+    trace = with_children()
+    columns = ["name", "kind", "pid", "ts", "bytes", "start_bytes", "peak_bytes"]
+    assert memory_processes(trace)[columns].values.tolist() == [
+        ["process", "process", 1, 25, 2**29, 2**28, 2**29 + 2**20],
+        ["make", "child", 9, 25, 2**30, 0, 2**30],
+        ["python a.py", "child", 8, 25, 2**29, 0, 2**29],
+    ]
+    alone = memory_processes(trace, window=(50, 90)).iloc[0]
+    assert (alone["ts"], alone["bytes"], alone["start_bytes"]) == (60, 2**29 + 2**20, 2**29)
+    later = memory_processes(trace, window=(35, 40))
+    assert later[["name", "bytes", "start_bytes"]].values.tolist() == [
+        ["process", 2**29, 2**29],
+        ["make", 2**30, 2**30],
+    ]
+    assert memory_processes(trace, window=(50, 90))["name"].tolist() == ["process"]
+    assert memory_processes(TraceBuilder().seal()).empty
+
+
+def test_the_peak_counts_children_and_names_them() -> None:
+    result, _ = check_claims(with_children())
+    assert result.lines[-1] == (
+        "Memory: peak 2 GiB (host, resident; 256 MiB at the start) at 25 ns; "
+        "1.5 GiB of the peak in 2 child processes, the largest `make` with 1 GiB"
+    )
+    few, _ = check_claims(with_children(size=2.0**10))
+    assert few.lines[-1].endswith(
+        "512 MiB of the peak in 2 child processes, the largest `python a.py` with 512 MiB"
+    )
+    later = verdict(with_children(), window=(35, 40))
+    assert later.lines[-1].endswith(" at 35 ns; 1 GiB of the peak in 1 child process, `make`")
+    assert "child" not in verdict(with_children(), window=(50, 90)).lines[-1]
+
+
+def test_children_with_next_to_nothing_are_not_named() -> None:
+    b = TraceBuilder()
+    b.slices(ts=[0], dur=[100], name="f", category="python", track=b.track("main"))
+    b.counter(b.track("process RSS", "counter", unit="bytes"), [0], [2.0**30])
+    b.table("child_memory", pd.DataFrame({"pid": 7, "name": "true", "ts": [5], "bytes": [2**20]}))
+    assert "Memory: peak 1 GiB (host, resident; 1 GiB at the start) at 0 ns" in verdict(b.seal()).lines
 
 
 def test_empty():

@@ -110,6 +110,26 @@ def test_the_end_of_the_cell_may_be_later() -> None:
     assert analysis.memory_left_behind(trace)["name"].tolist() == ["later"]
 
 
+def test_names_that_hold_more_at_the_end_of_the_cell_are_listed_too() -> None:
+    rows: list[tuple[Any, ...]] = [
+        (1, 60, 0, "acts[]", "tensor", "float32[15]", "", 0),
+        (5, 300, 0, "loss", "tensor", "float32[75]", "", 0),
+        (6, 99, 0, "later", "tensor", "float32[9]", "", 0),
+        (0, 900, -1, "rows[]", "objects", "6 Python objects", "", 0),
+    ]
+    trace = sample(at_end=walked(rows, [{"device": 0, "used": 9_000, "allocated": -1, "cached": 0}]))
+    names = analysis.memory_names(trace)
+    end = names[names["moment"] == "cell"].set_index("name")
+    assert end["bytes"].to_dict() == {"rows[]": 900, "loss": 300, "later": 99}, "less of acts is left"
+    assert end.loc["later", "share"] == pytest.approx(99 / 9_000)
+    assert end["created_line"].isna().all()
+    assert end["bytes_per_step"].isna().all(), "more steps than the recorded ones have added to it"
+    first = names[names["moment"] == "recording"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(first, analysis.memory_names(trace, at="recording"))
+    assert set(analysis.memory_left_behind(trace)["name"]) <= {"rows", "loss", "later", "acts"}
+    assert "later" not in set(analysis.memory_names(trace, device=-1)["name"])
+
+
 def test_what_was_not_compared_is_missing() -> None:
     b = TraceBuilder()
     rows: list[tuple[Any, ...]] = [(1, 8, -1, "x", "array", "", "", -1)]

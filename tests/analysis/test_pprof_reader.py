@@ -46,7 +46,7 @@ def profile(kind: str, unit: str, *, packed: bool = True, period: int = 0) -> by
             message(2, number(1, 1), values[1]),
             locations,
             functions,
-            *(bytes([6 << 3 | 2, len(text)]) + text.encode() for text in texts),
+            *(bytes([6 << 3 | 2, len(text.encode())]) + text.encode() for text in texts),
             *([message(11, number(1, 7), number(2, 8)), number(12, period)] if period else []),
         ]
     )
@@ -74,6 +74,18 @@ def test_counts_times_the_period_and_without_one(tmp_path: Path) -> None:
     trace = read_trace(path)
     assert trace.slices["self_ns"].sum() == 43
     assert "one sample is shown as 1 ns" in trace.report["unit-assumed"].effect
+
+
+def test_units_of_time_may_be_short(tmp_path: Path) -> None:
+    times = {}
+    for unit in ("nanoseconds", "ns", "us", "\u00b5s", "\u03bcs", "microseconds", "ms", "s", "seconds"):
+        (file := tmp_path / "a.pprof").write_bytes(profile("wall", unit))
+        times[unit] = int(read_trace(file).slices["self_ns"].sum())
+    one = times["nanoseconds"]
+    assert one > 0
+    assert times == dict(
+        zip(times, (one, one, *[1_000 * one] * 4, 10**6 * one, *[10**9 * one] * 2), strict=True)
+    )
 
 
 def test_bytes_are_no_time(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from notebook_prof.analysis import verdict
 from notebook_prof.errors import FormatError, NotebookProfError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.registry import readers
@@ -224,6 +225,26 @@ def test_what_is_no_statistics_is_refused(tmp_path: Path, hostile: bytes) -> Non
         read_trace(path, format="pstats")
 
 
+@pytest.mark.parametrize("kind", ["sampled", "evented"])
+def test_a_thread_costs_its_own_samples(kind: str, tmp_path: Path, counted_names: list[str]) -> None:
+    """Names of frames that only other threads have are not looked at again for each thread and depth."""
+    threads, depth = 50, 6
+    frames = [{"name": f"f{i}", "file": "a.py", "line": i + 1} for i in range(1_000)]
+    profiles = []
+    for thread in range(threads):
+        own = list(range(thread * depth, (thread + 1) * depth))
+        events = [{"type": "OC"[at], "at": at, "frame": frame} for at in (0, 1) for frame in own]
+        times = {"samples": [own], "weights": [1]} if kind == "sampled" else {"events": events}
+        profiles.append({"type": kind, "name": f"thread {thread}", "unit": "seconds", "endValue": 1, **times})
+    path = tmp_path / "unknown"
+    content = {"shared": {"frames": frames}, "profiles": profiles}
+    path.write_text(json.dumps(content))
+    trace = read_trace(path)
+    assert len(trace.slices) == threads * depth
+    assert trace.slices["name"].nunique() == threads * depth
+    assert len(counted_names) < 3 * len(trace.slices)
+
+
 def test_speedscope_units_samples_and_damage(tmp_path: Path) -> None:
     file = {
         "shared": {"frames": [{"name": "a"}, {"name": "b", "file": "/x/y/z.py", "line": 3}]},
@@ -347,3 +368,24 @@ def test_any_json_gives_a_trace_or_a_refusal(target: tuple[str, str], value: Any
     with contextlib.suppress(NotebookProfError):
         reader.read(json.dumps(file).encode(), builder)
         assert np.isfinite(builder.seal().slices["dur"]).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("main;core::ptr::drop_in_place 600\nmain;tokio::park 400\n", "core::ptr::drop_in_place is the"),
+        ("qemu;[kernel];_raw_spin_unlock 600\nqemu;entry_SYSCALL_64 400\n", "_raw_spin_unlock is the"),
+        ("<module> (t.py:1);train (t.py:4) 600\n<module> (t.py:1) 400\n", "Python-bound: "),
+    ],
+)
+def test_stacks_of_other_languages_are_not_called_python(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "stacks.folded").write_text(text)
+    sentence = verdict(read_trace(tmp_path / "stacks.folded")).sentence
+    assert says in sentence
+    assert ("Python" in sentence) == ("Python" in says)
+
+
+def test_stacks_of_a_worker_alone_have_a_verdict(tmp_path: Path) -> None:
+    """Collapsed stacks may put all threads on one track, here that of a DataLoader's worker."""
+    (tmp_path / "stacks.folded").write_text("DataLoader: fetch;__getitem__ (d.py:3);load (d.py:9) 30\n")
+    assert "load (d.py:9) itself takes 100.0 %" in verdict(read_trace(tmp_path / "stacks.folded")).sentence

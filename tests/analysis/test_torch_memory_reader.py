@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof import Profile, Trace, read_trace
+from notebook_prof.analysis import verdict
 from notebook_prof.errors import FormatError, NotebookProfError, OptionError
 from notebook_prof.formats.torch.memory_timeline import CATEGORIES
 from notebook_prof.formats.torch.plain_pickle import load_plain
@@ -184,6 +185,31 @@ def test_old_snapshots_are_lists_of_segments(tmp_path: Path) -> None:
     assert trace.allocations[["addr", "bytes", "reserved"]].values.tolist() == [[4096, 512, 2048]]
     assert trace.slices["name"].tolist() == ["f (train.py:7)"]
     assert trace.metadata["tables"]["memory_blocks"]["addr"].tolist() == [4096, 4608]
+
+
+def test_what_newer_snapshots_have_is_named(tmp_path: Path) -> None:
+    """Pinned memory of the host, and events that allocate nothing, as PyTorch 2.14 writes them."""
+    old, new = snapshot(), snapshot()
+    note = {"action": "annotate", "addr": 0, "size": 0, "time_us": T0 + 6, "user_metadata": "x"}
+    new["device_traces"][1].insert(4, note)
+    new |= {"host_segments": [{"size": 4}], "host_traces": [[{"action": "alloc"}, {"action": "alloc"}]]}
+    traces = []
+    for name, content in (("old", old), ("new", new)):
+        (tmp_path / name).write_bytes(pickle.dumps(content))
+        traces.append(read_trace(tmp_path / name))
+    before, after = ({issue.code: issue.count for issue in trace.report} for trace in traces)
+    assert after == before | {"host-memory-not-used": 3}
+    assert traces[1].metadata["tables"]["memory_events"]["action"].tolist().count("annotate") == 1
+    assert traces[0].slices.equals(traces[1].slices)
+    assert traces[0].allocations.equals(traces[1].allocations)
+
+
+def test_a_snapshot_without_a_history_tells_no_time(tmp_path: Path) -> None:
+    content = snapshot() | {"device_traces": [], "external_annotations": []}
+    (tmp_path / "unknown").write_bytes(pickle.dumps(content))
+    trace = read_trace(tmp_path / "unknown")
+    assert trace.allocations["slice"].notna().all()
+    assert str(verdict(trace)) == "No timeline was recorded, but tables: memory_blocks, memory_events."
 
 
 def test_broken_rows_are_counted(tmp_path: Path) -> None:

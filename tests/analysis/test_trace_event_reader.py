@@ -170,9 +170,18 @@ def test_samples_become_slices(edge: Path) -> None:
     trace = read_trace(edge / "simple-with-samples.json")
     names = [name.split("(")[0] for name in trace.slices["name"]]
     assert names == ["[root]", "function1", "function2", "function3", "[GC Young Gen]"]
-    assert trace.slices["dur"].tolist() == [64_710_000, 13_326_000, 10_605_000, 10_605_000, 10_000_000]
+    assert trace.slices["dur"].tolist() == [75_017_000, 13_326_000, 10_605_000, 10_605_000, 20_307_000]
     both = read_trace(edge / "multi-thread-with-samples.json")
-    assert both.slices.groupby("track")["self_ns"].sum().tolist() == [34_096_000, 54_096_000]
+    assert both.slices.groupby("track")["self_ns"].sum().tolist() == [51_144_000, 65_759_000]
+
+
+def test_a_sample_before_a_pause_stands_for_twice_the_usual_time() -> None:
+    """Two threads take turns on one CPU, sampled every millisecond; each sleeps for a second halfway."""
+    at = [(tid, 10 * tid + half + i) for tid in (1, 2) for half in (0, 1000) for i in range(10)]
+    samples = [{"tid": tid, "pid": 1, "ts": 1000 * ms, "name": "cycles", "sf": "1"} for tid, ms in at]
+    frames = {"1": {"category": "lib", "name": "work"}}
+    trace = read({"traceEvents": [], "stackFrames": frames, "samples": samples})
+    assert trace.slices.groupby("track")["self_ns"].sum().tolist() == [21_000_000, 21_000_000]
 
 
 @pytest.mark.parametrize(
@@ -423,3 +432,91 @@ def test_arguments_survive_our_own_format(edge: Path, tmp_path: Path) -> None:
     trace = read_trace(edge / "async_begin_end.json")
     trace.save(tmp_path / "saved")
     assert arguments(read_trace(tmp_path / "saved")) == arguments(trace)
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        "# tracer: nop\n x-1 [000] d..3 1.0: sched_switch: prev_pid=1\n x-1 [000] d..3 2.0: x\n",
+        {"type": "fuchsia", "events": [{"ph": "k", "ts": 1, "cpu": 0}, {"ph": "k", "ts": 2, "cpu": 0}]},
+        [{"ph": "k"}, {"ph": "k"}],
+    ],
+    ids=["ftrace", "fuchsia", "list"],
+)
+def test_events_of_the_system_are_counted(system: Any) -> None:
+    trace = read({"traceEvents": [{"ph": "X", "ts": 0, "dur": 1, "name": "a"}], "systemTraceEvents": system})
+    [issue] = [issue for issue in trace.report if issue.code == "system-events"]
+    assert (issue.count, issue.severity) == (2, "loss")
+    assert len(trace.slices) == 1
+
+
+@pytest.mark.parametrize("system", ["", "# tracer: nop\n", {"type": "fuchsia"}, [], None, 3])
+def test_no_events_of_the_system_are_not_counted(system: Any) -> None:
+    trace = read({"traceEvents": [{"ph": "X", "ts": 0, "dur": 1, "name": "a"}], "systemTraceEvents": system})
+    assert "system-events" not in {issue.code for issue in trace.report}
+
+
+@pytest.mark.parametrize(("apart_us", "kept"), [(1e12, False), (-1e12, False), (1e9, True)])
+def test_asynchronous_events_of_another_clock_do_not_stretch_the_trace(apart_us: float, kept: bool) -> None:
+    events = [{"ph": "X", "pid": 1, "tid": 1, "ts": 2e12, "dur": 50, "name": "work"}]
+    for ph, ts in (("b", 0), ("e", 30)):
+        events.append(
+            {"ph": ph, "pid": 1, "tid": 1, "ts": 2e12 + apart_us + ts, "cat": "c", "id": 1, "name": "io"}
+        )
+    trace = read(events)
+    assert ("io" in set(trace.slices["name"])) == kept
+    assert (trace.span.dur == 50_000) != kept
+    assert losses(trace) == ({} if kept else {"another-clock": 2})
+
+
+def v8_chunk(nodes: list[Any], samples: list[int], deltas: list[int], **more: Any) -> dict[str, Any]:
+    places = [
+        {
+            "id": i,
+            "callFrame": {"functionName": name, "url": url, "lineNumber": line},
+            **({"parent": up} if up else {}),
+        }
+        for i, name, url, line, up in nodes
+    ]
+    data = {"cpuProfile": {"nodes": places, "samples": samples}, "timeDeltas": deltas}
+    return {
+        "ph": "P",
+        "pid": 1,
+        "tid": 9,
+        "ts": 1500,
+        "id": "0x1",
+        "name": "ProfileChunk",
+        "args": {"data": data},
+        **more,
+    }
+
+
+def test_profiles_of_v8_are_samples_of_their_thread(tmp_path: Path) -> None:
+    """As Chrome's DevTools write them: nodes once, in the chunk of their first sample, lines from 0."""
+    root, idle = (1, "(root)", "", -1, None), (2, "(idle)", "", -1, 1)
+    begin = {"ph": "P", "pid": 1, "tid": 7, "ts": 1000, "id": "0x1", "name": "Profile"}
+    events = [
+        begin | {"args": {"data": {"startTime": 900}}},
+        {"ph": "X", "pid": 1, "tid": 7, "ts": 1000, "dur": 500, "name": "task"},
+        v8_chunk([root, idle, (3, "f", "http://a/b/x.js", 9, 1)], [3, 3, 2], [100, 100, 100]),
+        v8_chunk([(4, "", "http://a/b/x.js", 19, 3)], [4, 3, 8, 3], [100, 100, 1], ts=1600),
+        v8_chunk([(1, "other", "", -1, None)], [1, 1], [5, 5], id="0x2", tid=11),
+        v8_chunk([], [], [], args={"data": {"cpuProfile": 3}}),
+    ]
+    path = tmp_path / "unknown"
+    path.write_text(json.dumps({"traceEvents": events}))
+    trace = read_trace(path)
+    of_thread = trace.slices[trace.slices["track"] == trace.slices["track"][0]]
+    columns = ["ts", "dur", "name", "category"]
+    assert of_thread[columns].values.tolist() == [
+        [0, 500_000, "task", "operator"],
+        [0, 500_000, "(root)", "python"],
+        [0, 200_000, "f (b/x.js:10)", "python"],
+        [200_000, 100_000, "(idle)", "sync"],
+        [300_000, 200_000, "f (b/x.js:10)", "python"],
+        [300_000, 100_000, "(anonymous) (b/x.js:20)", "python"],
+    ]
+    assert trace.slices["name"].tolist().count("other") == 1
+    assert {issue.code: issue.count for issue in trace.report} == {
+        "broken-samples": 1, "sample-without-time": 1, "sample-without-stack": 1, "arguments-not-kept": 1,
+    }  # fmt: skip

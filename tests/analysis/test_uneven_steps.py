@@ -37,11 +37,11 @@ def test_slow_steps_are_named_with_what_they_take_longer() -> None:
         f"{dur.median() / MS:.0f} ms at the median",
         f"{ninth / MS:.0f} ms at the 90th percentile",
         "2 of 10 take over 1.25 times the median: step 8 140 ms, step 9 132 ms",
-        f"{lost / MS:.0f} ms, {100 * lost / dur.sum():.1f} % of the steps",
+        "together they take 272 ms, 29.9 % of the steps",
         "in the phase data: 66 ms against 10 ms a step",
     ):
         assert piece in row["finding"]
-    assert len(row["claims"]) == 6
+    assert len(row["claims"]) == 8
     assert all(claim.holds(trace) for claim in row["claims"])
     table = phases(trace)
     slow = table[table["step"].isin([8, 9]) & (table["phase"] == "data")]

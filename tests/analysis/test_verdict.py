@@ -301,6 +301,12 @@ def test_a_library():
         "Thread._wait_for_tstate_lock (python3.11/threading.py:1125)",
         "select.epoll",
         "run.py:4  time.sleep(1)",
+        "wait (/usr/lib/python3.11/threading.py:320)",
+        "join (python3.13/threading.py:1095)",
+        r"select (C:\Python311\Lib\selectors.py:468)",
+        "poll (multiprocessing/popen_fork.py:27)",
+        "_recv (/usr/lib/python3.13/multiprocessing/connection.py:396)",
+        "<method 'acquire' of '_thread.lock' objects>",
     ],
 )
 def test_waiting(name):
@@ -311,7 +317,17 @@ def test_waiting(name):
     assert sampled((0, 100, "main", "run.py"), (10, 40, name, "run.py")).kind == "python-bound"
 
 
-@pytest.mark.parametrize("name", ["acquire_data", "run.py:4  x = sleepy(1)", "select_rows", "awaits"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "acquire_data",
+        "run.py:4  x = sleepy(1)",
+        "select_rows",
+        "awaits",
+        "join (posixpath.py:71)",
+        "wait (app/threading.py:3)",
+    ],
+)
 def test_names_that_only_sound_like_waiting(name):
     assert sampled((0, 100, name, "run.py")).kind == "python-bound"
 
@@ -506,6 +522,17 @@ def test_a_cell_without_a_hot_line() -> None:
 def test_a_trifle_has_nothing_to_report() -> None:
     result = verdict(cell([(0, 100, "cell:2  x = 1 + 1")], [(100, "code", 2, 0)]).seal())
     assert str(result) == "Nothing to report: the cell took 100 ns."
+    b = cell([(0, 100, "cell:2  1 / 0")], [(100, "code", 2, 0), (60 * MS, "profiler", -1, 0)])
+    b.metadata["raised"] = {"error": "ZeroDivisionError", "line": 2}
+    own = "Nothing to report: the cell's own code took 100 ns; it ended with ZeroDivisionError."
+    assert str(check_claims(b.seal())[0]) == own
+
+
+@pytest.mark.parametrize("source", ["", "\n", "# later\n"])
+def test_an_empty_cell_is_called_so(source: str) -> None:
+    b = cell([(0, 100, "cell:2")], [(100, "code", 2, 0)])
+    b.metadata["cell_source"] = source
+    assert str(verdict(b.seal())) == "The cell is empty."
 
 
 def test_what_runs_outside_of_the_steps_comes_first() -> None:
@@ -517,6 +544,22 @@ def test_what_runs_outside_of_the_steps_comes_first() -> None:
         "Line 8 takes 80.0 % of the cell (80 ms of 100 ms): `acc = evaluate(model)`, outside of the 4 steps, "
         "which take 20 ms."
     )
+
+
+def test_steps_that_were_not_recorded_count_where_their_time_counts() -> None:
+    rows = [(10 * MS, 10 * MS, "cell:3  for x in loader:"), (20 * MS, 80 * MS, "cell:8  evaluate(model)")]
+    parts = [(10 * MS, "outside-window", 3, 2), (10 * MS, "steps", 3, 2), (80 * MS, "code", 8, 0)]
+    b = cell(rows, parts)
+    b.steps(range(2, 4), (10 + np.arange(2) * 5) * MS, np.full(2, 5 * MS), "loop")
+    assert verdict(b.seal()).sentence.endswith(", outside of the 4 steps, which take 20 ms.")
+
+
+def test_a_line_that_runs_the_steps_is_not_outside_of_them() -> None:
+    rows = [(0, 100 * MS, "cell:2  %run job.py")]
+    b = cell(rows, [(60 * MS, "code", 2, 0), (40 * MS, "steps", 2, 2)])
+    b.steps(range(2), (60 + np.arange(2) * 20) * MS, np.full(2, 20 * MS), "loop")
+    sentence = verdict(b.seal()).sentence
+    assert sentence == "Line 2 takes 100.0 % of the cell (100 ms of 100 ms): `%run job.py`."
 
 
 def test_starting_and_stopping_the_recording_is_no_part_of_what_the_user_wrote() -> None:
@@ -613,3 +656,72 @@ def test_what_would_bind_next_is_all_where_nothing_else_is_left() -> None:
     line = next(line for line in verdict(trace).lines if line.startswith("Critical path"))
     assert line.endswith("without data 30.0 % of it would be left, all of that operators of the host")
     assert critical_path_next(trace, count=1)["next_share"].tolist() == [1.0]
+
+
+def sampled_cell(samples: int, shown_ms: int = 0) -> Trace:
+    """A cell of 60 ms whose statement calls two lines of a function, and a display of its result."""
+    ms = 1_000_000
+    b = TraceBuilder(metadata={"cell_source": "%%profile\nf()"})
+    main = b.track("main")
+    names = ["cell:2  f()", "f (cell)", "cell:5  g = a @ b", "cell:6  h = g + 1"]
+    ends = [60, 60, 45, 60]
+    begins = [0, 0, 0, 45]
+    b.slices(
+        ts=[at * ms for at in begins],
+        dur=[(end - at) * ms for at, end in zip(begins, ends, strict=True)],
+        name=names,
+        category="python",
+        track=main,
+    )
+    if shown_ms:
+        b.slices(ts=60 * ms, dur=shown_ms * ms, name="display of the result", category="python", track=main)
+        b.slices(ts=60 * ms, dur=shown_ms * ms, name="cell:9  draw()", category="python", track=main)
+    whole = (60 + shown_ms) * ms
+    each = whole // samples
+    b.table(
+        "samples",
+        pd.DataFrame(
+            {"ts": [each * i for i in range(samples)], "dur": each, "track": np.int32(main), "count": 1}
+        ),
+    )
+    b.table("statements", pd.DataFrame({"ts": [0], "dur": [60 * ms], "line": [2]}))
+    parts = [(0, 60 * ms, "code", 2, "f()")]
+    if shown_ms:
+        parts.append((60 * ms, shown_ms * ms, "display", -1, "display of the result"))
+    account = pd.DataFrame(parts, columns=["ts", "dur", "kind", "line", "text"])
+    b.table("account", account.assign(loop=-1, steps=0))
+    return b.seal()
+
+
+def test_few_samples_say_how_many_they_are() -> None:
+    """A share has three digits from a hundred samples on; nine samples do not tell lines apart."""
+    said = {count: verdict(sampled_cell(count)) for count in (8, 20, 200)}
+    assert said[8].sentence.startswith("Line 2 takes 100.0 % of the cell (60 ms of 60 ms): `f()`; ")
+    assert said[8].sentence.endswith("; 8 samples cannot tell the lines in it apart.")
+    assert said[20].sentence.startswith("Line 5 takes 75 % of the cell (15 of 20 samples of 60 ms)")
+    assert said[200].sentence.startswith("Line 5 takes 75.0 % of the cell (45 ms of 60 ms)")
+    for count, result in said.items():
+        assert all(claim.holds(sampled_cell(count)) for claim in result.claims), count
+
+
+def test_the_display_of_the_result_is_a_part_of_the_cell() -> None:
+    trace = sampled_cell(400, shown_ms=140)
+    result = verdict(trace)
+    assert result.kind == "display-bound"
+    assert result.sentence == (
+        "Display of the result takes 70.0 % of the cell (140 ms of 200 ms); in it line 9 70.0 %, `draw()`."
+    )
+    assert all(claim.holds(trace) for claim in result.claims)
+
+
+def test_a_memory_peak_behind_the_cell_has_no_instant_in_it() -> None:
+    """A traceback is drawn after the cell has ended: one length of a cell in all sentences."""
+    trace = sampled_cell(200)
+    b = TraceBuilder(metadata={"cell_source": trace.metadata["cell_source"]})
+    main = b.track("main")
+    b.slices(ts=0, dur=60_000_000, name="cell:2  f()", category="python", track=main)
+    rss = b.track("process memory (RSS)", "counter", pid=1, unit="bytes")
+    b.counter(rss, [0, 50_000_000, 90_000_000], [2.0**20, 2.0**21, 2.0**22])
+    b.table("account", trace.metadata["tables"]["account"])
+    said = str(verdict(b.seal()))
+    assert "peak 4 MiB (host, resident; 1 MiB at the start) after the cell" in said, said

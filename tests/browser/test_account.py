@@ -127,10 +127,10 @@ def test_links_of_the_headline_select_their_rows(opened: Callable[[Profile], Rep
     assert shown.trust.locator(".nbp-line > span").inner_text() == "! Trust: lost"
 
 
-def test_the_source_is_the_first_tab_of_a_cell(opened: Callable[[Profile], Report]) -> None:
+def test_the_source_is_one_click_away(opened: Callable[[Profile], Report]) -> None:
     shown = opened(cell_profile())
-    shown.wait_tab("Source")
-    assert shown.views("v.panels.snapshot().open") == "source"
+    assert shown.views("v.panels.snapshot().open") == "operators", "of the four views at first sight"
+    shown.open_tab("source", "Source")
     assert shown.rail.first.inner_text() == "Source"
     rows = shown.tab_rows
     assert rows.count() == 9
@@ -155,7 +155,7 @@ def test_the_source_is_the_first_tab_of_a_cell(opened: Callable[[Profile], Repor
 
 def test_a_line_lights_up_below_a_slice_under_the_pointer(opened: Callable[[Profile], Report]) -> None:
     shown = opened(cell_profile())
-    shown.wait_tab("Source")
+    shown.open_tab("source", "Source")
     shown.views(f"v.setView({180 * MS}, {196 * MS})")
     shown.settle()
     shown.page.mouse.move(*shown.slice("aten::addmm"))

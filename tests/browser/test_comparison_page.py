@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Error, Locator, Page
 
 from notebook_prof.comparison.comparison import Comparison, compare
 from notebook_prof.comparison.verdict import signed_ns
@@ -39,9 +40,25 @@ class ComparedPage:
         """What a function of the page's object gives."""
         return self.page.evaluate(f"() => ({expression})({OPEN})")
 
-    def wait(self, expression: str) -> None:
+    def wait(self, expression: str, timeout_ms: float | None = None) -> None:
         """Wait until a function of the page's object gives true."""
-        self.page.wait_for_function(f"() => {{ const c = {OPEN}; return c && ({expression})(c); }}")
+        asked = f"() => {{ const c = {OPEN}; return c && ({expression})(c); }}"
+        try:
+            self.page.wait_for_function(asked, timeout=timeout_ms)
+        except Error as error:
+            sides = "c.sides.map(({store, asker: {log}}) => [store.get(), log])"
+            shown = self.ask(f"(c) => c && [c.store.get(), c.counts, ...{sides}]")
+            text = self.page.locator(".nbp-host").all_inner_texts()
+            raise AssertionError(f"not {expression}: {shown}, {text}") from error
+
+    def click(self, row: Locator, expression: str) -> None:
+        """Click a row until a function gives true: one drawn anew under the pointer gets no click."""
+        for _ in range(5):
+            self.rest()
+            row.click()
+            with suppress(AssertionError):
+                return self.wait(expression, 20_000)
+        return self.wait(expression)
 
     def ready(self) -> ComparedPage:
         """Wait until both timelines and the differences are drawn."""
@@ -311,9 +328,8 @@ def test_turns_show_the_page_live_and_python_selects_in_it(notebook: Callable[..
     page = ComparedPage(shown.page).ready()
     page.wait("(c) => c.sides.every(({store}) => store.get().phase?.[0] === 'forward')")
     assert not shown.page.locator(".nbp-static").first.is_visible(), "the static form gives way"
-    page.rest()  # a row that is drawn again under the pointer gets no click
-    page.rows("source of both sides").filter(has_text="sum(x").first.click()
-    page.wait("(c) => c.store.get().line?.length === 1 && (c.store.get().revision ?? 0) > 1")
+    selected = "(c) => c.store.get().line?.length === 1 && (c.store.get().revision ?? 0) > 1"
+    page.click(page.rows("source of both sides").filter(has_text="sum(x").first, selected)
     shown.kernel("assert c.selection.line and c.selection.phase is None, c.selection")
     shown.kernel("assert c.selection.a.line and len(c.selected.a)")
     shown.kernel("c.selection.clear()")

@@ -137,7 +137,7 @@ def test_take_pictures_of_the_editor_and_the_source(browser: Browser, lab: Serve
     shown.command("application:toggle-left-area")
     shown.run_all()
     shown.wait_ready()
-    shown.wait_tab("Source")
+    shown.open_tab("source", "Source")
     shown.part(".nbp-row").screenshot(path=IMAGES / "tab-source.png")
     shown.page.evaluate("() => document.querySelectorAll('.jp-CodeCell')[1].scrollIntoView()")
     shown.page.locator(".nbp-heat").first.wait_for()  # an editor out of sight is not drawn

@@ -1,4 +1,4 @@
-"""At 1,400 × 900 the answer, the timeline and the first ten rows of the table are on screen together."""
+"""At 1,400 × 900 the answer, timeline, memory, phases and ten rows of the table are on screen together."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ EDGES = """() => {
     const box = (element) => element.getBoundingClientRect(), all = document.querySelectorAll('.nbp');
     const host = [...all].find((element) => element.querySelector('table[aria-label=operators]'));
     const rows = [...host.querySelectorAll('table[aria-label=operators] tbody tr')];
-    return {top: box(host).top, timeline: box(host.querySelector('.nbp-timeline')).bottom, rows: rows.length,
-            tenth: box(rows[Math.min(9, rows.length - 1)]).bottom};
+    const bottom = (name) => box(host.querySelector(name)).bottom;
+    return {top: box(host).top, timeline: bottom('.nbp-timeline'), rows: rows.length,
+            tenth: box(rows[Math.min(9, rows.length - 1)]).bottom, table: rows[0].offsetHeight,
+            memory: bottom('.nbp-memory'), phases: bottom('.nbp-phases')};
 }"""
 
 
@@ -41,6 +43,9 @@ def test_a_report_has_them_on_its_first_screen(browser: Browser, data: Path, tmp
         opened = Report(browser.page).show(path)
         edges: dict[str, Any] = opened.page.evaluate(EDGES)
         assert 0 <= edges["top"] < edges["timeline"] < edges["tenth"] <= SMALL_SCREEN["height"], (name, edges)
+        assert edges["table"], "the table of operators is hidden"
+        assert edges["memory"] < edges["tenth"], (name, edges)
+        assert edges["phases"] <= SMALL_SCREEN["height"], (name, edges)
 
 
 def test_a_notebook_shows_them_together(notebook: Callable[..., NotebookPage], data: Path) -> None:
@@ -57,4 +62,7 @@ def test_a_notebook_shows_them_together(notebook: Callable[..., NotebookPage], d
     shown.part(".nbp").evaluate("(element) => element.scrollIntoView()")
     edges: dict[str, Any] = shown.page.evaluate(EDGES)
     panel = shown.page.evaluate(PANEL)
-    assert panel["top"] - 1 <= edges["top"] < edges["timeline"] < edges["tenth"] <= panel["bottom"], edges
+    assert panel["top"] - 1 <= edges["top"] < edges["timeline"] < edges["memory"], edges
+    assert edges["table"], "the table of operators is hidden"
+    assert edges["tenth"] <= panel["bottom"], edges
+    assert edges["phases"] <= panel["bottom"], edges

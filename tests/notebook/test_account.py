@@ -50,7 +50,61 @@ def test_statements_loops_and_the_display(kernel: Kernel) -> None:
     assert sum(row["steps"] for row in rows if row["kind"] == "steps") == 3
     shown = [row for row in rows if row["text"] == "display of the result"]
     assert shown[-1]["dur"] >= 0.3e9, "what it sleeps is in no other row"
+    assert shown[-1]["kind"] == "display"
+    kernel.must("%%profile p --quiet\nSlow()")
+    said = kernel.value("[str(p.verdict), p.lines()['file'].tolist()]")
+    assert said[0].startswith("Display of the result takes "), said
+    assert any(file.startswith("In[") for file in said[1]), "the line of Slow.__repr__"
     assert {row["text"] for row in rows if row["line"] == 2} == {"time.sleep(0.1)"}
+
+
+def test_what_awaits_and_decorators_run_has_its_lines(kernel: Kernel) -> None:
+    kernel.must(
+        """
+        %%profile p --quiet
+        import asyncio
+        def now(f):
+            f()
+            return f
+        @now
+        def work():
+            return sum(i * i for i in range(3_000_000))
+        async def heavy():
+            await asyncio.sleep(0)
+            return work()
+        await asyncio.gather(heavy(), heavy())
+        """
+    )
+    rows = account(kernel)
+    assert {6, 12} <= {row["line"] for row in rows}, "the decorator's line, where the definition begins"
+    seen = kernel.value("p.lines().set_index('line')['total_ns'].to_dict()")
+    whole = sum(row["dur"] for row in rows)
+    assert seen["8"] > 0.7 * whole, "the body of work(), called by the decorator and by two tasks"
+    assert seen["11"] > 0.3 * whole, "the line of the tasks"
+
+
+def test_magics_may_be_stacked_in_any_order(kernel: Kernel) -> None:
+    """Lines have the numbers of the cell and its text, whatever else runs the body."""
+    kernel.must("import time")
+    body = "for i in range(3):\n    time.sleep(0.1)\ny = [v for v in range(9)]"
+    wrong = {}
+    for head in (
+        "%%profile p --quiet\n%%time",
+        "%%time\n%%profile p --quiet",
+        "%%profile p --quiet\n%%capture",
+        "%%profile p --quiet\n%%timeit -n1 -r1",
+        "%%profile p --quiet\n%%time\n%%capture",
+    ):
+        kernel.must(f"{head}\n{body}")
+        seen = kernel.value("p.lines()[['file', 'line', 'text', 'total_ns']].to_dict('records')")
+        sleeping = head.count("\n") + 3
+        at = [one for one in seen if (one["file"], one["line"]) == ("cell", sleeping)]
+        if [one["text"] for one in at] != ["time.sleep(0.1)"] or at[0]["total_ns"] < 0.2e9:
+            wrong[head] = seen
+        places = kernel.value("p.trace.slices['line'].cat.categories.tolist()")
+        if not all(place.startswith(("cell:", "In[")) for place in places):
+            wrong[head] = places
+    assert not wrong
 
 
 def test_a_failing_cell_ends_at_its_exception(kernel: Kernel) -> None:
@@ -68,6 +122,9 @@ def test_a_failing_cell_ends_at_its_exception(kernel: Kernel) -> None:
     assert (reply.error, reply.stderr) == ("Told", "")
     rows = account(kernel)
     assert [row["line"] for row in rows] == [2, 3]
+    said = kernel.value("[str(p.verdict), [claim.holds(p.trace) for claim in p.verdict.claims]]")
+    assert "; it ended with Told in line 3" in said[0]
+    assert all(said[1])
     assert end_unix_ns(kernel) <= kernel.value("told[0]"), "showing the traceback is not the cell's"
 
 

@@ -57,7 +57,7 @@ def test_each_run_leaves_a_row_and_the_next_one_tells_of_it(kernel: Kernel, hist
     assert table["steps"].between(24, 29).all()
     assert table["link"].tolist() == ["", "source"]
     assert table["source"].iloc[0].startswith("%%profile --name baseline")
-    c = kernel.value("[p.earlier.change, p.earlier.noise]".replace("p.", "nbp.last."))
+    c = kernel.value("[p.previous.change, p.previous.noise]".replace("p.", "nbp.last."))
     assert nbp.compare(nbp.load("baseline"), nbp.load(2), noise=c[1]).change == c[0]
 
 

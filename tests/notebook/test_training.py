@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.notebook.conftest import Kernel
+from tests.notebook.conftest import Kernel, new_kernel
 from tests.notebook.test_cells import FACTS
 
 BODY = "optimizer.zero_grad(); model(x).sum().backward(); optimizer.step()"
@@ -177,6 +178,72 @@ def test_a_function_of_an_earlier_cell_counts(library: Kernel) -> None:
     library.must("earlier()")
 
 
+JOB = """\
+import sys
+said = [__name__, sys.argv[1:], sys._getframe().f_lineno]
+def typed(x: int):
+    pass
+said.append(typed.__annotations__)
+for turn in range(3):
+    for number in range(4):
+        said.append(number)
+    said.append(turn is 1)
+print(said)
+"""
+RUNS = {
+    "%run {path} one two": "line 6 of nbp_job.py",
+    "%run -i {path}": "line 6 of nbp_job.py",
+    "%%time\n%run {path} one two": "line 6 of nbp_job.py",
+    "%run -t {path}": "line 6 of nbp_job.py",
+}
+
+
+@pytest.mark.parametrize("cell", RUNS)
+def test_the_loop_of_a_script(torch_kernel: Kernel, tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "nbp_job.py"
+    path.write_text(JOB)
+    source = cell.format(path=str(path))
+    plain, reply = map(torch_kernel.run, (source, f"%%profile p --quiet --steps 1:2\n{source}"))
+    assert (reply.stdout.splitlines()[0], reply.results) == (plain.stdout.splitlines()[0], plain.results)
+    assert (reply.stderr, reply.error) == (plain.stderr, "")
+    assert reply.stderr.count("SyntaxWarning") == 1
+    facts = torch_kernel.value(FACTS)
+    found = f"the loop in {RUNS[cell]}: for turn in range(3)"
+    assert (facts["steps"], facts["steps_found"], facts["steps_seen"]) == ([1], found, 3)
+    left = "get_ipython().magics_manager.registry['ExecutionMagics'].default_runner"
+    assert torch_kernel.value(f"[hasattr(__import__('builtins'), '__nbp__'), {left}]") == [False, None]
+
+
+def test_the_first_script_in_a_kernel(tmp_path: Path) -> None:
+    # IPython 9.18 loads the magics that have %run when one of them is first used
+    path = tmp_path / "nbp_job.py"
+    path.write_text("for turn in range(3):\n    sum(range(1000))\n")
+    for kernel in new_kernel(tmp_path / "ipython"):
+        facts = steps_of(kernel, f"%run {path}", "--steps 1:2")
+        assert (facts["steps"], facts["steps_seen"]) == ([1], 3)
+
+
+def test_a_script_fails_as_without_a_recording(torch_kernel: Kernel, tmp_path: Path) -> None:
+    path, wrong = tmp_path / "nbp_job.py", tmp_path / "nbp_wrong.py"
+    path.write_text(JOB.replace("append(number)", "append(number // (2 - turn))"))
+    wrong.write_text("for i in range(3):\n    i = = 2\n")
+    for cell in (f"%run {wrong}", f"%run {path}"):
+        plain = torch_kernel.run(f"pass\n{cell}")
+        recorded = torch_kernel.run(f"%%profile p --quiet --steps 1:2\n{cell}")
+        assert "Error" in plain.stdout + plain.stderr + plain.error
+        assert (recorded.stdout, recorded.stderr, recorded.error) == (plain.stdout, plain.stderr, plain.error)
+
+
+def test_the_training_loop_of_a_script_counts_before_a_plain_one(
+    torch_kernel: Kernel, tmp_path: Path
+) -> None:
+    path = tmp_path / "nbp_train.py"
+    path.write_text(f"for x in loader:\n    {BODY}\n")
+    facts = steps_of(torch_kernel, f"%run -i {path}\nfor i in range(4):\n  pass")
+    found = "the loop in line 1 of nbp_train.py: for x in loader"
+    assert (facts["steps"], facts["steps_found"], facts["steps_seen"]) == ([3, 4, 5], found, 10)
+
+
 def test_a_chosen_line(library: Kernel) -> None:
     cell = "for epoch in range(4):\n  for x in loader:\n    BODY"
     facts = steps_of(library, cell, "--steps 1:3 --loop 2")
@@ -340,3 +407,16 @@ def test_a_cell_that_is_run_again_lets_its_last_views_go(library: Kernel) -> Non
     for _ in range(5):
         library.rerun(cell, "one")
     assert library.value(widgets) == before
+
+
+def test_times_alone_are_told_without_alarm(torch_kernel: Kernel) -> None:
+    torch_kernel.must("import time")
+    cell = "%%profile p --quiet --with system{}\nfor i in range(12):\n    time.sleep(0.002)"
+    claims = "[claim.holds(p.trace) for claim in p.verdict.claims]"
+    for option, begin in (
+        ("", "Of the cell only the times"),
+        (" --steps 2:6", "Of the steps only the times"),
+    ):
+        torch_kernel.must(cell.format(option))
+        assert torch_kernel.value("p.verdict.sentence").startswith(begin)
+        assert all(torch_kernel.value(claims))

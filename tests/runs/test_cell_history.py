@@ -13,7 +13,7 @@ from notebook_prof.runs.cell_history import COLUMNS, CellHistory, cell_history
 from notebook_prof.runs.store import Store
 
 from ..comparison.test_comparison import Tags
-from .test_before import SOURCE, keep, recorded, steps
+from .test_previous_run import SOURCE, keep, recorded, steps
 
 FASTER = SOURCE.replace("work(x)", "work(x, fast=True)  # <b>")
 

@@ -23,7 +23,7 @@ from notebook_prof.runs.store import Store
 from notebook_prof.runs.table import COLUMNS
 
 from .rows import row
-from .test_before import SOURCE, keep, recorded, steps
+from .test_previous_run import SOURCE, keep, recorded, steps
 
 
 def test_a_row_is_what_was_recorded(history: Path) -> None:
@@ -89,6 +89,8 @@ def test_totals_are_loaded_and_refuse_the_rest_in_a_sentence(history: Path) -> N
     with pytest.raises(OptionError, match="no run 9: it has 1 to 2"):
         nbp.load(9)
     assert isinstance(nbp.load("2"), HistoryRun)
+    with pytest.raises(OptionError, match="it is a file, which nbp"):
+        nbp.load(__file__)
 
 
 def test_a_name_is_the_newest_run_of_it(history: Path) -> None:
@@ -160,7 +162,7 @@ def test_blocks_of_code_are_recorded_where_they_have_a_name(history: Path) -> No
     table = nbp.history()
     assert table["name"].tolist() == ["block", "block"]
     assert table["link"].tolist() == ["", "name"]
-    assert p.earlier is not None
+    assert p.previous is not None
     assert p.verdict.lines[1].startswith("≈ It took ")
     for wrong in ({"keep": True}, {"name": "12"}):
         with pytest.raises(OptionError, match="needs a name that is not a number"):
@@ -174,10 +176,16 @@ writing._LEAVES_S = 100  # it imports pandas and sqlite meanwhile
 with nbp.profile("python", name="script"):
     sum(range(100_000))
 """
+BEGUN = """
+from notebook_prof.profiles import deferred_trace
+while not deferred_trace._unfinished and writing.waiting():
+    pass
+"""
 
 
-def test_a_process_that_ends_writes_its_rows_first(history: Path) -> None:
-    subprocess.run([sys.executable, "-c", SCRIPT], check=True, env={**os.environ}, timeout=120)
+@pytest.mark.parametrize("more", ["", BEGUN], ids=["at once", "while its trace is built"])
+def test_a_process_that_ends_writes_its_rows_first(history: Path, more: str) -> None:
+    subprocess.run([sys.executable, "-c", SCRIPT + more], check=True, env={**os.environ}, timeout=120)
     assert nbp.history()["name"].tolist() == ["script"]
 
 

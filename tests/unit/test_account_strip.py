@@ -135,10 +135,11 @@ def test_texts_of_strangers_are_escaped() -> None:
     assert EVIL not in timeline(ViewStore(trace), Selection(), 900).svg()
 
 
-def test_the_source_comes_first_for_a_cell_and_where_there_are_no_steps(trace: Trace) -> None:
-    for cell in (trace, drawn_cell(steps=False)):
+def test_operators_are_open_first_where_there_are_steps_and_else_the_source(trace: Trace) -> None:
+    """Timeline, operators, memory and phases are in sight first; the source is a cell's first tab."""
+    for cell, first in ((trace, "operators"), (drawn_cell(steps=False), "source")):
         assert [tab["name"] for tab in rail(cell)][:4] == ["source", "overview", "operators", "lines"]
-        assert dashboard_settings(cell, "")["open"] == "source"
+        assert dashboard_settings(cell, "")["open"] == first
     read = drawn_cell(text=False)
     assert [tab["name"] for tab in rail(read)][:3] == ["overview", "operators", "source"], "a file with steps"
     without = draw("main: [mm ]")

@@ -82,6 +82,24 @@ def test_the_verdict_says_it_and_can_prove_it(compiled: nbp.Profile) -> None:
     assert all(claim.holds(compiled.trace) for claim in claims)
 
 
+def test_a_cell_that_mostly_compiles_does_one_time_work() -> None:
+    """Its thread waits for Inductor's processes meanwhile, which is not what bounds it."""
+    ms = 1_000_000
+    metrics = {"start_time_us": 10, "duration_us": 60_000, "co_name": "f", "co_filename": "a.py"}
+    more = {"co_firstlineno": 3, "compile_id": "0/0", "recompile_reason": None}
+    b = TraceBuilder(metadata={"cell_source": "%%profile\nf(x)"})
+    b.slices(ts=0, dur=80 * ms, name="cell:2  f(x)", category="python", track=b.track("main"))
+    b.table("compilations", pd.DataFrame([compilation_row({**metrics, **more}.get)]))
+    b.table("statements", pd.DataFrame({"ts": [0], "dur": [80 * ms], "line": [2]}))
+    account = {"ts": [0], "dur": [80 * ms], "kind": "code", "line": 2, "text": "f(x)", "loop": -1, "steps": 0}
+    b.table("account", pd.DataFrame(account))
+    trace = b.seal()
+    result = nbp.analysis.verdict(trace)
+    assert result.kind == "one-time"
+    assert result.sentence.endswith("`f(x)`; one-time work: torch.compile took 60 ms."), result.sentence
+    assert all(claim.holds(trace) for claim in result.claims)
+
+
 def test_it_is_in_the_overview_and_survives_saving(compiled: nbp.Profile, tmp_path: Path) -> None:
     panel = overview(compiled.trace, {})
     calls = [getattr(part, "call", "") for part in getattr(panel, "parts", ())]

@@ -20,9 +20,9 @@ from notebook_prof.labels import (
     variants,
 )
 from notebook_prof.labels.kernels import kernel_label
-from notebook_prof.service.palette import NAMES, name_colours
+from notebook_prof.service.palette import NAMES, name_colours, name_styles
 from notebook_prof.service.store import ViewStore
-from notebook_prof.trace import Trace
+from notebook_prof.trace import Trace, TraceBuilder
 
 KERNELS = {
     "volta_sgemm_128x64_nn": "gemm f32 128×64 nn",
@@ -42,6 +42,10 @@ KERNELS = {
     "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float> > >(X)": (
         "reduce mean f32"
     ),
+    "void at::native::vectorized_elementwise_kernel<(int)4, at::native::FillFunctor<float>, "
+    "std::array<char *, (unsigned long)1>>(int, T2, T3)": "elementwise fill f32",
+    "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<(int)128, (int)64, (bool)0, cutlass::bfloat16_t>, "
+    "(bool)0>(flash::Flash_fwd_params)": "attention forward bf16",
     "void (anonymous namespace)::softmax_warp_forward<float, float, 10>(float*)": "softmax forward f32",
     "void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 512, true, 1>(float)": "batch norm backward f32",
     "void cudnn::detail::dgrad_engine<float, 512, 6>(int)": "conv backward data f32",
@@ -136,6 +140,21 @@ def test_a_family_keeps_its_colour_in_every_process() -> None:
     other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert other.stdout.strip() == str(here)
     assert here[-1] == len(NAMES) - 1
+
+
+def test_the_heaviest_families_differ_in_colour() -> None:
+    """A family keeps the colour of its hash unless another heavy one has it."""
+    heavy = [f"aten::op{k}" for k in range(12)]
+    light = [f"aten::light{k}" for k in range(40)]
+    b = TraceBuilder()
+    ts = np.arange(52) * 1000
+    b.slices(ts=ts, dur=[900] * 12 + [1] * 40, name=heavy + light, category="operator", track=b.track("main"))
+    styles = name_styles(b.seal())
+    colours = [styles.colour(name) for name in heavy]
+    assert len(set(colours)) == 12
+    hashed = [NAMES[code] for code in name_colours([family(n) for n in heavy], np.zeros(12, bool)).tolist()]
+    assert len(set(hashed)) < 12, "the hashes do not collide, so this asks nothing"
+    assert sum(c == h for c, h in zip(colours, hashed, strict=True)) == len(set(hashed))
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,8 @@ def test_persistent_workers_take_themselves_apart() -> None:
     (state,) = watch.iterators
     assert state.epoch == 2
     assert sorted(records(watch)[0].batches["epoch"].unique()) == [0, 1, 2]
+    made = [records(watch)[worker].header[rings.ITEMS_MADE] for worker in (0, 1)]
+    assert sum(made) == sum(len(batch) for batch in timed), "of all epochs, not of the last"
     pids = [process.pid for process in loader._iterator._workers]  # type: ignore[union-attr]
     list(loader)  # the next fetch of each worker sees that the recording is over
     for pid in pids:

@@ -10,9 +10,11 @@ import pytest
 
 from notebook_prof import Profile, analysis
 from notebook_prof.analysis.verdict.claims import METHODS, Claim
+from notebook_prof.errors import OptionError
 from notebook_prof.profiles.export import Export
 from notebook_prof.profiles.namespace import Namespace
 from notebook_prof.profiles.topics import TOPICS, Compat
+from notebook_prof.selection import Selection
 from notebook_prof.testing import draw
 
 KINDS = (*TOPICS, Export, Compat)
@@ -35,7 +37,7 @@ VERBS = {
     ),
     *("overview", "phases", "sandwich", "save", "slack", "summary", "training", "what_if", "why"),
 }
-FACTS = {"earlier", "headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
+FACTS = {"previous", "headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
 
 
 @pytest.fixture
@@ -65,13 +67,17 @@ def test_a_namespace_lists_its_members(profile: Profile, kind: type[Namespace]) 
 def test_help_is_that_of_the_analysis(profile: Profile) -> None:
     text = pydoc.plain(pydoc.render_doc(profile.memory.peak))
     # before Python 3.14 annotations stand in quotes
-    assert "peak(*, window: WindowLike = None, where: str | None = None)" in text.replace("'", "")
+    assert "peak(*, window: WindowLike = None, where: str | Selection | None = None)" in text.replace("'", "")
     assert (inspect.getdoc(analysis.memory_peak) or "").splitlines()[0] in text
 
 
 def test_a_member_takes_a_filter(profile: Profile) -> None:
     assert profile.operators.calls(where="add")["name"].tolist() == ["add"]
     assert profile.operators(where="add")["name"].tolist() == ["add"]
+    chosen = Selection(name="add")
+    assert profile.operators(where=chosen)["name"].tolist() == ["add"]
+    with pytest.raises(OptionError, match=r"p\.selection"):
+        profile.operators(where=3)  # type: ignore[arg-type]
 
 
 def test_every_analysis_has_one_method(profile: Profile) -> None:

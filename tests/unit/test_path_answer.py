@@ -31,11 +31,16 @@ LAUNCHED = draw(
 )
 
 
-def ask(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Content and columns of the answer."""
+def patient(trace: Trace) -> QueryService:
+    """A service that waits for its answers, however busy the machine is."""
     service = QueryService(trace, Selection())
     service.executor._patience_s = 60
-    content, buffers = service.answer({"t": "path"})
+    return service
+
+
+def ask(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Content and columns of the answer."""
+    content, buffers = patient(trace).answer({"t": "path"})
     named = zip(content["columns"], buffers, strict=True)
     return content, {name: np.frombuffer(part, f"<{kind}") for (name, kind), part in named}
 
@@ -73,7 +78,7 @@ def test_what_a_step_waited_for() -> None:
 
 
 def test_why_draws_the_path_of_its_segment() -> None:
-    content, buffers = QueryService(LAUNCHED, Selection()).answer({"t": "why", "id": 1})
+    content, buffers = patient(LAUNCHED).answer({"t": "why", "id": 1})
     start, end = (np.frombuffer(buffers[at]) for at in (1, 2))
     assert [start[0], end[-1]] == content["window"]
 

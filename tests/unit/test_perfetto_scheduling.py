@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from notebook_prof.errors import FormatError
 from notebook_prof.readers import read_trace
 from notebook_prof.writers.perfetto.wire import bytes_field, number_field, varint
 
@@ -58,3 +59,25 @@ def test_threads_run_and_are_runnable(events: bytes, tmp_path: Path) -> None:
     ]
     unused = trace.report["kernel-events-not-used"].count if "kernel-events-not-used" in trace.report else 0
     assert unused == (events == PLAIN)
+
+
+def test_stack_samples_are_counted(tmp_path: Path) -> None:
+    """Perfetto 58 writes field 135 in place of perf_sample; what it holds is not read yet."""
+    state = number_field(10, 1) + number_field(13, 1)
+    samples = b"".join(
+        bytes_field(1, number_field(8, ts) + state + bytes_field(135, number_field(1, 1))) for ts in (5, 6)
+    )
+    path = tmp_path / "unknown"
+    path.write_bytes(samples)
+    with pytest.raises(FormatError, match=r"only stack_sample packets; open it at ui\.perfetto\.dev"):
+        read_trace(path, "perfetto")
+    named = number_field(9, 1) + bytes_field(23, b"work")
+    ended = number_field(9, 2)
+    slices = b"".join(
+        bytes_field(1, number_field(8, ts) + state + bytes_field(11, content))
+        for ts, content in ((5, named), (9, ended))
+    )
+    path.write_bytes(slices + samples)
+    trace = read_trace(path)
+    assert trace.slices["name"].tolist() == ["work"]
+    assert trace.report["stack-samples-not-used"].count == 2

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from notebook_prof.collectors.system import process_tree, readings
-from notebook_prof.collectors.system.process_tree import Tree
-from notebook_prof.collectors.system.readings import ProcessFacts, cpu_table, decode, resident
+from notebook_prof.collectors.system.process_tree import RECORD, Tree
+from notebook_prof.collectors.system.readings import (
+    ProcessFacts,
+    child_memory,
+    cpu_table,
+    decode,
+    resident,
+    total_bytes,
+)
 
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 MAIN = 9_000_001
@@ -25,10 +33,10 @@ class Proc:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def process(self, pid: int, pages: int, command: str = "python\0train.py\0") -> None:
+    def process(self, pid: int, pages: int, command: str = "python\0train.py\0", shared: int = 0) -> None:
         folder = self.root / str(pid)
         folder.mkdir(exist_ok=True)
-        (folder / "statm").write_text(f"9 {pages} 0 0 0 0 0\n")
+        (folder / "statm").write_text(f"9 {pages} {shared} 0 0 0 0\n")
         (folder / "cmdline").write_text(command)
 
     def thread(self, pid: int, tid: int, ran: int, waited: int, children: tuple[int, ...] = ()) -> None:
@@ -37,6 +45,10 @@ class Proc:
         (folder / "schedstat").write_text(f"{ran} {waited} 7\n")
         (folder / "children").write_text(" ".join(map(str, children)))
         (folder / "comm").write_text(f"name {tid}\n")
+
+    def flags(self, pid: int, flags: int) -> None:
+        """Write the kernel's flags of a process: 0x40 until it executes a program."""
+        (self.root / str(pid) / "stat").write_text(f"{pid} (a ) b) S {MAIN} 1 1 0 -1 {flags} 0 0 0\n")
 
     def end(self, path: str) -> None:
         for file in sorted((self.root / path).rglob("*"), reverse=True):
@@ -65,8 +77,14 @@ def watched(proc: Proc, *changes: object) -> np.ndarray:  # type: ignore[type-ar
     return decode(data)
 
 
+def reaped(*readings: tuple[int, int]) -> np.ndarray:  # type: ignore[type-arg]
+    """Records of the CPU time of all children that were waited for."""
+    rows = (RECORD.pack(process_tree.REAPED, MAIN, -1, 0, ts, ran, 0, 0) for ts, ran in readings)
+    return decode(b"".join(rows))
+
+
 def process_facts(**more: object) -> ProcessFacts:
-    facts = {"ours": (), "threads": {MAIN: "MainThread"}, "children": {}, "ended_ns": 0, **more}
+    facts = {"ours": (), "threads": {MAIN: "MainThread"}, "children": {}, **more}
     return ProcessFacts(MAIN, **facts)  # type: ignore[arg-type]
 
 
@@ -117,16 +135,70 @@ def test_children_and_their_children_are_whole_processes(proc: Proc) -> None:
     def end() -> None:
         proc.thread(MAIN, MAIN, 1000, 10)
 
-    records = watched(proc, fork, end, None)
-    table = cpu_table(records, process_facts(ours=(ours,), ended_ns=600))
+    records = np.append(watched(proc, fork, end, None), reaped((0, 40), (200, 640)))
+    records = records[np.argsort(records["ts"], kind="stable")]
+    table = cpu_table(records, process_facts(ours=(ours,)))
     assert of(table, child) == [[0, 0, 0], [100, 500, 4], [300, 500, 4]]
     assert of(table, grandchild)[-1] == [300, 9, 0]
     assert of(table, ours) == []
-    assert of(table, readings.ENDED) == [[0, 0, 0], [300, 600 - 509, 0]]
+    assert of(table, readings.ENDED) == [[0, 0, 0], [100, 0, 0], [200, 91, 0], [300, 91, 0]]
     names = table.drop_duplicates("pid").set_index("pid")["name"].to_dict()
     assert names[child] == "python3 worker.py"
-    ts, level = readings.children_bytes(records, (ours,), MAIN)
-    assert (ts.tolist(), level.tolist()) == ([100, 200, 300], [35 * PAGE, 0, 0])
+    memory = child_memory(records, process_facts(ours=(ours,)))
+    assert set(memory["name"]) == {"python3 worker.py", "python train.py"}
+    # what was there at a look and is gone at the next one does not last until that
+    assert total_bytes(memory).to_dict() == {100: 35 * PAGE, 101: 0}
+
+
+def test_a_forked_child_has_no_pages_of_its_parent(proc: Proc) -> None:
+    child, levels = MAIN + 1, []
+    proc.process(MAIN, 1000, shared=100)
+
+    def reads(pages: int, shared: int = 0, flags: int = 0x400040) -> Callable[[], None]:
+        def change() -> None:
+            proc.process(child, pages, "sh\0-c\0true\n true\0", shared)
+            proc.flags(child, flags)
+            proc.thread(child, child, len(levels), 0)
+            proc.thread(MAIN, MAIN, 1000, 10, (child,))
+            levels.append(pages)
+
+        return change
+
+    turns = (reads(905), reads(1405), reads(1420, 20), reads(300), reads(350), reads(40, 30, 0x400000))
+    memory = child_memory(watched(proc, *turns), process_facts())
+    # 900 of its parent's; 500 more; shared memory; 605 freed, so that at most 300 are its parent's; 50 more;
+    # a program of its own
+    at = [(100, 5), (200, 505), (300, 500), (400, 0), (500, 50), (600, 10)]
+    falls = {300: 201, 400: 301, 600: 501}
+    assert memory[["ts", "bytes"]].values.tolist() == [[falls.get(ts, ts), n * PAGE] for ts, n in at]
+    assert set(memory["name"]) == {"sh -c true true"}
+
+
+def test_a_child_that_starts_a_program_by_vfork_is_not_its_parent_again(proc: Proc) -> None:
+    def vfork() -> None:
+        proc.process(MAIN + 1, 100)
+        proc.flags(MAIN + 1, 0x40)
+        proc.thread(MAIN + 1, MAIN + 1, 0, 0)
+        proc.thread(MAIN, MAIN, 1000, 10, (MAIN + 1,))
+
+    assert child_memory(watched(proc, vfork, None), process_facts()).empty
+
+
+def test_children_that_no_look_saw_have_the_time_at_which_they_were_waited_for(proc: Proc) -> None:
+    records = np.append(watched(proc, None, None, None), reaped((0, 7), (100, 207)))
+    table = cpu_table(records, process_facts())
+    assert of(table, readings.ENDED) == [[0, 0, 0], [100, 200, 0], [300, 200, 0]]
+
+
+def test_a_child_that_ended_between_its_reading_and_the_sum_counts_once(proc: Proc) -> None:
+    def fork() -> None:
+        proc.process(MAIN + 1, 30)
+        proc.thread(MAIN + 1, MAIN + 1, 400, 3)
+        proc.thread(MAIN, MAIN, 1000, 10, (MAIN + 1,))
+
+    records = watched(proc, fork, lambda: proc.thread(MAIN, MAIN, 1000, 10))
+    records = np.append(records, reaped((0, 0), (100, 400)))
+    assert of(cpu_table(records, process_facts()), readings.ENDED) == []
 
 
 def test_kernels_that_do_not_list_children_are_searched(proc: Proc) -> None:

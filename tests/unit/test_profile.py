@@ -16,6 +16,8 @@ from notebook_prof.analysis.verdict.claims import METHODS as METHOD_NAMES
 from notebook_prof.errors import OptionError
 from notebook_prof.profiles.namespace import Namespace
 from notebook_prof.profiles.plot import VIEWS
+from notebook_prof.service import answers
+from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
 
 NOT_FRAMES = ("Claim", "Verdict", "verdict", "trust", "Overview", "overview", "WhatIf", "what_if")
@@ -73,10 +75,30 @@ def test_selected_follows_the_selection(profile):
     profile.selection.update(name="mm", window=("3us", "9us"))
     selected = profile.selected
     assert selected["name"].tolist() == ["mm"]
-    assert selected["dur"].tolist() == [6000]  # whole, although the window cuts it
-    assert profile.trace.slices.loc[selected.index[0], "name"] == "mm"
+    whole = profile.trace.slices.loc[selected.index[0]]
+    cut = [max(whole["ts"], 3000), min(whole["ts"] + whole["dur"], 9000)]
+    assert selected[["ts", "dur"]].values.tolist() == [[cut[0], cut[1] - cut[0]]]
     selected["dur"] = 0
-    assert profile.selected["dur"].tolist() == [6000]
+    assert profile.selected["dur"].tolist() == [cut[1] - cut[0]]
+
+
+def test_the_page_and_python_agree_on_what_is_selected(data):
+    """``p.selected``, ``p.operators(where=p.selection)`` and the page's table sum to the same nanosecond."""
+    profile = Profile(read_trace(data / "torch213_cpu/cnn_sgd.pt.trace.json.gz"))
+    trace = profile.trace
+    store, span = ViewStore(trace), trace.span
+    third = (span.start + span.dur // 3, span.start + 2 * span.dur // 3)
+    operators = trace.slices[trace.slices["category"] == "operator"]
+    heavy = str(operators.groupby("name", observed=True)["self_ns"].sum().idxmax())
+    step = {"step": trace.steps["step"].tolist()[1:3]}
+    both = {"window": third} | step
+    for chosen in ({"window": third}, step, both, {"phase": ["forward"]}, {"name": [heavy]}):
+        profile.selection.clear()
+        profile.selection.update(**chosen)
+        table = profile.operators(where=profile.selection)
+        shown = answers.table(store, profile.selection.to_state(), {}).content["self_ns"]
+        assert table["self_ns"].sum() == profile.selected["self_ns"].sum() > 0, chosen
+        assert shown == table["self_ns"].sum(), chosen
 
 
 def test_the_verdict_selects_what_it_speaks_of(profile):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sysconfig
 import threading
 import time
 from array import array
@@ -40,6 +41,7 @@ from notebook_prof.collectors.python.py_spy.heartbeat import NAMES, STARVED_INTE
 from notebook_prof.collectors.python.py_spy.threads import samples_by_thread
 from notebook_prof.collectors.python.snapping import Ranges
 from notebook_prof.collectors.python.thread.thread_stacks import ObservedThread, is_servant
+from notebook_prof.collectors.statements import SHOWING
 from notebook_prof.trace import Clock, Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport
 
@@ -99,6 +101,21 @@ def test_begins_and_ends_become_stacks_with_times() -> None:
     assert {paths.home[n] for n in changes.node[:2].tolist()} == {("python x.py", 42, "MainThread")}
     stacks = stacks_of(paths, changes.node, Functions())
     assert stacks.lengths.tolist() == [2, 1, 0]
+
+
+def test_a_forked_child_has_the_thread_identifier_of_its_parent() -> None:
+    # py-spy compares each stack with the last one of the identifier, in whichever process
+    stacks = {7: ["process 7", "main", "wait"], 8: ["process 8", "main", "fork", "work"]}
+    events: list[Any] = []
+    last: list[str] = []
+    for ts, pid in ((10, 7), (11, 8), (20, 7), (21, 8), (30, 7), (31, 8)):
+        frames = stacks[pid]
+        events += [event("E", ts, name, pid=pid) for name in reversed(last)]
+        events += [event("B", ts, name, "a.py", 1, pid=pid) for name in frames]
+        last = frames
+    changes, paths = parse(json.dumps(events).encode())
+    seen = {one.pid: [[name for name, *_ in paths.path(n)] for n in one.node.tolist()] for one in changes}
+    assert seen == {pid: [frames] * 3 for pid, frames in stacks.items()}
 
 
 def test_a_file_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,12 +281,13 @@ def assembled(
         placed_ts, dur, name, category = builder.placed(track)
         operator = np.array([category.values[c] == "operator" for c in category.codes])
         aten = np.array([name.values[c].startswith("aten::") for c in name.codes])
-        exact = exact._replace(others=Ranges.of(placed_ts, dur, operator, aten))
+        loose = np.array([category.values[c] == "annotation" for c in category.codes])
+        exact = exact._replace(others=Ranges.of(placed_ts, dur, operator, aten, loose))
     if exact.statements is not None:
         rows = exact.statements
         names = [f"line {n}" for n in rows.line]
         builder.slices(ts=rows.ts, dur=rows.end - rows.ts, track=track, name=names, category="python")
-    timed = Timed(np.array(bounds), np.array(samples))
+    timed = Timed(np.array(bounds), np.array(samples, np.int64))
     stacks = stacks_of_frames([LINE_3, SORT], [LINE_4, DOT], [LINE_4], [])
     put(builder, track, timed, stacks, exact, interval_ns=10)
     return builder.seal()
@@ -291,6 +309,56 @@ def test_a_starved_sample_does_not_hang_below_another_statement() -> None:
     statements = Rows(np.array([0, 30]), np.array([30, 200]), np.array([3, 4]))
     trace = assembled([0, 2], [0, 150, 200], Exact(statements=statements))
     assert rows_of(trace) == [("line 3", 0, 30, 0), ("sort (numpy.py)", 0, 30, 1), ("line 4", 30, 200, 0)]
+
+
+@pytest.mark.parametrize("function", ["heavy", "<lambda>"])
+def test_a_task_hangs_below_the_await_that_runs_it(function: str) -> None:
+    """A task's own function is the root of its stack, not the cell; a root of a library is unknown."""
+    task = Frame(function, FILE, 8, 9, CELL)
+    builder = TraceBuilder()
+    track = builder.track("main", pid=1, tid=1)
+    stacks = stacks_of_frames([task, SORT], [DOT])
+    statements = Rows(np.array([0]), np.array([90]), np.array([3]))
+    timed = Timed(np.array([0, 60, 90]), np.array([0, 1]))
+    put(builder, track, timed, stacks, Exact(statements=statements), interval_ns=10)
+    assert rows_of(builder.seal()) == [
+        (f"{function} (cell)", 0, 60, 0),
+        ("cell:9", 0, 60, 1),
+        ("sort (numpy.py)", 0, 60, 2),
+    ]
+
+
+def test_what_the_display_of_the_result_runs_hangs_below_it() -> None:
+    shown = Frame("Report._repr_html_", FILE, 6, 7, CELL)
+    builder = TraceBuilder()
+    track = builder.track("main", pid=1, tid=1)
+    stacks = stacks_of_frames([LINE_3], [LINE_3, shown], [DOT])
+    statements = Rows(np.array([0, 30]), np.array([30, 90]), np.array([3, SHOWING]))
+    timed = Timed(np.array([0, 30, 60, 90]), np.array([0, 1, 2]))
+    put(builder, track, timed, stacks, Exact(statements=statements), interval_ns=10)
+    assert rows_of(builder.seal()) == [
+        ("Report._repr_html_ (cell)", 0, 30, 0),  # times count from the first slice
+        ("cell:7", 0, 30, 1),
+        ("dot (numpy.py)", 30, 60, 0),
+    ]
+
+
+def test_stacks_of_a_display_keep_the_library_that_draws() -> None:
+    """Without a cell in the stack, as the figures of a cell are drawn after its last statement, too."""
+    folder = os.path.join(sysconfig.get_paths()["purelib"], "")
+    kernel = framed("execute", folder + "ipykernel/kernelbase.py")
+    call = framed("PlainTextFormatter.__call__", folder + "IPython/core/formatters.py")
+    write = framed("OutStream.write", folder + "ipykernel/iostream.py")
+    flush = framed("flush_figures", folder + "matplotlib_inline/backend_inline.py")
+    draw = framed("Figure.draw", folder + "matplotlib/figure.py")
+    stacks = stacks_of_frames(
+        [kernel, LINE_3, call, draw], [kernel, flush, call, draw, write, SORT], [kernel, draw]
+    )
+    assert left(trim(stacks, [kernel, LINE_3])) == [
+        ["<module>", "Figure.draw"],
+        ["flush_figures", "Figure.draw"],
+        [],
+    ]
 
 
 def test_a_boundary_within_an_operator_goes_to_its_nearer_edge() -> None:
@@ -317,7 +385,7 @@ def test_python_that_an_operator_calls_lies_within_it() -> None:
     builder.slices(ts=[35], dur=[155], track=track, name=["MyBackward"], category="operator")
     ranges = Ranges.of(*(np.array([number]) for number in (35, 155)), np.array([True]), np.array([False]))
     stacks = stacks_of_frames([LINE_3], [LINE_3, back, SORT], [LINE_3, back, DOT], [LINE_3])
-    timed = Timed(np.array(bounds), np.array(samples))
+    timed = Timed(np.array(bounds), np.array(samples), np.array([3, 7, 10, 3]))
     put(builder, track, timed, stacks, Exact(others=ranges), interval_ns=10)
     rows = rows_of(builder.seal())
     own = {name: [(ts, end) for one, ts, end, _ in rows if one == name] for name, *_ in rows}
@@ -338,14 +406,81 @@ def test_a_change_near_the_edge_of_an_operator_was_outside() -> None:
     assert {row[0]: row[1:3] for row in rows_of(builder.seal())}["dot (numpy.py)"] == (34, 190)
 
 
-def test_a_line_that_outlasts_a_range_began_before_it() -> None:
-    operators = [("Optimizer.step#SGD.step", 50, 60, "annotation"), ("aten::add_", 56, 58, "operator")]
-    trace = assembled([0, 1], [0, 53, 80], Exact(), operators)
+@pytest.mark.parametrize(("bounds", "edge"), [([0, 53, 80], 60), ([0, 45, 58, 80], 49)])
+def test_the_line_that_a_sample_saw_in_a_range_is_around_it(bounds: list[int], edge: int) -> None:
+    """At 53 the sample shows line 3, which began before the range; at 58 it shows line 4, which goes on."""
+    operators = [("Optimizer.step#SGD.step", 50, 60, "annotation"), ("aten::add_", 56, 57, "operator")]
+    trace = assembled([0, 1, 1][: len(bounds) - 1], bounds, Exact(), operators)
     names = {name: (ts, end, depth) for name, ts, end, depth in rows_of(trace)}
-    assert names["cell:4"] == (49, 80, 0)
-    assert names["cell:3"][1] == 49
+    assert names["cell:3"][:2] == (0, edge if edge == 60 else 45)
+    assert names["cell:4"] == (60 if edge == 60 else 45, 80, 0)
     assert names["Optimizer.step#SGD.step"][2] == 2
     assert names["aten::add_"][2] == 3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_outlasts_what_it_is_drawn_in(seed: int) -> None:
+    """A loop that calls modules within modules faster than samples come: what is drawn nests as it ran.
+
+    The sampler begins inside of an operator, and now and then no stack can be read.
+    """
+    random = np.random.default_rng(seed)
+    modules, truth, at = [], [], 100
+    for _ in range(60):
+        begin = at
+        for inner in range(3):
+            length = int(random.integers(4, 20))
+            modules.append((f"block{inner}", at + 2, at + 2 + length, "module"))
+            modules.append(("aten::mm", at + 3, at + 1 + length, "operator"))
+            at += length + 4
+        modules.append(("model", begin, at, "module"))
+        truth.append((begin, at, 0))  # line 3 calls the model, line 4 does something else
+        pause = int(random.integers(2, 12))
+        truth.append((at, at + pause, 1))
+        at += pause
+    ends = np.array([end for _, end, _ in truth])
+    looks = np.unique(np.clip(104 + np.cumsum(random.integers(10, 40, 400)), 0, at))
+    seen = [truth[int(np.searchsorted(ends, look - 1, side="right"))][2] for look in looks[1:]]
+    seen = np.where(random.random(len(seen)) < 0.1, -1, seen).tolist()
+    trace = assembled(seen, looks.tolist(), Exact(), modules)
+    slices = trace.slices
+    end = (slices["ts"] + slices["dur"]).to_numpy()
+    inner = np.flatnonzero(slices["parent"].notna())
+    parent = slices["parent"].iloc[inner].to_numpy(np.int64)
+    assert (slices["ts"].to_numpy()[inner] >= slices["ts"].to_numpy()[parent]).all()
+    assert (end[inner] <= end[parent]).all()
+    assert slices["depth"].max() <= 4, "line, its function, model, block, operator"
+    rows = rows_of(trace)
+    for look, stack in zip((looks[1:] - 100).tolist(), seen, strict=True):
+        drawn = {name for name, ts, until, _ in rows if ts < look <= until}
+        moved = any(ts <= look <= until for name, ts, until, _ in rows if name == "aten::mm")
+        if stack >= 0 and not moved:  # a boundary in an operator goes to its edge
+            assert f"cell:{3 + stack}" in drawn, f"what was seen at {look}"
+
+
+def test_lines_of_a_module_keep_the_time_that_samples_saw_them() -> None:
+    """The first sample in a module also covers time before the module began."""
+    builder = TraceBuilder()
+    track = builder.track("main", pid=1, tid=1)
+    builder.slices(ts=[43], dur=[157], track=track, name=["Block"], category="module")
+    builder.slices(ts=[243], dur=[157], track=track, name=["Block"], category="module")
+    forward = LINE_4._replace(function="forward", first_line=4)
+    other = forward._replace(line=5)
+    stacks = stacks_of_frames([LINE_3, forward], [LINE_3, other], [LINE_3._replace(line=9)])
+    none = np.zeros(2, bool)
+    ranges = Ranges.of(np.array([43, 243]), np.array([157, 157]), none, none)
+    bounds, looks = np.array([0, 40, 140, 200, 240, 340, 400, 450]), np.array([4, 10, 6, 4, 10, 6, 5])
+    timed = Timed(bounds, np.array([2, 0, 1, 2, 0, 1, 2]), looks)
+    put(builder, track, timed, stacks, Exact(others=ranges), interval_ns=10)
+    names = ("cell:4", "cell:5", "cell:9")
+    rows = rows_of(builder.seal())
+    took = {name: sum(end - ts for one, ts, end, _ in rows if one == name) for name in names}
+    assert took == {"cell:4": 200, "cell:5": 120, "cell:9": 130}
+
+
+def test_a_thread_without_samples_has_no_slices_beside_its_ranges() -> None:
+    trace = assembled([], [0], Exact(), [("MyBackward", 10, 20, "operator")])
+    assert [row[0] for row in rows_of(trace)] == ["MyBackward"]
 
 
 def test_a_boundary_far_from_a_range_stays() -> None:
@@ -455,6 +590,18 @@ def test_a_thread_begins_with_its_own_work() -> None:
     own = framed("crunch", FILE)
     stacks = stacks_of_frames([bootstrap, own, SORT], [bootstrap])
     assert left(trim_thread(stacks)) == [["crunch", "sort"], []]
+
+
+def test_what_only_passes_a_call_on_is_left_out_unless_the_time_is_its_own() -> None:
+    import torch.nn.modules.module as module
+
+    names = ("Module._wrapped_call_impl", "Module._call_impl", "Module._call_impl.<locals>.inner")
+    for name in names:
+        function = name.rpartition(".")[2]
+        assert hasattr(module.Module, function) or function == "inner"
+    call = [framed(name, module.__file__) for name in names]
+    stacks = stacks_of_frames([LINE_3, *call, SORT, *call[:2], DOT], [LINE_3, *call[:2]])
+    assert left(trim(stacks)) == [["<module>", "sort", "dot"], ["<module>", "Module._call_impl"]]
 
 
 def test_a_function_is_found_by_a_line_in_it() -> None:

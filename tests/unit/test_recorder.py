@@ -446,3 +446,12 @@ def test_a_forked_child_ends_nothing_of_the_parents_recording() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "7 []\nTrue\nhandler of the end\n"
     assert done.stderr == ""
+
+
+def test_a_recording_without_calls_says_so_and_is_no_failure() -> None:
+    with nbp.profile("system") as p:
+        pass
+    assert p.verdict.sentence == "Nothing to report: no call was recorded."
+    with nbp.profile("system", steps=(2, 4)) as p:
+        pass
+    assert p.verdict.sentence == "Nothing to report: the steps that were asked for did not run."

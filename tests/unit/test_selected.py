@@ -37,7 +37,7 @@ def _answered(store: ViewStore, state: dict[str, Any], a: float, b: float) -> pd
 
 
 def _expected(profile: Profile, store: ViewStore, a: float, b: float) -> pd.DataFrame:
-    slices = profile.selected
+    slices = profile.trace.slices.loc[profile.selected.index]
     end = slices["ts"] + store.columns.drawn_ns[slices.index]
     after = slices["ts"] >= np.ceil(b)
     before = ~after & (end <= np.floor(a)) & ((slices["dur"] > 0) | (slices["ts"] < np.floor(a)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable
 
 import numpy as np
@@ -85,6 +86,25 @@ def test_a_process_that_grew_in_one_burst_is_not_looked_at(
         return 2**30 if read[0] > 5 else 0
 
     monkeypatch.setattr(size_watch, "resident_bytes", level)
+    looks: list[int] = []
+    watch = SizeWatch(lambda: bool(looks.append(1)))
+    watch.start()
+    work_until(lambda: read[0] > 50)
+    watch.stop()
+    assert not looks
+
+
+def test_a_process_that_imports_is_not_looked_at(growing: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = sys.modules.copy()
+    monkeypatch.setattr(size_watch, "sys", types.SimpleNamespace(modules=modules, _getframe=sys._getframe))
+    read, level = [0], size_watch.resident_bytes
+
+    def imported() -> int:
+        read[0] += 1
+        modules[f"imported{read[0]}"] = types
+        return level()
+
+    monkeypatch.setattr(size_watch, "resident_bytes", imported)
     looks: list[int] = []
     watch = SizeWatch(lambda: bool(looks.append(1)))
     watch.start()

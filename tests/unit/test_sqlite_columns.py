@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.errors import FormatError
+from notebook_prof.readers.codec import sqlite
 from notebook_prof.readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind, Texts
 from notebook_prof.readers.codec.sqlite import Database
 
@@ -91,6 +92,46 @@ def test_many_rows_and_long_texts(encoding: str, tmp_path: Path) -> None:
     rows += [(i, None, "long ü " * 2_000 * (i + 1)) for i in range(3)]
     with closing(Database(written(tmp_path / "a.db", rows, f"encoding = '{encoding}'"))) as database:
         assert rows_of(database) == rows
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16le"])
+def test_adbc_reads_the_same_columns(encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("adbc_driver_sqlite")
+    rows: list[tuple[object, ...]] = [
+        (i << 33, i / 3 or None, f"{i} é" if i % 3 else None) for i in range(300)
+    ]
+    path = written(tmp_path / "a #1?.db", [(None, None, None), *rows], f"encoding = '{encoding}'")
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("create table odd (x, y)")
+        made.executemany("insert into odd (x) values (?)", [(None,), ("8",), (7,), (-2.5,), (b"9",)] * 9)
+        if encoding == "utf-8":
+            made.execute("insert into odd (x) values (cast(x'62ff' as text))")
+        made.commit()
+
+    def everything() -> list[object]:
+        with closing(Database(path)) as database:
+            return [
+                column.array.to_pylist() if isinstance(column, Texts) else column.tolist()
+                for table, columns in database.tables.items()
+                for kind in (TEXTS, INTS, FLOATS)
+                for column in database.read(table, dict.fromkeys(columns, kind)).values()
+            ]
+
+    plain = repr(everything())
+    monkeypatch.setattr(sqlite, "_MANY", 1)
+    asked: list[str] = []
+    with_arrow = Database._arrow_columns
+    monkeypatch.setattr(
+        Database, "_arrow_columns", lambda *given: (asked.append(given[1]), with_arrow(*given))[1]
+    )
+    assert repr(everything()) == plain
+    assert {"t b", "odd"} <= set(asked)
+    damaged = bytearray(path.read_bytes())
+    for at in range(2000, len(damaged), 97):
+        damaged[at] ^= 0x5A
+    path.write_bytes(damaged)
+    with pytest.raises(FormatError, match="damaged"):
+        everything()
 
 
 @given(changes=st.lists(st.tuples(st.integers(0, 60_000), st.integers(0, 255)), min_size=1, max_size=30))

@@ -9,13 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import Process, forkserver, resource_tracker
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from notebook_prof.analysis import memory_processes
 from notebook_prof.collectors.system import (
     CHILDREN_TRACK,
     CPU_TRACK,
@@ -194,6 +195,34 @@ def test_children_too_short_to_be_seen_are_counted_too() -> None:
 
 
 @linux
+def test_memory_of_a_forked_child_is_what_it_has_of_its_own() -> None:
+    shared, (seen, told), (stay, leave) = b"x" * (300 * MB), os.pipe(), os.pipe()
+    pids: list[int] = []
+
+    def body() -> None:
+        pids.append(os.fork())
+        if pids[0] == 0:
+            own = b"y" * (100 * MB)
+            os.write(told, own[:1])
+            os.close(leave)
+            os.read(stay, 1)
+            os._exit(0)
+        assert os.read(seen, 1) == b"y"
+
+    try:
+        trace = recorded(body)
+    finally:
+        for end in (seen, told, stay, leave):
+            os.close(end)
+        os.waitpid(pids[0], 0)
+    assert len(shared) < resident_bytes()
+    assert 90 * MB < counter(trace, CHILDREN_TRACK).max() < 120 * MB
+    first, *others = memory_processes(trace).to_dict("records")
+    assert (first["kind"], [row["pid"] for row in others]) == ("process", pids)
+    assert first["bytes"] > 300 * MB
+
+
+@linux
 def test_a_child_that_still_runs_is_seen() -> None:
     started: list[subprocess.Popen[bytes]] = []
 
@@ -220,6 +249,17 @@ def test_without_proc_the_process_is_read_as_a_whole(monkeypatch: pytest.MonkeyP
     trace = recorded(lambda: spin(0.5))
     assert len(counter(trace, RSS_TRACK)) > 2
     assert used(cpu(trace).query("kind == 'process'"))["process"] == pytest.approx(500, abs=100)
+    assert not trace.report
+
+
+def test_without_proc_children_are_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("notebook_prof.collectors.system.polling.Tree", _no_tree)
+    trace = recorded(lambda: [p := Process(target=spin, args=(0.1,)), p.start(), p.join()])
+    assert [issue.code for issue in trace.report] == ["children-not-read"]
+
+
+def _no_tree(*_: object) -> None:
+    raise FileNotFoundError
 
 
 def test_fifty_recordings_leave_no_thread_no_file_and_no_process() -> None:

@@ -9,7 +9,7 @@ import notebook_prof
 
 from .runner import Run
 
-KINDS = {"steps", "code", "outside-window", "profiler", "not-recorded"}
+KINDS = {"steps", "code", "outside-window", "profiler", "not-recorded", "display"}
 PACKAGE = os.path.join(os.path.dirname(notebook_prof.__file__), "")
 OURS = re.compile(
     rf"[/\\](IPython|ipykernel|zmq|tornado|traitlets|jupyter_client)[/\\]|^{re.escape(PACKAGE)}"

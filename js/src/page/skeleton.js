@@ -2,6 +2,16 @@
 import {element, textElement} from '../shared/elements.js';
 import {headlineOf} from './headline.js';
 
+const ROOMY = 970; // pixels of a window in which JupyterLab has room for the phases in full height
+const LEAST_PHASES_PX = 150;
+
+/**
+ * How high the figure of the phases is in a window: all four views are in sight at once.
+ * @param {number} full
+ * @param {number} height of the window
+ */
+export const phasesHeight = (full, height) => Math.max(LEAST_PHASES_PX, Math.min(full, full - (ROOMY - height)));
+
 /**
  * Make the elements of the page.
  * @param {HTMLElement} el
@@ -61,6 +71,8 @@ function tabsIn(row) {
  */
 function reserve(parts, settings, json) {
   settings.figures.forEach((name, i) => {
+    const {attributes} = json.roots[i];
+    if (name === 'phases') attributes.height = phasesHeight(attributes.height, globalThis.innerHeight ?? ROOMY);
     parts[name].style.minHeight = `${json.roots[i].attributes.height}px`;
   });
   for (const [view, reason] of Object.entries(settings.empty)) {

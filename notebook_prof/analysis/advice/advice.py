@@ -62,7 +62,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns: judge this part only.
+        Half-open, in ns: judge only this part.
     min_share : float
         Leave out advice on time that would save less than this share of the measured time.
 
@@ -71,7 +71,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
     DataFrame
         By gain, largest first, time before memory; empty if no rule applies.
 
-        - ``rule`` str: of data ``input-bound dataloader-workers items-one-by-one``; of pandas and NumPy
+        - ``rule`` str: about data ``input-bound dataloader-workers items-one-by-one``; about pandas and NumPy
           ``pandas-apply-rows pandas-iterrows pandas-python-function pandas-scalar-access object-column
           growing-array repeated-copies pandas-chained-indexing numpy-vectorize``; of
           threads and processes ``threads-take-turns pool-overhead``; of training ``recompilations
@@ -84,8 +84,8 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
           work; ``gain_bytes`` int64: saved memory, per step for ``memory-growth``;
         - ``bound`` bool: the gain is an upper bound; otherwise the remedy saved this much on a program of
           ``benchmarks/advice.py``;
-        - ``place`` str: the line that the advice is about, as ``cell:7``; for rules on slices, the line with
-          most of the evidence's time; empty if there is none;
+        - ``place`` str: the line that the advice is about, like ``cell:7``; for rules on slices, the line
+          with most of the evidence's time; empty if there is none;
         - ``what_if`` object: a dict of arguments of `what_if`, whose answer times the number of steps bounds
           ``gain_ns``; empty if `what_if` was not asked;
         - ``count`` int64: number of slices in the evidence; ``rows`` object: int64 array of row numbers in
@@ -93,7 +93,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
         - ``select`` object: a dict that selects the evidence: ``p.selection.update(**row.select)``;
         - ``claims`` object: tuple of `Claim`, the numbers of `finding` and the public tables that have them.
 
-        ``attrs["withheld"]`` maps each rule that was left out to the reason: this recording cannot judge it,
+        ``attrs["withheld"]`` maps each rule that was left out to the reason: the recording cannot support it,
         or `what_if` finds no shorter steps.
 
     Notes
@@ -120,7 +120,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
     gains = [min(item.gain_ns, run.plain_ns) for item in findings]
     columns: dict[str, tuple[str, list[Any]]] = {
         "rule": ("str", [item.rule for item in findings]),
-        "finding": ("str", [item.finding for item in findings]),
+        "finding": ("str", [str(item.finding) for item in findings]),
         "remedy": ("str", [item.remedy for item in findings]),
         "gain_ns": ("int64", gains),
         "gain_share": ("float64", [gain / run.plain_ns for gain in gains]),
@@ -134,7 +134,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
         "count": ("int64", [item.count for item in findings]),
         "rows": ("object", [item.rows for item in findings]),
         "select": ("object", [dict(item.select) for item in findings]),
-        "claims": ("object", [item.claims for item in findings]),
+        "claims": ("object", [item.finding.placed(0) for item in findings]),
     }
     table = pd.DataFrame({name: pd.Series(values, dtype=dtype) for name, (dtype, values) in columns.items()})
     if run.facts.total_ns and (why := small_operators(run)):
@@ -144,7 +144,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
 
 
 def line_of(trace: Trace, rows: IntArray) -> str:
-    """Return the line that takes over half of the time of some slices; empty if there is none."""
+    """Return the line that takes over half of these slices' time; empty if there is none."""
     evidence = trace.slices.iloc[rows]
     dur = evidence.groupby("line", observed=True)["dur"].sum()
     if 2 * int(dur.max() if len(dur) else 0) <= int(evidence["dur"].sum()):
@@ -162,9 +162,9 @@ def _replayed(run: Run, findings: Sequence[Finding], least_ns: int) -> list[Find
         elif most >= least_ns or item.gain_bytes:
             out.append(replace(item, gain_ns=min(item.gain_ns, most)))
         else:
-            shorter = format_ns(most / run.step_count)
+            said, shorter = str(item.finding).removesuffix("."), format_ns(most / run.step_count)
             run.withheld[item.rule] = (
-                f"{item.finding.removesuffix('.')}, but steps without that would be shorter by {shorter} at "
-                "most: something else takes as long beside it"
+                f"{said}, but steps without that would be shorter by {shorter} at most: something else takes "
+                "as long beside it"
             )
     return out

@@ -15,13 +15,12 @@ import numpy as np
 import pandas as pd
 
 from ...trace import inherit
-from ...units import format_ns, format_share
 from ..scope import ints
 from ..source.annotated import source_texts
 from ..source.frames import frames
 from ..source.line_calls import module_of
 from ..source.lines import line_slices, line_times
-from ..verdict.claims import Claim
+from ..verdict.claims import Source, cite_ns, say
 from .finding import Finding, Run, evidence
 
 WORTH: Final = 0.05
@@ -37,7 +36,7 @@ SAVED: Final = {
     "numpy-vectorize": 0.9,
 }
 _OFTEN: Final = 3
-"""A line seen in this many separate stretches of time is in a loop."""
+"""A line seen in at least this many separate stretches of time counts as running in a loop."""
 _AXIS: Final = re.compile(r"\.apply\(.*axis\s*=\s*(?:1|['\"]columns['\"])")
 _GROWS: Final = re.compile(
     r"(?P<name>[A-Za-z_][\w.]*(?:\[[^\]]*\])?)\s*=\s*(?:[\w.]+\.)?"
@@ -54,7 +53,7 @@ def apply_rows(run: Run) -> Finding | None:
     by_row = _calls_of(calls, "pandas.core.apply", "series_generator")
     whole = _calls_of(calls, "pandas.core.frame", "apply")
     keys = set(zip(by_row["file"], by_row["line"], strict=True))
-    texts = source_texts(run.trace)  # line names are cut, and samples may miss the generator in a short cell
+    texts = source_texts(run.trace)  # line names are cut; samples of a short cell may miss the generator
     keep = [
         (file, line) in keys or _AXIS.search((*texts.get(file, ())[line - 1 : line], text)[0]) is not None
         for file, line, text in zip(whole["file"], whole["line"], whole["text"], strict=True)
@@ -133,7 +132,7 @@ def scalar_access(run: Run) -> Finding | None:
 
 
 def object_column(run: Run) -> Finding | None:
-    """Find columns of Python objects that are compared, grouped or searched object by object."""
+    """Find columns of Python objects, which pandas compares, groups or searches one object at a time."""
     calls = pd.concat(
         [
             _calls_of(run.line_calls, "pandas.core.ops.array_ops", "comp_method_OBJECT_ARRAY"),
@@ -214,7 +213,7 @@ def vectorized_function(run: Run) -> Finding | None:
 def _finding(
     run: Run, rule: str, calls: pd.DataFrame, does: str, remedy: str, table: str = "line_calls"
 ) -> Finding | None:
-    """Advise on the line of the first of these calls; all of them count."""
+    """Return advice on the line of the first (longest) of these calls, with the time of all of them."""
     spent = int(calls["total_ns"].sum())
     if not len(calls) or spent < WORTH * run.total_ns:
         return None
@@ -222,26 +221,15 @@ def _finding(
     location = f"{first['file']}:{int(first['line'])}"
     rows, count, names = line_evidence(run, str(first["file"]), int(first["line"]), str(first["text"]))
     columns = ["file", "line"] if table == "lines" else ["file", "line", "module", "function"]
-    claims = tuple(
-        Claim(
-            format_ns(row["total_ns"]),
-            table,
-            {name: row[name] for name in columns},
-            "total_ns",
-            int(row["total_ns"]),
-            arguments=run.asking,
-        )
-        for row in calls.to_dict("records")
-    )
+    took = Source(table, "total_ns", {name: first[name] for name in columns}, run.asking)
+    own = int(first["total_ns"])
     return Finding(
         rule,
-        f"`{first['text']}` ({location}) {does}: {format_ns(spent)}, "
-        f"{format_share(min(spent / run.total_ns, 1))} of {run.whole}.",
+        say(f"`{first['text']}` ({location}) {does}: ", cite_ns(own, took), run.share(own, took), "."),
         remedy,
         min(int(spent * SAVED.get(rule, 1)), run.total_ns),
         bound=rule not in SAVED,
         place=location,
-        claims=claims,
         select={"name": names} if names else {},
         rows=rows,
         count=count,
@@ -249,7 +237,7 @@ def _finding(
 
 
 def _called_in(calls: pd.DataFrame, module: str, *functions: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    if not len(calls):  # as in most recordings; the comparison of no texts takes a millisecond
+    if not len(calls):  # the usual case; comparing texts takes a millisecond even if there are none
         return np.zeros(0, dtype=bool)
     inside = (calls["module"] == module) | calls["module"].str.startswith(f"{module}.")
     if module == "pandas.core.arrays.numpy_":
@@ -264,7 +252,7 @@ def _calls_of(calls: pd.DataFrame, module: str, *functions: str) -> pd.DataFrame
 
 
 def _whole_lines(run: Run, calls: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines themselves, with all of their time."""
+    """Return the rows of `line_times` for the lines of these calls."""
     if not len(calls):
         return calls
     table = line_times(run.trace, **run.asking)
@@ -272,7 +260,7 @@ def _whole_lines(run: Run, calls: pd.DataFrame) -> pd.DataFrame:
 
 
 def _calls_back(run: Run, modules: tuple[str, ...]) -> bool:
-    """Return whether any of the user's lines runs below a function of these modules."""
+    """Return whether a function of these modules calls back into any of the user's lines."""
     where = frames(run.trace)
     module_of_file = {file: module_of(str(file)) for file in set(where.file)}
     inside = np.array([module_of_file[file].startswith(modules) for file in where.file], dtype=bool)[
@@ -297,7 +285,7 @@ def line_evidence(run: Run, file: str, line: int, text: str) -> tuple[Any, int, 
 
 
 def _adds_to_itself(text: str) -> bool:
-    """Return whether a line assigns a name a value computed from that name and more."""
+    """Return whether a line computes a name's new value from its old one, like ``x = append(x, y)``."""
     growth = _GROWS.search(text)
     return (
         growth is not None

@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 
 from ...trace import length, union
-from ...units import format_items, format_ns, format_share
+from ...units import format_items
 from ..source.lines import line_slices, line_times
 from ..time.recorded_steps import recorded_table
-from ..verdict.claims import Claim
+from ..verdict.claims import Claim, Source, cite_ns, say
 from .arrays import line_evidence
 from .finding import Finding, Run, evidence
 
 WORTH: Final = 0.05
 PROCESS_NS: Final = 40_000_000
-"""Time to fork a Python process, hand it its work and end it; see ``benchmarks/advice.py``."""
+"""Time to fork a Python process, give it work and end it; see ``benchmarks/advice.py``."""
 _ALONE: Final = 1.25
 """Threads that together use fewer cores than this take turns."""
 _BUSY: Final = 0.15
@@ -28,7 +28,7 @@ _BUSY: Final = 0.15
 _WASTE: Final = 1.5
 """A pool that takes this many times the CPU time of its processes costs more than it saves."""
 _RECORDERS: Final = ("py-spy", "sh -c read go", "notebook_prof")
-"""Recorders' processes, not the user's children."""
+"""Prefixes of the commands of recorders' processes, which are not the user's children."""
 _POOLS: Final = ("multiprocessing.pool", "concurrent.futures.process", "joblib.parallel")
 
 
@@ -58,7 +58,7 @@ def threads_take_turns(run: Run) -> Finding | None:
     each = {tid: _increase(rows, "cpu_ns", begin, end) for tid, rows in of.items()}
     computing = [tid for tid, spent in each.items() if spent >= _BUSY * sum(each.values())]
     work = sum(each[tid] for tid in computing)
-    # a thread that waits for a core held by another program has work, too
+    # a thread that waits for a core has work, too: another program may hold the core
     ready = sum(_increase(of[tid], "wait_ns", begin, end) for tid in computing)
     if len(computing) < 2 or work + ready < 0.5 * together or work > _ALONE * together:
         return None
@@ -76,13 +76,16 @@ def threads_take_turns(run: Run) -> Finding | None:
     location = f"{first['file']}:{int(first['line'])}"
     return Finding(
         "threads-take-turns",
-        f"{format_items(len(computing), 'thread')} compute in Python at the same time and get "
-        f"{work / together:.2g} cores together: they take turns, in `{first['text']}` ({location}).",
+        say(
+            f"{format_items(len(computing), 'thread')} compute in Python at the same time and get at most "
+            f"about one core between them: they take turns, in `{first['text']}` ({location}), which takes ",
+            _line_claim(run, first),
+            " on all threads together.",
+        ),
         "Use processes: concurrent.futures.ProcessPoolExecutor in place of ThreadPoolExecutor, or functions "
         "that let others run while they compute, as NumPy's on large arrays do.",
         max(work - work // side_by_side - PROCESS_NS * side_by_side, 0),
         place=location,
-        claims=(_line_claim(run, first),),
         select={"name": sorted(set(names))},
         rows=rows,
         count=count,
@@ -110,20 +113,23 @@ def pool_overhead(run: Run) -> Finding | None:
     ready = work + int(sums.get("wait_ns", 0))  # other programs may hold the cores
     if not len(children) or spent < WORTH * run.total_ns or spent < _WASTE * ready:
         return None
-    waits = f" and wait {format_ns(ready - work)} for a core" if ready - work >= WORTH * spent else ""
     first = table.iloc[0]
+    computed = Source("cpu_use", "children_ns", arguments=run.asking)
     location = f"{first['file']}:{int(first['line'])}"
     rows, count, names = line_evidence(run, str(first["file"]), int(first["line"]), str(first["text"]))
     return Finding(
         "pool-overhead",
-        f"The pool of processes in `{first['text']}` ({location}) takes {format_ns(spent)}, "
-        f"{format_share(spent / run.total_ns)} of {run.whole}, and its processes compute for "
-        f"{format_ns(work)}{waits} in all: the rest is starting them, and sending values to and fro.",
+        say(
+            f"The pool of processes in `{first['text']}` ({location}) takes ",
+            _line_claim(run, first),
+            ", and its processes compute for ",
+            cite_ns(int(computed.value(run.trace)), computed),
+            " in all: the rest is starting them, and sending values to and fro.",
+        ),
         "Do this work in the cell itself; or send less: larger pieces (chunksize=…), a file name or a range "
         "in place of the data, and keep the pool for several calls.",
         spent - ready,
         place=location,
-        claims=tuple(_line_claim(run, table.iloc[number]) for number in range(len(table))),
         select={"name": names} if names else {},
         rows=rows,
         count=count,
@@ -166,5 +172,4 @@ def _numbers_and_texts(table: pd.DataFrame) -> list[tuple[int, str]]:
 
 def _line_claim(run: Run, row: pd.Series[Any]) -> Claim:
     where = {"file": row["file"], "line": int(row["line"])}
-    spent = int(row["total_ns"])
-    return Claim(format_ns(spent), "lines", where, "total_ns", spent, arguments=run.asking)
+    return cite_ns(int(row["total_ns"]), Source("lines", "total_ns", where, run.asking))

@@ -8,18 +8,18 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...trace.arrays import BoolArray, FloatArray, IntArray
+from ...trace.arrays import IntArray
 from ...trace.nesting import climb
-from ...units import format_bytes, format_count, format_ns, format_number, format_share
+from ...units import format_bytes, format_count, format_number
 from ..busy_time import device_of
 from ..device.busy import device
 from ..device.copies import copies as copies_of
-from ..device.counters import device_attributes, uses_tensor_cores
+from ..device.counters import uses_tensor_cores
 from ..device.kernel_launches import launch_calls
+from ..device.kernels import kernels
 from ..distributed.communication import distributed
-from ..scope import Scope, ints
-from ..verdict.claims import Sentence, Source, cite, cite_ns, cite_share, say
-from ..verdict.lines import short
+from ..scope import ints
+from ..verdict.claims import Claim, Sentence, Source, cite, cite_ns, cite_share, say, short
 from .finding import Finding, Run, evidence, named, names_of
 
 _PLUMBING: Final = ("launch", "sync", "overhead")
@@ -38,15 +38,18 @@ def sync_points(run: Run) -> Finding | None:
     dried = (at >= 0) & (idle["ts"].to_numpy() <= np.append(end, 0)[at])
     gain = int(idle["dur"].to_numpy()[dried].sum()) // max(idle["device"].nunique(), 1)
     callers = _callers(run, host.rows[waits])
-    shown = ", ".join(f"{name} ({format_count(count)})" for name, count in callers.head(_SHOWN).items())
     rows, count = evidence(host, waits)
-    waited = int(host.self_ns[waits].sum())
-    often = "once" if count == run.step_count else f"{format_number(count / run.step_count)} times"
+    waited, names = int(host.self_ns[waits].sum()), names_of(host, waits)
+    often = run.each(count, run.on_thread("count", names), _times)
     return Finding(
         "sync-points",
-        f"The host waits for the device {often}{run.a_step}, "
-        f"{format_ns(waited / run.step_count)} in all, in {shown}; the device then runs dry for "
-        f"{format_ns(gain / run.step_count)}{run.a_step}.",
+        say(
+            "The host waits for the device ",
+            often,
+            f"{run.a_step}, ",
+            run.each(waited, run.on_thread("self_ns", names)),
+            f" in all, in {', '.join(map(str, callers.index[:_SHOWN]))}; the device then runs dry.",
+        ),
         "Leave values on the device: collect losses as tensors and read them once in a while, in place of "
         ".item(), .cpu(), print(tensor), nonzero() and masks in each step; copy with non_blocking=True.",
         gain,
@@ -56,6 +59,10 @@ def sync_points(run: Run) -> Finding | None:
         rows=rows,
         count=count,
     )
+
+
+def _times(number: float) -> str:
+    return "once" if number == 1 else f"{format_number(number)} times"
 
 
 def _callers(run: Run, rows: IntArray) -> pd.Series[int]:
@@ -76,20 +83,27 @@ def pageable_copies(run: Run) -> Finding | None:
     ends = run.idle["next"].fillna(-1).to_numpy(dtype=np.int64)
     waits = int(run.idle.loc[np.isin(ends, work.rows[copies]), "memcpy_ns"].sum())
     calls = launch_calls(run.trace)[work.rows[copies]]
-    slices, calls = run.trace.slices, calls[calls >= 0]
-    waited_ns = int(slices["dur"].to_numpy()[calls].sum())
-    names = [*slices["name"].iloc[calls].astype("str").unique(), *names_of(work, copies)]
+    called = run.trace.slices["name"].iloc[calls[calls >= 0]].astype("str").unique()
+    own = names_of(work, copies)
+    took, times = (
+        Source("kernels", column, {"name": tuple(own)}, run.replay_arguments)
+        for column in ("total_ns", "count")
+    )
     return Finding(
         "pageable-copies",
-        f"{format_count(count)} copies to the device come from memory that is not pinned: {format_ns(spent)} "
-        f"of copying ({format_share(spent / run.total_ns)}), during which the host waits "
-        f"{format_ns(waited_ns)}.",
+        say(
+            cite(format_count(count), count, times),
+            " copies to the device come from memory that is not pinned, and take ",
+            cite_ns(spent, took),
+            run.share(spent, took),
+            ".",
+        ),
         "Pin what is copied (DataLoader(pin_memory=True) or tensor.pin_memory()) and copy with "
         ".to(device, non_blocking=True), so that copies overlap with work.",
         spent + waits,
         bound=True,
-        what_if={"remove": "copy", "scale": dict.fromkeys(names, 0)},
-        select={"name": names_of(work, copies)},
+        what_if={"remove": "copy", "scale": dict.fromkeys([*called, *own], 0)},
+        select={"name": own},
         rows=rows,
         count=count,
     )
@@ -136,12 +150,11 @@ def copy_bound(run: Run) -> Finding | None:
     names = names_of(work, own)
     return Finding(
         "copy-bound",
-        str(sentence),
+        sentence,
         f"{remedies[0][:1].upper()}{'; '.join(remedies)[1:]}.",
         min(moved, run.total_ns),
         bound=True,
         what_if={"scale": dict.fromkeys(names, 0)},
-        claims=sentence.placed(0),
         select={"name": names},
         rows=rows,
         count=count,
@@ -199,50 +212,45 @@ _HAVE: Final = re.compile(
     r"\b(V100|T4|A10\w*|A30|A40|A100|H100|H200|GH200|B100|B200|L4|L40\w*|RTX|TITAN (?:V|RTX)|DGX\w*)", re.I
 )
 _FASTER: Final = 2
-"""Matrix products on tensor cores take at most half the time; NVIDIA's data sheets say 8 to 16 times less."""
+"""Least speed-up by tensor cores that is assumed; NVIDIA's data sheets promise 8 to 16 times."""
 
 
 def low_occupancy(run: Run) -> Finding | None:
-    """Find kernels whose grids are too small to fill the device or leave it mostly empty."""
+    """Find kernels with grids too small to fill the device, or with low occupancy."""
     work = run.device
-    attributes = device_attributes(run.trace, work)
-    if attributes is None:
+    table = kernels(run.trace, category="kernel", **run.replay_arguments)
+    blocks, occupancy = table.reindex(columns=["blocks_per_sm", "occupancy"]).to_numpy(np.float64).T
+    low = (blocks < 1) | (occupancy < _LOW)
+    spent, names = table["total_ns"].to_numpy(np.float64), [str(name) for name in table["name"][low]]
+    if float(spent[low].sum()) < max(_SHARE * float(spent.sum()), 1.0):
         return None
-    nothing = np.full(len(work.rows), np.nan)
-    blocks, occupancy = (
-        attributes[name].to_numpy(dtype=np.float64, na_value=np.nan) if name in attributes else nothing
-        for name in ("blocks_per_sm", "occupancy")
-    )
-    kernel = work.among("category", ("kernel",))
-    spent = (work.end - work.ts).astype(np.float64)
-    few = kernel & ((blocks < 1) | (occupancy < _LOW))
-    share = float(spent[few].sum() / max(spent[kernel].sum(), 1.0))
-    if share < _SHARE:
-        return None
-    rows, count = evidence(work, few)
-    empty = np.where(blocks < 1, 1 - blocks, 0.0)
+    rows, count = evidence(work, work.among("category", ("kernel",)) & work.among("name", tuple(names)))
+    filled = np.where(blocks < 1, blocks, 1.0)[low]
     return Finding(
         "low-occupancy",
-        f"Kernels with less than one block for each multiprocessor, or an occupancy below "
-        f"{format_share(_LOW)}, take {format_share(share)} of the kernels' time.",
+        say(
+            "Kernels with less than one block for each multiprocessor, or less than a quarter of the warps "
+            "that fit there, take ",
+            _of_kernels(run, names, float(spent[low].sum()), float(spent.sum())),
+            " of the kernels' time.",
+        ),
         "Give each kernel more to do: a larger batch or larger layers, channels that are multiples of 64, "
         "torch.compile to fuse small ones.",
-        int(np.nansum((spent * empty)[few])),
+        int((spent[low] * (1 - filled)).sum()),
         bound=True,
-        what_if={"scale": _filled(work, few, spent, empty)},
-        select={"name": names_of(work, few)},
+        # a kernel would take this share of its time on a full device
+        what_if={"scale": dict(zip(names, filled.tolist(), strict=True))},
+        select={"name": names},
         rows=rows,
         count=count,
     )
 
 
-def _filled(work: Scope, few: BoolArray, spent: FloatArray, empty: FloatArray) -> dict[str, float]:
-    """Return, by name, the share of their time that kernels would take on a fully used device."""
-    rows = pd.DataFrame({"code": work.codes("name")[few], "spent": spent[few]})
-    rows["filled"] = rows["spent"] * (1 - np.nan_to_num(empty[few]))
-    sums = rows.groupby("code")[["filled", "spent"]].sum()
-    words = work.slices["name"].cat.categories
-    return {str(words[code]): float(part) for code, part in (sums["filled"] / sums["spent"]).items()}
+def _of_kernels(run: Run, names: list[str], ns: float, whole: float) -> Claim:
+    """Return a claim about the share of the kernels' time that kernels of these names take."""
+    arguments = {"category": "kernel", **run.replay_arguments}
+    source, of = (Source("kernels", "total_ns", where, arguments) for where in ({"name": tuple(names)}, {}))
+    return cite_share(ns / whole, source, of)
 
 
 def tensor_cores_unused(run: Run) -> Finding | None:
@@ -255,15 +263,17 @@ def tensor_cores_unused(run: Run) -> Finding | None:
     kernel = work.among("category", ("kernel",))
     plain = kernel & np.append(np.array(eligible, dtype=bool), False)[work.codes("name")]
     spent = work.end - work.ts
-    share = float(spent[plain].sum() / max(int(spent[kernel].sum()), 1))
-    if share < _SHARE:
+    if int(spent[plain].sum()) < max(_SHARE * int(spent[kernel].sum()), 1):
         return None
     rows, count = evidence(work, plain)
     longest = short(work.slices["name"].iloc[int(rows[0])], 32)
     return Finding(
         "tensor-cores-unused",
-        f"Matrix products and convolutions without tensor cores take {format_share(share)} of the kernels' "
-        f"time; the longest is {longest}.",
+        say(
+            "Matrix products and convolutions without tensor cores take ",
+            _of_kernels(run, names_of(work, plain), int(spent[plain].sum()), int(spent[kernel].sum())),
+            f" of the kernels' time; the longest is {longest}.",
+        ),
         "Compute in half precision: torch.autocast('cuda', dtype=torch.float16 or bfloat16); on Ampere and "
         "later torch.set_float32_matmul_precision('high'); sizes that are multiples of 8.",
         int(spent[plain].sum()) * (_FASTER - 1) // _FASTER,
@@ -287,19 +297,27 @@ WAITS: Final = 0.05
 def communication_exposed(run: Run) -> Finding | None:
     """Find collectives that run while nothing computes."""
     spent = run.facts.phase_ns.get("communication", 0)
-    table = distributed(run.trace, window=run.window, by="trace")
+    source = Source("phases", "host_ns", {"phase": "communication"}, run.looking)
+    arguments = {"by": "trace", **run.looking}
+    table = distributed(run.trace, **arguments)
     on_devices = table[table["device"] >= 0]
     scope = run.threads
     if len(on_devices) and int(on_devices["communication_ns"].sum()):
-        spent, scope = int(on_devices["exposed_ns"].max()), run.device
-    share = spent / run.total_ns
-    if share < WAITS:
+        row, scope = on_devices.iloc[int(on_devices["exposed_ns"].to_numpy().argmax())], run.device
+        spent = int(row["exposed_ns"])
+        source = Source("distributed", "exposed_ns", {"device": int(row["device"])}, arguments)
+    if spent < WAITS * run.total_ns:
         return None
     rows, count = evidence(scope, scope.among("category", ("collective",)))
     return Finding(
         "communication-exposed",
-        f"{format_share(min(share, 1.0))} of the time is communication behind which nothing computes "
-        f"({format_ns(spent / run.step_count)}{run.a_step}).",
+        say(
+            "Nothing computes during ",
+            run.each(spent, source),
+            f" of communication{run.a_step}",
+            run.share(spent, source),
+            ".",
+        ),
         "Overlap it with backward (DDP's buckets: bucket_cap_mb, gradient_as_bucket_view), exchange less "
         "often (no_sync with gradient accumulation) or less (compression hooks, bfloat16), and look for a "
         "rank that arrives late: the others' communication is then waiting.",

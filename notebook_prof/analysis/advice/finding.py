@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -10,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...trace import Trace, Window
+from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
+from ...units import format_ns
 from ..critical_path.replay.what_if import what_if
 from ..device.idle import device_idle
 from ..input.pipeline import input_pipeline, loaders
@@ -22,14 +23,14 @@ from ..time.cpu import whole_cores
 from ..time.one_time import one_time, steady_steps
 from ..time.phases import stepping_track
 from ..time.recorded_steps import recorded_table
-from ..verdict.claims import Claim
+from ..verdict.claims import Claim, Sentence, Source, cite, cite_share, say
 from ..verdict.facts import Facts, gather
 
 MOST_ROWS: Final = 1000
 RECORDED_NS: Final = 700
 """Cost of one thread slice in torch's profiler, measured by ``benchmarks/advice.py``."""
 COSTLY: Final = 1.2
-"""Recorded time over plain time from which small operators cannot be judged."""
+"""Slowdown by recording (recorded over plain time) above which small operators cannot be judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +38,21 @@ class Finding:
     """One piece of advice."""
 
     rule: str
-    # What was found, with its numbers.
-    finding: str
+    # What was found; each number is a claim.
+    finding: Sentence
     # What to try.
     remedy: str
     # Expected saving over everything measured, without the cost of recording.
     gain_ns: int = 0
     gain_bytes: int = 0
-    # The gain is an upper bound by arithmetic, not measured on a program.
+    # Whether the gain is a calculated upper bound, not one measured on a program.
     bound: bool = False
-    # The line that the advice is about, as ``cell:7`` or ``/home/me/train.py:7``; empty if there is none.
+    # The line that the advice is about, like ``cell:7`` or ``/home/me/train.py:7``; empty if there is none.
     place: str = ""
     # Arguments of `what_if` for the most that the remedy could do; the answer bounds the gain.
     what_if: Mapping[str, Any] = field(default_factory=dict)
-    # The numbers in `finding`, each with its public table.
-    claims: tuple[Claim, ...] = ()
     select: Mapping[str, Any] = field(default_factory=dict)
-    # The longest slices, at most `MOST_ROWS` of `count`.
+    # Rows of the longest slices: at most `MOST_ROWS` of all `count`.
     rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     count: int = 0
 
@@ -89,15 +88,34 @@ class Run:
         """`total_ns` without the cost of recording."""
         return max(self.total_ns - self.cost_ns(), 1)
 
-    @property
-    def whole(self) -> str:
-        """What shares are shares of, in words."""
-        if recorded_table(self.trace, ACCOUNT) is not None and self.whole_window is None:
-            return "the cell"
-        return "the steps" if len(self.facts.steps) else "the time"
+    @cached_property
+    def whole(self) -> tuple[int, Source, str]:
+        """What shares in sentences are of: ns, the public table, and in words the cell, the steps or the
+        time."""
+        cell = recorded_table(self.trace, ACCOUNT)
+        if cell is not None and self.whole_window is None:
+            return int(cell["dur"].sum()), Source("account", "dur"), "the cell"
+        return self.facts.total_ns, self.facts.total, "the steps" if len(self.facts.steps) else "the time"
+
+    def share(self, ns: int, source: Source) -> Sentence:
+        """Say what share of `whole` a duration is; say nothing if it is longer, as on several threads."""
+        whole, of, words = self.whole
+        return say(", ", cite_share(ns / whole, source, of), f" of {words}") if 0 < ns <= whole else say()
+
+    def each(self, total: float, source: Source, text: Callable[[float], str] = format_ns) -> Claim:
+        """Return a claim about the mean per step or, without steps, about the total."""
+        if not len(self.facts.steps):
+            return cite(text(total), total, source)
+        steps = Source("steps", "dur", arguments=self.looking, reduce="count")
+        return cite(text(total / self.step_count), total / self.step_count, source, of=steps)
+
+    def on_thread(self, column: str, names: Sequence[str]) -> Source:
+        """Return the source of a sum over slices with these names, on the thread of the steps and in them."""
+        where = {"name": tuple(names), "track": stepping_track(self.trace)}
+        return Source("operators", column, where, {"by": ("name", "track"), **self.replay_arguments})
 
     def cost_ns(self, keep: BoolArray | None = None) -> int:
-        """Return the cost of recording torch's slices, or the slices of `host` in `keep`; 0 with a device."""
+        """Return the cost of recording torch's slices (those of `host` in `keep`); 0 with a device."""
         # With a device the host runs ahead, so recording costs nothing.
         if len(self.device.rows):
             return 0
@@ -107,7 +125,7 @@ class Run:
         )
 
     def most_gain_ns(self, question: Mapping[str, Any]) -> int | None:
-        """Return the most by which all steps could be shortened; None if the replay refuses to answer."""
+        """Return the most time that all steps together could save; None if the replay refuses to answer."""
         # Without device work, or without a known critical path, a step takes as long as its thread; the rules
         # take that into account.
         if not question or self.facts.path is None:
@@ -119,7 +137,7 @@ class Run:
 
     @property
     def replay_arguments(self) -> dict[str, Any]:
-        """Arguments of `what_if` for the judged steps."""
+        """Arguments that restrict `what_if` to the judged steps."""
         return self.looking if self._numbers is None else {**self.looking, "step": self._numbers}
 
     @property
@@ -144,12 +162,12 @@ class Run:
 
     @property
     def asking(self) -> dict[str, Any]:
-        """Arguments of an analysis for the scope of `advice`."""
+        """Arguments that restrict an analysis to the scope of `advice`."""
         return {} if self.whole_window is None else {"window": self.whole_window}
 
     @property
     def looking(self) -> dict[str, Any]:
-        """Arguments of an analysis for the judged steps: all but a slow first one."""
+        """Arguments that restrict an analysis to the judged steps: all but a slow first one."""
         return {} if self.window is None else {"window": self.window}
 
     @cached_property
@@ -170,12 +188,12 @@ class Run:
 
     @property
     def a_step(self) -> str:
-        """Words that follow a number divided by `step_count`."""
+        """Words after a number divided by `step_count`, `` a step`` with its space; empty without steps."""
         return " a step" if len(self.facts.steps) else ""
 
     @property
     def each_step(self) -> str:
-        """Words that precede such a number."""
+        """Words before a number divided by `step_count`: ``Each step``, or ``The run`` without steps."""
         return "Each step" if len(self.facts.steps) else "The run"
 
     @cached_property
@@ -196,13 +214,15 @@ class Run:
     @cached_property
     def idle(self) -> pd.DataFrame:
         """Idle gaps of the devices between the first and the last step."""
+        return device_idle(self.trace, window=self.idle_window if len(self.device.rows) else (0, 0))
+
+    @property
+    def idle_window(self) -> WindowLike:
+        """The window of `idle`."""
         spans = self.facts.steps
-        if not len(self.device.rows):
-            return device_idle(self.trace, window=(0, 0))
-        cut = self.window
-        if len(spans):
-            cut = Window(int(spans["ts"].min()), int((spans["ts"] + spans["dur"]).max()))
-        return device_idle(self.trace, window=cut)
+        if not len(spans):
+            return self.window
+        return int(spans["ts"].min()), int((spans["ts"] + spans["dur"]).max())
 
     @cached_property
     def input(self) -> pd.DataFrame:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from ...trace import DEVICE_CATEGORIES
-from ...units import format_count, format_ns, format_share
-from ..verdict.claims import Claim
-from ..verdict.facts import TINY_NS
+from ...units import format_count
+from ..verdict.claims import Source, cite_share, say
 from ..work.optimizer_steps import OPTIMIZER_STEP
 from .finding import COSTLY, Finding, Run, evidence, named
 
@@ -16,7 +14,7 @@ _IDLE: Final = 0.1
 _MANY: Final = 50
 _UNFUSED: Final = 0.05
 _MOMENTS: Final = frozenset({"aten::lerp_", "aten::addcdiv_", "aten::addcmul_"})
-"""Operators of Adam; plain SGD gains nothing from fusion."""
+"""Operators that tell Adam from plain SGD, which gains nothing from fusion."""
 FUSED: Final = 0.7
 """Share of Adam's step time that fused=True saves on a CPU; see ``benchmarks/advice.py``."""
 
@@ -28,18 +26,21 @@ def launch_bound(run: Run) -> Finding | None:
         return None
     devices = max(idle["device"].nunique(), 1)
     spent = int((idle["host_ns"] + idle["launch_ns"]).sum()) // devices
-    share = spent / run.total_ns
-    if share < _IDLE:
+    if spent < _IDLE * run.total_ns:
         return None
-    kernels = run.device.among("category", ("kernel",))
-    short = (run.device.end - run.device.ts)[kernels] < TINY_NS
+    causes = ("host-bound", "launch-latency")
+    waited, window = (
+        Source("idle_causes", column, {"cause": cause}, {"window": run.idle_window})
+        for column, cause in (("idle_ns", causes), ("window_ns", causes[0]))
+    )
     rows, count = evidence(run.host, run.host.among("category", ("launch",)))
     return Finding(
         "launch-bound",
-        f"The device waits for the host {format_share(share)} of the time, in "
-        f"{format_count(len(idle))} gaps; "
-        f"{format_share(float(short.mean()) if len(short) else 0.0)} of its kernels are shorter than "
-        f"{format_ns(TINY_NS)}.",
+        say(
+            "The device waits for the host ",
+            cite_share(waited.value(run.trace) / window.value(run.trace), waited, window),
+            " of the time.",
+        ),
         "Give it more work at once: a larger batch, torch.compile (mode='reduce-overhead' uses CUDA graphs), "
         "fused or foreach optimizers, and less Python between operators.",
         spent,
@@ -52,16 +53,16 @@ def launch_bound(run: Run) -> Finding | None:
 
 
 def _on_devices(run: Run) -> list[str]:
-    """Return filters for a run's device work."""
+    """Return `what_if` filters that match all of a run's device work."""
     work = run.device
     return [f"category={name}" for name in DEVICE_CATEGORIES if work.among("category", (name,)).any()]
 
 
 def small_operators(run: Run) -> str:
-    """Say why small operators are not judged; empty if they are few, or recording hardly slowed them."""
-    # There is no rule for small operators: where they bound the steps, recording takes as long as they do, so
-    # a saving cannot be predicted. For a loop over the rows of a tensor, predictions were half of the actual
-    # saving.
+    """Say why small operators are not judged; empty if there are few, or recording hardly slowed them."""
+    # There is no rule for small operators: where they bound the steps, recording costs as much time as they
+    # do, so a saving cannot be predicted. For a loop over the rows of a tensor, the predicted saving was half
+    # of the actual one.
     if len(run.device.rows) or run.facts.calls < _MANY * run.step_count or run.slowdown <= COSTLY:
         return ""
     return (
@@ -82,12 +83,14 @@ def unfused_optimizer(run: Run) -> Finding | None:
     if calls < _MANY * run.step_count or joined.any():
         return None
     rows, count = evidence(host, of_optimizer)
-    finding = (
-        f"The optimizer takes {format_share(spent / run.total_ns)} of {run.whole}, in "
-        f"{format_count(calls // run.step_count)} operators{run.a_step}."
+    took = Source("phases", "host_ns", {"phase": "optimizer"}, run.looking)
+    finding = say(
+        "The optimizer takes ",
+        run.each(spent, took),
+        run.a_step,
+        run.share(spent, took),
+        f", in {format_count(calls // run.step_count)} operators{run.a_step}.",
     )
-    claim = Claim(format_share(spent / run.total_ns), "phases", {"phase": "optimizer"}, "host_ns", spent)
-    claims = (replace(claim, arguments=run.looking),)
     if len(run.device.rows):
         idle = run.idle[(run.idle["phase"] == "optimizer").to_numpy()] if len(run.idle) else run.idle
         gain = int((idle["host_ns"] + idle["launch_ns"]).sum()) // max(run.idle["device"].nunique(), 1)
@@ -99,7 +102,6 @@ def unfused_optimizer(run: Run) -> Finding | None:
             min(gain, spent),
             bound=True,
             what_if={"phase": {"optimizer": 0}},
-            claims=claims,
             select={"phase": "optimizer"},
             rows=rows,
             count=count,
@@ -116,7 +118,6 @@ def unfused_optimizer(run: Run) -> Finding | None:
         "Step all parameters at once: fused=True in torch.optim's Adam and AdamW; without an accelerator it "
         f"is not the default.{_trial(run)}",
         int((spent - run.cost_ns(host.among("phase", ("optimizer",)))) * FUSED),
-        claims=claims,
         select={"phase": "optimizer"},
         rows=rows,
         count=count,

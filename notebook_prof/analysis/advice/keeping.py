@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
-from ...units import format_bytes, format_count, format_share
+from ...units import format_bytes, format_count
 from ..memory.growth import memory_growth
 from ..memory.level_growth import matters
 from ..memory.names import memory_names
 from ..time.overview import device_properties
-from .finding import Finding, Run, evidence, named
+from ..verdict.claims import Sentence, Source, cite, cite_ns, say
+from .finding import Finding, Run, evidence, named, names_of
 
 _FULL: Final = 0.9
 _LOOSE: Final = 0.25
@@ -26,20 +28,33 @@ def memory_growth_rule(run: Run) -> Finding | None:
         return None
     first = table.iloc[0]
     if first["source"] == "rss":
-        return _unnamed_growth(int(first["bytes_per_step"]), int(first["steps"]), int(first["of_steps"]))
+        return _unnamed_growth(first)
     name = str(first["operator"]) if isinstance(first["operator"], str) else "an unknown operator"
     rows = table["first_slice"].dropna().to_numpy(dtype=np.int64)
     where = f" in {first['module']}" if isinstance(first["module"], str) else ""
     named_rows = table[table["source"] == "allocator"]
     growth = int(named_rows.groupby("device")["growth_bytes"].first().sum())
     size, step_count = int(first["growth_bytes"]), int(first["of_steps"])
+    of_device = f" of device {int(first['device'])}" if len(set(named_rows["device"])) > 1 else ""
+    where_is: dict[str, Any] = (
+        {} if pd.isna(first["first_slice"]) else {"first_slice": int(first["first_slice"])}
+    )
+    where_is |= {"device": int(first["device"]), "source": "allocator"}
+    left = Source("memory_growth", "bytes_per_step", where_is, reduce="max")
+    grown = Source("memory_growth", "growth_bytes", where_is, reduce="max")
     if not matters(size, step_count, run.facts.peak, int(first["device"]), "allocator"):
         return None
     return Finding(
         "memory-growth",
-        f"Memory grows by {format_bytes(growth)} every step; {name}{where} leaves "
-        f"{format_bytes(int(first['bytes_per_step']))} behind in each of {int(first['steps'])} steps"
-        f"{_growing_name(run)}.",
+        say(
+            f"Memory{of_device} grows by ",
+            cite(format_bytes(size), size, grown),
+            f" every step; {name}{where} leaves ",
+            cite(format_bytes(int(first["bytes_per_step"])), int(first["bytes_per_step"]), left),
+            f" behind in each of {int(first['steps'])} steps",
+            _growing_name(run),
+            ".",
+        ),
         "Keep numbers and not tensors across steps: losses.append(loss.item()), or loss.detach() where "
         "reading it would make the host wait; empty lists, caches and hooks that collect tensors.",
         gain_bytes=growth,
@@ -49,21 +64,29 @@ def memory_growth_rule(run: Run) -> Finding | None:
     )
 
 
-def _growing_name(run: Run) -> str:
-    """Return the name that grows most; empty if none is known to grow."""
+def _growing_name(run: Run) -> Sentence:
+    """Say which name grows most; empty if no name is known to grow."""
     names = memory_names(run.trace)
     names = names[names["name"].notna() & (names["bytes_per_step"].fillna(0) > 0).to_numpy(bool)]
     if not len(names):
-        return ""
+        return say()
     row = names.loc[names["bytes_per_step"].astype("int64").idxmax()]
-    return f"; {row['name']} keeps {format_bytes(int(row['bytes_per_step']))} more after each"
+    source = Source("memory_names", "bytes_per_step", {"name": str(row["name"])}, reduce="max")
+    size = int(row["bytes_per_step"])
+    return say(f"; {row['name']} keeps ", cite(format_bytes(size), size, source), " more after each")
 
 
-def _unnamed_growth(size: int, grown: int, steps: int) -> Finding:
+def _unnamed_growth(row: pd.Series[Any]) -> Finding:
+    size, grown, steps = (int(row[name]) for name in ("bytes_per_step", "steps", "of_steps"))
+    source = Source("memory_growth", "bytes_per_step", {"source": "rss"}, reduce="max")
     return Finding(
         "memory-growth",
-        f"Resident memory grows by {format_bytes(size)} every step, in {grown} of {steps} steps, outside of "
-        "the blocks that were recorded: arrays, lists or other objects that stay.",
+        say(
+            "Resident memory grows by ",
+            cite(format_bytes(size), size, source),
+            f" every step, in {grown} of {steps} steps, outside of the blocks that were recorded: arrays, "
+            "lists or other objects that stay.",
+        ),
         "Empty lists, dicts and caches that collect arrays across steps; append numbers instead of arrays; "
         "copy the part of an array that is needed, since a view keeps all of it.",
         gain_bytes=size,
@@ -81,7 +104,11 @@ def near_full_memory(run: Run) -> Finding | None:
         if reserved >= _FULL * size:
             return Finding(
                 "memory-near-full",
-                f"Device {number} has {format_share(reserved / size)} of its {format_bytes(size)} reserved.",
+                say(
+                    f"Device {number} has nearly all of its memory reserved: ",
+                    cite(format_bytes(int(reserved)), int(reserved), _at_peak("reserved_peak_bytes", number)),
+                    ".",
+                ),
                 "Keep less for the backward: activation checkpointing, half precision, a smaller batch with "
                 "gradient accumulation, optimizer.zero_grad(set_to_none=True).",
                 gain_bytes=int(reserved - _FULL * size),
@@ -98,15 +125,25 @@ def fragmented_memory(run: Run) -> Finding | None:
     if not len(peaks) or loose.max() < max(_LOOSE_BYTES, _LOOSE * int(peaks["reserved_peak_bytes"].max())):
         return None
     row = peaks.iloc[int(loose.argmax())]
+    number, reserved, held = (int(row[name]) for name in ("device", "reserved_peak_bytes", "peak_bytes"))
     return Finding(
         "memory-fragmented",
-        f"Device {int(row['device'])} reserves {format_bytes(int(row['reserved_peak_bytes']))}, of which "
-        f"tensors held {format_bytes(int(row['peak_bytes']))} at their peak.",
+        say(
+            f"Device {number} reserves ",
+            cite(format_bytes(reserved), reserved, _at_peak("reserved_peak_bytes", number)),
+            ", of which tensors held ",
+            cite(format_bytes(held), held, _at_peak("peak_bytes", number)),
+            " at their peak.",
+        ),
         "Let segments grow: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; keep batches of one shape; "
         "take the largest batch first.",
         gain_bytes=int(loose.max()),
         select={"window": (int(row["ts"]), int(row["ts"]) + 1)},
     )
+
+
+def _at_peak(column: str, device: int) -> Source:
+    return Source("memory_peak", column, {"device": device}, reduce="max")
 
 
 def small_allocations(run: Run) -> Finding | None:
@@ -117,14 +154,23 @@ def small_allocations(run: Run) -> Finding | None:
     rows, count = evidence(host, calls)
     if count < run.step_count or spent < _ALLOCATING * run.total_ns:
         return None
+    names = names_of(host, calls)
+    times = run.each(count, run.on_thread("count", names), lambda number: format_count(round(number)))
+    took = run.on_thread("self_ns", names)
     return Finding(
         "small-allocations",
-        f"The driver is asked for memory {format_count(count // run.step_count)} times{run.a_step}, which "
-        f"takes {format_share(spent / run.total_ns)} of {run.whole}.",
+        say(
+            "The driver is asked for memory ",
+            times,
+            f" times{run.a_step}, which takes ",
+            cite_ns(spent, took),
+            run.share(spent, took),
+            ".",
+        ),
         "Use tensors again: operate in place or with out=, allocate buffers before the loop.",
         spent,
         bound=True,
-        select={"name": sorted({str(host.slices["name"].iloc[int(row)]) for row in rows})},
+        select={"name": names},
         rows=rows,
         count=count,
     )

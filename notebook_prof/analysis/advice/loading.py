@@ -12,18 +12,18 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...units import format_items, format_ns, format_share
+from ...units import format_items
 from ..source.frames import frames
 from ..source.line_calls import module_of
 from ..source.lines import LINE, line_slices, line_times
-from ..verdict.claims import Claim
+from ..verdict.claims import Sentence, Source, cite, cite_ns, say
 from ..verdict.loader import bounding_loader
 from .finding import Finding, Run, evidence
 
 WAITS: Final = 0.05
 """Waits below this share of the measured time are not reported."""
 CHEAP_NS: Final = 20_000
-"""A cheaper item is not worth a process: sending it costs as much as making it."""
+"""Items cheaper than this are not worth a process: sending one costs as much as making it."""
 BATCHED: Final = 0.75
 """Share of the data time saved by indexing a TensorDataset by whole batches; see ``benchmarks/advice.py``."""
 START_NS: Final = {"fork": 25_000_000}
@@ -39,7 +39,7 @@ _CPU_TRACK: Final = "process CPU"
 class Loading:
     """Figures about the steps' data, without the cost of recording."""
 
-    # Time that the steps' thread spends getting batches, and the rest.
+    # Time that the steps' thread spends getting batches, and on everything else.
     data_ns: int
     rest_ns: int
     batches: int
@@ -52,8 +52,8 @@ class Loading:
     def with_workers(self, workers: int) -> int:
         """Return the time of the same steps with this many workers: the longest of three bounds.
 
-        Workers make batches in parallel, and the last step follows the last batch; steps run one after
-        another once the first batch is there; all cores are always busy.
+        1. Workers make all batches in parallel; the last step follows. 2. The first batch is made; then the
+        steps run one after another. 3. All cores are busy all the time.
         """
         one = self.data_ns // self.batches
         making = self.data_ns // workers + self.rest_ns // self.batches
@@ -61,7 +61,7 @@ class Loading:
         return self.start_ns + max(making, computing, self.busy_ns // self.cpus)
 
     def enough(self) -> tuple[int, int]:
-        """Return the number of workers worth having, at most one a core, and the time with them."""
+        """Return the number of workers worth having, at most one per core, and the time with them."""
         best, time = 1, self.with_workers(1)
         for workers in range(2, self.cpus + 1):
             if self.with_workers(workers) <= _BETTER * time:
@@ -74,15 +74,14 @@ def input_bound(run: Run) -> Finding | None:
     spent = _waited_ns(run)
     if spent is None or _in_process(run) or _is_cheap(run, spent):
         return None
-    each = spent / run.step_count
-    finding = _finding_of(run, spent, f"{run.each_step} waits {format_ns(each)} for its data")
+    finding = _finding_of(run, spent, "waits ", " for its data")
     used = int(run.loader_facts["num_workers"].max()) if len(run.loader_facts) else 0
     if run.cpus and used:
         simulated = _simulated(run)
         if used >= max(run.cpus, simulated.workers):
             return None  # more processes than cores help only if items wait
         loading = _loading(run, spent)
-        # the workers made batches all the time: fewer batches a worker, the same total
+        # the workers were never idle; more of them share the same total work
         before = loading.data_ns + loading.rest_ns
         work = before * used
         after, more = before, used
@@ -115,11 +114,7 @@ def loader_workers(run: Run) -> Finding | None:
     spent = _waited_ns(run)
     if spent is None or not _in_process(run) or _is_cheap(run, spent):
         return None
-    finding = _finding_of(
-        run,
-        spent,
-        f"{run.each_step} spends {format_ns(spent / run.step_count)} on getting its data, in its own thread",
-    )
+    finding = _finding_of(run, spent, "spends ", " on getting its data, in its own thread")
     accelerated = bool(run.machine.get("accelerators"))
     pinned = ", pin_memory=True" if accelerated else ""
     if not run.cpus:
@@ -127,7 +122,7 @@ def loader_workers(run: Run) -> Finding | None:
             rule="dataloader-workers",
             remedy="Let other processes make the batches: DataLoader(num_workers=…, "
             "persistent_workers=True), at most one a core; or prepare the data once, before training.",
-            # other processes can at most hide the shorter of the two behind the longer
+            # at best, other processes hide the shorter of the two (data, rest) behind the longer
             gain_ns=min(spent, max(run.total_ns - spent, 0)) or spent,
             bound=True,
         )
@@ -148,7 +143,7 @@ def loader_workers(run: Run) -> Finding | None:
 
 
 class _Simulated(NamedTuple):
-    """The number of workers that the verdict names, and the time per batch with them relative to now."""
+    """The number of workers that the verdict names; `time` per batch with them, as a factor of now."""
 
     workers: int
     time: float
@@ -172,11 +167,7 @@ def items_one_by_one(run: Run) -> Finding | None:
     spent = _waited_ns(run)
     if spent is None or not _is_cheap(run, spent):
         return None
-    finding = _finding_of(
-        run,
-        spent,
-        f"{run.each_step} spends {format_ns(spent / run.step_count)} on taking items one by one",
-    )
+    finding = _finding_of(run, spent, "spends ", " on taking items one by one")
     return finding(
         rule="items-one-by-one",
         remedy="Take whole batches from the tensors: DataLoader(dataset, batch_size=None, "
@@ -244,30 +235,29 @@ def _busy(run: Run) -> int:
     return int(np.average(value, weights=part) * run.cpus * total)
 
 
-def _finding_of(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
-    """Return a Finding without a rule, remedy or gain."""
-    share = spent / run.total_ns
-    claims = []
-    if len(run.facts.steps):  # without steps there is no table of their phases
-        each = format_ns(spent / run.step_count)
-        claims.append(Claim(each, "phases", {"phase": "data"}, "host_ns", spent, None, run.looking))
-    text = f"{sentence}, {format_share(share)} of {run.whole}"
+def _finding_of(run: Run, spent: int, before: str, after: str) -> Callable[..., Finding]:
+    """Return a maker of a Finding that still lacks its rule, remedy and gain."""
+    took = Source("phases", "host_ns", {"phase": "data"}, run.looking)
+    if not len(run.facts.steps):  # which `phases` needs
+        took, spent = Source("input_pipeline", "fetch_ns", {}, run.looking), int(run.input["fetch_ns"].sum())
+    text = say(f"{run.each_step} {before}", run.each(spent, took), after, run.share(spent, took))
     location = ""
     if len(run.loader_facts) == 1:
         row = run.loader_facts.iloc[0]
         if row["file"] and not module_of(str(row["file"])):
             short = "cell" if _CELL.search(str(row["file"])) else PurePath(str(row["file"])).name
             location = f"{short}:{int(row['line'])}"
-            text += f"; items come from `{row['dataset']}.{row['method']}` ({location})"
-            where = {"dataset": row["dataset"], "method": row["method"]}
-            claims.append(Claim(location, "loaders", where, "line", int(row["line"]), reduce="max"))
-            text += _hottest(run, str(row["method"]), claims)
+            source = Source(
+                "loaders", "line", {"dataset": row["dataset"], "method": row["method"]}, reduce="max"
+            )
+            where = cite(location, int(row["line"]), source)
+            text += say(f"; items come from `{row['dataset']}.{row['method']}` (", where, ")")
+            text += _hottest(run, str(row["method"]))
     rows, count = evidence(run.host, run.host.among("phase", ("data",)))
     return partial(
         Finding,
-        finding=f"{text}.",
+        finding=text + ".",
         place=location,
-        claims=tuple(claims),
         what_if={"data": 0},
         select={"phase": "data"},
         rows=rows,
@@ -275,24 +265,24 @@ def _finding_of(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
     )
 
 
-def _hottest(run: Run, method: str, claims: list[Claim]) -> str:
+def _hottest(run: Run, method: str) -> Sentence:
     """Describe the line that takes most time in the dataset's method, if lines were recorded."""
     scope, _ = line_slices(run.trace, run.window)
     where = frames(run.trace)
     inside = np.array([str(name).split(".")[-1] == method for name in where.function], dtype=bool)
     in_method = scope.only(inside[where.code[scope.rows]])
     if not len(in_method.rows):
-        return ""
+        return say()
     names = in_method.slices["name"].iloc[in_method.rows].astype("str")
     longest = pd.Series(in_method.end - in_method.ts).groupby(names.to_numpy()).sum().idxmax()
     match = LINE.fullmatch(str(longest))
     if match is None:
-        return ""
+        return say()
     table = line_times(run.trace, **run.looking)
     here = table[(table["line"] == int(match["line"])) & (table["text"] == match["text"])]
     if len(here) != 1:
-        return ""
+        return say()
     spent = int(here["total_ns"].iloc[0])
     exact = {"file": here["file"].iloc[0], "line": int(match["line"])}
-    claims.append(Claim(format_ns(spent), "lines", exact, "total_ns", spent, None, run.looking))
-    return f", {format_ns(spent)} of it in `{match['text']}` ({match['file']}:{match['line']})"
+    took = cite_ns(spent, Source("lines", "total_ns", exact, run.looking))
+    return say(", ", took, f" of it in `{match['text']}` ({match['file']}:{match['line']})")

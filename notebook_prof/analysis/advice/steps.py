@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 
 from ...statistics.steps import compiling
-from ...units import format_items, format_ns, format_share
+from ...units import format_items, format_ns
 from ..source.compilations import compilations
 from ..time.phases import phases
-from ..verdict.claims import Sentence, Source, cite, cite_ns, joined, say
-from ..verdict.lines import short
+from ..verdict.claims import Sentence, Source, cite, cite_ns, joined, say, short
 from .finding import Finding, Run
 
 SLOW: Final = 1.25
@@ -50,7 +49,8 @@ def recompilations(run: Run) -> Finding | None:
     sentence = say(
         f"Compiled again {number} while steps ran, in ",
         cite_ns(lost, total),
-        f", {format_share(lost / run.total_ns)} of {run.whole}: `",
+        run.share(lost, total),
+        ": `",
         cite(short(guard, _LONGEST_GUARD), guard, Source("compilations", "guard", one)),
         "` no longer held",
         at,
@@ -58,14 +58,13 @@ def recompilations(run: Run) -> Finding | None:
     )
     return Finding(
         "recompilations",
-        str(sentence),
+        sentence,
         "Keep what the condition is about the same: pad batches to few shapes, drop the last one, pass "
         "numbers that change as tensors; or tell that it changes: torch.compile(dynamic=True), "
         "torch._dynamo.mark_dynamic(x, 0). p.compilations() lists every reason.",
         lost,
         bound=True,
         place=line or str(longest["place"]),
-        claims=sentence.placed(0),
         select={"step": where["step"]},
     )
 
@@ -90,6 +89,8 @@ def uneven_steps(run: Run) -> Finding | None:
     if lost < WORTH * run.total_ns:
         return None
     middle, high = (Source("steps", "dur", where, run.looking, reduce) for reduce in ("median", "p90"))
+    numbers = tuple(sorted(int(number) for number in slow["step"]))
+    together = Source("steps", "dur", {**where, "step": numbers}, run.looking)
     named = [_took(run, where, int(number)) for number in slow["step"].head(_NAMED)]
     more = f" and {format_items(len(slow) - _NAMED, 'more step')}" if len(slow) > _NAMED else ""
     sentence = say(
@@ -99,20 +100,22 @@ def uneven_steps(run: Run) -> Finding | None:
         cite_ns(high.value(run.trace), high),
         f" at the 90th percentile. {len(slow)} of {len(steps)} take over {SLOW:g} times the median: ",
         joined(named, ", "),
-        f"{more}; above it they take {format_ns(lost)}, {format_share(lost / run.total_ns)} of {run.whole}.",
+        f"{more}; together they take ",
+        cite_ns(int(slow["dur"].sum()), together),
+        run.share(int(slow["dur"].sum()), together),
+        ".",
         _phase(run, slow, steps),
     )
     first = int(slow["step"].iloc[0])
     return Finding(
         "uneven-steps",
-        str(sentence),
+        sentence,
         f"Compare a slow step with a usual one: select step {first} and look what is longer, or "
         f"p.steps.breakdown(step={first}). Usual causes: data that come late, batches of other shapes, "
         "evaluation or checkpoints inside of the loop, garbage collection, another process.",
         lost,
         bound=True,
-        claims=sentence.placed(0),
-        select={"step": tuple(sorted(int(number) for number in slow["step"]))},
+        select={"step": numbers},
     )
 
 

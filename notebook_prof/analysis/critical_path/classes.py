@@ -46,10 +46,7 @@ IN_WORDS: Final = {
     "sync": "waits",
     "idle": "nothing recorded",
 }
-"""The names of `CLASSES` in sentences."""
-
-OF_STREAMS: Final = ("kernel", "copy", "communication", "device-gap")
-"""Classes of time on a stream, and of communication on threads."""
+"""What sentences call each of `CLASSES`."""
 
 ON_STREAM: Final = {"kernel": "kernel", "memcpy": "copy", "memset": "copy", "collective": "communication"}
 ON_THREAD: Final = {
@@ -66,7 +63,7 @@ ON_THREAD: Final = {
     "sync": "sync",
     "overhead": "overhead",
 }
-"""Classes of the work of streams and threads, by category."""
+"""Classes of slices, by category: on streams (above) and on threads."""
 
 
 def class_codes(graph: Dependences, pieces: Runs) -> IntArray:

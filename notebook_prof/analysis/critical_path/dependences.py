@@ -14,7 +14,7 @@ from ...trace.arrays import IntArray
 from ..time.account import ACCOUNT
 from ..time.phases import stepping_track
 from .handovers import wakeups
-from .resources import NOTHING, WAITS, Resources, StreamWork, sync_table
+from .resources import WAITS, Resources, StreamWork, sync_table
 from .segments import Segments
 from .streams import Latencies, bind, graph_events, inferred_events, recorded_events, stream_work, usual_call
 from .waits import Waits, blocking_copies, by_thread, device_waits, full_queues, loader_waits
@@ -23,10 +23,10 @@ from .waits import Waits, blocking_copies, by_thread, device_waits, full_queues,
 class RankEdges(NamedTuple):
     """Waits of collectives for other ranks, if one Trace has several ranks; columns of int64."""
 
-    # Rows of device work, and the arrivals of other ranks that precede every transfer.
+    # Rows of device work: a transfer, and an arrival on another rank that must come before it.
     transfer: IntArray
     arrival: IntArray
-    # Rows of collectives on threads: each resumes when thread `thread` of another rank reaches `at`.
+    # Rows of collectives on threads; each resumes when thread `thread` of another rank reaches `at`.
     call: IntArray
     thread: IntArray
     at: IntArray
@@ -55,11 +55,11 @@ class Dependences:
     # The thread that runs the steps, by rank, if the Trace has several ranks.
     mains: Mapping[int, int] = field(default_factory=dict)
     between: RankEdges | None = None
-    # The most recent paths, by question.
+    # Cache of the most recent paths, by question.
     walked: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def main_of(self, track: int) -> int:
-        """Return the thread that runs the steps in the rank of a track."""
+        """Return the thread that runs the steps of the rank to which a track belongs."""
         return self.mains.get(self.resources.rank.get(track, -1), self.main)
 
     def segments(self, track: int) -> Segments:
@@ -72,17 +72,13 @@ class Dependences:
 
     @property
     def loader_workers(self) -> frozenset[int]:
-        """Tracks that make batches for a main thread's DataLoader."""
+        """Tracks of the workers that make batches for a main thread's DataLoader."""
         loader = WAITS.index("loader")
         of = (waits.track[waits.kind == loader] for waits in self.threads.values())
         return frozenset(int(track) for tracks in of for track in np.unique(tracks)) - {
             self.main,
             *self.mains.values(),
         }
-
-    def without_launch(self) -> int:
-        """Count the device work without a launch or any other recorded cause."""
-        return sum(int((stream.bound == NOTHING).sum()) for stream in self.streams.values())
 
 
 def dependences(trace: Trace, *, latency: int | None = None, spacing: int | None = None) -> Dependences:

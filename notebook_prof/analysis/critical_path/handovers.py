@@ -30,14 +30,14 @@ _PASSIVE: Final = re.compile(
 """Python frames in which a thread may wait for another."""
 
 _ROUNDS: Final = 64
-"""Number of bursts before the end of a rest that are tried one after another, for all rests at once."""
+"""Number of bursts to try, backwards from the end of each rest, vectorised over all rests."""
 
 
 def wakeups(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
-    """Find where a thread rested while another of its process was busy, and what began each burst.
+    """Find where a thread rested while another of its process was busy, and which thread started each burst.
 
-    `main` is the main thread, which no other thread starts; `cuts` are the bounds of steps, which divide
-    stretches.
+    `main` is the main thread, which no other thread starts. `cuts` are the bounds of steps; rests are split
+    there.
     """
     if len(resources.threads) < 2:
         return []
@@ -47,11 +47,12 @@ def wakeups(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
     for track in resources.threads:
         cut = resources.segments(track)
         until = cut.until()
-        # A thread is *busy* in operators, runtime calls and Python frames whose names do not say that they
-        # wait. If a rest of a thread contains the begin and end of another thread's last burst, and bursts
-        # cover at least half of the rest, it waited for the end of that burst. Communication may have begun
-        # before the rest. If a thread other than the main one has no owner in the rest before a burst, the
-        # rest ends when the last busy thread asked for that burst.
+        # A thread is *busy* in operators, runtime calls, and Python frames whose names do not say that they
+        # wait. A stretch of busy time is a *burst*, the time between two bursts a *rest*. If a rest contains
+        # another thread's last burst from begin to end, and that thread's bursts cover at least half of the
+        # rest, the rest was a wait for the end of that burst. A burst that ends with communication may have
+        # begun before the rest. If nothing owns a thread (other than the main one) just before its burst, the
+        # burst was started by the thread that was busy then, or was busy last.
         busy = (cut.owner >= 0) & busy_slice[cut.owner]
         spans[track] = _bursts(cut, until, busy, communicates)
         rests[track] = _cut(*_runs(cut.at, until, ~busy), cuts)
@@ -63,7 +64,7 @@ def wakeups(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
 
 
 def _processes(resources: Resources, busy: list[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Return each process's threads, and the busy ones they can wait for; unknown processes match any."""
+    """Yield each process's threads, and the busy threads they can wait for; unknown processes match any."""
     by_process: dict[int, list[int]] = {}
     for track in resources.threads:
         by_process.setdefault(max(resources.pid.get(track, -1), -1), []).append(track)
@@ -81,15 +82,15 @@ class _Rests(NamedTuple):
     track: IntArray
     begin: IntArray
     end: IntArray
-    # No slice owned the thread before its burst, so another thread may have started the burst.
+    # Whether no slice owned the thread at the end of the rest, so another thread may have started its burst.
     begun: BoolArray
 
 
 def _together(resources: Resources, rests: dict[int, tuple[IntArray, IntArray]], main: int) -> _Rests:
-    """Join the rests of all threads; a thread's time after its last slice ends no wait."""
+    """Join the rests of all threads, except those after a thread's last slice, which end no wait."""
     parts = []
     for track, (begin, end) in rests.items():
-        bounded = end < FAR  # before its first slice, a thread can be begun by another
+        bounded = end < FAR  # keeps the rest before a thread's first slice
         begin, end = begin[bounded], end[bounded]
         cut = resources.segments(track)
         begun = (cut.owner[np.searchsorted(cut.at, end - 1, side="right") - 1] < 0) & (track != main)
@@ -136,7 +137,7 @@ def _bursts(cut: Segments, until: IntArray, busy: BoolArray, communicates: BoolA
 
 
 class _Bursts:
-    """Busy stretches of the threads of one process, by end; if ends are equal, lower tracks come last."""
+    """Bursts of the threads of one process, by end; if ends are equal, lower tracks come last."""
 
     def __init__(self, spans: dict[int, _Span]) -> None:
         tracks = np.array(sorted(spans), np.int64)
@@ -154,28 +155,28 @@ class _Bursts:
         self.shared = np.concatenate([spans[key].shared for key in tracks.tolist()])[order]
 
     def last_of_each(self, instants: IntArray) -> Iterator[IntArray]:
-        """Return the index of each thread's last burst to end by each instant; -1 if there is none."""
+        """Yield, per thread, the index of its last burst to end by each instant; -1 if there is none."""
         by_track = np.argsort(self.track, kind="stable")
         for own in np.split(by_track, np.searchsorted(self.track[by_track], self._tracks)[1:]):
             last = np.searchsorted(self.end[own], instants, side="right") - 1
             yield np.where(last >= 0, own[last], -1)
 
     def first_since(self, track: IntArray, instants: IntArray) -> IntArray:
-        """Return the begin of a thread's first burst at or after each instant; there must be one."""
+        """Return when the thread's first burst at or after each instant begins; there must be one."""
         number = np.searchsorted(self._tracks, track)
         keys = number * (len(self._instants) + 1) + np.searchsorted(self._instants, instants)
         return np.asarray(self._begins[np.searchsorted(self._keys, keys)], dtype=np.int64)
 
 
 class _Latest(NamedTuple):
-    """For each rest, the latest end that it could have waited for, the next latest, and the owner."""
+    """For each rest: the latest end that it could have waited for, the second latest, and whose end it is."""
 
     best: IntArray
     second: IntArray
     source: IntArray
 
     def take(self, rows: IntArray, done: IntArray, source: IntArray) -> None:
-        """Consider the work that other threads finished at some instants; of equal ends, keep the first."""
+        """Update `rows` with bursts of threads `source` that ended at `done`; equal ends keep the first."""
         best = self.best[rows]
         later = done > best
         self.second[rows] = np.where(later, best, np.maximum(self.second[rows], done))
@@ -197,8 +198,8 @@ def _of_rests(rests: _Rests, bursts: _Bursts, main: int) -> Waits:
 
 
 def _join(rests: _Rests, bursts: _Bursts, latest: _Latest) -> None:
-    """Find the burst of another thread that each rest waited for: the last to end that fits."""
-    # bursts that cover half of a rest end in its second half; before a thread's first slice, at its end
+    """Find the burst of another thread that each rest waited for: the last one to end that `_fits`."""
+    # bursts that cover half of a rest end in its second half; before a thread's first slice, only at its end
     since = np.where(rests.begin > -FAR, rests.begin // 2 + rests.end // 2, rests.end)
     rows = np.arange(len(rests.end))
     at = np.searchsorted(bursts.end, rests.end, side="right") - 1
@@ -221,20 +222,20 @@ def _join(rests: _Rests, bursts: _Bursts, latest: _Latest) -> None:
 
 
 def _fits(rests: _Rests, bursts: _Bursts, rows: IntArray, at: IntArray) -> BoolArray:
-    """Return whether a burst is its thread's last in a rest, and the thread was busy for half of the rest."""
+    """Return whether a burst is its thread's last in a rest and the thread was busy for half of the rest."""
     track, begin, end = bursts.track[at], rests.begin[rows], rests.end[rows]
     whole = bursts.begin[at] >= begin
     inside = (track != rests.track[rows]) & (whole | bursts.shared[at]) & (bursts.following[at] > end)
     opened = begin.copy()
     opened[inside & whole] = bursts.first_since(track[inside & whole], begin[inside & whole])
-    # this thread did not wait for a helper that only ticks in between
+    # nobody waits for a helper that only ticks now and then
     inside &= 2 * (bursts.end[at] - opened) >= end - np.maximum(begin, 2 * opened - end)
     return np.asarray(inside, dtype=bool)
 
 
 def _begin(rests: _Rests, bursts: _Bursts, latest: _Latest, rows: IntArray, main: int) -> None:
-    """Find the thread that started a burst on an unowned thread: one that was busy then, or before."""
-    # Of several busy threads, choose the main one, or else the one that stays busy longest.
+    """Find which thread started the burst after each rest: one busy then, else the last to be busy."""
+    # If several are busy, choose the main thread, else the one that stays busy longest.
     end = rests.end[rows]
     by_begin = np.argsort(bursts.begin, kind="stable")
     begun = np.searchsorted(bursts.begin[by_begin], end, side="left")

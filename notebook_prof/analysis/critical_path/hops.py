@@ -36,7 +36,7 @@ def critical_path_hops(
     Returns
     -------
     DataFrame
-        A row a hop, by step, then time: ``step at_ns why resource slice name cause_resource cause_slice
+        One row per hop, by step, then time: ``step at_ns why resource slice name cause_resource cause_slice
         cause_name margin_ns near_tie``. `why` is one of
 
         - ``wait``: a call that waits for a device; ``copy``: a call that waits for its own copy; ``queue``: a
@@ -117,7 +117,7 @@ def critical_path_spans(
     Returns
     -------
     DataFrame
-        A row a path, by step: ``step start_ns end_ns dur_ns end resource device_work_ns host_ns hops
+        One row per path, by step: ``step start_ns end_ns dur_ns end resource device_work_ns host_ns hops
         decisions near_ties noise_ns behind_ns``.
 
         - ``end`` str: ``host`` or ``device``, ``resource`` str the thread or stream: where the path ends;

@@ -15,7 +15,7 @@ Kind: TypeAlias = Literal["idle", "wait", "work"]
 
 
 class Stretch(NamedTuple):
-    """A stretch ``[begin, end)`` (ns) of one thread or stream to explain, and where the walk starts."""
+    """The stretch ``[begin, end)`` (ns) of a thread or stream to explain, and where the walk back starts."""
 
     kind: Kind
     begin: int
@@ -23,13 +23,13 @@ class Stretch(NamedTuple):
     track: int
     # Row of the waiting call, of the work that begins at the end, or of the running slice; -1 if none.
     row: int
-    # Where the walk starts; `from_row` is device work, or -1 on threads.
+    # Where the walk back starts: a track and a row of device work, -1 on threads.
     from_track: int
     from_row: int
 
 
 def of_slice(graph: Dependences, row: int) -> tuple[int, Stretch]:
-    """Return a slice's track and the stretch to explain; SelectionError for an unknown row."""
+    """Return a slice's track and the stretch that explains it; SelectionError for an unknown row."""
     resources = graph.resources
     if not 0 <= row < len(resources.ts):
         raise SelectionError(f"there is no slice {row}: the trace has {len(resources.ts)}")
@@ -45,7 +45,7 @@ def of_slice(graph: Dependences, row: int) -> tuple[int, Stretch]:
 
 
 def of_instant(graph: Dependences, ts: int, track: int | str | None) -> tuple[int, Stretch]:
-    """Return a track and the stretch to explain around an instant.
+    """Return the track, and the stretch around an instant that explains it.
 
     Raises SelectionError if nothing was recorded there.
     """
@@ -92,7 +92,7 @@ def _of_stream(graph: Dependences, ts: int, track: int) -> Stretch:
 
 
 def _of_work(graph: Dependences, track: int, at: int) -> Stretch:
-    """Return the stretch that delayed the work at an index of a stream."""
+    """Return the stretch that delayed work number `at` of a stream, up to its start."""
     stream = graph.streams[track]
     before, start = int(stream.before[at]), int(stream.start[at])
     begin = int(stream.end[before]) if before >= 0 else 0

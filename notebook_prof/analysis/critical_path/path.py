@@ -25,7 +25,7 @@ End: TypeAlias = Literal["host", "device", "last"]
 """Where paths end: with the step on its thread, with its last launched device work, or with the later one."""
 
 BY: Final = ("class", "name", "category", "resource", "track", "line", "phase", "module", "step")
-"""What the path can be summed by."""
+"""Columns by which the path can be summed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +111,12 @@ class PathPieces:
 
     @cached_property
     def margin(self) -> IntArray:
-        """How much later the cause of each piece's start was than the next candidate; `FAR` if alone."""
+        """How much later (ns) the cause of each piece's start was than the next candidate; else `FAR`."""
         return _margins(self.graph, self.spans, self.pieces, self.span)
 
 
 def path_pieces(graph: Dependences, spans: Sequence[Span]) -> PathPieces:
-    """Cut the paths of all spans where the owner changes."""
+    """Cut the paths of all spans into pieces, wherever the owner changes."""
     if not spans:
         return PathPieces(graph, spans, _NONE, Runs(*[_NONE] * 5))
     runs = Runs(*(np.concatenate(parts) for parts in zip(*(one.path.runs for one in spans), strict=True)))
@@ -127,7 +127,7 @@ def path_pieces(graph: Dependences, spans: Sequence[Span]) -> PathPieces:
 
 
 def _margins(graph: Dependences, spans: Sequence[Span], pieces: Runs, span: IntArray) -> IntArray:
-    """Return the margin of the cause of each piece's start."""
+    """Return by what margin (ns) the cause of each piece's start was the latest candidate."""
     margin = np.full(len(span), FAR)
     for track, stream in graph.streams.items():
         here = np.flatnonzero((pieces.track == track) & (pieces.row >= 0))
@@ -147,12 +147,12 @@ _NONE: Final = np.empty(0, np.int64)
 
 
 def spans_of(trace: Trace, window: WindowLike, step: Numbers, end: End) -> tuple[Dependences, list[Span]]:
-    """Return the dependences of a trace and the paths of these steps, or of this window."""
+    """Return a trace's dependences, and the paths of these steps or of this window."""
     numbers = None if step is None else tuple(many(step))
     key = (window and tuple(window), numbers, end)
     graph = dependences(trace)
     spans = graph.walked.get(key)
-    if spans is None:  # callers ask for pieces, hops and doubts one after another
+    if spans is None:  # keep them: callers ask for pieces, hops and doubts in turn
         spans = paths(graph, window=window, step=numbers, end=end)
         graph.walked.clear()
         graph.walked[key] = spans
@@ -176,9 +176,9 @@ def critical_path(
     by : str or sequence of str, optional
         Sum by any of ``class name category resource track line phase module step`` instead.
     window : (int, int), optional
-        Half-open, in ns: the path of this window; with `step`, steps are cut at its edges.
+        Half-open, in ns: take the path of this window; with `step`, steps are cut at its edges.
     step : int or iterable of int, optional
-        The paths of these steps. Default: of all, or of the whole recording where it has no steps.
+        Take the paths of these steps. Default: all steps, or the whole recording if it has none.
     end : {"host", "device", "last"}
         Where paths end: with the step on its thread, with the last device work it launched, or with the later
         of both. With ``"host"``, a step that never waits for a lagging device has a path on the host alone;
@@ -187,7 +187,7 @@ def critical_path(
     Returns
     -------
     DataFrame
-        Without `by`, a row a piece, by step, then time: ``step start_ns end_ns dur_ns class slice name
+        Without `by`, one row per piece, by step, then time: ``step start_ns end_ns dur_ns class slice name
         category track resource line phase module margin_ns``. The pieces of a step have neither gaps nor
         overlaps, so ``dur_ns`` sums exactly to its length. `class` is one of
 
@@ -259,7 +259,7 @@ def pieces_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
 def pieces_columns(
     graph: Dependences, spans: Sequence[Span], every: PathPieces, names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the columns of `PIECES` that name the pieces."""
+    """Return the columns of `PIECES` that say what each piece is."""
     slices, pieces = graph.resources.trace.slices, every.pieces
     data: dict[str, Any] = {}
     for name in names:
@@ -288,14 +288,14 @@ def pieces_columns(
 def resource_column(trace: Trace, track: IntArray) -> pd.Categorical:
     """Return the names of tracks; missing for track -1."""
     keys, labels = resource_names(trace)
-    code = np.full(int(keys.max(initial=-1)) + 2, -1, np.int32)  # -1 reads the last place
+    code = np.full(int(keys.max(initial=-1)) + 2, -1, np.int32)  # track -1 reads the last entry
     code[keys] = np.arange(len(keys))
     return pd.Categorical.from_codes(code[track], categories=labels)
 
 
 def _summed(table: pd.DataFrame, columns: list[str], spent: IntArray) -> pd.DataFrame:
     if len(columns) == 1 and isinstance(table[columns[0]].dtype, pd.CategoricalDtype):
-        number = pd.factorize(table[columns[0]].cat.codes.to_numpy())[0]  # in the order in which they come
+        number = pd.factorize(table[columns[0]].cat.codes.to_numpy())[0]  # numbered by first appearance
     else:
         number = table.groupby(columns, observed=True, sort=False, dropna=False).ngroup().to_numpy()
     size = int(number.max(initial=-1)) + 1

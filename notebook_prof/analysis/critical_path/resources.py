@@ -18,18 +18,18 @@ from ..scope import ints, matching_codes
 from .segments import FAR, Segments, nested_segments, segments
 
 STREAM, LAUNCH, EVENT, NOTHING = range(4)
-"""Causes of the start of device work: the previous work, its launch, an event, or nothing recorded."""
+"""What can bind the start of device work: the previous work, its launch, an event, or nothing recorded."""
 
 _ALL: Final = slice(None)
 WAITS: Final = ("wait", "copy", "queue", "hand-over", "loader", "host-collective")
-"""Kinds of waits of threads: for a device, for one's own copy, for room in a full launch queue, for another
-thread, for a worker of a DataLoader, for the last rank of a collective that runs on threads."""
+"""Kinds of waits of threads: for a device, for a copy that the call itself started, for room in a full launch
+queue, for another thread, for a worker of a DataLoader, for the last rank of a collective on threads."""
 
 _FULL_BUFFER: Final = re.compile(r"(?i)command buffer full")
-"""CUPTI's overhead records of launches that wait for room, as Kineto and Nsight Systems spell them."""
+"""Names that Kineto and Nsight Systems give to CUPTI's records of launches that wait for room."""
 
 EVENTS: Final = ("none", "event", "inferred-event", "graph", "collective")
-"""Sources of an event: none, the file, calls and times, a graph node, a last rank in a collective."""
+"""Where an event comes from: none, the file, inferred from calls and times, a graph, a collective."""
 
 
 @dataclass(slots=True)
@@ -48,12 +48,12 @@ class StreamWork:
     # Starts of the calls, ascending, and the indices of their work.
     when: IntArray
     order: IntArray
-    # Row of the work on another stream that it waited for, or -1. `event_kind`: index into `EVENTS`.
+    # Row of the work on another stream that this work waited for, or -1; and an index into `EVENTS`.
     event: IntArray
     event_kind: IntArray
     # `STREAM`, `LAUNCH`, `EVENT` or `NOTHING`.
     bound: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    # Index of the first work of the run bound by the stream itself.
+    # Index of the work that began the run: follow the previous work as long as it is what bound the start.
     root: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     # ns by which the cause was later than the next candidate; `FAR` if there is no other.
     margin: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
@@ -95,19 +95,19 @@ class Resources:
 
     @property
     def trace(self) -> Trace:
-        """The Trace, by a weak reference."""
+        """The Trace, which is referred to weakly; ReferenceError if it was deleted."""
         trace = self._trace()
         if trace is None:
             raise ReferenceError("the Trace of these dependences was deleted: keep it while they are used")
         return trace
 
     def category(self, *words: str, rows: IntArray | slice = _ALL) -> BoolArray:
-        """Return which slices, or which of some, have one of these categories."""
+        """Return which slices (of all, or of `rows`) have one of these categories."""
         categories = self.trace.slices["category"].cat.categories
         return matching_codes(self._category[rows], categories.isin(list(words)))
 
     def named(self, pattern: re.Pattern[str], rows: IntArray | slice = _ALL) -> BoolArray:
-        """Return which slices (of all, or of some) have a name that matches a pattern."""
+        """Return which slices (of all, or of `rows`) have a name that matches a pattern."""
         if pattern not in self._matches:
             self._matches[pattern] = [pattern.search(word) is not None for word in self._names]
         return matching_codes(self._name[rows], self._matches[pattern])
@@ -120,18 +120,18 @@ class Resources:
         return rows[np.argsort(self.ts[rows], kind="stable")]
 
     def names(self, words: Sequence[bool]) -> BoolArray:
-        """Return which slices have a name in `words`, a mask over all names."""
+        """Return which slices have one of the names in the mask `words`."""
         return matching_codes(self._name, words)
 
     def on_threads(self) -> BoolArray:
-        """Return which slices are on threads and not empty."""
+        """Return which slices are on threads and longer than 0 ns."""
         mask = np.zeros(len(self.ts), bool)
         for rows in self.threads.values():
             mask[rows] = True
         return mask
 
     def segments(self, track: int) -> Segments:
-        """Return which slice owns each instant of a track; computed when first needed."""
+        """Return which slice owns each instant of a track; cached."""
         if track not in self._segments:
             rows = self.streams.get(track, self.threads.get(track, np.empty(0, np.int64)))
             depth = self.trace.slices["depth"].to_numpy()
@@ -141,7 +141,7 @@ class Resources:
 
 
 def sync_table(trace: Trace) -> pd.DataFrame | None:
-    """Return the file's records of waits for devices, as int64 with -1 for missing; None without any."""
+    """Return the file's records of waits for devices, as int64 with -1 for missing; None if it has none."""
     table = (trace.metadata.get("tables") or {}).get("device_events")
     if not isinstance(table, pd.DataFrame) or "sync_kind" not in table:
         return None
@@ -156,7 +156,7 @@ def sync_table(trace: Trace) -> pd.DataFrame | None:
 
 
 def rows_of_correlation(resources: Resources, numbers: IntArray) -> IntArray:
-    """Return the row of the host call with each correlation; -1 without one."""
+    """Return the row of the host call with each of these correlation numbers; -1 without one."""
     correlation = ints(resources.trace.slices["correlation"])
     host = np.flatnonzero(resources.on_threads() & (correlation > 0))
     if not len(host):
@@ -185,8 +185,8 @@ def stream_tracks(trace: Trace, device: IntArray, stream: IntArray) -> IntArray:
 
 
 def latest_end(ends: IntArray, instants: IntArray) -> tuple[IntArray, IntArray]:
-    """Return for each instant the position and end of the work that ended last by then; -1 and `-FAR`
-    without.
+    """Return the position and end of the work that ended last by each instant; -1 and `-FAR` if none had
+    ended.
     """
     order = np.argsort(ends, kind="stable")
     at = np.searchsorted(ends[order], instants, side="right") - 1

@@ -28,37 +28,37 @@ class Segments(NamedTuple):
 
 
 def segments(rows: IntArray, start: IntArray, end: IntArray) -> Segments:
-    """Cut a track into segments of one owner each; slices (by start, then longest first) may overlap in any
+    """Cut a track into segments with one owner each. Slices, by start, then longest first, may overlap in any
     way.
 
     >>> at, owner = segments(np.array([7, 8]), np.array([0, 2]), np.array([10, 5]))
     >>> at[1:].tolist(), owner.tolist()
     ([0, 2, 5, 10], [-1, 7, 8, 7, -1])
     """
-    # The slice that started last is the owner. When it ends, ownership falls to the latest-started slice that
-    # is still open. A slice that a descendant outlasts owns nothing between its own end and that of the
-    # descendant, and adds no boundary.
+    # The open slice that started last is the owner. When it ends, the latest-started slice that is still open
+    # takes over. A slice that a descendant outlasts owns nothing from its end to that of the descendant, and
+    # adds no boundary.
     n = len(rows)
     if not n:
         return Segments(np.array([-FAR]), np.array([-1]))
     parent = parents(np.zeros(n, np.int8), start, end)
     cut = nested_segments(np.arange(n), start, end, parent, depths(parent))
-    assert cut is not None  # the parents are those of these slices
+    assert cut is not None  # the parents were computed from these slices
     return cut._replace(owner=np.append(rows, -1)[cut.owner])
 
 
 def nested_segments(
     rows: IntArray, start: IntArray, end: IntArray, parent: IntArray, depth: npt.NDArray[np.integer[Any]]
 ) -> Segments | None:
-    """Divide a track into segments by its own parents and depths; None if these do not belong to the track.
+    """Divide a track into segments by its slices' parents and depths; None if these do not fit the slices.
 
     `rows` are the track's slices by start, then longest first; the other arrays cover all slices.
     """
     # Before slice *k* starts, *k* slices have started, and all but its ancestors have ended, so among all
     # starts and ends in order, its start is number ``2 k - depth``. Between it and the next start are the
     # ends of the slice and of as many ancestors as the next slice is less deep. So nothing has to be sorted.
-    # Where slices overlap in part, a slice that a descendant outlasts ends with it. A frame around the begin
-    # of an annotation that outlives it, without being inside it, ends there and owns nothing after.
+    # If slices overlap in part, a slice that a descendant outlasts ends with it. A frame in which a longer
+    # annotation begins, without being its child, ends there and owns nothing after that.
     level, above = depth[rows], parent[rows]
     closes = level + 1 - np.append(level[1:], level.dtype.type(0))
     if level[0] or closes.min() < 0:
@@ -77,7 +77,7 @@ def nested_segments(
         ending, position, left = ending[more], position[more], left[more]
     if (owner[begin - 1] != above).any():
         return None
-    if (at[1:] < at[:-1]).any():  # some overlap in part
+    if (at[1:] < at[:-1]).any():  # some slices overlap in part
         next_start, next_end = (np.repeat(np.append(x[rows[1:]], FAR), closes + 1) for x in (start, end))
         over = at[1:] > next_start
         if (at[1:] > next_end)[over].any() or (end[above] <= start[rows])[above >= 0].any():

@@ -25,31 +25,31 @@ from .resources import (
 from .segments import FAR
 
 MOST_NS: Final = 20_000
-"""No launch needs more than this by itself: a longer delay has another cause."""
+"""The longest delay that a launch can cause by itself; a longer one has another cause."""
 _QUICK: Final = 0.05
-"""Quantile of delays that stands for the least."""
+"""Quantile of all delays that is taken as the least delay."""
 _USUAL: Final = 0.9
-"""Quantile of delays over the least that stands for their noise."""
+"""Quantile of the delays beyond the least one that is taken as their noise."""
 _GRAPH: Final = re.compile(r"(?i)graph_?launch")
 _STREAM_WAIT: Final = re.compile(r"StreamWaitEvent")
 
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """The least latencies of starts, in ns."""
+    """The least latencies of starts of device work, in ns."""
 
     # Usual length of a launch call.
     call: int
-    # From the end of work to the start of the work that waited for it.
+    # From the end of work to the start of work that waited for it.
     spacing: int
-    # From the launch to the start on an idle stream.
+    # From the launch to the start of the work on an idle stream.
     launch: int
     # Nine of ten starts come at most this much later than these latencies predict.
     noise: int
 
 
 def usual_call(resources: Resources) -> int:
-    """Return the median length of launch calls that returned before their work began; 0 without any."""
+    """Return the median length of launch calls that returned before their work began; 0 if none did."""
     parts = []
     for rows in resources.streams.values():
         call = resources.call[rows]
@@ -60,9 +60,9 @@ def usual_call(resources: Resources) -> int:
 
 
 def stream_work(resources: Resources, rows: IntArray, usual: int) -> StreamWork:
-    """Collect the work of a stream, the work before each, and the time from which each launch counts."""
-    # A call that has not returned when its work begins took effect while it ran: after the usual length of a
-    # call from its start.
+    """Collect a stream's work, with the work before each piece and when its launch took effect."""
+    # If a call has not returned when its work begins, its launch took effect earlier: assume the usual length
+    # of a call after its start.
     start, end = resources.ts[rows], resources.end[rows]
     before, _ = latest_end(end, start)
     before = np.where(before >= np.arange(len(rows)), -1, before)
@@ -79,7 +79,7 @@ def stream_work(resources: Resources, rows: IntArray, usual: int) -> StreamWork:
 
 
 def _set_events(stream: StreamWork, end: IntArray, places: IntArray, source: IntArray, kind: str) -> None:
-    """Let a stream's work wait for other work; if for several, for the last one to end."""
+    """Make a stream's work wait for other work; if for several pieces, for the last one to end."""
     order = np.argsort(end[source], kind="stable")
     places, source = places[order], source[order]
     last = np.unique(places[::-1], return_index=True)
@@ -91,7 +91,7 @@ def _set_events(stream: StreamWork, end: IntArray, places: IntArray, source: Int
 
 
 def graph_events(resources: Resources, streams: dict[int, StreamWork]) -> int:
-    """Let nodes of one graph launch wait for one another across streams, by times; return how many do."""
+    """Infer from times which nodes of a graph launch waited for nodes on other streams; return how many."""
     launched = [(track, s.call, np.flatnonzero(s.call >= 0)) for track, s in streams.items()]
     parts = [(track, places[resources.named(_GRAPH, call[places])]) for track, call, places in launched]
     parts = [(track, places) for track, places in parts if len(places)]
@@ -114,11 +114,11 @@ def graph_events(resources: Resources, streams: dict[int, StreamWork]) -> int:
 def recorded_event_pairs(
     resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame
 ) -> dict[int, tuple[IntArray, IntArray]]:
-    """Return, by stream, positions of waiting work and rows of the other work that it waits for, from the
+    """Return, by stream, the positions of waiting work and the rows of the work that it waits for, as in the
     file.
     """
-    # A ``cudaStreamWaitEvent`` delays the next work on its stream until the other stream has finished the
-    # last work that it had when the event was recorded.
+    # A ``cudaStreamWaitEvent`` delays the next work on its stream until the other stream has finished all
+    # work that had been launched when the event was recorded.
     table = table[(table["sync_kind"] == "Stream Wait Event").to_numpy()]
     columns = {name: table[name].to_numpy() for name in table.columns if name != "sync_kind"}
     source = stream_tracks(resources.trace, columns["device"], columns["wait_on_stream"])
@@ -141,7 +141,7 @@ def recorded_event_pairs(
 
 
 def recorded_events(resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame) -> int:
-    """Let work wait for the events in the file; return how many do."""
+    """Make work wait for the events in the file; return how many waits there are."""
     total = 0
     for track, (places, source) in recorded_event_pairs(resources, streams, table).items():
         _set_events(streams[track], resources.end, places, source, "event")
@@ -150,9 +150,9 @@ def recorded_events(resources: Resources, streams: dict[int, StreamWork], table:
 
 
 def inferred_events(resources: Resources, streams: dict[int, StreamWork]) -> int:
-    """Guess what work waited for if the file has only ``cudaStreamWaitEvent``; return how many do."""
-    # If such a call came between the previous launch on its stream and its own, work waited for the last end,
-    # at or before its start, of work on any other stream that had been launched earlier.
+    """Infer waits for events if the file has only calls of ``cudaStreamWaitEvent``; return how many."""
+    # If there is such a call between a work's launch and the previous launch on its stream, the work waited
+    # for work of another stream that had been launched earlier: for the last to end by the time it began.
     host = resources.on_threads()
     calls = np.sort(resources.ts[resources.named(_STREAM_WAIT) & host])
     if len(streams) < 2 or not len(calls):
@@ -170,7 +170,7 @@ def inferred_events(resources: Resources, streams: dict[int, StreamWork]) -> int
             at = np.searchsorted(theirs.end[ends[other]], stream.start[places], side="right") - 1
             last = ends[other][np.maximum(at, 0)]
             row, call = theirs.rows[last], theirs.call[last]
-            # work without a recorded launch counts as launched at the very start
+            # work without a recorded launch counts as launched when the trace begins
             begun = resources.ts[np.maximum(call, 0)]
             early = (at >= 0) & (begun < resources.ts[stream.call[places]])
             later = early & ((best < 0) | (resources.end[np.maximum(best, 0)] < resources.end[row]))
@@ -188,10 +188,10 @@ def bind(
     latency: int | None = None,
     spacing: int | None = None,
 ) -> Latencies:
-    """Determine the cause of each start: the latest candidate, each with its least latency.
+    """Determine the cause of each start: the candidate that, with its least latency, allows it last.
 
-    Fills `bound`, `root` and `margin` of `streams`. `latency` and `spacing` (ns) default to the recording's
-    own 5 % quantiles, at most 20 µs.
+    Fill in `bound`, `root` and `margin` of `streams`. `latency` and `spacing` (ns) default to the recording's
+    5 % quantiles, at most 20 µs.
     """
     gaps, delays = [], []
     for s in streams.values():
@@ -227,7 +227,7 @@ def _noise(parts: list[IntArray]) -> int:
 
 
 def runs_bound_by_stream(bound_by_stream: BoolArray, before: IntArray) -> IntArray:
-    """Return the first work in each piece's run, following starts that the stream itself bound."""
+    """Return the first work of each piece's run, where the stream's previous work bound all later starts."""
     n = len(before)
     if (before[1:] == np.arange(n - 1)).all():
         return np.maximum.accumulate(np.where(bound_by_stream, -1, np.arange(n)))

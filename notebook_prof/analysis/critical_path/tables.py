@@ -1,4 +1,4 @@
-"""The columns of the tables of the critical path."""
+"""The columns of the critical path's tables."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ _COPY: Final = re.compile(r"(?i)(cuda|hip|cu|mu)memcpy")
 _FREE: Final = re.compile(r"(cuda|hip)Free(Host)?$")
 _LOADER: Final = re.compile(rf"^{re.escape(LOADER_WAIT)}$")
 _LONG: Final = 3
-"""A launch call that lasts this many times the usual was held up."""
+"""A launch call longer than this many times the usual length was held up."""
 _DEPTH: Final = 8
-"""No launch queue holds less."""
+"""Least depth at which a launch queue can be full."""
 _KINDS: Final = ("Stream Sync", "Event Sync", "Context Sync")
 
 
@@ -31,7 +31,7 @@ class Waits(NamedTuple):
 
     # The waiting track.
     thread: IntArray
-    # ns: the wait lasts ``[begin, end)``, and its cause was done at `done` (``begin < done <= end``).
+    # ns; the wait lasts ``[begin, end)``, and its cause is done at `done` (``begin < done <= end``).
     begin: IntArray
     done: IntArray
     end: IntArray
@@ -49,7 +49,7 @@ class Waits(NamedTuple):
     def of_calls(
         cls, resources: Resources, calls: IntArray, done: IntArray, row: IntArray, kind: str, margin: IntArray
     ) -> Waits:
-        """Return waits of calls for device work."""
+        """Make the waits of `calls` for the device work in `row`."""
         code = np.full(len(calls), WAITS.index(kind))
         begin, end = resources.ts[calls], resources.end[calls]
         return cls(resources.track[calls], begin, done, end, resources.track[row], row, calls, code, margin)
@@ -73,7 +73,7 @@ def by_thread(waits: list[Waits], threads: npt.ArrayLike) -> dict[int, Waits]:
 
 
 def _scopes(resources: Resources, rows: IntArray, table: pd.DataFrame | None) -> tuple[IntArray, IntArray]:
-    """Return the track that each call waits for (-1 any, -2 an idle one), and until when launches count."""
+    """Return the track each call waits for (-1: any; -2: one without work), and until when launches count."""
     only, until = np.full(len(rows), -1), resources.ts[rows].copy()
     if table is None:
         return only, until
@@ -100,15 +100,15 @@ def waiting_calls(resources: Resources) -> BoolArray:
     trace = resources.trace
     calls = resources.category("sync") | resources.named(_FREE)
     if resources.streams and not resources.category("launch", "sync").any():
-        host = on_host(trace)  # without runtime calls, operators that read a number wait
+        host = on_host(trace)  # without recorded runtime calls, operators that read a number count as waits
         calls[host.rows[waiting(trace, host)]] = True
     return calls & resources.on_threads()
 
 
 def device_waits(resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame | None) -> Waits:
     """Find what calls waited for: of the work launched before them, the last to end inside them."""
-    # A call in which no candidate ended waited for nothing and is left out. Work that ends after a call
-    # cannot be its cause.
+    # A call in which no candidate ended waited for nothing and is left out. Work that ends after the call
+    # cannot be the cause.
     waiting = waitable_work(resources, streams, table)
     rows, begin, end = waiting.calls, resources.ts[waiting.calls], resources.end[waiting.calls]
     best, second = begin.copy(), begin.copy()
@@ -125,13 +125,13 @@ def device_waits(resources: Resources, streams: dict[int, StreamWork], table: pd
 
 
 class Waitable(NamedTuple):
-    """What each call that waits for a device could wait for."""
+    """The work that each call could wait for."""
 
     # Rows of the calls, ascending.
     calls: IntArray
-    # For each stream, the row of the last-ending work launched before; -1 if the call does not wait for this
-    # stream, or if nothing had been launched. Streams that are busy at the start of the recording also have
-    # the last work launched before it.
+    # An array per stream: of the work launched before each call, the row of the last to end; -1 if the call
+    # does not wait for this stream, or nothing had been launched. A stream that is busy when the recording
+    # begins has a second array, for work launched before the recording.
     work: list[IntArray]
 
 
@@ -159,7 +159,7 @@ def waitable_work(
 
 
 def blocking_copies(resources: Resources, stream: StreamWork) -> Waits:
-    """Find copies that end inside the call that requested them: the call waited for them."""
+    """Find copies that end inside the call that requested them, so the call waited for them."""
     own = np.flatnonzero(stream.call >= 0)
     own = own[resources.named(_COPY, stream.call[own])]
     row, call = stream.rows[own], stream.call[own]
@@ -172,8 +172,9 @@ def blocking_copies(resources: Resources, stream: StreamWork) -> Waits:
 
 def full_queues(resources: Resources, stream: StreamWork, usual: int) -> Waits:
     """Find launches held up by a full queue: long calls at the greatest queue depth seen."""
-    # A stream holds a limited number of launches (about a thousand on NVIDIA's); a further call returns when
-    # the next work begins. CUPTI itself records the calls that met a full command buffer, at any depth.
+    # A stream's queue holds a limited number of launches (about a thousand with NVIDIA's driver). If it is
+    # full, a further call returns when the next work begins. At any depth, CUPTI itself records calls that
+    # found a full command buffer.
     call, begun = stream.call[stream.order], np.sort(stream.start)
     returned = np.where(call >= 0, resources.end[call], -FAR)
     length = np.where(call >= 0, resources.end[call] - resources.ts[call], 0)
@@ -190,13 +191,13 @@ def full_queues(resources: Resources, stream: StreamWork, usual: int) -> Waits:
 
 
 def _in_full_buffers(resources: Resources, call: IntArray) -> BoolArray:
-    """Return the calls for which CUPTI recorded a full command buffer."""
+    """Return which calls found a full command buffer, according to CUPTI."""
     rows = resources.full_buffers()
     if not len(rows):
         return np.zeros(len(call), bool)
     inside = np.zeros(len(call), bool)
     tracks = resources.track[call]
-    elsewhere = ~np.isin(resources.track[rows], tracks)  # Kineto gives them a track of their own
+    elsewhere = ~np.isin(resources.track[rows], tracks)  # Kineto puts these records on a separate track
     for track in np.unique(tracks[call >= 0]):
         begins = resources.ts[rows[elsewhere | (resources.track[rows] == track)]]
         first, last = (np.searchsorted(begins, at[call], side="left") for at in (resources.ts, resources.end))
@@ -206,7 +207,7 @@ def _in_full_buffers(resources: Resources, call: IntArray) -> BoolArray:
 
 def loader_waits(resources: Resources) -> list[Waits]:
     """Find waits for DataLoader workers: each ends with the linked batch."""
-    # A worker that was idle before a batch had just received the request from the thread that waited for it.
+    # A worker that was idle before a batch waited for a request from the thread that gets its batches.
     flows = resources.trace.flows
     source, target = flows["src"].to_numpy(), flows["dst"].to_numpy()
     link = (flows["kind"] == "link").to_numpy() & resources.named(_LOADER)[target]

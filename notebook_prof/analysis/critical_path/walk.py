@@ -1,4 +1,4 @@
-"""The walk backwards from the end of a window, which charges every instant once."""
+"""The walk backwards from the end of a window, which charges every instant to one cause."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOPS: Final = (*WAITS, "launch", *EVENTS[1:], "unrecorded")
 """Kinds of hops: waits of threads, then causes of device work."""
 
 STUCK: Final = 8
-"""After this many hops that take no time, only waits that ended strictly earlier are followed."""
+"""After this many hops that take no time, follow only waits that ended strictly earlier."""
 
 
 class Runs(NamedTuple):
@@ -30,7 +30,7 @@ class Runs(NamedTuple):
     end: IntArray
     # Index into `RUNS`.
     kind: IntArray
-    # For latencies, the delayed slice; for work, the last one; else -1.
+    # For latencies, the delayed slice; for work and wake-ups, the last work and the waiting call; else -1.
     row: IntArray
 
 
@@ -39,10 +39,10 @@ class Hops(NamedTuple):
 
     # ns; where the path reaches the cause.
     when: IntArray
-    # The call or device work that waited; -1 without a slice.
+    # The track, and the call or device work, that waited; the slice is -1 if there is none.
     track: IntArray
     slice: IntArray
-    # The slice that it waited for; -1 for a thread.
+    # The track and the device work that it waited for; the latter is -1 if it waited for a thread.
     cause_track: IntArray
     cause: IntArray
     # Index into `HOPS`.
@@ -86,7 +86,7 @@ class _Walker:
 def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row: int = -1) -> Path:
     """Follow what each instant of a window (ns) waited for, back from its end; the runs partition the window.
 
-    The walk ends on `track`, by default the main thread; `row` is the device work that runs last on a stream.
+    The walk starts on `track`, by default the main thread; on a stream, at `row`, its last device work.
     """
     walker = _Walker(begin, graph.main if track is None else track, row, end)
     host = RUNS.index("host")
@@ -114,7 +114,7 @@ def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row
 
 
 def _leave_stream(graph: Dependences, walker: _Walker) -> None:
-    """Charge the run of work bound by the stream itself, and continue at the cause of its first work."""
+    """Charge the work that only waited for its stream, and go on at the cause of the first of it."""
     stream: StreamWork = graph.streams[walker.track]
     root = int(stream.root[graph.position[walker.row]])
     first = int(stream.rows[root])
@@ -138,15 +138,15 @@ def _leave_stream(graph: Dependences, walker: _Walker) -> None:
 def _go_inside(
     graph: Dependences, walker: _Walker, track: int, row: int, slice_: int, kind: str, margin: int
 ) -> None:
-    """Continue at a cause, unless the window begins after it."""
+    """Continue at a cause, unless the walk has reached the begin of the window."""
     if walker.t > walker.begin:
         walker.go(track, row, slice_, HOPS.index(kind), margin)
 
 
 def cut_at_owners(graph: Dependences, runs: Runs) -> tuple[Runs, IntArray]:
     """Cut runs where the owner changes; return the pieces, and the run of each."""
-    # Pieces are in the order of the runs, those of each run by start, and partition it. `row` is the charged
-    # slice, -1 if there is none; for a latency, it is the delayed slice.
+    # The pieces partition their runs: they are in the order of the runs, and by start within each. `row` is
+    # the charged slice, -1 if there is none; for a latency, the delayed slice.
     whole = (runs.kind == RUNS.index("launch-latency")) | (runs.kind == RUNS.index("event-latency"))
     tracks = [(track, np.flatnonzero((runs.track == track) & ~whole)) for track in np.unique(runs.track)]
     first, count = np.zeros(len(runs.start), np.int64), np.ones(len(runs.start), np.int64)

@@ -31,7 +31,7 @@ _HOST, _WAKE, _WORK, _LAUNCH, _EVENT = (
 
 
 class ManyRuns(NamedTuple):
-    """Runs of many paths, unordered; columns of int64. `of` is the walk, the others are as in `Runs`."""
+    """Runs of many paths, unordered; columns of int64: `of` is the walk, the others are as in `Runs`."""
 
     of: IntArray
     track: IntArray
@@ -42,7 +42,7 @@ class ManyRuns(NamedTuple):
 
 
 class _Walkers:
-    """Positions of walks, and the time they have charged; arrays of shape (walks,)."""
+    """Positions of walks, and the time charged so far; arrays of shape (walks,)."""
 
     def __init__(self, begin: IntArray, end: IntArray, track: IntArray, row: IntArray) -> None:
         self.begin, self.t = begin, end.copy()
@@ -62,7 +62,7 @@ class _Walkers:
 
 
 def walk_each(graph: Dependences, begin: IntArray, end: IntArray, track: IntArray, row: IntArray) -> ManyRuns:
-    """Walk many windows as `walk` does with one; `track` and `row` are where each ends."""
+    """Walk many windows as `walk` does with one; each starts at its `track` and `row`."""
     walkers = _Walkers(begin, end, track, row)
     active = np.flatnonzero(walkers.t > begin)
     while len(active):
@@ -99,7 +99,7 @@ def _leave_thread(graph: Dependences, walkers: _Walkers, who: IntArray, key: int
 
 
 def _leave_stream(graph: Dependences, walkers: _Walkers, who: IntArray, key: int) -> None:
-    """Charge the run of work bound by the stream itself, and continue at the cause of its first work."""
+    """Charge the work that only waited for its stream, and go on at the cause of the first of it."""
     stream, resources = graph.streams[key], graph.resources
     root = stream.root[graph.position[walkers.row[who]]]
     first = stream.rows[root]
@@ -116,11 +116,11 @@ def _leave_stream(graph: Dependences, walkers: _Walkers, who: IntArray, key: int
 
 
 _HOPS_IN_TEXT: Final = 3
-"""Number of hops in the text; the table has all."""
+"""Most hops that the text describes; the table has all."""
 
 _CLASSES_IN_TEXT: Final = 3
 _LINE_IN_TEXT: Final = 60
-"""Characters."""
+"""Most characters of a line of source in the text."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class Why:
     kind: Kind
     track: int
     resource: str
-    # The stretch: the idle time, the wait, or the length of a thread's slice; for device work, the time from
-    # its launch, or from the earlier end of the previous work, to its start.
+    # The stretch: the idle time, the wait, or the length of a thread's slice; for device work, the time up to
+    # its start from its launch or the end of the previous work, whichever is earlier.
     start_ns: int
     end_ns: int
     # Row of the waiting call, of the work that begins next, or of the running slice; -1 if there is none.
@@ -141,7 +141,7 @@ class Why:
     pieces: pd.DataFrame = field(repr=False)
     # As in `critical_path_hops`, by time.
     hops: pd.DataFrame = field(repr=False)
-    # The paragraph; everything in it is in the two tables.
+    # The paragraph; both tables together contain everything that it says.
     text: str
 
     def __repr__(self) -> str:
@@ -149,7 +149,7 @@ class Why:
 
     @property
     def line(self) -> str | None:
-        """The user's line with the most time in the stretch; None if not recorded."""
+        """The user's line that takes most of the stretch; None if not recorded."""
         by_line = self.pieces.groupby("line", observed=True)["dur_ns"].sum()
         return None if by_line.empty else str(by_line.idxmax())
 
@@ -167,7 +167,7 @@ def why(
     track : int or str, optional
         Key or name of a thread or stream. Default: the thread that runs the steps.
     slice : int, optional
-        Row of a slice to ask about, in place of an instant; at an instant it is the innermost one.
+        Row of a slice to ask about, in place of an instant. An instant stands for its innermost slice.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def why(
     Notes
     -----
     The causes are those of `critical_path`, followed back from the end of the stretch to its begin. They
-    partition it, so shares sum to 1; nothing before the stretch prolonged it.
+    partition the stretch, so shares sum to 1; nothing before the stretch made it longer.
 
     Examples
     --------
@@ -228,7 +228,7 @@ _CAUSES: Final = {
     "host-collective": "{it} waited for {cause}, the last rank to come, until {at}.",
     "unrecorded": "What {it} waited for was not recorded.",
 }
-"""Sentences by the `why` of `critical_path_hops`."""
+"""Sentence for each `why` of `critical_path_hops`."""
 
 
 def _sentences(
@@ -270,17 +270,17 @@ class _Labels:
         return variants(name, track in self.streams)[0]
 
     def on(self, row: Any, resource: str) -> str:
-        """Return the label of a row's slice or, without a row, of its resource."""
+        """Return the label of a row's slice with its resource or, without a row, that of the resource."""
         where = self.resources[resource]
         return where if pd.isna(row) or row < 0 else f"{self.of(int(row))} on {where}"
 
 
 def _first(trace: Trace, stretch: Stretch, resource: str, label: _Labels) -> str:
-    """Say what happens in the stretch."""
+    """Say what happened in the stretch."""
     length, at = format_ns(stretch.end - stretch.begin), format_ns(stretch.begin, 6)
     it = label.on(stretch.row, resource)
     if stretch.kind == "wait":
-        if stretch.row < 0:  # no call waits: the wait is inferred from other threads
+        if stretch.row < 0:  # no call waited: the wait was inferred from other threads
             return f"{it} rested for {length}, from {at} on."
         return f"{it} waited for {length}, from {at} on."
     if stretch.kind == "idle":
@@ -299,7 +299,7 @@ def _first(trace: Trace, stretch: Stretch, resource: str, label: _Labels) -> str
 
 
 def _of_hops(trace: Trace, hops: pd.DataFrame, label: _Labels) -> list[str]:
-    """Say what the path waited for, the last first."""
+    """Say what the path waited for, latest first."""
     said = []
     for hop in hops[::-1].head(_HOPS_IN_TEXT).to_dict("records"):
         it, cause = (
@@ -324,7 +324,7 @@ def _of_hops(trace: Trace, hops: pd.DataFrame, label: _Labels) -> list[str]:
 
 
 def _shares(pieces: pd.DataFrame, label: _Labels, length: int) -> str:
-    """Say what the stretch's path consists of, the largest part first."""
+    """Say what the path of the stretch consists of, largest class first."""
     by_class = (
         pieces.groupby("class", observed=True)["dur_ns"].sum().sort_values(ascending=False, kind="stable")
     )
@@ -344,7 +344,7 @@ def _shares(pieces: pd.DataFrame, label: _Labels, length: int) -> str:
 
 
 def _of_line(trace: Trace, stretch: Stretch, pieces: pd.DataFrame, length: int) -> list[str]:
-    """Name the line with most of the stretch, else the line of the work that begins."""
+    """Name the line that takes most of the stretch, else the line for which the work ran."""
     by_line = pieces.groupby("line", observed=True)["dur_ns"].sum()
     if len(by_line):
         line, spent = str(by_line.idxmax()), int(by_line.max())

@@ -38,7 +38,7 @@ def device(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a device, by number; no rows without device work. All times int64 ns.
+        One row per device, by number; no rows without device work. All times are int64 ns.
 
         - ``device`` int16; ``window_ns``: length of the window;
         - ``busy_ns``: time with anything on any stream; ``idle_ns``: the rest, so both sum to `window_ns`;

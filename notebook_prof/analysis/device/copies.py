@@ -50,9 +50,9 @@ def copies(
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns: copies that begin in it, not cut, since their bytes are not.
+        Half-open, in ns: copies that begin in it. They are not cut, since bytes cannot be.
     step : int or iterable of int, optional
-        Keep what these steps launched.
+        Keep only copies launched by these steps.
     phase : str or iterable of str, optional
         Keep these.
     link_bytes_per_s : float, optional
@@ -145,7 +145,7 @@ def _row(
     link: float | None,
 ) -> dict[str, Any]:
     direction, source, target = kind
-    # whole copies: a window cuts their times, but not their bytes
+    # take whole copies: a window cuts times, but bytes cannot be cut
     ts = trace.slices["ts"].to_numpy()[work.rows[here]]
     dur = trace.slices["dur"].to_numpy()[work.rows[here]]
     total = int(dur.sum())

@@ -32,7 +32,7 @@ _TENSOR_CORES: Final = (
     *("xmma_sparse_conv", "xmma_warp_specialized_implicit_gemm", "xmma_gemm", "xmma_sparse_gemm", "c1688"),
     *("tensorop", "gmma", "s1684", "i16832", "flash_fwd", "flash_bwd"),
 )
-"""VisualDL's list, with the names that newer libraries use."""
+"""Parts of the names of kernels on tensor cores: VisualDL's list, with names from newer libraries."""
 
 
 def device_attributes(trace: Trace, work: Scope) -> pd.DataFrame | None:
@@ -79,11 +79,11 @@ _COLUMNS: Final = {
     "own_memory_bytes": ("memory of this process", "max"),
     "throttled_share": ("throttle reasons", "above"),
 }
-"""Column → counter of the `nvml` collector, and how its readings are reduced."""
+"""Column → counter of the `nvml` collector, and how to reduce its readings."""
 
 
 def device_counters(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Sum up the counters of the `nvml` collector by device; NaN for a counter that was not read."""
+    """Sum up the counters of the `nvml` collector by device; NaN for a counter without readings."""
     tracks = trace.tracks[trace.tracks["kind"] == "counter"]
     counter_of_track = {
         int(key): (int(match[1]), match[2])

@@ -54,14 +54,14 @@ def graph_nodes(
     Returns
     -------
     DataFrame
-        A row a node: ``graph node name category device stream replays count total_ns mean_ns min_ns max_ns
-        start_ns share``. Graphs by their time, longest first, and the nodes of each graph by mean start;
-        empty without graph launches.
+        One row per node: ``graph node name category device stream replays count total_ns mean_ns min_ns
+        max_ns start_ns share``. Graphs by their time, longest first, and the nodes of each graph by mean
+        start; empty without graph launches.
 
     Notes
     -----
     Recordings of CUDA 12 and later number graphs and nodes (Kineto since 2026). In others, launches that
-    ran the same kernels equally often are one graph, and its *n*-th kernel of a name is one node.
+    ran the same kernels equally often count as one graph, and its *n*-th kernel of a name as one node.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def graph_nodes(
 
 
 def _replays(trace: Trace, work: Scope) -> IntArray:
-    """Return the launch of each piece of work: the row of the call, or a number larger than any row."""
+    """Return a number for each work's launch: its call's row, else one above all rows; -1 if unknown."""
     call = launch_calls(trace)[work.rows]
     correlation = work.ints("correlation")
     key = np.where(call >= 0, call, np.where(correlation > 0, len(trace.slices) + correlation, -1))
@@ -135,7 +135,7 @@ def _by_graph_call(trace: Trace, work: Scope) -> np.ndarray[tuple[int], np.dtype
 
 
 def _graphs(frame: pd.DataFrame) -> pd.Series[int]:
-    """Return the number of each row's graph: the recorded one, else one for each collection of kernels."""
+    """Return the number of each row's graph: the recorded one, else one per distinct set of kernels."""
     hashed = pd.util.hash_array(frame["name"].to_numpy())
     begin = np.flatnonzero(np.diff(frame["replay"].to_numpy(), prepend=-1))
     length = np.diff(begin, append=len(frame))

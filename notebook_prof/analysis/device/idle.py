@@ -23,7 +23,7 @@ from .busy import device
 from .kernel_launches import launch_calls
 
 CAUSES: Final = (*STATES, "host-bound", "launch-latency", "tail", "unknown")
-"""``input sync memcpy communication host-bound launch-latency tail unknown``."""
+"""Causes of idle time: ``input sync memcpy communication host-bound launch-latency tail unknown``."""
 
 
 @sharing
@@ -41,10 +41,10 @@ def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> 
     Returns
     -------
     DataFrame
-        A row a gap, by `device`, then `ts`; no rows without device work.
+        One row per gap, by `device`, then `ts`; no rows without device work.
 
         - ``device`` int16; ``ts``, ``dur`` int64 ns;
-        - ``cause`` category, the one with the largest part: ``input sync memcpy communication host-bound
+        - ``cause`` category, the one with the largest share: ``input sync memcpy communication host-bound
           launch-latency tail unknown``;
         - ``input_ns``, ``sync_ns``, ``memcpy_ns``, ``communication_ns``, ``host_ns``, ``launch_ns``,
           ``tail_ns``, ``unknown_ns`` int64: they sum exactly to `dur`, and `dur` sums to the ``idle_ns`` of
@@ -105,15 +105,15 @@ _NONE: Final = np.empty(0, np.int64)
 
 
 def cause_column(cause: str) -> str:
-    """Return the column of `device_idle` with the time of a cause."""
+    """Return the name of the column of `device_idle` that contains the time of a cause."""
     return {"host-bound": "host_ns", "launch-latency": "launch_ns"}.get(cause, f"{cause}_ns")
 
 
 def _gaps(work: Scope, number: int, window: WindowLike) -> tuple[IntArray, ...]:
-    """Return the device, start, end and ending work of each gap; work is -1 at the end of the window."""
+    """Return each gap's device, start, end, and the work that ends it; -1 at the end of the window."""
     cut = device_window(work, window)
     start, end = complement(union(work.ts, work.end), cut)
-    # the first non-empty work at the end of a gap
+    # gaps end at work that is not empty
     lasting = work.end > work.ts
     ts, rows = work.ts[lasting], work.rows[lasting]
     at = np.searchsorted(ts, end, side="left")
@@ -146,7 +146,7 @@ def _divide(
 def _causes(
     graph: Dependences, runs: ManyRuns, call: IntArray, copies: BoolArray, streams: IntArray
 ) -> Iterator[tuple[str, IntArray, IntArray]]:
-    """Divide the walk of each gap by cause; return the cause, gap and time of each part."""
+    """Divide the walk of each gap by cause; yield the cause, gaps and times of its parts."""
     resources, length = graph.resources, runs.end - runs.start
     device = _device_of_tracks(resources.trace)
     on_stream = np.isin(runs.track, list(graph.streams))
@@ -154,7 +154,7 @@ def _causes(
     late |= on_stream & (device[runs.track] == device[streams[runs.of]])
     elsewhere = on_stream & ~late
     shared = elsewhere & resources.category("collective", rows=runs.row)
-    # a launch is in progress from the start of its call
+    # the latency of a launch counts from the start of its call
     own = (runs.kind == _HOST) & (runs.track == resources.track[call][runs.of])
     called = np.where(own, np.clip(resources.ts[call][runs.of], runs.start, runs.end), runs.end)
     host = ~late & ~on_stream
@@ -226,7 +226,7 @@ def idle_causes(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Notes
     -----
-    Each gap of `device_idle` is divided among its causes; this table sums the parts. For each device
+    Each gap of `device_idle` is divided among its causes, and this table sums the parts. For each device
     ``idle_ns`` sums to that of `device` and, with its ``busy_ns``, to ``window_ns``.
 
     Examples

@@ -14,7 +14,7 @@ from ...trace.taxonomy import LAUNCH_CALL
 from ..busy_time import device_of
 from ..scope import Numbers, Scope, Texts, WindowLike, ints, on_device, once, texts
 
-# From device work back to the call and the operator that launched it, and the quickest launch.
+# From device work to the call and the operator that launched it; the shortest launch delay.
 
 
 def launch_calls(trace: Trace) -> IntArray:
@@ -69,13 +69,13 @@ _MAY_START_NOTHING: Final = re.compile(r"(?i)memcpy|memset|prefetch")
 _ENOUGH: Final = 3
 GRAPH_LAUNCH: Final = re.compile(r"(?:cuda|cu|hip)GraphLaunch(?:_\w+)?")
 GAP_NS: Final = 3_000
-"""Queued kernels follow one another within 1 to 2 µs; after a longer gap, the stream waited for a launch."""
+"""Least gap that shows a stream waiting for a launch: queued kernels follow each other within 1 to 2 µs."""
 
 
 def launch_names(trace: Trace) -> set[str]:
-    """Return the names of calls that always start a kernel."""
-    # These are known names, and names most of whose calls started a kernel in this recording, since a newer
-    # runtime may rename them. Copies and fills do not count: with zero bytes they start nothing.
+    """Return the names of calls that start a kernel each time."""
+    # A name counts if it is known or, since newer runtimes may rename calls, if most of its calls started a
+    # kernel in this recording. Copies and fills do not count: with zero bytes they start nothing.
     name = trace.slices["name"]
     by_name = {str(word) for word in name.cat.categories if LAUNCH_CALL.fullmatch(str(word))}
     category = trace.slices["category"]
@@ -91,13 +91,13 @@ def launch_names(trace: Trace) -> set[str]:
 
 
 def least_launch_delay(trace: Trace) -> int | None:
-    """Return ns from call to kernel for the quickest launch on an idle stream; None if fewer than three.
+    """Return the shortest delay (ns) from call to kernel on an idle stream; None for fewer than three.
 
-    The result is negative if the clocks disagree.
+    The delay counts from the start of the call, and is negative if the clocks disagree.
     """
     # A launch on an idle stream takes a few microseconds on any machine, whatever is launched. If the least
     # delays of two recordings differ by much more, their device clocks are aligned differently. Only work
-    # after a gap of 3 µs on its stream counts, so that waiting in the queue does not.
+    # after a gap of 3 µs on its stream counts, which excludes time spent in the queue.
     flows, slices = trace.flows, trace.slices
     launches = (flows["kind"] == "launch").to_numpy()
     src, dst = flows["src"].to_numpy()[launches], flows["dst"].to_numpy()[launches]
@@ -210,7 +210,7 @@ def kernel_launches(
 
 
 def _queues(trace: Trace, work: Scope) -> IntArray:
-    """Return the length of the stream's queue when each slice was launched."""
+    """Return how long the stream's queue was when each slice was launched, the slice included."""
     ts = trace.slices["ts"].to_numpy()
     call = launch_calls(trace)[work.rows]
     track = work.ints("track")

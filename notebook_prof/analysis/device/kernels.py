@@ -25,7 +25,7 @@ class Origin:
 
     # ``cupy torch triton cublas cutlass cudnn cufft cusparse cusolver curand cub nccl`` or ``other``.
     library: str
-    # What the user called, as in ``add``; otherwise the kernel's plain name.
+    # What the user called, such as ``add``; otherwise the kernel's plain name.
     operator: str
     # ``elementwise reduction scan sort gemm convolution fft sparse solver random collective fused raw``.
     kind: str
@@ -155,7 +155,7 @@ def kernels(
           duration, ``registers_per_thread``, ``shared_memory_bytes`` float64: the largest; NaN for copies;
         - with `name` in `by`: ``tensor_cores`` bool, by the kernel's name;
         - ``doubt`` str, only if there is any, and not by launch attributes: codes of `trust` that affect at
-          least 1 % of the row's time, as ``throttled``; empty for other rows.
+          least 1 % of the row's time, like ``throttled``; empty for other rows.
 
     Raises
     ------
@@ -186,9 +186,9 @@ def kernels(
         frame = pd.concat([frame, attributes], axis=1)
     table = _sums(frame, launched)
     codes = table["code"].tolist()
-    keys = groups.keys.reindex(codes).reset_index(drop=True)  # without columns it has no rows
+    keys = groups.keys.reindex(codes).reset_index(drop=True)  # without columns, `keys` has no rows
     table = pd.concat([keys, table.drop(columns="code")], axis=1)
-    if len(table) and not launched:  # then the table's groups are the names, in order
+    if len(table) and not launched:  # without attributes, each row is one of `groups`
         from ..trust.doubts import kernel_doubts, mark
 
         doubts = kernel_doubts(trace, device, groups.code[device.rows], len(groups.keys), window)
@@ -215,7 +215,7 @@ def _sums(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
 
 
 def _means(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
-    """Return the attributes of each group in the same order, except those grouped by."""
+    """Return the attributes of each group, in the same order, except those in `by`."""
     by = ["code", *launched]
     means: dict[str, Any] = {}
     for name in ("blocks_per_sm", "occupancy"):

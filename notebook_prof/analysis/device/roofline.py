@@ -61,8 +61,8 @@ def forget() -> None:
 
 
 def ceilings_of(trace: Trace) -> Ceilings | None:
-    """Return the ceilings of a trace's device (of the host without device work), if measured here."""
-    # A file may come from another machine: the names of the device, and of the host if recorded, must match.
+    """Return the ceilings of a trace's device, or of the host without device work; None if not measured."""
+    # A file may come from another machine: devices must match by name, and the host's ceilings do not apply.
     devices = trace.metadata.get("devices")
     if (trace.tracks["kind"] == "stream").any():
         names = devices if isinstance(devices, list | tuple) else ()
@@ -94,7 +94,7 @@ def roofline(
     trace : Trace
         A recording with shapes; element types and arguments are used if present.
     window : (int, int), optional
-        Half-open, in ns. A call that it cuts counts in proportion.
+        Half-open, in ns. A call that the window cuts counts in proportion.
     by : str or sequence of str
         ``name``, or any of ``name shapes module phase category line step track`` together.
     name, phase : str or iterable of str, optional
@@ -117,7 +117,7 @@ def roofline(
         - ``time_ns`` int64: device time of launched work, or host time if there is none; ``on_device`` bool
           says which;
         - ``flops_per_s``, ``bytes_per_s`` float64: achieved; missing without time;
-        - ``intensity`` float64: FLOPs a byte;
+        - ``intensity`` float64: FLOPs per byte;
         - ``ideal_ns`` float64: the longer of ``flops / flops_per_s`` and ``bytes / bytes_per_s``;
           ``attained_share`` float64: of `time_ns`; ``bound`` str: ``compute`` or ``memory``, whichever is the
           longer. Missing unless both ceilings are given.
@@ -178,7 +178,7 @@ def _counted(trace: Trace, window: WindowLike, work: SliceWork) -> Scope:
 
 
 def _kinds(groups: Groups, rows: IntArray, work: SliceWork) -> Any:
-    """Return the kind with the most work in each group: by FLOPs, or by bytes if there are no FLOPs."""
+    """Return the kind with the most work in each group: by FLOPs, or by bytes without FLOPs."""
     weight = work.flops[rows] + 1e-6 * work.bytes[rows]
     size = len(groups.keys)
     code = groups.code[rows] * len(KINDS) + work.kind[rows]

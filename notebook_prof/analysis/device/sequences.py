@@ -38,21 +38,21 @@ SEQUENCES: Final = Table(
     ),
 )
 _ASKED: Final = 5
-"""Number of sequences whose gain is computed: each takes a replay."""
+"""Number of sequences for which a gain is computed; each takes a replay."""
 
 
 class _Work(NamedTuple):
     """Device work by stream, then start; arrays of one length."""
 
-    # Row in slices; name; and the part (a stream and step, up to a collective or other break) that a sequence
-    # stays in.
+    # Row in slices; code of the name; number of the part (of a stream and step, between collectives and other
+    # breaks), which no sequence leaves.
     row: IntArray
     code: IntArray
     part: IntArray
 
 
 class _Occurrences(NamedTuple):
-    """Non-overlapping starts of one sequence in the work, and its length."""
+    """Where the occurrences of a sequence start in the work, without overlaps, and its length."""
 
     first: IntArray
     length: int
@@ -76,8 +76,8 @@ def kernel_sequences(
     ----------
     trace : Trace
     operator : str, optional
-        Only consider work launched inside the outermost operators with this in their names; a sequence is
-        then everything that one call launched. Default: any neighbours on a stream in one step.
+        Consider only work launched inside the outermost operators with this text in their names; a sequence
+        is then everything that one call launched. Default: any neighbours on a stream in one step.
     shortest, longest : int
         Number of kernels in a sequence; `longest` does not apply with `operator`.
     fewest : int
@@ -92,9 +92,9 @@ def kernel_sequences(
     Returns
     -------
     DataFrame
-        A row a sequence, those with most kernels together first (with `operator`: the most frequent):
-        ``kernels length count kernel_ns gap_ns call_ns host_ns launch_bound gain_ns reason first_slice``. No
-        kernel is in two of them.
+        One row per sequence, by the number of kernels in all its occurrences (with `operator`: by their
+        count), largest first: ``kernels length count kernel_ns gap_ns call_ns host_ns launch_bound gain_ns
+        reason first_slice``. No kernel is in two sequences.
 
         ``gain_ns`` Int64, for the first five: the time per step that a CUDA graph of the sequence would save.
         `what_if` replays the recording without the time of all kernel calls but the first, and without the
@@ -154,11 +154,11 @@ def _work_of(trace: Trace, window: WindowLike, step: Numbers, *, collectives: bo
 
 
 def _frequent(work: _Work, shortest: int, longest: int, fewest: int, most: int) -> list[_Occurrences]:
-    """Take the sequence that covers most, then the one that covers most of the rest, and so on."""
+    """Take the sequence that covers most work, then the one that covers most of what is left, and so on."""
     candidates: list[tuple[int, int, IntArray]] = []
     at, number = np.arange(len(work.row)), work.code
     for length in range(2, longest + 1):
-        # a sequence can only be frequent if it is frequent without its last kernel
+        # a sequence can be frequent only if it is frequent without its last kernel
         inside = at + length - 1 < len(work.row)
         at, number = at[inside], number[inside]
         last = at + length - 1
@@ -185,7 +185,7 @@ def _frequent(work: _Work, shortest: int, longest: int, fewest: int, most: int) 
 
 
 def _largest(at: IntArray, number: IntArray, length: int, most: int) -> list[tuple[int, int, IntArray]]:
-    """Return the sequences of one length that cover most: kernels, length and starts."""
+    """Return the sequences of one length that cover most work: number of kernels, length and starts."""
     order = np.argsort(number, kind="stable")
     counts = np.bincount(number)
     ends = np.cumsum(counts)
@@ -197,13 +197,13 @@ def _largest(at: IntArray, number: IntArray, length: int, most: int) -> list[tup
 
 
 def _without_overlap(starts: IntArray, length: int) -> IntArray:
-    """Leave out occurrences that begin inside a previous one, such as ABA in ABABA."""
+    """Drop occurrences that begin inside a previous one, like the second ABA in ABABA."""
     while len(starts) > 1:
         begins = np.ones(len(starts), bool)
         begins[1:] = np.diff(starts) >= length
         if begins.all():
             break
-        # of each chain of overlapping ones keep the first, drop the ones it overlaps
+        # keep the first of each chain of overlapping occurrences, and drop those that it overlaps
         first = np.maximum.accumulate(np.where(begins, np.arange(len(starts)), 0))
         starts = starts[begins | (starts >= starts[first] + length)]
     return starts
@@ -212,7 +212,7 @@ def _without_overlap(starts: IntArray, length: int) -> IntArray:
 def _launched_by(
     trace: Trace, work: _Work, operator: str, shortest: int, most: int
 ) -> tuple[_Work, list[_Occurrences]]:
-    """Return the work that operators launched, call by call, and the sequences of whole calls."""
+    """Return the work that operators launched, call by call, and each call's work as a sequence."""
     call = _outermost(trace, operator)[np.maximum(launching_rows(trace)[work.row], 0)]
     call[launching_rows(trace)[work.row] < 0] = -1
     order = np.lexsort((trace.slices["ts"].to_numpy()[work.row], call))
@@ -231,7 +231,7 @@ def _launched_by(
 
 
 def _outermost(trace: Trace, operator: str) -> IntArray:
-    """Return the outermost slice with this in its name around each slice, or the slice itself; -1 if none."""
+    """Return the outermost slice with this text in its name, around or at each slice; -1 if there is none."""
     names = trace.slices["name"].cat
     words = [str(word) for word in names.categories]
     hits = np.array([*(operator in word for word in words), False])[names.codes.to_numpy()]
@@ -243,7 +243,7 @@ def _outermost(trace: Trace, operator: str) -> IntArray:
     order = np.argsort(trace.slices["depth"].to_numpy(), kind="stable")
     out = np.full(len(hits) + 1, -1)
     edges = np.flatnonzero(np.diff(trace.slices["depth"].to_numpy()[order])) + 1
-    for rows in np.split(order, edges):  # one level after another, from the outside
+    for rows in np.split(order, edges):  # level by level, outermost first
         above = out[parent[rows]]
         out[rows] = np.where(above >= 0, above, np.where(hits[rows], rows, -1))
     return out[:-1]
@@ -283,7 +283,7 @@ def _table(trace: Trace, work: _Work, occurrences: list[_Occurrences]) -> pd.Dat
 
 
 def _launch_bound(graph: Dependences, rows: IntArray) -> float:
-    """Return the share of starts that waited for their launch."""
+    """Return the share of starts that were bound by their launch."""
     bound = np.zeros(rows.shape, bool)
     for stream in graph.streams.values():
         here = np.isin(rows, stream.rows)
@@ -294,7 +294,7 @@ def _launch_bound(graph: Dependences, rows: IntArray) -> float:
 def _gains(
     trace: Trace, graph: Dependences, work: _Work, occurrences: list[_Occurrences]
 ) -> list[tuple[int | None, str]]:
-    """Return how much shorter a step would be with one call for each sequence, or why that is unknown."""
+    """Return how much shorter a step would be with one launch per occurrence, or why that is unknown."""
     if graph.main < 0 or not any((stream.call >= 0).any() for stream in graph.streams.values()):
         return [(None, "the launches of this work were not recorded")] * len(occurrences)
     edges = once(trace, "constraints", lambda: constraints(graph))
@@ -317,7 +317,7 @@ def _gains(
 
 
 def _waited_inside(graph: Dependences, work: _Work, one: _Occurrences) -> bool:
-    """Return whether a thread waits for a device between the launches of most occurrences."""
+    """Return whether, in most occurrences, a thread waits for a device between the launches."""
     resources = graph.resources
     first, last = (graph.resources.call[work.row[one.first + at]] for at in (0, one.length - 1))
     whole = (first >= 0) & (last >= 0)
@@ -333,7 +333,7 @@ def _waited_inside(graph: Dependences, work: _Work, one: _Occurrences) -> bool:
 
 
 def _one_call(trace: Trace, graph: Dependences, work: _Work, one: _Occurrences) -> FloatArray:
-    """Return factors that remove the host's time from the first call to the last."""
+    """Return factors that remove the host's time between each occurrence's first and last call."""
     call = graph.resources.call[work.row[one.first[:, None] + np.arange(one.length)]]
     whole = call[(call >= 0).all(axis=1)]
     factor = np.ones(len(trace.slices))

@@ -1,4 +1,4 @@
-"""The collectives of a rank: their names, and what preceded each."""
+"""The collectives of a rank: which operation each is, and what ran before it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OPERATIONS: Final = (
 SYMMETRIC: Final = frozenset(
     {"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "barrier", "send_recv"}
 )
-"""Operations that no rank can end before all have begun."""
+"""Operations that no rank can end before every rank has begun."""
 
 _SEPARATORS: Final = re.compile(r"[_\s-]")
 _ELEMENT_BYTES: Final = (
@@ -63,13 +63,13 @@ def operation_of(name: str) -> str:
 
 
 def element_bytes(dtype: str) -> int:
-    """Return the size of an element type as spelt by torch or C++; 0 if unknown."""
+    """Return the size in bytes of an element type, as spelt by torch or C++; 0 if unknown."""
     lowered = dtype.lower()
     return next((size for pattern, size in _ELEMENT_BYTES if pattern.search(lowered)), 0)
 
 
 def elements(shapes: str) -> int:
-    """Return the number of elements of all tensors in a text of shapes; -1 if unknown."""
+    """Return how many elements the tensors with these shapes (JSON) have in total; -1 if unknown."""
     try:
         return sum(_product(shape) for shape in json.loads(shapes))
     except (TypeError, ValueError):
@@ -83,7 +83,7 @@ def _product(shape: Any) -> int:
 
 
 def bus_factor(operation: str, size: int) -> float:
-    """Return the bytes that a link carries for each byte of the message, with `size` ranks."""
+    """Return how many bytes a link carries per byte of the message, with `size` ranks."""
     # Source: PERFORMANCE.md of NVIDIA's nccl-tests.
     if size < 1:
         return float("nan")
@@ -98,9 +98,10 @@ _NOT_WORK = ("annotation", "module", "collective", "overhead")
 
 
 def preceding(trace: Trace, start: IntArray, end: IntArray) -> tuple[Any, IntArray]:
-    """Return the name with most self time between each collective (by start) and the next, and that time."""
-    # Candidates are slices on the steps' thread or on a device whose middle is between the latest end so far
-    # and this start. Ranges count if they are of phase *data*, such as those around a fetch that waits.
+    """Return which name had most self time just before each collective (by start), and that time."""
+    # Candidates are slices on the steps' thread or on a device, with their middle between the latest end of
+    # earlier collectives and the start of this one. Ranges count only in phase *data*, as those around a
+    # fetch that waits.
     count = len(start)
     host = on_host(trace)
     host = host.only(host.ints("track") == stepping_track(trace))
@@ -145,11 +146,11 @@ def collectives(trace: Trace, *, window: WindowLike = None, step: Numbers = None
     Returns
     -------
     DataFrame
-        A row a collective, by start; those on devices, or on the host where no device has any (gloo, MPI).
+        One row per collective, by start: those on devices or, if no device has any (gloo, MPI), on the host.
 
         - ``ts``, ``dur`` int64 ns; ``unix_ns`` int64: the start in Unix time, by the clock of this host;
         - ``operation`` str: ``all_reduce all_to_all all_gather reduce_scatter broadcast send_recv`` …;
-          ``name`` str: the kernel's or range's own;
+          ``name`` str: that of the kernel or range;
         - ``group`` str: name of the process group, empty if not recorded; ``group_size`` Int64;
         - ``bytes`` Int64: the larger of input and output on this rank; ``dtype`` str;
         - ``peer`` Int64: the other rank of a send or receive, if recorded;
@@ -209,7 +210,7 @@ def _table(trace: Trace, chosen: Scope, on_gpu: bool) -> pd.DataFrame:
 
 
 def _facts(trace: Trace, rows: IntArray, on_gpu: bool) -> dict[str, Any]:
-    """Return operation, group and sizes: from the kernel, else from its launcher, else from the names."""
+    """Return operation, group and sizes: recorded ones of the kernel or its launcher, else from names."""
     slices = trace.slices
     table = recorded_table(trace, "collectives")
     own = _recorded_facts(table, trace, rows)
@@ -233,7 +234,7 @@ def _facts(trace: Trace, rows: IntArray, on_gpu: bool) -> dict[str, Any]:
 
 
 def _recorded_facts(table: pd.DataFrame | None, trace: Trace, rows: IntArray) -> dict[str, Any]:
-    """Return the recorded facts about these slices; missing for -1 and unknown rows."""
+    """Return what was recorded about these collectives; missing for row -1 and unknown rows."""
     count = len(rows)
     missing: dict[str, Any] = {key: np.full(count, None, dtype=object) for key in _TEXTS}
     missing |= {key: np.full(count, -1, np.int64) for key in ("group_size", "bytes", "peer")}
@@ -264,7 +265,7 @@ def _is_present(values: Any) -> BoolArray:
 
 
 def _launched_in(trace: Trace, rows: IntArray) -> IntArray:
-    """Return the host range or operator of each device collective; -1 if there is none."""
+    """Return the host range or operator that launched each device collective; -1 if there is none."""
     slices, flows = trace.slices, trace.flows
     launches = flows[(flows["kind"] == "launch").to_numpy()]
     source = np.full(len(slices) + 1, -1, np.int64)

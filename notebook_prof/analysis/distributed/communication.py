@@ -33,7 +33,7 @@ def distributed(
     step : int or iterable of int, optional
         Keep these steps. Device work belongs to the step that launched it.
     by : {"step", "trace"}
-        A row a step and device, or a row a device.
+        One row per step and device, or one per device.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def distributed(
           outside communication); ``memory_ns``: copies and fills;
         - ``overlap_ns``: communication and computation at the same time; ``exposed_ns``: communication alone;
           they sum to `communication_ns`;
-        - ``busy_ns``: anything at all; ``span_ns``: from the first to the last of it;
+        - ``busy_ns``: time with any work; ``span_ns``: from the first work to the end of the last;
         - ``overlap_share`` float64: of communication; NaN without any.
 
     Raises
@@ -90,7 +90,7 @@ def distributed(
 
 def _table(work: Scope, device: IntArray, communicates: BoolArray, by: str) -> pd.DataFrame:
     number = work.ints("step") if by == "step" else np.full(len(work.rows), -1, dtype=np.int64)
-    # steps from 0, work without a step last
+    # steps count from 0; work without a step comes last
     number = np.where(number < 0, np.iinfo(np.int32).max, number)
     key = number * 2**16 + device + 1
     groups, code = np.unique(key, return_inverse=True)

@@ -1,4 +1,4 @@
-"""When communication delays a run: the single definition for phases, devices and verdicts."""
+"""When communication delays a run: the only definition, used by phases, devices and verdicts."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def blocked_by_communication(trace: Trace, stepping: int) -> Intervals:
     # Exposed communication counts while a thread that launches work waits for a device (see `host_waits`),
     # while launched compute work of the device has not begun, or if no launches of the device are known.
     # Otherwise the host hides it: it ends before the next launch, and a faster network would change nothing.
-    # In one step of DLRM on eight ranks, 12.5 to 19.9 ms long, the rest of the step takes 11.0 to 12.4 ms on
-    # each rank.
+    # Check: in one step of DLRM on eight ranks, which took 12.5 to 19.9 ms, everything else took 11.0 to
+    # 12.4 ms on each rank.
     work = on_device(trace)
     if not work.among("category", ("collective",)).any():
         return _NOTHING
@@ -55,7 +55,7 @@ def _blocked(trace: Trace, work: Scope, call: IntArray, waits: Intervals) -> Int
 
 
 def _waits(trace: Trace, stepping: int, call: IntArray) -> Intervals:
-    """Return when the thread of the steps, or any thread that launches work, waits for a device."""
+    """Return when the steps' thread, or any other thread that launches work, waits for a device."""
     host = on_host(trace)
     launching = np.unique(trace.slices["track"].to_numpy()[call[call >= 0]])
     waiters = host.only(np.isin(host.ints("track"), np.append(launching, stepping)))

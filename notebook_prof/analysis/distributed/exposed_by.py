@@ -41,7 +41,7 @@ def exposed_collectives(
     DataFrame
         The columns of `by`, then ``exposed_ns``, ``total_ns``, ``count`` int64 and ``exposed_share`` float64
         (of `total_ns`), the most exposed first; a missing module or other name is a row with a missing value.
-        Where collectives of one device overlap, the time belongs to the one that began last, so
+        If collectives of one device overlap, the time belongs to the one that began last, so
         ``exposed_ns`` sums to the device's communication without computation. No rows without communication
         on devices; for gloo and MPI see `breakdown`.
 
@@ -97,7 +97,7 @@ def _exposed_of(trace: Trace, window: WindowLike, rows: IntArray) -> tuple[IntAr
 
 
 def _inside(starts: IntArray, ends: IntArray, begin: IntArray, until: IntArray) -> IntArray:
-    """Return how much of each interval is inside other, disjoint and ascending ones."""
+    """Return how much of each interval is inside ``[begin, until)``, which are disjoint and ascending."""
     before = np.concatenate([[0], np.cumsum(until - begin)])
 
     def up_to(at: IntArray) -> IntArray:

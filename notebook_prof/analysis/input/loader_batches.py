@@ -83,7 +83,7 @@ def loader_batches(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        By iterator, epoch and batch, at most the last 8,192 of each worker; empty if none was recorded.
+        By iterator, epoch and batch; at most the last 8,192 of each worker. Empty if none was recorded.
 
         - ``loader`` int64: row of `loaders`; ``iterator``, ``epoch``, ``batch`` int64: from 0;
         - ``worker`` Int64: missing if the process itself made the batch; ``pid`` Int64;
@@ -156,15 +156,15 @@ def loader_workers(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a process, by iterator and worker; no rows where none was recorded.
+        One row per process, by iterator and worker; no rows if none was recorded.
 
         - ``loader`` int64: row of `loaders`; ``iterator`` Int64; ``worker`` Int64, missing (as ``iterator``)
           for the process itself, which makes the batches of a loader without workers; ``pid`` Int64;
-        - ``start_ns`` Int64: from the beginning of the iterator to the worker's own; ``init_ns``: its
+        - ``start_ns`` Int64: from the start of the iterator to that of the worker; ``init_ns``: time in its
           ``worker_init_fn``;
         - ``batches``, ``items`` int64: how many it made;
         - ``items_ns``, ``collate_ns``, ``send_ns``, ``cpu_ns``, ``delay_ns`` int64: sums of `loader_batches`;
-        - ``busy_share`` float64: of the time from its first batch to its last, in which it made batches;
+        - ``busy_share`` float64: share of the time from its first batch to its last in which it made batches;
         - ``exit`` Int64: its exit status if it ended by itself, -9 if it was killed;
         - ``in_item`` Int64: index of the item in progress when the recording or the worker ended.
 
@@ -218,7 +218,7 @@ def loader_transforms(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        By loader: transforms in their order, the rest of the item, collate, send; no rows where no batch was
+        By loader: transforms in their order, the rest of the item, collate, send; no rows if no batch was
         recorded.
 
         - ``loader`` int64: row of `loaders`;

@@ -21,11 +21,11 @@ NOT_THE_LOADER: Final = "not the loader"
 TOO_FEW: Final = "too few batches"
 _FEWEST: Final = 6
 _WAITS: Final = 0.1
-"""A loop that waits for a smaller share is not bound by its loader."""
+"""A loop that waits for a smaller share of its time is not bound by its loader."""
 _ORDER_GAIN, _SPREAD = 0.15, 0.5
 _PIPE: Final = 2.0
-"""Receiving takes at most this many times its CPU time: the worker writes what the process reads. A batch may
-arrive later if a worker's Python delays its sending thread, but that delays nobody.
+"""Most time to receive a batch, as a multiple of its CPU time: the worker writes while the process reads. A
+batch may arrive later if the worker's Python delays its sending thread, but nobody waits for that.
 """
 _MOST_BATCHES: Final = 1000
 BOUNDS: Final = Table(
@@ -79,7 +79,7 @@ def loader_bounds(trace: Trace) -> pd.DataFrame:
         - ``loader`` int64; ``dataset`` str; ``workers``, ``batches`` int64;
         - ``bound`` str: ``not the loader``, ``order``, ``transform``, ``storage``, ``collate``,
           ``transport``, or ``too few batches``;
-        - ``wait_share`` float64: share of the loop's time in ``next``; ``loop_ns`` int64: the rest of that
+        - ``wait_share`` float64: share of the loop's time in ``next``; ``loop_ns`` int64: the loop's other
           time;
         - ``batch_ns`` int64: of a worker, sending included; of it ``transform_ns``, ``storage_ns`` (blocked),
           ``collate_ns`` int64; ``transport_ns`` Int64: sending and receiving, missing without workers;
@@ -88,7 +88,7 @@ def loader_bounds(trace: Trace) -> pd.DataFrame:
           how much faster ``in_order=False`` would be;
         - ``enough`` Int64: the smallest number of workers for which the loop does not wait, missing if none
           suffices; ``best`` Int64: that number, or the smallest that is as good as any;
-        - ``rate``, ``best_rate`` float64: batches a second, measured and with `best` workers.
+        - ``rate``, ``best_rate`` float64: batches per second, measured and with `best` workers.
 
     Notes
     -----
@@ -110,7 +110,7 @@ def loader_bounds(trace: Trace) -> pd.DataFrame:
 
 
 def loader_throughput(trace: Trace) -> pd.DataFrame:
-    """Predict the batches a second of PyTorch's DataLoaders by the number of workers.
+    """Predict the batches per second of PyTorch's DataLoaders by the number of workers.
 
     Parameters
     ----------
@@ -146,13 +146,13 @@ def loader_throughput(trace: Trace) -> pd.DataFrame:
 
 
 def schedules(trace: Trace) -> list[tuple[int, Schedule]]:
-    """Return the schedule of each loader with enough recorded batches, by its row of `loaders`."""
+    """Return each loader's row of `loaders` and its schedule, if enough of its batches were recorded."""
     every = [(loader, _schedule(trace, loader, steady)) for loader, steady in _steady(trace)]
     return [(loader, schedule) for loader, schedule in every if schedule is not None]
 
 
 def _steady(trace: Trace) -> list[tuple[int, pd.DataFrame]]:
-    """Return the batches of each loader, without those made ahead."""
+    """Return each loader's row of `loaders` and its batches, without those made ahead."""
     return once(trace, "loader steady", lambda: _steady_batches(trace))
 
 
@@ -239,7 +239,7 @@ def _bound(trace: Trace, loader: int, steady: pd.DataFrame) -> dict[str, Any]:
     elif gain > _ORDER_GAIN and spread > _SPREAD:
         kind = "order"
     elif schedule.workers and schedule.batch_ns(schedule.workers) <= ENOUGH * schedule.target_ns:
-        # batches are ready: the loop waits to receive them, or for a core
+        # batches are ready, so the loop waits to receive them, or for a core
         kind = "transport" if schedule.receive_ns > wait / 2 else NOT_THE_LOADER
     return row | {
         "bound": kind,
@@ -259,7 +259,7 @@ def _bound(trace: Trace, loader: int, steady: pd.DataFrame) -> dict[str, Any]:
 
 
 def _mean_parts(trace: Trace, loader: int, steady: pd.DataFrame, schedule: Schedule) -> dict[str, float]:
-    """Return ns per batch for each part."""
+    """Return the mean ns per batch of each part."""
     made = steady[steady["items_ns"].notna()]
     items, collate = float(made["items_ns"].mean()), float(made["collate_ns"].mean())
     table = loader_transforms(trace)
@@ -268,7 +268,7 @@ def _mean_parts(trace: Trace, loader: int, steady: pd.DataFrame, schedule: Sched
     transforms = in_items.loc[in_items["part"] == "transform", "total_ns"].sum()
     if transforms:
         transform = items * float(transforms) / max(float(in_items["total_ns"].sum()), 1.0)
-    else:  # what kept a core busy, or would have if there had been one
+    else:  # time in which items kept a core busy, or would have if one had been free
         busy = schedule.cpu_ns + float(made["delay_ns"].fillna(0).mean())
         transform = min(items, max(0.0, busy - collate))
     send = float(made["send_ns"].fillna(0).mean())

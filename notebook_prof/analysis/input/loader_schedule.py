@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 ENOUGH: Final = 1.05
-"""Workers suffice if a batch takes at most this many times as long as without any wait."""
+"""Workers suffice if a batch takes at most this many times as long as it would without waits."""
 _MOST_WORKERS: Final = 32
 
 
@@ -17,15 +17,15 @@ _MOST_WORKERS: Final = 32
 class Schedule:
     """One loader's steady-state batches, from which torch's schedule is simulated."""
 
-    # ns that each batch took its worker, including sending.
+    # ns that the worker spent on each batch, including sending.
     times: list[float]
-    # The same without sending, on average.
+    # Mean of these times, without sending.
     fetch_ns: float
     # Time that the loop itself spends on a batch.
     loop_ns: float
     # Time to receive a batch from a worker; 0 if unknown.
     receive_ns: float
-    # CPU time of a batch in its worker.
+    # CPU time that a batch takes its worker.
     cpu_ns: float
     workers: int
     prefetch: int
@@ -34,7 +34,7 @@ class Schedule:
 
     @property
     def target_ns(self) -> float:
-        """Time a batch that no number of workers can go below."""
+        """Least time per batch, with any number of workers."""
         return self.loop_ns + self.receive_ns
 
     def batch_ns(self, workers: int, *, in_order: bool | None = None) -> float:
@@ -46,7 +46,7 @@ class Schedule:
         return max(time, (self.cpu_ns + self.target_ns) / self.cores if self.cores else 0.0)
 
     def best(self) -> int:
-        """Return the smallest number of workers that is enough or, if none is, as good as any."""
+        """Return the smallest number of workers that suffices or, if none does, that is as good as any."""
         times: list[float] = []
         for workers in range(1, _MOST_WORKERS + 1):
             times.append(self.batch_ns(workers))
@@ -63,8 +63,8 @@ def simulate(
     >>> [round(simulate([100.0] * 60, 20.0, workers)) for workers in (1, 2, 8)]
     [100, 49, 20]
     """
-    # Workers get tasks in turn, each works on one after another, and a new task is sent whenever a batch is
-    # taken; ``prefetch`` tasks per worker are sent ahead.
+    # Workers get tasks in turn and do one after another. ``prefetch`` tasks per worker are sent ahead; after
+    # that, each batch that is taken sends a new task.
     simulated = _in_order if in_order else _any_order
     returned = simulated(times, target_ns, workers, prefetch)
     skip = min(len(returned) // 3, workers * prefetch)
@@ -72,7 +72,7 @@ def simulate(
 
 
 def batch_ns_together(schedules: Sequence[Schedule], loop_ns: float) -> float:
-    """Return the steady time per batch of processes whose steps begin when the last has its batch."""
+    """Return the steady time per batch of several processes: a step begins once all have their batches."""
     free = [[0.0] * one.workers for one in schedules]
     received: list[list[float]] = [[] for _ in schedules]
     returned: list[float] = []

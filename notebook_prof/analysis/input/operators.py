@@ -41,13 +41,13 @@ def input_queues(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
     -------
     DataFrame
         By rank: the queue before the device (``host``), the device's own (``device``), then the output queue
-        of each operator (``MapOp_2``); no rows where no pipeline was recorded.
+        of each operator (``MapOp_2``); no rows if no pipeline was recorded.
 
         - ``rank`` int32; ``queue`` str;
         - ``samples``, ``empty``, ``full`` int64; ``empty_share`` float64 of the samples;
         - ``mean_size`` float64; ``capacity`` float64, NaN if unknown; ``usage`` float64, 0–1: the mean size
           divided by the capacity;
-        - ``finding`` str, of the host queue only: ``data_process`` (the pipeline is too slow),
+        - ``finding`` str, for the host queue only: ``data_process`` (the pipeline is too slow),
           ``data_transmission`` (the transfer to the device is too slow), ``device_queue`` (neither: the
           device is the bottleneck); otherwise empty.
 
@@ -159,9 +159,9 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        By rank and id; no rows where no pipeline was recorded.
+        By rank and id; no rows if no pipeline was recorded.
 
-        - ``rank`` int32; ``op_id`` int64; ``name`` str: type and id, as ``MapOp_2``; ``parent`` int64: the
+        - ``rank`` int32; ``op_id`` int64; ``name`` str: type and id, like ``MapOp_2``; ``parent`` int64: the
           operator that takes its output, -1 at the root;
         - ``workers``, ``queue_length``, ``queue_mean`` float64: NaN if not recorded; ``usage`` float64, 0–1:
           of its output queue; NaN for the root and for operators without one;
@@ -226,7 +226,7 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
 
 
 def _inputs(children: dict[int, Any], usage: dict[int, float]) -> dict[int, list[int]]:
-    """Return the nearest operators with a queue below each operator."""
+    """Return, for each operator, the nearest operators with a queue among those that feed it."""
     inputs: dict[int, list[int]] = {}
     for op, below in children.items():
         todo, queued = list(below), set(below)

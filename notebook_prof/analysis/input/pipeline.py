@@ -64,7 +64,7 @@ def loaders(trace: Trace) -> pd.DataFrame:
 
 
 LOADER_PREFIXES: Final = ("enumerate(DataLoader)#", "_DataLoaderIter")
-"""Start of the names of the slices in which PyTorch's and Paddle's DataLoader fetch a batch."""
+"""Prefixes of the names of slices in which PyTorch's or Paddle's DataLoader fetches a batch."""
 _MULTIPLE: Final = "MultiProcess"
 _LOADERS: Final = ("none", "in-process", "workers", "pipeline")
 _INTEGERS: Final = ("queue_size", "queue_capacity")
@@ -123,7 +123,7 @@ def input_pipeline(trace: Trace, *, window: WindowLike = None, step: Numbers = N
 
 
 def loader_kinds(scope: Scope) -> npt.NDArray[np.int8]:
-    """Return the kind of each slice by its name: 0 no fetch, 1 an in-process fetch, 2 one from workers."""
+    """Classify slices by name: 0 is no fetch, 1 an in-process fetch, 2 a fetch from workers."""
     words = [str(word) for word in scope.slices["name"].cat.categories]
     kind = [0 if not w.startswith(LOADER_PREFIXES) else 2 if _MULTIPLE in w else 1 for w in words]
     return np.append(np.array(kind, dtype=np.int8), np.int8(0))[scope.codes("name")]
@@ -167,7 +167,7 @@ def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
 
 
 def _processes(trace: Trace, track: IntArray) -> IntArray:
-    """Return a number for each thread of the steps' process, and one for each other process."""
+    """Return a number for each track: one per thread of the steps' process, one per other process."""
     tracks = trace.tracks.set_index("track")
     pid = tracks["pid"].reindex([stepping_track(trace)]).iloc[0]
     elsewhere = (tracks["pid"].notna() & (tracks["pid"] != pid)).fillna(False)
@@ -177,7 +177,7 @@ def _processes(trace: Trace, track: IntArray) -> IntArray:
 
 
 def _active(track: IntArray, ts: IntArray, stop: IntArray, start: IntArray, end: IntArray) -> IntArray:
-    """Count the tracks with something open in each step, in a loop over tracks."""
+    """Count, in a loop over tracks, how many have something open in each step."""
     active = np.zeros(len(start), dtype=np.int64)
     for number in np.unique(track):
         own = track == number

@@ -18,7 +18,7 @@ from ..scope import WindowLike, ints, texts
 from ..time.recorded_steps import recorded_table
 
 FOREVER: Final = np.iinfo(np.int64).max
-"""Death of a block that outlived the recording."""
+"""Time of death of a block that outlived the recording."""
 _MERELY_ALLOCATE: Final = (
     "aten::empty",
     "aten::empty_like",
@@ -33,7 +33,7 @@ class Lives(NamedTuple):
 
     # Row of the allocation or, for a block older than the recording, of the event that freed it.
     event: IntArray
-    # ns; birth is -1 if before the recording, death is `FOREVER` if after it.
+    # ns; birth is -1 if it was before the recording, death is `FOREVER` if it was after it.
     birth: IntArray
     death: IntArray
     # Row of the event that ended the block; -1 if it outlived the recording.
@@ -62,7 +62,7 @@ def lives(events: pd.DataFrame) -> Lives:
 
 
 def meaningful(trace: Trace, rows: IntArray) -> IntArray:
-    """Return the slices; a slice that only allocates for the one around it is replaced by that one."""
+    """Replace slices that only allocate for the slice around them by that slice; return the rows."""
     return climb(ints(trace.slices["parent"]), rows, trace.slices["name"].isin(_MERELY_ALLOCATE).to_numpy())
 
 
@@ -70,12 +70,12 @@ KINDS: Final = ("activation", "gradient", "optimizer", "input", "temporary", "pa
 
 
 def block_kinds(trace: Trace, events: pd.DataFrame, blocks: Lives) -> npt.NDArray[np.int8]:
-    """Return each block's index into `KINDS`: activations, gradients, optimizer state …, by its life."""
-    # earlier: from before the recording, mostly parameters and state; parameter: born before the first of
-    # these phases and alive two steps later (anything that belongs to a model made while recording, including
+    """Return each block's index into `KINDS` (activation, gradient, …), judged by its life."""
+    # earlier: born before the recording, mostly parameters and state; parameter: born before all work of
+    # these phases and alive two steps later (whatever belongs to a model made during the recording, including
     # its buffers); input: born in phase data; activation: born in forward and alive when the forward is over;
     # gradient: the same for backward; optimizer: born in phase optimizer and alive after it (the optimizer's
-    # state); temporary: born in one of these three phases and freed in the same phase of the same step;
+    # state); temporary: born in forward, backward or optimizer, and freed in the same phase of the same step;
     # other: anything else.
     words = list(trace.slices["phase"].cat.categories)
     of_slice = np.append(trace.slices["phase"].cat.codes.to_numpy(), -1)
@@ -102,12 +102,12 @@ def block_kinds(trace: Trace, events: pd.DataFrame, blocks: Lives) -> npt.NDArra
 
 
 def _lasting(trace: Trace, blocks: Lives) -> npt.NDArray[np.bool_]:
-    """Return which blocks are older than the work of any phase and outlive two steps; none without steps."""
+    """Return which blocks are older than the work of all phases and outlive two steps; none without steps."""
     slices, steps = trace.slices, trace.steps
     words = slices["phase"].cat.categories.isin(["data", "forward", "backward", "optimizer"])
     work = np.append(words, False)[slices["phase"].cat.codes.to_numpy()]
     calls = work & (slices["category"] == "module").to_numpy()
-    work = calls if calls.any() else work  # setting up a module may look like a forward
+    work = calls if calls.any() else work  # setting up a module may look like a forward pass
     if not len(steps) or not work.any():
         return np.zeros(len(blocks.birth), dtype=bool)
     start = int(slices["ts"].to_numpy()[int(work.argmax())])  # slices are sorted by start
@@ -117,7 +117,7 @@ def _lasting(trace: Trace, blocks: Lives) -> npt.NDArray[np.bool_]:
 
 
 def step_index(trace: Trace, instants: IntArray) -> IntArray:
-    """Return how many steps have begun at each instant: equal for two instants in the same step."""
+    """Return how many steps have begun by each instant, which is equal for instants in the same step."""
     start = np.sort(trace.steps["ts"].to_numpy())
     return np.where(instants == FOREVER, -1, np.searchsorted(start, instants, side="right"))
 
@@ -155,7 +155,7 @@ def memory_blocks(
         - ``addr`` uint64, ``device`` int16 (-1: host), ``bytes`` int64;
         - ``birth_ts`` Int64 ns: missing for a block from before the recording; ``death_ts`` Int64 ns: missing
           if it outlived the recording; ``lifetime_ns`` int64: between the two, as far as recorded;
-        - ``operator``, ``freed_by`` str: the innermost slices of birth and death, except ``aten::empty``
+        - ``operator``, ``freed_by`` str: the innermost slices at birth and death, except ``aten::empty``
           and the like; ``module``, ``phase`` str and ``step`` Int32 of its birth;
         - ``slice``, ``freed_slice`` Int64: rows of the two in ``trace.slices``;
         - ``kind`` category, as in `memory_live`.
@@ -202,7 +202,7 @@ def _table(
     slices, row = trace.slices, np.append(ints(events["slice"]), -1)
     early, late = blocks.birth < 0, blocks.death == FOREVER
     born = meaningful(trace, np.where(early, -1, row[blocks.event]))
-    died = meaningful(trace, row[blocks.end_event])  # -1, not seen, reads the last place
+    died = meaningful(trace, row[blocks.end_event])  # -1 (death not recorded) reads the last entry
     table = pd.DataFrame(
         {
             "addr": events["addr"].to_numpy()[blocks.event],
@@ -226,7 +226,7 @@ def _table(
     return table
 
 
-# Allocation sites of the host's heap at its peak, and the memory that remains.
+# Where the host's heap at its peak was allocated, and what remains at the end.
 
 By = Literal["line", "function"]
 
@@ -253,14 +253,14 @@ def memory_heap(trace: Trace, *, by: By = "line") -> pd.DataFrame:
     trace : Trace
         A recording that traced the heap: ``%%profile --heap``, ``nbp.profile(heap=True)``.
     by : {"line", "function"}
-        A row for each line of your code, or for each function that allocated.
+        One row for each line of your code, or for each function that allocated.
 
     Returns
     -------
     DataFrame
         By `bytes`, most first, then by `kept_bytes`; empty if the heap was not traced.
 
-        - ``line`` str: the innermost line of the cell, or of your modules, on the stack, as ``cell:12``;
+        - ``line`` str: the innermost line of the cell, or of your modules, on the stack, like ``cell:12``;
           missing if there is none, as in other threads; with ``by="function"``, the line with the most bytes;
         - ``text`` str: its source; ``allocated_by`` str: the innermost function of Python, as
           ``concatenate (multiarray.py)``; that of the most bytes; ``import`` of modules that were loaded;

@@ -13,11 +13,12 @@ from ..scope import WindowLike
 
 SOURCES: Final = ("rss", "allocator")
 EVENT_BYTES: Final = 2200
-"""At most, of a slice or allocation in PyTorch 2.13 with shapes, memory and modules: 300 if nothing else is
-allocated, 1,950 with freed blocks between the events, 2,100 in 32 steps of 1,260 each.
+"""Most bytes that PyTorch's profiler holds per slice or allocation (2.13, with shapes, memory and modules).
+Measured: 300 if nothing else is allocated, 1,950 with freed blocks between the events, 2,100 in 32 steps of
+1,260 events each.
 """
 RECORDER_SHARE: Final = 0.1
-"""The recording's own memory is not reported below this share of the peak resident memory."""
+"""The recorder's memory is reported from this share of the peak resident memory."""
 _SOURCE: Final = pd.CategoricalDtype(list(SOURCES))
 
 
@@ -28,7 +29,7 @@ def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns. A row at its start has the level at that time.
+        Half-open, in ns. A row at its start shows the level at that time.
     device : int, optional
         Keep this one; -1 is the host.
 
@@ -77,7 +78,7 @@ def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None
 
 
 def _resident(trace: Trace) -> tuple[IntArray, IntArray]:
-    """Return instants and bytes of the process's resident memory: a counter in bytes with RSS in its name."""
+    """Return the process's resident memory over time, from a counter in bytes with RSS in its name."""
     tracks, counters = trace.tracks, trace.counters
     if not len(counters):
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -115,10 +116,14 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         - ``start_bytes``, ``end_bytes`` int64: allocated at the first and the last row;
         - ``base_bytes`` int64: the level before the recording, for any window; the peak is `peak_bytes` -
           `base_bytes` above it. It is 0 for an allocator that counts from its first recorded block;
-        - ``recorder_bytes`` int64: an upper bound of the part that PyTorch's profiler holds for its events in
-          the same process: 2,200 bytes per slice or allocation until ``ts``, and at most the part above the
-          base; it may hold only a tenth of that. 0 if it did not record, and in an allocator's rows;
+        - ``recorder_bytes`` int64: an upper bound of the memory that PyTorch's profiler holds for its events
+          in the same process: 2,200 bytes per slice or allocation until ``ts``, at most what is above the
+          base. It may hold only a tenth of that. 0 if it did not record, and in an allocator's rows;
         - ``step`` Int32: the step at ``ts``.
+
+    Notes
+    -----
+    Resident memory is that of the process alone; `memory_processes` adds its children.
 
     Examples
     --------
@@ -170,7 +175,7 @@ def _events_until(trace: Trace, instants: IntArray) -> IntArray:
 
 
 def _level_before(trace: Trace, table: pd.DataFrame, curve: pd.DataFrame) -> IntArray:
-    """Return the level before the first event, for each device and source of `table`."""
+    """Return, for each device and source of `table`, the level before the first event."""
     if not len(table):
         return np.empty(0, np.int64)
     curve = curve.drop_duplicates(["device", "source"])

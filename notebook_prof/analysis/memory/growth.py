@@ -31,7 +31,7 @@ def memory_growth(
     ----------
     trace : Trace
     by : str or sequence of str
-        Any of ``operator module phase line``, where the blocks were born.
+        Any of ``operator module phase line``: where the blocks were born.
     device : int, optional
         Keep this one; -1 is the host.
 
@@ -59,12 +59,12 @@ def memory_growth(
 
     Notes
     -----
-    The first step may set things up and the last one's blocks may still be needed, so both are left out. A
+    The first step may set things up, and the last step's blocks may still be needed, so both are left out. A
     block is left behind if it is born in one of the other steps and never freed in the recording. A group is
-    a suspect if it leaves blocks behind in four of five of them, and only if the memory of its device is
-    higher at the end of every step than at the end of the step before: a buffer that is freed again is no
-    suspect. If every step has a new module, such as a sliced ``Sequential``, they count as one, without the
-    number. For resident memory see `notebook_prof.analysis.memory.level_growth.rising`.
+    a suspect if it leaves blocks behind in four of five of these steps, and only if the memory of its device
+    is higher at the end of every step than at the end of the step before: a buffer that is freed again is no
+    suspect. If every step makes a new module, such as a sliced ``Sequential``, these modules count as one,
+    without the number. For resident memory see `notebook_prof.analysis.memory.level_growth.rising`.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def memory_growth(
 
 
 def _surviving_blocks(trace: Trace, events: pd.DataFrame) -> pd.DataFrame:
-    """Return blocks that outlive the recording; ``place`` is the step, -1 for the first and the last."""
+    """Return blocks that outlive the recording. ``place`` is the step's index; -1 in the first and last."""
     blocks = lives(events)
     stays = (blocks.birth >= 0) & (blocks.death == FOREVER)
     event, birth = blocks.event[stays], blocks.birth[stays]
@@ -131,20 +131,20 @@ def _surviving_blocks(trace: Trace, events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without_numbers(module: pd.Series, step_index: pd.Series) -> pd.Series:
-    """Drop the number from modules seen in a single step if their kind was seen in several."""
+    """Drop the number from modules seen in only one step if modules with other numbers were seen in more."""
     numbered = module.str.replace(_NUMBER, "", regex=True)
     inside = (step_index >= 0) & module.notna()
     steps_of_one = step_index[inside].groupby(module[inside]).nunique()
     steps_of_kind = step_index[inside].groupby(numbered[inside]).nunique()
     changes = (module.map(steps_of_one) <= 1) & (numbered.map(steps_of_kind) > 1)
-    # outside the examined steps, the same kinds count
+    # outside the examined steps, drop the numbers of the same kinds
     kinds = set(numbered[changes])
     again = ~inside & numbered.isin(kinds)
     return module.where(~(changes | again), numbered)
 
 
 def _with_others(trace: Trace, table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """Add a row for growth outside the recorded blocks, if there is any."""
+    """Add a row for growth outside the recorded blocks if it is certain."""
     trend = other_growth(trace)
     if not trend.grows:
         return table

@@ -13,11 +13,11 @@ from ...trace.arrays import IntArray
 from .curve import EVENT_BYTES, SOURCES, memory, recorded_by_torch
 
 _FEWEST: Final = 12
-"""With fewer differences, growth may be chance or warm-up."""
+"""Fewest differences between steps; with fewer, growth may be chance or warm-up."""
 _SURE: Final = 3.0
-"""A trend this many standard deviations of Kendall's S from 0 is not chance."""
+"""Kendall's S is no chance if it exceeds this many of its standard deviations."""
 _LATE: Final = 0.25
-"""Share of the growth that must come in the second half: memory that only fills up at first is no leak."""
+"""Least share of the growth in the second half of the steps: memory that only fills up is no leak."""
 _NOISE: Final = 4.0
 _PAGES: Final = 16 * 2**10
 _WORTH: Final = 2**20
@@ -30,7 +30,7 @@ class Trend(NamedTuple):
 
     # Growth per step.
     slope_bytes: int
-    # How many of `steps` ended at a higher level than the one before.
+    # How many of `steps` ended at a higher level than the step before.
     grown: int
     steps: int
     # Whether the growth is certain.
@@ -49,8 +49,8 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
     Returns
     -------
     DataFrame
-        A row a device and source (see `memory`): ``device`` int16, ``growth_bytes`` int64 (between ends of
-        steps, 0 with fewer than three), ``steps`` int64 (compared ends), ``grows`` bool, ``grown`` int64
+        One row per device and source (see `memory`): ``device`` int16, ``growth_bytes`` int64 (between ends
+        of steps, 0 with fewer than three), ``steps`` int64 (compared ends), ``grows`` bool, ``grown`` int64
         (ends that were higher than the previous one), ``source`` category.
 
     Notes
@@ -88,14 +88,14 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
 
 
 def matters(growth_bytes: int, steps: int, peaks: pd.DataFrame, device: int, source: str) -> bool:
-    """Return whether growth is worth reporting: a mebibyte, or a hundredth of the peak, over all steps."""
+    """Return whether growth is worth reporting: over all steps, a mebibyte or a hundredth of the peak."""
     peaks_of_device = peaks.loc[(peaks["source"] == source) & (peaks["device"] == device), "peak_bytes"]
     least = min(_WORTH, _WORTH_SHARE * int(peaks_of_device.max())) if len(peaks_of_device) else _WORTH
     return growth_bytes * steps >= least
 
 
 def other_growth(trace: Trace) -> Trend:
-    """Return the growth of resident memory beyond the host allocator's blocks: arrays, other libraries."""
+    """Return the growth of resident memory beyond the host allocator's blocks: arrays and other libraries."""
     curve = memory(trace, device=-1)
     resident = curve[curve["source"] == "rss"]
     if not len(resident):
@@ -108,10 +108,10 @@ def other_growth(trace: Trace) -> Trend:
 
 
 def recorders_bytes(trace: Trace) -> int:
-    """Return resident growth per step that the program does not keep: the recording, and freed blocks."""
-    # Torch's profiler keeps about this much for each event, in the same process. Freed blocks that malloc had
-    # not returned to the system at the end of the recording are in ``metadata["freed_bytes"]``, next to those
-    # at its start.
+    """Return growth of resident memory per step that is not the program's: the recording and freed blocks."""
+    # Torch's profiler keeps about `EVENT_BYTES` for each event, in the same process.
+    # ``metadata["freed_bytes"]`` has the freed bytes that malloc had not returned to the system, at the start
+    # and at the end of the recording.
     if not len(trace.steps):
         return 0
     freed = trace.metadata.get("freed_bytes") or (0, 0)
@@ -124,13 +124,13 @@ def recorders_bytes(trace: Trace) -> int:
 def rising(level: npt.NDArray[np.integer[Any]], own_bytes: int = 0) -> Trend:
     """Find a trend in a noisy level (bytes at the end of each step), and whether it is certain.
 
-    `own_bytes` is roughly what the recording itself adds per step: it is subtracted, and the rest must be at
-    least as large.
+    `own_bytes` is roughly what the recording adds per step: it is subtracted, and the remaining growth must
+    be at least as large.
     """
-    # Slope: the median of the slopes between all pairs of ends (Theil 1950, Sen 1968). The level grows if
+    # The slope is the median slope between all pairs of ends (Theil 1950, Sen 1968). The level grows if
     # Kendall's S exceeds three standard deviations (Mann 1945, Kendall 1975; variance n (n - 1) (2 n + 5) /
     # 18), most steps grow, a quarter of the growth comes in the second half, the growth stands out from the
-    # noise around the line, and it is at least a mebibyte and four pages per step.
+    # noise around the line, and it is at least a mebibyte in all and four pages per step.
     added = np.diff(level)
     if len(added) < 2:
         return Trend(0, 0, len(added), False)
@@ -173,14 +173,14 @@ def _borders(trace: Trace, spans: pd.DataFrame | None) -> tuple[IntArray, IntArr
 
 
 def _lowest(curve: pd.DataFrame, starts: IntArray, ends: IntArray) -> IntArray:
-    """Return the lowest level after the first event of each step; without an event, the unchanged level."""
+    """Return the lowest level of each step from its first event on; without an event, the unchanged level."""
     if not len(curve) or not len(starts):
         return np.empty(0, np.int64)
     ts = curve["ts"].to_numpy()
     level = np.append(curve["allocated_bytes"].to_numpy(dtype=np.int64), np.iinfo(np.int64).max)
     first = np.searchsorted(ts, starts, side="left")
     behind = np.searchsorted(ts, ends, side="left")
-    first = np.where(behind > first, first, behind - 1)  # nothing happened in it
+    first = np.where(behind > first, first, behind - 1)  # no event in this step: take the last one before it
     has_event = first >= 0
     first, behind = first[has_event], np.maximum(behind, first + 1)[has_event]
     pairs = np.column_stack([first, behind]).ravel()
@@ -188,7 +188,7 @@ def _lowest(curve: pd.DataFrame, starts: IntArray, ends: IntArray) -> IntArray:
 
 
 def _level(curve: pd.DataFrame, ends: IntArray) -> IntArray:
-    """Return the level at those ends that follow the first event."""
+    """Return the level at the ends of steps, without ends before the first event."""
     if not len(curve):
         return np.empty(0, np.int64)
     last_event = np.searchsorted(curve["ts"].to_numpy(), ends, side="right") - 1

@@ -66,7 +66,7 @@ def memory_live(trace: Trace, at: int | str | None = None, *, device: int | None
     born, birth, death = blocks.event[live], blocks.birth[live], blocks.death[live]
     home = np.where(birth < 0, -1, meaningful(trace, ints(events["slice"])[born]))
     slices = trace.slices
-    birth_row = np.append(np.arange(len(slices)), -1)[home]  # -1 stays -1
+    birth_row = np.append(np.arange(len(slices)), -1)[home]  # -1 (unknown) stays -1
     table = pd.DataFrame(
         {
             "addr": events["addr"].to_numpy()[born],

@@ -17,7 +17,7 @@ from .live import memory_live
 Moment = Literal["recording", "cell"]
 MAPPED: Final = "file"
 REMAINDERS: Final = ("unnamed", "cached", "outside", "not resident")
-"""Kinds of rows without a name."""
+"""Kinds of the rows that have no name."""
 _GROWS_IN: Final = 0.8
 _FEWEST_STEPS: Final = 2
 
@@ -37,6 +37,7 @@ NAMES: Final = Table(
         Column("operator", "str", "", "that allocated the largest of them"),
         Column("kept_by", "str", "", "more names that lead to them"),
         Column("slice", "Int64", "", "row of the operator in `trace.slices`"),
+        Column("moment", "str", "", "`recording` or `cell`: at the end of which it is held"),
     ),
 )
 LEFT: Final = Table(
@@ -52,24 +53,25 @@ LEFT: Final = Table(
 )
 
 
-def memory_names(trace: Trace, *, at: Moment = "recording", device: int | None = None) -> pd.DataFrame:
+def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None = None) -> pd.DataFrame:
     """List the variables that hold memory, and memory without a name.
 
     Parameters
     ----------
     trace : Trace
-    at : {"recording", "cell"}
+    at : {"recording", "cell"}, optional
         The end of the recording, or the end of the cell, which is later if only some steps were recorded.
+        Without it: the end of the recording, and names that hold more at the end of the cell.
     device : int, optional
         Keep this one; -1 is the host.
 
     Returns
     -------
     DataFrame
-        By `bytes`, most first, names before the rest; empty if no names were recorded (a profiled cell or
-        ``nbp.profile`` with memory records them).
+        Names first, then memory without a name, each by `bytes`, most first; empty if no names were recorded
+        (a profiled cell or ``nbp.profile`` with memory records them).
 
-        - ``name`` str: the first one that leads to the buffers, as ``model.0.weight``, ``acts[]`` (all
+        - ``name`` str: the first one that leads to the buffers, like ``model.0.weight``, ``acts[]`` (all
           elements of a list), ``opt.state[model.0.weight]['exp_avg']``, ``df[price]``, ``Out[9]``,
           ``traceback: train:12 › x``, ``loss › MmBackward0`` (saved by that function of its graph); missing
           without one;
@@ -91,7 +93,9 @@ def memory_names(trace: Trace, *, at: Moment = "recording", device: int | None =
           ones (``--steps 3:14`` skips some);
         - ``created_line``, ``operator`` str, ``slice`` Int64: of the allocation of the largest recorded
           buffer; missing if none was recorded;
-        - ``kept_by`` str: up to four more names.
+        - ``kept_by`` str: up to four more names;
+        - ``moment`` str: ``recording`` or ``cell``, at whose end the row holds; of ``cell``, what was
+          allocated and what a step adds is missing.
 
     Raises
     ------
@@ -100,9 +104,9 @@ def memory_names(trace: Trace, *, at: Moment = "recording", device: int | None =
 
     Notes
     -----
-    For each device, ``bytes`` of all rows except ``file`` sum to what is used: named + saved for backward +
-    unnamed + cached + outside = used. A name grows if in four of five steps, not counting the first and the
-    last, it allocated memory that it still holds at the end.
+    For each device, ``bytes`` of all rows of one `at` except ``file`` sum to what is used: named + saved for
+    backward + unnamed + cached + outside = used. A name grows if in four of five steps, not counting the
+    first and the last, it allocated memory that it still holds at the end.
 
     Examples
     --------
@@ -110,22 +114,46 @@ def memory_names(trace: Trace, *, at: Moment = "recording", device: int | None =
     >>> memory_names(TraceBuilder().seal()).empty
     True
     """
+    if at is None:
+        names = memory_names(trace, at="recording", device=device)
+        if not _has_moment(trace, "cell"):
+            return names
+        later = memory_names(trace, at="cell", device=device)
+        return NAMES.frame(_sorted(pd.concat([names, _more(later, names)], ignore_index=True)))
     if at not in get_args(Moment):
         raise OptionError(f"at={at!r} is not an instant with names: {nearest(at, get_args(Moment))}")
-    buffers, joined = _buffers(trace, at), at == "recording" or not _has_moment(trace, "cell")
+    moment = at if _has_moment(trace, at) else "recording"
+    buffers = _of_moment(trace, "memory_names", moment)
     if buffers is None:
         return NAMES.empty()
-    blocks = _blocks(trace) if joined else None
+    blocks = None
+    if moment == "recording":
+        blocks = _blocks(trace)
+    else:  # what steps add is known of the recorded ones only
+        buffers = buffers.drop(columns="first_step_bytes", errors="ignore")
+    buffers = buffers.astype({"address": "uint64"})
     parts = [_named(trace, _join(buffers, blocks))]
     if blocks is not None:
         parts.append(_unnamed(blocks, buffers))
     table = pd.concat(parts, ignore_index=True)
-    table = pd.concat([table, _remainders(trace, at, table)], ignore_index=True)
+    table = pd.concat([table, _remainders(trace, moment, table)], ignore_index=True).assign(moment=moment)
     if device is not None:
         table = table[table["device"] == device]
-    table["rest"] = table["kind"].map({kind: i + 1 for i, kind in enumerate(REMAINDERS)}).fillna(0)
-    table = table.sort_values(["rest", "bytes"], ascending=[True, False], kind="stable")
-    return NAMES.frame({name: table[name].reset_index(drop=True) for name in NAMES.names})
+    return NAMES.frame(_sorted(table))
+
+
+def _sorted(table: pd.DataFrame) -> dict[str, Any]:
+    rest = table["kind"].map({kind: i + 1 for i, kind in enumerate(REMAINDERS)}).fillna(0)
+    table = table.assign(rest=rest).sort_values(["rest", "bytes"], ascending=[True, False], kind="stable")
+    return {name: table[name].reset_index(drop=True) for name in NAMES.names}
+
+
+def _more(later: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
+    """Return the names that hold more memory later."""
+    later = later[later["name"].notna()]
+    held = names[names["name"].notna()].set_index(_KEYS)["bytes"]
+    before = held.reindex(pd.MultiIndex.from_frame(later[_KEYS]), fill_value=0)
+    return later[later["bytes"].to_numpy() > before.to_numpy()]
 
 
 def _has_moment(trace: Trace, moment: str) -> bool:
@@ -133,18 +161,11 @@ def _has_moment(trace: Trace, moment: str) -> bool:
     return walks is not None and bool((walks["moment"] == get_args(Moment).index(moment)).any())
 
 
-def _of_moment(trace: Trace, name: str, at: str) -> pd.DataFrame | None:
-    """Return the rows of an instant; the end of the cell may be that of the recording."""
+def _of_moment(trace: Trace, name: str, moment: str) -> pd.DataFrame | None:
     table = recorded_table(trace, name)
     if table is None:
         return None
-    number = get_args(Moment).index(at if _has_moment(trace, at) else get_args(Moment)[0])
-    return table[table["moment"] == number].reset_index(drop=True)
-
-
-def _buffers(trace: Trace, at: str) -> pd.DataFrame | None:
-    table = _of_moment(trace, "memory_names", at)
-    return None if table is None else table.astype({"address": "uint64"})
+    return table[table["moment"] == get_args(Moment).index(moment)].reset_index(drop=True)
 
 
 def _blocks(trace: Trace) -> pd.DataFrame:
@@ -174,7 +195,7 @@ _KEYS: Final = ["name", "kind", "device"]
 
 
 def _named(trace: Trace, buffers: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a name."""
+    """Return one row per name."""
     buffers = buffers.assign(
         new_bytes=buffers["bytes"].where(buffers["earlier"] == 0, 0),
         compared=buffers["earlier"] >= 0,
@@ -209,7 +230,7 @@ def _distinct(texts: pd.Series[str]) -> str:
 
 
 def _growth(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
-    """Return each name's growth in every step; 0 if it does not grow, missing if unknown."""
+    """Return each name's median growth per step; 0 if it does not grow, missing if unknown."""
     start = np.sort(trace.steps["ts"].to_numpy())
     inner = len(start) - 2
     birth = ints(buffers["birth_ts"])
@@ -238,7 +259,7 @@ def _growth_of_looks(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
 
 
 def _unnamed(blocks: pd.DataFrame, buffers: pd.DataFrame) -> pd.DataFrame:
-    """Return the blocks without a name, by the operator and line that allocated them."""
+    """Return blocks without a name, grouped by the operator and line that allocated them."""
     named = pd.MultiIndex.from_frame(buffers[["device", "address"]])
     free = blocks[
         ~pd.MultiIndex.from_frame(blocks[["device", "addr"]].astype({"device": "int64"})).isin(named)
@@ -258,9 +279,9 @@ def _as_rows(table: pd.DataFrame, kind: str) -> pd.DataFrame:
     return table.assign(**missing, **({} if "slice" in table else {"slice": nothing}))
 
 
-def _remainders(trace: Trace, at: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Return memory cached by each allocator, and memory outside of all; set the shares of `table`."""
-    levels = _of_moment(trace, "memory_levels", at)
+def _remainders(trace: Trace, moment: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Return rows for unnamed, cached and outside memory, from recorded levels; set the shares of `table`."""
+    levels = _of_moment(trace, "memory_levels", moment)
     counted = table[table["kind"] != MAPPED].groupby("device")["bytes"].sum()
     rows: list[dict[str, Any]] = []
     used = counted.to_dict()
@@ -312,11 +333,11 @@ def memory_left_behind(trace: Trace) -> pd.DataFrame:
           ``traceback: train:12`` that leads to the buffers;
         - ``device`` int16 (-1: host); ``buffers``, ``bytes`` int64;
         - ``created_line`` str: the line that allocated the largest of them; missing if not recorded;
-        - ``release`` str: the statement that releases all known names of it.
+        - ``release`` str: the statement that releases all its known names.
 
     Notes
     -----
-    The end of the cell counts, even if only some of its steps were recorded.
+    The memory is that at the end of the cell, even if only some of its steps were recorded.
 
     Examples
     --------

@@ -11,7 +11,7 @@ import pandas as pd
 from ...errors import SelectionError, nearest
 from ...trace import Trace, union
 from ...trace.schema import Column, Table
-from ...trace.source_lines import SOURCE_FILES
+from ...trace.source_lines import SOURCE_FILES, text_lines
 from ..scope import WindowLike, length_within
 from .lines import CELL, COLUMNS, lines, lines_of_slices
 
@@ -69,22 +69,20 @@ def annotate(table: pd.DataFrame, file: str, text: Sequence[str]) -> pd.DataFram
 
 
 def source_texts(trace: Trace) -> dict[str, tuple[str, ...]]:
-    """Return the lines of every recorded source by its file in `lines`; the cell comes first."""
+    """Return the lines of each recorded source by its file, as `lines` names it; the cell comes first."""
     texts: dict[str, tuple[str, ...]] = {}
     cell = trace.metadata.get("cell_source")
     if isinstance(cell, str):
         texts[CELL] = cell_lines(cell)
     files = trace.metadata.get(SOURCE_FILES)
     if isinstance(files, Mapping):
-        texts |= {
-            str(name): tuple(text.splitlines()) for name, text in files.items() if isinstance(text, str)
-        }
+        texts |= {str(name): tuple(text_lines(text)) for name, text in files.items() if isinstance(text, str)}
     return texts
 
 
 def cell_lines(source: str) -> tuple[str, ...]:
     """Return a cell's lines as the interpreter counts them: IPython drops empty lines at the top."""
-    written = source.splitlines()
+    written = text_lines(source)
     first = next((i for i, text in enumerate(written) if text.strip()), len(written))
     return tuple(written[first:])
 
@@ -145,7 +143,7 @@ def line_steps(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     ts, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
     order = np.argsort(row, kind="stable")
     edges = np.searchsorted(row[order], np.arange(len(table) + 1))
-    # a loop over lines of source, of which there are few
+    # a loop over the lines of source, of which there are few
     spent = [
         length_within(union(scope.ts[order[first:last]], scope.end[order[first:last]]), ts, end)
         for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)

@@ -59,8 +59,8 @@ def call_tree(
         - ``node`` int64: row number; ``parent`` Int64: row of the caller, missing for roots; ``depth`` int64;
         - ``name`` str; ``category`` category: missing for threads;
         - ``count`` int64: slices;
-        - ``total_ns`` int64: with everything below it, summed over threads; ``self_ns`` int64: its own, which
-          sums over all rows to the busy time of threads;
+        - ``total_ns`` int64: time including everything below it, summed over threads; ``self_ns`` int64: its
+          self time, which sums over all rows to the busy time of threads;
         - ``device_ns``, ``device_self_ns`` int64: durations of the device work that it or anything below it
           launched, and that it launched itself;
         - ``share`` float64: ``total_ns`` of all.
@@ -72,7 +72,7 @@ def call_tree(
 
     Notes
     -----
-    The stacks are those of `flame`. Recursion has a row for each level. Device work is in no row unless its
+    The stacks are those of `flame`. Recursion has a row for each level. Device work is in a row only if its
     launch was recorded and kept.
 
     Examples
@@ -115,7 +115,7 @@ def bottom_up(
     trace, window, step, phase, category, track, line, only_my_code
         As in `call_tree`.
     levels : int, optional
-        Maximum depth of callers. Default: no limit.
+        Maximum number of levels of callers. Default: no limit.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def from_below(tree: pd.DataFrame, levels: int | None = None, least_share: float
         parts["depth"].append(np.full(len(keys), level))
         parts["first"].append(at[rows][first])
         of[rows], at[rows] = made + code, up[at[rows]]
-        # being inside one's own kind by a longer chain of callers implies it for a shorter one
+        # a node inside its own kind stays so with more callers, so only the others are checked again
         again = rows if level == 0 else rows[~outermost[rows]]
         outermost[again] = ~_inside_own(of, up, again)
         for name, values in weights.items():
@@ -283,14 +283,14 @@ def heaviest_of(tree: pd.DataFrame, name: str | None = None, by: str = "total_ns
 
 
 def _labels(tree: pd.DataFrame) -> IntArray:
-    """Return a number for each pair of a name and a category."""
+    """Return a number for each row's pair of name and category."""
     names = as_ints(pd.factorize(tree["name"])[0])
     kinds = tree["category"].cat
     return names * (len(kinds.categories) + 1) + as_ints(kinds.codes.to_numpy()) + 1
 
 
 def _inside_own(kind: IntArray, up: IntArray, nodes: IntArray) -> BoolArray:
-    """Return a mask of the nodes that have a caller, direct or not, of their own kind."""
+    """Return a mask of the nodes that have a direct or indirect caller of the same kind."""
     inside = np.zeros(len(kind), dtype=bool)
     rows, above = nodes, up[nodes]
     while len(rows):
@@ -307,7 +307,7 @@ def _summed(code: IntArray, values: IntArray, size: int) -> IntArray:
 
 
 def _listed(table: pd.DataFrame, *, totals: bool) -> pd.DataFrame:
-    """Order rows so that each precedes those below it, longest first; loops over levels."""
+    """Order rows: each before the rows below it, and siblings longest first; loop over levels."""
     up, depth = table["parent"].to_numpy(), table["depth"].to_numpy()
     levels = [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]
     size = np.ones(len(table), dtype=np.int64)

@@ -80,7 +80,8 @@ def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
         - ``ts``, ``dur`` int64: ns; before the first recorded instant `ts` is negative;
         - ``step`` Int64: the recorded step in which it began, missing for none;
-        - ``id`` str: TorchDynamo's, as ``0/1``: number of the function, and how often it was compiled before;
+        - ``id`` str: TorchDynamo's, like ``0/1``: number of the function, and how often it was compiled
+          before;
         - ``function`` str; ``place`` str: where it begins, or where it continues after a graph break, as
           ``cell:4``; both empty for a backward graph;
         - ``resumed`` bool: it continues after a graph break; ``backward`` bool;
@@ -134,19 +135,19 @@ def fused_kernels(trace: Trace) -> pd.DataFrame:
         One row per kernel and line, by the kernel's `total_ns`, longest first, then by line; empty if
         Inductor compiled nothing or compilations were not recorded.
 
-        - ``kernel`` str: the name of its slices; ``operators`` str, as ``add, mul, relu``; ``backward`` bool:
-          it belongs to a backward graph, whose lines are unknown;
+        - ``kernel`` str: the name of its slices; ``operators`` str, like ``add, mul, relu``; ``backward``
+          bool: it belongs to a backward graph, whose lines are unknown;
         - ``file line text``: a user's line that became part of the kernel; `line` is 0 if unknown;
-        - ``exact`` bool: Inductor names the line, or no other kernel of its graph has such an operator; else
-          the line is part of one of several kernels;
+        - ``exact`` bool: Inductor names the line, or no other kernel of its graph has such an operator;
+          otherwise the line is part of one of several kernels;
         - ``slices`` int64, ``total_ns`` int64: of the kernel, repeated in each of its rows; 0 if it did not
           run during the recording.
 
     Notes
     -----
-    The source is the comments in Inductor's modules, which name the nodes of TorchDynamo's graph that are in
-    a kernel, and the lines of these nodes. C++ for the host has no such comments: there the operators come
-    from the kernel's name, and the lines from the nodes with these operators.
+    The source is comments in the modules that Inductor writes: they name the nodes of TorchDynamo's graph
+    that are in a kernel, and the lines of these nodes. C++ for the host has no such comments: there the
+    operators come from the kernel's name, and the lines from the nodes with these operators.
 
     Examples
     --------
@@ -159,7 +160,7 @@ def fused_kernels(trace: Trace) -> pd.DataFrame:
         return FUSED_KERNELS.empty()
     kernels = table["kernel"].astype("str")
     slices = trace.slices[trace.slices["name"].isin(kernels)]
-    # the call that launches a kernel has the same name
+    # prefer slices on the device: the call that launches a kernel has the same name
     on_device = slices[slices["category"] == "kernel"]
     slices = slices[(slices["category"] == "kernel") | ~slices["name"].isin(on_device["name"])]
     ran = slices["dur"].groupby(slices["name"].astype("str")).agg(["count", "sum"]).reindex(kernels).fillna(0)
@@ -187,8 +188,8 @@ def graph_breaks(trace: Trace) -> pd.DataFrame:
     DataFrame
         In order of first occurrence; empty without breaks.
 
-        - ``place`` str: the line at which the function continues, as ``cell:6``: the graph broke there, or in
-          the previous line; ``function`` str;
+        - ``place`` str: the line at which the function continues, like ``cell:6``: the graph broke there, or
+          in the previous line; ``function`` str;
         - ``count`` int64: compilations that began there; ``total_ns`` int64: their total time.
 
     Notes

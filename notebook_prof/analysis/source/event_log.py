@@ -47,7 +47,7 @@ def event_log(
 
         - ``slice`` int64: its row in ``trace.slices``;
         - ``ts``, ``dur``, ``self_ns`` int64: start, duration and self time, not cut at the window;
-        - ``depth`` int64: how many slices of its track are around it;
+        - ``depth`` int64: how many slices of its track enclose it;
         - ``name``, ``category``, ``track_name`` category; ``track`` int64.
 
     Raises

@@ -71,9 +71,9 @@ def flame(
         - ``node`` int64: row number; ``parent`` Int64: row of the caller, missing for roots; ``depth`` int64;
         - ``name`` str; ``category`` category: of the slices, missing for threads and lines;
         - ``value`` int64: of the node itself; ``total`` int64: with everything below it;
-        - ``start`` int64: left edge of a node drawn as wide as its total: inside its parent, after larger, or
-          earlier, siblings, without gaps. Units of `value`, `total` and `start` are ns, or slices;
-        - ``count`` int64: slices that are the node;
+        - ``start`` int64: left edge of a node drawn as wide as its total: inside its parent, next to its
+          larger, or earlier, siblings. Units of `value`, `total` and `start` are ns, or slices;
+        - ``count`` int64: slices merged into the node;
         - ``share`` float64: `total` of all.
 
     Raises
@@ -85,11 +85,11 @@ def flame(
 
     Notes
     -----
-    The stacks do not contain slices that are left out: their content is below the nearest kept slice around
-    it. Threads without kept slices do not appear. A slice that outlasts the one around it by more than half
-    of its own length is not in its stack: a step outlives the call that began it. The marks of all steps
-    (``ProfilerStep#4``) are one node, ``ProfilerStep*``, except with ``order="time"``. Totals of lines are
-    their ``self_ns`` in `lines`, plus the work of other threads for them.
+    The stacks do not contain slices that are left out: what they contain is below the nearest kept slice
+    around it. Threads without kept slices do not appear. A slice that outlasts the one around it by more than
+    half of its own length is not below it: a step outlives the call that began it. The marks of all steps
+    (``ProfilerStep#4``) are one node, ``ProfilerStep*``, except with ``order="time"``. The total of a line is
+    its ``self_ns`` in `lines`, plus the work of other threads for it.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def flame(
 
 
 def laid_out(table: pd.DataFrame, *, heaviest_first: bool = True) -> pd.DataFrame:
-    """Lay nodes out: totals from the leaves up, starts from the roots down; a loop over levels."""
+    """Lay out nodes, level by level: totals from the leaves up, then starts from the roots down."""
     depth, parent = table["depth"].to_numpy(), table["parent"].to_numpy().copy()
     total = table["value"].to_numpy().copy()
     levels = [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]
@@ -158,7 +158,7 @@ def laid_out(table: pd.DataFrame, *, heaviest_first: bool = True) -> pd.DataFram
     return table[names]
 
 
-# The sandwich of a name: its callers above, its callees below.
+# The sandwich of a name: its callers above it, its callees below it.
 
 _METRICS: Final = {"self_ns": ("self_ns", "total_ns"), "device_ns": ("device_self_ns", "device_ns")}
 
@@ -254,7 +254,7 @@ def sandwich_of(tree: pd.DataFrame, names: list[str], metric: str = "self_ns") -
 
 
 def _below(named: BoolArray, up: IntArray, depth: IntArray) -> BoolArray:
-    """Return a mask of the rows below a `named` row; loops over levels."""
+    """Return a mask of the rows below a `named` row; loop over levels."""
     inside = np.zeros(len(named), dtype=bool)
     for level in range(1, int(depth.max(initial=0)) + 1):
         rows = np.flatnonzero(depth == level)
@@ -263,7 +263,7 @@ def _below(named: BoolArray, up: IntArray, depth: IntArray) -> BoolArray:
 
 
 def _callees(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, own: str) -> pd.DataFrame:
-    """Merge the rows below some rows, which become the root."""
+    """Merge the rows below `top`, whose rows become the root."""
     of = np.full(len(tree) + 1, -1, dtype=np.int64)
     of[top] = 0
     parts = {"of": [np.zeros(len(top), np.int64)], "row": [top]}
@@ -273,7 +273,7 @@ def _callees(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, o
     todo = np.arange(len(tree))
     level = 0
     while len(todo):
-        # rows precede those below them, so each round goes one level down
+        # a row comes before those below it, so each round goes one level down
         now = todo[(of[up[todo]] >= 0) & (of[todo] < 0) & (up[todo] >= 0)]
         if not len(now):
             break
@@ -293,7 +293,7 @@ def _callees(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, o
 
 
 def _callers(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, whole: str) -> pd.DataFrame:
-    """Merge the rows above some rows, weighted by the time of those rows, which become the root."""
+    """Merge the rows above `top`, whose rows become the root, weighted by the time of `top`."""
     weight, count = tree[whole].to_numpy()[top], tree["count"].to_numpy()[top]
     of, at = np.zeros(len(top), np.int64), up[top]
     made = min(len(top), 1)

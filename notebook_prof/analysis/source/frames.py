@@ -22,7 +22,7 @@ _NAMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Frames (`file` is empty and `line` -1 if unknown), and the frame of every slice."""
+    """Distinct frames (`file` is empty and `line` -1 if unknown); `code` is the frame of every slice."""
 
     code: IntArray
     function: npt.NDArray[np.object_]
@@ -31,10 +31,10 @@ class Frames:
 
 
 def frames(trace: Trace) -> Frames:
-    """Find the source line of every slice."""
-    # The innermost frame of the slice's own stack; for a Python slice without a stack, its name
+    """Find the function and source line of every slice."""
+    # It is the innermost frame of the slice's own stack; for a Python slice without a stack, its name
     # (``file.py(12): f`` or ``f (file.py:12)``); for anything else, the frame of the nearest slice around it.
-    # A slice without any of these becomes a function of its own name.
+    # A slice without any of these counts as a function with the slice's name.
     slices, stacks = trace.slices, trace.stacks
     words = [str(name) for name in slices["name"].cat.categories]
     parsed = [_parse(word) for word in words]
@@ -59,7 +59,7 @@ def _stack_rows(stack: pd.Series[int], stacks: pd.DataFrame) -> IntArray:
     keys = stacks["stack"].to_numpy()
     row_of = np.full(1 + int(keys.max(initial=0)) + 1, -1, dtype=np.int64)
     row_of[keys] = np.arange(len(keys))
-    return row_of[ints(stack)]  # -1 reads the last place, which no key has
+    return row_of[ints(stack)]  # -1 reads the last entry, which belongs to no stack
 
 
 def _parse(name: str) -> tuple[str, str, int]:

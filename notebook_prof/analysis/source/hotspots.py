@@ -20,20 +20,20 @@ from .lines import CELL, lines_of_slices
 # The hottest line of the user's source, followed inwards.
 
 MOST: Final = 0.7
-"""A line is followed inwards while one line below it holds this share of it."""
+"""Follow a line inwards as long as one line below it takes at least this share of its time."""
 
 
 @dataclass(frozen=True, slots=True)
 class HotLines:
-    """Lines, and how they call one another."""
+    """The user's lines, and how the hottest ones call one another."""
 
-    # As in `lines`.
+    # The table of `lines`, times only.
     table: pd.DataFrame
-    # Rows of `table` directly in the cell or script, longest first.
+    # Rows of `table` for lines directly in the cell or script, longest first.
     outer: IntArray
-    # Rows of `table`: the hottest of `outer`, then the line that takes most of that one's time, and so on.
+    # Rows of `table`: the hottest row of `outer`, then again and again the line that takes most of its time.
     path: tuple[int, ...]
-    # Rows of the lines that the last line of `path` calls, longest first.
+    # Rows of `table` for lines that the last line of `path` calls, longest first.
     inner: IntArray
 
 
@@ -74,8 +74,8 @@ def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = No
 
 def cell_track(trace: Trace, scope: Scope) -> int:
     """Return the track of the thread that runs the cell; -1 without slices."""
-    # The recorded thread, or else the main thread of the first process. If no main thread has slices, the
-    # track with most time in `scope`.
+    # It is the recorded thread, or else the main thread of the first process. If no main thread has slices,
+    # it is the track with most time in `scope`.
     if not len(scope.rows):
         return -1
     tracks, track = trace.tracks, scope.ints("track")
@@ -113,7 +113,7 @@ def hotspots(
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
     by : {"function", "line", "operator"}
-        A row for each function, each line, or each operator on each line that calls it.
+        One row for each function, each line, or each operator on each line that calls it.
     step : int or iterable of int, optional
         Keep these steps.
     phase : str or iterable of str, optional
@@ -124,7 +124,7 @@ def hotspots(
     DataFrame
         By `self_ns`, longest first; empty without host slices.
 
-        - ``name`` str: the function (or operator); ``file`` str, empty if not recorded; ``line`` Int64, for a
+        - ``name`` str: the function (or operator); ``file`` str, empty if not recorded; ``line`` Int64: for a
           function its longest line, missing if not recorded;
         - ``count`` int64: slices; ``total_ns`` int64: time with one of them open, summed over threads;
         - ``self_ns`` int64: an operator's self time counts for the line that called it; over all rows it sums
@@ -162,7 +162,7 @@ def hotspots(
 
 
 def _distinct(host: Scope, source_lines: Frames, by: str) -> tuple[pd.DataFrame, IntArray]:
-    """Return the distinct lines (with the operator, if requested), and the one of each slice."""
+    """Return the distinct lines (with operators if `by` says so), and which of them each slice belongs to."""
     frame = source_lines.code[host.rows]
     name = host.codes("name") if by == "operator" else np.zeros(len(frame), dtype=np.int64)
     used, code = np.unique(frame * (int(name.max(initial=0)) + 1) + name, return_inverse=True)
@@ -176,7 +176,7 @@ def _distinct(host: Scope, source_lines: Frames, by: str) -> tuple[pd.DataFrame,
             "line": pd.arrays.IntegerArray(line, line < 0),
         }
     )
-    # the same line in several contexts is one line
+    # a line in several contexts counts as one
     same = table.groupby(["name", "file", "line"], sort=False, dropna=False).ngroup().to_numpy()
     first = np.unique(same, return_index=True)[1]
     return table.iloc[first].reset_index(drop=True), np.asarray(same[code], dtype=np.int64)

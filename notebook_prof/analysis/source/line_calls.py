@@ -52,7 +52,7 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         By `total_ns`, longest first; empty if no lines were recorded.
 
         - ``file line text``: the nearest user's line around the call, as in `lines`;
-        - ``module`` str, as ``pandas.core.frame``; ``function`` str, as ``DataFrame.apply``, without the
+        - ``module`` str, like ``pandas.core.frame``; ``function`` str, like ``DataFrame.apply``, without the
           class before Python 3.11;
         - ``count`` int64: stretches of time in which it was seen; with samples, at most the number of calls;
         - ``total_ns`` int64: time in which it or its callees ran for this line. Recursion, and several
@@ -156,9 +156,10 @@ def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     DataFrame
         By `total_ns`, longest first; empty without imports, or if they were too short to be sampled.
 
-        - ``module`` str: package or module, as ``pandas``; ``text`` str: the line that led to it;
+        - ``module`` str: package or module, like ``pandas``; ``text`` str: the line that led to it;
         - ``ts`` int64 ns: when its import first began;
-        - ``total_ns`` int64: time until it was imported, including its own imports, which have no rows.
+        - ``total_ns`` int64: time until it was imported, including the modules that it imports, which have no
+          rows.
 
     Examples
     --------
@@ -197,7 +198,7 @@ def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def _outermost(trace: Trace, where: Frames) -> IntArray:
-    """Return the row of the outermost import around each slice; -1 outside of imports."""
+    """Return the row of the outermost import around each slice; -1 outside imports."""
     slices = trace.slices
     begins = (where.function == "_find_and_load") & np.array(
         [str(file).startswith("<frozen importlib") for file in where.file], dtype=bool
@@ -212,12 +213,12 @@ def _outermost(trace: Trace, where: Frames) -> IntArray:
 
 
 def _import_names(trace: Trace, inside: Scope, around: IntArray, where: Frames) -> dict[int, tuple[str, str]]:
-    """Return the first module whose top level runs in each outermost import, and the line that led to it."""
+    """Return, for each outermost import, the first module whose top level ran, and the user's line."""
     slices = trace.slices
     top_level = (where.function == "<module>")[where.code[inside.rows]]
     first = pd.Series(inside.rows[top_level]).groupby(around[top_level]).first()
     modules: dict[int, tuple[str, str]] = {}
-    # a loop over the imports of the user's own lines, of which there are few
+    # a loop over outermost imports, of which there are few
     for row in dict.fromkeys(around.tolist()):
         file = str(where.file[where.code[int(first[row])]]) if row in first.index else ""
         above = slices["parent"].iloc[row]

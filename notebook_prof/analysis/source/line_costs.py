@@ -14,7 +14,7 @@ from ...trace.source_lines import is_line, running_lines
 from ..device.kernel_launches import launching_rows
 from ..memory.blocks import FOREVER, lives
 from ..memory.live import peak_instant
-from ..scope import Scope, WindowLike, ints, on_device, on_host
+from ..scope import Numbers, Scope, Texts, WindowLike, ints, on_device, on_host
 from ..time.host_states import waiting
 from ..time.recorded_steps import recorded_table
 
@@ -30,15 +30,24 @@ COSTS: Final = (
 )
 
 
-def line_costs(trace: Trace, row_of_line: IntArray, size: int, window: WindowLike) -> dict[str, IntArray]:
+def line_costs(
+    trace: Trace,
+    row_of_line: IntArray,
+    size: int,
+    window: WindowLike,
+    step: Numbers = None,
+    phase: Texts = None,
+) -> dict[str, IntArray]:
     """Sum the `COSTS` of lines; the last value of each column belongs to no row.
 
-    `row_of_line` has the result row for each code of ``trace.slices["line"]``; `size` for codes without one,
-    and as the last entry.
+    `row_of_line` has the result row for each code of ``trace.slices["line"]``, and `size` for codes without a
+    row and as its last entry.
     """
     slices = trace.slices
     row = row_of_line[slices["line"].cat.codes.to_numpy()]
-    host, device = on_host(trace, window), on_device(trace, window)
+    host, device = (
+        scope.where(step=step, phase=phase) for scope in (on_host(trace, window), on_device(trace, window))
+    )
     forward = np.append(row_of_line[_forward_lines(trace)], size)
     backward = host.among("phase", ("backward",))
     launcher = launching_rows(trace)[device.rows]
@@ -59,16 +68,17 @@ def line_costs(trace: Trace, row_of_line: IntArray, size: int, window: WindowLik
         "launch_ns": own(host, host.among("category", ("launch",))),
         "wait_ns": own(host, waiting(trace, host) & (len(on_device(trace).rows) > 0)),
     }
-    heap = recorded_table(trace, "heap") if window is None else None
-    costs |= _memory(trace, row, size, window)
+    whole = window is None and step is None and phase is None
+    heap = recorded_table(trace, "heap") if whole else None
+    costs |= _memory(trace, row, size, window, step=step, phase=phase)
     return costs if heap is None else costs | _with_heap(trace, heap, row_of_line, row, size)
 
 
 def _forward_lines(trace: Trace) -> IntArray:
-    """Return the line whose forward each slice of the backward belongs to; -1 for none."""
-    # It is the line of the operator whose backward node is around the slice, or a line that began inside that
-    # node: checkpointing's second forward, and the backward of a custom function. The engine's slices outside
-    # any node, such as ``AccumulateGrad``, have no line.
+    """Return, for each backward slice, the line whose forward it belongs to; -1 if there is none."""
+    # It is the line of the operator whose backward node is around the slice, or else a line that began inside
+    # that node (checkpointing's second forward, the backward of a custom function), which comes first. The
+    # engine's slices outside any such node, like ``AccumulateGrad``, have no line.
     slices, flows = trace.slices, trace.flows
     code = slices["line"].cat.codes.to_numpy().astype(np.int64)
     parent = ints(slices["parent"])
@@ -82,7 +92,7 @@ def _forward_lines(trace: Trace) -> IntArray:
     seeds = np.flatnonzero(is_line(slices))
     ts = slices["ts"].to_numpy()
     line = running_lines(slices["track"].to_numpy(), ts, ts + slices["dur"].to_numpy(), seeds)
-    # slices are sorted by start: later ones began inside
+    # rows are sorted by start, so a line with a higher row began inside the node
     again = (node >= 0) & (line > node)
     return np.where(again, np.append(code, -1)[line], made[node])
 
@@ -90,7 +100,7 @@ def _forward_lines(trace: Trace) -> IntArray:
 def _with_heap(
     trace: Trace, heap: pd.DataFrame, row_of_line: IntArray, row: IntArray, size: int
 ) -> dict[str, IntArray]:
-    """Return kept and peak bytes; the host's are from its traced heap."""
+    """Return kept and peak bytes, on the host from the traced heap."""
     code = trace.slices["line"].cat.categories.get_indexer(heap["line"])
     on_devices = _memory(trace, row, size, None, host=False)
     return {
@@ -100,11 +110,22 @@ def _with_heap(
 
 
 def _memory(
-    trace: Trace, row: IntArray, size: int, window: WindowLike, *, host: bool = True
+    trace: Trace,
+    row: IntArray,
+    size: int,
+    window: WindowLike,
+    *,
+    host: bool = True,
+    step: Numbers = None,
+    phase: Texts = None,
 ) -> dict[str, IntArray]:
     events = trace.allocations
     blocks = lives(events)
     born = blocks.birth >= 0
+    if step is not None or phase is not None:
+        chosen = np.zeros(len(row) + 1, bool)
+        chosen[on_host(trace, window).where(step=step, phase=phase).rows] = True
+        born &= chosen[ints(events["slice"])[blocks.event]]
     if window is not None:
         born &= (blocks.birth >= window[0]) & (blocks.birth < window[1])
     if not host:

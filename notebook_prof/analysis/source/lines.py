@@ -1,4 +1,4 @@
-"""Time by line of the user's own source."""
+"""Time by line of the user's source."""
 
 from __future__ import annotations
 
@@ -7,37 +7,38 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...trace import Trace, length, nest, source_lines, union
-from ...trace.arrays import BoolArray, IntArray
+from ...errors import OptionError
+from ...trace import Trace, nest, source_lines, union
+from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.intervals import Intervals, as_ints
 from ...trace.schema import Column, Table
 from ..grouping import covered, reach_before
-from ..scope import Scope, WindowLike, on_host
+from ..scope import Numbers, Scope, Texts, WindowLike, on_host, step_spans
 from ..time.account import ACCOUNT
 from ..time.recorded_steps import recorded_table
 from .frames import frames
 from .line_costs import COSTS, line_costs
 
 CELL: Final = "cell"
-"""What `lines` calls the file of a profiled cell."""
+"""Name that `lines` gives to the file of a profiled cell."""
 
 STATEMENTS: Final = "statements"
 """Name of the table in ``metadata["tables"]`` with the statements of a cell as they ran."""
 
 NOT_IN_LINES: Final = "not in lines"
-"""Name of the row for time outside any line."""
+"""Name of the row for time outside all lines."""
 
 LINE_RUNS: Final = "line_runs"
-"""Name of the table with the runs of lines in the user's functions, from ``sys.monitoring``."""
+"""Name of the table with each run of a line in the user's functions, from ``sys.monitoring``."""
 
 SAMPLES: Final = "samples"
 """Name of the table with the Python engine's samples: ``ts dur track count``."""
 
 _EXACT: Final = 0.99
-"""A line with this share of its time in timed statements counts as exact."""
+"""A line counts as exact if at least this share of its time is in timed statements."""
 
 LINE: Final = source_lines.LINE
-"""Names of slices that are lines."""
+"""Pattern of the names of slices that are lines."""
 
 COLUMNS: Final = Table(
     "lines",
@@ -57,7 +58,14 @@ COLUMNS: Final = Table(
 )
 
 
-def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -> pd.DataFrame:
+def lines(
+    trace: Trace,
+    *,
+    window: WindowLike = None,
+    step: Numbers = None,
+    phase: Texts = None,
+    remainder: bool = False,
+) -> pd.DataFrame:
     """Return the time of every line of the cell and of the user's files, and its costs elsewhere.
 
     Parameters
@@ -65,8 +73,13 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
     trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
+    step : int or iterable of int, optional
+        Only the time in these steps, cut at their edges; costs of the slices of these steps.
+    phase : str or iterable of str, optional
+        Only the time in which the line's thread was in these phases; costs of the slices of these phases.
     remainder : bool
-        Add a last row for time outside any line, with an empty `file` and `line` 0.
+        Add a last row for time outside any line, with an empty `file` and `line` 0; not with `step` or
+        `phase`.
 
     Returns
     -------
@@ -79,7 +92,7 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
           several threads at once count once, so it never exceeds the span;
         - ``self_ns`` int64: the same without other lines below it, summed over threads: library time belongs
           to the line;
-        - ``share`` float64: ``total_ns`` of the window, of the cell, or of the span of a file;
+        - ``share`` float64: ``total_ns`` of the window, of the steps, of the cell, or of the span of a file;
         - ``device_ns`` int64: duration of the device work that it launched, including that of a backward that
           it calls;
         - ``backward_ns`` int64: self time on the host in phase backward for this line's forward;
@@ -94,6 +107,13 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
         - ``samples`` Int64: samples of the line or its callees, summed over threads: the evidence for times
           that are not ``exact``. Missing without recorded samples, as in files of other profilers;
         - ``exact`` bool: timed at each run instead of sampled.
+
+    Raises
+    ------
+    SelectionError
+        For an unknown phase.
+    OptionError
+        For a remainder of some steps or phases.
 
     Notes
     -----
@@ -114,13 +134,15 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
     >>> lines(b.seal())[["file", "line", "total_ns", "self_ns", "share"]].values.tolist()
     [['cell', 2, 100, 20, 1.0], ['cell', 5, 80, 80, 0.8]]
     """
-    table, scope, row = lines_of_slices(trace, window)
+    if remainder and (step is not None or phase is not None):
+        raise OptionError("remainder=True adds up to the whole, so it takes no step and no phase")
+    table, scope, row = lines_of_slices(trace, window, step, phase)
     size = len(table)
     looks = _looks(trace, scope, row, size, window)
     table["samples"] = pd.array(looks[:size], "Int64")
     row_of_line = np.full(len(trace.slices["line"].cat.categories) + 1, size, np.int64)
     row_of_line[scope.codes("line")] = row
-    costs = line_costs(trace, row_of_line, size, window)
+    costs = line_costs(trace, row_of_line, size, window, step, phase)
     for name, values in costs.items():
         table[name] = values[:size]
     return _with_remainder(trace, table, costs | {"samples": looks}, window) if remainder else table
@@ -128,13 +150,13 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
 
 def sample_times(trace: Trace, window: WindowLike = None) -> tuple[IntArray, IntArray] | None:
     """Return the time and track of each sample of the Python engine; None without samples."""
-    # Consecutive samples of one stack are spread evenly over the time in which the stack was seen.
+    # Spread consecutive samples of a stack evenly over the time in which the stack was seen.
     looks = recorded_table(trace, SAMPLES)
     if looks is None:
         return None
     count, ts, track = (looks[name].to_numpy() for name in ("count", "ts", "track"))
     home = np.repeat(np.arange(len(count)), count)
-    position = np.arange(len(home)) - np.repeat(np.cumsum(count) - count, count)
+    position = consecutive(np.zeros_like(count), count)
     at = ts[home] + ((2 * position + 1) * looks["dur"].to_numpy()[home]) // (2 * count[home])
     if window is not None:
         inside = (at >= window[0]) & (at < window[1])
@@ -144,7 +166,7 @@ def sample_times(trace: Trace, window: WindowLike = None) -> tuple[IntArray, Int
 
 def sampled_slices(trace: Trace, host: Scope) -> BoolArray:
     """Return a mask of the host slices that come from samples, not from timed statements or lines."""
-    # Samples inside a statement may begin with it; only a slice that is that very line is timed.
+    # Sampled slices inside a statement may begin when it begins; only the slice of the line itself is timed.
     if recorded_table(trace, SAMPLES) is None:
         return np.zeros(len(host.rows), bool)
     categories = host.slices["line"].cat.categories
@@ -163,7 +185,7 @@ def sampled_slices(trace: Trace, host: Scope) -> BoolArray:
 
 
 def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowLike) -> Any:
-    """Count the samples of each line, then those without a line; missing if none were recorded."""
+    """Count the samples of each line and, as last entry, those without a line; missing if not recorded."""
     samples = sample_times(trace, window)
     if samples is None:
         return pd.array([pd.NA] * (size + 1), "Int64")
@@ -172,7 +194,7 @@ def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowL
     at, track = at[order], track[order]
 
     def within(code: IntArray, lines: Scope) -> IntArray:
-        """Return the number of samples in the time that each slice adds to its code on its track."""
+        """Count the samples in the time that each slice adds to the union of its code on its track."""
         on = lines.ints("track")
         begin = np.maximum(lines.ts, reach_before(code * (int(on.max(initial=0)) + 1) + on, lines.end))
         return _before(at, track, np.maximum(begin, lines.end), on) - _before(at, track, begin, on)
@@ -182,7 +204,7 @@ def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowL
 
 
 def _before(at: IntArray, track: IntArray, ts: IntArray, on: IntArray) -> IntArray:
-    """Return how many samples, by track and time, precede each instant on a track."""
+    """Return the place of each instant `ts` on track `on` among the samples, sorted by track and time."""
     result = np.empty(len(ts), np.int64)
     for one in np.unique(on).tolist():
         begin, end = np.searchsorted(track, [one, one + 1])
@@ -208,27 +230,35 @@ def _with_remainder(
 
 
 def line_times(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Return `lines` with times only, which is faster."""
+    """Return `lines` without costs elsewhere and samples, which is faster."""
     return lines_of_slices(trace, window)[0]
 
 
-def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFrame, Scope, IntArray]:
+def lines_of_slices(
+    trace: Trace, window: WindowLike = None, step: Numbers = None, phase: Texts = None
+) -> tuple[pd.DataFrame, Scope, IntArray]:
     """Return the table of `lines`, the line slices, and the table row of each slice."""
     if window is None and (cell := _cell(trace)) is not None:
         window = cell  # other threads were sampled before and after it, too
-    scope, line_code = line_slices(trace, window)
+    scope, _ = line_slices(trace, window)
+    span = trace.span.dur if window is None else max(int(window[1]) - int(window[0]), 0)
+    if step is not None:
+        spans = step_spans(trace, window, step)
+        scope = _inside(scope, union(as_ints(spans["ts"]), as_ints(spans["ts"] + spans["dur"])))
+        span = int(spans["dur"].sum())
+    if phase is not None:
+        scope = _in_phases(scope, on_host(trace, window).where(phase=phase))
+    own = nest(scope.ints("track"), scope.ts, scope.end - scope.ts).self_ns
     if not len(scope.rows):
         return COLUMNS.empty(), scope, np.empty(0, np.int64)
-    code, line_codes = pd.factorize(line_code)
+    code, line_codes = pd.factorize(_line_codes(trace, scope))
     size = len(line_codes)
     track = scope.ints("track")
-    own = nest(track, scope.ts, scope.end - scope.ts).self_ns
     descriptions = _descriptions(trace, scope, code, size)
-    span = trace.span.dur if window is None else max(int(window[1]) - int(window[0]), 0)
     total = _sum(code, covered(as_ints(code), scope.ts, scope.end), size)
     pairs = np.unique(code * (int(track.max()) + 1) + track) // (int(track.max()) + 1)
     count = _counts(trace, descriptions, total, union(scope.ts, scope.end))
-    # of equal times, the outer line, which ran first, comes first
+    # for equal times, the line that ran first, which is the outer one, comes first
     order = np.lexsort((pd.Series(scope.ts).groupby(code).min().to_numpy(), -total))
     row = np.empty(size, np.int64)
     row[order] = np.arange(size)
@@ -249,6 +279,33 @@ def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFra
     return table.iloc[order].reset_index(drop=True), scope, row[code]
 
 
+def _in_phases(lines: Scope, slices: Scope) -> Scope:
+    """Return the parts of lines during which their track is in one of `slices`."""
+    on, track = lines.ints("track"), slices.ints("track")
+    parts = [
+        _inside(lines.only(on == one), union(slices.ts[track == one], slices.end[track == one]))
+        for one in np.unique(on).tolist()
+    ]
+    rows, ts, end, own = (
+        np.concatenate([np.empty(0, np.int64), *(getattr(part, name) for part in parts)])
+        for name in ("rows", "ts", "end", "self_ns")
+    )
+    order = np.argsort(ts, kind="stable")
+    return Scope(lines.slices, rows[order], ts[order], end[order], own[order])
+
+
+def _inside(scope: Scope, spans: Intervals) -> Scope:
+    """Return the parts of slices inside spans."""
+    begin, end = spans
+    first = np.searchsorted(end, scope.ts, side="right")
+    count = np.maximum(np.searchsorted(begin, scope.end, side="left") - first, 0)
+    home = np.repeat(np.arange(len(count)), count)
+    at = consecutive(first, count)
+    ts, until = np.maximum(scope.ts[home], begin[at]), np.minimum(scope.end[home], end[at])
+    order = np.argsort(ts, kind="stable")
+    return Scope(scope.slices, scope.rows[home][order], ts[order], until[order], (until - ts)[order])
+
+
 def line_slices(trace: Trace, window: WindowLike = None) -> tuple[Scope, IntArray]:
     """Return the line slices, and a number for the file and line of each."""
     host = on_host(trace, window)
@@ -256,15 +313,8 @@ def line_slices(trace: Trace, window: WindowLike = None) -> tuple[Scope, IntArra
     return scope, _line_codes(trace, scope)
 
 
-def busy_with_lines(trace: Trace) -> int:
-    """Return the time with any line open, summed over threads: the sum of ``self_ns``."""
-    scope, _ = line_slices(trace)
-    track = scope.ints("track")
-    return sum(length(union(scope.ts[track == one], scope.end[track == one])) for one in np.unique(track))
-
-
 def _line_codes(trace: Trace, scope: Scope) -> IntArray:
-    """Return the number of the (file, line) of each slice; by its name and its stack."""
+    """Return a number for the (file, line) of each line slice, from its name and its stack."""
     code = scope.codes("name")
     words = scope.slices["name"].cat.categories.astype("str")
     file = frames(trace)
@@ -293,7 +343,7 @@ def _descriptions(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str,
 
 
 def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, recorded: Intervals) -> IntArray:
-    """Count how often each line ran while lines were recorded; -1 if it was also sampled."""
+    """Count how often each line ran while lines were recorded; -1 if some of its time was only sampled."""
     tables = trace.metadata.get("tables") or {}
     noted = [tables.get(name) for name in (STATEMENTS, LINE_RUNS)]
     frames = [t for t in noted if isinstance(t, pd.DataFrame) and {"line", "ts", "dur"} <= set(t.columns)]
@@ -303,7 +353,7 @@ def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, recorde
     table = pd.concat([frame[["ts", "dur", "line"]].assign(file=frame.get("file", CELL)) for frame in frames])
     ts, end = table["ts"].to_numpy(), (table["ts"] + table["dur"]).to_numpy()
     begins, ends = recorded
-    after = np.searchsorted(ends, ts, side="right")  # the first span that ends after the line began
+    after = np.searchsorted(ends, ts, side="right")  # index of the first span that ends after the line began
     table = table[np.append(begins, np.iinfo(np.int64).max)[after] < end]
     ran = table.groupby([table["file"].astype("str"), "line"])["dur"].agg(["count", "sum"])
     ran = ran.reindex(pd.MultiIndex.from_arrays([descriptions["file"], descriptions["line"]]))

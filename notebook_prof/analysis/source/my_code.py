@@ -15,10 +15,8 @@ from ..scope import ints, once
 from .frames import frames
 from .line_calls import module_of
 
-"""File names of interactive code."""
-
 _COMPILED: Final = re.compile(r"[<{](?:built-in|method |unknown)|builtins\.")
-"""Prefixes of functions that are not in Python files."""
+"""Start of the names of functions that are not in Python files."""
 
 _NAMES: Final = (
     "IPython accelerate aiter apex bitsandbytes cupy dask datasets deepspeed detectron2 diffusers evaluate "
@@ -29,10 +27,10 @@ _NAMES: Final = (
     "transformers triton trl vllm wandb xformers"
 )
 _PACKAGES: Final = frozenset(_NAMES.split())
-"""Packages whose recorded paths start at their own folder, as ``torch/nn/modules/linear.py``."""
+"""Packages whose recorded paths may begin with their folder, like ``torch/nn/modules/linear.py``."""
 
 _CALLS: Final = ("operator", "collective", "launch", "sync", "overhead", "memcpy", "memset", "kernel")
-"""Categories of library work; ranges, modules and file reads are always shown."""
+"""Categories of library work that may be hidden; ranges, modules and file reads are always shown."""
 
 
 def is_library_file(file: str) -> bool:
@@ -41,8 +39,8 @@ def is_library_file(file: str) -> bool:
     >>> [is_library_file(file) for file in ("/venv/site-packages/me.py", "torch/_ops.py", "train.py")]
     [True, True, False]
     """
-    # PyTorch's profiler cuts paths, so a relative path belongs to a library if its first part is a module of
-    # the standard library or a known package.
+    # PyTorch's profiler shortens paths, so a relative path belongs to a library if its first part is a module
+    # of the standard library or a known package.
     if module_of(file):
         return True
     top = re.split(r"[\\/]", file, maxsplit=1)[0].removesuffix(".py")
@@ -51,9 +49,9 @@ def is_library_file(file: str) -> bool:
 
 def my_code(trace: Trace) -> BoolArray:
     """Return a mask of the slices to show if only the user's code is wanted."""
-    # Lines and functions of files outside libraries, and functions without a known file unless compiled;
-    # ranges and modules; and of library work, the operator or call nearest to the user's code, without its
-    # content.
+    # Show lines and functions of files outside libraries, functions without a known file unless compiled,
+    # ranges and modules. Of library work, show the operator or call nearest to the user's code, but nothing
+    # inside it.
     return once(trace, "my code", lambda: _my_code(trace)).copy()
 
 
@@ -70,7 +68,7 @@ def _my_code(trace: Trace) -> BoolArray:
     installed = np.array([paths[str(file)] for file in where.file], dtype=bool)[where.code]
     own = python & (line | ~(installed | compiled))
     call = category.isin(_CALLS).to_numpy()
-    # the slice around: 1 a call, 0 the user's; library functions are transparent
+    # what a slice is to those inside it: 1 a call, 0 user code; library functions (-1) are looked through
     around = np.where(call, 1, np.where(python & ~own, -1, 0))
     parent = ints(slices["parent"])
     nearest = np.append(inherit(parent, around), -1)[parent]

@@ -1,4 +1,4 @@
-"""Stacks as nodes of a tree: equal ones are one node."""
+"""Stacks as nodes of a tree, in which equal stacks are one node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..scope import Scope, ints, texts
 from .lines import NOT_IN_LINES
 
 MERGED_STEPS: Final = tuple(merged_name(mark) for mark in STEP_MARKS)
-"""Names of the nodes of all steps, as PyTorch's ``key_averages`` calls them."""
+"""Names of the nodes that merge the marks of all steps, as in PyTorch's ``key_averages``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ def stack_nodes(
 ) -> StackNodes:
     """Number the stacks: slices share a node if they and their ancestors agree in name and category."""
     # With `in_time`, slices with the same caller share a node only if no other name began between them, and
-    # the nodes of a caller are numbered by start. With `by_line` the roots are lines of the user's source:
-    # the work of a line is below it, whatever called it, and line slices are these roots. Slices outside
+    # the nodes of a caller are numbered by start. With `by_line`, the roots are lines of the user's source
+    # (line slices are these roots), and the work of a line is below it, whatever called it. Slices outside
     # `scope` are skipped, and the marks of steps share a node. Of slices that are not `shown`, only the
     # outermost of a stack are nodes; the others are folded into the slice around them. The loop is over
     # levels of nesting, not over rows.
@@ -111,7 +111,7 @@ def stack_nodes(
 
 
 def working_threads(trace: Trace) -> list[int] | None:
-    """Return the threads that run operators, since the others mostly wait; None for all threads."""
+    """Return the threads that run operators, since others mostly wait; None stands for all threads."""
     tracks, slices = trace.tracks, trace.slices
     threads = tracks.loc[tracks["kind"] == "thread", "track"].tolist()
     work = slices["category"].isin(["operator", "launch", "collective"]).to_numpy()
@@ -120,9 +120,9 @@ def working_threads(trace: Trace) -> list[int] | None:
 
 
 def _enclosing(slices: pd.DataFrame) -> IntArray:
-    """Return the nearest slice around each slice that it does not outlast by half of its own length."""
+    """Return the nearest slice around each slice, except those that it outlasts by half of its length."""
     # A step that begins inside the call that marks it lasts long after that call, so it is not in the call's
-    # stack; neither is the next step, which would be below it.
+    # stack. Neither is the next step, which would be below the first one.
     parent = ints(slices["parent"])
     ts, dur = slices["ts"].to_numpy(), slices["dur"].to_numpy()
     end = ts + dur
@@ -135,10 +135,10 @@ def _enclosing(slices: pd.DataFrame) -> IntArray:
 
 
 def _kept_parent(parent: IntArray, rows: IntArray, count: int, kept_rows: IntArray | None = None) -> IntArray:
-    """Return the nearest ancestor of each of `rows` among `kept_rows`, or else among `rows`."""
+    """Return the nearest ancestor of each of `rows` among `kept_rows` (by default, among `rows`)."""
     kept = np.zeros(count + 1, dtype=bool)
     kept[rows if kept_rows is None else kept_rows] = True
-    kept[-1] = True  # "no parent" ends the search
+    kept[-1] = True  # a missing parent (-1) ends the search
     up = parent.copy()
     todo = rows[~kept[up[rows]]]
     while len(todo):
@@ -155,7 +155,7 @@ def _numbered(key: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _runs(caller: IntArray, label: IntArray) -> tuple[IntArray, IntArray]:
-    """Number runs of equal labels of each caller, in the order of rows; return the first row of each run."""
+    """Number runs of equal labels under each caller, in row order; return them and each run's first row."""
     order = np.argsort(caller, kind="stable")
     change = np.append(True, (np.diff(caller[order]) != 0) | (np.diff(label[order]) != 0))[: len(order)]
     code = np.empty(len(order), dtype=np.int64)
@@ -169,7 +169,7 @@ def _thread_names(trace: Trace, tracks: IntArray) -> list[str]:
 
 
 def _line_names(trace: Trace, codes: IntArray) -> list[str]:
-    """Return the names of line slices, as ``cell:3  x = f(y)``."""
+    """Return the names of these lines' slices, like ``cell:3  x = f(y)``."""
     slices = trace.slices
     rows = np.flatnonzero(is_line(slices))
     of_line = pd.Series(slices["name"].iloc[rows].astype("str").to_numpy(dtype=object))
@@ -204,12 +204,12 @@ def _table(
 
 
 def node_sums(nodes: StackNodes, node: IntArray, weights: npt.NDArray[Any] | None = None) -> IntArray:
-    """Sum weights, or count, by node."""
+    """Sum the weights (by default, the number) of slices by node."""
     return np.bincount(node, weights, minlength=len(nodes.table)).astype(np.int64)
 
 
 def device_sums(trace: Trace, nodes: StackNodes, device: Scope) -> IntArray:
-    """Return durations of device work by the node that launched it, or the nearest kept one around it."""
+    """Sum durations of device work by the node that launched it, or the nearest kept node around that."""
     parent, row = ints(trace.slices["parent"]), launching_rows(trace)[device.rows]
     spent = device.end - device.ts
     todo = np.flatnonzero((row >= 0) & (nodes.of_slice[row] < 0))

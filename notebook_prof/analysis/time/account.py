@@ -1,4 +1,4 @@
-"""The account of a cell: each of its instants belongs to one part."""
+"""The account of a cell: every instant belongs to exactly one part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..busy_time import busy_within
 from ..scope import on_device, on_host, step_spans
 from .cpu import cpu_within
 
-KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded")
+KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded", "display")
 """What a part of the account can be."""
 
 ACCOUNT: Final = "account"
@@ -40,6 +40,9 @@ COLUMNS: Final = Table(
         Column("loop", "Int64", "", "number of the loop of steps; missing elsewhere"),
     ),
 )
+_SHOWN: Final = "display of the result"
+_DRAWN: Final = "flush_figures (backend_inline.py)"
+_MOSTLY: Final = 0.5
 _SPANS: Final = ("ts", "dur", "kind", "line", "text", "loop", "steps")
 
 
@@ -57,7 +60,8 @@ def account(trace: Trace) -> pd.DataFrame:
 
         - ``part`` str: in words; ``kind`` str: ``steps`` (the steps of one loop), ``code`` (a statement
           outside of steps), ``outside-window`` (steps outside the requested window: counted, not recorded),
-          ``profiler`` (our own start and stop) or ``not-recorded``;
+          ``profiler`` (our own start and stop), ``not-recorded``, or ``display`` (of the cell's result and
+          its figures, after its last statement);
         - ``line`` Int64 and ``text`` str: the statement or the head of the loop in the cell;
         - ``ts``, ``dur`` int64 ns: first instant, and total time of the part. Durations sum exactly to the
           length of the cell;
@@ -99,8 +103,9 @@ def account(trace: Trace) -> pd.DataFrame:
     evaluated = _evaluated(trace, ts, end, number, size) > 0.5 * np.maximum(dur, 1)
     several = len(np.unique(loop[loop >= 0])) > 1
     names = [f" (loop {number + 1})" if several and number >= 0 else "" for number in loop.tolist()]
+    drawing = _draws_figures(trace)
     words = [
-        _words(*row) + name
+        ("drawing the figure" if row[0] == "display" and drawing else _words(*row)) + name
         for *row, name in zip(kinds, line.tolist(), steps.tolist(), evaluated.tolist(), names, strict=True)
     ]
     cpu, wait = _cpu(trace, ts, end)
@@ -123,14 +128,14 @@ def account(trace: Trace) -> pd.DataFrame:
 
 
 def account_spans(trace: Trace) -> pd.DataFrame:
-    """Return the spans that `account` sums: ``ts dur kind line text loop steps part``, ascending, gapless."""
+    """Return the spans that `account` sums, by time, gapless: ``ts dur kind line text loop steps part``."""
     recorded = (trace.metadata.get("tables") or {}).get(ACCOUNT)
     usable = isinstance(recorded, pd.DataFrame) and set(_SPANS) <= set(recorded.columns)
     spans = recorded[list(_SPANS)] if usable and recorded is not None else _derived(trace)
     spans = spans[spans["dur"] > 0].sort_values("ts", kind="stable").reset_index(drop=True)
     kind = pd.Categorical(spans["kind"], categories=list(KINDS)).codes.astype(np.int64)
     line, loop = (np.maximum(as_ints(spans[name].to_numpy()), -1) for name in ("line", "loop"))
-    # steps of a loop are one part; other parts differ by their line
+    # the steps of a loop are one part; code is a part per line
     key = np.where(np.isin(kind, (KINDS.index("steps"), KINDS.index("outside-window"))), loop, line)
     key = np.where(kind > KINDS.index("outside-window"), -1, key)
     spans["part"] = pd.factorize(kind * (int(key.max(initial=0)) + 2) + key + 1)[0].astype(np.int64)
@@ -138,7 +143,7 @@ def account_spans(trace: Trace) -> pd.DataFrame:
 
 
 def _derived(trace: Trace) -> pd.DataFrame:
-    """Make an account for a trace that has none."""
+    """Derive the account of a trace that has none."""
     window = (trace.span.start, trace.span.end)
     steps = step_spans(trace)
     loops = as_ints(steps["loop"].to_numpy()) if "loop" in steps else np.zeros(len(steps), np.int64)
@@ -171,7 +176,7 @@ def _rows(
     if step_ends is not None and len(ts):
         interval = np.maximum(np.searchsorted(ts, step_ends, side="left") - 1, 0)
         ended += np.bincount(interval, minlength=len(ts)).astype(np.int64)
-    one = np.zeros(len(ts), np.int8)  # millions of rows of one text: as codes
+    one = np.zeros(len(ts), np.int8)  # there may be millions of rows with the same text, so store codes
     fixed: dict[str, Any] = {
         "kind": pd.Categorical.from_codes(one + KINDS.index(kind), list(KINDS)),
         "line": np.int64(-1),
@@ -191,7 +196,15 @@ def _words(kind: str, line: int, steps: int, evaluated: bool) -> str:
         return "starting and stopping the recording"
     if kind == "not-recorded":
         return "not recorded"
+    if kind == "display":
+        return "display of the result"
     return ", ".join(filter(None, ["evaluation" if evaluated else "", where])) or "outside of steps"
+
+
+def _draws_figures(trace: Trace) -> bool:
+    """Return whether matplotlib's inline figures take most of the display of the result."""
+    whole, drawn = (trace.slices.loc[trace.slices["name"] == name, "dur"].sum() for name in (_SHOWN, _DRAWN))
+    return bool(drawn >= _MOSTLY * whole > 0)
 
 
 def _evaluated(trace: Trace, ts: IntArray, end: IntArray, number: IntArray, size: int) -> IntArray:
@@ -203,7 +216,7 @@ def _evaluated(trace: Trace, ts: IntArray, end: IntArray, number: IntArray, size
 
 
 def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray | None, IntArray | None]:
-    """Return the CPU time of the process and its children, and the cell thread's time without a core."""
+    """Return the CPU time of the process and its children, and how long the cell's thread was blocked."""
     columns = cpu_within(trace, ts, end)
     return (None, None) if columns is None else (columns[0], columns[2])
 

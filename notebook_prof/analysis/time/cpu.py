@@ -18,11 +18,11 @@ _ALL: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
 
 
 def cpu_within(trace: Trace, begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray, IntArray] | None:
-    """Return by span the CPU ns of the process with children, and CPU and blocked ns of the recorded thread.
+    """Return, by span, CPU ns of the process and its children, and CPU and blocked ns of the recorded thread.
 
-    None if CPU time was not recorded. The parts of a span sum to the whole.
+    None if CPU time was not recorded. If a span is divided, its parts sum to the same values.
     """
-    # Blocked: neither running nor ready to run; it slept, or waited for a thread, a device, a disk or a lock.
+    # Blocked: neither running nor ready to run, but asleep or waiting for a thread, a device, a disk, a lock.
     clocks = cpu_clocks(trace)
     if not clocks:
         return None
@@ -43,7 +43,7 @@ def cpu_within(trace: Trace, begin: IntArray, end: IntArray) -> tuple[IntArray, 
 
 @dataclass(frozen=True, slots=True)
 class CpuClock:
-    """CPU time and waits of one thread or process, by time."""
+    """Cumulative CPU time and waits of one thread or process, by time."""
 
     pid: int
     tid: int
@@ -55,7 +55,7 @@ class CpuClock:
 
 
 def cpu_clocks(trace: Trace) -> list[CpuClock]:
-    """Return the recorded clocks, the process's own first; empty if there are none."""
+    """Return the recorded clocks, that of the process first; empty if there are none."""
     table = (trace.metadata.get("tables") or {}).get("cpu")
     if not isinstance(table, pd.DataFrame) or not set(_ALL) <= set(table.columns) or not len(table):
         return []
@@ -83,14 +83,14 @@ def cpu_clocks(trace: Trace) -> list[CpuClock]:
 
 
 def at(ts: IntArray, value: IntArray, moments: Any) -> IntArray:
-    """Return a cumulative column at some moments, interpolated linearly and in whole numbers."""
+    """Return a cumulative column at these moments, linearly interpolated, in whole numbers."""
     first = int(value[0])
     level: IntArray = first + np.rint(np.interp(moments, ts, value - first)).astype(np.int64)
     return level
 
 
 def edges(clocks: list[CpuClock], window: WindowLike) -> tuple[int, int]:
-    """Return the first and the last reading within the window."""
+    """Return the times of the first and the last reading, cut at the window."""
     start, end = min(int(clock.ts[0]) for clock in clocks), max(int(clock.ts[-1]) for clock in clocks)
     if window is None:
         return start, end
@@ -99,15 +99,23 @@ def edges(clocks: list[CpuClock], window: WindowLike) -> tuple[int, int]:
     return start, max(start, end)
 
 
+def _cell(trace: Trace) -> WindowLike:
+    """Return the (start, end) of the recorded cell; None for other traces."""
+    parts = (trace.metadata.get("tables") or {}).get("account")
+    if not isinstance(parts, pd.DataFrame) or not len(parts):
+        return None
+    return int(parts["ts"].min()), int((parts["ts"] + parts["dur"]).max())
+
+
 def _at_most_elapsed(ts: IntArray, value: IntArray) -> IntArray:
-    """Return the values with late counts shifted forward, so that nothing runs faster than time."""
-    # The scheduler updates a running thread's time only at ticks, up to some milliseconds late.
+    """Return the values with jumps put off to later readings, so that CPU time never outpaces time."""
+    # The scheduler updates a running thread's time only at ticks, so up to some milliseconds late.
     late: IntArray = ts + np.minimum.accumulate(value - ts)
     return late
 
 
 def _idle(ts: IntArray, busy: IntArray, moments: IntArray) -> IntArray:
-    """Return the idle time up to each of some moments; it rises with them, but never faster."""
+    """Return the idle time up to each of these moments; it never falls, nor grows faster than time."""
     origin, first = int(ts[0]), int(busy[0])
     ran = np.interp(moments, ts, busy - first)
     return np.floor((moments - origin) - ran).astype(np.int64)
@@ -202,7 +210,7 @@ USE: Final = Table(
 )
 _BUSY: Final = 0.05
 _CROWDED: Final = 1.1
-"""A process with at least this ratio of ready threads to cores is oversubscribed."""
+"""Ratio of ready threads to cores from which a process is oversubscribed."""
 
 
 def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
@@ -212,7 +220,7 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns.
+        Half-open, in ns; of a cell that was recorded, its time.
 
     Returns
     -------
@@ -222,7 +230,8 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         - ``wall_ns``, ``cpu_ns``, ``children_ns`` int64; ``cores``, ``cores_got`` float64: "got 1.1 of 2";
         - ``ready_ns`` int64: time in which threads could run, summed over them; ``wait_ns`` int64: the part
           without a core, which divides into ``lost_ns`` (cores went to other programs) and
-          ``oversubscribed_ns`` (more own threads were ready than there are cores);
+          ``oversubscribed_ns`` (more of its threads were ready than there are cores). Waits of our threads
+          do not count;
         - ``oversubscribed_share`` float64 of the time; ``most_threads`` float64: running or ready;
         - ``busy_threads``, ``native_threads`` int64.
 
@@ -245,6 +254,7 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     clocks = cpu_clocks(trace)
     if not clocks:
         return USE.empty()
+    window = _cell(trace) if window is None else window  # readings go on until the recording has stopped
     start, end = edges(clocks, window)
     wall = max(end - start, 1)
     wholes = [clock for clock in clocks if clock.tid < 0]
@@ -253,6 +263,9 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     length = np.diff(moments)
     ran = np.diff(sum(at(clock.ts, clock.cpu_ns, moments) for clock in wholes))
     waited = np.diff(sum(at(clock.ts, clock.wait_ns, moments) for clock in wholes))
+    for clock in clocks:
+        if clock.kind == "profiler":  # ours, which the process's time has too
+            waited = np.maximum(waited - np.diff(at(clock.ts, clock.wait_ns, moments)), 0)
     facts: Any = trace.metadata.get("cpu") or {}
     cores = float(facts.get("cores", 1.0))
     lost = np.minimum(waited, np.maximum(np.rint(cores * length).astype(np.int64) - ran, 0))
@@ -281,15 +294,15 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 LOST: Final = 0.2
-"""If others took this share of the ready time, times also depend on the machine."""
+"""Share of the ready time lost to other programs from which times depend on the machine's load, too."""
 _LEAST_NS: Final = 100_000_000
-"""A shorter time has too few readings to tell who had the cores."""
+"""Least time to judge; a shorter one has too few readings to tell who had the cores."""
 _IDLE: Final = 0.1
-"""A process with a smaller ready share is not affected."""
+"""Least share of the time in which threads were ready; with less, lost cores do not matter."""
 
 
 def cores_were_lost(use: pd.DataFrame) -> bool:
-    """Return whether other programs had the cores for a substantial part of the time in `cpu_use`."""
+    """Return whether, according to `cpu_use`, other programs took the cores for much of the time."""
     if not len(use):
         return False
     row = use.iloc[0]
@@ -298,7 +311,7 @@ def cores_were_lost(use: pd.DataFrame) -> bool:
 
 
 def whole_cores(trace: Trace) -> int:
-    """Return the whole cores available to the process, container quota included; 0 if unknown."""
+    """Return how many whole cores the process may use, given its container's quota; 0 if unknown."""
     read, machine = (trace.metadata.get(key) for key in ("cpu", "machine"))
     cores = read.get("cores", 0) if isinstance(read, Mapping) else 0
     counted = machine.get("cpus", 0) if isinstance(machine, Mapping) else 0

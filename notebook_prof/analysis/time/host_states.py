@@ -14,9 +14,9 @@ from ..device.kernel_launches import launch_calls
 from ..scope import Scope, WindowLike, on_host, once
 
 LATE_NS: Final = 1_000
-"""A call that ends before its awaited work by less than this is rounding between two clocks."""
+"""Rounding between two clocks: a call that ends before its awaited work by no more than this did wait."""
 ITEM_NS: Final = 10_000
-"""Reading a number out of a tensor takes less than this, unless it waits for a device."""
+"""Least time of a read of a number from a tensor that waits for a device; others are shorter."""
 
 _SYNCHRONISES: Final = re.compile(
     r"(?:cuda|cu|hip|musa)(?:Device|Stream|Event|Ctx|Context)Synchronize\w*"
@@ -29,27 +29,34 @@ _COPIES: Final = re.compile(r"(?:cuda|cu|hip|musa)Memcpy(?!DtoD)(?!\w*Async)\w*"
 _COPIES_LATER: Final = re.compile(r"(?:cuda|cu|hip|musa)Memcpy\w*Async\w*")
 _READS: Final = re.compile(r"aten::(?:_local_scalar_dense|item|is_nonzero)")
 
+# samplers write a file alone, with its folder, or with its whole path
+_LIBRARY: Final = (
+    r"(?:\S*(?:[Pp]ython[\d.]*t?|[Ll]ib)[/\\])?"
+    r"(?:(?:multiprocessing|concurrent[/\\]futures|futures|joblib)[/\\])?"
+)
 _WAITS: Final = re.compile(
-    r"(?:^|[\s.<(])(?:lock\.acquire|acquire of _thread|time\.sleep|sleep>|_wait_for_tstate_lock|Thread\.join"
-    r"|Condition\.wait|Event\.wait|(?:Simple)?Queue\.get|select\.\w+|epoll|waitpid|Popen\.wait|sock(?:et)?\.recv)"
-    r"|^wait \(threading\.py|^_wait_for_tstate_lock|^\S+:\d+  (?:\w+ = )?(?:time\.)?sleep\("
+    r"(?:^|[\s.<(])(?:lock\.acquire|acquire of _thread|method 'acquire' of '_thread|time\.sleep|sleep>"
+    r"|_wait_for_tstate_lock|Thread\.join|Condition\.wait|Event\.wait|(?:Simple)?Queue\.get|select\.\w+"
+    r"|epoll|waitpid|Popen\.wait|sock(?:et)?\.recv)"
+    rf"|^(?:wait|join) \({_LIBRARY}threading\.py|^_wait_for_tstate_lock"
+    r"|^\S+:\d+  (?:\w+ = )?(?:time\.)?sleep\("
     r"|(?:^|[\s.])(?:block_until_ready|try_to_block|BlockHostUntilReady)\b"
-    r"|\b(?:readinto|recv_into|accept|_try_wait|_wait|wait|select|poll|_retrieve|_poll) "
-    r"\((?:socket|ssl|subprocess|connection|selectors|popen_\w+|parallel|threading|_base)\.py"
+    r"|\b(?:readinto|recv_into|accept|_try_wait|_wait|wait|select|poll|_retrieve|_poll|_recv) "
+    rf"\({_LIBRARY}(?:socket|ssl|subprocess|connection|selectors|popen_\w+|parallel|threading|_base)\.py"
     r"|^(?:futex|sem_\w*wait|pthread_(?:cond_\w*wait|join|barrier_wait|\w+lock)|p?poll|epoll_p?wait|p?select"
     r"|(?:clock_)?nanosleep|u?sleep|wait[34]|waitid|sigsuspend|sigwait(?:info)?|sigtimedwait|pause)$"
 )
 
 
 def waits_by_name(name: str) -> bool:
-    """Return whether a function or line of this name waits for something else."""
+    """Return whether a function or line with this name waits for something else."""
     return _WAITS.search(name) is not None
 
 
 def waiting_names(trace: Trace) -> BoolArray:
     """Return a mask of the names of calls that only wait."""
-    # A name waits if all its slices are of category ``sync``, if it synchronises a device, stream, event or
-    # context (``cudaDeviceSynchronize``), or if Python or a library uses it to wait for a lock, a thread, a
+    # A name waits if all its slices are of category ``sync``; if it synchronises a device, stream, event or
+    # context (``cudaDeviceSynchronize``); or if Python or a library uses it to wait for a lock, a thread, a
     # socket, a process, the clock or a runtime (``lock.acquire``, ``select``, ``block_until_ready``).
     # Blocking copies count as work.
     names = trace.slices["name"].cat.categories.astype("str")
@@ -78,7 +85,7 @@ def waiting(trace: Trace, scope: Scope) -> BoolArray:
 
 
 def _named(trace: Trace, pattern: re.Pattern[str]) -> BoolArray:
-    """Return a mask of the names that match, plus False for code -1; there may be a million names."""
+    """Return a mask of the names that match, and False for code -1; cached, since names may be a million."""
     names = trace.slices["name"].cat.categories.astype("str")
     return once(
         trace,
@@ -92,7 +99,7 @@ def _has_calls(trace: Trace) -> bool:
 
 
 def _work_done(trace: Trace) -> IntArray:
-    """Return when the device work launched by each slice ended; -1 if there is none."""
+    """Return when the device work launched by each slice ended; -1 if it launched none."""
     call = launch_calls(trace)[:-1]
     slices = trace.slices
     end = (slices["ts"] + slices["dur"]).to_numpy()
@@ -103,15 +110,13 @@ def _work_done(trace: Trace) -> IntArray:
 
 
 STATES: Final = ("input", "sync", "memcpy", "communication")
-"""In order of priority for an instant that several claim."""
+"""The first of several that claim an instant gets it."""
 
 
 def host_states(trace: Trace, track: int, window: WindowLike = None) -> dict[str, Intervals]:
-    """Return disjoint, sorted intervals of a thread's ``input sync memcpy communication``; the states may
-    overlap.
-    """
-    # A slice of phase data; a call that waits for the device; a runtime call that copies memory; a
-    # collective, on any thread.
+    """Return disjoint, sorted intervals of a thread for each of `STATES`; different states may overlap."""
+    # In order: a slice of phase data, a call that waits for the device, a runtime call that copies memory,
+    # a collective on any thread.
     host = on_host(trace, window)
     on_track = host.ints("track") == track
     calls = host.among("category", ("launch",)) & copy_calls(host)

@@ -15,7 +15,7 @@ from .host_states import waiting
 from .phases import stepping_track
 
 KINDS: Final = ("waiting", "launching", "communication", "computing", "other")
-"""In order of priority for an instant."""
+"""The first of several that claim an instant gets it."""
 _COMPUTES: Final = ("operator", "module", "python", "io", "kernel", "memcpy", "memset")
 _COLUMNS: Final = Table(
     "host_waits",
@@ -47,11 +47,11 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
         was recorded. Times sum exactly to the steps or, without steps, to the time from the first to the last
         work of that thread or of a device.
 
-        - ``waiting``: in a call that waits for a device, a row a name;
-        - ``launching``: in any other call of a runtime or driver, a row a name;
+        - ``waiting``: in a call that waits for a device, one row per name;
+        - ``launching``: in any other call of a runtime or driver, one row per name;
         - ``communication``: in a collective, outside those calls;
         - ``computing``: in an operator, a module or a Python function, outside those;
-        - ``other``: nothing recorded but annotations.
+        - ``other``: nothing, or only annotations, recorded.
 
     Notes
     -----
@@ -99,7 +99,7 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
 
 
 def judged_span(trace: Trace, window: WindowLike = None, step: Numbers = None) -> tuple[IntArray, IntArray]:
-    """Return disjoint, ascending starts and ends of the whole: the steps, else first to last work."""
+    """Return the disjoint, ascending spans to divide: the steps, else from the first to the last work."""
     steps = step_spans(trace, window, step)
     if len(steps):
         return union(steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy())
@@ -115,7 +115,7 @@ def judged_span(trace: Trace, window: WindowLike = None, step: Numbers = None) -
 def _by_name(
     thread: Scope, keep: BoolArray, explained: Intervals, start: IntArray, end: IntArray
 ) -> tuple[list[tuple[str, int, int]], Intervals]:
-    """Return the name, count and time of each name, longest first; a shared instant goes to the longest."""
+    """Return each name with its count and time, longest first; shared instants go to the longest name."""
     words, code = thread.slices["name"].cat.categories, thread.codes("name")
     longest = np.bincount(code[keep], (thread.end - thread.ts)[keep], len(words))
     rows = []
@@ -129,7 +129,7 @@ def _by_name(
 def _explain(
     thread: Scope, keep: BoolArray, explained: Intervals, start: IntArray, end: IntArray
 ) -> tuple[int, Intervals]:
-    """Return the time of these slices in the span that was still free, and the time taken afterwards."""
+    """Return these slices' time in the span that was not explained yet, and what is explained with them."""
     open_ = union(thread.ts[keep], thread.end[keep])
     spent = int(length_within(subtract(open_, explained), start, end).sum())
     both = add(explained, open_)

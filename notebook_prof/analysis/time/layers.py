@@ -19,24 +19,24 @@ from .recorded_steps import recorded_table
 
 @dataclass(frozen=True, slots=True)
 class ModuleTree:
-    """Modules in tree order: each before its children, by first run; index `size` is for no module."""
+    """Modules in tree order: parents before children, by first run. Index `size` stands for no module."""
 
     size: int
     names: npt.NDArray[np.object_]
     # Index of the calling module; -1 for roots.
     parent: IntArray
     depth: IntArray
-    # Index for each category of ``slices.module``; the last entry is for code -1.
+    # Index of the module of each code of ``slices.module``; the last entry is for code -1.
     position_of_code: IntArray
 
     def positions(self, codes: npt.NDArray[Any]) -> IntArray:
-        """Return positions of codes of ``slices.module``."""
+        """Return the index of the module of each of these codes of ``slices.module``."""
         return as_ints(self.position_of_code[codes])
 
     def with_children(self, own: IntArray) -> IntArray:
-        """Add to each module the values of all modules below it; both have shape (size + 1,)."""
+        """Return the sum of values over each module and all modules below it; shape (size + 1,)."""
         total = own.copy()
-        for position in range(self.size - 1, -1, -1):  # children follow their parents
+        for position in range(self.size - 1, -1, -1):  # backwards, since children come after their parents
             if self.parent[position] >= 0:
                 total[self.parent[position]] += total[position]
         return total
@@ -57,8 +57,8 @@ class ModuleTree:
 
 
 def module_tree(trace: Trace) -> ModuleTree:
-    """Find the tree from the first call of each module, whose parent is the module being called then."""
-    # A module without a call of its own (one that only a device slice names, say) is a root.
+    """Build the tree: a module's parent is the one being called when the module is first called."""
+    # A module without a call (one that only a device slice names, say) is a root.
     slices = trace.slices
     code = slices["module"].cat.codes.to_numpy().astype(np.int64)
     words = np.array(slices["module"].cat.categories, dtype=object)
@@ -72,14 +72,14 @@ def module_tree(trace: Trace) -> ModuleTree:
 
 
 def _enclosing_module(parent: IntArray, code: IntArray, called: npt.NDArray[np.bool_]) -> IntArray:
-    """Return the code of the other module being called around each module call; -1 if there is none."""
+    """Return the code of the nearest other module around each module call; -1 if there is none."""
     nearest = inherit(parent, np.where(called, code, -1))
     up = parent.copy()
     around = np.full(len(code), -1, dtype=np.int64)
     todo = np.flatnonzero(called & (up >= 0))
     while len(todo):
         around[todo] = nearest[up[todo]]
-        same = around[todo] == code[todo]  # a call inside a call of the same module
+        same = around[todo] == code[todo]  # a call inside a call of the same module: look further out
         up[todo[same]] = parent[up[todo[same]]]
         around[todo[same]] = -1
         todo = todo[same]
@@ -98,7 +98,7 @@ def _firsts(code: IntArray, called: npt.NDArray[np.bool_], count: int) -> IntArr
 def _ordered(
     words: npt.NDArray[np.object_], first: IntArray, parent: IntArray, used: npt.NDArray[np.bool_]
 ) -> ModuleTree:
-    # a module's parent begins before it, so that following parents ends
+    # a parent must begin before its child, so that there are no cycles
     parent = np.where((parent >= 0) & (first[parent] < first), parent, -1)
     children: dict[int, list[int]] = {}
     for code in np.argsort(first, kind="stable")[::-1].tolist():
@@ -149,17 +149,17 @@ def layers(
         The tree from its roots, each module before its children, by first run; empty if no modules were
         recorded.
 
-        - ``module`` str: path, as in ``layers.0.conv``; missing in the last row, for time outside any module,
+        - ``module`` str: path, like ``layers.0.conv``; missing in the last row, for time outside any module,
           so that the ``self`` columns sum to the whole;
-        - ``class`` str: its class, as in ``Conv2d``; missing if not recorded;
+        - ``class`` str: its class, like ``Conv2d``; missing if not recorded;
         - ``parent`` str: the module that calls it, missing for roots; ``depth`` int64;
         - ``calls`` int64;
         - ``forward_ns``, ``backward_ns``, ``optimizer_ns`` int64: self times of everything on any thread that
-          belongs to the module or its children; ``host_self_ns``: all three, without its children;
+          belongs to the module or its children; ``host_self_ns``: the sum of the three without its children;
         - ``device_forward_ns``, ``device_backward_ns``, ``device_optimizer_ns``, ``device_self_ns`` int64:
           the same of the device work that they launched;
-        - ``allocated_bytes`` int64: allocated in its forward; ``kept_bytes`` int64: the same without what was
-          freed there, mostly kept for the backward; both including its children;
+        - ``allocated_bytes`` int64: allocated in its forward; ``kept_bytes`` int64: what of it was not freed
+          there, and is mostly kept for the backward; both include its children;
         - ``parameters``, ``parameter_bytes`` Int64: of the module with its children, missing if not recorded;
           a shared parameter counts once;
         - ``share`` float64: share of the device time of the three phases, or of the host's if there is none.
@@ -224,7 +224,7 @@ def _columns(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _parameters(trace: Trace, tree: ModuleTree) -> dict[str, Any]:
-    """Return the parameters including those of children; missing if nothing below was counted."""
+    """Return each module's parameters including its children's; missing if none of them were counted."""
     table = recorded_table(trace, "modules")
     columns: dict[str, Any] = {}
     position_of = {str(name): number for number, name in enumerate(tree.names)}
@@ -246,7 +246,7 @@ def _sums(tree: ModuleTree, scope: Scope, weights: npt.NDArray[Any], phase: str)
 
 
 def _memory(trace: Trace, tree: ModuleTree, window: WindowLike, step: Numbers) -> tuple[IntArray, IntArray]:
-    """Return the bytes allocated, and kept, in the forward of each module, without its children."""
+    """Return the bytes allocated and kept in the forward of each module, without its children."""
     slices, events = trace.slices, trace.allocations
     row = ints(events["slice"])
     keep = row >= 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -19,14 +20,14 @@ from .host_waits import judged_span
 from .phases import stepping_track
 
 KINDS: Final = ("compilation", "loading", "graph-capture", "initialisation", "first-step")
-"""In order of priority for an instant."""
+"""The first of several that claim an instant gets it."""
 LONG_NS: Final = 1_000_000
 UNUSUAL: Final = 20
-"""A runtime call that takes this many times the usual sets something up."""
+"""A runtime call that takes at least this many times the usual length sets something up."""
 SLOW: Final = 2.0
-"""A first step of at least so many median steps had one-time work in it."""
+"""A first step at least this many times as long as the median step contains one-time work."""
 MUCH: Final = 0.1
-"""A step with this share of one-time work is not steady."""
+"""A step with at least this share of one-time work is not steady."""
 
 COMPILATION: Final = re.compile(
     r"nvrtcCompileProgram|hiprtcCompileProgram|XlaCompile\w*|\S*::Compile(?:AndLoad)?|backend_compile\w*"
@@ -74,9 +75,10 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         - ``compilation``: of graphs and kernels (TorchDynamo, Inductor, Triton, XLA, NVRTC, CuPy);
         - ``loading``: of code onto a device, and for the recorder;
         - ``graph-capture``: from start to end of a capture, and instantiation of the graph;
-        - ``initialisation``: contexts, and calls of a runtime, other than copies, of over 1 ms that take at
-          least 20 times as long as its other calls of this name while the devices are idle: they create a
-          context or load lazily;
+        - ``initialisation``: contexts, and calls of a runtime, other than copies, that take over 1 ms and at
+          least 20 times as long as other calls of this name while the devices are idle: they create a
+          context or load code lazily. Calls that are slow again and again, as freeing in each iteration, are
+          none;
         - ``first-step``: the time by which the first of at least four steps exceeds the median of the others,
           if it is at least twice as long, without the kinds above.
 
@@ -113,8 +115,8 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
-    """Return the numbers of steps with less than 10 % one-time work, without a slow first step."""
-    # Return all steps if at most half would remain, since then the work is not one-time.
+    """Return the numbers of steps with less than 10 % one-time work, except a slow first step."""
+    # If at most half of the steps would remain, return all: then the work is not one-time.
     steps = step_spans(trace, window)
     start, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
     once = _NOTHING
@@ -128,7 +130,7 @@ def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
 
 
 def _by_kind(trace: Trace) -> dict[str, tuple[Scope, Intervals]]:
-    """Return slices and intervals of each kind but the last; they may overlap."""
+    """Return the slices and intervals of each kind except ``first-step``; kinds may overlap."""
     host = on_host(trace)
     call = launch_calls(trace)
     tracks = np.unique(trace.slices["track"].to_numpy()[call[call >= 0]])
@@ -155,7 +157,7 @@ def _matches(scope: Scope, pattern: re.Pattern[str]) -> BoolArray:
 
 
 def _unusual(trace: Trace, thread: Scope) -> BoolArray:
-    """Find runtime calls that last much longer than others of their name while no device works."""
+    """Find runtime calls that last much longer than others of their name while devices are mostly idle."""
     dur = thread.end - thread.ts
     calls = thread.among("category", ("launch",)) & ~waiting(trace, thread) & ~copy_calls(thread)
     long = calls & (dur >= LONG_NS)
@@ -170,11 +172,17 @@ def _unusual(trace: Trace, thread: Scope) -> BoolArray:
     )
     busy = busy_within(on_device(trace), thread.ts[long], thread.end[long])
     long[long] &= 2 * busy < dur[long]
+    # a name is slow again and again if a fifth of three or more slow calls are among the last third of all
+    number = pd.Series(code[calls]).groupby(code[calls]).cumcount().to_numpy()
+    late = np.zeros(len(calls), bool)
+    late[calls] = 3 * number >= 2 * usual["size"].reindex(code[calls]).to_numpy()
+    of_name = pd.Series(late[long]).groupby(code[long])
+    long[long] &= ~((of_name.transform("size") >= 3) & (of_name.transform("mean") >= 1 / 5)).to_numpy(bool)
     return long
 
 
 def _captures(stepping: Scope) -> Intervals:
-    """Return the intervals from the begin of each capture to its end on the same thread."""
+    """Return the intervals from the begin of each graph capture to its end, on the same thread."""
     names = stepping.slices["name"].cat.categories
     kinds = [match[1] if (match := _CAPTURE.fullmatch(str(name))) else "" for name in names]
     kind = np.array([*kinds, ""])[stepping.codes("name")]
@@ -189,14 +197,14 @@ def _captures(stepping: Scope) -> Intervals:
 
 
 def _longest_name(slices: Scope) -> tuple[str, int, int]:
-    """Return the name that takes most time, its number of slices, and its first start."""
+    """Return the name that takes most time; the number of all these slices, and the first start."""
     names, code = slices.slices["name"].cat.categories, slices.codes("name")
     most = int(np.bincount(code, slices.end - slices.ts).argmax())
     return str(names[most]), len(slices.rows), int(slices.ts.min())
 
 
 def _excess(steps: pd.DataFrame) -> int:
-    """Return by how much the first step exceeds the others' median; 0 if it is not unusual."""
+    """Return by how many ns the first step exceeds the median of the others; 0 if it is not slow."""
     dur = steps["dur"].to_numpy()
     if len(dur) < _ENOUGH:
         return 0
@@ -204,12 +212,20 @@ def _excess(steps: pd.DataFrame) -> int:
     return round(dur[0] - usual) if usual and dur[0] >= SLOW * usual else 0
 
 
+def _made_ahead(trace: Trace) -> int:
+    """Return how many batches DataLoader workers prefetch while the first step waits."""
+    rows = trace.metadata.get("loaders")
+    workers = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    counts = (int(row.get("num_workers", 0)) * int(row.get("prefetch_factor", 0)) for row in workers)
+    return max(counts, default=0)
+
+
 def _first_step(
     trace: Trace, window: WindowLike, explained: Intervals
 ) -> tuple[str, str, int, int, int] | None:
     steps = step_spans(trace, window)
     excess = _excess(steps)
-    if not excess:
+    if not excess or len(steps) <= _made_ahead(trace):
         return None
     first: IntArray = steps["ts"].to_numpy()[:1]
     explained_ns = int(length_within(explained, first, first + steps["dur"].to_numpy()[:1]).sum())

@@ -23,16 +23,16 @@ _CALLS: Final = ("operator", "collective")
 
 
 def redispatched(trace: Trace) -> BoolArray:
-    """Return a mask of slices that are alone in an operator of their own name: one call, recorded twice."""
-    # PyTorch's dispatcher runs ``aten::div_`` inside ``aten::div_`` if a key (autograd, autocast) is handled
-    # first; ``key_averages()`` counts both as one call, and so do we.
+    """Return a mask of operators that are alone in an operator of the same name: one call, recorded twice."""
+    # PyTorch's dispatcher runs ``aten::div_`` inside ``aten::div_`` if it handles a key (autograd, autocast)
+    # first. ``key_averages()`` counts both as one call, and so do we.
     slices = trace.slices
     parent = ints(slices["parent"])
     name = slices["name"].cat.codes.to_numpy()
     rows = np.flatnonzero((parent >= 0) & (name == name[parent])) if len(parent) else parent
     kinds = np.append(slices["category"].cat.categories.isin(list(_CALLS)), False)
     rows = rows[kinds[slices["category"].cat.codes.to_numpy()[rows]]]
-    around = np.zeros(len(slices) + 1, dtype=bool)  # the last is for no parent
+    around = np.zeros(len(slices) + 1, dtype=bool)  # the last entry is for no parent
     around[parent[rows]] = True
     children = np.bincount(parent[around[parent]], minlength=len(slices))
     out = np.zeros(len(slices), dtype=bool)
@@ -83,12 +83,12 @@ def operators(
           is a re-dispatch of one call and not counted, as in PyTorch's ``key_averages()``;
         - ``total_ns`` int64: time with at least one such slice open, summed over threads; recursion is not
           counted twice (``key_averages()`` does count it twice);
-        - ``self_ns`` int64: without what ran inside; over all rows it sums to the busy time of threads;
+        - ``self_ns`` int64: time without what ran inside; over all rows it sums to the busy time of threads;
         - ``device_self_ns`` int64: durations of the device work that it launched itself;
         - ``device_ns`` int64: the same, launched by it or by anything inside;
         - ``share`` float64: of all self time in the same window, steps, phases and categories;
         - ``doubt`` str, only if there is any: codes of `trust` that affect at least 1 % of the row's device
-          time, as ``kernels-lost-at-start``; empty for other rows.
+          time, like ``kernels-lost-at-start``; empty for other rows.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def operators(
 
 
 def operator_times(trace: Trace, *, category: Texts = None) -> pd.DataFrame:
-    """Return `operators` by name without ``doubt``, which takes as long as everything else."""
+    """Return `operators` by name, but without ``doubt``, which takes as long as everything else."""
     return _operators(trace, "name", doubted=False, category=category)
 
 
@@ -248,7 +248,7 @@ def operator_work(
     return joined
 
 
-# Every call of an operator with time, work and shapes: the rows ranked by ``notebook-prof analyze``.
+# Every call of an operator, with time, work and shapes: the rows that ``notebook-prof analyze`` ranks.
 
 _RENAMED: Final = {"flop_count": "flops", "memory_bytes": "bytes"}
 _COLUMNS: Final = {
@@ -283,7 +283,8 @@ def calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     DataFrame
         In the order of execution; no rows without operators.
 
-        - ``id``, ``name``, ``type`` str: the graph's own, else the row in ``trace.slices``, the name twice;
+        - ``id``, ``name``, ``type`` str: those of the graph, else the row in ``trace.slices`` and its name,
+          twice;
         - ``device_ns`` Int64: time of the work that the call itself launched, missing if there is none;
           ``host_ns`` Int64: its self time; ``device_kern_ns``, ``host_kern_ns`` Int64: until the kernel's
           call returned, where known;

@@ -40,7 +40,7 @@ def overhead(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns: divide by the operators of this part only.
+        Half-open, in ns: divide the overhead by the operators of this part only.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def overhead(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def overhead_ratio(recorded: Sequence[int], unrecorded: Sequence[int]) -> tuple[float, float, float]:
-    """Divide the median step times; return the ratio and the ends of a 95 % bootstrap interval over pairs."""
+    """Return the ratio of the median step times, and the ends of its 95 % bootstrap interval over pairs."""
     on, off = np.asarray(recorded, np.float64), np.asarray(unrecorded, np.float64)
     rows = np.random.default_rng(0).integers(0, len(on), (ROUNDS, len(on)))
     ratios = np.median(on[rows], axis=1) / np.maximum(np.median(off[rows], axis=1), 1)
@@ -93,7 +93,7 @@ def overhead_ratio(recorded: Sequence[int], unrecorded: Sequence[int]) -> tuple[
 
 
 def _events(trace: Trace, window: WindowLike) -> tuple[int, int]:
-    """Return slices on host threads, and how many are in or are launch-bound operators."""
+    """Count slices on host threads, and how many of them are, or are in, launch-bound operators."""
     host = on_host(trace, window)
     host = host.only(host.among("category", ("operator", "collective", "launch", "sync")))
     operator = host.only(host.among("category", ("operator", "collective")))
@@ -112,7 +112,7 @@ def _events(trace: Trace, window: WindowLike) -> tuple[int, int]:
 
 
 def _launched_ns(trace: Trace) -> IntArray:
-    """Return the device time that each slice launched itself."""
+    """Return the duration of the device work that each slice itself launched."""
     owner = launching_rows(trace)
     has_owner = owner >= 0
     dur = trace.slices["dur"].to_numpy()[has_owner].astype(np.float64)

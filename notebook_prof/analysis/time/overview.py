@@ -34,11 +34,11 @@ _COLUMNS: Final = {
 
 
 def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Return the host (-1, if its use was recorded) and the devices, with their utilization."""
-    # These are the formulas of VisualDL's and the PyTorch TensorBoard plugin's overviews, with the sum of the
-    # steps as window. ``sm_efficiency``: ``Σ min(blocks per SM, 1) · duration in the steps / window``, at
-    # most 1; ``occupancy`` is weighted by duration. Work outside the steps does not count, so no share of a
-    # device exceeds 1; the host's utilization may.
+    """Return the utilization of the host (device -1, if it was recorded) and of each device."""
+    # The formulas are those of the overviews of VisualDL and PyTorch's TensorBoard plugin, with the sum of
+    # the steps as window. ``sm_efficiency`` is ``Σ min(blocks per SM, 1) · duration in the steps / window``,
+    # at most 1; ``occupancy`` is weighted by duration. Work outside the steps does not count, so no share of
+    # a device exceeds 1; the host's utilization may.
     work = on_device(trace, window)
     where = device_of(trace, work)
     attributes = device_attributes(trace, work)
@@ -56,7 +56,7 @@ def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame
         rows[-1] |= _use(work, here, attributes, whole)
         rows[-1]["busy_share"] = time.share
     table = pd.DataFrame(rows, columns=list(_COLUMNS))
-    # astype turns missing values into the text "nan" in pandas 2
+    # in pandas 2, `astype` would turn missing values into the text "nan"
     table["capability"] = pd.Series([row.get("capability") for row in rows], dtype="str")
     table = table.astype({name: kind for name, kind in _COLUMNS.items() if name != "capability"})
     counters = device_counters(trace, window=window)
@@ -120,7 +120,7 @@ _NONE = "none"
 
 def overview_events(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     """Count and time slices by side, category and phase, in the order of ``CATEGORIES`` and ``PHASES``."""
-    # ``self_ns`` is self time on the host, which sums to the busy time of threads, and duration on devices.
+    # On the host, ``self_ns`` is self time, which sums to the busy time of threads; on devices, duration.
     host, device = on_host(trace, window), on_device(trace, window)
     parts = [_side("host", host, host.self_ns), _side("device", device, device.end - device.ts)]
     return pd.concat(parts, ignore_index=True)
@@ -168,17 +168,17 @@ class Overview:
     configuration : DataFrame
         ``item value``, both str: facts about the recording and its content.
     devices : DataFrame
-        One row for the host and each device: utilization and, if recorded, power, temperature and memory.
+        One row for the host and one per device: utilization and, if recorded, power, temperature and memory.
     phases : DataFrame
-        A row for the step, then one a phase: ``phase calls host_ns host_mean_ns host_min_ns host_max_ns
+        A row for the step, then one per phase: ``phase calls host_ns host_mean_ns host_min_ns host_max_ns
         host_share device_ns device_mean_ns device_min_ns device_max_ns device_share``; over steps. Phases sum
         to the steps on the host; on a device they may overlap, and ``step`` is their sum.
     steps : DataFrame
-        As `analysis.phases`: ``step phase host_ns device_ns share``.
+        The table of `analysis.phases`: ``step phase host_ns device_ns share``.
     events : DataFrame
         ``side category phase count total_ns self_ns share``: by side, category and phase.
     annotations : DataFrame
-        The user's own ranges: ``name count total_ns self_ns device_ns share``; without steps and loaders.
+        The user's own ranges, without steps and loaders: ``name count total_ns self_ns device_ns share``.
     """
 
     configuration: pd.DataFrame

@@ -1,4 +1,4 @@
-"""The phase of training of each instant of a step."""
+"""Which phase of training each instant of a step belongs to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .host_states import waits_by_name
 PRIORITY: Final = ("communication", "data", "optimizer", "backward", "forward", "evaluation")
 """Priority of phases for an instant at which several are open."""
 SHORT_GAP_NS: Final = 200_000
-"""Python between two operators takes less."""
+"""A longer time between two operators is not just Python calling the next one."""
 _NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -51,10 +51,10 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
     Returns
     -------
     DataFrame
-        A row a phase of every step, by step and in the order of ``PHASES``; no rows without steps.
+        One row per phase of every step, by step and in the order of ``PHASES``; no rows without steps.
 
         - ``step`` int32, ``phase`` category;
-        - ``host_ns`` int64: sums exactly to the duration of the step;
+        - ``host_ns`` int64: time on the host; sums exactly to the duration of the step;
         - ``device_ns`` int64: device time of the work launched by this phase of this step (the union over
           streams; phases may overlap on the device);
         - ``share`` float64: ``host_ns`` of the step's duration.
@@ -68,8 +68,8 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
     inside backward (checkpointing) is backward, and gradient exchange inside backward is communication. A
     slice of the optimizer around forward or backward evaluates a closure: only its content counts.
     2. A gap between two pieces of the same phase, with no other phase between them and inside the step,
-       belongs to that phase: it is the Python in between. A gap over 0.2 ms does not if it is longer than the
-       pieces next to it, or is mostly one Python function or statement.
+       belongs to that phase: it is the Python in between. A gap over 0.2 ms does not if it is longer than
+       both pieces next to it, or is mostly one Python function or statement.
     3. The rest belongs to communication while a collective runs on another thread of the process (the step
     waits for it, as at the end of a distributed backward).
     4. Communication also covers the time in which a device that only communicates delays this thread,
@@ -108,10 +108,10 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
 
 def stepping_track(trace: Trace) -> int:
     """Return the track of the thread that runs the steps; -1 without host slices."""
-    # The one with the most self time in data, forward, optimizer and evaluation slices; without any, the
-    # recorded Python thread, else the one with the most self time outside of system calls whose names say
-    # that they wait (``futex``) and of ranges beside threads. DataLoader workers, and the thread that pins
-    # batches, never count.
+    # It is the thread with the most self time in data, forward, optimizer and evaluation slices. Without
+    # such slices, it is the recorded Python thread, else the one with the most self time outside of system
+    # calls whose names say that they wait (``futex``) and ranges beside threads. DataLoader workers, and the
+    # thread that pins batches, count only if there is nothing else.
     return once(trace, "stepping track", lambda: _stepping_track(trace))
 
 
@@ -120,8 +120,9 @@ def _stepping_track(trace: Trace) -> int:
     workers = np.unique(
         host.values("track")[host.among("name", (LOADER_FETCH, LOADER_START, LOADER_SEND, LOADER_PIN))]
     )
-    if len(workers):
-        host = host.only(~np.isin(host.values("track"), workers))
+    others = ~np.isin(host.values("track"), workers)
+    if others.any():  # collapsed stacks may have all threads on one track
+        host = host.only(others)
     if not len(host.rows):
         return -1
     own = host.among("phase", ("data", "forward", "optimizer", "evaluation"))
@@ -133,7 +134,7 @@ def _stepping_track(trace: Trace) -> int:
         words = trace.slices["name"].cat.categories
         waits = np.array([waits_by_name(str(word)) for word in words], dtype=bool)
         own = ~(host.among("category", ("io",)) & waits[host.codes("name")])
-        # tracks of ranges beside a thread are not threads
+        # tracks of ranges beside threads are not threads
         own &= ~(of_kind(trace, ("process",))[host.rows] & host.among("category", ("annotation",)))
     chosen = own if own.any() else slice(None)
     return int(np.bincount(host.values("track")[chosen], host.self_ns[chosen]).argmax())
@@ -166,7 +167,7 @@ def _union(host: Scope, keep: BoolArray) -> Intervals:
 
 
 def _around_closures(host: Scope) -> BoolArray:
-    """Return a mask of optimizer slices around forward or backward: a closure is not the optimizer's."""
+    """Return a mask of optimizer slices around forward or backward: these evaluate a closure."""
     phase = host.slices["phase"]
     words = [str(word) for word in phase.cat.categories]
     code = phase.cat.codes.to_numpy()
@@ -187,7 +188,7 @@ def _around_closures(host: Scope) -> BoolArray:
 def _gaps(
     pieces: dict[str, Intervals], start: IntArray, end: IntArray, python: Scope
 ) -> dict[str, Intervals]:
-    """Return, for each phase, the gaps between two of its pieces in one step, with no other phase between."""
+    """Return, for each phase, the gaps that belong to it: between two of its pieces, within one step."""
     names = list(pieces)
     starts = np.concatenate([pieces[name][0] for name in names])
     ends = np.concatenate([pieces[name][1] for name in names])
@@ -207,7 +208,7 @@ def _gaps(
 
 
 def _mostly_inside(python: Scope, before: IntArray, after: IntArray) -> BoolArray:
-    """Return whether a Python function or statement that begins and ends in a gap takes most of it."""
+    """Return whether a single Python function or statement inside a gap takes most of it."""
     ts, ends = python.ts, python.end
     at = np.searchsorted(before, ts, side="right") - 1
     inside = (at >= 0) & (ends <= np.append(after, 0)[at])
@@ -217,7 +218,7 @@ def _mostly_inside(python: Scope, before: IntArray, after: IntArray) -> BoolArra
 
 
 def _device_times(trace: Trace, window: WindowLike, steps: IntArray) -> IntArray:
-    """Return the union of device work, a row a step and a column a phase."""
+    """Return the union of device work as an array with one row per step and one column per phase."""
     device = on_device(trace, window)
     table = np.zeros((len(steps), len(PHASES)), dtype=np.int64)
     row_of = {int(number): row for row, number in enumerate(steps)}

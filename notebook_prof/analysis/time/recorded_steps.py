@@ -10,7 +10,7 @@ from ..scope import Numbers, WindowLike, many
 
 
 def recorded_table(trace: Trace, name: str) -> pd.DataFrame | None:
-    """Return a table that the reader kept beside the trace; None if missing or empty."""
+    """Return a table from the trace's metadata; None if missing or empty."""
     table = (trace.metadata.get("tables") or {}).get(name)
     return table if isinstance(table, pd.DataFrame) and len(table) else None
 

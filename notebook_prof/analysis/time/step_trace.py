@@ -1,4 +1,4 @@
-"""MindSpore's step trace: the gap before the forward, forward and backward, and the tail."""
+"""MindSpore's step trace: the gap before the forward, the forward and backward, and the tail."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LISTED: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """The two points of each step (ns), and their operators (missing if unknown)."""
+    """The two points of each step (ns), and the operators there (missing if unknown)."""
 
     fp: IntArray
     bp: IntArray
@@ -38,8 +38,8 @@ class Points:
 def find_points(
     trace: Trace, spans: pd.DataFrame, named: Mapping[str, tuple[str | None, str | None]]
 ) -> Points:
-    """Find the points, or take the `named` ones; OptionError if an operator given by argument runs in no
-    step.
+    """Find the points, or take those at `named` operators; OptionError if an operator given by argument runs
+    in no step.
     """
     start = spans["ts"].to_numpy(dtype=np.int64)
     end = start + spans["dur"].to_numpy(dtype=np.int64)
@@ -74,7 +74,7 @@ def find_points(
 
 
 def _runs(trace: Trace) -> Scope:
-    """Return the operators on threads or, without phases, everything that ran on devices."""
+    """Return the operators on threads or, if those have no phases, everything that ran on devices."""
     host = on_host(trace)
     if host.among("phase", ("forward", "backward")).any() or not len(on_device(trace).rows):
         operators = host.among("category", ("operator",))
@@ -101,7 +101,7 @@ def _nearest_name(runs: Scope, point_name: str) -> str:
 
 
 def _edge(runs: Scope, keep: BoolArray, start: IntArray, end: IntArray, first: bool) -> IntArray:
-    """Return the position in `runs` of the first to start (the last to end) in each step; -1 without one."""
+    """Return the index in `runs` of the first to start, or the last to end, in each step; -1 without one."""
     rows = np.flatnonzero(keep)
     edge = np.full(len(start), -1, dtype=np.int64)
     if not len(rows) or not len(start):
@@ -117,7 +117,7 @@ def _edge(runs: Scope, keep: BoolArray, start: IntArray, end: IntArray, first: b
     at = np.searchsorted(runs.end[order], end, side="right") - 1
     edge = np.where(at < 0, -1, order[at])
     edge[runs.end[edge] <= start] = -1
-    # one that begins in the step and outlasts it is its last
+    # an operator that begins in the step and outlasts it is its last
     at = np.searchsorted(runs.ts[rows], end, side="left") - 1
     beyond = np.where(at < 0, rows[0], rows[at])
     outlasts = (at >= 0) & (runs.ts[beyond] >= start) & (runs.end[beyond] > end)
@@ -143,7 +143,7 @@ def _recorded_names(spans: pd.DataFrame, column: str) -> npt.NDArray[np.object_]
 
 
 def reduce_times(trace: Trace, spans: pd.DataFrame) -> IntArray:
-    """Return ns of the union of each step's collectives, on devices or else on the host."""
+    """Return how long any collective of each step runs (ns), on devices or else on the host."""
     recorded = recorded_table(trace, "reduces") if "rank" in spans else None
     if recorded is not None:
         ordered = recorded.sort_values("start_ns", kind="stable")
@@ -192,8 +192,8 @@ def step_trace(
         Keep these steps.
     fp_point, bp_point : str, optional
         Operators that begin the forward and end the backward, by full name or by the part after the last
-        ``/``. Default: the environment's ``FP_POINT`` and ``BP_POINT``, or else points that are found. Steps
-        without the operator keep the point that was found.
+        ``/``. Default: the environment variables ``FP_POINT`` and ``BP_POINT``, or else points that are
+        found. Steps without the operator keep the point that was found.
 
     Returns
     -------
@@ -218,8 +218,8 @@ def step_trace(
     Notes
     -----
     Found points are the start of the first operator of phase forward, and the end of the last one of phase
-    backward on any thread; without a backward, the end of the last one of phase forward. They are instants of
-    the host, or on the device if only that was recorded. A MindSpore folder has its own points, taken on the
+    backward on any thread; without a backward, the end of the last one of phase forward. They are instants on
+    the host, or on the device if only that was recorded. A MindSpore folder contains its points, taken on the
     device. Source of the parts: MindInsight's step trace.
 
     Examples

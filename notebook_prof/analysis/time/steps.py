@@ -76,7 +76,7 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
 
 
 def _updates(trace: Trace) -> IntArray:
-    """Return the step of every optimizer step; one inside another is part of that one."""
+    """Return the step that contains each optimizer step; an optimizer step inside another does not count."""
     slices = trace.slices
     words = slices["name"].cat.categories
     named = np.flatnonzero(words.astype(str).str.startswith(_OPTIMIZER_STEP))
@@ -84,7 +84,7 @@ def _updates(trace: Trace) -> IntArray:
     parent = slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
     rows = np.flatnonzero(steps)
     rows = rows[~np.append(steps, False)[parent[rows]]]
-    # a step counted by a hook ends inside this slice, and one with a closure may begin inside it
+    # a step found by a hook ends inside this slice, and one with a closure may begin inside it
     middle = slices["ts"].to_numpy()[rows] + slices["dur"].to_numpy()[rows] // 2
     table = {name: trace.steps[name].to_numpy() for name in ("step", "ts", "dur")}
     number = step_at(middle, table) if len(trace.steps) else np.full(len(rows), -1, np.int64)
@@ -107,7 +107,7 @@ def breakdown(
     step : int or iterable of int, optional
         Keep these steps.
     by : {"step", "trace"}
-        A row a step, or one from the first to the last work.
+        One row per step, or a single row from the first to the last work.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def breakdown(
           next step; for the last step, to the end of its launched work;
         - ``compute_ns``: kernels on any stream; ``communication_ns``: collectives; ``overlap_ns``: both;
           ``exposed_ns``: communication without computation;
-        - ``memory_ns``: copies and fills; ``exposed_memory_ns``: those with nothing else beside them;
+        - ``memory_ns``: copies and fills; ``exposed_memory_ns``: those with nothing else at the same time;
         - ``data_ns``: nothing on the device, and the thread of the steps in phase data; ``idle_ns``: the
           rest.
 
@@ -176,7 +176,7 @@ def breakdown(
 
 
 def _work(trace: Trace, window: WindowLike, step: Numbers) -> tuple[Scope, BoolArray, BoolArray]:
-    """Return a mask of the slices that are work, and of those that communicate or move memory."""
+    """Return the slices that are work, and masks of those that communicate and of those that move memory."""
     work = on_device(trace, window).where(step=step)
     if not len(work.rows):
         host = on_host(trace, window).where(step=step)
@@ -210,7 +210,7 @@ def _spans(
 
 
 PARTS: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu")
-"""In order of priority for an instant."""
+"""The first of several that claim an instant gets it."""
 
 _CPU: Final = ("operator", "annotation", "module", "python", "io")
 _FEW: Final = 0.8
@@ -312,7 +312,7 @@ def _union(scope: Scope, keep: npt.NDArray[np.bool_]) -> Intervals:
 def _extended(
     trace: Trace, steps: pd.DataFrame, host: Scope, device: Scope
 ) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-    """Return starts and ends of the steps with their device work, and which steps are complete."""
+    """Return starts and ends of the steps including their device work, and which steps are complete."""
     start = steps["ts"].to_numpy().copy()
     end = start + steps["dur"].to_numpy()
     count = len(steps)
@@ -330,7 +330,7 @@ def _extended(
     early = (owner == _NONE) & (device.end < first[0])
     if last[0] > np.iinfo(np.int64).min and early.any():
         before = max(before, int(device.end[early].max()))
-    # each step begins where the one before ends: a running maximum
+    # a step begins when all earlier ones have ended: a running maximum
     reach = np.maximum.accumulate(np.maximum(np.maximum(end, last), before))
     start = np.maximum(start, np.concatenate([[before], reach[:-1]]))
     end = np.maximum(np.maximum(end, last), start)
@@ -343,7 +343,7 @@ def _extended(
 
 
 def _launching_step(trace: Trace, start: IntArray, end: IntArray) -> IntArray:
-    """Return the step that contains the call that launched each slice; -1 for none."""
+    """Return the index of the step that contains each slice's launch call; -1 if there is none."""
     slices, flows = trace.slices, trace.flows
     launch = (flows["kind"] == "launch").to_numpy()
     src, dst = flows["src"].to_numpy()[launch], flows["dst"].to_numpy()[launch]

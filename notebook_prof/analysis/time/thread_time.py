@@ -1,4 +1,4 @@
-"""States of the thread of the steps: it is in exactly one at each instant."""
+"""States of the steps' thread, which is in exactly one of them at each instant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .host_states import waiting
 from .phases import stepping_track
 
 STATES: Final = ("waiting", "launch", "small operators", "operators", "python", "range", "idle")
-"""States, by priority for an instant."""
+"""States of the thread, by priority for an instant at which several apply."""
 
 SMALL_NS: Final = 10_000
 """An operator with less self time than this is mostly the framework's overhead."""
@@ -44,8 +44,8 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a state, always all of them, in this order; ``ns`` sums to the steps or, without steps, to the
-        window or the span of the trace.
+        One row per state, always all of them, in this order; ``ns`` sums to the steps or, without steps, to
+        the window or the span of the trace.
 
         - ``state`` str: ``waiting`` for a device, as in `host_waits`; ``launch``: calls that start device
           work or copy; ``small operators``: operators with less than 10 µs of self time; ``operators``: the
@@ -107,13 +107,13 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def small_operators(scope: Scope) -> BoolArray:
-    """Return a mask of the operators with less self time than `SMALL_NS`, including their calls in C."""
-    # Python frames and ranges inside an operator do not count as its own time.
+    """Return a mask of the operators with less self time than `SMALL_NS`, which includes calls in C."""
+    # Python frames and ranges inside an operator do not count as its self time.
     return np.asarray(scope.among("category", _OPERATORS) & (scope.self_ns < SMALL_NS), dtype=bool)
 
 
 def _called_by_operators(thread: Scope, operators: BoolArray, python: BoolArray) -> Intervals:
-    """Return when Python runs that an operator called, without the operators that it calls in turn."""
+    """Return when Python code called by operators runs, without the operators that it calls in turn."""
     none: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
     is_operator = np.zeros(len(thread.slices) + 1, dtype=bool)  # the last entry is for no parent
     is_operator[thread.rows[operators]] = True
@@ -122,7 +122,7 @@ def _called_by_operators(thread: Scope, operators: BoolArray, python: BoolArray)
     rows = np.flatnonzero(operators | python)
     ts, end, is_python = thread.ts[rows], thread.end[rows], python[rows]
     depth, above, _ = nest(np.zeros(len(rows), np.int64), ts, end - ts)
-    changes = np.zeros(len(rows), np.int64)  # between operator and Python, from the outermost on
+    changes = np.zeros(len(rows), np.int64)  # from operator to Python or back, outermost first
     for level in range(1, int(depth.max()) + 1):
         here = np.flatnonzero(depth == level)
         changes[here] = changes[above[here]] + (is_python[here] != is_python[above[here]])

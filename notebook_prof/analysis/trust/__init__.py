@@ -1,1 +1,1 @@
-"""Trust: which parts of a recording are unreliable, and which rows they affect."""
+"""Trust: which parts of a recording are unreliable, and which rows of tables they affect."""

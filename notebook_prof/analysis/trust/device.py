@@ -24,19 +24,20 @@ from ..scope import Scope, WindowLike, on_device, on_host
 from .finding import Finding
 
 CLOCK_STEP_NS: Final = 20_000
-"""The least launch delay of one process on one machine varies by a few microseconds; more is the clock's."""
+"""Change of a process's least launch delay that shows a shifted clock; normally it varies by a few µs."""
 CLOCK_NOISE_NS: Final = 1_000
-"""A kernel that begins before its launch by less than this is rounding, not a shifted clock."""
+"""A kernel that begins before its launch by no more than this shows rounding, not a shifted clock."""
 MUCH: Final = 0.01
-"""Share of device time from which something unknown is a loss."""
+"""Share of device time from which unknown or overlapping work is a loss, not just information."""
 
 _CAPTURE: Final = re.compile(r"(?:cuda|cu|hip)Stream(Begin|End)Capture(?:_\w+)?")
 _FRAMEWORK: Final = ("operator", "collective", "module", "annotation", "python")
 
 
 class Fault(NamedTuple):
-    """A fault of CUPTI ``since <= version < until`` (24 is 12.6, 26 12.8, 28 12.9, 130000 13.0), by finding
-    code.
+    """A known fault of CUPTI with ``since <= version < until``, and the code of the finding that it causes.
+
+    Versions: 24 is CUPTI 12.6, 26 is 12.8, 28 is 12.9, 130000 is 13.0.
     """
 
     code: str
@@ -68,7 +69,7 @@ _OTHERWISE: Final = {
 
 
 def fault_advice(code: str, trace: Trace) -> str:
-    """Return the remedy for a finding, given the version of CUPTI that recorded it; a guess if unknown."""
+    """Return the remedy for a finding, given the recording's CUPTI version; a guess if that is unknown."""
     version: Any = trace.metadata.get("cupti_version") or 0
     fitting = [
         fault.advice
@@ -79,7 +80,7 @@ def fault_advice(code: str, trace: Trace) -> str:
 
 
 def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
-    """Yield what is wrong with device work, in the order of `trust`."""
+    """Yield the problems of device work, in the order of `trust`."""
     work = on_device(trace, window)
     total = int((work.end - work.ts).sum())
     if not len(work.rows) and "cuda_route" in trace.metadata:
@@ -100,7 +101,7 @@ def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding
 
 
 def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
-    """Find calls that must have started a kernel but have none."""
+    """Find calls that must have started a kernel, but without a recorded one."""
     host = on_host(trace, window)
     launching = host.slices["name"].cat.categories.isin(launch_names(trace))
     calls = host.only(np.append(launching, False)[host.codes("name")])
@@ -158,7 +159,7 @@ def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Fin
 
 
 def _while_capturing(trace: Trace, calls: Scope) -> BoolArray:
-    """Return a mask of the calls that only record a CUDA graph, during a capture on their thread."""
+    """Return a mask of the calls during a graph capture on their thread, which start nothing."""
     capture = [_CAPTURE.fullmatch(str(name)) for name in trace.slices["name"].cat.categories]
     if not any(capture):
         return np.zeros(len(calls.rows), dtype=bool)
@@ -261,7 +262,7 @@ def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Fin
 
 
 def _shifted(trace: Trace) -> Iterator[Finding]:
-    """Yield the shift of the device's clock since the first recording of the process."""
+    """Find a shift of the device's clock since the first recording of the process."""
     before, now = trace.metadata.get("first_launch_delay_ns"), least_launch_delay(trace)
     if not isinstance(before, int) or now is None or abs(now - before) <= CLOCK_STEP_NS:
         return
@@ -279,7 +280,7 @@ def _shifted(trace: Trace) -> Iterator[Finding]:
 
 
 def _overlapping(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
-    """Find work that overlaps on one stream, which streams rule out."""
+    """Find work that overlaps on one stream, although a stream runs one piece of work at a time."""
     track = work.ints("track")
     count, doubled, example = 0, 0, ""
     both: list[IntArray] = [np.empty(0, np.int64)]
@@ -318,7 +319,7 @@ def _overlap_example(trace: Trace, rows: IntArray, at: int) -> str:
 
 
 def _launch_flows(trace: Trace, work: Scope) -> tuple[IntArray, IntArray]:
-    """Return both ends of the launches of work in scope."""
+    """Return the calls and the work of all launches of `work`."""
     flows = trace.flows
     in_scope = np.zeros(len(trace.slices), dtype=bool)
     in_scope[work.rows] = True

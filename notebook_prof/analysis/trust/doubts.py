@@ -19,23 +19,23 @@ from .finding import Finding
 from .trust import card_findings, step_findings
 
 COLUMN: Final = "doubt"
-"""Column of tables with codes of the trust report, present only if there are any."""
+"""Name of the column with codes of the trust report, which tables have only if there are any."""
 LEAST: Final = 0.01
-"""A row is marked if at least this share of it is affected."""
+"""Least share of a row that must be affected for the row to be marked."""
 
 _OF_DEVICE: Final = ("stream-overlap", "throttled", "card-shared")
-"""Findings whose slices are device work with wrong times."""
+"""Findings about device work with wrong times."""
 _OF_LAUNCHES: Final = (
     "kernels-lost-at-start",
     "kernels-lost-between",
     "kernels-lost-at-end",
     "no-device-work",
 )
-"""Findings whose slices are calls that lost their device work."""
+"""Findings about calls that lost their device work."""
 
 
 def kernel_doubts(trace: Trace, work: Scope, code: IntArray, n: int, window: WindowLike = None) -> list[str]:
-    """Return the doubts of groups of device work, as comma-separated codes; empty if 99 % is sound."""
+    """Return, per group of device work, comma-separated codes of doubts; none that affects less than 1 %."""
     spent = (work.end - work.ts).astype(np.float64)
     total = np.bincount(code, spent, minlength=n)
     parts = []
@@ -48,7 +48,7 @@ def kernel_doubts(trace: Trace, work: Scope, code: IntArray, n: int, window: Win
 def operator_doubts(
     trace: Trace, host: Scope, work: Scope, groups: Groups, parent: IntArray, window: WindowLike = None
 ) -> list[str]:
-    """Return the doubts of operators' device times, one text per group, as in `kernel_doubts`."""
+    """Return the doubts about operators' device times, one text per group, like `kernel_doubts`."""
     # Calls that lost their kernels are counted as a share of all calls that started some; work with wrong
     # times is weighted by its time.
     n = len(groups.keys)
@@ -70,7 +70,7 @@ def operator_doubts(
 
 
 def step_doubts(trace: Trace, steps: IntArray, window: WindowLike = None) -> list[str]:
-    """Return the doubts of steps, one text each, as in `kernel_doubts`; unrepresentative steps come first."""
+    """Return the doubts about steps, one text each, like `kernel_doubts`; codes about the step come first."""
     # Lost kernels are counted as a share of all work in the step.
     n = len(steps)
     host, work = on_host(trace, window), on_device(trace, window)
@@ -93,7 +93,7 @@ def step_doubts(trace: Trace, steps: IntArray, window: WindowLike = None) -> lis
 
 
 def _by_step(steps: IntArray, own: IntArray, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Sum weights, a value a step."""
+    """Return the sum of weights for each step."""
     order = np.argsort(steps, kind="stable")
     position = np.minimum(np.searchsorted(steps[order], own), max(len(steps) - 1, 0))
     is_step = steps[order][position] == own if len(steps) else np.zeros(len(own), bool)
@@ -103,7 +103,7 @@ def _by_step(steps: IntArray, own: IntArray, weights: npt.NDArray[np.float64]) -
 
 
 def doubts_by_name(trace: Trace) -> dict[str, dict[str, str]]:
-    """Return name → codes, by ``device`` and ``host``, for names that `kernels` or `operators` would mark."""
+    """Return, for ``device`` and ``host``, name → codes of the names that `kernels` or `operators` mark."""
     host, work = on_host(trace), on_device(trace)
     groups = group(trace.slices, "name")
     n = len(groups.keys)

@@ -36,7 +36,7 @@ class Finding:
     effect: str = ""
     advice: str = ""
     example: str = ""
-    # The affected slices, if the finding is about slices.
+    # Rows of the affected slices, if the finding is about slices.
     slices: IntArray = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
     # The unrepresentative step, if the finding is about a step; else -1.
     step: int = -1

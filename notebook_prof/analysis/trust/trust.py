@@ -25,22 +25,22 @@ from .finding import TRUST, Finding
 # Whether the run was representative: steps, warm-up, the card's condition, the cost of recording.
 
 FEW: Final = 0.8
-"""A first or last step with less than this part of the median step's work is a partial one."""
+"""A first or last step with less than this share of the median step's work counts as partial."""
 COSTLY: Final = 0.1
-"""Overhead of the recording from which times of operators are no longer those of the plain run."""
+"""Overhead of recording from which operators' times are no longer those of an unrecorded run."""
 NOTICEABLE: Final = 0.01
 
 _MANY_SAMPLES: Final = 100
-"""This many samples give a share within ten points."""
+"""Samples that suffice to know a share within ten points."""
 _SAMPLED: Final = 0.05
-"""Of the time of a thread; where less was sampled, nearly all of it was timed."""
+"""Sampled share of a thread's time. Below it, nearly all of the time was measured exactly."""
 
 _ENOUGH: Final = 3
 _GPU: Final = re.compile(r"GPU (\d+) (.+)")
 
 
 def run_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
-    """Yield what is wrong with the run, in the order of `trust`."""
+    """Yield the problems of the recording, in the order of `trust`."""
     yield from _partial_steps(trace, window)
     yield from _compiling(trace, window)
     yield from _slow_first_step(trace, window)
@@ -57,7 +57,7 @@ def step_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
 
 
 def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Find first and last steps that lack part of the work that other steps do."""
+    """Find a first or last step that lacks some of the work of other steps."""
     steps = step_spans(trace, window)
     if len(steps) < _ENOUGH:
         return
@@ -87,7 +87,7 @@ def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def _compiling(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Find compilation and loading of code."""
+    """Find compilation and loading of code during the recording."""
     host = on_host(trace, window)
     words = [_compiles(str(name)) for name in host.slices["name"].cat.categories]
     rows = host.only(np.asarray(np.array([*words, False])[host.codes("name")], dtype=bool))
@@ -111,7 +111,7 @@ def _compiles(name: str) -> bool:
 
 
 def _slow_first_step(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Yield a first step that is much longer than the others."""
+    """Find a first step that is much longer than the others."""
     steps = step_spans(trace, window)
     if len(steps) < _ENOUGH + 1:
         return
@@ -131,7 +131,7 @@ def _slow_first_step(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Find throttling and other users of the card, by the counters of the `nvml` collector."""
+    """Find throttling, and other users of the card, from the counters of the `nvml` collector."""
     work = on_device(trace, window)
     if not len(work.rows):
         return
@@ -189,7 +189,7 @@ def _overlaps(work: Scope, during: Intervals) -> BoolArray:
 
 
 def _gpu_counters(trace: Trace) -> list[tuple[str, pd.DataFrame]]:
-    """Return the counters' names, without the GPU's number, and their readings by time."""
+    """Return the names of GPU counters, without the GPU's number, each with its readings by time."""
     tracks = trace.tracks[trace.tracks["kind"] == "counter"]
     matches = [
         (int(key), _GPU.fullmatch(str(name)))
@@ -208,14 +208,14 @@ def _above_zero(values: pd.DataFrame, cut: Window) -> Intervals:
 
 
 def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Yield a finding if threads waited long for cores that other programs had."""
+    """Find long waits of threads for cores that other programs had."""
     use = cpu_use(trace, window=window)
     if not cores_were_lost(use):
         return
     row = use.iloc[0]
     yield Finding(
         "cores-taken",
-        "info",  # the verdict has a line of it
+        "info",  # the verdict has a line about it
         effect="times are longer than on a quiet machine, and differ from run to run",
         advice="record again when less runs beside it; %%profile_ab compares in turns",
         example=f"threads waited for {format_ns(int(row['lost_ns']))} while other programs had the cores, "
@@ -224,7 +224,7 @@ def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def few_samples(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Yield the error of a share of sampled Python, if not everything is timed and samples are few."""
+    """Yield the error of sampled shares if there are few samples and not nearly all time was timed."""
     # With n independent samples, a share p has the standard error √(p (1 − p) / n); at p = ½, 95 % of them
     # are within 0.98 / √n.
     samples = sample_times(trace, window)
@@ -258,7 +258,7 @@ def few_samples(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def _overhead(trace: Trace) -> Iterator[Finding]:
-    """Yield the cost of recording, if it was measured; see `overhead`."""
+    """Yield the cost of recording if it was measured and is high; see `overhead`."""
     measured: Any = trace.metadata.get("overhead")
     if not isinstance(measured, dict) or "ratio" not in measured:
         return
@@ -287,18 +287,18 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns: judge only this part. Findings about the recording as a whole are always listed.
+        Half-open, in ns: judge only this part. Findings about the whole recording are always listed.
 
     Returns
     -------
     DataFrame
-        A row a finding: ``code severity count device_share effect advice example``; errors first, then
+        One row per finding: ``code severity count device_share effect advice example``; errors first, then
         losses, then information; empty if nothing was found. `device_share` (0–1) is the affected share of
         the summed time of device work, NaN if that does not apply.
 
         - Device: ``no-device-work``, ``kernels-lost-at-start``, ``kernels-lost-at-end``,
           ``kernels-lost-between``: launches without a kernel, by where they are; their time is estimated from
-          the mean of the recorded ones. ``kernels-before-launch``, ``launch-not-recorded``,
+          the mean of recorded kernels. ``kernels-before-launch``, ``launch-not-recorded``,
           ``operator-unknown``, ``graph-launch-wrong``, ``clock-shift``, ``stream-overlap``.
         - Run: ``partial-first-step``, ``partial-last-step``, ``compilation-inside``, ``slow-first-step``,
           ``throttled``, ``card-shared``, ``counters-missing``, ``cores-taken``, ``few-samples``,

@@ -14,21 +14,21 @@ from ...trace import Trace
 from ...units import format_ns, format_share
 
 METHODS: dict[str, str] = {}
-"""Analysis → method of a Profile, where the names differ; filled in by `profiles.topics`."""
+"""Name of an analysis → method of a Profile, if they differ; filled in by `profiles.topics`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """The source of a number: a column of a public table, reduced over the matching rows."""
 
-    # Name of a function in `notebook_prof.analysis`, as ``account``.
+    # Name of a function in `notebook_prof.analysis`, like ``account``.
     table: str
     column: str
-    # The rows: for each column a value, or a tuple of values; all by default.
+    # Which rows: for each column a value, or a tuple of values; by default all rows.
     where: Mapping[str, Any] = field(default_factory=dict)
-    # Arguments of the analysis, as ``{"window": (0, 10)}``.
+    # Arguments of the analysis, like ``{"window": (0, 10)}``.
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    # ``p90`` is the smallest value that nine of ten do not exceed.
+    # How to reduce several rows; ``p90`` is the smallest value that nine of ten rows do not exceed.
     reduce: str = "sum"
 
     def rows(self, trace: Trace) -> pd.DataFrame:
@@ -61,7 +61,7 @@ class Claim:
     Attributes
     ----------
     text : str
-        The piece, as ``"79.5 %"``.
+        The piece, like ``"79.5 %"``.
     table, where, column : str, mapping, str
         The rows and the column that hold the number: see `Source`.
     value : number or str
@@ -107,7 +107,7 @@ class Claim:
 
     @property
     def call(self) -> str:
-        """The call on a Profile that returns the table, as ``p.memory.peak(window=(0, 10))``.
+        """The call on a Profile that returns the table, like ``p.memory.peak(window=(0, 10))``.
 
         Examples
         --------
@@ -128,7 +128,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Text and claims, one after another."""
+    """A sentence made of texts and claims."""
 
     parts: tuple[str | Claim, ...] = field(default=())
 
@@ -140,7 +140,7 @@ class Sentence:
         return Sentence((*self.parts, *more))
 
     def placed(self, line: int) -> tuple[Claim, ...]:
-        """Return the claims with their positions if this is the line of that number in the verdict."""
+        """Return the claims with their positions, given the number of this line in the verdict."""
         claims, at = [], 0
         for part in self.parts:
             if isinstance(part, str):
@@ -161,7 +161,7 @@ def _written(value: Any) -> str:
 
 
 def joined(pieces: Iterable[Sentence], between: str) -> Sentence:
-    """Join sentences, with a text between each two."""
+    """Join sentences with the text `between`."""
     parts: list[str | Claim] = []
     for piece in pieces:
         parts += [between, *piece.parts] if parts else piece.parts
@@ -169,7 +169,7 @@ def joined(pieces: Iterable[Sentence], between: str) -> Sentence:
 
 
 def say(*parts: str | Claim | Sentence) -> Sentence:
-    """Return a sentence of texts, claims and sentences."""
+    """Build a sentence from texts, claims and other sentences."""
     result = Sentence()
     for part in parts:
         result = result + part
@@ -194,13 +194,19 @@ def cite(
 
 
 def cite_ns(value: float, source: Source, select: Mapping[str, Any] | None = None) -> Claim:
-    """Return a claim of a duration."""
+    """Return a claim about a duration."""
     return cite(format_ns(value), value, source, select=select)
 
 
 def cite_share(value: float, source: Source, of: Source, select: Mapping[str, Any] | None = None) -> Claim:
-    """Return a claim of a share, `value` between 0 and 1."""
+    """Return a claim about a share, a `value` between 0 and 1."""
     return cite(format_share(value), value, source, of, select)
+
+
+def short(name: object, limit: int = 48) -> str:
+    """Shorten a long name."""
+    text = str(name)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 # A single judgement of a run.
@@ -215,5 +221,5 @@ class Finding:
     share: float
     evidence: Mapping[str, Any] = field(default_factory=dict)
     select: Mapping[str, Any] = field(default_factory=dict)
-    # Whether there is nothing to add to the sentence.
+    # Whether the verdict is only this sentence, without further lines.
     nothing_else: bool = False

@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ...units import format_items
+from ...units import format_items, format_share
 from ..source.frames import frames
 from ..source.hotspots import hot_lines
 from ..source.lines import LINE
-from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
 from .code_lines import line_select, line_words
 from .facts import MOST, Facts
-from .lines import short
-from .python import library_of, python_verdict, spelled
+from .lines import few, samples
+from .python import library_of, meanwhile, python_verdict, spelled
 
 _SHOWN: Final = 3
-_STATEMENTS: Final = ("code", "steps", "outside-window")
+_STATEMENTS: Final = ("code", "steps", "outside-window", "display")
 _CALLED: Final = 2
+_FEWEST: Final = 10
 _WORTH: Final = 0.1
-"""Lines below the hottest one are reported from this share of the cell."""
+"""Least share of the cell from which lines below the hottest one, and worker threads, are reported."""
 _IMPORT: Final = re.compile(r"(?:import|from)\s+(?P<module>[\w.]+)")
 
 
 def judge_code(facts: Facts) -> Finding | None:
-    """Judge the line that takes most of a cell or of recorded Python, as `verdict`; None without a known
-    line.
+    """Judge the line that takes most of a cell or of recorded Python, by the rules of `verdict`; None if no
+    line is known.
     """
+    if (displayed := _displayed(facts)) is not None:
+        return displayed
     if not len(facts.hot.table):
         return None
     if not facts.is_cell:
@@ -43,7 +47,6 @@ def judge_code(facts: Facts) -> Finding | None:
         return _spread(facts)
     kind, doing, select = _doing(facts, part, row)
     share = _share(facts, row)
-    took = cite_ns(int(row["total_ns"]), _line(facts, row), line_select(row))
     whole = cite_ns(facts.account["dur"].sum(), Source("account", "dur"))
     line_name, text = line_words(row)
     sentence = say(
@@ -51,12 +54,12 @@ def judge_code(facts: Facts) -> Finding | None:
         " takes ",
         share,
         " of the cell (",
-        took,
+        _took(facts, row),
         " of ",
         whole,
         ")",
         text.replace(", ", ": ", 1) if text else "",
-        _outside(facts),
+        _outside(facts, row),
         doing if doing.parts else _called_lines(facts, calls),
         ".",
     )
@@ -64,14 +67,45 @@ def judge_code(facts: Facts) -> Finding | None:
     return Finding(kind, sentence, share.value, evidence, select or line_select(row))
 
 
+def _displayed(facts: Facts) -> Finding | None:
+    """Judge the display of the result, or of figures, if it takes most of the cell."""
+    rows = facts.account[facts.account["kind"] == "display"]
+    if not len(rows) or float(rows["share"].iloc[0]) < MOST:
+        return None
+    part = rows.iloc[0]
+    source, whole = Source("account", "dur", {"kind": "display"}), Source("account", "dur")
+    share = cite_share(float(part["share"]), source, whole)
+    words = str(part["part"])
+    sentence = say(
+        words[:1].upper() + words[1:],
+        " takes ",
+        share,
+        " of the cell (",
+        cite_ns(int(part["dur"]), source),
+        " of ",
+        cite_ns(facts.account["dur"].sum(), whole),
+        ")",
+        _displayed_lines(facts, part),
+        ".",
+    )
+    return Finding("display-bound", sentence, share.value, {"display_ns": int(part["dur"])})
+
+
+def _displayed_lines(facts: Facts, part: Any) -> Sentence:
+    """Return the line that takes most of a display of the result."""
+    window = (int(part["ts"]), int(part["ts"]) + int(part["dur"]))
+    hot = hot_lines(facts.trace, window=window)
+    return _called_lines(facts, [hot.table.iloc[row] for row in hot.path[:1]], {"window": window})
+
+
 def _part(facts: Facts) -> Any:
-    """Return the longest statement outside of steps, as its row of the account; None without one."""
+    """Return the row of the account for the longest statement outside of steps; None without one."""
     code = facts.account[facts.account["kind"] == "code"]
     return code.loc[code["dur"].idxmax()] if len(code) else None
 
 
 def _hottest(facts: Facts, part: Any) -> tuple[Any, list[Any]]:
-    """Return the innermost line that takes most, and the lines it calls, as rows; None below half."""
+    """Return the row of the innermost line that takes most of the cell (else None), and of lines it calls."""
     cell_ns = int(facts.account["dur"].sum())
     hottest = facts.hot
     if part is not None and pd.notna(part["line"]) and int(part["dur"]) >= MOST * cell_ns:
@@ -80,34 +114,56 @@ def _hottest(facts: Facts, part: Any) -> tuple[Any, list[Any]]:
     if not hottest.path:
         return None, []
     at = [row for row in hottest.path if hottest.table["total_ns"].iloc[row] >= MOST * cell_ns]
+    if _too_few(facts):
+        at = [row for row in at if hottest.table["exact"].iloc[row]]
     if not at:
         return None, []
-    calls = hottest.inner[:_CALLED] if at[-1] == hottest.path[-1] else hottest.inner[:0]
+    inner = [*hottest.path[hottest.path.index(at[-1]) + 1 :], *hottest.inner.tolist()]
+    calls = inner[:_CALLED] if _too_few(facts) or at[-1] == hottest.path[-1] else []
     return hottest.table.iloc[at[-1]], [hottest.table.iloc[row] for row in calls]
 
 
-def _called_lines(facts: Facts, rows: list[Any]) -> Sentence:
-    """Return the lines that it calls, unless one of them takes most of it."""
+def _too_few(facts: Facts) -> bool:
+    """Return whether samples cannot tell lines apart: of nine, a line of a half has two to seven."""
+    finding = few(facts)
+    return finding is not None and finding.count < _FEWEST
+
+
+def _took(facts: Facts, row: Any) -> Sentence:
+    """Return the time of a line, or in how many samples it was, if these are few."""
+    if row["exact"] or few(facts) is None:
+        return say(cite_ns(int(row["total_ns"]), _line(facts, row), line_select(row)))
+    source = replace(_line(facts, row), column="samples")
+    seen = int(source.value(facts.trace))
+    return say(cite(str(seen), seen, source, select=line_select(row)), " of ", samples(facts))
+
+
+def _called_lines(facts: Facts, rows: list[Any], arguments: Mapping[str, Any] | None = None) -> Sentence:
+    """Return the lines that a line calls, unless one of them takes most of it."""
+    if rows and _too_few(facts):
+        return say("; ", samples(facts), " cannot tell the lines in it apart")
     big = [row for row in rows if int(row["total_ns"]) >= _WORTH * int(facts.account["dur"].sum())]
     if not big:
         return say()
-    pieces = [say(line_words(row)[0], " ", _share(facts, row), line_words(row)[1]) for row in big]
+    pieces = [say(line_words(row)[0], " ", _share(facts, row, arguments), line_words(row)[1]) for row in big]
     return say("; in it ", joined(pieces, " and "))
 
 
-def _line(facts: Facts, row: Any) -> Source:
-    return Source("lines", "total_ns", {"file": str(row["file"]), "line": int(row["line"])}, facts.arguments)
+def _line(facts: Facts, row: Any, arguments: Mapping[str, Any] | None = None) -> Source:
+    where = {"file": str(row["file"]), "line": int(row["line"])}
+    return Source("lines", "total_ns", where, facts.arguments if arguments is None else arguments)
 
 
-def _share(facts: Facts, row: Any) -> Claim:
-    whole = max(int(facts.account["dur"].sum()), 1)
-    return cite_share(
-        int(row["total_ns"]) / whole, _line(facts, row), Source("account", "dur"), line_select(row)
-    )
+def _share(facts: Facts, row: Any, arguments: Mapping[str, Any] | None = None) -> Claim:
+    """Return the share of a line in the cell; a share of few samples has no decimals."""
+    share = int(row["total_ns"]) / max(int(facts.account["dur"].sum()), 1)
+    digits = 1 if row["exact"] or few(facts) is None else 0
+    source = _line(facts, row, arguments)
+    return cite(format_share(share, digits), share, source, Source("account", "dur"), line_select(row))
 
 
 def _spread_over_parts(parts: pd.DataFrame) -> Finding:
-    """Name the longest parts of the account: time outside the recorded steps has no lines."""
+    """Name the longest parts of the account, since time outside the recorded steps has no lines."""
     whole = Source("account", "dur")
     pieces, shares = [], []
     for row in parts.to_dict("records"):
@@ -122,7 +178,7 @@ def _spread_over_parts(parts: pd.DataFrame) -> Finding:
 
 
 def _spread(facts: Facts) -> Finding:
-    """Name the first three lines, none inside another, if no line takes most; or longer parts."""
+    """Name the three longest lines, none inside another, if no line takes most; or longer parts."""
     table = facts.hot.table.iloc[facts.hot.outer[:_SHOWN]]
     parts = facts.account[facts.account["kind"].isin(_STATEMENTS)].nlargest(_SHOWN, "dur")
     if len(parts) and (not len(table) or int(parts["dur"].iloc[0]) > int(table["total_ns"].iloc[0])):
@@ -139,27 +195,32 @@ def _spread(facts: Facts) -> Finding:
     return Finding("mixed", sentence, float(_share(facts, first).value), evidence, line_select(first))
 
 
-def _outside(facts: Facts) -> Sentence:
-    """If there are steps, too, say how small a part of the cell they are."""
-    if not len(facts.steps):
-        return say()
+def _outside(facts: Facts, row: Any) -> Sentence:
+    """If the line does not run the steps, say how much of the cell they take."""
     stepping = facts.account[facts.account["kind"].isin(["steps", "outside-window"])]
-    spent = int(stepping["dur"].sum())
-    source = Source("account", "dur", {"kind": ("steps", "outside-window")})
-    count = cite(
-        format_items(len(facts.steps), "step"), len(facts.steps), Source("steps", "step", reduce="count")
-    )
-    return say(", outside of the ", count, ", which take ", cite_ns(spent, source))
+    if not len(facts.steps) or (row["file"] == "cell" and (stepping["line"] == row["line"]).any()):
+        return say()
+    where = {"kind": ("steps", "outside-window")}
+    steps, spent = int(stepping["steps"].sum()), int(stepping["dur"].sum())
+    count = cite(format_items(steps, "step"), steps, Source("account", "steps", where))
+    takes = ", which takes " if steps == 1 else ", which take "
+    return say(", outside of the ", count, takes, cite_ns(spent, Source("account", "dur", where)))
 
 
 def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, Any]]:
-    """Return the kind, what the line does in words, and the evidence."""
+    """Return the kind of verdict, what the line does in words, and a selection if it is not the line."""
     text = str(row["text"])
     if (imported := _IMPORT.match(text.strip())) is not None:
         return "import-bound", say(f"; it imports {imported['module']}"), {}
+    if (compiled := _compiled(facts, row)) is not None:
+        return "one-time", compiled, {}
     name, spent, operators, total = _most_below(facts, row)
-    if _waits(part, row, text, name[0]):
-        return "wait-bound", say("; it waits") + _workers_meanwhile(facts, part, row), {}
+    cell_ns = int(facts.account["dur"].sum())
+    if _waits(part, row, text, name[0], cell_ns):
+        if part is None or (part["line"] != row["line"] and part["dur"] < MOST * cell_ns):
+            return "wait-bound", say("; it waits"), {}
+        window = (int(part["ts"]), int(part["ts"]) + int(part["dur"]))
+        return "wait-bound", say("; it waits") + meanwhile(facts, window), {}
     if operators > MOST * max(total, 1):
         return "compute-bound", say("; operators of the framework run most of it"), {}
     file = name[1]
@@ -174,45 +235,35 @@ def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, 
     return "python-bound", say(), {}
 
 
-def _waits(part: Any, row: Any, text: str, below: str) -> bool:
-    """Return whether the line waits, by its name and its callees' names, or by recorded CPU time."""
+def _compiled(facts: Facts, row: Any) -> Sentence | None:
+    """Return how long ``torch.compile`` took, if that is most of the line's time."""
+    if "compilations" not in (facts.trace.metadata.get("tables") or {}):
+        return None
+    from ..source.compilations import compilations
+
+    spent = int(compilations(facts.trace)["dur"].sum())
+    if spent < MOST * int(row["total_ns"]):
+        return None
+    return say("; one-time work: torch.compile took ", cite_ns(spent, Source("compilations", "dur")))
+
+
+def _waits(part: Any, row: Any, text: str, below: str, cell_ns: int) -> bool:
+    """Return whether the line waits, judged by its text and its callees' names, or by recorded CPU time."""
     # On a shared machine, a thread that wakes often is mostly ready to run, so its CPU time alone does not
     # show that it waits.
-    if part is not None and part["line"] == row["line"] and pd.notna(part["wait_ns"]):
-        asleep = int(part["wait_ns"]) >= MOST * int(part["dur"])
-        return asleep or waits_by_name(f"cell:1  {text}") or waits_by_name(below)
-    return waits_by_name(f"cell:1  {text}") or waits_by_name(below)
-
-
-def _workers_meanwhile(facts: Facts, part: Any, row: Any) -> Sentence:
-    """Return which threads and processes worked in the part of the cell in which its thread waited."""
-    most = MOST * int(facts.account["dur"].sum())
-    if part is None or (part["line"] != row["line"] and part["dur"] < most):
-        return say()
-    begin, spent = int(part["ts"]), int(part["dur"])
-    during = {"window": (begin, begin + spent)}
-    table = cpu(facts.trace, **during)
-    if not len(table):
-        return say()
-    enough = table["cpu_ns"] >= _WORTH * spent
-    main = table["tid"] == table["pid"]
-    pieces = []
-    for one, several, kinds in (
-        ("other thread", "other threads", ("python", "native")),
-        ("child process", "child processes", ("child",)),
-    ):
-        rows = table[enough & ~main & table["kind"].isin(kinds)]
-        if len(rows):
-            where = {"pid": tuple(rows["pid"].tolist()), "tid": tuple(rows["tid"].tolist()), "kind": kinds}
-            source, spent = Source("cpu", "cpu_ns", where, during), int(rows["cpu_ns"].sum())
-            count = cite(str(len(rows)), len(rows), Source("cpu", "cpu_ns", where, during, "count"))
-            what = f" {one if len(rows) == 1 else several} used "
-            pieces.append(say(count, what, cite_ns(spent, source), " of CPU time"))
-    return say(", while ", joined(pieces, " and ")) if pieces else say()
+    asleep = False
+    if part is not None and pd.notna(part["wait_ns"]):
+        # for a line within the part, a lower bound: all the time outside of the line is taken as asleep
+        is_part = part["line"] == row["line"]
+        whole_ns, elsewhere_ns = (
+            (int(part["dur"]), 0) if is_part else (int(row["total_ns"]), cell_ns - int(row["total_ns"]))
+        )
+        asleep = int(part["wait_ns"]) - elsewhere_ns >= MOST * whole_ns
+    return asleep or waits_by_name(f"cell:1  {text}") or waits_by_name(below)
 
 
 def _most_below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int, int]:
-    """Return the entry with most self time below a line, its time, and operator and total time there."""
+    """Return the function with most self time below a line, its time, and operators' and all time there."""
     trace = facts.trace
     slices = trace.slices
     select = line_select(row)["name"]

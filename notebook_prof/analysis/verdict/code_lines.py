@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..source.lines import CELL
-from .lines import short
+from .claims import short
 
 
 def line_select(row: Any) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def line_select(row: Any) -> dict[str, Any]:
 
 
 def line_words(row: Any) -> tuple[str, ...]:
-    """Return a line in words, with its text: ``line 7, `x = f(y)```; with the file outside of the cell."""
+    """Return a line in words and its text, like ``line 7, `x = f(y)```; with its file outside of the cell."""
     line_name = f"line {row['line']}" if row["file"] == CELL else f"{_file(row['file'])}:{row['line']}"
     return (line_name, f", `{short(row['text'], 60)}`" if row["text"] else "")
 

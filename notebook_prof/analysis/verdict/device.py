@@ -13,15 +13,14 @@ from ..device.copies import copies
 from ..device.idle import idle_causes
 from ..time.host_waits import host_waits
 from ..time.one_time import one_time
-from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
 from .facts import MOST, Facts
-from .lines import short
 
 WAITING: Final = 0.25
 """Data, communication or synchronisation bounds a run if it takes at least this share of the time."""
 BUSY_DEVICE: Final = 0.7
 NOTICEABLE: Final = 0.1
-"""One-time work is reported from this share of the time."""
+"""Least share of the time from which one-time work is reported."""
 
 _LAUNCHING: Final = ("host-bound", "launch-latency")
 _FOR: Final = {
@@ -35,7 +34,7 @@ _FOR: Final = {
     "unknown": "for what was not recorded",
 }
 HOST: Final = ("launch-latency", "launch-call", "host-operator", "python", "overhead")
-"""Classes of the critical path that are time of the host."""
+"""Classes of the critical path that count as time of the host."""
 _BOUND: Final = {
     "input": "input-bound",
     "sync": "sync-bound",
@@ -52,7 +51,7 @@ _ONCE: Final = {
 
 
 def judge_once(facts: Facts) -> tuple[Finding | None, Sentence | None]:
-    """Judge one-time work: a finding if it is most of the time, a sentence if it is noticeable."""
+    """Judge one-time work: return a finding if it takes most of the time, a sentence if it is noticeable."""
     table = one_time(facts.trace, window=facts.window)
     share = float(table["share"].sum())
     if share < NOTICEABLE:
@@ -80,13 +79,13 @@ def judge_once(facts: Facts) -> tuple[Finding | None, Sentence | None]:
 
 
 def judge_device(facts: Facts, *, costly: bool) -> Finding:
-    """Judge a run with device work in which communication and data are no large part."""
+    """Judge a run with device work in which neither communication nor data takes much time."""
     # The device judged is the busiest from the first step to the last. *Compute-bound* from 70 % busy
-    # (without steps, also from its first work to its last); even then *launch-bound* if most of the critical
-    # path is the host, which no faster device shortens, and *copy-bound* if it computes and communicates for
-    # less than half of its busy time. Else *sync-bound* if the thread waits for devices at least 25 % of the
-    # time. Else the cause of more than half of the idle time decides: *launch-bound* only if that is the host
-    # and the latency of launches, and recording is not what slows it.
+    # (without steps, also from its first work to its last), but *launch-bound* if most of the critical path
+    # is the host, which no faster device shortens, and *copy-bound* if it computes and communicates for less
+    # than half of its busy time. Else *sync-bound* if the thread waits for devices at least 25 % of the time.
+    # Else the cause of more than half of the idle time decides: *launch-bound* only if that is the host and
+    # the latency of launches, and recording is not what slows the host down.
     busiest = facts.device.iloc[int(facts.device["busy_ns"].to_numpy().argmax())]
     number = int(busiest["device"])
     busy = int(busiest["busy_ns"]) / max(int(busiest["window_ns"]), 1)
@@ -117,13 +116,13 @@ def _one_time_share(facts: Facts, share: float, where: dict[str, Any]) -> Claim:
 
 
 def _span(facts: Facts) -> str:
-    """Return the window for devices' times: steps may have gaps between them."""
+    """Say which window devices' times refer to, since there may be gaps between steps."""
     gaps = facts.extent.dur - facts.total_ns
     return "the time from the first step to the last" if gaps > 0.01 * facts.total_ns else facts.whole
 
 
 def of_device(facts: Facts, number: int, column: str) -> Source:
-    """Return a column of the table of devices for one device."""
+    """Return the source of a column of `device` for one device."""
     return Source("device", column, {"device": number}, {"window": tuple(facts.extent)})
 
 
@@ -144,7 +143,7 @@ def _busy(facts: Facts, busy: float, when: Sentence, evidence: dict[str, Any]) -
 
 def _host_decides(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | None:
     """Judge a device that nothing waits for: most of the critical path is the host."""
-    # It lacks launches only if it is busy most of the time; otherwise the host does other things.
+    # Launches bound the device only if it is busy most of the time; otherwise the host does other things.
     if facts.path is None:
         return None
     host = float(facts.path.loc[facts.path.index.isin(HOST), "share"].sum())
@@ -172,7 +171,7 @@ def _host_decides(facts: Facts, busy: float, evidence: dict[str, Any]) -> Findin
 
 
 def _busy_while_it_works(facts: Facts, evidence: dict[str, Any]) -> Finding | None:
-    """Judge a device that is idle only before its first and after its last work, as with a single step."""
+    """Judge a device that is idle mainly before its first and after its last work, as with a single step."""
     number = evidence["device"]
     own = device(facts.trace, window=facts.window).set_index("device").loc[number]
     span, busy = int(own["window_ns"]), int(own["busy_ns"]) / max(int(own["window_ns"]), 1)
@@ -198,7 +197,7 @@ def _copies(
     facts: Facts,
     evidence: dict[str, Any],
 ) -> Finding | None:
-    """Judge a device that is busy with copies: its kernels take less than half of its busy time."""
+    """Judge a device whose kernels take less than half of its busy time, so it is busy with copies."""
     number, busy = evidence["device"], int(row["busy_ns"])
     if int(row["compute_ns"]) + int(row["communication_ns"]) >= MOST * busy:
         return None

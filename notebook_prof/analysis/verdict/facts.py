@@ -26,19 +26,19 @@ from ..time.thread_time import SMALL_NS, thread_time
 from .claims import Source
 
 TINY_NS: Final = SMALL_NS
-"""An operator with less self time than this is mostly the framework's own overhead."""
+"""An operator with less self time than this is mostly the framework's overhead."""
 OPERATORS: Final = ("operator", "collective")
 _ENOUGH_STEPS: Final = 4
 _RUNTIME_CALLS: Final = ("kineto", "recording")
-"""Sources that record all runtime calls, and so show a wait for a device as such, not as host work."""
+"""Sources that record all runtime calls, so that waits for a device do not look like host work."""
 MOST: Final = 0.5
-"""A part is most of a whole from this share."""
+"""Share from which a part is most of a whole."""
 _LINKED: Final = 0.9
 _MOST_UNKNOWN: Final = 0.5
 _MOST_SLICES: Final = 2_000_000
-"""With more slices, dependences take seconds, and the verdict is what users read first."""
+"""Most slices for a critical path: with more it takes seconds, and users read the verdict first."""
 _MOST_REPLAYED: Final = 200_000
-"""The same of replays."""
+"""Most slices for a replay, for the same reason."""
 
 
 @dataclass(frozen=True)
@@ -49,28 +49,28 @@ class Facts:
     window: WindowLike
     # Wall time that shares refer to: the steps, else the cell, else from the first work to the last.
     total_ns: int
-    # The public table of `total_ns`.
+    # Where `total_ns` comes from: a public table.
     total: Source
     # From the first step to the last, or the extent of `total_ns`.
     extent: Window
     steps: pd.DataFrame
     # Host time by phase, over all steps; without steps, only that of phase data, if there is any.
     phase_ns: dict[str, int]
-    # Operators on the thread of the steps: count, self time of those shorter than `TINY_NS`, and time with
-    # any operator open.
+    # Operators on the thread of the steps: their count, the self time of those with less than `TINY_NS`, and
+    # the time with any operator open.
     calls: int
     tiny_ns: int
     operator_ns: int
     # Self time during which that thread waits for a device.
     sync_ns: int
-    # That thread's operators by self time: ``name count self_ns``; or everything that it ran, if it mostly
-    # ran no operators (`top_is_python`).
+    # That thread's operators by self time: ``name count self_ns``; or everything that it ran, if it ran
+    # mostly no operators (`top_is_python`).
     top: pd.DataFrame
     top_is_python: bool
     kernels: pd.DataFrame
     device: pd.DataFrame
     peak: pd.DataFrame
-    # Certain growth of memory per step, by device and source, for a whole trace.
+    # Growth of memory per step, if certain, by device and source; only if the whole trace is judged.
     growth_bytes: dict[tuple[int, str], int]
     # Slices of the thread of the steps.
     thread: Scope
@@ -82,14 +82,14 @@ class Facts:
 
     @property
     def whole(self) -> str:
-        """What shares are shares of, in words."""
+        """What 100 % stands for, in words: the steps, the cell or the time."""
         if len(self.steps):
             return "the steps"
         return "the cell" if self.is_cell else "the time"
 
     @property
     def has_time_line(self) -> bool:
-        """Whether slices are at the time when they ran, rather than mere sums."""
+        """Whether slices have the times at which they ran, or are mere sums."""
         return self.trace.metadata.get("time_line", True) is not False
 
     @cached_property
@@ -98,13 +98,13 @@ class Facts:
         return name_labels(self.trace)
 
     def label(self, name: object) -> str:
-        """Return the label of a name, which no other name of the trace has."""
+        """Return the label of a name, unique in the trace."""
         return self.labels.get(str(name), str(name))
 
     @cached_property
     def own(self) -> tuple[int, Source, str]:
-        """The whole that self times refer to: ns, its source, and in words."""
-        # The thread's self time may exceed the whole, since work that begins in a step may end after it.
+        """What self times are shares of: ns, the source, and the words for it."""
+        # The thread's self time may exceed the steps, since work that begins in a step may end after it.
         spent = int(self.thread.self_ns.sum())
         if not len(self.steps) or spent <= self.total_ns:
             return self.total_ns, self.total, self.whole
@@ -119,12 +119,12 @@ class Facts:
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """Arguments of analyses for the same part of the trace."""
+        """Arguments that restrict an analysis to the same part of the trace."""
         return {} if self.window is None else {"window": tuple(self.window)}
 
     @property
     def in_steps(self) -> Mapping[str, Any]:
-        """The same, for analyses that can only select steps."""
+        """The same for analyses that take steps: also their numbers."""
         steps = {"step": tuple(self.steps["step"].tolist())} if len(self.steps) else {}
         return {**self.arguments, **steps}
 
@@ -140,8 +140,8 @@ class Facts:
 
     @cached_property
     def path(self) -> pd.DataFrame | None:
-        """The critical path by class, to the end of the last step or of later device work, if reliable."""
-        # Unreliable: device work is not linked to its launches (except work queued before the recording),
+        """Critical path by class, to the end of the last step or later device work; None if not reliable."""
+        # Unreliable if device work is not linked to its launches (except work queued before the recording),
         # calls that wait were not recorded, there are neither operators nor device work, most of the thread's
         # time was not recorded, or there are more than two million slices.
         trace = self.trace
@@ -168,8 +168,8 @@ class Facts:
 
     @cached_property
     def next_class(self) -> dict[str, Any] | None:
-        """The largest class of the path if its largest class took no time; None if unknown."""
-        # Unknown for communication, which waits for other ranks that a single recording does not have.
+        """What would be the path's largest class if the largest one took no time; None if unknown."""
+        # Unknown for communication: it waits for other ranks, which a single recording does not contain.
         if self.path is None or len(self.trace.slices) > _MOST_REPLAYED:
             return None
         if self.path.index[0] == "communication":
@@ -194,12 +194,12 @@ class Facts:
 
     @cached_property
     def hot(self) -> HotLines:
-        """Lines of the whole trace, hottest first."""
+        """Lines of the judged part of the trace, hottest first."""
         return hot_lines(self.trace, window=self.window)
 
 
 def gather(trace: Trace, window: WindowLike = None) -> Facts:
-    """Measure what `verdict` needs."""
+    """Measure everything that `verdict` needs."""
     spans = step_spans(trace, window)
     thread = _thread(trace, window)
     if len(spans):
@@ -298,9 +298,9 @@ def _phase_times(trace: Trace, window: WindowLike) -> dict[str, int]:
 
 
 def _growth(trace: Trace) -> dict[tuple[int, str], int]:
-    """Return the median growth from step to step, for devices with certain growth."""
-    # If blocks are known, some must remain: a queue of batches that fills up over a few steps is no leak. The
-    # growth must be worth reporting; see `matters`.
+    """Return the median growth from step to step of each device and source with certain growth."""
+    # If blocks are known, some must be left behind: a queue of batches that fills up over a few steps is no
+    # leak. The growth must be worth reporting; see `matters`.
     table = level_growth(trace)
     table = table[table["grows"] & (table["steps"] >= _ENOUGH_STEPS - 1)]
     if not len(table):

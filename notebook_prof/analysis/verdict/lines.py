@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ...units import format_bytes, format_items, format_share
-from ..memory.curve import RECORDER_SHARE
-from ..memory.level_growth import matters
-from ..memory.names import MAPPED, memory_names
+from ...units import format_items, format_share
+from ..scope import once
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
 from ..trust.trust import few_samples
-from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
 from .facts import OPERATORS, Facts
+from .memory import memory_line
 
 _SHOWN: Final = 3
 _SMALL: Final = 0.01
-"""Parts of the account below this share are summed."""
+"""Parts of the account below this share are summed up as others."""
 _SAMPLES_OF_A_NAME: Final = 3
-"""A name in fewer samples may have taken no time. With n independent samples and no hit, the share is below 3
-/ n in 95 of 100 cases (rule of three).
+"""Least samples of a name; with fewer, it may have taken no time. With no hit in n independent samples, the
+share is below 3 / n in 95 of 100 cases (rule of three).
 """
 
 
@@ -45,12 +45,12 @@ def supporting_lines(facts: Facts) -> list[Sentence]:
         lines.append(line)
     if (line := _cores(facts)) is not None:
         lines.append(line)
-    lines.append(_memory(facts))
+    lines.append(memory_line(facts))
     return lines
 
 
 def _account(facts: Facts) -> Sentence:
-    """Return the cell as a sum of its largest parts."""
+    """Write the cell as a sum of its largest parts."""
     table = facts.account
     whole = Source("account", "dur")
     total = int(table["dur"].sum())
@@ -65,11 +65,25 @@ def _account(facts: Facts) -> Sentence:
         left = int(others["dur"].sum())
         source = Source("account", "dur", {"part": tuple(others["part"]), "ts": tuple(others["ts"].tolist())})
         pieces.append(say(format_items(len(others), "other part"), " ", *_amount(left, total, source, whole)))
-    return say("Cell: ", cite_ns(total, whole), " = ", joined(pieces, " + "), _issues(facts))
+    return say("Cell: ", cite_ns(total, whole), " = ", joined(pieces, " + "), _raised(facts), _issues(facts))
+
+
+def _raised(facts: Facts) -> Sentence:
+    """Return the exception that ended the cell, and its line."""
+    raised = facts.trace.metadata.get("raised")
+    if not isinstance(raised, Mapping):
+        return say()
+    rows = facts.account[facts.account["line"] == raised.get("line")]
+    if not len(rows):
+        return say(f"; it ended with {raised.get('error')}")
+    last = rows.iloc[-1]
+    source = Source("account", "line", {"part": str(last["part"]), "ts": int(last["ts"])})
+    line = int(last["line"])
+    return say(f"; it ended with {raised.get('error')} in ", cite(f"line {line}", line, source))
 
 
 def _compilations(facts: Facts) -> Sentence | None:
-    """Return the time of ``torch.compile`` in the cell, and the costliest reason for recompiling."""
+    """Say how long ``torch.compile`` took in the cell, and what the costliest recompilation was for."""
     if "compilations" not in (facts.trace.metadata.get("tables") or {}):
         return None
     from ..source.compilations import compilations, graph_breaks
@@ -106,7 +120,7 @@ def _compilations(facts: Facts) -> Sentence | None:
 
 
 def _cores(facts: Facts) -> Sentence | None:
-    """Return how long threads waited for cores that other programs had, if that is significant."""
+    """Say how long threads waited for cores that other programs had, if that is significant."""
     arguments = {} if facts.window is None else {"window": facts.window}
     use = cpu_use(facts.trace, window=facts.window)
     if not cores_were_lost(use):
@@ -124,7 +138,7 @@ def _cores(facts: Facts) -> Sentence | None:
 
 
 def _part(row: Any) -> Sentence:
-    """Return a part of the account in words; a number of steps is a claim of its own."""
+    """Return a part of the account in words; a number of steps becomes a claim."""
     words, text = str(row["part"]), str(row["text"])
     if row["kind"] == "code" and text and not pd.isna(row["line"]):
         return say(f"{words} `{short(text, 32)}`")
@@ -144,7 +158,7 @@ def _amount(spent: int, total: int, source: Source, whole: Source) -> tuple[str 
 
 
 def _updates(facts: Facts) -> Sentence | str:
-    """Say how often optimizers stepped, unless once per step: gradients are accumulated, or several step."""
+    """Say how often optimizers stepped, unless once per step: gradients accumulate, or several step."""
     source = Source("steps", "updates", {}, facts.arguments)
     updates = int(source.value(facts.trace))
     if updates in (0, len(facts.steps)):
@@ -209,7 +223,7 @@ def _phases(facts: Facts) -> Sentence:
 
 
 def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
-    """Return the classes of the critical path, which show what a faster device would change."""
+    """Name the classes of the critical path, which show what a faster device would change."""
     from ..critical_path.classes import IN_WORDS
 
     shown = path[path["share"] >= _SMALL].head(_SHOWN)
@@ -262,8 +276,8 @@ def _longest_names(facts: Facts) -> Sentence | None:
         ]
         return say("Kernels: ", joined(pieces, " · "))
     works = [not waits_by_name(str(name)) for name in facts.top["name"]]
-    few = next(iter(few_samples(facts.trace, facts.window)), None) if facts.top_is_python else None
-    small = _SMALL if few is None else max(_SMALL, min(0.5, _SAMPLES_OF_A_NAME / few.count))
+    sampled = few(facts) if facts.top_is_python else None
+    small = _SMALL if sampled is None else max(_SMALL, min(0.5, _SAMPLES_OF_A_NAME / sampled.count))
     enough = facts.top["self_ns"] >= max(small * facts.total_ns, 1)
     rows = facts.top[np.array(works, dtype=bool) & enough].head(_SHOWN)
     if rows.empty:
@@ -276,7 +290,8 @@ def _longest_names(facts: Facts) -> Sentence | None:
     pieces = [
         say(
             f"{short(name)} ",
-            cite_share(
+            cite(
+                format_share(self_ns / own_ns, 1 if sampled is None else 0),
                 self_ns / own_ns,
                 Source("operators", "self_ns", {"name": name, "track": track}, by),
                 own,
@@ -287,80 +302,19 @@ def _longest_names(facts: Facts) -> Sentence | None:
     ]
     if not facts.top_is_python:
         return say("Operators: ", joined(pieces, " · "))
-    if few is None:
+    if sampled is None:
         return say("Own time: ", joined(pieces, " · "))
-    source = Source("trust", "count", {"code": few.code}, facts.arguments)
-    samples = cite(format_items(few.count, "sample"), few.count, source)
-    return say("Own time (", samples, "): ", joined(pieces, " · "))
+    return say("Own time (", samples(facts), "): ", joined(pieces, " · "))
 
 
-def _memory(facts: Facts) -> Sentence:
-    if not len(facts.peak):
-        return say("Memory was not recorded.")
-    pieces = []
-    resident = bool((facts.peak["source"] == "rss").any())
-    for row in facts.peak.to_dict("records"):
-        device, source = int(row["device"]), str(row["source"])
-        where = "host" if device < 0 else f"device {device}"
-        rows = {"device": device, "source": source}
-        peak, ts, base = (
-            Source("memory_peak", column, rows, facts.arguments)
-            for column in ("peak_bytes", "ts", "base_bytes")
-        )
-        highest = cite(format_bytes(row["peak_bytes"]), int(row["peak_bytes"]), peak)
-        growing = say()
-        if grows := facts.growth_bytes.get((device, source)):
-            growth = cite(format_bytes(grows), grows, Source("level_growth", "growth_bytes", rows))
-            growing = say(", growing ", growth, " every step")
-        if device < 0 and source != "rss" and resident:
-            pieces.append(say("recorded blocks up to ", highest, " of it", growing))
-            continue
-        before = cite(format_bytes(row["base_bytes"]), int(row["base_bytes"]), base)
-        kind = say(", resident; ", before, " at the start") if source == "rss" else say()
-        if (own := int(row["recorder_bytes"])) >= RECORDER_SHARE * int(row["peak_bytes"]) > 0:
-            most = cite(
-                format_bytes(own), own, Source("memory_peak", "recorder_bytes", rows, facts.arguments)
-            )
-            kind += say(", up to ", most, " held by the recording itself")
-        piece = say("peak ", highest, f" ({where}") + kind + say(") at ", cite_ns(int(row["ts"]), ts))
-        pieces.append(piece + growing)
-    return say("Memory: ", joined([*pieces, *_names(facts)], " · "))
+def few(facts: Facts) -> Any:
+    """Return the finding of the trust report that the cell's thread has few samples, or None."""
+    first = lambda: next(iter(few_samples(facts.trace, facts.window)), None)  # noqa: E731
+    return once(facts.trace, ("few-samples", facts.window), first)
 
 
-def _names(facts: Facts) -> list[Sentence]:
-    """Return the name that grows most and, after an out-of-memory error, the one that holds most."""
-    if facts.window is not None:
-        return []
-    names = memory_names(facts.trace)
-    names = names[names["name"].notna() & (names["kind"] != MAPPED)]
-    pieces = []
-    if "out_of_memory" in facts.trace.metadata and len(names):
-        largest = names.loc[names["bytes"].idxmax()]
-        size, share = _cite_name(largest, "bytes"), float(largest["share"])
-        of = Source("memory_names", "share", _row_of(largest))
-        pieces.append(say(f"not enough: `{short(largest['name'])}` holds ", size, ", ",
-                          cite(format_share(share), share, of), " of what is used"))  # fmt: skip
-    grows = names[names["bytes_per_step"].fillna(0) > 0]
-    if len(grows):
-        row = grows.loc[grows["bytes_per_step"].astype("int64").idxmax()]
-        more, count = int(row["bytes_per_step"]), len(facts.trace.steps) - 2
-        if matters(more, count, facts.peak, int(row["device"]), "allocator"):
-            growth = _cite_name(row, "bytes_per_step")
-            pieces.append(say(f"`{short(row['name'])}` grows by ", growth, " every step"))
-    return pieces
-
-
-def _row_of(row: pd.Series[Any]) -> dict[str, Any]:
-    return {"name": str(row["name"]), "kind": str(row["kind"]), "device": int(row["device"])}
-
-
-def _cite_name(row: pd.Series[Any], column: str) -> Claim:
-    """Return a claim about bytes of a name."""
-    size = int(row[column])
-    return cite(format_bytes(size), size, Source("memory_names", column, _row_of(row)))
-
-
-def short(name: object, limit: int = 48) -> str:
-    """Cut a long name."""
-    text = str(name)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+def samples(facts: Facts) -> Claim:
+    """Return how many samples there are, where they are `few`."""
+    finding = few(facts)
+    source = Source("trust", "count", {"code": finding.code}, facts.arguments)
+    return cite(format_items(finding.count, "sample"), finding.count, source)

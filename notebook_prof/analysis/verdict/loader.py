@@ -17,7 +17,7 @@ BOUNDS = {
     "transport": "sending batches between processes",
     "order": "their order: ready batches wait for a slower one before them",
 }
-"""`loader_bounds`' words, as sentences say them."""
+"""What sentences say for each bound of `loader_bounds`."""
 
 
 def bounding_loader(trace: Trace) -> dict[str, Any] | None:
@@ -34,7 +34,7 @@ def bounding_loader(trace: Trace) -> dict[str, Any] | None:
 def loader_words(trace: Trace) -> Sentence | None:
     """Say what limits the loader and, if there are too few workers, how many would suffice.
 
-    Without a full stop: ``the batches of `Slow` are bound by storage …; 3 workers would do``.
+    The result has no full stop: ``the batches of `Slow` are bound by storage …; 3 workers would do``.
     """
     row = bounding_loader(trace)
     if row is None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Final
 
 import numpy as np
 
+from ...trace import Trace
 from ...trace.arrays import IntArray
 from ...units import format_share
 from ..scope import Scope, ints
 from ..source.frames import Frames, frames
+from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from .claims import Finding, Sentence, Source, cite_ns, cite_share, say
+from .claims import Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .facts import Facts
 
 _LINE: Final = re.compile(r"(?P<file>[^\s:]+):(?P<line>\d+)  (?P<text>.+)")
@@ -23,17 +26,24 @@ _PRODUCT: Final = re.compile(r"[\w\])]\s*@\s*[\w(\[]")
 _PACKAGES: Final = re.compile(r"(?:site|dist)-packages[\\/](?P<name>[^\\/]+)")
 _BINARY: Final = re.compile(r"<(?:built-in|slot wrapper).* (?P<name>\w+) of .*numpy|^(?P<pure>numpy\.[\w.]+)")
 _SPELLED: Final = {"numpy": "NumPy", "scipy": "SciPy", "sklearn": "scikit-learn", "torch": "PyTorch"}
-_ANY_LANGUAGE: Final = ("pprof", "gecko", "perfetto")
-"""Formats with frames of Go, Julia, Rust, C++, JavaScript or the system's kernel."""
+_ANY_LANGUAGE: Final = ("pprof", "gecko", "perfetto", "collapsed", "speedscope", "trace_event")
+"""Formats whose frames may be of Go, Julia, Rust, C++, JavaScript or the operating system's kernel."""
+_SAMPLERS: Final = ("py-spy", "austin", "tachyon", "notebook_prof")
+_OF_PYTHON: Final = re.compile(r"\.py\b|<module>|\bcell\b|\bIn\[\d|ipykernel|<ipython-input")
 _MOSTLY: Final = 0.5
 _TRIFLE: Final = 0.01
 _LITTLE: Final = 0.1
+_NEARLY_ALL: Final = 0.9
+_WORKERS: Final = (
+    ("other thread", "other threads", ("python", "native")),
+    ("child process", "child processes", ("child",)),
+)
 
 
 def python_verdict(facts: Facts) -> Finding:
     """Say where the time of a Python thread goes; the `top` of `facts` must not be empty."""
-    # ``wait-bound``: at least half of the time waits for locks, sockets, processes or the clock;
-    # ``library-bound``: the longest function belongs to a library; ``mixed`` if the longest entry is not
+    # ``wait-bound`` if at least half of the time is waits for locks, sockets, processes or the clock;
+    # ``library-bound`` if the longest function belongs to a library; ``mixed`` if the longest entry is not
     # Python; otherwise ``python-bound``.
     trace, thread = facts.trace, facts.thread
     sync = thread.slices["name"].cat.categories[
@@ -63,21 +73,22 @@ def python_verdict(facts: Facts) -> Finding:
     if share.value < _TRIFLE:
         sentence = say(f"Nothing that was recorded takes {format_share(_TRIFLE, 0)} of {facts.whole}.")
         return Finding("mixed", sentence, share.value, evidence)
-    other_language = trace.metadata.get("source") in _ANY_LANGUAGE and not _of_python(source_lines, row, name)
+    any_language = trace.metadata.get("source") in _ANY_LANGUAGE
+    other_language = any_language and not _of_python(trace, source_lines, row, name)
     if share.value < _LITTLE or other_language or str(trace.slices["category"].iloc[row]) != "python":
         sentence = say(f"Nothing says what bounds it; {_cut(name)} is the longest by itself: ", of, ".")
         return Finding("mixed", sentence, share.value, evidence, {"name": name})
     return Finding("python-bound", _own_sentence(name, of), share.value, evidence, {"name": name})
 
 
-def _of_python(source_lines: Frames, row: int, name: str) -> bool:
-    return ".py" in name or str(source_lines.file[source_lines.code[row]]).startswith(
-        ("<frozen ", "<string>")
-    )
+def _of_python(trace: Trace, source_lines: Frames, row: int, name: str) -> bool:
+    file = str(source_lines.file[source_lines.code[row]])
+    sampler = str(trace.metadata.get("exporter", "")).startswith(_SAMPLERS)
+    return sampler or bool(_OF_PYTHON.search(name)) or file.startswith(("<frozen ", "<string>"))
 
 
 def is_wait(scope: Scope) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which slices wait: of category sync, or for a lock, socket, process, clock or runtime."""
+    """Return which slices wait: of category sync, or by name for a lock, process, clock or the like."""
     named = np.array(
         [*map(waits_by_name, scope.slices["name"].cat.categories.astype("str")), False], dtype=bool
     )
@@ -85,14 +96,14 @@ def is_wait(scope: Scope) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def library_of(file: str, name: str) -> str:
-    """Return the installed package of a file, or of a compiled function's name; empty for others."""
+    """Return the installed package to which a file, or a compiled function's name, belongs; else empty."""
     if package := _PACKAGES.search(file):
         return PurePath(package["name"]).stem
     return "numpy" if _BINARY.search(name) else ""
 
 
 def spelled(library: str) -> str:
-    """Return a package as its authors write it."""
+    """Return the name of a package as its authors write it."""
     return _SPELLED.get(library, library)
 
 
@@ -124,15 +135,43 @@ def _waiting(facts: Facts, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: i
         cite_ns(waited, source),
         " of ",
         cite_ns(facts.total_ns, facts.total),
-        f"), {'mostly' if most else 'longest'} in {_cut(names[0])}.",
+        f"), {'mostly' if most else 'longest'} in {_cut(names[0])}",
+        meanwhile(facts, (facts.extent.start, facts.extent.end)),
+        ".",
     )
     return Finding(
         "wait-bound", sentence, share.value, {"waited_ns": waited, "name": names[0]}, {"name": names}
     )
 
 
+def meanwhile(facts: Facts, window: tuple[int, int]) -> Sentence:
+    """Say which other threads and processes worked in this window, while the recorded thread waited."""
+    during = {"window": window}
+    table, recorded = cpu(facts.trace, **during), facts.trace.metadata.get("cpu")
+    if isinstance(recorded, Mapping):
+        table = table[table["tid"] != recorded.get("tid")]
+    enough, pieces = _LITTLE * (window[1] - window[0]), []
+    for one, several, kinds in _WORKERS:
+        rows = table[table["kind"].isin(kinds)]
+        if rows["cpu_ns"].sum() < max(enough, 1):
+            continue
+        # leave out processes that did next to nothing, if others did nearly all of the work
+        busy = rows[(rows["cpu_ns"] >= enough) & (rows["pid"] >= 0)]
+        if busy["cpu_ns"].sum() >= _NEARLY_ALL * rows["cpu_ns"].sum():
+            rows = busy
+        seen = rows[(rows["pid"] >= 0) & (rows["cpu_ns"] >= _TRIFLE * rows["cpu_ns"].max())]
+        counted = seen["cpu_ns"].sum() >= _NEARLY_ALL * rows["cpu_ns"].sum()
+        rows = seen if counted else rows[rows["cpu_ns"] > 0]  # nobody counts those that ended at once
+        where = {"pid": tuple(rows["pid"].tolist()), "tid": tuple(rows["tid"].tolist()), "kind": kinds}
+        spent = cite_ns(int(rows["cpu_ns"].sum()), Source("cpu", "cpu_ns", where, during))
+        number = cite(str(len(rows)), len(rows), Source("cpu", "cpu_ns", where, during, "count"))
+        who = say(number, f" {one if len(rows) == 1 else several}") if counted else say(several)
+        pieces.append(say(who, " used ", spent, " of CPU time"))
+    return say(", while ", joined(pieces, " and ")) if pieces else say()
+
+
 def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name: str) -> Finding:
-    """Name the time that a library takes by itself, its longest function, and the user's line calling it."""
+    """Say how long a library runs by itself, which function takes longest, and which user's line calls it."""
     thread = facts.thread
     files = np.array([library_of(str(file), "") == library for file in source_lines.file], dtype=bool)
     inside = files[source_lines.code[thread.rows]]
@@ -162,7 +201,7 @@ def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name
 
 
 def _caller(thread: Scope, row: int) -> str:
-    """Return the nearest line around a slice that is outside libraries, as ``line in file:number``."""
+    """Return the nearest user's line around a slice, as ``line in file:number``; empty if there is none."""
     slices = thread.slices
     parent = ints(slices["parent"])
     words = slices["name"]
@@ -173,7 +212,7 @@ def _caller(thread: Scope, row: int) -> str:
 
 
 def _longest(thread: Scope, name: str) -> int:
-    """Return the slice of this name with the most self time."""
+    """Return the row of the slice with this name that has the most self time."""
     code = int(thread.slices["name"].cat.categories.get_indexer([name])[0])
     own: IntArray = np.where(thread.codes("name") == code, thread.self_ns, -1)
     return int(thread.rows[int(own.argmax())])

@@ -9,17 +9,16 @@ from ...units import format_count, format_items
 from ..source.hotspots import hot_lines
 from ..source.lines import CELL
 from ..time.phases import stepping_track
-from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
 from .code_lines import line_select, line_words
 from .facts import MOST, OPERATORS, Facts
-from .lines import short
 from .python import python_verdict
 
 COSTLY_RECORDING: Final = 1.2
-"""From this ratio of recorded to unrecorded steps, the text begins with the cost of recording."""
+"""Ratio of recorded to unrecorded step time from which the text begins with the cost of recording."""
 _ELSEWHERE: Final = "steps-in-another-thread"
 NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "collapsed"})
-"""Sources with slices of any kind, without operators of a framework."""
+"""Sources whose slices may be anything, but not operators of a framework."""
 
 
 def judge_steps(facts: Facts) -> Finding:
@@ -65,15 +64,27 @@ def _judge(facts: Facts, *, costly: bool) -> Finding:
 
         return judge_device(facts, costly=costly)
     if facts.top.empty:
-        return Finding(
-            "nothing-recorded", say("Nothing was recorded in the steps: no slice lies in them."), 0.0
-        )
+        return Finding("nothing-recorded", _times_alone(facts), 0.0)
     if not facts.top["self_ns"].any():
         return _instants(facts)
     if facts.top_is_python and not len(facts.steps):
         return _python(facts)
     finding = _on_the_cpu(facts, costly=costly)
     return finding if more is None else replace(finding, sentence=say(finding.sentence, " ", more))
+
+
+def _times_alone(facts: Facts) -> Sentence:
+    """Say what is known where no call was recorded: the steps were too short, or nothing looked for calls."""
+    took = cite_ns(facts.total_ns, facts.total)
+    if len(facts.steps):
+        return say(
+            "Of the steps only the times are known, ",
+            took,
+            " in all: no recorded call lies within one of them.",
+        )
+    if facts.is_cell:
+        return say("Of the cell only the times of its lines are known, ", took, ": no call was recorded.")
+    return say("No call was recorded.")
 
 
 def _recording_cost(facts: Facts) -> Sentence | None:
@@ -122,13 +133,13 @@ def _thread(facts: Facts, *states: str) -> Source:
 
 
 def _python_in_steps(facts: Facts, python: float) -> Finding:
-    """Judge steps in which Python between operators takes most, by the hottest line of the loop's body."""
+    """Judge steps in which Python between operators takes most time; name the loop body's hottest line."""
     table = facts.hot.table
     heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
     inner = table[~((table["file"] == CELL) & table["line"].isin(heads))]
     inner = inner[inner["total_ns"] <= facts.total_ns]
     share = cite_share(python, _thread(facts, "python"), _thread(facts))
-    # torch's operators ran, and nothing recorded them: what they took counts as their caller's
+    # torch's operators were not recorded, so their time counts as their caller's
     late = any(issue.code == "torch-imported-late" for issue in facts.trace.report)
     kind = "mixed" if late else "python-bound"
     if late:
@@ -183,7 +194,7 @@ def _overhead(facts: Facts, share: float, states: list[str]) -> Finding:
 
 
 def on_thread(facts: Facts, column: str, **where: Any) -> Source:
-    """Return a column of `operators` for the thread of the steps, by name."""
+    """Return the source of a column of `operators` on the thread of the steps."""
     arguments = {"by": ("name", "track"), **facts.in_steps}
     if not facts.top_is_python:
         arguments["category"] = OPERATORS
@@ -220,7 +231,7 @@ def _compute(facts: Facts, operators: float) -> Finding:
 
 
 def _longest(facts: Facts) -> Finding:
-    """Return the longest entry, if the meaning of slices is unknown."""
+    """Name the longest entry, for recordings whose slices have no known meaning."""
     first = facts.top.iloc[0]
     name, spent = first["name"], int(first["self_ns"])
     source, select = on_thread(facts, "self_ns", name=name), {"name": name}

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
+
+import pandas as pd
 
 from ...trace import Trace
+from ...trace.source_lines import text_lines
 from ..scope import WindowLike, sharing
 from ..time.account import ACCOUNT
 from ..time.operators import operators
-from .claims import Claim, Finding, Sentence, Source, cite_ns, cite_share, say
+from .claims import Claim, Finding, Sentence, Source, cite_ns, cite_share, say, short
 from .facts import MOST, Facts, gather
-from .lines import short, supporting_lines
+from .lines import supporting_lines
 
-# The largest part of recordings that have durations but no time line.
+# Recordings with durations but without a time line: only the largest part is named.
 
 
 def judge_sums(facts: Facts) -> Finding | None:
@@ -44,9 +47,13 @@ def judge_sums(facts: Facts) -> Finding | None:
 
 
 TRIFLE_NS = 5_000_000
-"""A shorter cell has nothing worth reporting, unless it has steps."""
+"""A cell shorter than this has nothing worth reporting, unless it has steps."""
+_OURS = "profiler"
+"""Kind, in a cell's account, of the time that starts and stops the recording."""
 _JUMP_SHARE = 0.05
-"""Share of a recording: if the clock was set by more, no duration can be judged."""
+"""Share of the recording's length: if the clock was set by at least this much, nothing can be judged."""
+_INSTANT_NS = 1
+"""Duration of slices made from a memory snapshot without history."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -58,8 +65,8 @@ class Verdict:
     kind : str
         ``input-bound``, ``communication-bound``, ``sync-bound``, ``launch-bound``, ``copy-bound``,
         ``overhead-bound``, ``compute-bound``, ``python-bound``, ``library-bound``, ``wait-bound``,
-        ``import-bound``, ``one-time``, ``mixed`` (no part dominates), ``nothing-recorded`` or
-        ``clock-jumped``.
+        ``import-bound``, ``display-bound``, ``one-time``, ``mixed`` (no part dominates),
+        ``nothing-recorded`` or ``clock-jumped``.
     sentence : str
         The verdict in words.
     share : float
@@ -97,7 +104,7 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns: judge this part only.
+        Half-open, in ns: judge only this part.
 
     Returns
     -------
@@ -111,13 +118,14 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     the meantime by a twentieth of the recording or more (``metadata["clock_jump_ns"]``). For durations
     without a time line (``metadata["time_line"]`` is False) only the largest part is named. In this order:
 
-    1. A recorded cell that takes less than 5 ms has nothing to report.
+    1. A recorded cell whose own code takes less than 5 ms has nothing to report.
     2. If code outside of steps takes more than half of a cell, not counting our own start and stop, or there
-    are no steps: the user's longest line, followed inwards as long as one line takes 70 % of its caller.
-    *wait-bound* if the cell's thread neither ran nor waited for a core for half of it, or the names of its
-    callees say that they wait; *import-bound* for an import; *library-bound* if the longest function below it
-    belongs to an installed library; *compute-bound* if operators of a framework take most of it; else
-    *python-bound*. *mixed* if no line takes half.
+    are no steps: *display-bound* if the display of the result, or of figures, takes half of the cell;
+    otherwise the user's longest line, followed inwards as long as one line takes 70 % of its caller.
+    *one-time* if ``torch.compile`` takes half of that line; *wait-bound* if the cell's thread neither ran nor
+    waited for a core for half of it, or the names of its callees say that they wait; *import-bound* for an
+    import; *library-bound* if the longest function below it belongs to an installed library; *compute-bound*
+    if operators of a framework take most of it; else *python-bound*. *mixed* if no line takes half.
     3. *one-time* if more than half of the steps, or of the time of a file, is set-up: see `one_time`; from 10
     % it follows the verdict. *communication-bound*, *input-bound*: at least 25 % of the steps is in that
     phase; the larger one wins. Without device work it comes second if another phase of the steps takes
@@ -133,10 +141,10 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     5. Without: *python-bound* if Python frames take half of the steps, with the line; *overhead-bound* if at
        least half is between operators or in operators of less than 10 µs; else *compute-bound*, or *mixed*.
 
-    A line below gives the classes of the critical path, also without device work, and the class that would be
-    largest without the first (see `critical_path_next`; up to 200,000 slices, except for communication, which
-    waits for other ranks). On recordings with a known path the two agree: what bounds a run takes most of its
-    path, or a quarter if it is waiting.
+    A further line gives the classes of the critical path, also without device work, and the class that would
+    be largest without the first (see `critical_path_next`; up to 200,000 slices, except for communication,
+    which waits for other ranks). On recordings with a known path the two agree: what bounds a run takes most
+    of its path, or a quarter if it is waiting.
 
     If recording made steps more than 1.2 times as long, the text begins with that, and the verdict is neither
     launch-bound nor overhead-bound.
@@ -151,20 +159,19 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     >>> verdict(b.seal()).sentence
     'Input-bound: 70.0 % of the steps waits for data (70 µs of 100 µs).'
     """
-    if window is None and (took := trifle_ns(trace)) is not None:
-        return _verdict(_judge_trifle(took), took, [])
+    if window is None and (stretches := _trifle(trace)) is not None:
+        return _verdict(_judge_trifle(trace, stretches), int(stretches["dur"].sum()), [])
     facts = gather(trace, window)
     finding = _judge(facts)
     return _verdict(finding, facts.total_ns, [] if finding.nothing_else else supporting_lines(facts))
 
 
-def trifle_ns(trace: Trace) -> int | None:
-    """Return the duration of a cell that is too short to report on; None for any other."""
+def _trifle(trace: Trace) -> pd.DataFrame | None:
+    """Return the account if the cell's own code is too short to report on; otherwise None."""
     stretches = (trace.metadata.get("tables") or {}).get(ACCOUNT)
     if stretches is None or len(trace.steps) or trace.metadata.get("clock_jump_ns"):
         return None
-    took = int(stretches["dur"].sum())
-    return took if 0 < took < TRIFLE_NS else None
+    return stretches if 0 < int(stretches.loc[stretches["kind"] != _OURS, "dur"].sum()) < TRIFLE_NS else None
 
 
 def _verdict(finding: Finding, total_ns: int, further: list[Sentence]) -> Verdict:
@@ -184,7 +191,7 @@ def _judge(facts: Facts) -> Finding:
     jump_ns = facts.trace.metadata.get("clock_jump_ns", 0)
     if isinstance(jump_ns, int) and abs(jump_ns) >= _JUMP_SHARE * facts.trace.span.dur > 0:
         return _judge_clock_jump()
-    if not facts.total_ns:
+    if facts.total_ns <= _INSTANT_NS:
         return _nothing(facts)
     if not facts.has_time_line and (sums := judge_sums(facts)) is not None:
         return sums
@@ -199,12 +206,27 @@ def _judge(facts: Facts) -> Finding:
 
 
 def _steps_matter(facts: Facts) -> bool:
-    """Return whether there are steps and, in a cell, they take half of what the user wrote."""
+    """Return whether there are steps and, in a cell, they take at least half of the user's code."""
     if not len(facts.steps) or not facts.is_cell:
         return bool(len(facts.steps))
     dur = facts.account.groupby("kind", observed=True)["dur"].sum()
     stepping = dur.reindex(["steps", "outside-window"]).sum()
     return bool(stepping >= MOST * (dur.sum() - dur.get("profiler", 0)))
+
+
+_OF_RECORDINGS: Final = frozenset(
+    {
+        "account",
+        "child_memory",
+        "cpu",
+        "line_runs",
+        "statements",
+        "memory_levels",
+        "memory_names",
+        "memory_walks",
+    }
+)
+"""Tables that every recording has, even an empty one."""
 
 
 def _judge_clock_jump() -> Finding:
@@ -213,17 +235,29 @@ def _judge_clock_jump() -> Finding:
 
 
 def _nothing(facts: Facts) -> Finding:
-    tables = sorted(
-        set(facts.trace.metadata.get("tables") or {}) - {"account", "statements", "line_runs", "cpu"}
-    )
+    tables = sorted(set(facts.trace.metadata.get("tables") or {}) - _OF_RECORDINGS)
     what = "Nothing was recorded: the trace has no slices."
     if tables:
         what = f"No timeline was recorded, but tables: {', '.join(tables)}."
-    return Finding("nothing-recorded", say(what), 0.0, nothing_else=not facts.trace.span.dur)
+    elif "steps-not-reached" in facts.trace.report:
+        what = "Nothing to report: the steps that were asked for did not run."
+    elif "steps_requested" in facts.trace.metadata and all(
+        issue.severity == "info" for issue in facts.trace.report
+    ):
+        what = "Nothing to report: no call was recorded."
+    return Finding("nothing-recorded", say(what), 0.0, nothing_else=facts.trace.span.dur <= _INSTANT_NS)
 
 
-def _judge_trifle(took_ns: int) -> Finding:
-    took = cite_ns(took_ns, Source("account", "dur"))
-    return Finding(
-        "nothing-recorded", say("Nothing to report: the cell took ", took, "."), 0.0, nothing_else=True
-    )
+def _judge_trifle(trace: Trace, stretches: pd.DataFrame) -> Finding:
+    source, raised = (trace.metadata.get(key) for key in ("cell_source", "raised"))
+    kinds = tuple(kind for kind in stretches["kind"].unique() if kind != _OURS)
+    took = int(stretches.loc[stretches["kind"] != _OURS, "dur"].sum())
+    what = "the cell took " if len(kinds) == stretches["kind"].nunique() else "the cell's own code took "
+    end = f"; it ended with {raised.get('error')}." if isinstance(raised, Mapping) else "."
+    cited = cite_ns(took, Source("account", "dur", {"kind": kinds}))
+    sentence = say("Nothing to report: ", what, cited, end)
+    if isinstance(source, str) and not any(
+        line.strip() and not line.lstrip().startswith("#") for line in text_lines(source)
+    ):
+        sentence = say("The cell is empty.")
+    return Finding("nothing-recorded", sentence, 0.0, nothing_else=True)

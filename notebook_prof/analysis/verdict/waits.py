@@ -16,23 +16,22 @@ from ..scope import Scope, ints, on_host
 from ..source.lines import line_times
 from ..time.operators import operators
 from ..time.phases import stepping_track
-from .claims import Finding, Sentence, Source, cite, cite_ns, cite_share, say
+from .claims import Finding, Sentence, Source, cite, cite_ns, cite_share, say, short
 from .code_lines import line_select, line_words
 from .device import WAITING, of_device
 from .facts import MOST, Facts
-from .lines import short
 from .loader import loader_words
 from .python import is_wait
 
 _NEARLY_ALL: Final = 0.9
 _LITTLE: Final = 0.1
 _WAITS: Final = {"communication": ("communication", "is communication"), "data": ("input", "waits for data")}
-"""Phases that wait: the kind of verdict, and its words."""
+"""Phases that wait → the kind of verdict, and the words for it."""
 
 
 def judge_waits(facts: Facts) -> tuple[Finding | None, Sentence | None]:
-    """Judge waiting for data and communication, from a quarter of the steps; a finding, or a sentence for
-    later.
+    """Judge waits for data and communication from a quarter of the steps on; return a finding, or a sentence
+    to add later.
     """
     # It is a finding if it bounds the steps: if there is device work, or no other phase of the steps takes
     # longer.
@@ -55,7 +54,7 @@ def judge_waits(facts: Facts) -> tuple[Finding | None, Sentence | None]:
 
 
 def _exposed(facts: Facts) -> tuple[int, int] | None:
-    """Return the device with most communication that no kernel hides, and the time of that communication."""
+    """Return the longest communication of a device that no kernel hides (ns), and which device that is."""
     if not len(facts.device):
         return None
     row = facts.device.iloc[int(facts.device["exposed_communication_ns"].to_numpy().argmax())]
@@ -85,12 +84,12 @@ def _exposed_communication(facts: Facts, exposed: tuple[int, int]) -> Finding:
 
 
 def _longest_work(facts: Facts) -> int:
-    """Return the time of the longest phase that does not wait, in ns."""
+    """Return the time of the longest phase that is not a wait, in ns."""
     return max((ns for name, ns in facts.phase_ns.items() if name not in _WAITS), default=0)
 
 
 def _waiting_words(facts: Facts, phase: str, spent: int) -> Sentence:
-    """Return how much of the steps waits, in which line, and what bounds the loader."""
+    """Say how much of the steps is waiting, in which line, and what bounds the loader."""
     select = {"phase": phase}
     if len(facts.steps):
         source = Source("phases", "host_ns", {"phase": phase}, facts.arguments)
@@ -114,10 +113,10 @@ def _waiting_words(facts: Facts, phase: str, spent: int) -> Sentence:
 
 
 def _line_in_phase(facts: Facts, phase: str, whole_ns: int, whole: Source) -> Sentence | None:
-    """Return the user's innermost line with more than half of the time for data, and little else."""
-    # If that line only calls others, like the head of a loop over a loader, the longest of them with a
-    # quarter is named. The share is the line's part of the time for data: the line may do other things, such
-    # as making the iterator and its workers.
+    """Name the user's innermost line that takes over half of the time for data, and does little else."""
+    # If that line mostly calls others, like the head of a loop over a loader, name the longest of those with
+    # over a quarter of the time. The share is the line's part of the time for data: the line may do other
+    # things, such as making the iterator and its workers.
     if phase != "data" or not facts.is_cell:
         return None
     spent, thread = facts.phase_ns.get(phase, 0), facts.thread
@@ -132,7 +131,7 @@ def _line_in_phase(facts: Facts, phase: str, whole_ns: int, whole: Source) -> Se
         if inside < _NEARLY_ALL * length(ran):
             continue
         if inside > MOST * spent:
-            best, below = row, []  # sorted by time: the last one is the innermost
+            best, below = row, []  # rows are sorted by time, so the last one is the innermost
         elif inside > WAITING * spent:
             below.append(row)
     if best is None:
@@ -149,7 +148,7 @@ def _line_in_phase(facts: Facts, phase: str, whole_ns: int, whole: Source) -> Se
 def _share_in_line(
     facts: Facts, phase: str, row: Any, least: float, whole_ns: int, whole: Source
 ) -> Sentence | None:
-    """Return the share of a phase in a line, if it exceeds the minimum."""
+    """Say what share of a phase is in a line; None if it does not exceed `least`."""
     label = line_select(row)["name"].partition("  ")[0]
     by: dict[str, Any] = {"by": ("phase", "line", "track"), **facts.in_steps}
     where = {"phase": phase, "line": label, "track": stepping_track(facts.trace)}
@@ -161,14 +160,14 @@ def _share_in_line(
     return say(share, " of that in ", *line_words(row))
 
 
-# Operators that a runtime's own threads run while the steps' thread waits, as with XLA on a CPU.
+# Operators that a runtime's threads run while the steps' thread waits, as with XLA on a CPU.
 
 _OPERATORS = ("operator", "collective")
 
 
 def runtime_verdict(facts: Facts) -> Finding | None:
-    """Judge a thread without operators: ``compute-bound`` if other threads' operators take longer than it; or
-    None.
+    """Judge a thread without operators: ``compute-bound`` if it mostly waits for other threads' operators,
+    else None.
     """
     # Python frames that do not wait are work, even while operators run. In an annotation, and in a call that
     # waits, the thread is assumed to wait for the operators that run in the meantime.
@@ -206,7 +205,7 @@ def _track(thread: Scope) -> int:
 
 
 def _own_inside(thread: Scope, busy: Intervals) -> IntArray:
-    """Return how much of each slice's self time is in `busy`: its overlap minus that of its children."""
+    """Return how much of each slice's self time is in `busy`: its overlap less that of its children."""
     whole: IntArray = _length_until(busy, thread.end) - _length_until(busy, thread.ts)
     position = np.full(len(thread.slices), -1, np.int64)
     position[thread.rows] = np.arange(len(thread.rows))
@@ -220,7 +219,7 @@ def _own_inside(thread: Scope, busy: Intervals) -> IntArray:
 
 
 def _length_until(intervals: Intervals, instants: IntArray) -> IntArray:
-    """Return the time in the intervals up to each instant."""
+    """Return how much time up to each instant is in the intervals."""
     starts, ends = intervals
     if not len(starts):
         return np.zeros(len(instants), np.int64)
@@ -231,7 +230,7 @@ def _length_until(intervals: Intervals, instants: IntArray) -> IntArray:
 
 
 def _own_without(top: pd.DataFrame, thread: Scope, hidden: IntArray) -> IntArray:
-    """Return the self time of the rows of `top` without the hidden time."""
+    """Return the self time of the rows of `top`, less the hidden time."""
     words = thread.slices["name"].cat.categories
     hidden_ns = np.bincount(thread.codes("name"), weights=hidden, minlength=len(words))
     less = pd.Series(hidden_ns.astype(np.int64), index=words).reindex(top["name"].astype("str")).to_numpy()

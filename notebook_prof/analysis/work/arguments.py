@@ -38,7 +38,7 @@ def operator_arguments(trace: Trace, *, name: Texts = None, window: WindowLike =
     ----------
     trace : Trace
     name : str or iterable of str, optional
-        Only these operators.
+        Keep only these operators.
     window : (int, int), optional
         Half-open, in ns.
 
@@ -51,8 +51,8 @@ def operator_arguments(trace: Trace, *, name: Texts = None, window: WindowLike =
         - ``dtypes`` str: a JSON list of C++ element types, one entry per argument;
         - ``strides`` str: a JSON list, of one of these calls;
         - ``concrete`` str: a JSON list, as text, of the arguments that are not tensors. Convolutions, pooling
-          and attention have a row for each; other operators have that of one call. These three are empty if
-          not recorded;
+          and attention have a row for each such list; other operators have that of one call. These three are
+          empty if not recorded;
         - ``count``, ``total_ns``, ``device_ns`` int64: as in ``operators(by=["name", "shapes"])``. Rows that
           share name and shapes divide that figure in proportion to their number of calls, so they sum to it.
 
@@ -90,7 +90,7 @@ def operator_arguments(trace: Trace, *, name: Texts = None, window: WindowLike =
 
 
 def _divided(total: IntArray, weight: IntArray, group: IntArray) -> IntArray:
-    """Divide the total of each (contiguous) group among its rows by weight, exactly, in whole units."""
+    """Divide the total of each group among its rows by weight, in whole units that sum to it exactly."""
     if not len(total):
         return total
     order = np.argsort(group, kind="stable")

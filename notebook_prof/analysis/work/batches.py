@@ -18,11 +18,11 @@ _EMBEDDING: Final = "aten::embedding"
 _CONVOLUTIONS: Final = ("aten::conv1d", "aten::conv2d", "aten::conv3d")
 _LINEAR: Final = "aten::linear"
 _FIRST: Final = (_EMBEDDING, *_CONVOLUTIONS, _LINEAR)
-"""First operators of models; their input shows the batch."""
+"""Operators that models run first; their inputs show the batch."""
 
 
 class Counts(NamedTuple):
-    """Tokens or samples of steps (NaN if unknown), their source, or the reason why there are none."""
+    """Tokens or samples of steps (NaN if unknown), their source, or the reason why they are unknown."""
 
     values: FloatArray
     source: str
@@ -31,11 +31,11 @@ class Counts(NamedTuple):
 
 def step_counts(trace: Trace, steps: pd.DataFrame, what: str) -> Counts:
     """Count the ``tokens`` or the ``samples`` of each step."""
-    # ``nbp.step(tokens=…, samples=…)`` comes first. Otherwise the shapes of the first operator of the forward
-    # pass: the indices of an embedding have the shape ``(samples, length)``, and as many tokens; the input of
-    # a convolution ``(samples, channels, …)``; that of a linear layer ``(samples, …)`` with at most three
-    # dimensions, the middle one being the length. All calls in the step with weights of these shapes count,
-    # for gradient accumulation; of a linear layer, only the first.
+    # ``nbp.step(tokens=…, samples=…)`` comes first. Otherwise use the shapes of the first operator of the
+    # forward pass. The indices of an embedding have the shape ``(samples, length)``, with a token each; the
+    # input of a convolution is ``(samples, channels, …)``; that of a linear layer is ``(samples, …)`` with at
+    # most three dimensions, the middle one being the length. Because of gradient accumulation, all calls in
+    # the step with weights of the same shape count; of a linear layer, only the first.
     begin = steps["ts"].to_numpy(np.int64)
     until = begin + steps["dur_ns"].to_numpy(np.int64)
     marked = recorded_table(trace, "step_counts")
@@ -90,7 +90,7 @@ class _Facts(NamedTuple):
 
 
 def _facts(name: str, text: str) -> _Facts:
-    """Return the counts in the shapes of one call; NaN if unknown."""
+    """Return the counts that the shapes of one call show; NaN if unknown."""
     try:
         shapes = json.loads(text)
     except ValueError:

@@ -44,7 +44,7 @@ _NO_TENSOR: Final = frozenset({"", "Scalar", "ScalarList"})
 
 
 class Work(NamedTuple):
-    """The work of one call: each input is read once, each output is written once."""
+    """The work of one call, if each input is read once and each output is written once."""
 
     kind: str
     # Floating-point operations; a multiplication and an addition count as two.
@@ -61,7 +61,7 @@ class Call:
     ([(2, 3), (3, 4)], 12.0)
     """
 
-    # Without the prefix ``aten::``.
+    # The operator's name without the prefix ``aten::``.
     name: str
     # One entry per argument; ``()`` for arguments that are not tensors, and for tensors without dimensions.
     shapes: Sequence[Any]
@@ -95,7 +95,7 @@ class Call:
         return sum(map(math.prod, shape)) if _is_list(shape) else math.prod(shape)
 
     def bytes_of(self, *at: int) -> float:
-        """Return the bytes of some arguments, by default of all."""
+        """Return the bytes of these arguments (by default, of all)."""
         chosen = at or range(len(self.shapes))
         return float(sum(self.elements_of(i) * self.element_bytes[i] for i in chosen if i < len(self.shapes)))
 
@@ -113,7 +113,7 @@ class Call:
         return numbers if len(numbers) == count else None
 
     def text(self, at: int) -> str:
-        """Return an argument as text; empty if unknown."""
+        """Return the text of an argument; empty if unknown."""
         return self.values[at] if at < len(self.values) else ""
 
 

@@ -13,7 +13,7 @@ from .calls import Call, Shape, Work
 # Work of operators that touch each element a fixed number of times.
 
 _NORM_FLOPS: Final = 5  # sum, sum of squares, difference, scale, shift
-_NORM_BACKWARD_FLOPS: Final = 8  # two sums of products, and the forward's three again for each of them
+_NORM_BACKWARD_FLOPS: Final = 8  # two sums of products, and the forward's last three again for each
 _SOFTMAX_FLOPS: Final = 4  # maximum, difference, exponential, sum or quotient
 _SOFTMAX_BACKWARD_FLOPS: Final = 3
 
@@ -58,7 +58,7 @@ def reduction(call: Call) -> Work | None:
 
 
 def pooling(call: Call) -> Work | None:
-    """Count elements of the output × elements of the window; the input's elements if it is adaptive."""
+    """Count elements of the output × elements of the window; if adaptive, the input's elements."""
     x = call.tensor(0)
     if "backward" in call.name:
         elements = call.elements_of(0)
@@ -76,7 +76,7 @@ def pooling(call: Call) -> Work | None:
 
 
 def embedding(call: Call) -> Work | None:
-    """Count the rows read and written, and no operations; the backward adds each row once."""
+    """Count the rows read and written, without operations; the backward adds each row once."""
     if "backward" in call.name:
         elements = call.elements_of(0)
         return Work("embedding", elements, 2 * call.bytes_of(0) + call.bytes_of(1))
@@ -90,7 +90,7 @@ def embedding(call: Call) -> Work | None:
 
 
 def copy(call: Call) -> Work | None:
-    """Count no operations; the inputs are read, and as much is written."""
+    """Count the inputs as read, and as much as written, without operations."""
     if call.name in ("fill_", "zero_"):
         return Work("copy", 0, call.bytes_of(0))
     if call.name == "copy_":
@@ -107,7 +107,7 @@ def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
 # Work of matrix products, convolutions and attention.
 
 _FIRST: Final = {"addmm": 1, "_addmm_activation": 1, "baddbmm": 1, "addbmm": 1, "addmv": 1}
-"""Where the two factors begin, if not at the front."""
+"""Index of the first of the two factors among the arguments, if not 0."""
 
 _Positions: TypeAlias = tuple[int, int, int, int | bool | None, int | None]
 
@@ -173,7 +173,7 @@ def convolution(call: Call) -> Work | None:
 
 def convolution_backward(call: Call) -> Work | None:
     """Count the forward convolution once for each requested gradient, of input and weight."""
-    # As in `torch.utils.flop_counter.conv_backward_flop`; the bias's sum does not count.
+    # This is the rule of `torch.utils.flop_counter.conv_backward_flop`; summing for the bias does not count.
     grad, x, w = call.tensor(0), call.tensor(1), call.tensor(2)
     if not (grad and x and w):
         return None
@@ -302,7 +302,7 @@ def work_of(
     try:
         return formula(Call.read(name, shapes, dtypes, concrete, element_bytes))
     except (ValueError, SyntaxError, TypeError, IndexError):
-        return None  # unexpected shapes: a different operator of the same name
+        return None  # unexpected shapes: presumably a different operator with this name
 
 
 def formula_of(name: str, source: str = "") -> Formula | None:

@@ -16,13 +16,13 @@ from ..scope import on_host
 from .arguments import operator_arguments
 
 OPTIMIZER_STEP: Final = re.compile(r"Optimizer\.step#(?P<optimizer>\w+)\.step")
-"""The range that PyTorch draws around a step of an optimizer."""
+"""Pattern of the ranges that PyTorch draws around an optimizer's step."""
 _GRADIENT: Final = "torch::autograd::AccumulateGrad"
 
 
 @dataclass(frozen=True)
 class OptimizerSteps:
-    """Steps of one optimizer: its class in ``torch.optim``, shapes and C++ types of its parameters."""
+    """Steps of one optimizer: its class in ``torch.optim``, the shapes and C++ types of its parameters."""
 
     optimizer: str
     shapes: list[list[int]]
@@ -32,9 +32,9 @@ class OptimizerSteps:
 
 
 def optimizer_steps(trace: Trace, name: str) -> OptimizerSteps:
-    """Return the updates of the range `name`, as ``Optimizer.step#Adam.step``; OptionError if ambiguous."""
-    # Parameters are counted by their gradients: autograd accumulates one per step for each. This does not
-    # work with several optimizers, or with gradients summed over several backward passes.
+    """Return the steps of ranges called `name`, say ``Optimizer.step#Adam.step``; OptionError if unclear."""
+    # Parameters are counted by their gradients: autograd accumulates one per parameter and step. This does
+    # not work with several optimizers, or with gradients summed over several backward passes.
     match = OPTIMIZER_STEP.fullmatch(name)
     others = [str(one) for one in trace.slices["name"].cat.categories if OPTIMIZER_STEP.fullmatch(str(one))]
     if match is None or len(others) > 1:
@@ -65,7 +65,7 @@ def optimizer_steps(trace: Trace, name: str) -> OptimizerSteps:
 
 
 def _way(trace: Trace, begins: np.ndarray, ends: np.ndarray) -> str:
-    """Return how parameters were updated: one by one, in lists, or by one operator."""
+    """Return how parameters were updated: one by one, in lists, or by a single fused operator."""
     slices = trace.slices
     words = [str(one) for one in slices["name"].cat.categories]
     ts, code = slices["ts"].to_numpy(np.int64), slices["name"].cat.codes.to_numpy()

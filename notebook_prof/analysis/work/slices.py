@@ -29,7 +29,7 @@ KINDS: Final = (
     "copy",
     "given",
 )
-"""Kinds of work; ``given`` is what the file itself says."""
+"""Kinds of work; ``given`` is work that the file itself reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class SliceWork:
     bytes: FloatArray
     # Index into `KINDS`; -1 if the work is unknown.
     kind: IntArray
-    # Slices with known work inside no other known work: these add up to all work.
+    # Slices with known work that are not inside others with known work; these add up to all work.
     outermost: BoolArray
 
 
 def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
     """Return the work of every slice."""
-    # Formulas run once for each distinct call. If calls with the same name and shapes differ in types or
-    # arguments, each gets their mean, so totals over the trace are exact.
+    # Formulas run once for each distinct call. Calls with the same name and shapes that differ in types or
+    # arguments each get the mean of their work, so totals over the trace are exact.
     slices = trace.slices
     parent = ints(slices["parent"])
     recorded = _recorded_work(trace)
@@ -77,7 +77,7 @@ def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
 def inclusive_work(
     work: SliceWork, depth: npt.NDArray[Any], parent: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the FLOPs and bytes of each slice: its own if known, else those of its content."""
+    """Return the FLOPs and bytes of each slice: its own if known, else the sum over what is inside it."""
     flops, moved = work.flops.copy(), work.bytes.copy()
     busy = np.flatnonzero((parent >= 0) & (work.kind < 0)[parent])
     order = busy[np.argsort(-depth[busy].astype(np.int64), kind="stable")]
@@ -89,7 +89,7 @@ def inclusive_work(
 
 
 def _call_codes(slices: pd.DataFrame, host: BoolArray) -> IntArray:
-    """Return one number for each name and shapes; -1 for slices without shapes or on devices."""
+    """Return a number for each pair of name and shapes; -1 for slices without shapes or on devices."""
     names, shapes = (as_ints(slices[column].cat.codes.to_numpy()) for column in ("name", "shapes"))
     width = len(slices["shapes"].cat.categories)
     has_shapes = host & (names >= 0) & (shapes >= 0)
@@ -97,7 +97,7 @@ def _call_codes(slices: pd.DataFrame, host: BoolArray) -> IntArray:
 
 
 def _distinct(trace: Trace, element_bytes: float) -> pd.DataFrame:
-    """Return ``code flops bytes kind`` of each name and shapes with known work, by code."""
+    """Return ``code flops bytes kind`` of each pair of name and shapes with known work, by code."""
     slices = trace.slices
     names, shapes = slices["name"].cat.categories, slices["shapes"].cat.categories
     source = str(trace.metadata.get("source", ""))
@@ -138,7 +138,7 @@ def _text(value: Any) -> str | None:
 
 
 def _recorded_work(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | None:
-    """Return the work that the file has for each operator, by the operator's number."""
+    """Return the slices whose work the file reports, matched by the operator's number, and that work."""
     tables = trace.metadata.get("tables")
     table = tables.get("operators") if isinstance(tables, dict) else None
     source = str(trace.metadata.get("source"))
@@ -158,7 +158,7 @@ def _recorded_work(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | No
 
 
 def _inside_work(has_work: BoolArray, parent: IntArray) -> BoolArray:
-    """Return which slices with known work have one around them."""
+    """Return which slices with known work are inside another one."""
     inside = np.zeros(len(has_work), dtype=bool)
     rows = np.flatnonzero(has_work)
     up = parent[rows]

@@ -38,7 +38,7 @@ _FORWARD_ONLY: Final = (
     "aten::linear", "aten::matmul", "aten::conv1d", "aten::conv2d", "aten::conv3d",
     "aten::scaled_dot_product_attention",
 )  # fmt: skip
-"""Operators that autograd decomposes: inside the backward pass they run only in recomputation."""
+"""Operators that autograd decomposes, so that the backward pass runs them only in recomputation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class _Quantity:
     reason: str = ""
 
     def per(self, other: _Quantity) -> _Quantity:
-        """Return the quotient of two, step by step."""
+        """Return this quantity divided by another, step by step."""
         reason = self.reason or other.reason
         source = "" if reason else f"{self.source}; {other.source}"
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -69,7 +69,7 @@ def training(
     ----------
     trace : Trace
     tokens, samples : number or sequence of them, optional
-        Number per step; a sequence has one for each counted step (without warm-up and partial steps).
+        Number per step; a sequence has a number for each counted step (without warm-up and partial steps).
         Default: the arguments of ``nbp.step(tokens=…, samples=…)``, or else the shapes of the model's first
         operator.
     flops_per_s : float, optional
@@ -88,7 +88,7 @@ def training(
           RAPL; ``joules_per_sample``, ``joules_per_token``: the sum of the known ones.
 
         `value` is the median of the steps that count (without warm-up and steps that were cut), `lower` and
-        `upper` its interval at 95 % by order statistics. Energy is a mean, without an interval.
+        `upper` its 95 % interval by order statistics. Energy is a mean, without an interval.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def _row(named: tuple[str, _Quantity, str]) -> tuple[Any, ...]:
     if quantity.reason or not len(values):
         return (name, nothing, nothing, nothing, unit, "", quantity.reason or "no step has it")
     lower, upper = nothing, nothing
-    if "joules" not in name:  # a mean over the steps
+    if "joules" not in name:  # energy is a mean over the steps, without an interval
         lower, upper = quantile_interval(values, 0.5, dependence(values))
     ends = (end if math.isfinite(end) else nothing for end in (lower, upper))
     return (name, float(np.median(values)), *ends, unit, quantity.source, "")
@@ -211,11 +211,11 @@ def _flops(trace: Trace, steps: pd.DataFrame) -> tuple[_Quantity, _Quantity]:
 _HEAVY: Final = re.compile(
     r"aten::(?:\w*conv(?:olution|_|[123]d)\w*|\w*mm|\w*matmul\w*|(?:mkldnn_)?linear(?:_backward)?|\w*attention\w*)"
 )
-"""Operators with most of a model's FLOPs: if one of them cannot be counted, no sum is right."""
+"""Operators with most of a model's FLOPs: if one of them cannot be counted, every sum is wrong."""
 
 
 def _heavy_work_unknown(trace: Trace, work: SliceWork) -> str:
-    """Return the matrix products, convolutions or attentions that cannot be counted; empty if all can."""
+    """Say which matrix products, convolutions or attentions cannot be counted; empty if all can."""
     slices = trace.slices
     words = [_HEAVY.fullmatch(str(word)) is not None for word in slices["name"].cat.categories]
     heavy = np.array([*words, False])[slices["name"].cat.codes.to_numpy()] & (work.kind < 0)
@@ -252,7 +252,7 @@ def _computed_anew(trace: Trace) -> Any:
 
 
 def _peak(trace: Trace, steps: pd.DataFrame, flops_per_s: float | None) -> _Quantity:
-    """Return the limit per second of all devices that worked."""
+    """Return the FLOPs per second that all devices with work could reach."""
     if flops_per_s is not None and not (
         _are_numbers(flops_per_s) and flops_per_s > 0 and math.isfinite(flops_per_s)
     ):
@@ -298,7 +298,7 @@ def _joules(trace: Trace, steps: pd.DataFrame, kind: tuple[str, str]) -> _Quanti
         mean = _watts_of(name)(own["ts"].to_numpy(np.int64), own["value"].to_numpy(np.float64))
         unit = name.rpartition(" ")[0]
         if math.isfinite(mean):
-            watts.setdefault(unit, mean)  # energy comes before power
+            watts.setdefault(unit, mean)  # names are sorted, so energy counters win over power
     count = len(steps)
     if not watts:
         reason = (

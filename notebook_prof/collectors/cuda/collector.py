@@ -1,4 +1,4 @@
-"""The cuda collector: kernels of CuPy, Numba, Triton and raw CUDA, also in cells that never use torch."""
+"""The cuda collector: kernels of CuPy, Numba, Triton and raw CUDA, even in cells that never use torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .routes import Route, choose, routes, survey
 
 
 class Recorder(Protocol):
-    """Records by one route, with the methods of a collector."""
+    """Records by one route. Has the methods of a collector."""
 
     @property
     def report(self) -> ImportReport:
@@ -28,10 +28,10 @@ class Recorder(Protocol):
         """Pay first-time costs."""
 
     def start(self, clock: Clock) -> None:
-        """Begin."""
+        """Start recording."""
 
     def stop(self) -> None:
-        """End."""
+        """Stop recording."""
 
     def result(self, builder: TraceBuilder) -> None:
         """Add the recorded work."""
@@ -44,13 +44,13 @@ CUPTI: Final = frozenset({"CUPTI"})
 
 
 class CudaCollector(Collector):
-    """Records what the whole process does on its GPUs, by default by the first of `routes.ROUTES` that
-    works."""
+    """Records what the whole process does on its GPUs, by the first of `routes.ROUTES` that works."""
 
     # CUPTI, NVIDIA's source of such records, allows one client per process. If a torch built for CUDA is
     # installed, torch's profiler is that client: it sees the kernels of other libraries too, and torch is
-    # imported when the recording warms up. Otherwise it is NVIDIA's ``cupti-python``, if that is installed.
-    # Without either, CUDA events time the annotated ranges. ``trace.metadata["cuda_route"]`` has the route.
+    # imported when the recording warms up. Otherwise NVIDIA's ``cupti-python`` is the client, if it is
+    # installed. Without either, CUDA events time the annotated ranges. ``trace.metadata["cuda_route"]``
+    # contains the route.
     name: ClassVar[str] = "cuda"
     holds: ClassVar[frozenset[str]] = TorchCollector.holds
 

@@ -31,7 +31,8 @@ from .records import FIELDS, ON_DEVICE, Device, joined, named, read, read_device
 
 MOST_RECORDS: Final = 4_000_000
 BUFFER_BYTES: Final = 8 << 20
-"""Room for about 30,000 launches, as in NVIDIA's examples. CUPTI clears a buffer on the launching thread."""
+"""Size of a buffer, which fits about 30,000 launches, like in NVIDIA's examples. CUPTI clears it on the
+launching thread."""
 
 _FIRST_CUDA: Final = 12_060
 _NEEDED: Final = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "DRIVER")
@@ -50,7 +51,7 @@ _ADVICE: Final = {
 
 
 class ClockReading(NamedTuple):
-    """The recording's clock and CUPTI's, read at the same instant, and the error of that."""
+    """The recording's clock and CUPTI's, read at the same instant, and the error of their offset."""
 
     wall: int
     device: int
@@ -58,7 +59,7 @@ class ClockReading(NamedTuple):
 
 
 def _read_clocks(wall: Callable[[], int], device: Callable[[], int], tries: int = 32) -> ClockReading:
-    """Read both clocks: the narrowest of `tries` brackets wall, device, wall."""
+    """Read both clocks `tries` times, in the order wall, device, wall, and return the tightest reading."""
     times = [(wall(), device(), wall()) for _ in range(tries)]
     before, between, after = min(times, key=lambda one: one[2] - one[0])
     return ClockReading((before + after) // 2, between, max(after - before + 1, 0) // 2)
@@ -66,8 +67,9 @@ def _read_clocks(wall: Callable[[], int], device: Callable[[], int], tries: int 
 
 def to_wall(first: ClockReading, last: ClockReading, device: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Convert CUPTI's timestamps to the recording's clock."""
-    # If both readings agree within their errors, all times move by one integer, so durations and delays stay
-    # exactly as CUPTI measured them. Otherwise the clocks drift, and times follow the line through both.
+    # If both readings agree within their errors, all times are shifted by the same integer, so durations and
+    # delays stay exactly as CUPTI measured them. Otherwise the clocks drift, and times follow the line
+    # through both readings.
     offsets = [one.wall - one.device for one in (first, last)]
     least = max(offset - one.error for offset, one in zip(offsets, (first, last), strict=True))
     most = min(offset + one.error for offset, one in zip(offsets, (first, last), strict=True))
@@ -132,8 +134,8 @@ class CuptiSession:
     """Records what the whole process does on its GPUs; `keep` selects GPUs by number."""
 
     def __init__(self, keep: Sequence[int] | None = None, load: Callable[[str], Any] = ctypes.CDLL) -> None:
-        # calls carry the system's thread number, so they nest in the ranges of `nbp.annotate` on their
-        # thread's track
+        # Calls have the system's thread number, so they nest in the ranges of `nbp.annotate` on the track of
+        # their thread.
         self.report = ImportReport()
         self._keep, self._load = keep, load
         self._cupti: Any = None
@@ -163,7 +165,7 @@ class CuptiSession:
             self._cupti, self._pid, _active = cupti, os.getpid(), self
             atexit.register(self.abandon)
             cupti.set_thread_id_type(_SYSTEM_THREADS)
-            with suppress(Exception):  # unknown before CUDA 12.1; a buffer per thread would lose launches
+            with suppress(Exception):  # unknown before CUDA 12.1; buffers per thread would lose launches
                 size, off = ctypes.c_size_t(1), ctypes.c_uint8(0)
                 cupti.activity_set_attribute(
                     _PER_THREAD_BUFFER, ctypes.addressof(size), ctypes.addressof(off)
@@ -196,7 +198,7 @@ class CuptiSession:
             return
         self._disable(
             [kind for kind in self._on if kind not in ON_DEVICE]
-        )  # so that the wait is not recorded
+        )  # before the wait, which should not be recorded
         failed = settle(self._keep, self._load)
         self._last = _read_clocks(self._now, self._cupti.get_timestamp)
         self._disable(list(self._on))
@@ -230,7 +232,7 @@ class CuptiSession:
                 if (name := self._kind_of.get(kind)) is not None:
                     frame = read(list(compress(activities, kinds == kind)), FIELDS[name])
                     self._parts.setdefault(name, []).append(frame)
-        except Exception as error:  # must not reach CUPTI
+        except Exception as error:  # exceptions must not reach CUPTI
             self._failed = f"{type(error).__name__}: {error}"
 
     def result(self, builder: TraceBuilder) -> None:
@@ -330,11 +332,11 @@ class CuptiSession:
 
 
 def _unused(*_: object) -> None:
-    """Serve as the subscription's callback, which is never enabled."""
+    """The subscription's callback, which is never enabled."""
 
 
 def _put_devices(devices: dict[int, Device], builder: TraceBuilder) -> None:
-    """Add names and properties of the GPUs, as Kineto's files have them."""
+    """Add names and properties of the GPUs in the form of Kineto's files."""
     if not devices:
         return
     builder.metadata.setdefault("devices", [devices[number].name for number in sorted(devices)])

@@ -1,8 +1,8 @@
 """Asks the CUDA driver whether it works, how many GPUs it has and which CUDA version it supports.
 
-A child process asks. It runs this file as its script, which imports none of our modules. After a process has
-called ``cuInit``, its forked children cannot use CUDA, and some versions of libcupti end a process whose
-driver is broken.
+A child process asks, with this file as its script, which imports none of our modules. This is because forked
+children of a process that has called ``cuInit`` cannot use CUDA, and because some versions of libcupti end
+the process if the driver is broken.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _ADVICE: Final = {
     803: "the driver's library and its kernel module differ; reboot after an update of the driver",
     804: "this GPU does not support forward compatibility; take the compat folder off LD_LIBRARY_PATH",
 }
-"""By number in ``cuda.h``."""
+"""Advice by error number in ``cuda.h``."""
 
 
 class DriverState(NamedTuple):
     """The driver's answer."""
 
-    code: int  # of ``cuInit``: 0 for success; -1 if there is no driver or it could not be asked
+    code: int  # return code of ``cuInit``: 0 for success; -1 if there is no driver or it could not be asked
     cards: int = 0
     version: int = 0  # newest CUDA version that the driver supports: 12040 for 12.4; 0 if unknown
     words: str = ""  # the driver's name of the code, or why it could not be asked
@@ -61,7 +61,7 @@ def ask(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
 
 
 def version_only(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
-    """Ask the driver only for its CUDA version, which needs no initialisation. Assume that the rest works."""
+    """Ask the driver only for its CUDA version, without initialising it; assume that the rest works."""
     try:
         cuda = load("libcuda.so.1")
     except OSError as error:
@@ -80,13 +80,11 @@ def package_version() -> str:
 
 
 _usable: dict[tuple[str, str | None], DriverState] = {}
-"""Answers without a problem, by package and visible GPUs. Other answers may change, so they are not
-cached."""
+"""Cache of the answers without problems, by package and visible GPUs. Other answers may change."""
 
 
 def ask_in_child(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
-    """Let a child process ask the driver and try ``cupti-python``. Neither is initialised or loaded in this
-    process."""
+    """Let a child process ask the driver and try ``cupti-python``, so that neither is loaded here."""
     try:
         load("libcuda.so.1")
     except OSError as error:
@@ -139,5 +137,5 @@ if __name__ == "__main__":
     sys.path[:] = json.loads(sys.argv[1])  # without this folder, whose cupti.py would hide the package
     answer = ask()
     sys.stdout.write(json.dumps(answer[:4]) + "\n")
-    sys.stdout.flush()  # the next call can end this process
+    sys.stdout.flush()  # since the next call may end this process
     sys.stdout.write(json.dumps("" if answer.problem else _try_cupti()) + "\n")

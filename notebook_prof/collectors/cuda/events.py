@@ -1,4 +1,4 @@
-"""The last route, if kernels cannot be recorded: CUDA events around annotated ranges."""
+"""The last resort if kernels cannot be recorded: CUDA events around annotated ranges."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ..devices import in_use
 from ..journal import Span
 
 MOST_RANGES: Final = 20_000
-"""Limit on the number of ranges. Each holds two of the driver's events."""
+"""Limit on the number of ranges. Each needs two of the driver's events."""
 
 
 _FINE_MS: Final = 1000.0
-"""Times between events are 32-bit floats in ms: up to this one, they are exact to 0.06 µs; after an hour, to
-0.25 ms."""
+"""Longest time between events that is precise enough. It is a 32-bit float in ms: exact to 0.06 µs up to this
+limit, but only to 0.25 ms after an hour."""
 
 
 class _Anchor(NamedTuple):
@@ -45,7 +45,7 @@ class _Range:
 
 
 class EventRanges:
-    """Times each `nbp.annotate` range on the stream that is current where it opens, by two CUDA events."""
+    """Times each `nbp.annotate` range by two CUDA events on the stream that is current when it opens."""
 
     def __init__(self) -> None:
         self._cupy: Any = None
@@ -57,9 +57,9 @@ class EventRanges:
         self._now: Callable[[], int] = time.time_ns
 
     @cached_property
-    # Uses CuPy, if it is imported. A range on the device lasts from when the stream reached the first event
-    # until it reached the second, gaps included. It is a slice of category annotation on the stream's track,
-    # not a kernel. Events have a resolution of half a microsecond.
+    # Uses CuPy, if it is imported. On the device, a range lasts from the moment the stream reaches the first
+    # event until it reaches the second, gaps included. It is a slice of category annotation on the stream's
+    # track, not a kernel. Events have a resolution of half a microsecond.
     def report(self) -> ImportReport:
         """Issues so far."""
         return ImportReport()
@@ -142,7 +142,7 @@ class EventRanges:
         self._done.clear()
 
     def opened(self, span: Span) -> None:
-        """Start a range, since an annotation was opened in this thread."""
+        """Start a range for an annotation that was opened in this thread."""
         if len(self._done) + len(self._open) >= MOST_RANGES:
             self._dropped += 1
             return
@@ -150,7 +150,7 @@ class EventRanges:
             stream = self._cupy.cuda.get_current_stream()
             device = int(self._cupy.cuda.Device().id)
             self._open[id(span)] = _Range(span.name, stream, device, self._record(stream))
-        except Exception as error:  # must not reach the user's cell
+        except Exception as error:  # exceptions must not reach the user's cell
             self._failed = f"{type(error).__name__}: {error}"
 
     def closed(self, span: Span) -> None:
@@ -173,7 +173,7 @@ class EventRanges:
         return event
 
     def _place(self, tries: int = 8) -> _Anchor:
-        """Determine the time of an event on the current GPU from the narrowest of `tries` brackets."""
+        """Determine the time of an event on the current GPU: the tightest of `tries` measurements."""
         anchors = []
         stream = self._cupy.cuda.Stream(non_blocking=True)  # the user's stream may be busy
         for _ in range(tries):
@@ -197,6 +197,6 @@ class EventRanges:
             return at_ns, max(round(1e6 * float(elapsed(one.begin, one.end))), 0)
         except KeyError:
             self._failed = f"GPU {one.device} was not in use when the recording began"
-        except Exception as error:  # the driver's error type, as for a lost device
+        except Exception as error:  # the driver's error type, for example if the device is lost
             self._failed = f"{type(error).__name__}: {error}"
         return None

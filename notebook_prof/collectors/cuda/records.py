@@ -1,4 +1,4 @@
-"""Turns records of ``cupti-python`` into Kineto's columns, so that one assembler serves both."""
+"""Turns records of ``cupti-python`` into Kineto's columns, so both use the same assembler."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from ..devices import driver
 
 _WARP: Final = 32
 _PARTS: Final = 4
-"""A multiprocessor's registers are split into four partitions, and a warp takes all of its registers from
-one."""
+"""Number of partitions of a multiprocessor's registers. A warp takes all of its registers from one."""
 _REGISTER_UNIT: Final = 256
 _ATTRIBUTES: Final = {
     "multiprocessors": 16,
@@ -34,7 +33,7 @@ _ATTRIBUTES: Final = {
     "blocks": 106,
     "reserved_shared_memory": 111,
 }
-"""Numbers of ``CUdevice_attribute``; source: ``cuda.h``."""
+"""Values of ``CUdevice_attribute``. Source: ``cuda.h``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +52,14 @@ class Device:
     reserved_shared_memory: int
 
     def resident_blocks(self, threads: int, registers: int, shared_memory: int) -> int:
-        """Return how many blocks of a kernel one multiprocessor can hold. `registers` is per thread,
-        `shared_memory` is bytes per block."""
-        # As in *Occupancy* of NVIDIA's CUDA programming guide: warps, blocks, registers (256 at a time, from
-        # one of four partitions) and shared memory (256 bytes at a time before compute capability 8, then
-        # 128, with the system's reserve for each block) each set a limit, and the least counts. Agrees with
-        # Kineto's figures for 39,000 kernels on a P100, V100s, an RTX 2080 Ti, A100s and an H100, except for
-        # those with more than 48 KiB of shared memory, for which Kineto reports 0.
+        """Return how many blocks of a kernel one multiprocessor can hold."""
+        # As described in *Occupancy* of NVIDIA's CUDA programming guide: warps, blocks, registers (allocated
+        # in units of 256, from one of four partitions) and shared memory (in units of 256 bytes before
+        # compute capability 8, then 128, plus the system's reserve for each block) each set a limit, and the
+        # lowest applies. Agrees with Kineto's figures for 39,000 kernels on a P100, V100s, an RTX 2080 Ti,
+        # A100s and an H100, except for those with more than 48 KiB of shared memory, for which Kineto reports
+        # 0.
+        # `registers` is per thread, `shared_memory` is bytes per block.
         warps = max(-(-threads // _WARP), 1)
         limits = [self.blocks, self.threads // _WARP // warps]
         if registers:
@@ -73,8 +73,7 @@ class Device:
     def occupancy(
         self, grid: tuple[int, int, int], block: tuple[int, int, int], registers: int, shared_memory: int
     ) -> tuple[float, float, float]:
-        """Return Kineto's ``blocks per SM``, ``warps per SM`` and ``est. achieved occupancy`` (0–1, not
-        per cent)."""
+        """Return Kineto's ``blocks per SM``, ``warps per SM`` and ``est. achieved occupancy`` (0–1)."""
         threads = block[0] * block[1] * block[2]
         each = grid[0] * grid[1] * grid[2] / max(self.multiprocessors, 1)
         resident = min(float(self.resident_blocks(threads, registers, shared_memory)), each)
@@ -82,7 +81,7 @@ class Device:
 
 
 def read_devices(load: Callable[[str], Any] = ctypes.CDLL) -> dict[int, Device]:
-    """Ask the driver for the GPUs that this process can see; {} if that fails."""
+    """Ask the driver for the GPUs that are visible to this process; {} if that fails."""
     cuda, count = driver(load), ctypes.c_int()
     if cuda is None or cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return {}
@@ -107,13 +106,13 @@ def _device(cuda: Any, number: int) -> Device | None:
 
 _WORK: Final = ("start", "end", "device_id", "context_id", "stream_id", "correlation_id")
 _LAUNCHED: Final = {"graph_id": "graph", "graph_node_id": "graph_node", "priority": "priority"}
-"""Fields that some launches or releases lack, and their names in `activity_metadata`."""
+"""Fields that some launches or releases of CUPTI lack, with their names in `activity_metadata`."""
 _GRID: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread")
 _SHARED: Final = ("static_shared_memory", "dynamic_shared_memory")
 _COPY: Final = (*_WORK, "bytes", "copy_kind", "src_kind", "dst_kind", *_LAUNCHED)
 _CALL: Final = ("start", "end", "cbid", "thread_id", "correlation_id")
 _THREADS: Final = ("object_id.pt.thread_id", "object_id.threadId")
-"""Since 13.0, and before."""
+"""Paths of the thread's number: since 13.0, and before."""
 FIELDS: Final = {
     "CONCURRENT_KERNEL": (*_WORK, *_GRID, *_SHARED, "name", *_LAUNCHED),
     "MEMCPY": _COPY,
@@ -124,7 +123,7 @@ FIELDS: Final = {
     "SYNCHRONIZATION": ("start", "end", "type", "context_id", "stream_id", "correlation_id"),
     "OVERHEAD": ("start", "end", "overhead_kind", "object_kind", *_THREADS),
 }
-"""The fields to read from each kind of record, under the package's names."""
+"""The fields to read from each kind of record, by the package's names."""
 ON_DEVICE: Final = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "MEMCPY2")
 _DOMAINS: Final = {"DRIVER": 1, "RUNTIME": 2}
 _OF_THREAD: Final = 2
@@ -149,7 +148,7 @@ _OVERHEADS: Final = (
     *("Unknown", "Buffer Flush", "Instrumentation", "Resource", "Runtime Triggered Module Loading"),
     *("Lazy Function Loading", "Command Buffer Full", "Activity Buffer Request", "UVM Activity Init"),
 )
-"""As Kineto spells them."""
+"""Kinds of overhead, as Kineto spells them."""
 
 
 def read(rows: Sequence[Any], fields: Sequence[str]) -> pd.DataFrame:
@@ -176,7 +175,7 @@ def _has(record: Any, field: str) -> bool:
 
 
 def _texts(frame: pd.DataFrame, fields: Sequence[str], say: Callable[..., str]) -> npt.NDArray[Any]:
-    """Return a text for each row. `say` is called once per distinct combination of fields."""
+    """Return a text for each row. `say` makes it, once per distinct combination of fields."""
     group = frame.groupby(list(fields), sort=False).ngroup().to_numpy()
     distinct = frame[list(fields)].drop_duplicates()
     values = zip(*(distinct[field].tolist() for field in fields), strict=True)

@@ -1,5 +1,4 @@
-"""Chooses the route by which CUDA kernels are recorded in this process: first collects facts, then chooses
-and says why."""
+"""Chooses the route by which CUDA kernels are recorded in this process, from facts, and gives the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from ..nvml.collector import NvmlCollector
 from . import cupti, driver
 
 ROUTES: Final = ("kineto", "cupti", "counters")
-"""In the order in which they are tried: CUPTI has one client a process."""
+"""Routes, in the order in which they are tried. CUPTI allows one client per process."""
 
 _CUDA_BUILD: Final = re.compile(r"^cuda(?:\s*:[^=]+)?\s*=\s*(?:'([\d.]+)'|None)", re.M)
 _NO_KERNELS: Final = "no kernels: CUDA events around nbp.annotate ranges, CuPy's pool and NVML only"
@@ -58,7 +57,7 @@ def survey(route: str | None = None) -> Facts:
 
 def routes(facts: Facts) -> list[Route]:
     """Return whether each of the three routes works, in the order of `ROUTES`."""
-    # ``counters`` records no kernels: CUDA events around annotated ranges, pool hooks and NVML
+    # ``counters`` records no kernels, only CUDA events around annotated ranges, pool hooks and NVML
     if not facts.driver.ok:
         return [Route(name, False, facts.driver.reason) for name in ROUTES]
     counters = f"{_NO_KERNELS}; {facts.cupti.reason}, or a torch built for CUDA"

@@ -1,5 +1,4 @@
-"""Which code had allocated the heap at its peak, and what is kept: by memray or, without that, by
-tracemalloc."""
+"""Records which code had allocated the heap at its peak and what is kept, with memray or else tracemalloc."""
 
 from __future__ import annotations
 
@@ -14,17 +13,17 @@ from ..options import CollectorOptions
 from ..python.assemble import OTHER_CELLS
 from .blocks import MemrayTracer, TracemallocTracer, blocks_table
 
-# The heap collector: which code had allocated the heap at its peak, and what is kept. Runs only on request.
+# The heap collector runs only on request.
 
 HEAP: Final = "heap"
-"""Name of the table, and metadata key for the tracing tool and the size of the peak."""
+"""Name of the table, and metadata key for the tool's name and the size of the peak."""
 
 
 class HeapCollector(Collector):
     """Traces the process's allocations, with the Python stacks that made them."""
 
-    # It uses memray if that is installed, otherwise tracemalloc, which is slower and sees less. Both slow the
-    # code down, so times of Python functions in the same recording are too long.
+    # Uses memray if it is installed, otherwise tracemalloc, which is slower and sees less. Both slow down the
+    # code, so times of Python functions in the same recording are too long.
     name: ClassVar[str] = "heap"
     holds: ClassVar[frozenset[str]] = frozenset({"tracing of the heap"})
 
@@ -45,7 +44,7 @@ class HeapCollector(Collector):
         )
 
     def start(self, clock: Clock) -> None:
-        """Start tracing, with tracemalloc if the user's code already uses what memray needs."""
+        """Start tracing, with tracemalloc if the user's code already occupies what memray needs."""
         del clock
         self._tracer = self._memray() if installed("memray") else None
         if self._tracer is None:
@@ -53,7 +52,7 @@ class HeapCollector(Collector):
             self._tracer.start()
 
     def _memray(self) -> MemrayTracer | None:
-        """Return a running memray tracer; None if one of the user's tools prevents that."""
+        """Start and return a memray tracer; None if one of the user's tools prevents that."""
         if sys.getprofile() is not None:
             self._in_the_way = "a profiler of the user's code (sys.getprofile() is not None)"
             return None

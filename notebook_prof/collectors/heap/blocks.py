@@ -20,7 +20,7 @@ import pandas as pd
 from ...optional import require
 from ..giving_way import GivingWay
 from ..python.frames import CELL, OURS, USER, Frame, owner_of
-from ..python.line_names import line_name, short_file
+from ..python.line_names import line_name, placed, short_file
 
 KEYS: Final = ("line", "text", "allocated_by")
 NUMBERS: Final = ("bytes", "count", "kept_bytes", "kept_count")
@@ -73,7 +73,7 @@ def _keys_of(stack: Sequence[StackLine], cells: Mapping[str, str]) -> tuple[str,
     line = text = ""
     if own is not None:
         frame = Frame(own.function, own.file, own.line, own.line, owner_of(own.file))
-        line, _, text = line_name(frame, cells).partition("  ")
+        line, _, text = line_name(placed([frame])[0], cells).partition("  ")
     if not stack:
         return line, text, ""
     if any(one.file.startswith(_IMPORTING) for one in stack):
@@ -88,7 +88,7 @@ def _keys_of(stack: Sequence[StackLine], cells: Mapping[str, str]) -> tuple[str,
 
 
 class MemrayTracer:
-    """Traces the heap into a file that contains only sums by stack, so it stays small."""
+    """Traces the heap into a file, which stays small because it contains only sums by stack."""
 
     # It sees allocations by C code (NumPy, Arrow, torch on the CPU). Python objects appear as the arenas that
     # the interpreter's allocator requests for them.
@@ -101,11 +101,11 @@ class MemrayTracer:
 
     @property
     def gave_way_to(self) -> str:
-        """The tool of the user's code for which tracing ended early; empty if there was none."""
+        """The user's tool because of which tracing ended early; empty if there was none."""
         return self._giving_way.to
 
     def start(self) -> None:
-        """Begin to trace all threads of the process."""
+        """Start tracing all threads of the process."""
         memray = self._memray
         self._folder = tempfile.mkdtemp(prefix="notebook-prof-heap-")
         weakref.finalize(self, _remove, self._folder, os.getpid())
@@ -114,8 +114,8 @@ class MemrayTracer:
             destination=destination, file_format=memray.FileFormat.AGGREGATED_ALLOCATIONS
         )
         self._giving_way.watch()
-        # memray drops as many outermost frames as the starting thread has at that moment, so a new thread
-        # starts it
+        # memray drops as many outermost frames as the starting thread has then, so it is started in a new
+        # thread
         starter = threading.Thread(target=self._enter, name="notebook_prof heap")
         starter.start()
         starter.join()
@@ -141,7 +141,7 @@ class MemrayTracer:
             threading.setprofile(hook)  # the user's hook for new threads
 
     def blocks(self) -> HeapBlocks:
-        """Return the blocks at the peak and at the end; the file is deleted."""
+        """Return the blocks at the peak and at the end, and delete the file."""
         with self._memray.FileReader(self._file) as reader:
             at_peak = reader.get_high_watermark_allocation_records(merge_threads=True)
             kept = reader.get_leaked_allocation_records(merge_threads=True)
@@ -171,7 +171,7 @@ class MemrayTracer:
 
 
 def _remove(folder: str, pid: int) -> None:
-    if pid == os.getpid():  # a forked child that ends leaves its parent's files
+    if pid == os.getpid():  # a forked child must not delete its parent's files when it ends
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -180,18 +180,18 @@ def _blocks(record: Any) -> Blocks:
     return Blocks(stack, int(record.size), int(record.n_allocations))
 
 
-# tracemalloc as the heap tracer if there is no memray: it takes snapshots while the heap grows.
+# tracemalloc as the heap tracer, without memray. It takes snapshots while the heap grows.
 
 _is_tracing, _traced_memory = tracemalloc.is_tracing, tracemalloc.get_traced_memory
 
 _INTERVAL_S: Final = 0.005
 _GROWS: Final = 1.1
-"""A snapshot is taken when allocated memory has grown by this factor since the last one."""
+"""A snapshot is taken whenever allocated memory has grown by this factor since the last one."""
 _LEAST_BYTES: Final = 1 << 20
 
 
 class TracemallocTracer:
-    """Traces memory from Python's allocators by the innermost line, with snapshots while it grows."""
+    """Traces memory from Python's allocators by innermost line, with snapshots while it grows."""
 
     def __init__(self) -> None:
         self._ours = False
@@ -212,7 +212,7 @@ class TracemallocTracer:
 
     @property
     def gave_way_to(self) -> str:
-        """The tool of the user's code for which tracing ended early; empty if there was none."""
+        """The user's tool because of which tracing ended early; empty if there was none."""
         return self._gave_way
 
     def start(self) -> None:
@@ -291,11 +291,11 @@ class TracemallocTracer:
                 self._highest, self._highest_bytes = self._snapshot(), now
 
     def _snapshot(self) -> tracemalloc.Snapshot:
-        # like tracemalloc.take_snapshot, which would first call the hidden is_tracing
+        # like tracemalloc.take_snapshot, which would first call is_tracing, which is hidden
         return tracemalloc.Snapshot(_tracemalloc._get_traces(), tracemalloc.get_traceback_limit())
 
     def _new(self, snapshot: tracemalloc.Snapshot | None) -> list[Blocks]:
-        """Return the blocks in a snapshot by line, without earlier ones and our own."""
+        """Return the blocks in a snapshot by line, without earlier blocks and ours."""
         if snapshot is None:
             return []
         own = tracemalloc.Filter(False, tracemalloc.__file__), tracemalloc.Filter(False, __file__)

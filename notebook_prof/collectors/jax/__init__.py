@@ -24,9 +24,9 @@ from ..devices import tell_left_out
 from ..options import CollectorOptions
 from .session import Session, open_session
 
-# The jax collector: JAX's profiler around the window, its planes read in memory.
+# The jax collector runs JAX's profiler during the window, and reads its planes in memory.
 
-# Gives way when the user's code starts JAX's profiler, which would otherwise raise in that code.
+# Stops our profiler when the user's code starts JAX's, which would otherwise raise in that code.
 
 _START: Final = "start_trace"
 
@@ -34,8 +34,8 @@ _START: Final = "start_trace"
 class ConflictWatch:
     """Calls `make_room` before ``jax.profiler.start_trace``, which ``jax.profiler.trace`` calls too."""
 
-    # JAX has room for one profiler and raises for a second one. So its public function is wrapped between
-    # `watch` and `unwatch`, in the module that defines it and in the one that exports it. A name imported
+    # JAX has room for one profiler and raises for a second one. So between `watch` and `unwatch`, its public
+    # function is wrapped, in the module that defines it and in the one that exports it. A name imported
     # earlier (``from jax.profiler import start_trace``) is not wrapped.
     def __init__(self, jax: Any, make_room: Callable[[], None]) -> None:
         self._make_room = make_room
@@ -69,8 +69,7 @@ _ID: Final = "correlation_id"
 
 
 def of_devices(space: Space, devices: Sequence[int] | None, report: ImportReport) -> Space:
-    """Drop the planes of other devices, and the calls that only launched work on those. None keeps
-    everything."""
+    """Drop the planes of other devices, and the calls that launched work only there; None keeps all."""
     if devices is None:
         return space
     number = [_DEVICE.match(line.plane) for line in space.lines]
@@ -88,7 +87,7 @@ def _ids(lines: Any) -> set[Any]:
 
 
 def _without_launches(line: Line, ids: set[Any]) -> Line:
-    """Return the line without the events of these launches."""
+    """Return the line without the events that belong to these launches."""
     values = line.stats.get(_ID)
     if values is None or not ids:
         return line
@@ -117,8 +116,9 @@ class JaxCollector(Collector):
     """Records XLA operations, kernels, transfers and the host's calls with JAX's profiler."""
 
     # Steps come from ``jax.profiler.StepTraceAnnotation``. Python calls are recorded only with `stack`, since
-    # they slow unjitted operations by half. JAX has room for one profiler: if one is running, this collector
-    # refuses; if the recorded code starts one, this collector stops first and reports that.
+    # they slow down unjitted operations by half. JAX has room for one profiler. If one is running, this
+    # collector refuses to start. If the recorded code starts one, this collector stops first and reports
+    # that.
     name: ClassVar[str] = "jax"
     holds: ClassVar[frozenset[str]] = frozenset({"JAX profiler"})
 
@@ -138,7 +138,7 @@ class JaxCollector(Collector):
         return Availability(True, f"operations and kernels by JAX's profiler{loaded}")
 
     def claims(self) -> frozenset[str]:
-        """Also claim CUPTI if JAX's plugin for NVIDIA GPUs is installed."""
+        """Claim CUPTI too, if JAX's plugin for NVIDIA GPUs is installed."""
         on_gpu = any(installed(plugin) for plugin in _CUDA_PLUGINS)
         return self.holds | {"CUPTI"} if on_gpu else self.holds
 
@@ -152,7 +152,7 @@ class JaxCollector(Collector):
         self._conflicts.watch()
 
     def stop(self) -> None:
-        """Stop recording. JAX needs about 3 µs per event for that."""
+        """Stop recording, which takes JAX about 3 µs per event."""
         if self._conflicts is not None:
             self._conflicts.unwatch()
             self._conflicts = None

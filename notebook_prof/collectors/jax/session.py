@@ -1,4 +1,4 @@
-"""One run of JAX's profiler: in memory if possible, else through a temporary folder."""
+"""One run of JAX's profiler, in memory if possible, otherwise through a temporary folder."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 
 class Session(Protocol):
-    """Start and stop, once each."""
+    """A run of the profiler. Call `start` and `stop` once each."""
 
     def start(self) -> None:
-        """Begin to record; RuntimeError if JAX's profiler is busy."""
+        """Start recording. Raises RuntimeError if JAX's profiler is busy."""
 
     def stop(self) -> bytes:
-        """Stop, and return the planes as a serialised XSpace; empty if there are none."""
+        """Stop recording, and return the planes as a serialised XSpace; empty if there are none."""
 
 
 def open_session(jax: Any, *, python: bool) -> Session:
@@ -33,7 +33,7 @@ class MemorySession:
         self._session: Any = None
 
     def start(self) -> None:
-        """Begin to record."""
+        """Start recording."""
         self._session = (
             self._native.ProfilerSession()
             if self._options is None
@@ -41,7 +41,7 @@ class MemorySession:
         )
 
     def stop(self) -> bytes:
-        """Stop. Returns the planes unchanged."""
+        """Stop recording, and return the planes unchanged."""
         session, self._session = self._session, None
         return bytes(session.stop())
 
@@ -54,7 +54,7 @@ class FolderSession:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def start(self) -> None:
-        """Begin to record."""
+        """Start recording."""
         self._folder = tempfile.TemporaryDirectory(prefix="notebook_prof")
         extra = {} if self._options is None else {"profiler_options": self._options}
         try:
@@ -64,7 +64,7 @@ class FolderSession:
             raise
 
     def stop(self) -> bytes:
-        """End, read the file, delete the folder."""
+        """Stop recording, read the file, and delete the folder."""
         folder, self._folder = self._folder, None
         if folder is None:
             return b""

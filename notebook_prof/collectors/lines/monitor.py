@@ -13,20 +13,20 @@ from types import CodeType
 from typing import Any, Final
 
 LINE, START, RESUME, RETURN, YIELD, UNWIND = range(6)
-"""Kinds of events."""
+"""Kinds of recorded events."""
 
 MOST_EVENTS: Final = 500_000
 """Limit on the events in a recording, which take 16 MB. No line is timed after that."""
 
 NOT_WATCHED: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
-"""Code of expressions, whose time counts for the line that runs it."""
+"""Names of code that belongs to expressions. Its time counts for the line that runs it."""
 
 _BATCH: Final = 256
 _FEW: Final = 32
 _MANY: Final = 1024
-"""Once all regions together have had this many events, 32 events of a region suffice to know its rate."""
+"""Once all regions have had this many events in total, a region's rate is known after 32 of its own."""
 _GAP_NS: Final = 12_000
-"""A region with a shorter mean interval between events is switched off. An event takes 0.4 µs, so the cost
+"""Shortest mean interval between events. Busier regions are switched off. An event takes 0.4 µs, so the cost
 stays below 3 %."""
 _TOOLS: Final = (3, 4)
 """Tool numbers that are not reserved for debuggers, coverage tools, profilers or optimizers."""
@@ -41,11 +41,7 @@ def available() -> bool:
 
 
 def loops_of(source: str) -> list[tuple[int, int, int]]:
-    """Return the head, first and last line of every loop; none if the source cannot be parsed.
-
-    >>> loops_of("x = 1\\nfor i in y:\\n    f(i)\\n    g(i)\\n")
-    [(2, 2, 4)]
-    """
+    """Return the head, first and last line of every loop; none if the source cannot be parsed."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
@@ -69,17 +65,17 @@ def nested_code(code: CodeType) -> Iterator[CodeType]:
 class LineMonitor:
     """Records when lines of the user's files begin and frames end, by thread."""
 
-    # `watches` selects files by ``co_filename``, `source_of` returns their text. `threads` has the events by
-    # native thread id, four integers each: absolute ns, number of the code (its position in `codes`), line,
-    # kind. `off` has the regions that were switched off: number of the code, and line of the loop's head, or
-    # 0 for the function.
-    # A global ``PY_START`` that returns ``DISABLE`` sees each code object of the process once. A region is
-    # the innermost loop around a line in its function, or the function. It is switched off as a whole, since
-    # the time of a single switched-off line would be attributed to its neighbour. That happens at every 256th
-    # of its events (or every 32nd, once all regions together have had 1,024) if the events of all regions
-    # together came too quickly since the last check. So among many regions, none of them hot alone, the most
-    # frequent are switched off until the rest costs little. ``restart_events`` is never called: it would
-    # reenable events that coverage and debuggers have disabled.
+    # `watches` selects files by ``co_filename``, and `source_of` returns their text. `threads` has the events
+    # by native thread id, as four integers each: absolute ns, number of the code (its position in `codes`),
+    # line, kind. `off` has the regions that were switched off, as the number of the code, and the line of the
+    # loop's head or 0 for a function. A global ``PY_START`` that returns ``DISABLE`` sees each code object of
+    # the process once. A region is the innermost loop around a line in its function, or the function. It is
+    # switched off as a whole, since the time of a single switched-off line would be attributed to its
+    # neighbour. This is decided at every 256th of its events (or every 32nd, once all regions together have
+    # had 1,024): a region is switched off if the events of all regions together came too quickly since the
+    # last check. So if there are many regions and none is hot alone, the most frequent ones are switched off
+    # until the others cost little. ``restart_events`` is never called: it would reenable events that coverage
+    # and debuggers have disabled.
     def __init__(self, watches: Callable[[str], bool], source_of: Callable[[str], str]) -> None:
         self.threads: dict[int, array[int]] = {}
         self.codes: list[CodeType] = []
@@ -107,7 +103,8 @@ class LineMonitor:
         self._tool = tool
         for event, callback in self._callbacks(events, monitoring.DISABLE):
             monitoring.register_callback(tool, event, callback)
-        # UNWIND and THROW cannot be set for single code objects before 3.15, and fire on exceptions only
+        # before 3.15, UNWIND and THROW cannot be set for single code objects, but they fire only on
+        # exceptions
         monitoring.set_events(tool, events.PY_START | events.PY_UNWIND | events.PY_THROW)
         return True
 
@@ -124,16 +121,12 @@ class LineMonitor:
             monitoring.register_callback(tool, event, None)
         monitoring.free_tool_id(tool)
 
-    def text(self, file: str) -> str:
-        """Return the source of a monitored file."""
-        return self._source_of(file)
-
     def lines(self) -> Iterator[tuple[int, int]]:
-        """Yield the number and the line of all monitored code."""
+        """Yield the number of the code and the line, for all monitored lines."""
         return iter(self._region)
 
     def region(self, code: int, line: int) -> tuple[int, int]:
-        """Return the region of a line: the number of its code, and the head of its loop or 0."""
+        """Return the region of a line: the number of its code, and the line of its loop's head or 0."""
         return self._region.get((code, line), (code, 0))
 
     def _watch(self, code: CodeType) -> None:
@@ -152,13 +145,12 @@ class LineMonitor:
                 heads = [head for head, first, last in loops if first <= line <= last and head in lines]
                 region = self._region[number, line] = number, max(heads, default=0)
                 self._regions[number].add(region)
-            self.codes.append(one)  # kept alive, so that its id stays unique
+            self.codes.append(one)  # kept alive, so its id stays unique
             self._number[id(one)] = number
             _MONITORING.set_local_events(self._tool, one, local)
 
     def _goes_off(self, region: tuple[int, int], t: int) -> None:
-        """Count an event of a region and, from time to time, switch the region off if its rate is too
-        high."""
+        """Count an event of a region and, from time to time, switch off a region with too high a rate."""
         hits = self._hits[region] = self._hits.get(region, 0) + 1
         self._count += 1
         if hits % _FEW:
@@ -172,7 +164,7 @@ class LineMonitor:
         if t - since < events * _GAP_NS or self._count > MOST_EVENTS:
             number, head = region
             self.off.add(region)
-            if not head:  # a hot function, which even events that only return DISABLE slow down
+            if not head:  # a hot function, which is slowed down even by events that return DISABLE
                 self.off |= self._regions[number]
                 _MONITORING.set_local_events(self._tool, self.codes[number], 0)
         self._since[region] = t, self._count

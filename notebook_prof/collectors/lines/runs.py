@@ -1,4 +1,4 @@
-"""Turns events of lines and frames into runs of lines, each with begin, end and caller."""
+"""Turns events of lines and frames into runs of lines, which have a begin, an end and a caller."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pandas as pd
 from ...trace.arrays import IntArray
 from ...trace.strings import readable
 from .monitor import LINE, RESUME, START, YIELD, LineMonitor
+from .sources import Home, Place, Sources
 
 
 class LineRuns(NamedTuple):
@@ -30,20 +31,20 @@ class LineRuns(NamedTuple):
     paths: list[tuple[int, int, int]]
 
     def within(self, begin_ns: int, end_ns: int) -> LineRuns:
-        """Return the same runs, cut at the edges of a window; those outside have no length."""
+        """Return the same runs, cut at the edges of a window. Runs outside have no length."""
         return self._replace(
             begin=np.clip(self.begin, begin_ns, end_ns), end=np.clip(self.end, begin_ns, end_ns)
         )
 
     def self_ns(self) -> IntArray:
-        """Return the duration of each run without its callees."""
+        """Return the duration of each run, without its callees."""
         took = self.end - self.begin
         called = self.parent >= 0
         inside = np.bincount(self.parent[called], took[called], minlength=len(took)).astype(np.int64)
         return np.asarray(took - inside, np.int64)
 
     def outermost(self) -> IntArray:
-        """Return the runs that no run of their own line calls: recursion counts once."""
+        """Return the runs not called, even indirectly, by a run of the same line: recursion counts once."""
         nested = np.zeros(len(self.begin), bool)
         rows, up = np.arange(len(self.begin)), self.parent.copy()
         while len(rows := rows[up[rows] >= 0]):
@@ -55,17 +56,17 @@ class LineRuns(NamedTuple):
 
 
 class StatementLines(NamedTuple):
-    """Where the statements of a file begin."""
+    """The lines at which the statements of a file begin."""
 
-    # first line of the innermost statement that contains each line; for a compound statement, that of its
-    # head
+    # by line, the first line of the innermost statement that contains it; for a compound statement, only its
+    # head counts
     first: dict[int, int]
     # lines that contain only the head of a loop, whose body runs between two runs of the head
     heads: frozenset[int]
 
 
 def statement_lines(source: str) -> StatementLines:
-    """Return where the statements of a file begin; empty if it cannot be parsed."""
+    """Return the lines at which the statements of a file begin; empty if it cannot be parsed."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
@@ -126,10 +127,10 @@ class _Frames:
 
 def line_runs(events: array[int], end_ns: int, statements: Sequence[StatementLines]) -> LineRuns:
     """Build the runs of lines from the events of one thread. Runs still open at `end_ns` end there."""
-    # A line ends when its own frame begins the next line, returns, yields or is unwound. After a ``yield``,
-    # the frame continues with the line at which it left. A further line of a running statement begins no new
-    # run, nor does returning to the head of a loop, including the code there that counts iterations. The
-    # Python loop below is over events, of which the monitor keeps at most 500,000.
+    # A line ends when its frame begins the next line, returns, yields or is unwound. After a ``yield``, the
+    # frame continues with the line at which it left. Another line of a running statement begins no new run,
+    # nor does a return to the head of a loop, including our code there that counts iterations. The Python
+    # loop below is over events, of which the monitor keeps at most 500,000.
     frames = _Frames()
     for i in range(0, len(events), 4):
         t, code, line, kind = events[i : i + 4]
@@ -141,7 +142,7 @@ def line_runs(events: array[int], end_ns: int, statements: Sequence[StatementLin
         if not frames.unwind_to(t, code):
             if kind != LINE:
                 continue
-            frames.push(code)  # it was called before the recording started
+            frames.push(code)  # its frame began before the recording
         run = frames.run[-1]
         if kind == LINE:
             first = statements[code].first.get(line, line)
@@ -161,29 +162,28 @@ def line_runs(events: array[int], end_ns: int, statements: Sequence[StatementLin
 
 
 class WatchedCode(NamedTuple):
-    """A function, or a module's own code, with timed lines."""
+    """A function, or a module's top-level code, with timed lines."""
 
     function: str
     file: str
     first_line: int
-    # its events came too quickly, so only samples show its lines
+    # its events were too frequent, so only samples show its lines
     off: bool
-    # lines of those of its loops that were switched off for the same reason
+    # lines of its loops that were switched off for the same reason
     lines_off: frozenset[int]
 
 
 class FunctionLines(NamedTuple):
-    """Runs of the user's lines, from the interpreter's events."""
+    """Runs of the user's lines, computed from the interpreter's events."""
 
     # by native thread id
     threads: dict[int, LineRuns]
-    # by number of a code
+    # by number of the code
     codes: list[WatchedCode]
 
     def table(self, names: Mapping[str, str], cell_file: str) -> pd.DataFrame:
-        """Return the timed runs: ``ts``, ``dur``, ``line`` and ``file``; `names` has the names of cells'
-        files."""
-        # The recorded cell's statements outside functions are left out: marks time them, and the events of
+        """Return the timed runs: ``ts``, ``dur``, ``line`` and ``file``. `names` has cells' names by file."""
+        # The recorded cell's statements outside functions are left out, since marks time them, and events of
         # the marks would count as runs.
         nothing = np.empty(0, np.int64)
         runs = [*self.threads.values(), LineRuns(nothing, nothing, nothing, nothing, nothing, nothing, [])]
@@ -205,24 +205,48 @@ class FunctionLines(NamedTuple):
         return table[is_timed].reset_index(drop=True)
 
 
-def function_lines(monitor: LineMonitor, end_ns: int) -> FunctionLines:
+def function_lines(monitor: LineMonitor, end_ns: int, sources: Sources) -> FunctionLines:
     """Return the runs of lines that a stopped monitor recorded, up to the cell's end."""
-    files = [code.co_filename for code in monitor.codes]
-    statements_of = {file: statement_lines(monitor.text(file)) for file in set(files)}
-    statements = [statements_of[file] for file in files]
-    threads = {thread: line_runs(events, end_ns, statements) for thread, events in monitor.threads.items()}
+    files = {code.co_filename for code in monitor.codes}
+    statements_of = {file: statement_lines("".join(sources.lines(file))) for file in files}
+    unknown = StatementLines({}, frozenset())
+    statements = [
+        unknown if sources.is_lost(code) else statements_of[code.co_filename] for code in monitor.codes
+    ]
+    homes = {n: home for n, code in enumerate(monitor.codes) if (home := sources.home(code)) is not None}
+    threads = {
+        thread: line_runs(_placed(events, homes), end_ns, statements)
+        for thread, events in monitor.threads.items()
+    }
     lines_off: dict[int, set[int]] = {}
     for number, line in monitor.lines():
         if (region := monitor.region(number, line)) in monitor.off and region[1]:
-            lines_off.setdefault(number, set()).add(line)
-    codes = [
-        WatchedCode(
-            readable(getattr(code, "co_qualname", code.co_name)),
-            readable(code.co_filename),
-            code.co_firstlineno,
-            (number, 0) in monitor.off,
-            frozenset(lines_off.get(number, ())),
+            place = homes[number].place(line) if number in homes else None
+            lines_off.setdefault(number, set()).add(place.line if place is not None else line)
+    codes = []
+    for number, code in enumerate(monitor.codes):
+        place = Place(getattr(code, "co_qualname", code.co_name), code.co_firstlineno, code.co_firstlineno)
+        if number in homes:
+            place = homes[number].place(code.co_firstlineno)
+        codes.append(
+            WatchedCode(
+                readable(place.function),
+                readable(code.co_filename),
+                place.first_line,
+                (number, 0) in monitor.off,
+                frozenset(lines_off.get(number, ())),
+            )
         )
-        for number, code in enumerate(monitor.codes)
-    ]
     return FunctionLines(threads, codes)
+
+
+def _placed(events: array[int], homes: Mapping[int, Home]) -> array[int]:
+    """Return events with current line numbers, for code that has moved in its file."""
+    rows = np.array(events, np.int64).reshape(-1, 4)
+    moved = np.flatnonzero(np.isin(rows[:, 1], list(homes)) & (rows[:, 3] == LINE))
+    if not len(moved):
+        return events
+    pairs, pair = np.unique(rows[moved, 1:3], axis=0, return_inverse=True)
+    lines = [homes[code].place(line).line for code, line in pairs.tolist()]
+    rows[moved, 2] = np.array(lines, np.int64)[pair.ravel()]
+    return array("q", rows.ravel().tolist())

@@ -40,10 +40,11 @@ LIMIT_S: Final = 1.0
 """Longest wait for the driver. A counter that takes longer is not read again."""
 
 RETRIES: Final = 3
-"""After this many errors, a counter that never had a value is given up, and any other is read less often."""
+"""Number of consecutive errors after which a counter is given up if it never had a value, or else read less
+often."""
 
 SLOW_EVERY: Final = 4
-"""The driver averages use and clocks over longer, so they are read every fourth time."""
+"""Slow counters are read every fourth time, since the driver averages use and clocks over longer."""
 
 
 class Readings:
@@ -59,7 +60,7 @@ class Readings:
         self.values.append(value)
 
     def taken(self) -> tuple[IntArray, npt.NDArray[np.float64]]:
-        """Return the readings so far. A thread that is blocked in the driver may add to them later."""
+        """Return the readings so far. A thread that is blocked in the driver may add more later."""
         values = np.array(self.values.tolist(), dtype=np.float64)
         return np.array(self.ts.tolist(), dtype=np.int64)[: len(values)], values
 
@@ -75,7 +76,7 @@ class _Gpu:
     link: dict[str, float] | None = None
     readings: dict[str, Readings] = field(default_factory=dict)
     since_us: dict[str, int] = field(default_factory=dict)
-    """Time of the last value taken from each of the driver's buffers."""
+    """Time of the last value read from each of the driver's buffers."""
     polled: set[str] = field(default_factory=set)
     """Counters for which the driver keeps no buffer."""
     failed: dict[str, tuple[int, Exception]] = field(default_factory=dict)
@@ -83,19 +84,19 @@ class _Gpu:
     left_out: dict[str, str] = field(default_factory=dict)
     """Why each of these counters is no longer read."""
     answered: set[str] = field(default_factory=set)
-    """Counters for which the driver has given any answer."""
+    """Counters for which the driver has answered at all."""
     gaps: int = 0
 
 
 class NvmlCollector(Collector):
-    """Reads use, memory, power and clocks of the GPUs that CUDA may use, in a thread."""
+    """Reads utilisation, memory, power and clocks of the GPUs that CUDA may use, in a thread."""
 
     # Memory and power are read every 50 ms; temperature, energy, throttling, the number of other processes
-    # and NVLink traffic every 200 ms. Just as often, it reads the driver's buffers of utilisation and clocks,
-    # or queries the values if there is no buffer. The driver averages utilisation over 0.2 to 1 s. The thread
-    # loads the library, so starting takes no time, and nothing waits longer than 1 s for a driver that does
-    # not answer. GPUs get CUDA's numbers, which are found by UUID once CUDA is initialised. Each reading of
-    # `pcie` throughput takes the thread 20 ms.
+    # and NVLink traffic every 200 ms. The driver's buffers of utilisation and clocks are also read every 200
+    # ms; without a buffer, the values are queried. The driver averages utilisation over 0.2 to 1 s. The
+    # thread loads the library, so starting takes no time, and nothing waits longer than 1 s for a driver that
+    # does not answer. GPUs get CUDA's numbers, which are found by UUID once CUDA is initialised. Each reading
+    # of `pcie` throughput keeps the thread busy for 20 ms.
     name: ClassVar[str] = "nvml"
 
     def __init__(self, pcie: bool = False, devices: Sequence[int] | None = None) -> None:
@@ -111,7 +112,7 @@ class NvmlCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return whether nvidia-ml-py is installed and finds a driver with a GPU; asked once a process."""
+        """Return whether nvidia-ml-py is installed and finds a driver with a GPU. Asked once per process."""
         return _availability()
 
     def start(self, clock: Clock) -> None:
@@ -122,7 +123,7 @@ class NvmlCollector(Collector):
         self._thread.start()
 
     def stop(self) -> None:
-        """Let the thread read once more; do not wait for a driver that does not answer."""
+        """Let the thread read once more, without waiting for a driver that does not answer."""
         self._quit.set()
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -131,7 +132,7 @@ class NvmlCollector(Collector):
         self._uuids = cuda_uuids()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add one counter a GPU and metric, such as ``GPU 0 power`` in W, and its ``pcie_links``."""
+        """Add a counter per GPU and metric, such as ``GPU 0 power`` in W, and metadata ``pcie_links``."""
         if self._late:
             self.report.add(
                 "gpu-counters-late",
@@ -183,7 +184,7 @@ class NvmlCollector(Collector):
         return sorted(gpus, key=lambda gpu: gpu.card.number)
 
     def _tell(self, gpu: _Gpu) -> None:
-        """Report counters that failed for good, and those that failed now and then."""
+        """Report counters that failed for good, and single readings that failed."""
         for name in (*gpu.left_out, *gpu.failed):
             if name in gpu.readings:
                 reason = gpu.left_out.get(name) or str(gpu.failed[name][1])
@@ -203,7 +204,7 @@ class NvmlCollector(Collector):
         )
 
     def _missing(self, gpu: _Gpu) -> str:
-        """Return, for the metrics without a value, one sentence per reason."""
+        """Return one clause per reason for metrics without a value."""
         names: dict[str, list[str]] = {}
         for metric in self._metrics:
             if metric.name not in gpu.readings and metric.name in gpu.answered:
@@ -242,7 +243,7 @@ class NvmlCollector(Collector):
         ending = self._quit.is_set()
         for metric in tuple(gpu.metrics):
             if self._quit.is_set() and not ending:
-                return  # `stop` waits for the last readings
+                return  # hurry, since `stop` waits for the last readings
             failures, _ = gpu.failed.get(metric.name, (0, None))
             if (metric.slow and not slow) or (failures >= RETRIES and not slow):
                 continue
@@ -290,7 +291,7 @@ def _from_buffer(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> bool:
 
 
 def _rates(totals: Readings) -> Readings:
-    """Return a total's growth per second between readings; 0 where it was reset."""
+    """Return the growth of a total per second between readings; 0 where it was reset."""
     ts, values = totals.taken()
     grown = np.maximum(np.diff(values), 0) / np.maximum(np.diff(ts), 1) * 1e9
     rates = Readings()
@@ -311,7 +312,7 @@ def _library() -> Iterator[Any]:
 
 
 class _Question:
-    """Asks the driver in a thread, once per process, so that nobody waits long for a driver that hangs."""
+    """Asks the driver in a thread, once per process, so nobody waits long for a driver that hangs."""
 
     def __init__(self) -> None:
         self._answer: Availability | None = None

@@ -1,5 +1,4 @@
-"""The metrics of a GPU that the nvml collector reads, some from the driver's buffers, which have their own
-times."""
+"""The GPU metrics that the nvml collector reads. Some come from the driver's buffers, with their times."""
 
 from __future__ import annotations
 
@@ -12,13 +11,13 @@ from typing import Any, Final
 from ..devices import driver
 
 _OF_TYPE: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-"""Member of NVML's union by type of value. Source: ``nvml.h``."""
+"""Members of NVML's union, by type of value. Source: ``nvml.h``."""
 NEAR_US: Final = 60_000_000
-"""Times further from the recording than this are on another clock than Unix time."""
+"""Times that are further than this from the recording are not Unix times."""
 
 
 class NoSamplesError(Exception):
-    """This driver keeps no such buffer, or its times cannot be used."""
+    """Raised if the driver keeps no such buffer, or its times are unusable."""
 
 
 def samples_since(nvml: Any, handle: Any, buffer: str, since_us: int) -> list[tuple[int, float]]:
@@ -47,14 +46,14 @@ class Metric:
 
     name: str
     unit: str
-    # from (pynvml, device handle) to a number, or None
+    # maps (pynvml, device handle) to a number or None
     read: Callable[[Any, Any], float | None]
     slow: bool = False  # read every fourth time only
     # pynvml's name for the driver's buffer of such values; empty for none. If the buffer exists, its values
     # are used with their own times, and `read` is not called.
     samples: str = ""
-    scale: float = 1.0  # factor for the values in that buffer
-    total: bool = False  # a total that only grows; its growth per second is shown
+    scale: float = 1.0  # factor for the values in the buffer
+    total: bool = False  # for a total that only grows, its growth per second is shown
 
 
 def _memory(nvml: Any, handle: Any) -> float:
@@ -76,8 +75,8 @@ def _own_memory(nvml: Any, handle: Any) -> float | None:
 
 
 HARMFUL: Final = 0x04 | 0x08 | 0x20 | 0x40 | 0x80 | 0x200 | 0x400
-"""NVML's reasons for lower clocks: power cap, hardware slowdown, heat (software, hardware), power brake,
-board limits, reliability.
+"""Bits of NVML's harmful reasons for lower clocks: power cap, hardware slowdown, heat (software, hardware),
+power brake, board limits, reliability.
 
 Left out: idle, clocks set by the user, clocks that follow another GPU, display. Source: ``nvml.h``.
 """
@@ -95,8 +94,7 @@ _UNTOLD: Final = {
 
 
 def why_missing(metric: str, error: Exception | None, card: str) -> str:
-    """Return why a metric has no value. `error` is that of the last reading, or None if that returned no
-    value.
+    """Return why a metric has no value; `error` is None if the last reading returned no value.
 
     >>> why_missing("power", AttributeError("nvmlDeviceGetPowerUsage"), "H100")
     'the installed nvidia-ml-py does not know it: update it'
@@ -116,12 +114,12 @@ def why_missing(metric: str, error: Exception | None, card: str) -> str:
 
 
 _REASONS: Final = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-"""The call was renamed in driver 535 and in the matching pynvml. Either of the two may be newer than the
-other."""
+"""Names of the same call, new and old: it was renamed in driver 535 and in the matching pynvml. Either of the
+two may be newer than the other."""
 
 
 def _throttled(nvml: Any, handle: Any) -> float | None:
-    """Return those bits of `HARMFUL` that are lowering the clocks now."""
+    """Return the bits of `HARMFUL` that are currently lowering the clocks."""
     for name in _REASONS:
         if (read := getattr(nvml, name, None)) is None:
             continue
@@ -135,16 +133,16 @@ def _throttled(nvml: Any, handle: Any) -> float | None:
 
 def _other_processes(nvml: Any, handle: Any) -> float:
     """Return how many other processes have a context on the GPU."""
-    # one of them is taken to be this process, since containers may hide its pid from the driver
+    # one of them is assumed to be this process, since containers may hide its pid from the driver
     return float(max(len(nvml.nvmlDeviceGetComputeRunningProcesses(handle)) - 1, 0))
 
 
 ALL_LINKS: Final = 0xFFFFFFFF
-"""Scope of a field that means the sum over all NVLinks. Source: ``nvml.h``."""
+"""Scope of a field that stands for the sum over all NVLinks. Source: ``nvml.h``."""
 
 
 def _nvlink(field: str) -> Callable[[Any, Any], float | None]:
-    """Make a reader for a total of bytes over all NVLinks. It returns None for GPUs without NVLink."""
+    """Make a reader of a total of bytes over all NVLinks. It returns None for GPUs without NVLink."""
 
     def read(nvml: Any, handle: Any) -> float | None:
         total = nvml.nvmlDeviceGetFieldValues(handle, [(getattr(nvml, field), ALL_LINKS)])[0]
@@ -208,10 +206,10 @@ PCIE: Final = (
         slow=True,
     ),
 )
-"""Each takes 20 ms, in which the driver measures."""
+"""Metrics of PCIe throughput. Reading each takes 20 ms, in which the driver measures."""
 
 LANE_BYTES_PER_S: Final = {1: 0.25e9, 2: 0.5e9, 3: 0.9846e9, 4: 1.9692e9, 5: 3.9385e9, 6: 7.5625e9}
-"""By PCIe generation: bytes per second of a lane in one direction, after line coding (8b/10b or
+"""Bytes per second of a lane in one direction, by PCIe generation, after line coding (8b/10b or
 128b/130b)."""
 
 
@@ -250,8 +248,8 @@ def _digits(uuid: str) -> str:
 
 
 def cuda_uuids(load: Callable[[str], Any] = ctypes.CDLL) -> list[str] | None:
-    """Return the digits of the UUIDs in CUDA's order. Does not initialise CUDA; returns None if that has not
-    been done."""
+    """Return the digits of the UUIDs in CUDA's order; None if CUDA has not been initialised."""
+    # this does not initialise CUDA
     cuda, count = driver(load), ctypes.c_int()
     if cuda is None or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return None
@@ -266,11 +264,10 @@ def cuda_uuids(load: Callable[[str], Any] = ctypes.CDLL) -> list[str] | None:
 
 
 def visible(nvml: Any) -> tuple[list[Card], bool]:
-    """Return the GPUs that ``CUDA_VISIBLE_DEVICES`` allows, and whether their numbers are certain to be
-    CUDA's."""
-    # CUDA puts the fastest GPU first, NVML follows the PCI bus. With different models, numbers are known only
-    # if the variable names UUIDs or ``CUDA_DEVICE_ORDER`` asks for bus order. Otherwise all GPUs are
-    # returned, so that none is missing once CUDA is initialised.
+    """Return the GPUs that ``CUDA_VISIBLE_DEVICES`` allows, and whether their numbers are surely CUDA's."""
+    # CUDA puts the fastest GPU first, while NVML follows the PCI bus. With different models, numbers are
+    # known only if the variable contains UUIDs or ``CUDA_DEVICE_ORDER`` requests bus order. Otherwise all
+    # GPUs are returned, so none is missing once CUDA is initialised.
     cards = [_card(nvml, nvml.nvmlDeviceGetHandleByIndex(i)) for i in range(nvml.nvmlDeviceGetCount())]
     alike = len({card.name for card in cards}) <= 1 or os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     variable = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -285,9 +282,9 @@ def visible(nvml: Any) -> tuple[list[Card], bool]:
 
 
 def _chosen(nvml: Any, cards: list[Card], variable: str) -> list[Card]:
-    """Return the GPUs in the order of the variable. CUDA ignores everything from the first invalid entry
-    on."""
+    """Return the GPUs in the order of the variable."""
     chosen: list[Card] = []
+    # CUDA ignores everything from the first invalid entry on
     for word in (part.strip() for part in variable.split(",")):
         if _is_number(word):
             matches = cards[int(word) : int(word) + 1] if int(word) >= 0 else []
@@ -304,7 +301,7 @@ def _is_number(word: str) -> bool:
 
 
 def _named(nvml: Any, cards: list[Card], word: str) -> list[Card]:
-    """Return the GPUs or slices whose UUID begins with `word`, since CUDA accepts prefixes."""
+    """Return the GPUs or slices whose UUIDs begin with `word`, since CUDA accepts prefixes."""
     if not word:
         return []
     if not word.startswith("GPU-"):

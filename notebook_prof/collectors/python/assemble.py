@@ -1,8 +1,8 @@
-"""Turns samples into slices, without a loop over samples."""
+"""Turns samples of stacks into slices, without a loop over samples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -10,21 +10,22 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...background import checkpoint
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import as_ints
 from ...trace.strings import Coded
 from ..journal import Edges
 from ..lines.runs import LineRuns, WatchedCode
 from .frames import CELL, USER, Frame, Stacks
-from .line_names import fused_kernel, keep_source_files, line_name, short_file
+from .line_names import cell_lines, fused_kernel, keep_source_files, line_name, short_file
 from .overlay import Rows, hang, overlay
 from .sample_spans import NEVER, SampleSpans, bridged
 from .snapping import Ranges, beside_ranges
 
 OTHER_CELLS: Final = "other_cells"
-"""Metadata key for the displayed names, such as ``In[3]``, of the files of cells other than the profiled
-one."""
+"""Metadata key: the displayed names, such as ``In[3]``, of the cells other than the profiled one, by file."""
+_TOP_LEVEL: Final = ("<module>", "<cell line")
+"""Names of code of modules and cells. A lambda is a function, which an event loop may call by itself."""
 _NO_CELLS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -33,36 +34,43 @@ class Timed(NamedTuple):
 
     # ns, ascending, shape (n + 1,): stack i was seen from ``bounds[i]`` to ``bounds[i + 1]``
     bounds: IntArray
-    stack: IntArray  # positions of stacks, shape (n,); -1 if nothing is known
+    stack: IntArray  # numbers of stacks, shape (n,); -1 if unknown
     looks: IntArray | None = None  # how many consecutive looks saw stack i; None: one each
 
     def ticks(self) -> Timed:
-        """Return the same with a span for every look."""
+        """Return the same stacks with one span per look."""
         if self.looks is None:
             return self
         looks = np.maximum(self.looks, 1)
         home = np.repeat(np.arange(len(looks)), looks)
-        position = np.arange(len(home)) - np.repeat(np.cumsum(looks) - looks, looks)
+        position = consecutive(np.zeros_like(looks), looks)
         begin = self.bounds[home] + position * np.diff(self.bounds)[home] // looks[home]
         return Timed(np.append(begin, self.bounds[-1:]), self.stack[home])
+
+    def first_looks_apart(self) -> Timed:
+        """Return the same stacks, with the first look at each in a span of its own. Assumes even spacing."""
+        if self.looks is None:
+            return self
+        more = np.flatnonzero(self.looks > 1)
+        ts = self.bounds[more] + np.diff(self.bounds)[more] // self.looks[more]
+        return Timed(np.insert(self.bounds, more + 1, ts), np.insert(self.stack, more + 1, self.stack[more]))
 
 
 class Exact(NamedTuple):
     """What is known exactly about a sampled thread."""
 
-    edges: Edges = Edges.none()  # annotations of the user
+    edges: Edges = Edges.none()  # the user's annotations
     statements: Rows | None = None  # the cell's statements
     others: Ranges | None = None  # slices that other collectors put on the same track
     lines: tuple[LineRuns, list[WatchedCode]] | None = None  # timed runs of the user's lines
 
 
 class Level(NamedTuple):
-    """All slices at one depth of the stack. A node is a call path, shared by the samples whose stacks begin
-    with it."""
+    """All slices at one depth of the stack."""
 
     begin_ns: IntArray
     end_ns: IntArray
-    node: IntArray
+    node: IntArray  # a call path, shared by all samples whose stacks begin with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +79,11 @@ class Tree:
 
     parent: IntArray  # of each node, -1 for a root; parents come before their children
     label: IntArray
-    node_at: list[IntArray]  # for each depth: the node of each stack, -1 if the stack is shorter
+    node_at: list[IntArray]  # by depth: the node of each stack, -1 if the stack is shorter
 
 
 class Labels(NamedTuple):
-    """Names of slices, and the frame of each. The first `functions` of them are functions, the others
-    lines."""
+    """Names of slices, and their frames. The first `functions` entries are functions, the others lines."""
 
     names: list[str]
     frames: list[Frame]
@@ -86,18 +93,13 @@ class Labels(NamedTuple):
 def boundaries(
     bounds: IntArray, edges: IntArray, fixed: BoolArray | None = None
 ) -> tuple[IntArray, IntArray]:
-    """Return where the time of each sample begins and ends. `bounds` are n + 1 ticks, `fixed` marks the exact
-    ones.
-
-    >>> begin, end = boundaries(np.array([0, 10, 20, 30]), np.array([14, 16]))
-    >>> begin.tolist(), end.tolist()
-    ([0, 16, 20], [14, 20, 30])
-    """
-    # A sample covers the time since the previous one: a tick that comes late because a C function did not
-    # return is handled where that function was called. The stack changed somewhere between the two ticks. If
+    """Return the begin and end of each sample's time."""
+    # A sample covers the time since the previous one: if a tick is late because a C function did not return,
+    # it is handled where that function was called. The stack changed somewhere between the two ticks. If
     # annotations began or ended in between, the earlier sample lasts until the first of these edges, and the
-    # later one begins at the last. That is exact for a late tick: an edge is Python code, so the function
+    # later one begins at the last. For a late tick this is exact: an edge is Python code, so the function
     # that did not return was called after it.
+    # `bounds` are n + 1 ticks, of which `fixed` marks the exact ones.
     if len(edges) == 0:
         return bounds[:-1], bounds[1:]
     behind = np.append(bounds[1:], np.iinfo(np.int64).max)
@@ -112,10 +114,9 @@ def boundaries(
 
 
 def breaks(ts: IntArray, stack: IntArray, stacks: Stacks, labels: Labels, edges: Edges) -> IntArray:
-    """Return, for each sample, the depth of the outermost slice that must begin with it; `NEVER` if none
-    must."""
+    """Return the depth of the outermost slice that must begin with each sample, or `NEVER`."""
     # Where an annotation begins or ends, everything that its function called has returned, and the function
-    # has reached another line. Slices that continued would overlap the annotation's edge.
+    # has reached another line. If slices continued there, they would overlap the annotation's edge.
     depth = np.full(len(ts), NEVER, np.int64)
     at = np.searchsorted(ts, edges.ts, side="left")
     home = np.repeat(np.arange(len(stacks.lengths)), stacks.lengths)
@@ -135,13 +136,14 @@ def label(
     stacks: Stacks,
     roots_are_lines: bool = True,
     cells: Mapping[str, str] = _NO_CELLS,
+    cell: Sequence[str] = (),
 ) -> tuple[Stacks, Labels, IntArray]:
     """Turn frames into labels: functions, and lines of the user's code. Returns their depths too."""
-    # The outermost frame of a stack is labelled by its line, at least if it is the code of a module or a
-    # cell. Every other frame is labelled by its function, and then by its line if it is in a cell or a module
-    # of the user. A line of Inductor's module that calls a fused kernel has the kernel's name.
-    # `depth` has, for each given frame, the depth of its innermost label. A label's frame has the executed
-    # line, or the first line of the function.
+    # The outermost frame of a stack is labelled by its line, at least if it is top-level code of a module or
+    # a cell. Every other frame is labelled by its function, and also by its line if it is in a cell or a user
+    # module. A line of Inductor's module that calls a fused kernel gets the kernel's name. `depth` has the
+    # depth of each frame's innermost label. The frame of a label contains the executed line, or the first
+    # line of the function.
     distinct = stacks.distinct
     functions: dict[Frame, int] = {}
     function_of = np.array(
@@ -156,7 +158,7 @@ def label(
     is_root = np.zeros(len(home), bool)
     is_root[stacks.offsets[stacks.lengths > 0]] = True
     if not roots_are_lines:
-        is_root &= np.array([frame.function.startswith("<") for frame in distinct], dtype=bool)[stacks.frames]
+        is_root &= np.array([f.function.startswith(_TOP_LEVEL) for f in distinct], dtype=bool)[stacks.frames]
     copies = np.where((own & ~is_root) | calls_kernel, 2, 1)
     expanded = np.repeat(np.arange(len(home)), copies)
     second = np.concatenate([[False], expanded[1:] == expanded[:-1]])[: len(expanded)]
@@ -165,14 +167,16 @@ def label(
     labels = np.where(as_line, len(functions) + frames, function_of[frames])
     lengths = np.bincount(home[expanded], minlength=n).astype(np.int64)
     names = [f"{frame.function} ({short_file(frame, cells)})" for frame in functions]
-    names += [kernel or line_name(frame, cells) for kernel, frame in zip(kernels, distinct, strict=True)]
+    names += [
+        kernel or line_name(frame, cells, cell) for kernel, frame in zip(kernels, distinct, strict=True)
+    ]
     labelled = Stacks(labels, lengths, distinct)
     depth = np.cumsum(copies) - 1 - labelled.offsets[home]
     return labelled, Labels(names, [*functions, *distinct], len(functions)), as_ints(depth)
 
 
 def grow(stacks: Stacks) -> Tree:
-    """Join equal beginnings of stacks into a tree of call paths, depth by depth."""
+    """Merge equal beginnings of stacks into a tree of call paths, depth by depth."""
     offsets, n = stacks.offsets, len(stacks.lengths)
     width = int(stacks.frames.max()) + 1 if len(stacks.frames) else 1
     parents, labels, node_at = [], [], []
@@ -219,13 +223,15 @@ def put(
     roots_are_lines: bool = True,
 ) -> None:
     """Add the slices of a sampled thread to `builder`. `stacks` are already trimmed."""
-    # `interval_ns`, the time between looks, limits how far a boundary is moved. `roots_are_lines` says that
-    # the outermost function of a stack began before the recording, so its line matters; otherwise only
-    # outermost frames of modules and cells are lines.
+    # `interval_ns`, the time between looks, limits how far a boundary is moved. If `roots_are_lines` is set,
+    # the outermost function of a stack began before the recording, so its line matters. Otherwise only
+    # outermost frames of modules and cells become lines.
     exact = exact if exact is not None else Exact()
     if len(exact.edges.ts):
         samples = samples.ticks()
-    if exact.statements is not None:  # during a statement, each complete stack leads back to the cell
+    elif exact.others is not None:
+        samples = samples.first_looks_apart()
+    if exact.statements is not None:  # during a statement, every complete stack leads back to the cell
         stack, stacks = bridged(samples.bounds, samples.stack, stacks, interval_ns)
         samples = Timed(samples.bounds, stack)
     fixed, anew = None, None
@@ -235,7 +241,9 @@ def put(
     stacks = Stacks(stacks.frames, np.append(stacks.lengths, 0), stacks.distinct)
     stack = np.where(samples.stack >= 0, samples.stack, len(stacks.lengths) - 1)
     cells = builder.metadata.get(OTHER_CELLS, {})
-    labelled, labels, depth = label(stacks, roots_are_lines, cells)
+    # below a statement, a root other than the cell's own code is a function like any other
+    are_lines = roots_are_lines and exact.statements is None
+    labelled, labels, depth = label(stacks, are_lines, cells, cell_lines(builder))
     begin, end = boundaries(samples.bounds, exact.edges.ts, fixed)
     cuts = breaks(samples.bounds[1:], stack, labelled, labels, exact.edges)
     if anew is not None:
@@ -243,8 +251,7 @@ def put(
         cuts[begun] = np.minimum(cuts[begun], depth[(stacks.offsets[stack] + anew)[begun]])
     spans = SampleSpans(begin, end, stack, cuts)
     if exact.statements is not None and len(exact.statements.ts):
-        lines = _module_lines(labelled, labels)
-        spans, labelled = hang(spans, labelled, lines, exact.statements, interval_ns)
+        spans, labelled = hang(spans, labelled, _roots(labelled, labels), exact.statements, interval_ns)
     tree = grow(labelled)
     used = np.unique(tree.label)
     keep_source_files(builder, (labels.frames[i] for i in used[used >= labels.functions].tolist()), cells)
@@ -263,19 +270,22 @@ def put(
         )
 
 
-def _module_lines(stacks: Stacks, labels: Labels) -> IntArray:
-    """Return the line of the cell's own code at the root of every stack; -1 if the root is something else."""
-    is_it = np.array([f.owner == CELL and f.function.startswith("<") for f in labels.frames], dtype=bool)
+def _roots(stacks: Stacks, labels: Labels) -> tuple[IntArray, BoolArray]:
+    """Return the cell's line at each stack's root, or -1, and whether the root is another user function."""
+    is_it = np.array([f.owner == CELL and f.function.startswith(_TOP_LEVEL) for f in labels.frames], bool)
     lines = np.array([frame.line for frame in labels.frames], dtype=np.int64)
     result = np.full(len(stacks.lengths), -1, np.int64)
     some = np.flatnonzero(stacks.lengths > 0)
     roots = stacks.frames[stacks.offsets[some]]
     result[some] = np.where(is_it[roots], lines[roots], -1)
-    return result
+    owned = np.array([f.owner in (CELL, USER) for f in labels.frames], dtype=bool)
+    of_user = np.zeros(len(stacks.lengths), bool)
+    of_user[some] = owned[roots] & ~is_it[roots]
+    return result, of_user
 
 
 def _stack_keys(builder: TraceBuilder, tree: Tree, labels: Labels) -> list[int]:
-    """Return the builder's key for each node's stack. There, a function and its line are a single frame."""
+    """Return the builder's key of each node's stack, in which a function and its line are a single frame."""
     keys: list[int] = []
     without_last: list[int] = []
     for parent, number in zip(tree.parent.tolist(), tree.label.tolist(), strict=True):

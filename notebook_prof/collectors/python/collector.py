@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -22,9 +23,9 @@ from ..options import CollectorOptions
 from ..statements import watched_lines
 from .assemble import Exact, Timed, put
 from .engine import Engine, Recorded, ThreadSamples
-from .frames import CELL, Frame, Stacks, trim, trim_process, trim_thread
+from .frames import CELL, LIBRARY, Frame, Stacks, trim, trim_process, trim_thread
 from .garbage_collections import GARBAGE, GarbageCollections
-from .line_names import line_name
+from .line_names import cell_lines, line_name, placed
 from .overlay import Rows
 from .processes import Process, name_processes
 from .py_spy import attachment as py_spy
@@ -33,6 +34,9 @@ from .snapping import Ranges
 from .thread.sampler import Sampler
 from .tracing.tracer import CallTracer
 
+_DISPLAY: Final = Frame("display of the result", "<display>", 1, 1, LIBRARY)
+_SHOWN_NS: Final = 1_000_000
+"""A shorter display of the result is no slice."""
 _INTERPRETED: Final = frozenset({"annotation", "module", "python", "io"})
 """Categories of slices in which Python code may run."""
 
@@ -42,10 +46,10 @@ _WAITS: Final = frozenset(
 _WHOLE: Final = 0.9
 
 _CLOSED: Final = ("aten::", GARBAGE)
-"""Names of slices within which no line begins or ends."""
+"""Beginnings of the names of slices in which no line begins or ends."""
 
 SAMPLES: Final = "samples"
-"""Name of the table of looks in ``metadata["tables"]``: ``ts dur track count``, with a row for each stack
+"""Name of the table of looks in ``metadata["tables"]``: ``ts dur track count``, with one row for each stack
 that was seen `count` times in succession.
 """
 
@@ -55,9 +59,9 @@ class PythonCollector(Collector):
 
     # By default it samples stacks: from outside, by py-spy, if that may read this process, otherwise by a
     # thread inside it. With ``python="calls"`` it traces every call (×1–1.3 for NumPy and pandas, ×2–7 for
-    # code of many small calls). Slices are on the tracks of their threads, which other collectors also use,
-    # so this one comes last and fits its slices to what is known exactly. `edges` returns the begins and ends
-    # of annotations by native thread id; samples are cut there.
+    # code of many small calls). Other collectors also use the tracks of the threads, so this one comes last,
+    # and fits its slices to those with exact times. `edges` returns the begins and ends of annotations by
+    # native thread id, at which samples are cut.
     name: ClassVar[str] = "python"
     holds: ClassVar[frozenset[str]] = frozenset({"Python sampler"})
 
@@ -81,7 +85,7 @@ class PythonCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return how it samples, and whether calls can be traced too. It is always available."""
+        """Return that this is always available, how it samples, and whether calls can be traced."""
         no_spy = py_spy.refusal()
         how = f"samples lines by a thread ({no_spy})" if no_spy else "samples lines by py-spy"
         why_not = CallTracer.refusal()
@@ -89,7 +93,7 @@ class PythonCollector(Collector):
         return Availability(True, f"{how}, {calls}")
 
     def warm(self, clock: Clock) -> None:
-        """Start py-spy if it is to be kept warm. Nothing is sampled."""
+        """Start py-spy if it should be kept warm. Nothing is recorded."""
         if self._options.python != "calls" and self._options.engine != "thread":
             py_spy.prepare()
 
@@ -170,8 +174,14 @@ class PythonCollector(Collector):
         return Sampler(self.report)
 
     def _put(self, builder: TraceBuilder, recorded: Recorded) -> None:
+        stacks = recorded.stacks
+        recorded = replace(
+            recorded,
+            stacks=replace(stacks, distinct=placed(stacks.distinct)),
+            context=placed(recorded.context),
+        )
         own = [thread for thread in recorded.threads if thread.pid == os.getpid()]
-        # too short for a sample, but not for its statements
+        # too short for samples, but not for statements
         if all(thread.tid != self._tid for thread in own):
             nothing = np.empty(0, np.int64)
             own.insert(0, ThreadSamples(os.getpid(), self._tid, self._thread, "", nothing, nothing))
@@ -199,13 +209,13 @@ class PythonCollector(Collector):
         noted = marks.statements()
         begin_ns, end_ns = self._window_ns
         ts, end = np.maximum(noted.ts, begin_ns), np.minimum(noted.end, end_ns)
-        kept = end > ts
+        kept = (end > ts) & ((noted.line > 0) | (end - ts >= _SHOWN_NS))
         if noted.thread != tid or not kept.any():
             return None
         return Rows(ts[kept], end[kept], noted.line[kept])
 
     def _only_waited(self, thread: ThreadSamples, stacks: Stacks) -> bool:
-        """Return whether a thread was in the same wait throughout the recording."""
+        """Return whether a thread was in the same wait during the whole recording."""
         window = self._window_ns[1] - self._window_ns[0]
         if int(thread.bounds[-1] - thread.bounds[0]) < _WHOLE * window:
             return False
@@ -249,7 +259,7 @@ class PythonCollector(Collector):
         )
 
     def _put_children(self, builder: TraceBuilder, recorded: Recorded) -> None:
-        """Add the threads of child processes, on tracks with the usual names of those processes."""
+        """Add the threads of child processes, on tracks that are named after the kind of process."""
         threads = [thread for thread in recorded.threads if thread.pid != os.getpid()]
         by_pid: dict[int, list[ThreadSamples]] = {}
         for thread in threads:
@@ -281,7 +291,7 @@ def _frames(threads: list[ThreadSamples], stacks: Stacks) -> list[Frame]:
 
 
 def _has_samples(thread: ThreadSamples, stacks: Stacks) -> bool:
-    """Return whether a thread has stacks left."""
+    """Return whether a thread has any stacks left."""
     sampled = thread.stack[thread.stack >= 0]
     return bool((stacks.lengths[sampled] > 0).any())
 
@@ -292,20 +302,22 @@ def _ranges(builder: TraceBuilder, track: int) -> Ranges | None:
         return None
     operator = np.array([word not in _INTERPRETED for word in category.values], dtype=bool)[category.codes]
     closed = np.array([str(word).startswith(_CLOSED) for word in name.values], dtype=bool)[name.codes]
-    return Ranges.of(ts, dur, operator, closed)
+    annotation = np.array([word == "annotation" for word in category.values], dtype=bool)[category.codes]
+    return Ranges.of(ts, dur, operator, closed, annotation)
 
 
 def _put_statements(builder: TraceBuilder, track: int, rows: Rows, context: Sequence[Frame]) -> None:
-    """Add one exact slice for every statement; samples are nested in them."""
+    """Add one exact slice per statement, in which samples are nested."""
     file = next((frame.file for frame in reversed(context) if frame.owner == CELL), "")
+    cell = cell_lines(builder)
     lines, code = np.unique(rows.line, return_inverse=True)
-    frames = [Frame("<module>", file, 1, line, CELL) for line in lines.tolist()]
+    frames = [Frame("<module>", file, 1, line, CELL) if line > 0 else _DISPLAY for line in lines.tolist()]
     keys = [builder.stack([(frame.function, frame.file, frame.line)]) for frame in frames]  # noqa: PD013
     builder.slices(
         ts=rows.ts,
         dur=rows.end - rows.ts,
         track=track,
-        name=Coded(code.ravel(), [line_name(frame, {}) for frame in frames]),
+        name=Coded(code.ravel(), [f.function if f is _DISPLAY else line_name(f, {}, cell) for f in frames]),
         category="python",
         stack=np.array(keys, dtype=np.int64)[code.ravel()],
     )

@@ -20,25 +20,25 @@ class ThreadSamples:
     pid: int
     tid: int  # number in the operating system
     name: str  # in Python; may be empty
-    command: str  # command of the process; empty for this one
+    command: str  # command of the process; empty for this process
     # absolute ns, ascending, shape (n + 1,): stack i was seen from ``bounds[i]`` to ``bounds[i + 1]``
     bounds: IntArray
-    stack: IntArray  # positions in the stacks of the `Recorded`, shape (n,); -1 if nothing is known
+    stack: IntArray  # positions in the stacks of the `Recorded`, shape (n,); -1 if unknown
     looks: IntArray | None = None  # how many consecutive looks saw stack i; None: one each
 
     @property
     def samples(self) -> IntArray:
-        """How many looks saw each stack, or 0 if nothing is known. Shape (n,)."""
+        """How many looks saw each stack; 0 if unknown. Shape (n,)."""
         looks = np.ones(len(self.stack), np.int64) if self.looks is None else self.looks
         return np.where(self.stack >= 0, looks, 0)
 
     def inside(self, begin_ns: int, end_ns: int) -> ThreadSamples:
-        """Return the part within a window, which may be empty. Stacks that are cut keep a proportional number
-        of looks."""
+        """Return the part within a window, which may be empty."""
         bounds = np.clip(self.bounds, begin_ns, end_ns)
         length = np.diff(bounds)
         keep = length > 0
         kept = np.append(bounds[:-1][keep], bounds[-1:] if not keep.any() else bounds[1:][keep][-1:])
+        # spans that are cut keep a proportional number of looks
         looks = None
         if self.looks is not None:
             share = length[keep] / np.diff(self.bounds)[keep]
@@ -69,34 +69,28 @@ class Recorded:
 
 
 class Engine(Protocol):
-    """Takes stacks between `start` and `stop`."""
+    """Samples stacks between `start` and `stop`."""
 
     name: str
 
     def start(self, clock: Clock) -> None:
-        """Begin, in the thread whose cell is recorded."""
+        """Start sampling. Called in the thread whose cell is recorded."""
 
     def stop(self) -> None:
-        """Stop quickly. Safe to repeat, even after an interrupt."""
+        """Stop sampling, quickly. Safe to repeat, even after an interrupt."""
 
     def recorded(self) -> Recorded:
-        """Return the result. May be slow; called once, after `stop`."""
+        """Return the result, perhaps slowly. Called once, after `stop`."""
 
     def abandon(self) -> None:
-        """Release everything, without a result. Safe in every state."""
+        """Release everything without a result. Safe in every state."""
 
 
 def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray, IntArray]:
-    """Return bounds and stacks, as in `ThreadSamples`, for disjoint pieces in order of time, with -1 between
-    them.
-
-    >>> bounds, stack = with_gaps(np.array([0, 5, 9]), np.array([5, 7, 12]), np.array([1, 2, 3]))
-    >>> bounds.tolist(), stack.tolist()
-    ([0, 5, 7, 9, 12], [1, 2, -1, 3])
-    """
+    """Return bounds and stacks, as in `ThreadSamples`, for disjoint pieces in order of time."""
     if len(begin) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    gap = np.append(begin[1:] > end[:-1], False)
+    gap = np.append(begin[1:] > end[:-1], False)  # the stack of a gap is -1
     positions = np.arange(len(begin)) + np.cumsum(gap) - gap
     bounds = np.empty(len(begin) + int(gap.sum()) + 1, np.int64)
     stacks = np.full(len(bounds) - 1, -1, np.int64)
@@ -108,8 +102,8 @@ def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray
 
 def join(parts: Sequence[Recorded]) -> Recorded:
     """Join consecutive recordings. Overlaps are taken from the earlier one."""
-    # threads are matched by process and number; the context is that of the first recording, the interval the
-    # longest
+    # threads are matched by process and number; the result has the first recording's context and the longest
+    # interval
     if len(parts) == 1:
         return parts[0]
     code_of: dict[Frame, int] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 import re
 import sysconfig
@@ -15,13 +14,16 @@ import numpy as np
 
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
+from ..lines.sources import lines_now
 
 CELL, USER, LIBRARY, MACHINERY, OURS, NOTEBOOK = range(6)
-"""Owner of a frame's code: a notebook cell, the user's modules, an installed package, the code that starts
-threads, tasks and programs, notebook_prof, or the notebook's kernel (including its display of values).
+"""Owners of a frame's code: a notebook cell, the user's modules, an installed package, the code that starts
+threads, tasks and programs, notebook_prof, and the notebook's kernel (including its display of values).
 """
 
-_CELL_FILE: Final = re.compile(r"[\\/]ipykernel_\d+[\\/]-?\d+\.py$|^<ipython-input-\d+")
+_CELL_FILE: Final = re.compile(
+    r"[\\/]ipykernel_\d+[\\/]-?\d+\.py$|^<ipython-input-\d+|^<timed (?:exec|eval)>$|^<magic-timeit>$"
+)
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _STANDARD: Final = tuple(
     {os.path.join(sysconfig.get_paths()[key], "") for key in ("stdlib", "platstdlib")}
@@ -33,6 +35,10 @@ _KERNEL: Final = frozenset(
     {"IPython", "ipykernel", "ipykernel_launcher.py", "traitlets", "tornado", "zmq", "jupyter_client"}
     | {"debugpy", "_pydevd_bundle", "nest_asyncio.py", "nest_asyncio2.py"}
 )
+_SHOWS: Final = ("IPython/core/formatters.py", "IPython/core/pylabtools.py")
+"""Files that call the user's own display of a value, or draw a figure."""
+_FIGURES: Final = "matplotlib_inline/backend_inline.py"
+"""The file that draws the figures of a cell after its last statement."""
 _RUNNERS: Final = frozenset(
     {"asyncio", "concurrent", "runpy.py", "threading.py", "selectors.py", "contextlib.py"}
 )
@@ -40,16 +46,22 @@ _POOLS: Final = frozenset({"multiprocessing", "concurrent", "threading.py", "que
 _STARTERS: Final = (
     ("multiprocessing/process.py", ("_bootstrap", "run")),
     ("multiprocessing/popen_fork.py", ("_launch",)),
-    ("/subprocess.py", ("_execute_child",)),  # before the child runs another program
+    ("/subprocess.py", ("_execute_child",)),  # until the child runs another program
     ("multiprocessing/spawn.py", ("spawn_main", "_main")),
     ("torch/multiprocessing/spawn.py", ("_wrap",)),
 )
+_WRAPPERS: Final = (
+    ("torch/nn/modules/module.py", ("_wrapped_call_impl", "_call_impl", "inner")),
+    ("torch/optim/optimizer.py", ("wrapper", "_use_grad")),
+    ("torch/utils/_contextlib.py", ("decorate_context",)),
+)
+"""Functions of PyTorch that only pass a call on. They took three of four rows of a module in the timeline."""
 MARKERS: Final = ("b'%%profile", 'b"%%profile', "# %%profile")
-"""How the line begins that replaces a ``%%profile`` line in the cell's source: a constant, which tracebacks
-show as a comment.
+"""Beginnings of the line that replaces a ``%%profile`` line in the cell's source. It is a constant, which
+tracebacks show as a comment.
 """
 _GENERATED: Final = re.compile(r"[\\/](torchinductor_[^\\/]*|\.triton|torch_compile_debug)[\\/]")
-"""Folders of sources that a compiler wrote."""
+"""Matches folders of sources that a compiler wrote."""
 
 
 class Frame(NamedTuple):
@@ -63,9 +75,9 @@ class Frame(NamedTuple):
 
 
 KEPT_FRAMES: Final = 250
-"""How many outermost and how many innermost frames of a deep stack are kept."""
+"""Number of outermost frames, and also of innermost frames, that are kept of a deep stack."""
 FOLDED: Final = Frame("frames left out", "<deep recursion>", 1, 1, LIBRARY)
-"""Replaces the frames between them."""
+"""Replaces the frames in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +107,12 @@ def tell_folded(report: ImportReport, stacks: int, deepest: int) -> None:
 
 
 def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
-    """Keep the user's frames and those they called, in the thread that started the recording."""
-    # - Stacks with a cell begin at the outermost frame of the recorded cell. That is the innermost cell of
-    #   `context`, since a cell may run another one; if it is not in the stack, any cell.
+    """Trim stacks of the thread that started the recording to the user's frames and those they called."""
+    # - Stacks with a cell begin at the outermost frame of the recorded cell. This is the innermost cell in
+    #   `context`, since a cell may run another one; if it is not in the stack, any cell counts.
     # - Stacks without a cell lose the machinery at their root, and then the frames that they share with
     #   `context`, the stack that started the recording. If that was a cell, they begin at the first frame of
-    #   the user's modules. Those without such a frame show the notebook's own work and become empty.
+    #   the user's modules. Stacks without such a frame show work of the notebook itself and become empty.
     # - Frames of notebook_prof are removed together with everything that they called, unless that led back to
     #   user code. So are the notebook's frames after the last frame of user code.
     if not len(stacks.frames):
@@ -108,7 +120,7 @@ def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
     own = _Owners(stacks)
     begin = own.first(own.owner != MACHINERY)
     if any(frame.owner == NOTEBOOK for frame in context):
-        begin = own.first(own.owner == USER)
+        begin = own.first((own.owner == USER) | own.of(_draws_figures))
     begin = np.maximum(begin, own.offsets + _shared(stacks, context))
     cell = own.first(own.owner == CELL)
     recorded = [frame.file for frame in context if frame.owner == CELL][-1:]
@@ -121,8 +133,7 @@ def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
 
 
 def trim_thread(stacks: Stacks) -> Stacks:
-    """Keep a thread's own work: cut the code that starts threads, and empty the stack while a pool waits for
-    work."""
+    """Trim another thread's stacks to its work, without the code that starts threads and a pool's waits."""
     own = _Owners(stacks)
     cell = own.first(own.owner == CELL)
     begin = own.first((own.owner != MACHINERY) & (own.owner != NOTEBOOK) & ~own.of(_is_pool))
@@ -130,9 +141,10 @@ def trim_thread(stacks: Stacks) -> Stacks:
 
 
 def trim_process(stacks: Stacks) -> Stacks:
-    """Keep a child process's own work. Stacks are empty while the process waits for work."""
-    # A forked child still has its parent's frames. Everything up to the function that runs a process's work
-    # is cut, then all frames before the first one of user code or, if there is none, a pool's wait for work.
+    """Trim stacks of a child process to its work. They are empty while it waits for work."""
+    # A forked child still has its parent's frames. Everything up to the function that runs the process's work
+    # is cut, and then all frames before the first one of user code or, if there is none, a pool's wait for
+    # work.
     own = _Owners(stacks)
     bottom = own.last(own.of(_starts_process)) + 1
     behind = own.position >= bottom[own.home]
@@ -158,50 +170,69 @@ class _Owners:
         return np.asarray(kinds[self._stacks.frames], dtype=bool)
 
     def first(self, mask: BoolArray) -> IntArray:
-        """Return the first position in each stack where `mask` is true, or the stack's end if there is
-        none."""
+        """Return the first position in each stack where `mask` is true, or the stack's end."""
         return _first(mask, self.home, self.ends)
 
     def last(self, mask: BoolArray) -> IntArray:
-        """Return the last position in each stack where `mask` is true, or the position before its start if
-        there is none."""
+        """Return the last position in each stack where `mask` is true, or the position before its start."""
         result = self.offsets - 1
         np.maximum.at(result, self.home, np.where(mask, self.position, -1))
         return result
 
     def kept(self, begin: IntArray) -> Stacks:
-        """Return the stacks from `begin` on, without our frames, the notebook's, and what they called."""
-        # if such frames led back to user code, as ``%run`` does, only they are removed
+        """Return the stacks from `begin` on, without our and the notebook's frames and their callees."""
+        # if such frames led back to user code, like ``%run``, only they are removed
         n, owner = len(self.ends), self.owner
-        own = self.last((owner == CELL) | (owner == USER))
+        own = self.last((owner == CELL) | (owner == USER) | self.of(_shows))
         foreign = ((owner == OURS) | (owner == NOTEBOOK)) & (self.position > own[self.home])
         end = self.first(foreign & (self.position >= begin[self.home]))
         keep = (self.position >= begin[self.home]) & (self.position < end[self.home])
         keep &= (owner != OURS) & (owner != NOTEBOOK) & ~self.of(_imports)
+        # an innermost wrapper is kept, since the time is its own
+        keep &= (self.position >= self.last(keep)[self.home]) | ~self.of(_passes_on)
         lengths = np.bincount(self.home[keep], minlength=n).astype(np.int64)
         return Stacks(self._stacks.frames[keep], lengths, self._stacks.distinct)
 
 
 def _is_marker(frame: Frame) -> bool:
-    return frame.line == 1 and linecache.getline(frame.file, 1).startswith(MARKERS)
+    return frame.line == 1 and "".join(lines_now(frame.file)[:1]).startswith(MARKERS)
 
 
 def _is_pool(frame: Frame) -> bool:
-    """Return whether this is where a pool of threads or processes waits for work or passes it on."""
+    """Return whether this code of a pool of threads or processes waits for work or passes it on."""
     path = _installed_path(frame.file)
     return path is not None and (path.split(os.sep)[0] in _POOLS or "externals" in path.split(os.sep))
 
 
 def _imports(frame: Frame) -> bool:
-    """Return whether this is a frame of Python's import system, which tracebacks leave out too."""
+    """Return whether this is a frame of Python's import system, which tracebacks omit too."""
     return frame.file.startswith("<frozen importlib")
 
 
+def _passes_on(frame: Frame) -> bool:
+    """Return whether this function of a library only passes a call on."""
+    return _is_one_of(frame, _WRAPPERS)
+
+
+def _shows(frame: Frame) -> bool:
+    """Return whether this frame of the notebook calls the display of a value."""
+    return frame.owner == NOTEBOOK and frame.file.replace(os.sep, "/").endswith(_SHOWS)
+
+
+def _draws_figures(frame: Frame) -> bool:
+    """Return whether this frame draws the figures of a cell."""
+    return frame.file.replace(os.sep, "/").endswith(_FIGURES)
+
+
 def _starts_process(frame: Frame) -> bool:
-    """Return whether this function runs the work of a child process, or is the last one before it."""
+    """Return whether this function runs a child process's work, or is the last one before it."""
+    return _is_one_of(frame, _STARTERS)
+
+
+def _is_one_of(frame: Frame, functions: Sequence[tuple[str, tuple[str, ...]]]) -> bool:
     function = frame.function.rpartition(".")[2]
     file = frame.file.replace(os.sep, "/")
-    return any(file.endswith(ending) and function in names for ending, names in _STARTERS)
+    return any(file.endswith(ending) and function in names for ending, names in functions)
 
 
 def _first(mask: BoolArray, home: IntArray, otherwise: IntArray) -> IntArray:
@@ -225,7 +256,7 @@ def _shared(stacks: Stacks, context: Sequence[Frame]) -> IntArray:
 
 
 def context_of(stacks: Stacks) -> list[Frame]:
-    """Return the frames of the only stack in `stacks`, up to our first frame after the innermost cell."""
+    """Return the frames of the single stack in `stacks`, up to our first frame after the innermost cell."""
     frames = [stacks.distinct[i] for i in stacks.frames.tolist()]
     cell = max((i for i, frame in enumerate(frames) if frame.owner == CELL), default=0)
     ours = next((i for i in range(cell, len(frames)) if frames[i].owner == OURS), len(frames))
@@ -233,13 +264,7 @@ def context_of(stacks: Stacks) -> list[Frame]:
 
 
 def owner_of(file: str) -> int:
-    """Return the owner of a file's code, judging by the file's name.
-
-    >>> owner_of("<ipython-input-3-abc>") == CELL, owner_of("train.py") == USER
-    (True, True)
-    >>> owner_of("/tmp/torchinductor_me/c7/c7t4.py") == LIBRARY
-    True
-    """
+    """Return the owner of a file's code, judging by the file's name."""
     if _CELL_FILE.search(file):
         return CELL
     if file.startswith(_PACKAGE):
@@ -253,13 +278,12 @@ def owner_of(file: str) -> int:
 
 
 def is_generated(file: str) -> bool:
-    """Return whether a compiler wrote the file, as Inductor writes "/tmp/torchinductor_me/c7/c7t4.py"."""
+    """Return whether a compiler wrote the file, such as Inductor's "/tmp/torchinductor_me/c7/c7t4.py"."""
     return _GENERATED.search(file) is not None
 
 
 def is_watched(file: str) -> bool:
-    """Return whether the lines of a file are timed where the interpreter supports it: cells and user
-    modules."""
+    """Return whether a file's lines are timed, if the interpreter supports it: cells and user modules."""
     owner = owner_of(file)
     return owner == CELL or (owner == USER and not file.startswith("<"))
 
@@ -274,7 +298,7 @@ def _installed_path(file: str) -> str | None:
         standard := next((file[len(prefix) :] for prefix in _STANDARD if file.startswith(prefix)), None)
     ) is not None:
         return standard
-    other = _OTHER_STANDARD.search(file)  # a file of a child that runs another Python
+    other = _OTHER_STANDARD.search(file)  # a file in a child process that runs another Python
     return file[other.end() :] if other else None
 
 

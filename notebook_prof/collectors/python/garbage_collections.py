@@ -1,4 +1,4 @@
-"""When Python's garbage collector ran, and in which thread."""
+"""Records when Python's garbage collector ran, and in which thread."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 
 GARBAGE: Final = "garbage collection"
-"""Name of the slices."""
+"""Name of the slices of collections."""
 LEAST_NS: Final = 500_000
-"""Shorter collections do not become slices, since the samples of the Python code around them are a
-millisecond apart."""
+"""Shortest collection that becomes a slice. The samples of Python code around it are a millisecond apart."""
 _READINGS: Final = 4
-"""Number of clock readings per collection: two when it begins, two when it ends."""
+"""Number of clock readings per collection: two at its begin, two at its end."""
 
 
 class GarbageCollections:
     """Records the begins and ends of collections, through ``gc.callbacks``."""
 
-    # No Python code runs while it records. An interrupt during a collection is raised at the first
-    # instruction after it, but inside a function called by ``gc`` it would be printed and lost. So the
-    # callback is `max`, which computes a key for each of its two arguments, and each key is the next item of
-    # a `map` that puts time and thread into a dict. All of that is C.
+    # No Python code runs in the callback. An interrupt during a collection is raised at the first instruction
+    # after it, but inside a Python function called by ``gc`` it would be printed and lost. So the callback is
+    # `max`, which computes a key for each of its two arguments. Each key is the next item of a `map` that
+    # puts time and thread into a dict. All of this is C code.
     def __init__(self, report: ImportReport) -> None:
         self._report = report
         self._callback: Any = None
@@ -54,7 +53,7 @@ class GarbageCollections:
         times = np.fromiter(self._thread_of, np.int64, len(self._thread_of))
         threads = [natives.get(ident, 0) for ident in self._thread_of.values()]
         self._thread_of = {}
-        # another thread was collecting at that moment, or the callback was removed
+        # another thread was collecting at the same time, or the callback was removed
         if len(times) % _READINGS or not whole:
             self._report.add(
                 "garbage-collections-unclear",

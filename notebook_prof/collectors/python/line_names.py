@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import ast
-import linecache
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ...trace.builder import TraceBuilder
-from ...trace.source_lines import SOURCE_FILES
+from ...trace.report import Severity
+from ...trace.source_lines import SOURCE_FILES, text_lines
+from ..lines.sources import Place, lines_now
+from ..statements import sources
 from .frames import CELL, USER, Frame, is_generated
 
 _SOURCE_CHARACTERS: Final = 60
+EDITED: Final = "(the file was edited after it was imported)"
+"""Shown for lines whose text is unknown."""
 _IPYTHON_CALL: Final = re.compile(
-    r"(?P<before>.*?)get_ipython\(\)\.(?P<call>run_line_magic|system|getoutput)\((?P<given>.*)\)"
+    r"(?P<before>.*?)get_ipython\(\)\.(?P<call>run_line_magic|run_cell_magic|system|getoutput)\((?P<given>.*)\)"
 )
 _FUSED: Final = re.compile(r"^\s+(?P<kernel>\w+_fused_\w+)(?:\.run)?\(")
 
@@ -28,8 +32,7 @@ def short_file(frame: Frame, cells: Mapping[str, str]) -> str:
 
 
 def as_typed(source: str) -> str:
-    """Return a line as it was typed in the cell, before IPython replaced a magic or a shell command with a
-    call.
+    """Return a line as typed in the cell, before IPython replaced a magic or a shell command with a call.
 
     >>> as_typed("x = get_ipython().getoutput('ls')")
     'x = !ls'
@@ -43,7 +46,9 @@ def as_typed(source: str) -> str:
         return source
     if not all(isinstance(word, str) for word in words):
         return source
-    sign = "%" if match["call"] == "run_line_magic" else "!"
+    if match["call"] == "run_cell_magic":
+        words = words[:2]  # without its body
+    sign = {"run_line_magic": "%", "run_cell_magic": "%%"}.get(match["call"], "!")
     return f"{match['before']}{sign}{' '.join(words)}".rstrip()
 
 
@@ -51,25 +56,52 @@ def fused_kernel(frame: Frame) -> str:
     """Return the fused kernel that a line of Inductor's module calls; empty for any other line."""
     if not is_generated(frame.file):
         return ""
-    match = _FUSED.search(linecache.getline(frame.file, frame.line))
+    match = _FUSED.search("".join(lines_now(frame.file)[frame.line - 1 : frame.line]))
     return match["kernel"] if match else ""
 
 
-def line_name(frame: Frame, cells: Mapping[str, str]) -> str:
-    """Return the name of a line's slice: its place and its source."""
-    source = as_typed(" ".join(linecache.getline(frame.file, frame.line).split()))
+def cell_lines(builder: TraceBuilder) -> list[str]:
+    """Return the recorded cell's lines as the interpreter counts them: without empty ones at the top."""
+    return text_lines(str(builder.metadata.get("cell_source") or "").lstrip())
+
+
+def line_name(frame: Frame, cells: Mapping[str, str], cell: Sequence[str] = ()) -> str:
+    """Return the name of a line's slice: its place and its source. `cell` is the recorded cell's text."""
+    texts = sources()
+    lines = texts.lines(frame.file)
+    source = as_typed(" ".join("".join(lines[max(frame.line - 1, 0) : frame.line]).split()))
+    if (frame.file, _place(frame)) in texts.lost:
+        source = EDITED
+    if frame.owner == CELL and frame.file not in cells and 0 < frame.line <= len(cell):
+        # the body of a magic in the cell, such as %%time, has no file or one of its own, but the cell's lines
+        written = " ".join(cell[frame.line - 1].split())
+        if not source or written in (" ".join(text.split()) for text in lines):
+            source = written
     if len(source) > _SOURCE_CHARACTERS:
         source = source[: _SOURCE_CHARACTERS - 1] + "…"
     return f"{short_file(frame, cells)}:{frame.line}  {source}".rstrip()
 
 
+def _place(frame: Frame) -> Place:
+    return Place(frame.function, frame.first_line, frame.line)
+
+
+def placed(frames: Sequence[Frame]) -> list[Frame]:
+    """Return frames with current line numbers, for code that has moved in its file."""
+    texts = sources()
+    return [
+        frame._replace(**texts.place(frame.file, _place(frame))._asdict()) if frame.owner == USER else frame
+        for frame in frames
+    ]
+
+
 _MOST_CHARACTERS: Final = 1_000_000
-"""Limit on all files of a recording together."""
+"""Limit on the total length of a recording's files."""
 
 
 def keep_source_files(builder: TraceBuilder, frames: Iterable[Frame], cells: Mapping[str, str]) -> None:
-    """Put the text of each of the user's files into the metadata, while there is room."""
-    # the recorded cell is skipped, since its text is there already
+    """Put the texts of the user's files into the metadata, while there is room."""
+    # skip the recorded cell, whose text is there already
     files = {
         frame.file: cells.get(frame.file, "") if frame.owner == CELL else frame.file
         for frame in frames
@@ -77,8 +109,19 @@ def keep_source_files(builder: TraceBuilder, frames: Iterable[Frame], cells: Map
     }
     kept: dict[str, str] = builder.metadata.setdefault(SOURCE_FILES, {})
     room = _MOST_CHARACTERS - sum(map(len, kept.values()))
+    texts = sources()
+    lost = {file for file, _ in texts.lost}
     for file, name in files.items():
-        text = "".join(linecache.getlines(file)) if name and name not in kept else ""
+        if not name or name in kept:
+            continue
+        if file in lost:
+            if file not in texts.told:
+                _tell_edited(builder, file, "its lines have no text, since an older version ran", "loss")
+            texts.told.add(file)
+            continue
+        if texts.is_older(file):
+            _tell_edited(builder, file, "its lines show the text that ran, not the current one", "info")
+        text = "".join(texts.lines(file))
         if not text:
             continue
         if len(text) > room:
@@ -91,3 +134,13 @@ def keep_source_files(builder: TraceBuilder, frames: Iterable[Frame], cells: Map
             continue
         kept[name] = text
         room -= len(text)
+
+
+def _tell_edited(builder: TraceBuilder, file: str, effect: str, severity: Severity) -> None:
+    builder.report.add(
+        "source-edited",
+        severity,
+        example=f"{file} was edited after it was imported",
+        effect=effect,
+        advice="reload the module, or restart the kernel, and record again",
+    )

@@ -1,4 +1,4 @@
-"""Refines sampled stacks with timed runs of lines, which are also known between samples."""
+"""Refines sampled stacks with timed runs of lines, which are known between samples too."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import numpy as np
 
 from ...trace.arrays import BoolArray, IntArray
 from ..lines.runs import LineRuns, WatchedCode
+from ..statements import SHOWING
 from .frames import Frame, Stacks, owner_of
 from .sample_spans import NEVER, SampleSpans
 
-# The cell's statements, whose times are exact, with the samples nested below them.
+# First the cell's statements, whose times are exact: samples are nested below them.
 
 _FILLED_INTERVALS: Final = 2.0
-"""For at most this many intervals at a statement's edge, a sample of the neighbouring statement is
+"""Longest piece at a statement's edge, in intervals, for which the neighbouring statement's sample is
 replaced."""
 
 
 class Rows(NamedTuple):
-    """Statements of one thread, ascending, without overlap."""
+    """Statements of one thread, sorted and without overlaps."""
 
     ts: IntArray  # absolute ns, shape (n,)
     end: IntArray
@@ -28,13 +29,20 @@ class Rows(NamedTuple):
 
 
 def hang(
-    spans: SampleSpans, stacks: Stacks, root_line: IntArray, rows: Rows, interval_ns: int
+    spans: SampleSpans,
+    stacks: Stacks,
+    roots: tuple[IntArray, BoolArray],
+    rows: Rows,
+    interval_ns: int,
 ) -> tuple[SampleSpans, Stacks]:
-    """Cut samples where statements begin and end, and remove the statement's own line from their stacks."""
-    # A sample may come up to an interval after the statement began, so a piece at a statement's edge may
-    # still show another statement. It then gets the stack of the statement's own next, or last, sample. If a
-    # longer piece shows a statement other than the one that ran, only the statement is known. `root_line` is
-    # the cell's line at the root of each stack, or -1; the last stack is empty.
+    """Cut samples where statements begin and end, and remove the statement's line from their stacks."""
+    # A sample may be taken up to an interval after the statement began, so a piece at a statement's edge may
+    # still show another statement. Then it gets the stack of the right statement's next or previous sample.
+    # If a longer piece shows another statement than the one that ran, nothing is known below the statement.
+    # `roots` has the cell's line at the root of each stack, or -1, and whether another function of the user
+    # is the root: a task that an ``await`` runs, or a stack that py-spy could not read to its end. During the
+    # display of the result every stack belongs to it. The last stack is empty.
+    root_line, of_user = roots
     cuts = np.unique(np.concatenate([spans.begin, spans.end, rows.ts, rows.end]))
     begin, end = cuts[:-1], cuts[1:]
     home = np.searchsorted(spans.begin, begin, side="right") - 1
@@ -47,15 +55,17 @@ def hang(
     n = len(stacks.lengths)
     line = rows.line[statement]
     source = spans.stack[home]
-    agrees = inside & (_statement_of(root_line, np.unique(rows.line))[source] == line)
+    agrees = inside & (_statement_of(root_line, np.unique(rows.line[rows.line > 0]))[source] == line)
+    agrees |= inside & (of_user[source] | ((line == SHOWING) & (stacks.lengths[source] > 0)))
     for neighbour in (1, -1):
         other = np.clip(np.arange(len(source)) + neighbour, 0, max(len(source) - 1, 0))
         short = end - begin <= _FILLED_INTERVALS * interval_ns
         fill = inside & ~agrees & agrees[other] & (statement[other] == statement) & short
         source = np.where(fill, source[other], source)
         agrees = agrees | fill
-    below = np.where(root_line[source] == line, source + n, source)  # n further: without its root
-    # outside of statements IPython runs: it shows the result, or formats a traceback
+    without_root = (root_line[source] == line) | ((line == SHOWING) & (root_line[source] >= 0))
+    below = np.where(without_root, source + n, source)
+    # outside of statements IPython runs, for example to format a traceback
     stack = np.where(inside & agrees, below, n - 1)
     breaks = np.where(np.diff(home, prepend=-1) != 0, spans.breaks[home], NEVER)
     breaks = np.where(np.diff(statement, prepend=-2) != 0, 0, breaks)
@@ -69,7 +79,7 @@ def _statement_of(line: IntArray, first_lines: IntArray) -> IntArray:
 
 
 def _and_without_roots(stacks: Stacks) -> Stacks:
-    """Return the stacks, followed by the same stacks without their outermost frames."""
+    """Return the stacks, followed by the same stacks without the outermost frame."""
     inner = np.ones(len(stacks.frames), bool)
     inner[stacks.offsets[stacks.lengths > 0]] = False
     return Stacks(
@@ -85,12 +95,12 @@ _Key = tuple[str, str, int]
 
 
 class Overlaid(NamedTuple):
-    """A thread's work, divided into pieces in which neither the sample nor the timed line changes."""
+    """A thread's time, divided into pieces in which neither the sample nor the timed line changes."""
 
     bounds: IntArray  # ns, ascending, shape (n + 1,)
-    stack: IntArray  # positions in `stacks`, shape (n,); -1 if nothing is known
+    stack: IntArray  # positions in `stacks`, shape (n,); -1 if unknown
     stacks: Stacks
-    fixed: BoolArray  # bounds at which a line began or ended, shape (n + 1,)
+    fixed: BoolArray  # whether a line began or ended at each bound, shape (n + 1,)
     # shape (n,): position in the stack of the frame whose line begins with the piece; -1 for none
     begins: IntArray
 
@@ -98,10 +108,10 @@ class Overlaid(NamedTuple):
 def overlay(
     bounds: IntArray, stack: IntArray, stacks: Stacks, runs: LineRuns, codes: Sequence[WatchedCode]
 ) -> Overlaid:
-    """Cut samples where lines begin and end, and insert the lines that ran in each piece."""
+    """Cut samples where lines begin and end, and insert the lines that ran."""
     # A piece keeps the frames of its sample down to the innermost timed line on which both agree, followed by
-    # the inner timed lines. If there are no inner timed lines, the sampled frames below stay, up to a
-    # function whose lines are timed but did not run.
+    # the timed lines inside that one. If there are none, the sampled frames below are kept, up to a function
+    # whose lines are timed but did not run.
     edges = np.unique(np.concatenate([runs.begin, runs.end]))
     cuts = np.unique(np.concatenate([edges, bounds]))
     begin = cuts[:-1]
@@ -139,7 +149,7 @@ def _innermost(runs: LineRuns, ts: IntArray) -> IntArray:
 
 
 def _outermost_begun(runs: LineRuns, run: IntArray, ts: IntArray) -> IntArray:
-    """Return the outermost of a run and its callers that begins at an instant; -1 for none."""
+    """Return the outermost of each run and its callers that begins at the given instant; -1 for none."""
     result = np.full(len(ts), -1, np.int64)
     waiting = np.flatnonzero(run >= 0)
     up = run.copy()
@@ -151,7 +161,7 @@ def _outermost_begun(runs: LineRuns, run: IntArray, ts: IntArray) -> IntArray:
 
 
 class _Merger:
-    """Merges sampled stacks with chains of timed lines, each pair once."""
+    """Merges sampled stacks with chains of timed lines, each distinct pair once."""
 
     def __init__(self, stacks: Stacks, runs: LineRuns, codes: Sequence[WatchedCode]) -> None:
         self._distinct = list(stacks.distinct)
@@ -181,7 +191,7 @@ class _Merger:
                 number = self._with_line(frame, *chain[len(positions)])
                 positions.append(len(frames))
             elif code in self._ran and not self._codes[code].off and self._codes[code].function != _MODULE:
-                break  # its lines were timed, and it did not run
+                break  # its lines are timed, but none ran
             frames.append(number)
         if len(positions) < len(chain):
             del frames[positions[-1] + 1 if positions else 0 :]
@@ -199,8 +209,7 @@ class _Merger:
         return one.function == two.function == _MODULE and one.file == two.file
 
     def _with_line(self, frame: Frame | None, code: int, line: int) -> int:
-        """Return the number of a code's frame at a line, or at the sample's line in a loop that is not
-        timed."""
+        """Return the number of a code's frame at a line or, in an untimed loop, at the sample's line."""
         watched = self._codes[code]
         if frame is None:
             first = 1 if watched.function == _MODULE else watched.first_line
@@ -213,7 +222,7 @@ class _Merger:
         return number
 
     def stacks(self) -> Stacks:
-        """Return the stacks numbered by `merged`."""
+        """Return the stacks with the numbers that `merged` returned."""
         lengths = np.array([len(frames) for frames in self._out], np.int64)
         flat = np.array([number for frames in self._out for number in frames], np.int64)
         return Stacks(flat, lengths, self._distinct)

@@ -18,8 +18,7 @@ _FORMS: Final = (
     ("concurrent/futures/process.py", "_process_worker", "ProcessPool worker {}", 1),
     ("torch/multiprocessing/spawn.py", "_wrap", "rank {}", 0),
 )
-"""For the function that a kind of process runs: the name of that kind, and the number of its first
-process."""
+"""Kinds of processes: file and function that they run, their name, and the number of the first one."""
 
 _BY_COMMAND: Final = (("popen_loky", "joblib {}", 1), ("torch/_inductor/compile_worker", "compiler {}", 0))
 _SILENT: Final = (
@@ -30,25 +29,21 @@ _SILENT: Final = (
 
 
 class Process(NamedTuple):
-    """A child process, as sampled."""
+    """A sampled child process."""
 
     pid: int
-    command: str  # how it was started
-    frames: Sequence[Frame]  # every frame seen
+    command: str  # its command line
+    frames: Sequence[Frame]  # all of its frames in the samples
     rank: int = -1  # from its environment; -1 for none
 
 
 def name_processes(children: Sequence[Process], named: Mapping[int, str] | None = None) -> dict[int, str]:
-    """Name child processes by what they run, in order of pid. Processes that only serve others are left out.
-
-    >>> worker = Frame("worker", "/lib/python3/multiprocessing/pool.py", 1, 2, 2)
-    >>> name_processes([Process(8, "python", [worker]), Process(7, "python", [worker])])
-    {7: 'Pool worker 1', 8: 'Pool worker 2'}
-    """
+    """Name child processes by the work they do, in order of pid."""
     counts: Counter[str] = Counter()
     names: dict[int, str] = {}
     for child in sorted(children, key=lambda child: child.pid):
         if any(word in child.command for word in _SILENT):
+            # these only serve other processes
             continue
         form, first = _name_form(child)
         if form == "rank {}" and child.rank >= 0:
@@ -68,7 +63,7 @@ def name_processes(children: Sequence[Process], named: Mapping[int, str] | None 
 
 
 def short_command(command: str) -> str:
-    """Return a command on one line, with the program's name but not its folder: "python3 -c import time"."""
+    """Return a command in one line, without the program's folder: "python3 -c import time"."""
     program, _, arguments = " ".join(command.split()).partition(" ")
     text = f"{os.path.basename(program)} {arguments}".strip()
     return text if len(text) <= COMMAND_CHARACTERS else text[: COMMAND_CHARACTERS - 1] + "…"

@@ -12,7 +12,7 @@ from .frames import Stacks
 
 NEVER: Final = 1 << 30
 MOST_INTERVALS: Final = 10.0
-"""A longer time without a stack stays empty."""
+"""Longest gap without a stack, in intervals, that is filled."""
 
 
 class SampleSpans(NamedTuple):
@@ -21,10 +21,10 @@ class SampleSpans(NamedTuple):
     begin: IntArray
     end: IntArray
     stack: IntArray
-    breaks: IntArray  # from this depth on slices may not continue from the previous span; `NEVER` if all may
+    breaks: IntArray  # depth from which slices cannot continue from the previous span; `NEVER` if all can
 
     def without_empty(self) -> SampleSpans:
-        """Return the same without empty spans. Their breaks move to the next span."""
+        """Return the spans that are not empty. Breaks of empty ones move to the next span."""
         keep = self.end > self.begin
         if keep.all():
             return self
@@ -34,29 +34,33 @@ class SampleSpans(NamedTuple):
         return SampleSpans(self.begin[keep], self.end[keep], self.stack[keep], breaks[:-1])
 
     def split(self, ts: IntArray, depth: IntArray) -> SampleSpans:
-        """Return the same with further borders at `ts`, where slices from `depth` on begin anew.
+        """Split the spans at `ts`, where slices from `depth` on begin anew.
 
         >>> one = SampleSpans(np.array([0]), np.array([9]), np.array([7]), np.array([NEVER]))
         >>> [column.tolist() for column in one.split(np.array([4, 12]), np.array([2, 2]))][:3]
         [[0, 4], [4, 9], [7, 7]]
         """
-        home = np.searchsorted(self.begin, ts, side="right") - 1
-        inside = home >= 0
-        inside &= (self.begin[home] < ts) & (ts < self.end[home])
-        ts, first = np.unique(ts[inside], return_index=True)
-        depth, home = depth[inside][first], home[inside][first]
-        order = np.argsort(np.concatenate([self.begin, ts]), kind="stable")
+        at = np.unique(ts)
+        least = np.full(len(at), NEVER, np.int64)
+        np.minimum.at(least, np.searchsorted(at, ts), depth)
+        home = np.searchsorted(self.begin, at, side="right") - 1
+        begin, inside = self.begin[home], (home >= 0) & (at < self.end[home])
+        breaks = self.breaks.copy()
+        there = inside & (begin == at)
+        breaks[home[there]] = np.minimum(breaks[home[there]], least[there])
+        inside &= begin < at
+        at, least, home = at[inside], least[inside], home[inside]
+        order = np.argsort(np.concatenate([self.begin, at]), kind="stable")
         rows = np.concatenate([np.arange(len(self.begin)), home])[order]
-        begin = np.concatenate([self.begin, ts])[order]
-        breaks = np.concatenate([self.breaks, depth])[order]
+        begin = np.concatenate([self.begin, at])[order]
         until = np.append(begin[1:], self.end[-1:]) if len(begin) else begin
-        return SampleSpans(begin, np.minimum(self.end[rows], until), self.stack[rows], breaks)
+        end = np.minimum(self.end[rows], until)
+        return SampleSpans(begin, end, self.stack[rows], np.concatenate([breaks, least])[order])
 
     def first_change(self, node_at: list[IntArray]) -> IntArray:
-        """Return, for each span, the depth of the outermost slice that begins or ends where the span
-        begins."""
-        # `node_at` has, for each depth, the node of each stack, -1 if the stack is shorter. The result is
-        # `NEVER` where nothing changes, and 0 for the first span and after gaps.
+        """Return the depth of the outermost slice that begins or ends where each span begins."""
+        # `node_at` has the node of each stack by depth, -1 if the stack is shorter. The result is `NEVER`
+        # where nothing changes, and 0 for the first span and after gaps.
         n = len(self.begin)
         depth = self.breaks.copy()
         same = np.ones(max(n - 1, 0), bool)
@@ -71,9 +75,9 @@ class SampleSpans(NamedTuple):
 
 
 def bridged(bounds: IntArray, stack: IntArray, stacks: Stacks, interval_ns: int) -> tuple[IntArray, Stacks]:
-    """Fill short gaps without a stack with the frames that both neighbours share."""
-    # py-spy reads a running process, so a stack may be cut off and then does not lead to the cell. Without
-    # the frames around it, a call that continues across such a sample would be split.
+    """Fill short gaps without a stack with the frames that are common to both neighbours."""
+    # py-spy reads a running process, so a stack may be cut off and not lead back to the cell. Without the
+    # frames of its neighbours, a call that continues across such a sample would be split.
     empty = (stack < 0) | (np.append(stacks.lengths, 0)[stack] == 0)
     change = np.flatnonzero(np.diff(np.concatenate([[False], empty, [False]]).astype(np.int8)))
     first, after = change[::2], change[1::2]

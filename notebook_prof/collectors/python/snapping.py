@@ -1,8 +1,8 @@
 """Moves sample boundaries to where they must have been, using slices with exact times.
 
-A boundary between two samples is known only to within an interval. Three rules are sharper. To Python, an
-operator is a single call, so no line begins or ends within it. Calls nest, so a line that outlasts a range
-began before it, and a line that began before a range ends either before or after that range.
+A boundary between two samples is known only to within an interval. Two rules are more precise. To Python, an
+operator is a single call, so no line begins or ends within it. Calls nest, so a line that ended in a range
+also began in it, and one that began in a range also ended in it. Where samples say otherwise, a line is cut.
 """
 
 from __future__ import annotations
@@ -13,66 +13,65 @@ import numpy as np
 
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.nesting import nest
-from .sample_spans import NEVER, SampleSpans
+from .sample_spans import SampleSpans
 
 MOVED_INTERVALS: Final = 1.5
-"""A boundary moves by at most this many intervals. Beyond that, the sample is more reliable."""
+"""A loose range moves a boundary by at most this many intervals. Beyond that, the sample is more reliable."""
 
 
 class Ranges(NamedTuple):
-    """Slices of one thread with exact times, sorted by begin, longest first."""
+    """A thread's slices with exact times, sorted by begin, then longest first."""
 
     begin: IntArray  # absolute ns, shape (n,)
     end: IntArray
     parent: IntArray  # the range that contains each; -1 for none
-    closed: BoolArray  # no Python code runs within it
-    always_closed: BoolArray  # closed even if samples saw Python in it
+    closed: BoolArray  # whether no Python code runs in it
+    always_closed: BoolArray  # whether it is closed even if samples saw Python code in it
+    loose: BoolArray  # whether frames may leave it, such as an annotation that two functions begin and end
 
     @classmethod
-    def of(cls, ts: IntArray, dur: IntArray, operator: BoolArray, always_closed: BoolArray) -> Ranges:
-        """Return the ranges of slices. `operator` marks calls into compiled code, which are closed if nothing
-        is inside them."""
+    def of(
+        cls,
+        ts: IntArray,
+        dur: IntArray,
+        operator: BoolArray,
+        always_closed: BoolArray,
+        loose: BoolArray | None = None,
+    ) -> Ranges:
+        """Make ranges from slices. `operator` marks calls into compiled code, which are closed if empty."""
         order = np.lexsort((-dur, ts))
         ts, dur = ts[order], dur[order]
         parent = nest(np.zeros(len(ts), np.int64), ts, dur).parent
         holds = np.zeros(len(ts), bool)
         holds[parent[parent >= 0]] = True
         always_closed = always_closed[order]
-        return cls(ts, ts + dur, parent, always_closed | (operator[order] & ~holds), always_closed)
+        closed = always_closed | (operator[order] & ~holds)
+        loose = np.zeros(len(ts), bool) if loose is None else loose[order]
+        return cls(ts, ts + dur, parent, closed, always_closed, loose)
 
 
 def beside_ranges(
     spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
 ) -> SampleSpans:
     """Move boundaries to where they must have been. `node_at` has the node of each stack by depth, or -1."""
-    open_, depth = _python_ran(spans, node_at, ranges, interval_ns)
-    closed = ranges.closed.copy()
-    closed[open_] = False
+    closed = ranges.closed & ~_python_ran(spans, ranges, interval_ns)
     ranges = ranges._replace(closed=closed)
-    spans = clear_of_operators(spans, ranges)
-    spans = inside_ranges(spans, node_at, ranges, interval_ns)
-    return spans.split(np.concatenate([ranges.begin[open_], ranges.end[open_]]), np.tile(depth, 2))
+    return inside_ranges(clear_of_operators(spans, ranges), node_at, ranges, interval_ns)
 
 
-def _python_ran(
-    spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
-) -> tuple[IntArray, IntArray]:
-    """Return the operators with nothing inside during which the stack changed, and from which depth on."""
-    # The ``backward`` of a `torch.autograd.Function` written in Python is such an operator. It calls the
-    # slices at that depth, so they begin and end with it. Changes near an edge may have been outside.
+def _python_ran(spans: SampleSpans, ranges: Ranges, interval_ns: int) -> BoolArray:
+    """Return which operators without children ran Python code: the stack changed during them."""
+    # The ``backward`` of a `torch.autograd.Function` in Python is such an operator. Changes near its edges
+    # may have happened outside it.
     near = round(MOVED_INTERVALS * interval_ns)
-    first = np.searchsorted(spans.begin, ranges.begin + near, side="right")
-    last = np.searchsorted(spans.begin, ranges.end - near, side="left")
-    ran = np.flatnonzero(ranges.closed & ~ranges.always_closed & (first < last))
-    if len(ran) == 0:
-        return ran, ran
-    change = np.append(spans.first_change(node_at), NEVER)
-    depth = np.minimum.reduceat(change, np.column_stack([first[ran], last[ran]]).ravel())[::2]
-    return ran, depth
+    begin = spans.begin[np.diff(spans.stack, prepend=-1) != 0]
+    first = np.searchsorted(begin, ranges.begin + near, side="right")
+    last = np.searchsorted(begin, ranges.end - near, side="left")
+    return np.asarray(~ranges.always_closed & (first < last))
 
 
 def clear_of_operators(spans: SampleSpans, ranges: Ranges) -> SampleSpans:
-    """Move boundaries inside a closed range to its nearer edge, just outside."""
+    """Move boundaries inside a closed range just outside its nearer edge."""
     begin, end = _outermost(ranges.begin[ranges.closed], ranges.end[ranges.closed])
     if len(begin) == 0:
         return spans
@@ -90,37 +89,71 @@ def clear_of_operators(spans: SampleSpans, ranges: Ranges) -> SampleSpans:
 def inside_ranges(
     spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
 ) -> SampleSpans:
-    """Move boundaries so that slices and open ranges nest, if they nearly do."""
-    around = _innermost_range(spans.begin, ranges)
-    change = spans.first_change(node_at)
-    fixed = (spans.breaks == 0) | (around < 0) | (change >= len(node_at))
-    if len(spans.begin) < 2 or fixed.all():
+    """Make slices and open ranges nest without contradicting a sample."""
+    # A stack was seen at the end of its span, so a boundary may lie later, up to the end of the next span.
+    # Loose ranges move boundaries less far and never cut a slice.
+    if len(spans.begin) == 0:
         return spans
-    begin, end = ranges.begin[around], ranges.end[around]
-    target = spans.begin.copy()
-    for level, nodes in enumerate(node_at):
-        borders = np.flatnonzero(change <= level)
-        movable = np.flatnonzero((change[borders] == level) & ~fixed[borders])
-        movable = movable[movable > 0]
-        at = borders[movable]
-        until = np.append(spans.begin[borders[1:]], spans.end[-1])[movable]
-        since = spans.begin[borders[movable - 1]]
-        node = nodes[spans.stack]
-        outlasts = (node[at] >= 0) & (until > end[at])
-        crosses_begin = ~outlasts & (node[at - 1] >= 0) & (since < begin[at])
-        nearer_begin = spans.begin[at] - begin[at] <= end[at] - spans.begin[at]
-        to = np.where(outlasts | nearer_begin, begin[at] - 1, end[at])
-        target[at] = np.where(outlasts | crosses_begin, to, spans.begin[at])
-    near = np.abs(target - spans.begin) <= MOVED_INTERVALS * interval_ns
-    moved = np.where(near, target, spans.begin)
-    moved = np.maximum.accumulate(moved)
+    change = spans.first_change(node_at)
+    free = (spans.breaks > 0) & (change < len(node_at))
+    unseen = ~free & (change == 0)  # no sample precedes it, so it may have begun earlier
+    most = MOVED_INTERVALS * interval_ns
+    begin = _around_ranges(spans, unseen, ranges, most)
+    # If the range around a slice's last sample ended before the next sample, let the slice last as long.
+    around = np.where(free | unseen, _innermost_range(begin, ranges), -1)
+    while len(rows := np.flatnonzero(free & (around >= 0) & (ranges.end[around] < spans.end))):
+        at = around[rows]
+        near = ~ranges.loose[at] | (ranges.end[at] - spans.begin[rows] <= most)
+        begin[rows] = np.where(near, ranges.end[at], begin[rows])
+        around[rows] = ranges.parent[at]
+    # Every remaining range contains both samples. The slice before the boundary ended inside it, so it also
+    # began inside; the slice after the boundary began inside it, so it also ends inside.
+    was, until, at, level = _slices_that_meet(change, around, ranges.parent, len(node_at))
+    first, last, strict = ranges.begin[at], ranges.end[at], ~ranges.loose[at]
+    moves = free[was] & (change[was] == level) & (begin[was] < first) & (first < spans.end[was])
+    moves &= strict | (first - begin[was] <= most)
+    order = np.argsort(-first[moves])  # the outermost range counts, since the slice began in all
+    begin[was[moves][order]] = first[moves][order]
+    late, outlasts = strict & (begin[was] < first), strict & (np.append(begin, spans.end[-1])[until] > last)
     touches = np.append(spans.begin[1:] == spans.end[:-1], False)
-    ends = np.where(touches, np.append(moved[1:], 0), spans.end)
-    return spans._replace(begin=np.minimum(moved, ends), end=ends).without_empty()
+    end = np.where(touches, np.append(begin[1:], 0), spans.end)
+    spans = spans._replace(begin=np.minimum(begin, end), end=end).without_empty()
+    cuts, depth = np.append(first[late], last[outlasts]), np.append(level[late], level[outlasts])
+    return spans.split(cuts, depth)
+
+
+def _around_ranges(spans: SampleSpans, unseen: BoolArray, ranges: Ranges, most: float) -> IntArray:
+    """Return the begins of spans, moved to the begin of surrounding ranges if no sample precedes them."""
+    begin, before = spans.begin.copy(), np.append(np.iinfo(np.int64).min, spans.end[:-1])
+    around = np.where(unseen, _innermost_range(begin, ranges), -1)
+    while len(rows := np.flatnonzero(around >= 0)):
+        at = around[rows]
+        near = (ranges.begin[at] >= before[rows]) & (spans.begin[rows] - ranges.begin[at] <= most)
+        begin[rows[near]] = ranges.begin[at[near]]
+        around[rows] = np.where(near, ranges.parent[at], -1)
+    return begin
+
+
+def _slices_that_meet(
+    change: IntArray, around: IntArray, parent: IntArray, levels: int
+) -> tuple[IntArray, ...]:
+    """Return the slices that meet at each boundary inside each range around it, as four arrays."""
+    # Each column is a boundary where the slice before begins, one where the slice after ends, the range, and
+    # the depth of both slices.
+    found = [np.empty((4, 0), np.int64)]
+    for level in range(levels):
+        borders = np.flatnonzero(change <= level)
+        place = np.flatnonzero((change[borders] == level) & (around[borders] >= 0))
+        at = around[borders[place]]
+        while len(at):
+            after = np.append(borders, len(change))[place + 1]
+            found.append(np.stack([borders[np.maximum(place - 1, 0)], after, at, np.full_like(at, level)]))
+            place, at = place[parent[at] >= 0], parent[at][parent[at] >= 0]
+    return tuple(np.concatenate(found, axis=1))
 
 
 def _outermost(begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
-    """Return those that are not inside another one, in ascending order."""
+    """Return the ranges that do not begin inside another one, in ascending order."""
     if len(begin) == 0:
         return begin, end
     before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]])
@@ -129,7 +162,7 @@ def _outermost(begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _innermost_range(ts: IntArray, ranges: Ranges) -> IntArray:
-    """Return the innermost open range around each time; -1 without one."""
+    """Return the innermost range around each time that is not closed; -1 for none."""
     at = np.searchsorted(ranges.begin, ts, side="left") - 1
     while len(wrong := np.flatnonzero((at >= 0) & ((ranges.end[at] <= ts) | ranges.closed[at]))):
         at[wrong] = ranges.parent[at[wrong]]

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import ClassVar, Final
 
+import numpy as np
+
 from ... import own_processes
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
@@ -17,19 +19,28 @@ from ..base import Availability, Collector
 from . import heap
 from .cores import Energy, put_energy, read_energy, usable_cores, usable_cpus
 from .polling import Poller, Reader
-from .process_tree import RECORD, RSS, THREAD
-from .readings import ProcessFacts, busy_share, children_bytes, cpu_table, decode, longest_gap_ns, resident
+from .process_tree import REAPED, RECORD, RSS, THREAD
+from .readings import (
+    ProcessFacts,
+    busy_share,
+    child_memory,
+    cpu_table,
+    decode,
+    longest_gap_ns,
+    resident,
+    total_bytes,
+)
 
 __all__ = ["CPU_TRACK", "RSS_TRACK", "SystemCollector", "usable_cpus"]
 
 CPU_INTERVAL_NS: Final = 100_000_000
 LONG_GAP_NS: Final = 100_000_000
 MUCH_FREED: Final = 64 * 2**20
-"""Freed memory is reported if it exceeds this.
+"""Amount of freed but kept memory above which it is reported.
 
-Torch's profiler keeps a small block for every tensor with a recorded shape. These are scattered between large
-blocks, whose space is then not reused: 530 MiB in 40 steps of a GAN of 3 MiB, compared with 8 MiB without a
-recording.
+torch's profiler keeps a small block for every tensor with a recorded shape. These are scattered between large
+blocks, whose space then cannot be reused: 530 MiB in 40 steps of a GAN of 3 MiB, compared with 8 MiB without
+a recording.
 """
 RSS_TRACK: Final = "process RSS"
 CPU_TRACK: Final = "process CPU"
@@ -39,8 +50,8 @@ CHILDREN_TRACK: Final = "memory of child processes"
 class SystemCollector(Collector):
     """Reads memory every 10 ms, or 20 ms while it does not change, and CPU times every 50 ms, in a thread."""
 
-    # The thread waits while C code holds the GIL. A peak above all earlier ones is exact even so, because the
-    # system keeps the highest value. A lower peak is the highest reading.
+    # The thread waits while C code holds the GIL. Even so, a peak above all earlier ones is exact, because
+    # the system keeps the highest value. Otherwise the peak is the highest reading.
     name: ClassVar[str] = "system"
 
     def __init__(self) -> None:
@@ -48,9 +59,9 @@ class SystemCollector(Collector):
         self._reader: Reader | None = None
         self._poller: Poller | None = None
         self._freed_bytes = (0, 0)
-        self._ended_ns = 0
         self._threads: dict[int, str] = {}
         self._children: dict[int, str] = {}
+        self._reads_children = True
         self._tid = 0
         self._energy: list[Energy] = []
         self._name_threads: Callable[[int], object] = id
@@ -58,13 +69,12 @@ class SystemCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return that it is always available."""
+        """Return that this is always available."""
         return Availability(True, "memory and CPU time of this process and its children")
 
     def start(self, clock: Clock) -> None:
-        """Take first readings and start the thread."""
+        """Take the first readings, and start the thread."""
         self._tid = threading.get_native_id()
-        self._ended_ns = -_ended_children_ns()
         self._reader = Reader(self._data.extend, self._learn_names, own_processes.pids())
         self._read(self._reader, clock.now_ns())
         self._energy = [read_energy(clock)]
@@ -73,7 +83,7 @@ class SystemCollector(Collector):
         self._poller.start()
 
     def stop(self) -> None:
-        """End the thread and take the last readings."""
+        """End the thread, and take the last readings."""
         (reader, self._reader), (poller, self._poller) = (self._reader, None), (self._poller, None)
         if poller is None or reader is None:
             return
@@ -82,14 +92,16 @@ class SystemCollector(Collector):
         self._read(reader, Clock().now_ns())
         self._energy.append(read_energy(Clock()))
         self._freed_bytes = self._freed_bytes[0], heap.freed_bytes()
-        self._ended_ns += _ended_children_ns()
-        if reader.tree is not None:
+        self._reads_children = reader.tree is not None
+        if reader.tree is None:
+            self._learn_names()
+        else:
             reader.tree.close()
             self._name_threads = reader.tree.name_threads
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add counters ``process RSS`` (bytes), ``process CPU`` (0–1 of all cores), energy; table ``cpu``."""
-        name_threads, self._name_threads = self._name_threads, id  # it holds this collector
+        """Add counters of memory, CPU (share of all cores) and energy; tables ``cpu``, ``child_memory``."""
+        name_threads, self._name_threads = self._name_threads, id  # it refers to this collector
         name_threads(Clock().now_ns())
         records = decode(self._data)
         if not len(records):
@@ -106,17 +118,20 @@ class SystemCollector(Collector):
         ts, share = busy_share(records, cores, CPU_INTERVAL_NS)
         if len(ts):
             builder.counter(builder.track(CPU_TRACK, "counter", pid=pid, unit="share"), ts, share)
-        ts, level = children_bytes(records, ours, pid)
-        if len(ts):
-            builder.counter(builder.track(CHILDREN_TRACK, "counter", pid=pid, unit="bytes"), ts, level)
         if len(self._energy) == 2:
             put_energy(builder, *self._energy)
-        processes = ProcessFacts(pid, ours, self._threads, self._children, self._ended_ns)
+        processes = ProcessFacts(pid, ours, self._threads, self._children)
         builder.table("cpu", cpu_table(records, processes))
+        self._tell_unread_children(int((records["kind"] == REAPED).sum()))
+        if len(children := child_memory(records, processes)):
+            builder.table("child_memory", children)
+            level = total_bytes(children)
+            track = builder.track(CHILDREN_TRACK, "counter", pid=pid, unit="bytes")
+            builder.counter(track, level.index.to_numpy(np.int64), level.to_numpy(np.float64))
         builder.metadata["cpu"] = {"pid": pid, "tid": self._tid, "cores": cores}
 
     def abandon(self) -> None:
-        """End the thread and forget the readings."""
+        """End the thread, and drop the readings."""
         self.stop()
         self._name_threads = id
 
@@ -126,7 +141,7 @@ class SystemCollector(Collector):
         reader.look(now)
         own_thread = None if reader.tree is None else reader.tree.main.threads.get(self._tid)
         if own_thread is not None and threading.get_native_id() == self._tid:
-            # the scheduler's figure for a running thread is up to a tick old
+            # the scheduler's value for a running thread is up to a tick old
             ran = time.thread_time_ns()
             self._data += RECORD.pack(THREAD, os.getpid(), self._tid, 0, now, ran, own_thread.wait_ns, 0)
 
@@ -155,6 +170,17 @@ class SystemCollector(Collector):
             f"higher, at most {format_bytes(highest_bytes)}: the maximum since the process began",
         )
 
+    def _tell_unread_children(self, readings: int) -> None:
+        if self._reads_children or (readings < 2 and not self._children):
+            return
+        self.report.add(
+            "children-not-read",
+            "info",
+            example="child processes ran",
+            effect="their memory is unknown, and so is the CPU time of those that still run: it is read on "
+            "Linux only",
+        )
+
     def _learn_names(self) -> None:
         for thread in threading.enumerate():
             if thread.native_id is not None:
@@ -162,13 +188,3 @@ class SystemCollector(Collector):
         processes = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
         for process in tuple(processes):  # active_children() would reap those that have ended
             self._children[getattr(process, "pid", None) or 0] = str(getattr(process, "name", ""))
-
-
-def _ended_children_ns() -> int:
-    """Return the CPU time of the user's children that have been waited for."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return round((used.ru_utime + used.ru_stime) * 1e9) - own_processes.reaped_cpu_ns()

@@ -1,4 +1,4 @@
-"""The processors: how many cores this process may use, and the energy counters of packages."""
+"""Reads how many cores this process may use, and the energy counters of the processor packages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ def usable_cpus() -> int:
 
 
 def usable_cores(cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float:
-    """Count the cores that this process may use. Under a container's quota, that is fewer than its CPUs and
-    may be fractional."""
-    return min([float(usable_cpus()), *_quotas(cgroups, own)])
+    """Count the cores that this process may use: under a container's quota fewer than its CPUs."""
+    return min([float(usable_cpus()), *_quotas(cgroups, own)])  # may be fractional
 
 
 def _quotas(cgroups: Path, own: Path) -> list[float]:
-    """Return the quotas of the process's cgroups and their parents, in cores."""
+    """Return the CPU quotas of the process's cgroups and their parents, in cores."""
     quotas = []
     for line in _text(own).splitlines():
         number, _, fields = line.partition(":")
@@ -64,11 +63,11 @@ def _text(path: Path) -> str:
 
 
 RAPL: Final = Path("/sys/class/powercap")
-"""Energy counters of Intel's and AMD's RAPL: one folder per package, readable by root only."""
+"""Folder of the energy counters of Intel's and AMD's RAPL: one folder per package, readable only by root."""
 
 
 class Energy(NamedTuple):
-    """The counters of all packages at an instant, in µJ, and where each wraps around."""
+    """The counters of all packages at an instant, in µJ, and the values at which they wrap around."""
 
     now_ns: int
     microjoules: Mapping[int, int]
@@ -76,14 +75,14 @@ class Energy(NamedTuple):
 
 
 def read_energy(clock: Clock, root: Path = RAPL) -> Energy:
-    """Read the energy of all readable packages; there may be none."""
+    """Read the counters of all readable packages, if there are any."""
     microjoules, limits = {}, {}
     for folder in sorted(root.glob("intel-rapl:*")):
         try:
             name = (folder / "name").read_text(encoding="ascii").strip()
             kind, _, number = name.rpartition("-")
             if kind != "package":
-                continue  # cores overlap with packages; memory and the platform are not the processor
+                continue  # skip cores (part of packages), memory and platform
             microjoules[int(number)] = int((folder / "energy_uj").read_text(encoding="ascii"))
             limits[int(number)] = int((folder / "max_energy_range_uj").read_text(encoding="ascii"))
         except (OSError, ValueError):
@@ -92,11 +91,10 @@ def read_energy(clock: Clock, root: Path = RAPL) -> Energy:
 
 
 def put_energy(builder: TraceBuilder, first: Energy, last: Energy) -> None:
-    """Add a counter ``package 0 energy`` in J for each package: 0 at the first reading, then the energy
-    used."""
+    """Add a counter ``package 0 energy`` in J for each package, 0 at the first reading."""
     for number in sorted(first.microjoules.keys() & last.microjoules.keys()):
         used = last.microjoules[number] - first.microjoules[number]
-        if used < 0:  # it wrapped around; wrapping twice takes minutes at full power, and cannot be detected
+        if used < 0:  # it wrapped around; a second time, after minutes at full power, cannot be detected
             used += first.limits.get(number, 0)
         track = builder.track(f"package {number} energy", "counter", unit="J")
         builder.counter(track, np.array([first.now_ns, last.now_ns]), np.array([0.0, used / 1e6]))

@@ -1,4 +1,4 @@
-"""Memory that was freed but kept by malloc: resident, but unused."""
+"""Reads how much memory was freed but kept by malloc, and is therefore resident but unused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Mallinfo2(ctypes.Structure):
 
 @cache
 def _libc() -> Any:
-    """Return the C library of this process; None if it lacks mallinfo2, which glibc has from 2.33 on."""
+    """Return this process's C library; None if it lacks mallinfo2 (glibc before 2.33)."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)
@@ -29,13 +29,13 @@ def _libc() -> Any:
 
 
 def freed_bytes() -> int:
-    """Return how many freed bytes malloc has not returned to the system; 0 if unknown."""
+    """Return the number of freed bytes that malloc has not returned to the system; 0 if unknown."""
     libc = _libc()
     return 0 if libc is None else int(libc.mallinfo2().fordblks)
 
 
 def trim() -> None:
-    """Make malloc return free pages to the system, including those between used blocks."""
+    """Make malloc return free pages to the system, even those between used blocks."""
     libc = _libc()
     if libc is not None:
         libc.malloc_trim(0)

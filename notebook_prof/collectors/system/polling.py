@@ -1,4 +1,4 @@
-"""Reads memory and CPU time in a thread of this process."""
+"""Polls memory and CPU time in a thread of this process."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from ... import own_processes
 from ...trace.clocks import Clock
-from .process_tree import PASS, PROCESS, RECORD, RSS, Tree
+from .process_tree import PASS, PROCESS, REAPED, RECORD, RSS, Tree
 
 INTERVAL_NS: Final = 10_000_000
 """Time between two readings of memory."""
 STILL_EVERY: Final = 2
-"""Intervals between readings while memory does not change."""
+"""Number of intervals between readings while memory does not change."""
 MOVED_BYTES: Final = 2**19
 LOOK_NS: Final = 50_000_000
 """Time between two readings of threads and children."""
 LOOK_SHARE: Final = 50
-"""A reading may take at most one part in this many of the time between two, since the thread holds the GIL
-meanwhile."""
+"""Readings may take at most one part in this many of the time, since the thread holds the GIL meanwhile."""
 DOUBLE_EVERY: Final = 6_000
-"""After this many readings the interval doubles: a minute at 10 ms, two at 20 ms, and so on."""
+"""Number of readings after which the interval doubles: after a minute at 10 ms, two at 20 ms, and so on."""
 
 
 def resident_bytes() -> int:
@@ -40,11 +40,12 @@ def resident_bytes() -> int:
 class Reader:
     """Reads this process into records, from ``/proc`` or, without that, as a whole."""
 
-    # `on_news` is called when a thread or child is seen for the first time; processes in `skip` are left out
+    # `on_news` is called when a thread or child is seen for the first time. Processes in `skip` are left out.
     def __init__(
         self, emit: Callable[[bytes], object], on_news: Callable[[], object], skip: frozenset[int]
     ) -> None:
         self._emit, self._on_news, self._pid = emit, on_news, os.getpid()
+        self._reaped_ns = -1
         self.tree: Tree | None = None
         with suppress(OSError):
             self.tree = Tree("/proc", self._pid, emit, skip)
@@ -67,13 +68,27 @@ class Reader:
         else:
             self._put(PROCESS, now, time.process_time_ns())
             self._put(PASS, now, 0)
+        # read after the tree, so that the sum includes every child that it reports as ended
+        if (reaped_ns := _reaped_ns()) != self._reaped_ns:
+            self._reaped_ns = reaped_ns
+            self._put(REAPED, now, reaped_ns)
 
     def _put(self, kind: int, now: int, number: int) -> None:
         self._emit(RECORD.pack(kind, self._pid, -1, 0, now, number, 0, 0))
 
 
+def _reaped_ns() -> int:
+    """Return the CPU time of the user's child processes that were reaped."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return round((used.ru_utime + used.ru_stime) * 1e9) - own_processes.reaped_cpu_ns()
+
+
 class Poller:
-    """Reads repeatedly in a thread, to which the reader belongs until `stop`."""
+    """Reads repeatedly in a thread. Until `stop`, the reader belongs to that thread."""
 
     def __init__(self, clock: Clock, reader: Reader) -> None:
         self.failure: Exception | None = None
@@ -86,7 +101,7 @@ class Poller:
         self._thread.start()
 
     def stop(self) -> None:
-        """Join the thread; safe to repeat."""
+        """Join the thread. Safe to repeat."""
         self._quit.set()
         self._thread.join()
 

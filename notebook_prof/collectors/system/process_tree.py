@@ -12,15 +12,15 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 RECORD: Final = struct.Struct("<iiiiqqqq")
-"""kind, pid, tid, place, ts (Unix ns), and three numbers."""
+"""A record: kind, pid, tid, place, ts (Unix ns), and three numbers."""
 FIELDS: Final = ("kind", "pid", "tid", "place", "ts", "a", "b", "c")
-RSS, PROCESS, THREAD, CHILD, PASS, NAME, GONE = range(7)
+RSS, PROCESS, THREAD, CHILD, PASS, NAME, GONE, REAPED = range(8)
 """Kinds of records.
 
-RSS: resident bytes, and their maximum so far. PROCESS: CPU ns and wait ns of the process as a whole; THREAD:
-of one thread; CHILD: of a child process as a whole, with its resident bytes; these three only when changed.
-PASS: all of them were read. NAME: 24 bytes of a name, beginning at `place`. GONE: a thread or child has
-ended.
+RSS: resident bytes and their maximum so far. PROCESS: CPU ns and wait ns of the process as a whole; THREAD:
+of one thread; CHILD: of a child process as a whole, with its own resident bytes. These three are written only
+when they change. PASS: all of them were read. NAME: 24 bytes of a name, from `place` on. GONE: a thread or
+child has ended. REAPED: CPU ns of all children waited for, when it changes.
 """
 
 _MOST_THREADS: Final = 300
@@ -28,17 +28,19 @@ _HIGH_WATER: Final = re.compile(rb"VmHWM:\s*(\d+) kB")
 _THREADS: Final = re.compile(rb"Threads:\s*(\d+)")
 _SCAN_NS: Final = 500_000_000
 _NAMED_AT: Final = (1, 2, 5, 20, 100)
-"""The readings at which a child's command is read. Once is not enough, since a forked child soon runs another
-program."""
+"""Numbers of the readings at which a child's command is read. Once is not enough, since a forked child may
+soon run another program."""
 _TICK_NS: Final = 10**9 // (os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100)
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _LIST_EVERY: Final = 10
+_FORKED: Final = 0x40
+"""PF_FORKNOEXEC of the kernel: a forked process that has not executed a program."""
 
 
 def _reader() -> Callable[[int, int], bytes]:
     """Return a function that reads the beginning of an open file."""
-    # `os.pread` releases the GIL. Beside a thread that computes, each of the hundred reads of a look would
-    # then wait 5 ms to get it back.
+    # `os.pread` releases the GIL. If another thread computes, each of the hundred reads of a look would wait
+    # 5 ms to get it back.
     if sys.platform != "linux" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return lambda file, size: os.pread(file, size, 0)
     pread: Any = ctypes.PyDLL(None, use_errno=True).pread
@@ -59,8 +61,16 @@ def _reader() -> Callable[[int, int], bytes]:
 _pread: Final = _reader()
 
 
+def _opened(path: str) -> int:
+    """Return a descriptor of a file, or -1 if it cannot be read."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1
+
+
 class Thread:
-    """One thread's open files, its time on a core, and its time ready but without one, since it began."""
+    """A thread's open files, and since its begin the times it ran on a core and was ready but had none."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -68,16 +78,13 @@ class Thread:
         self.exact = True
         try:
             self._file = os.open(f"{folder}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # no scheduler statistics in this kernel: ticks of 10 ms, no waits
+        except FileNotFoundError:  # no scheduler statistics in this kernel, only ticks of 10 ms without waits
             self.exact = False
             self._file = os.open(f"{folder}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            self._children = os.open(f"{folder}/children", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            self._children = -1
+        self._children = _opened(f"{folder}/children")
 
     def read(self) -> None:
-        """Read the two times; OSError once the thread has ended."""
+        """Read the two times. Raises OSError if the thread has ended."""
         text = _pread(self._file, 256)
         if self.exact:
             ran, waited, _ = text.split(None, 2)
@@ -100,7 +107,7 @@ class Thread:
 
 
 class Process:
-    """One process: its memory, threads and children; its times include ended threads."""
+    """A process with its memory, threads and children. Its times include those of ended threads."""
 
     def __init__(self, root: str, pid: int) -> None:
         self.pid, self.folder = pid, f"{root}/{pid}"
@@ -109,33 +116,62 @@ class Process:
         self.cpu_ns = self.wait_ns = 0
         self.emitted: tuple[int, ...] = ()
         self._ended_cpu_ns = self._ended_wait_ns = 0
-        # the process's CPU clock, as in clock_getcpuclockid(3); it includes ended threads, to the ns
+        # the process's CPU clock, as in clock_getcpuclockid(3), which includes ended threads, to the ns
         self._clock: int | None = (~pid << 3) | 2 if root == "/proc" else None
         self._statm = os.open(f"{self.folder}/statm", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            self._status = os.open(f"{self.folder}/status", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            self._status = -1
+        self._status = _opened(f"{self.folder}/status")
+        self._stat: int | None = None  # opened for children only, and closed once they execute a program
+        self._inherited_bytes = -1
 
     def rss_bytes(self) -> int:
-        """Return resident bytes now."""
+        """Return the current number of resident bytes."""
         return int(_pread(self._statm, 64).split(None, 2)[1]) * _PAGE_BYTES
 
+    def anonymous_bytes(self) -> int:
+        """Return the resident bytes that are neither file-backed nor shared memory."""
+        _, resident, shared, _ = _pread(self._statm, 128).split(None, 3)
+        return (int(resident) - int(shared)) * _PAGE_BYTES
+
+    def own_bytes(self, parent: Process) -> int:
+        """Return a lower bound of the child's own resident bytes, without pages inherited from its parent."""
+        # A forked child shares its parent's pages, so what its parent had at the first reading is subtracted.
+        # Pages copied since, because the child wrote to them, are not counted. smaps_rollup would count them,
+        # but takes milliseconds per gigabyte, during which the child cannot map memory.
+        forked, level = self._is_forked(), self.anonymous_bytes()  # in this order: it may execute in between
+        if not forked:
+            return level
+        if self._inherited_bytes < 0:
+            self._inherited_bytes = parent.anonymous_bytes()
+        self._inherited_bytes = min(self._inherited_bytes, level)
+        return level - self._inherited_bytes
+
+    def _is_forked(self) -> bool:
+        if self._stat is None:
+            self._stat = _opened(f"{self.folder}/stat")
+        if self._stat < 0:
+            return False
+        flags = _pread(self._stat, 1024).rpartition(b")")[2].split()[6:7]
+        if flags and int(flags[0]) & _FORKED:
+            return True
+        os.close(self._stat)
+        self._stat = -1
+        return False
+
     def status(self) -> tuple[int, int]:
-        """Return the maximum of resident bytes so far, and the number of threads; 0 if unknown."""
+        """Return the maximum number of resident bytes so far, and the number of threads; 0 if unknown."""
         text = _pread(self._status, 4096) if self._status >= 0 else b""
         high, threads = _HIGH_WATER.search(text), _THREADS.search(text)
         return int(high[1]) * 1024 if high else 0, int(threads[1]) if threads else 0
 
     def read(self, room: int) -> list[int]:
-        """Read all threads, at most `room` new ones; returns the threads that have ended."""
+        """Read all known threads and at most `room` new ones. Returns the threads that have ended."""
         self.passes += 1
         for name in self._task_names():
             if (tid := int(name)) not in self.threads and room > 0:
                 try:
                     self.threads[tid] = Thread(f"{self.folder}/task/{name}")
                     room -= 1
-                except OSError:  # ended meanwhile, or too many open files
+                except OSError:  # it has ended meanwhile, or there are too many open files
                     continue
         gone = []
         for tid, thread in self.threads.items():
@@ -153,8 +189,8 @@ class Process:
         return gone
 
     def _task_names(self) -> list[str]:
-        """Return threads that may be new. `os.listdir` releases the GIL many times, so it is called
-        rarely."""
+        """Return threads, perhaps new ones."""
+        # `os.listdir` releases the GIL many times, so it is called rarely
         count = self.status()[1]
         if count and count == len(self.threads) and self.passes % _LIST_EVERY:
             return []
@@ -185,8 +221,9 @@ class Process:
     def close(self) -> None:
         """Close all files."""
         os.close(self._statm)
-        if self._status >= 0:
-            os.close(self._status)
+        for file in (self._status, self._stat):
+            if file is not None and file >= 0:
+                os.close(file)
         for thread in self.threads.values():
             thread.close()
         self.threads.clear()
@@ -204,8 +241,7 @@ class Process:
 
 
 class Tree:
-    """A process, its threads and all its descendants. Processes in `skip` are left out, with their
-    descendants."""
+    """A process, its threads and all descendants. Processes in `skip` and their descendants are left out."""
 
     def __init__(
         self,
@@ -229,7 +265,7 @@ class Tree:
         return level
 
     def look(self, now: int) -> None:
-        """Emit changes since the last look, and that everything was read."""
+        """Emit changes since the last look, and a record that everything was read."""
         main = self.main
         for tid in main.read(_MOST_THREADS - len(main.threads)):
             self._put(GONE, main.pid, tid, now)
@@ -258,23 +294,23 @@ class Tree:
 
     def _walk(self, now: int) -> set[int]:
         alive: set[int] = set()
-        waiting = self._children(self.main, now)
+        waiting = [(pid, self.main) for pid in self._children(self.main, now)]
         while waiting:
-            pid = waiting.pop()
+            pid, parent = waiting.pop()
             if pid in alive or pid in self._skip:
                 continue
             try:
                 process = self.descendants.get(pid) or Process(self._root, pid)
                 self.descendants[pid] = process
                 process.read(_MOST_THREADS // 10 - len(process.threads))
-                rss = process.rss_bytes()
-            except (OSError, ValueError):  # just ended; a later look reports that
+                own_bytes = process.own_bytes(parent)
+            except (OSError, ValueError):  # it has just ended, which a later look reports
                 continue
             alive.add(pid)
-            self._changed(CHILD, pid, -1, now, process.cpu_ns, process.wait_ns, rss)
+            self._changed(CHILD, pid, -1, now, process.cpu_ns, process.wait_ns, own_bytes)
             if process.passes in _NAMED_AT:
                 self._name(process, -1, now)
-            waiting += self._children(process, now)
+            waiting += [(child, process) for child in self._children(process, now)]
         return alive
 
     def _children(self, process: Process, now: int) -> list[int]:
@@ -293,7 +329,7 @@ class Tree:
         if before is None:
             self.has_news = True
             if kind == THREAD and self.main.passes > 1:
-                # it may end at any time; see `name_threads` for the first one
+                # now, since it may end at any time; `name_threads` names those of the first reading
                 self._name(self.main, tid, now)
         self._last[pid, tid] = numbers
         self._put(kind, pid, tid, now, *numbers)
@@ -309,7 +345,7 @@ class Tree:
 
 
 def _parents(root: str) -> dict[int, list[int]]:
-    """Return children of every process, for kernels that do not list them."""
+    """Return the children of every process, for kernels that do not list them."""
     children: dict[int, list[int]] = {}
     for name in os.listdir(root):
         if name.isdigit():

@@ -19,21 +19,21 @@ _TYPE: Final = np.dtype([(name, "<i4" if place < 4 else "<i8") for place, name i
 _TIMES: Final = (process_tree.PROCESS, process_tree.THREAD, process_tree.CHILD)
 
 ENDED: Final = -1
-"""Process number of the row that sums up children that ended between two readings."""
+"""Process number of the row with the sum over children that ended between two readings."""
 COLUMNS: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
 KINDS: Final = ("process", "python", "native", "profiler", "child")
 """Kinds of rows: the process as a whole, its threads, and child processes as a whole."""
 
 
 def decode(data: bytes | bytearray) -> Records:
-    """Return records with a column for each field; a cut record at the end is left out."""
+    """Return records with one column per field. An incomplete record at the end is left out."""
     whole = len(data) // _TYPE.itemsize
     return np.frombuffer(bytes(data[: whole * _TYPE.itemsize]), dtype=_TYPE)
 
 
 def resident(records: Records) -> tuple[IntArray, IntArray, bool]:
     """Return times and bytes of resident memory, and whether their maximum is exact."""
-    # where the system's maximum rose above the readings on both sides, it is put halfway between them
+    # if the system's maximum rose above the readings on both sides, it is put halfway between them
     rows = records[records["kind"] == process_tree.RSS]
     ts, level, highest = (rows[name].astype(np.int64) for name in ("ts", "a", "b"))
     hidden = np.flatnonzero(
@@ -51,7 +51,7 @@ def longest_gap_ns(records: Records) -> int:
 
 
 def busy_share(records: Records, cores: float, interval_ns: int) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Return times, and shares of all cores that the process used since the previous time."""
+    """Return times, and the share of all cores that the process used since the previous time."""
     rows = records[records["kind"] == process_tree.PROCESS]
     passes = np.unique(records["ts"][records["kind"] == process_tree.PASS])
     if len(rows) == 0 or len(passes) < 2:
@@ -63,43 +63,20 @@ def busy_share(records: Records, cores: float, interval_ns: int) -> tuple[IntArr
     return at[1:], np.clip(np.diff(cpu) / np.diff(at) / cores, 0.0, 1.0)
 
 
-def children_bytes(records: Records, ours: Collection[int], main: int) -> tuple[IntArray, IntArray]:
-    """Return times and resident bytes of all child processes together; empty without any."""
-    of_children = np.isin(records["kind"], (process_tree.CHILD, process_tree.GONE)) & (records["tid"] == -1)
-    of_children &= ~np.isin(records["pid"], [*ours, main])
-    rows = records[of_children]
-    if not (rows["kind"] == process_tree.CHILD).any():
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    last = records["ts"][-1]
-    here = rows["pid"][(rows["ts"] == last) & (rows["kind"] == process_tree.CHILD)]
-    ended = np.unique(rows["pid"][~np.isin(rows["pid"], here)])
-    ends = np.zeros(len(ended), rows.dtype)
-    ends["kind"], ends["pid"], ends["ts"] = process_tree.GONE, ended, last
-    rows = np.concatenate([rows, ends])
-    order = np.lexsort((rows["ts"], rows["pid"]))
-    pid, level = rows["pid"][order], np.where(rows["kind"] == process_tree.CHILD, rows["c"], 0)[order]
-    before = np.where(np.append(False, pid[1:] == pid[:-1]), np.append(0, level[:-1]), 0)[: len(level)]
-    ts = rows["ts"][order].astype(np.int64)
-    moments, moment_index = np.unique(ts, return_inverse=True)
-    change = np.bincount(moment_index, weights=level - before, minlength=len(moments))
-    return moments, np.rint(np.cumsum(change)).astype(np.int64)
-
-
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """Facts about the process itself."""
+    """Facts about the recorded process."""
 
     pid: int
-    ours: Collection[int]  # our own processes, which are left out
+    ours: Collection[int]  # our processes, which are left out
     threads: Mapping[int, str]  # name of each Python thread, by native number
     children: Mapping[int, str]  # name of each process started by ``multiprocessing``, by number
-    ended_ns: int  # CPU time of all children reaped meanwhile
 
 
 def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
     """Return the table of cumulative CPU time and waits (`COLUMNS`), sorted by process, thread and time."""
-    # `tid` is -1 for a process as a whole; each has a row at the first and last instant, and where its times
-    # changed
+    # `tid` is -1 for a process as a whole. Each thread or process has a row at the first and last instant,
+    # and where its times changed.
     passes = np.unique(records["ts"][records["kind"] == process_tree.PASS]).astype(np.int64)
     times = records[np.isin(records["kind"], _TIMES) & ~np.isin(records["pid"], [*processes.ours])]
     if not len(passes) or not len(times):
@@ -112,23 +89,50 @@ def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
         name, kind = _name_and_kind(int(pid), int(tid), names, processes)
         parts.append(_changes(own, passes).assign(pid=pid, tid=tid, name=name, kind=kind))
     table = pd.concat(parts, ignore_index=True)
-    if unseen_ns := _ended_unseen(table, records, processes):
-        edges = pd.DataFrame({"ts": passes[[0, -1]], "cpu_ns": [0, unseen_ns], "wait_ns": [0, 0]})
-        edges = edges.assign(pid=ENDED, tid=-1, name="children that ended at once", kind="child")
-        table = pd.concat([table, edges], ignore_index=True)
+    unseen_ns = _ended_unseen(table, records, passes)
+    if unseen_ns[-1]:
+        unseen = pd.DataFrame({"ts": passes, "cpu_ns": unseen_ns, "wait_ns": 0})
+        changes = unseen["cpu_ns"].diff(-1).ne(0) | unseen["cpu_ns"].diff().ne(0)
+        unseen = unseen[changes].assign(pid=ENDED, tid=-1, name="children that ended at once", kind="child")
+        table = pd.concat([table, unseen], ignore_index=True)
     types = dict.fromkeys(("pid", "tid", "ts", "cpu_ns", "wait_ns"), "int64")
     return table[list(COLUMNS)].astype(types)
 
 
+def child_memory(records: Records, processes: ProcessFacts) -> pd.DataFrame:
+    """Return each child's own resident bytes over time: ``pid name ts bytes``, a step function."""
+    of_children = np.isin(records["kind"], (process_tree.CHILD, process_tree.GONE)) & (records["tid"] == -1)
+    rows = records[of_children & ~np.isin(records["pid"], [*processes.ours, processes.pid])]
+    rows = rows[np.argsort(rows["pid"], kind="stable")]
+    pid, ts, level = (rows[name].astype(np.int64) for name in ("pid", "ts", "c"))
+    before = np.where(pid == np.roll(pid, 1), np.roll(level, 1), 0)
+    before[:1] = 0
+    # date a decrease right after the previous reading: until the next one, the parent may use that memory
+    passes = np.unique(records["ts"][records["kind"] == process_tree.PASS]).astype(np.int64)
+    last = passes[np.maximum(np.searchsorted(passes, ts, side="left") - 1, 0)]
+    table = pd.DataFrame({"pid": pid, "ts": np.where(level < before, last + 1, ts), "bytes": level})
+    table = table[level != before].reset_index(drop=True)
+    names = last_names(records)
+    named = {one: _name_and_kind(one, -1, names, processes)[0] for one in table["pid"].unique().tolist()}
+    table.insert(1, "name", table["pid"].map(named).astype("object"))
+    return table
+
+
+def total_bytes(table: pd.DataFrame) -> pd.Series[int]:
+    """Return the sum over all children of `child_memory`, by time."""
+    change = table["bytes"] - table.groupby("pid")["bytes"].shift(fill_value=0)
+    return change.groupby(table["ts"]).sum().cumsum()
+
+
 def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
-    """Return the rows of one thread or process. Extra rows keep its times flat until just before a change."""
+    """Return a thread's or process's rows. Extra rows keep its times constant until just before a change."""
     ts = own["ts"].astype(np.int64)
     cpu, wait = (np.maximum.accumulate(own[name]).astype(np.int64) for name in ("a", "b"))
     before = np.searchsorted(passes, ts, side="left") - 1
     unchanged = np.flatnonzero((before[1:] >= 0) & (passes[np.maximum(before[1:], 0)] > ts[:-1]))
     columns = {"ts": passes[before[1:][unchanged]], "cpu_ns": cpu[unchanged], "wait_ns": wait[unchanged]}
     frames = [pd.DataFrame({"ts": ts, "cpu_ns": cpu, "wait_ns": wait}), pd.DataFrame(columns)]
-    if ts[0] > passes[0]:  # it began meanwhile, from 0
+    if ts[0] > passes[0]:  # it began during the recording, at 0
         born = np.unique(passes[[0, max(int(before[0]), 0)]])
         frames.append(pd.DataFrame({"ts": born, "cpu_ns": 0, "wait_ns": 0}))
     if ts[-1] < passes[-1]:
@@ -137,11 +141,19 @@ def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
     return table.drop_duplicates("ts", keep="last")
 
 
-def _ended_unseen(table: pd.DataFrame, records: Records, processes: ProcessFacts) -> int:
-    """Return the CPU time of reaped children, minus what was seen of those that ended."""
-    here = records["pid"][(records["kind"] == process_tree.CHILD) & (records["ts"] == records["ts"][-1])]
+def _ended_unseen(table: pd.DataFrame, records: Records, passes: IntArray) -> IntArray:
+    """Return, at each pass, the CPU time of reaped children, minus the recorded times of those that ended."""
+    reaped = records[records["kind"] == process_tree.REAPED]
+    if not len(reaped):
+        return np.zeros(len(passes), np.int64)
+    total = reaped["a"][np.maximum(np.searchsorted(reaped["ts"], passes, side="right") - 1, 0)]
+    gone = records[(records["kind"] == process_tree.GONE) & (records["tid"] == -1)]
     final = table[table["kind"] == "child"].groupby("pid")["cpu_ns"].max()
-    return max(0, processes.ended_ns - int(final[~final.index.isin(here)].sum()))
+    seen_ns = final.reindex(gone["pid"], fill_value=0).to_numpy(np.int64)
+    until = np.append(0, np.cumsum(seen_ns))[np.searchsorted(gone["ts"], passes, side="right")]
+    unseen = total.astype(np.int64) - reaped["a"][0] - until
+    # a child may be reaped after its end was read and before the sum is read
+    return np.maximum(np.minimum.accumulate(unseen[::-1])[::-1], 0)
 
 
 def last_names(records: Records) -> dict[tuple[int, int], str]:
@@ -149,7 +161,7 @@ def last_names(records: Records) -> dict[tuple[int, int], str]:
     rows = records[records["kind"] == process_tree.NAME]
     names: dict[tuple[int, int], bytes] = {}
     numbers = np.stack([rows[name] for name in ("a", "b", "c")], axis=1).astype("<i8")
-    for i, first in enumerate(rows["place"].tolist()):  # a few per thread
+    for i, first in enumerate(rows["place"].tolist()):  # only a few per thread
         key = int(rows["pid"][i]), int(rows["tid"][i])
         names[key] = (names.get(key, b"") if first else b"") + numbers[i].tobytes()
     return {key: name.rstrip(b"\0").decode("utf-8", "replace") for key, name in names.items()}
@@ -177,10 +189,10 @@ _COMMANDS: Final = {
 
 
 def command_name(command: str) -> str:
-    """Shorten a command line: the program without its folder, and its arguments."""
+    """Shorten a command line to the program, without its folder, and its arguments."""
     for word, name in _COMMANDS.items():
         if word in command:
             return name
     program, _, arguments = command.partition(" ")
-    text = f"{program.rpartition('/')[2]} {arguments}".strip()
+    text = " ".join(f"{program.rpartition('/')[2]} {arguments}".split())
     return text if len(text) <= 60 else text[:59] + "…"

@@ -1,6 +1,6 @@
 """The torch collector: runs PyTorch's profiler (Kineto) at little cost, without printing anything.
 
-torch is imported when a recording starts, never before. The collector is also imported lazily, because
+torch is imported when a recording starts, never before. The collector is imported lazily too, since
 DataLoader workers import only `loader.worker`.
 """
 

@@ -1,4 +1,4 @@
-"""The torch_memory collector: the history of PyTorch's CUDA allocator with stacks, only when asked for."""
+"""The torch_memory collector: the history of PyTorch's CUDA allocator, with stacks. Used only on request."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..devices import tell_left_out
 from ..options import CollectorOptions
 
 MOST_EVENTS: Final = 1_000_000
-"""Size of the allocator's ring buffer; the latest events are kept."""
+"""Size of the allocator's ring buffer, which keeps the latest events."""
 
 
 class TorchMemoryCollector(Collector):
-    """Records each of PyTorch's allocations and frees on its GPUs, with the Python stack behind it."""
+    """Records each of PyTorch's allocations and frees on GPUs, with its Python stack."""
 
-    # Uses the history of ``torch.cuda.memory``, timed in Unix time as the recording is, and its snapshot at
-    # the end. So blocks allocated earlier are also known. It costs one walk of the Python stack per
-    # allocation. A history that the user's code already keeps is left on; its events from before the
+    # Uses the history of ``torch.cuda.memory``, which is in Unix time like the recording, and its snapshot at
+    # the end. So blocks allocated earlier are known too. It costs one walk of the Python stack per
+    # allocation. If the user's code already keeps a history, it stays on, and its events from before the
     # recording are dropped.
     name: ClassVar[str] = "torch_memory"
     holds: ClassVar[frozenset[str]] = frozenset({"PyTorch memory history"})

@@ -39,19 +39,19 @@ from .session import (
 )
 
 MANY_EVENTS: Final = 400_000
-"""With more events than this, a recording takes more than 1 GiB while it stops."""
+"""Number of events above which stopping a recording takes more than 1 GiB."""
 _CLEAR_NS: Final = 1_000_000
 _RANGES: Final = ("cpu_op", "user_annotation", "python_function")
-"""Kinds of events that begin and end in Python threads."""
+"""Kinds of events that are ranges of Python threads."""
 
 
 class TorchCollector(Collector):
     """Records operators, kernels, memory and module calls with PyTorch's profiler."""
 
-    # Outside ``warm`` … ``stop`` only the watch of DataLoaders is installed, from ``open`` on. torch has room
-    # for one profiler: the collector refuses if another one is running, and gives way if the user's code
-    # starts one, whose result then contains none of our ranges. With `stack`, Python calls of the notebook's
-    # kernel and of our hooks are left out.
+    # Before ``warm`` and after ``stop``, only DataLoaders and compilations are watched, from ``open`` on.
+    # torch has room for one profiler. The collector refuses if another one is running, and gives way if the
+    # user's code starts one, whose result then contains none of our ranges. With `stack`, Python calls of the
+    # notebook's kernel and of our hooks are left out.
     name: ClassVar[str] = "torch"
     holds: ClassVar[frozenset[str]] = frozenset({"PyTorch profiler"})
 
@@ -82,13 +82,13 @@ class TorchCollector(Collector):
         return Availability(True, "operators, kernels, memory and modules by PyTorch's profiler")
 
     def open(self) -> None:
-        """Watch DataLoaders and compilations from now on: both come before the first step of the window."""
+        """Watch DataLoaders and compilations from now on, since both come before the window's first step."""
         self._compilations.watch()
         if "torch" in sys.modules:
             self._loaders.watch()
 
     def warm(self, clock: Clock) -> None:
-        """Prepare Kineto (and CUPTI), and let module hooks run."""
+        """Prepare Kineto (and CUPTI), and install the module hooks."""
         if self._session is not None or "profiler-busy" in self.report or self._refuses():
             return
         torch = self._torch
@@ -99,7 +99,7 @@ class TorchCollector(Collector):
             self._modules.install()
 
     def start(self, clock: Clock) -> None:
-        """Begin to record."""
+        """Start recording."""
         self._compilations.watch()
         self.warm(clock)
         if "profiler-busy" in self.report or self._session is None or self._refuses():
@@ -107,7 +107,7 @@ class TorchCollector(Collector):
             return
         self._clock = clock
         self._conflicts = ConflictWatch(self._torch, self._leave_ranges_out)
-        self._running = True  # set first: an interrupt after the next line must find a session to stop
+        self._running = True  # set first, so an interrupt after the next line finds a session to stop
         self._session.start()
         self._conflicts.watch()
         self._loaders.watch()
@@ -142,11 +142,12 @@ class TorchCollector(Collector):
             )
 
     def halt(self) -> int:
-        """Stop. If few events were kept and no range is open, record on and return 0."""
-        # torch ends a range by writing to the recording in which it began, which no longer exists by then.
+        """Stop. If few events were kept and no range is open, continue recording and return 0."""
+        # torch ends a range by writing to the recording in which the range began, which no longer exists by
+        # then.
         if not self._running or self._session is None:
             return 0
-        time.sleep(2 * _CLEAR_NS / 1e9)  # ranges that ended now lie clearly before the stop
+        time.sleep(2 * _CLEAR_NS / 1e9)  # so ranges that have ended are clearly before the stop
         stop_ns = time.time_ns()
         self.stop()
         if not self._finished or self._session is None:
@@ -194,7 +195,7 @@ class TorchCollector(Collector):
         self._compilations.put(builder, self.report)
         try:
             put_fused_kernels(builder)
-        except Exception as error:  # another version of torch may write its code differently
+        except Exception as error:  # another version of torch may generate different code
             self.report.add(
                 "fused-kernels-unread",
                 "info",
@@ -203,7 +204,7 @@ class TorchCollector(Collector):
             )
         try:
             put_loaders(self._loaders, builder, self._clock)
-        except Exception as error:  # keep what torch has recorded
+        except Exception as error:  # keep torch's recording in any case
             self.report.add(
                 "loaders-unread",
                 "loss",
@@ -220,7 +221,7 @@ class TorchCollector(Collector):
         self._running = self._finished = False
 
     def _ask_for_reasons(self) -> None:
-        """Once the recording is over, find out why there may be no kernels."""
+        """Find out why there may be no kernels, once the recording is over."""
         torch = self._torch
         self._no_gpu = why_no_gpu(torch)
         if getattr(torch.version, "cuda", None) and torch.cuda.is_initialized():
@@ -263,7 +264,7 @@ class TorchCollector(Collector):
         return started or not profiling(self._torch)
 
     def _leave_ranges_out(self) -> None:
-        """Open no more ranges, since they would appear in the other profiler's table."""
+        """Stop opening ranges, which would appear in the other profiler's table."""
         if self._modules is not None:
             self._modules.remove()
 
@@ -278,13 +279,13 @@ class TorchCollector(Collector):
 
 
 class CompilationWatch:
-    """Remembers when watching began; TorchDynamo keeps the metrics of its latest 64 compilations."""
+    """Remembers when watching began. TorchDynamo itself keeps the metrics of its latest 64 compilations."""
 
     def __init__(self) -> None:
         self._begin_us = 0
 
     def watch(self) -> None:
-        """Count compilations from now on; a second call does nothing."""
+        """Count compilations from now on. A second call does nothing."""
         self._begin_us = self._begin_us or time.time_ns() // 1000
 
     def put(self, builder: TraceBuilder, report: ImportReport) -> None:

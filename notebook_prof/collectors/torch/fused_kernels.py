@@ -1,9 +1,8 @@
-"""Which operators and lines Inductor fused into which kernel, from its generated code and TorchDynamo's
-graphs.
+"""Finds which operators and lines Inductor fused into which kernel, from its code and TorchDynamo's graphs.
 
-Read after the recording, so it costs nothing meanwhile and covers what earlier cells compiled. Inductor's
-modules name the graph nodes of most kernels in a comment. The compiled functions lead to the graphs, whose
-nodes know their lines.
+This is read after the recording, so it costs nothing meanwhile and covers functions that earlier cells
+compiled. Inductor's modules name the graph nodes of most kernels in a comment. The compiled functions lead to
+the graphs, whose nodes contain their lines.
 """
 
 from __future__ import annotations
@@ -84,17 +83,17 @@ def _is_readable(module: Any) -> bool:
 
 
 def operator_names() -> frozenset[str]:
-    """Return the names of PyTorch's operators, as ``threshold_backward``."""
+    """Return the names of PyTorch's operators, such as ``threshold_backward``."""
     torch: Any = sys.modules.get("torch")
     names = torch._C._dispatch_get_all_op_names() if torch is not None else ()
     return frozenset(name.partition("::")[2].partition(".")[0] for name in names if name.startswith("aten::"))
 
 
 def fused_rows(text: str, graphs: Mapping[int, _Graph], operators: frozenset[str]) -> list[tuple[Any, ...]]:
-    """Return the table's rows for the text of one Inductor module: one per kernel and line."""
-    # A C++ kernel has no comment: its operators are in its name. Graph nodes of these operators that no other
-    # call was made of belong to it if no other kernel has that operator; otherwise it is one of several (not
-    # `exact`). Nodes of a backward graph have other names, so no line is known.
+    """Return the table's rows for the source of an Inductor module: one per kernel and line."""
+    # A C++ kernel has no comment, but its name contains its operators. Graph nodes of these operators that
+    # belong to no other call are its own if no other kernel has the operator; otherwise it is one of several
+    # candidates (not `exact`). Nodes of a backward graph have other names, so their lines are unknown.
     aot = _AOT_ID.search(text)
     backward = aot is not None and aot["kind"] == "backward"
     kernels, elsewhere = _kernels(text, operators)
@@ -123,7 +122,7 @@ def fused_rows(text: str, graphs: Mapping[int, _Graph], operators: frozenset[str
 
 
 def _kernels(text: str, operators: frozenset[str]) -> tuple[list[_Kernel], set[str]]:
-    """Return the kernels of a module, and the nodes that calls of other kernels were made of."""
+    """Return the kernels of a module, and the nodes that belong to calls of other kernels."""
     commented: dict[str, _Kernel] = {}
     elsewhere: set[str] = set()
     for match in _SOURCE.finditer(text):
@@ -154,8 +153,7 @@ def _words(kernel: str, operators: frozenset[str]) -> tuple[str, ...]:
 
 
 def _graph_of(graphs: Mapping[int, _Graph], nodes: Iterable[str], number: int) -> _Graph:
-    """Return the graph that has all the nodes, if it is the only one or has the same number; otherwise an
-    empty one."""
+    """Return the graph with all of the nodes, if it is unique or has the same number; otherwise none."""
     names = set(nodes)
     fitting = [key for key, graph in graphs.items() if names <= graph.keys()]
     if len(fitting) != 1:  # TorchDynamo counts from 1, AOTAutograd from 0
@@ -182,7 +180,7 @@ def _graphs(modules: Iterable[Any]) -> Iterator[tuple[int, Any]]:
 
 
 def _graph(graph: Any, cells: Mapping[str, str]) -> dict[str, _Node]:
-    """Return the calls of a graph with the user's innermost line of each."""
+    """Return the calls of a graph, each with its innermost line of user code."""
     nodes = {}
     for node in graph.nodes:
         if node.op not in ("call_function", "call_method", "call_module"):

@@ -1,4 +1,4 @@
-"""Where steps end in code that cannot be edited: after the optimizer, or when a batch is requested."""
+"""Hooks that find the ends of steps in code that cannot be rewritten: optimizer steps, batch requests."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ Remove = Callable[[], None]
 
 
 def optimizer_ticks(callback: Callable[[Any], None]) -> Remove:
-    """Call `callback(optimizer)` after each optimizer step, through torch's public global hook. Returns a
-    function that removes it."""
+    """Call `callback(optimizer)` after each optimizer step, through torch's public global hook."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -25,7 +24,7 @@ def optimizer_ticks(callback: Callable[[Any], None]) -> Remove:
     handle = register_optimizer_step_post_hook(after_step)
     registered = handle.hooks_dict_ref()
 
-    def leave_alone() -> None:  # TorchDynamo would trace the hook, and warn of what it cannot trace
+    def leave_alone() -> None:  # TorchDynamo would trace the hook, and warn about parts that it cannot trace
         if registered is not None and registered.get(handle.id) is after_step:
             registered[handle.id] = sys.modules["torch._dynamo"].disable(after_step)
 
@@ -38,10 +37,9 @@ def optimizer_ticks(callback: Callable[[Any], None]) -> Remove:
 
 
 def dataloader_ticks(callback: Tick) -> Remove:
-    """Call `callback` when any batch but the first is requested from a DataLoader iterator. Returns a
-    function that removes it."""
-    # At that moment the step that used the previous batch has ended; so has the last one at the end of the
-    # data. This patches a private class, so it is used only when asked for.
+    """Call `callback` when any batch but the first is requested from a DataLoader iterator."""
+    # At that moment, the step that used the previous batch has ended. The last step ends at the end of the
+    # data. This patches a private class, so it is used only on request.
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
     original = _BaseDataLoaderIter.__next__

@@ -1,4 +1,4 @@
-"""Which rows of Kineto's result a recording keeps: the user's Python calls, the chosen devices."""
+"""Chooses the rows of Kineto's result to keep: the user's Python calls, and the selected devices."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ _OURS: Final = re.compile(r"(?:^|[/\\])notebook_prof[/\\]collectors[/\\](?:base\
 
 
 def users_only(columns: KinetoColumns) -> KinetoColumns:
-    """Drop Python calls made only by the recording or by the notebook's kernel; keep operators, ranges,
-    device work."""
-    # Dropped are: calls outside the cell on a thread that runs a cell; every Python call on a thread where
-    # ipykernel runs and no cell does; calls of our own module hooks and of starting and stopping, everywhere.
-    # Without a cell (a script, a function) only the last rule applies.
+    """Drop Python calls of the recording and the notebook's kernel. Operators, ranges, device work stay."""
+    # These are dropped: on a thread that runs a cell, calls outside the cell; on a thread that runs ipykernel
+    # but no cell, every Python call; on all threads, calls of our module hooks, and those that start and stop
+    # the recording. Without a cell (in a script or function), only the last rule applies.
     python = rows_of(columns.kind, np.array([kind == _PYTHON for kind in columns.kind.values], bool))
     ours, kernel, cell = (python & _rows_named(columns, test) for test in (_OURS, _KERNEL, _CELL))
     end = columns.ts + columns.dur
@@ -49,9 +48,9 @@ def users_only(columns: KinetoColumns) -> KinetoColumns:
 
 
 def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: ImportReport) -> KinetoColumns:
-    """Drop the work and memory of other devices, and the calls that launched that work. None keeps all
-    devices."""
-    # other host rows stay; the dropped calls would look like launches that lost their kernels
+    """Drop the work and memory of other devices, and the calls that launched it. None keeps all devices."""
+    # the launch calls are dropped too, since they would look like launches that lost their kernels; other
+    # host rows stay
     if devices is None:
         return columns
     on_device = columns.device >= 0
@@ -59,7 +58,7 @@ def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: Im
     other = on_device & ~on_chosen
     theirs = np.setdiff1d(columns.correlation[other], columns.correlation[on_chosen])
     is_call = np.array([kind in CALL_TYPES for kind in columns.kind.values] + [False])[columns.kind.codes]
-    # Only calls, since an operator's number is torch's own and may coincide with one of CUPTI's.
+    # only calls, since operators have torch's numbers, which may coincide with CUPTI's
     calls = ~on_device & is_call & np.isin(columns.correlation, theirs[theirs >= 0])
     memory = columns.memory
     kept = (memory.device < 0) | np.isin(memory.device, devices)
@@ -74,22 +73,22 @@ def _rows_named(columns: KinetoColumns, pattern: re.Pattern[str]) -> BoolArray:
 
 
 def _rows_within(columns: KinetoColumns, outer: BoolArray) -> BoolArray:
-    """Return which rows start inside one of the rows `outer`."""
+    """Return a mask of the rows that start inside one of the rows `outer`."""
     starts = columns.ts[outer]
     return contains(union(starts, starts + np.maximum(columns.dur[outer], 1)), columns.ts)
 
 
-# What Kineto reports about device work and collectives beyond name and time: launch settings, bytes moved.
+# Details that Kineto reports about device work and collectives: launch settings, bytes moved.
 
 COMMUNICATION: Final = "record_param_comms"
-"""The range with which torch's process groups report what they exchange."""
+"""Name of the range in which torch's process groups report the data they exchange."""
 _CHUNK: Final = 2048
 _KEY: Final = ["device", "resource", "ts"]
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceActivities:
-    """The rows that can have details, with the keys that find them."""
+    """The rows that can have details, with the keys by which these are found."""
 
     names: frozenset[str]  # names of the host rows among `rows`
     rows: npt.NDArray[Any]  # int64, shape (k,)
@@ -101,8 +100,7 @@ class DeviceActivities:
 def details(
     activities: Sequence[Any], on_devices: DeviceActivities, n: int, report: ImportReport
 ) -> Coded | None:
-    """Read the JSON metadata of the activities, one text per row as in `KinetoColumns.extra`; None if there
-    is none."""
+    """Read the activities' JSON metadata as texts by row, like `KinetoColumns.extra`; None without any."""
     if not len(on_devices.rows):
         return None
     host = on_devices.names
@@ -140,9 +138,9 @@ def _numbers(activities: list[Any], name: str) -> npt.NDArray[np.int64]:
 
 
 def _text(activity: Any) -> str:
-    """Return the metadata. Kernels of a collective also get the metadata of its range, as in torch's
-    files."""
+    """Return an activity's metadata."""
     text: str = activity.metadata_json()
+    # a collective's kernels also get that of its range, as in torch's files
     if activity.type() == "kernel" and (read := getattr(activity, "linked_activity", None)) is not None:
         linked = read()
         if linked is not None and linked.name() == COMMUNICATION and (more := linked.metadata_json()):

@@ -1,4 +1,4 @@
-"""A range around every call of a module, named by its attribute path; class and parameters of each."""
+"""Opens a range around every call of a module, named by its attribute path, and counts parameters."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ COLUMNS = ("module", "parameters", "trainable", "parameter_bytes", "class")
 
 
 class ParameterCounts:
-    """Class and direct parameters of modules (not those of children), by the recorded name."""
+    """Class and direct parameters (without those of children) of modules, by recorded name."""
 
     # a parameter shared by several modules is counted in the first of them
     def __init__(self) -> None:
         self._rows: dict[str, tuple[int, int, int, str]] = {}
 
     def add(self, root: Any, names: dict[int, str]) -> None:
-        """Count the parameters of a module and of all inside it; `names` are by ``id``."""
+        """Count the parameters of a module and all modules inside it. `names` has their names by ``id``."""
         torch = sys.modules["torch"]
-        with torch._C.DisableTorchFunction():  # the user's modes and subclasses do not see these calls
+        with torch._C.DisableTorchFunction():  # hides these calls from the user's modes and subclasses
             self._add(root, names)
 
     def _add(self, root: Any, names: dict[int, str]) -> None:
@@ -66,7 +66,7 @@ Names = dict[int, str]
 
 
 class FirstForward:
-    """When a module was first called in training since `ns` was set to 0; Unix ns, 0 for not yet."""
+    """When a module was first called in training since `ns` was set to 0. Unix ns; 0 if none was yet."""
 
     __slots__ = ("ns",)
 
@@ -75,19 +75,19 @@ class FirstForward:
 
 
 first_forward: Final = FirstForward()
-"""Set by the hooks of `ModuleRanges`; reset by the step counter."""
+"""Set by the hooks of `ModuleRanges`, and reset by the step counter."""
 
 
 class ModuleRanges:
     """Global forward hooks that open a profiler range for each module call."""
 
-    # A module is named by its path in the outermost called module (``features.0``), the outermost one by its
-    # class. A part called alone later (by checkpointing, say) keeps its path, also in a new container of
-    # known parts such as ``model[:3]``. If another outermost module has the same path, the later one's paths
-    # start with its class (``Discriminator.main.0``). The range of an outermost module that evaluates (in
-    # eval mode, or without gradients) ends with a mark of that.
-    # The hooks do nothing while something traces, and are removed while TorchDynamo compiles: it would inline
-    # them, and recompile when they are gone.
+    # A module is named by its path in the outermost called module (``features.0``), and the outermost one by
+    # its class. A module that is called alone later, for example by checkpointing, keeps its path, even in a
+    # new container of known modules such as ``model[:3]``. If two outermost modules contain the same path,
+    # the later one's paths start with its class (``Discriminator.main.0``). The name of an outermost module's
+    # range has a suffix if it is in eval mode or runs without gradients. The hooks do nothing while something
+    # traces, and are removed while TorchDynamo compiles: it would inline them, and recompile when they are
+    # gone.
     def __init__(self, torch: Any) -> None:
         self.counts = ParameterCounts()
         self._hooks = torch.nn.modules.module
@@ -103,7 +103,7 @@ class ModuleRanges:
         self._has_any: Callable[[], object] | None = None
 
     def install(self) -> None:
-        """Begin to open ranges; a second call does nothing."""
+        """Start opening ranges. A second call does nothing."""
         if self._handles:
             return
         self._hook()
@@ -133,7 +133,7 @@ class ModuleRanges:
         self._handles.append(hooks.register_module_forward_pre_hook(self._begin_call))
         try:
             after = hooks.register_module_forward_hook(self._end_call, always_call=True)
-        except TypeError:  # torch < 2.1 calls no hook after an exception: _close_down_to tidies up
+        except TypeError:  # torch < 2.1 calls no hook after an exception; _close_down_to cleans up then
             after = hooks.register_module_forward_hook(self._end_call)
         self._handles.append(after)
 
@@ -174,12 +174,12 @@ class ModuleRanges:
         if not opened:
             return
         inner, span = opened[-1]
-        if self._tracing():  # a nested call of the open module
+        if self._tracing():  # a nested call of a module that is already open
             return
         if inner is module:
             opened.pop()
             span.__exit__(None, None, None)
-        elif any(entry[0] is module for entry in opened):  # an exception skipped the inner ones
+        elif any(entry[0] is module for entry in opened):  # an exception skipped the hooks of inner modules
             self._close_down_to(module, opened)
 
     def _close_down_to(self, module: Any, opened: list[tuple[Any, Range]]) -> None:
@@ -216,7 +216,7 @@ class ModuleRanges:
         return entry is not None and entry[0]() is module
 
     def _container(self, root: Any, parts: tuple[type, tuple[int, ...]]) -> Names:
-        """Name a new container of known parts, such as ``model[:3]``: the parts keep their names."""
+        """Name a new container of known modules, such as ``model[:3]``. The modules keep their names."""
         names = {
             id(child): self._cache[id(child)][1][id(child)] for child in root.modules() if child is not root
         }

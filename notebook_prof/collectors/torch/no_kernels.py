@@ -1,4 +1,4 @@
-"""Why torch's profiler recorded no kernels: asks the driver and CUPTI, once per process."""
+"""Finds out why torch's profiler recorded no kernels, by asking the driver and CUPTI once per process."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ _MEANING: Final = {
     43: ("CUPTI does not support this MIG slice", "record on a whole card, or with a newer driver"),
     45: ("CUPTI does not support this card under WSL", "update the driver of Windows"),
 }
-"""What CUPTI's return codes mean, and what to do. Source: ``cupti_result.h``."""
+"""Meaning of CUPTI's return codes, with advice. Source: ``cupti_result.h``."""
 _OTHER: Final = ("CUPTI refuses to record kernels", "install a torch whose CUDA fits the driver")
 
 
 class Reason(NamedTuple):
-    """Why there are no kernels, and what to do about it."""
+    """The reason for missing kernels, and advice."""
 
     example: str
     advice: str
 
 
 class Cupti(NamedTuple):
-    """What this process's libcupti reports."""
+    """The answer of this process's libcupti."""
 
-    version: int = 0  # as 130000 for 13.0, or a small number before; 0 if not known
+    version: int = 0  # such as 130000 for 13.0, or a small number for older ones; 0 if unknown
     refusal: Reason | None = None  # why it records no kernels
 
 
 def why_no_gpu(torch: Any, load: Callable[[str], Any] = ctypes.CDLL) -> Reason | None:
-    """Return why a CUDA build of torch cannot use a GPU; None if it can, or is no such build."""
+    """Return why a CUDA build of torch cannot use a GPU; None if it can, or for another build."""
     # torch has already called ``cuInit``, so asking again changes nothing
     built = getattr(torch.version, "cuda", None)
     if not built or torch.cuda.is_available() or "PYTORCH_NVML_BASED_CUDA_CHECK" in os.environ:
@@ -76,10 +76,9 @@ def ask_cupti(
     maps: Path = Path("/proc/self/maps"),
     params: Path = Path("/proc/driver/nvidia/params"),
 ) -> Cupti:
-    """Ask the libcupti that this process has loaded whether it records kernels; nothing is loaded for
-    that."""
-    # The recording of kernels is switched on and off for a moment, so call this while nothing records. Call
-    # it only once CUDA works: CUPTI 13.2 ends a process in which it does not.
+    """Ask the libcupti that this process has loaded whether it can record kernels. Nothing else is loaded."""
+    # Kernel recording is switched on and off for a moment, so call this only while nothing is recording. Call
+    # it only if CUDA works, since CUPTI 13.2 ends the process otherwise.
     library, version = loaded_cupti(load, maps)
     if library is None:
         return Cupti()
@@ -119,7 +118,7 @@ def tell(report: ImportReport, no_gpu: Reason | None, cupti: Cupti) -> None:
 def loaded_cupti(
     load: Callable[[str], Any] = ctypes.CDLL, maps: Path = Path("/proc/self/maps")
 ) -> tuple[Any, int]:
-    """Return this process's libcupti and its version; None and 0 if it has none."""
+    """Return this process's libcupti and its version; None and 0 if it is not loaded."""
     version = ctypes.c_uint32()
     try:
         lines = maps.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -23,12 +23,13 @@ from ...trace.strings import Coded
 from .kept_rows import DeviceActivities, details
 
 _CHUNK: Final = 2048
-"""Events read before the next property: they stay in the cache, which halves the time."""
+"""Events per chunk. Each property is read for a whole chunk, so the events stay in the cache, which halves
+the time."""
 
 _COPY: Final = 0.4
-"""Share of the stop's duration that copying the events takes; measured 0.2 with shapes, 0.4 without."""
+"""Expected share of the stop's duration for copying the events. Measured: 0.2 with shapes, 0.4 without."""
 _FREE: Final = 2.5
-"""How many times longer freeing the result takes."""
+"""Expected time for freeing the result, as a multiple of the time for copying the events."""
 
 _MEMORY_EVENT: Final = "[memory]"
 _INSTANT: Final = "cpu_instant_event"
@@ -47,7 +48,7 @@ _ACCESSORS: Final = (
 
 
 class _Codes(dict[Any, int]):
-    """Numbers strings when they are looked up."""
+    """Numbers strings as they are looked up."""
 
     def __missing__(self, key: Any) -> int:
         self[key] = number = len(self)
@@ -72,16 +73,17 @@ def take(
     stop_s: float = 0.0,
 ) -> KinetoColumns:
     """Read a ``_ProfilerResult`` into columns, in pieces of a millisecond for `background.checkpoint`."""
-    # Three calls cannot be cut: the copies of the events and of the activities, and freeing the result.
-    # `stop_s`, how long torch took to stop, predicts their durations. `threads` has the names of the live
-    # Python threads by native id. What `shapes`, `memory` and `device` say was not recorded is not read.
+    # Three calls cannot be split: copying the events, copying the activities, and freeing the result. Their
+    # durations are predicted from `stop_s`, the time that torch took to stop. `threads` has the names of the
+    # live Python threads by native id. Shapes, memory and device work are read only if `shapes`, `memory` and
+    # `device` are set.
     checkpoint(_COPY * stop_s)
     begun = time.perf_counter()
-    events = result.events()  # a copy, made while holding the GIL
+    events = result.events()  # a copy, which is made while holding the GIL
     copy_s = time.perf_counter() - begun
     kinds, names, shape_texts = _Codes(), _Codes(), _Codes()
     columns = _Columns(len(events), shapes, device)
-    while events:  # from the end, so that the list frees memory while the columns take it
+    while events:  # from the end, so the list frees memory as the columns grow
         start = (len(events) - 1) // _CHUNK * _CHUNK
         columns.fill(events[start:], start, event, kinds, names, shape_texts)
         checkpoint()
@@ -101,7 +103,7 @@ def take(
     allocations = _memory(activities) if memory else MemoryColumns.empty()
     extra = details(activities, on_devices, len(rows.arrays["ts"]), report)
     read = rows.to_kineto(kinds, names, shape_texts, allocations, extra, pid, threads)
-    checkpoint(_FREE * copy_s)  # the caller frees the result now, in one piece
+    checkpoint(_FREE * copy_s)  # next, the caller frees the result, in one piece
     return read
 
 
@@ -162,7 +164,7 @@ class _Columns:
             self._put("dtypes", here, (self.dtypes[value] if value else -1 for value in types), len(chunk))
         name, shapes, dtypes = (self.arrays[key][here] for key in ("name", "shapes", "dtypes"))
         with_shapes = shapes >= 0
-        first = self.first_calls.rows(name, shapes, dtypes, with_shapes)  # all would cost 3 µs an event
+        first = self.first_calls.rows(name, shapes, dtypes, with_shapes)  # all would cost 3 µs per event
         if hasattr(event, "structured_input_strides"):
             for i in first.tolist():
                 text = to_json(event.structured_input_strides(chunk[i]))
@@ -195,7 +197,7 @@ class _Columns:
             return "unknown"
 
     def _note_threads(self, chunk: list[Any], here: slice, event: Any) -> None:
-        """Remember torch's number of every native thread, from one numbered row of each."""
+        """Store torch's number of each native thread, from one of its numbered rows."""
         rows = np.flatnonzero(self.arrays["sequence"][here] >= 0)
         tids, first = np.unique(self.arrays["resource"][here][rows], return_index=True)
         for tid, i in zip(tids.tolist(), rows[first].tolist(), strict=True):
@@ -203,7 +205,7 @@ class _Columns:
                 self.torch_thread[tid] = int(event.start_thread_id(chunk[i]))
 
     def without(self, name: int) -> _Columns:
-        """Return the same without the rows of one name, which get their own tables."""
+        """Return the columns without the rows of one name, which go to separate tables."""
         keep = self.arrays["name"] != name
         if not keep.all():
             self.arrays = {key: column[keep] for key, column in self.arrays.items()}
@@ -214,7 +216,7 @@ class _Columns:
         return np.asarray(marked[self.arrays["kind"]] & self.with_device)
 
     def device_activities(self, kinds: _Codes, names: _Codes) -> DeviceActivities:
-        """Return rows on devices, and host rows with details of a launch or an exchange."""
+        """Return the rows on devices, and the host rows with details of a launch or an exchange."""
         a, on_device = self.arrays, self._on_device(kinds)
         telling = [bool(flags_of_name(name) & EXTRAS) for name in names]
         host = np.array([*telling, False], bool)[a["name"]] & ~on_device
@@ -262,17 +264,17 @@ class _Columns:
 
 
 def _as_text(values: list[Any]) -> str:
-    """Return the values of arguments as torch's files spell them: text, empty for tensors."""
+    """Return the values of arguments as text, spelled as in torch's files; empty for tensors."""
     return to_json(["" if value is None else str(value) for value in values])
 
 
 def live_threads() -> dict[int, str]:
-    """Return native id → name of the live Python threads."""
+    """Return the names of the live Python threads by native id."""
     return {thread.native_id: thread.name for thread in threading.enumerate() if thread.native_id is not None}
 
 
 def _memory(activities: list[Any]) -> MemoryColumns:
-    """Return the ``[memory]`` instants; addresses and totals are in their JSON metadata only."""
+    """Return the ``[memory]`` instants, whose addresses and totals are only in their JSON metadata."""
     parts = []
     for start in range(0, len(activities), _CHUNK):
         checkpoint()

@@ -1,4 +1,4 @@
-"""One run of PyTorch's profiler, through the fast private API or, if that is missing, the public one."""
+"""One run of PyTorch's profiler, through the fast private API if available, otherwise the public one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ...trace.report import ImportReport
 from ..options import CollectorOptions
 from . import result
 
-# Conflicts of torch profilers: the user's, and ours if the wrong thread would have to stop it.
+# Conflicts of torch profilers: with the user's, and ours if the wrong thread would have to stop it.
 
 _waiting: list[Session] = []
 
 
 def stop_or_strand(session: Session) -> bool:
-    """Stop `session` if this thread may, else keep it for its own thread; returns whether it was stopped."""
+    """Stop `session` if this thread may, otherwise keep it for its thread. Returns whether it was stopped."""
     if session.owner in (None, threading.get_ident()):
         session.stop()
         return True
@@ -32,7 +32,7 @@ def stop_or_strand(session: Session) -> bool:
 
 
 def release() -> None:
-    """End the sessions kept for this thread; their results are dropped."""
+    """End the sessions that were kept for this thread, and drop their results."""
     for session in [one for one in _waiting if one.owner == threading.get_ident()]:
         _waiting.remove(session)
         session.stop()
@@ -45,19 +45,19 @@ _FLAG: Final = "_is_profiler_enabled"
 
 def profiling(torch: Any) -> bool:
     """Return whether a torch profiler is running in this process."""
-    # The C++ test sees a profiler of this thread only, torch's Python flag also one of all threads.
+    # The C++ test sees only this thread's profiler, while torch's Python flag also covers one of all threads.
     return bool(torch.autograd._profiler_enabled() or getattr(torch.autograd.profiler, _FLAG, False))
 
 
 class ConflictWatch:
     """Counts profilers that are started between `watch` and `unwatch`."""
 
-    # torch (2.13) does not report this: the second profiler takes over, and the first one ends with nothing.
-    # Stopping ours would then stop the user's. So the private function that every profiler of
-    # `torch.autograd.profiler` calls before it starts is wrapped while we record; if it does not exist,
-    # nothing is counted. It has returned when the profiler starts, so profiles with stacks have no frame of
-    # ours. `before` is called before another profiler starts, and before an observer of execution traces
-    # does; that one is not counted, as it records beside us.
+    # torch (2.13) does not report this: the second profiler takes over, and the first one ends with no
+    # result. Stopping ours would then stop the user's. So while we record, we wrap the private function that
+    # every profiler of `torch.autograd.profiler` calls before it starts. If it does not exist, nothing is
+    # counted. It has returned when the profiler starts, so profiles with stacks contain no frame of ours.
+    # `before` is called before another profiler or an observer of execution traces starts. An observer is not
+    # counted, since it can record beside us.
     def __init__(self, torch: Any, before: Callable[[], None]) -> None:
         self._homes = (torch.autograd.profiler, _STARTS), (torch.profiler.profiler, _OBSERVES)
         self._before = before
@@ -65,7 +65,7 @@ class ConflictWatch:
         self.count = 0
 
     def watch(self) -> None:
-        """Begin to count."""
+        """Start counting."""
         for home, name in self._homes if not self._undo else ():
             original = getattr(home, name, None)
             if original is not None:
@@ -74,7 +74,7 @@ class ConflictWatch:
                 setattr(home, name, new)
 
     def unwatch(self) -> None:
-        """Restore the originals; a second call does nothing."""
+        """Restore the originals. A second call does nothing."""
         while self._undo:
             home, name, original, new = self._undo.pop()
             if getattr(home, name) is new:
@@ -91,11 +91,11 @@ class ConflictWatch:
 
 
 def _nothing() -> None:
-    """Replace `before` once our recording has ended."""
+    """Replaces `before` once our recording has ended."""
 
 
 _ONE_CYCLE: Final = ".*Profiler clears events at the end of each cycle"
-"""A warning of torch 2.11 about every profiler; ours has one cycle."""
+"""A warning of torch 2.11 for every profiler, which does not matter, since ours has only one cycle."""
 
 
 _LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
@@ -103,7 +103,7 @@ _ERRORS: Final = "6"
 
 
 class Session(Protocol):
-    """Call `prepare`, `start`, `stop` and `columns` once each, in this order."""
+    """A run of the profiler. Call `prepare`, `start`, `stop` and `columns` once each, in this order."""
 
     owner: int | None  # the only thread that can stop it; None if any can
 
@@ -111,25 +111,25 @@ class Session(Protocol):
         """Load and initialise everything that recording needs."""
 
     def start(self) -> None:
-        """Begin to record."""
+        """Start recording."""
 
     def stop(self) -> None:
-        """End; the raw result is kept."""
+        """Stop recording. The raw result is kept."""
 
     def size(self) -> int:
         """Return how many events were recorded, allocations included."""
 
     def columns(self, report: ImportReport) -> KinetoColumns:
-        """Return the result; the raw one is released."""
+        """Return the result as columns, and release the raw result."""
 
 
 def open_session(torch: Any, options: CollectorOptions) -> Session:
-    """Return the fast session if this torch supports it, else the public one."""
+    """Return a fast session if this torch supports it, otherwise a public one."""
     return FastSession(torch, options) if fast_session_works(torch) else PublicSession(torch, options)
 
 
 def fast_session_works(torch: Any) -> bool:
-    """Return whether the private parts that `FastSession` uses exist; they may change without notice."""
+    """Return whether the private functions that `FastSession` uses exist. They may change without notice."""
     steps = ("_prepare_trace", "_start_trace", "__exit__")
     private = getattr(torch._C, "_autograd", None)
     event, raw = getattr(private, "_KinetoEvent", None), getattr(private, "_ProfilerResult", None)
@@ -139,13 +139,13 @@ def fast_session_works(torch: Any) -> bool:
 
 
 _IN_ORDER: Final = ("CUDA", "XPU", "MTIA", "HPU", "PrivateUse1")
-"""The kind of device that torch's profiler records, if several are possible."""
+"""Order of preference, since torch's profiler records only one kind of device."""
 
 
 def device_kind(torch: Any) -> str | None:
-    """Return torch's name of the kind of device that its profiler records here; None for none."""
+    """Return torch's name for the kind of device that its profiler records here; None if it records none."""
     # A torch that can use CUDA but was built without CUPTI records none. If asked for CUDA anyway, it would
-    # put CUDA events around each operator, which slows the user's code.
+    # put CUDA events around each operator, which slows down the user's code.
     activity = _device_activity(torch)
     if activity is None:
         return None
@@ -178,10 +178,10 @@ class FastSession:
         self.owner: int | None = None
         self._torch = torch
         self._options = options
-        # ``torch.profiler.profile`` would first import ``torch._inductor.config``, which takes a second; its
-        # ``events()`` and ``key_averages()`` take 15 times longer than reading columns. Operators of other
-        # Python threads than the starting one are recorded only without `memory`: torch 2.13 records no
-        # allocations when it records all threads.
+        # ``torch.profiler.profile`` would first import ``torch._inductor.config``, which takes a second, and
+        # its ``events()`` and ``key_averages()`` take 15 times as long as reading columns. Operators of
+        # Python threads other than the starting one are recorded only without `memory`, since torch 2.13
+        # records no allocations when it records all threads.
         kind = device_kind(torch)
         self._device = kind is not None
         self._threads: dict[int, str] = {}
@@ -201,7 +201,7 @@ class FastSession:
             self._profiler._prepare_trace()
 
     def start(self) -> None:
-        """Begin to record."""
+        """Start recording."""
         self.owner = threading.get_ident() if self._options.memory else None
         self._profiler._start_trace()
 
@@ -233,7 +233,7 @@ class FastSession:
 
 
 class PublicSession:
-    """`torch.profiler.profile`, exported to a temporary file and read by our own reader."""
+    """`torch.profiler.profile`, exported to a temporary file and read by our reader."""
 
     def __init__(self, torch: Any, options: CollectorOptions) -> None:
         self.owner: int | None = None
@@ -248,17 +248,17 @@ class PublicSession:
         )
 
     def prepare(self) -> None:
-        """Prepare nothing: the public profiler prepares when it starts."""
+        """Do nothing, since the public profiler prepares when it starts."""
 
     def start(self) -> None:
-        """Begin to record."""
+        """Start recording."""
         self.owner = threading.get_ident()
         with _kineto_is_quiet(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=_ONE_CYCLE, category=UserWarning)
             self._profiler.start()
 
     def stop(self) -> None:
-        """End, and export at once: only this thread may use the profiler."""
+        """Stop recording and export at once, since only this thread may use the profiler."""
         profiler, self._profiler = self._profiler, None
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "trace.json"
@@ -278,7 +278,7 @@ class PublicSession:
 
 @contextmanager
 def _kineto_is_quiet() -> Iterator[None]:
-    """Make Kineto log errors only. It reads the log level when the process first profiles."""
+    """Make Kineto log only errors. It reads the log level when the process first profiles."""
     if _LOG_LEVEL in os.environ:
         yield
         return
@@ -286,11 +286,11 @@ def _kineto_is_quiet() -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ.pop(_LOG_LEVEL, None)  # the user's child processes inherit the environment
+        os.environ.pop(_LOG_LEVEL, None)  # the user's child processes would inherit the variable
 
 
 def _all_threads(torch: Any) -> Any:
-    """Return the configuration that also records Python threads other than ours, if torch has it (2.6)."""
+    """Return the configuration that records other Python threads too, if torch has it (from 2.6 on)."""
     try:
         return torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
     except (AttributeError, TypeError):

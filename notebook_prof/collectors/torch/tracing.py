@@ -1,5 +1,4 @@
-"""Detects tracers of the user's code: our hooks do nothing meanwhile, and are removed while TorchDynamo
-compiles."""
+"""Detects tracers of the user's code. Our hooks then do nothing; for TorchDynamo they are removed."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from typing import Any, Final
 Call = Callable[[], None]
 
 _CAPTURES: Final = ("get_traced_fn", "fullgraph_capture")
-"""Called by ``torch.export`` and ahead-of-time compilation in place of the callbacks."""
+"""Functions that ``torch.export`` and ahead-of-time compilation call instead of the callbacks."""
 _HOMES: Final = {
     "torch._dynamo.callback": (),
     "torch._dynamo.convert_frame": _CAPTURES,
@@ -43,9 +42,9 @@ def traces(torch: Any) -> tuple[Callable[[], bool], Callable[[], bool]]:
 
 
 def never_compile(torch: Any, *functions: Any) -> None:
-    """Let TorchDynamo run these uncompiled if called from torch's own frames, which it skips."""
+    """Let TorchDynamo run these uncompiled if they are called from torch's frames, which it skips."""
     home = torch._C._dynamo.eval_frame
-    if hasattr(home, "set_code_exec_strategy"):  # torch 2.7; their callees are skipped too
+    if hasattr(home, "set_code_exec_strategy"):  # since torch 2.7, their callees are skipped too
         strategy = home._FrameExecStrategy(home._FrameAction.SKIP, home._FrameAction.SKIP)
         for function in functions:
             home.set_code_exec_strategy(function.__code__, strategy)
@@ -57,8 +56,9 @@ def never_compile(torch: Any, *functions: Any) -> None:
 class Compilations:
     """Notifies when TorchDynamo begins to compile or export, and when it has ended."""
 
-    # Parts of TorchDynamo are wrapped while there are listeners, also parts imported meanwhile. Its own
-    # callbacks cannot be used: ``torch._dynamo.reset()`` drops them, and exports do not call them.
+    # Functions of TorchDynamo are wrapped while there are listeners, including those of modules imported
+    # meanwhile. Its callbacks cannot be used, since ``torch._dynamo.reset()`` drops them, and exports do not
+    # call them.
     def __init__(self) -> None:
         self._listeners: dict[object, tuple[Call, Call]] = {}
         self._undo: dict[str, Call] = {}
@@ -66,7 +66,7 @@ class Compilations:
         self._depth = 0
 
     def add(self, owner: object, began: Call, ended: Call) -> None:
-        """Call these from now on, until `owner` is dropped."""
+        """Call these functions from now on, until `owner` is dropped."""
         self._listeners[owner] = began, ended
         if self not in sys.meta_path:
             for home in _HOMES:
@@ -74,8 +74,7 @@ class Compilations:
             sys.meta_path.insert(0, self)
 
     def drop(self, owner: object) -> None:
-        """Remove an owner's listeners. When there are none left, TorchDynamo is unwrapped. A second call does
-        nothing."""
+        """Remove an owner's listeners. Without any left, TorchDynamo is unwrapped. Safe to repeat."""
         self._listeners.pop(owner, None)
         if not self._listeners and self in sys.meta_path:
             sys.meta_path.remove(self)
@@ -83,7 +82,7 @@ class Compilations:
                 self._undo.popitem()[1]()
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Wrap a part of TorchDynamo as soon as it is imported; find nothing else."""
+        """Wraps a module of TorchDynamo as soon as it is imported; finds no other modules."""
         if name not in _HOMES or name in self._undo:
             return None
         spec = PathFinder.find_spec(name, path, target)
@@ -155,4 +154,4 @@ def _first(call: Call, original: Callable[..., None]) -> Callable[..., None]:
 
 
 compilations: Final = Compilations()
-"""Of this process."""
+"""The compilations of this process."""

@@ -119,7 +119,7 @@ _NOBODY: Final = {*IDLE.values(), SMALLER}
 
 
 def compared(c: ComparedTables) -> Answer:
-    """Return all of a comparison's content for the page, at once."""
+    """Return all content of a comparison for the page at once."""
     # ``parts`` are those of a tab (`notebook_prof.views.tab_answers.panel`); ``phases`` has ``phase a_ns b_ns
     # delta_ns sure colour``, ``source`` has ``change a_line b_line text delta_ns sure line`` for each line of
     # the cell.
@@ -131,7 +131,7 @@ def compared(c: ComparedTables) -> Answer:
         parts.append(lines)
     if len(c.conditions):
         heads = dict(zip(("a", "b"), c.names, strict=True))
-        title = "Not the code alone differs"
+        title = "The recordings differ in more than the code"
         parts.append(Table(c.conditions, heads=heads, title=title, call="c.conditions"))
     parts += pictures(flame_picture(c))
     answer = packed("compared", Panel("Compared", tuple(parts)), name_styles(c.shown[1].trace), MOST_ROWS)

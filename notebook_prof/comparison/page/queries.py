@@ -66,7 +66,7 @@ class ComparisonProtocol:
             runs = [at.run for at in self.c.aligned]
             made = self._executor.get(("compared", *runs), lambda: compared(self.c))
             return ({"pending": True, "columns": []}, []) if made is None else (made.content, made.buffers)
-        except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
+        except Exception as error:  # tell the page, since nobody reads the kernel's log
             return {"failed": f"{type(error).__name__}: {error}", "columns": []}, []
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
@@ -133,7 +133,8 @@ def page_settings(c: ComparedTables) -> dict[str, Any]:
 
 
 def _steps(c: ComparedTables, side: int) -> Any:
-    """Return ``step ts dur`` of the recording shown; of very many steps, every n-th and the aligned one."""
+    """Return ``step ts dur`` of the recording shown; if it has very many steps, every n-th and the aligned
+    one."""
     at: AlignedStep = c.aligned[side]
     table = c.steps[(c.steps["side"] == c.names[side]) & (c.steps["run"] == at.run)].sort_values("ts")
     apart = max(1, len(table) // _MOST_STEPS)

@@ -15,7 +15,7 @@ from .queries import page_document, page_settings
 from .static_html import fragment
 
 _AROUND: Final = 20_000
-"""Bytes of tags, policy and settings around the parts."""
+"""Bytes taken by tags, policy and settings around the parts."""
 _STYLE: Final = (
     "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; } "
     "#nbp-static { margin-top: 14px; } "

@@ -15,15 +15,12 @@ _TABLES: Final = (re.compile(rb'"stackTable"\s*:\s*\{'), re.compile(rb'"frameTab
 
 
 class GeckoReader(Reader):
-    """Reads profiles of the Firefox Profiler, both as it saves them ("processed") and as Firefox records
-    them.
+    """Reads profiles of the Firefox Profiler, as it saves them ("processed") or as Firefox records them."""
 
-    Each thread of each process is a track. A sample stands for the time until the next one, but for no more
-    than twice the usual time. With weights, it stands for that many intervals, the last of which is the one
-    in which it was taken; with weights in ms, for that time. Samples without a stack are idle and make no
-    slices; stacks of the category Idle become ``sync``.
-    """
-
+    # Each thread of each process is a track. A sample stands for the time until the next one, but for no more
+    # than twice the usual time. With weights, it stands for that many intervals, the last of which is the one
+    # in which it was taken; with weights in ms, for that time. Samples without a stack are idle and make no
+    # slices; stacks of the category Idle become ``sync``.
     name: ClassVar[str] = "gecko"
     priority: ClassVar[int] = 415
     describes: ClassVar[str] = (

@@ -14,31 +14,19 @@ from .tables import NO_TIME, GeckoTable, ms_to_ns, to_floats
 
 _INSTANT, _INTERVAL, _START, _END = 0, 1, 2, 3
 _NAMED: Final = ("Text", "UserTiming")
-"""Types whose own name is in their arguments."""
+"""Types of markers whose name is in their arguments."""
 
 
 def add_markers(
     builder: TraceBuilder,
-    track_name: str,
+    track_name: str,  # of the track beside the thread
     pid: int | None,
+    # has ``phase startTime endTime``, or the older ``time``, whose arguments contain these
     table: GeckoTable,
     strings: Sequence[str],
-    base: int,
+    base: int,  # where the times of the table begin, in absolute ns
 ) -> None:
-    """Put the markers of a thread into `builder`; those that are no markers are counted.
-
-    Parameters
-    ----------
-    builder : TraceBuilder
-    track_name : str
-        Of the track beside the thread.
-    pid : int, optional
-    table : GeckoTable
-        With ``phase startTime endTime``, or the older ``time``, whose arguments tell these.
-    strings : sequence of str
-    base : int
-        Where the times of the table begin, in absolute ns.
-    """
+    """Put the markers of a thread into `builder`, and count those that are no markers."""
     if not table.count:
         return
     data = [value if isinstance(value, dict) else {} for value in table.values("data")]

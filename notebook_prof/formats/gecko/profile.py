@@ -27,7 +27,7 @@ _STACKS: Final = ("stackTable", "frameTable", "funcTable", "resourceTable")
 _USED: Final = {"stack", "time", "timeDeltas", "weight", "threadCPUDelta"}
 _DEEPEST: Final = 8
 _EPOCH_MS: Final = 1e11
-"""A profile that says that it began before 1973 counts from another moment than the epoch."""
+"""1973 in milliseconds since the epoch. A profile that starts earlier counts from another moment."""
 
 
 class _Thread(Struct):
@@ -91,7 +91,11 @@ class _Import:
         base = round(_number(profile.meta.get("startTime")) * 1000) * 1000 if self._has_epoch else 0
         categories = gecko_categories(profile.meta.get("categories"))
         shared = self._shared(profile, categories)
-        threads = list(self._decoded(profile.threads, _Thread, "thread"))
+        # older Firefox writes a child process as a text among the threads of its parent
+        texts = [text for text in profile.threads if bytes(text).startswith(b'"')]
+        inner = [Raw(each.encode(errors="replace")) for each in self._decoded(texts, str, "process")]
+        own = [text for text in profile.threads if not bytes(text).startswith(b'"')]
+        threads = list(self._decoded(own, _Thread, "thread"))
         for thread in filter(_has_tables, threads):
             self._add_thread(thread, profile.meta, shared, categories, base)
         pid = next((each.pid for each in threads), None)
@@ -101,11 +105,11 @@ class _Import:
         )  # fmt: skip
         if depth >= _DEEPEST:
             self._builder.report.add(
-                "broken-profile", "loss", len(profile.processes),
+                "broken-profile", "loss", len(profile.processes) + len(inner),
                 example=f"processes inside of {depth} others", effect="left out",
             )  # fmt: skip
             return
-        for child in self._decoded(profile.processes, _Profile, "process"):
+        for child in self._decoded([*profile.processes, *inner], _Profile, "process"):
             self.add(child, depth + 1)
 
     def finish(self, meta: Mapping[str, Any]) -> None:
@@ -167,6 +171,14 @@ class _Import:
         strings = shared.strings if shared.strings is not None and own is None else _strings(own)
         place_of = self._tracks.add(thread.name, thread.pid, thread.tid, thread.processName)
         samples = GeckoTable(thread.samples)
+        self._builder.report.add(
+            "names-missing",
+            "loss",
+            int(not strings and "stack" in samples),
+            example=f"thread {str(thread.name)!r} has no string table",
+            effect="its functions and markers have no names",
+            advice="open it in profiler.firefox.com and save it from there",
+        )
         if samples.facts.get("weightType") == "bytes":
             self._in_bytes += 1
             self._builder.report.add(

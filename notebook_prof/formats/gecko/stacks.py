@@ -29,28 +29,17 @@ class GeckoCategory(NamedTuple):
 
 
 class GeckoStacks(NamedTuple):
-    """Stacks that samples name.
-
-    Attributes
-    ----------
-    tree : StackTree
-    node : ndarray of int64, shape (n,)
-        Of each stack of the file, in `tree`.
-    category, subcategory : ndarray of int64, shape (n,)
-        -1 where the file tells none.
-    """
+    """The stacks that samples refer to."""
 
     tree: StackTree
-    node: IntArray
-    category: IntArray
-    subcategory: IntArray
+    node: IntArray  # of each stack of the file, in `tree`
+    category: IntArray  # of each stack; -1 if the file contains none
+    subcategory: IntArray  # likewise
 
 
 def gecko_categories(listed: Any) -> list[GeckoCategory]:
-    """Return the categories of a profile's ``meta``; of old profiles there are none.
+    """Return the categories of a profile's ``meta``; old profiles have none.
 
-    Examples
-    --------
     >>> gecko_categories([{"name": "GC", "subcategories": ["Other"]}, 5])[0].name
     'GC'
     """
@@ -67,22 +56,12 @@ def gecko_categories(listed: Any) -> list[GeckoCategory]:
 
 
 def gecko_stacks(
-    tables: Mapping[str, GeckoTable],
+    tables: Mapping[str, GeckoTable],  # ``stackTable frameTable funcTable resourceTable sources``
     strings: Sequence[str],
     categories: Sequence[GeckoCategory],
-    report: ImportReport,
+    report: ImportReport,  # counts stacks whose caller or frame is missing
 ) -> GeckoStacks:
-    """Return the stacks of a thread, or of all of them.
-
-    Parameters
-    ----------
-    tables : mapping of str to GeckoTable
-        ``stackTable frameTable funcTable resourceTable sources``.
-    strings : sequence of str
-    categories : sequence of GeckoCategory
-    report : ImportReport
-        Counts stacks whose caller or frame is not there.
-    """
+    """Return the stacks of a thread, or of all of them."""
     stacks, frame_rows = tables["stackTable"], tables["frameTable"]
     prefix, frame = stacks.integers("prefix"), stacks.integers("frame")
     row = np.arange(len(prefix))
@@ -147,14 +126,10 @@ def _frames(tables: Mapping[str, GeckoTable], strings: Sequence[str]) -> list[Fr
 
 
 def location_frame(text: str, line: int) -> Frame:
-    """Read a frame as Firefox and ``perf script`` write it; `line` is where it was, 0 if not known.
+    """Read a frame as Firefox and ``perf script`` write it; `line` is 0 if unknown.
 
-    Examples
-    --------
-    >>> location_frame("step (https://a.org/x.js:34:5)", 36)
-    Frame(function='step', file='https://a.org/x.js', line=36)
-    >>> location_frame("poll (in libc.so.6)", 0), location_frame("0x1f", 0).function
-    (Frame(function='poll', file='libc.so.6', line=0), '0x1f')
+    >>> location_frame("step (https://a.org/x.js:34:5)", 36), location_frame("poll (in libc.so.6)", 0).file
+    (Frame(function='step', file='https://a.org/x.js', line=36), 'libc.so.6')
     """
     if (match := _LOCATION.fullmatch(text)) is not None:
         return Frame(match["name"], match["file"], _line(line or int(match["line"])))

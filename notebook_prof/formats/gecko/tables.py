@@ -18,30 +18,7 @@ _MS: Final = 1_000_000
 
 
 class GeckoTable:
-    """One table of a profile, whichever way it was written.
-
-    Parameters
-    ----------
-    text : Raw or bytes
-        JSON of the table; anything that is no table has no rows.
-
-    Attributes
-    ----------
-    columns : dict of str to list
-        None where a row has no value; columns may be shorter than the table.
-    facts : dict of str to object
-        What stands beside the columns, as ``weightType``.
-    count : int
-        Rows.
-
-    Examples
-    --------
-    >>> rows = GeckoTable(b'{"schema": {"stack": 0, "time": 1}, "data": [[3, 0.5], [4]]}')
-    >>> GeckoTable(b'{"stack": [3, 4], "time": [0.5, null], "length": 2}').columns == rows.columns
-    True
-    >>> rows.integers("stack").tolist(), rows.ns("time").tolist()
-    ([3, 4], [500000, -2305843009213693952])
-    """
+    """One table of a profile, in either of the two ways of writing it."""
 
     def __init__(self, text: Raw | bytes | None) -> None:
         content: Any = None
@@ -51,7 +28,9 @@ class GeckoTable:
             except _BROKEN:
                 content = None
         table = content if isinstance(content, dict) else {}
+        # None in a row without a value; columns may be shorter than the table
         self.columns = _columns(table)
+        # what is beside the columns, such as ``weightType``
         self.facts = {name: value for name, value in table.items() if not isinstance(value, list)}
         self.count = max(map(len, self.columns.values()), default=0)
 
@@ -86,14 +65,12 @@ class GeckoTable:
 
 
 NO_TIME: Final = -(1 << 61)
-"""In columns of times, what has none."""
+"""Marks a missing time."""
 
 
 def ms_to_ns(value: FloatArray) -> IntArray:
     """Return milliseconds in ns; `NO_TIME` for what is no time.
 
-    Examples
-    --------
     >>> ms_to_ns(np.array([0.25, np.nan])).tolist()
     [250000, -2305843009213693952]
     """
@@ -103,10 +80,8 @@ def ms_to_ns(value: FloatArray) -> IntArray:
 
 
 def to_floats(values: Sequence[Any]) -> FloatArray:
-    """Return numbers, nan for what is none.
+    """Return numbers as an array, with nan for what is no number.
 
-    Examples
-    --------
     >>> to_floats([1, None, "x", 2.5]).tolist()
     [1.0, nan, nan, 2.5]
     """

@@ -16,20 +16,11 @@ _LARGEST = 2**62
 
 
 class GeckoThread(NamedTuple):
-    """A thread of a profile.
-
-    Attributes
-    ----------
-    track : int
-    name : str
-        No two of a profile are alike.
-    pid : int or None
-        None where the profile has made one up.
-    """
+    """A thread of a profile."""
 
     track: int
-    name: str
-    pid: int | None
+    name: str  # unique within the profile
+    pid: int | None  # None if the profile has made one up
 
     @property
     def markers(self) -> str:
@@ -38,13 +29,7 @@ class GeckoThread(NamedTuple):
 
 
 class GeckoTracks:
-    """Makes a track of each thread, also of those that have no numbers, or the same ones.
-
-    Parameters
-    ----------
-    builder : TraceBuilder
-        Gets ``metadata["processes"]``, names by process id, where they are told.
-    """
+    """Makes a track of each thread, also of those without numbers or with the same ones."""
 
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder
@@ -78,10 +63,8 @@ class GeckoTracks:
 
 
 def process_id(value: Any) -> int | None:
-    """Return a number of a process or thread; None for names such as ``"Unknown Process 1"``.
+    """Return the number of a process or thread; None for names such as ``"Unknown Process 1"``.
 
-    Examples
-    --------
     >>> process_id("5127"), process_id(12), process_id("5127.1"), process_id(None)
     (5127, 12, None, None)
     """
@@ -94,33 +77,20 @@ def process_id(value: Any) -> int | None:
 # Counters of the Firefox Profiler, and how much of a processor its threads used.
 
 CPU_SCALE: Final = {"ns": 1, "µs": 1_000, "us": 1_000, "ms": 1_000_000}
-"""Nanoseconds of what ``sampleUnits`` calls a unit of CPU time; cycles are none."""
+"""Nanoseconds in each unit of CPU time that ``sampleUnits`` may name. Cycles are not a unit of time."""
 _SUMMED: Final = {"Memory", "Bandwidth"}
 _JOULES: Final = 3.6e-9
-"""Of a picowatt-hour."""
+"""Joules in a picowatt-hour."""
 
 
 def add_counters(
     builder: TraceBuilder, tracks: GeckoTracks, counters: Sequence[Any], pid: Any, base: int, units: Any
 ) -> None:
-    """Put the counters of a process into `builder`.
-
-    The file has what was added since the value before. Of memory and traffic the sum is shown in bytes, from
-    0 at its lowest; of power watts; of the process's CPU time the share of a processor; of anything else what
-    the file has.
-
-    Parameters
-    ----------
-    builder : TraceBuilder
-    tracks : GeckoTracks
-    counters : sequence of object
-    pid : object
-        Of counters that tell none.
-    base : int
-        Where times begin, in absolute ns.
-    units : object
-        ``sampleUnits`` of the profile.
-    """
+    """Put the counters of a process into `builder`."""
+    # The file has what was added since the previous value. Of memory and traffic, the sum is shown in bytes,
+    # from 0 at its lowest; of power, watts; of the process's CPU time, the share of a processor; of anything
+    # else, what the file has. `pid` is used for counters that name no process, `base` is where times
+    # begin in absolute ns, and `units` is ``sampleUnits`` of the profile.
     for number, counter in enumerate(counters):
         if not isinstance(counter, dict):
             builder.report.add("broken-row", "loss", example=f"counter {number}", effect="left out")
@@ -182,17 +152,7 @@ def _rate(ts: Any, added: FloatArray) -> tuple[Any, FloatArray]:
 def add_cpu_use(
     builder: TraceBuilder, thread: GeckoThread, samples: GeckoTable, scale: int | None, base: int
 ) -> None:
-    """Put the share of a processor that a thread used between two samples into `builder`.
-
-    Examples
-    --------
-    >>> b = TraceBuilder()
-    >>> thread = GeckoThread(b.track("main"), "main", None)
-    >>> rows = GeckoTable(b'{"time": [0, 2, 4], "threadCPUDelta": [9, 1000, 2000]}')
-    >>> add_cpu_use(b, thread, rows, 1_000, 0)
-    >>> b.seal().counters[["ts", "value"]].values.tolist()
-    [[0.0, 0.5], [2000000.0, 1.0]]
-    """
+    """Put the share of a processor that a thread used between two samples into `builder`."""
     if "threadCPUDelta" not in samples:
         return
     ts, used = samples.times(), samples.numbers("threadCPUDelta")

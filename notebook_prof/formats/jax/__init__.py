@@ -16,16 +16,17 @@ _PLANE: Final = re.compile(
     rb"(?:/host:|/device:|Task Environment|#Chip|Megascale Trace|/task:|/custom:|/cupti)", re.I
 )
 _JSON: Final = re.compile(rb'"args":\s*\{\s*"name":\s*"/(?:host|device):[A-Za-z]')
-_ENDING: Final = re.compile(r"(.+)\.(?:xplane\.pb|trace\.json\.gz|trace\.json)")
+_ENDING: Final = re.compile(r"(.+)\.(?:xplane\.pb|xplane\.riegeli|trace\.json\.gz|trace\.json)")
+_RIEGELI: Final = bytes.fromhex("83af70d10d884a3f")
+"""Signature of a Riegeli file."""
+_SMALLER: Final = "record fewer steps, or open the .trace.json.gz beside it"
 
 
 class JaxReader(FolderReader):
-    """Reads ``*.xplane.pb`` and ``*.trace.json.gz`` of `jax.profiler`, or the folder around them.
+    """Reads ``*.xplane.pb`` and ``*.trace.json.gz`` of `jax.profiler`, or the folder around them."""
 
-    Of a log folder (``plugins/profile/<run>/``) the latest run is read, from the xplane files where there
-    are some; several hosts are ranks in the order of their names. TensorFlow and PyTorch/XLA write the same.
-    """
-
+    # Of a log folder (`plugins/profile/<run>/`) the latest run is read, from the xplane files where there are
+    # some; several hosts are ranks in the order of their names. TensorFlow and PyTorch/XLA write the same.
     name: ClassVar[str] = "jax"
     priority: ClassVar[int] = 630
     describes: ClassVar[str] = (
@@ -35,6 +36,8 @@ class JaxReader(FolderReader):
     def recognises(self, probe: Probe) -> bool:
         """Return whether the head is that of an XSpace, or of JSON whose processes are planes."""
         head = probe.head
+        if head.startswith(_RIEGELI) or (not head and probe.path.name.endswith(".xplane.pb")):
+            return True
         if head.lstrip()[:1] == b"{":
             return _JSON.search(head) is not None
         return _starts_with_plane(head)
@@ -42,7 +45,8 @@ class JaxReader(FolderReader):
     def recognises_folder(self, folder: Folder) -> bool:
         """Return whether there are xplane files, or traces in ``plugins/profile``."""
         return any(
-            name.endswith(".xplane.pb") or ("plugins/profile/" in f"/{name}" and _ENDING.fullmatch(name))
+            name.endswith((".xplane.pb", ".xplane.riegeli"))
+            or ("plugins/profile/" in f"/{name}" and _ENDING.fullmatch(name))
             for name in folder.names
         )
 
@@ -65,11 +69,21 @@ class JaxReader(FolderReader):
             effect=f"only the latest, {latest}, is read",
             advice="open the folder of another run itself",
         )
-        files = [name for name in runs[latest] if name.endswith(".xplane.pb")]
+        planes = [name for name in runs[latest] if name.endswith(".xplane.pb")]
+        files = [name for name in planes if folder.head(name)]
+        empty = [name for name in planes if name not in files]
+        builder.report.add(
+            "empty-file",
+            "loss",
+            len(empty),
+            ", ".join(empty[:3]),
+            "this host is missing or has less",
+            _SMALLER,
+        )
         if not files:
             # perfetto_trace.json.gz holds the same events again
-            named = [name for name in runs[latest] if not name.endswith("perfetto_trace.json.gz")]
-            files = named or runs[latest]
+            copies = [name for name in runs[latest] if name.endswith((".json", ".json.gz"))]
+            files = [n for n in copies if not n.endswith("perfetto_trace.json.gz")] or copies or runs[latest]
         for rank, name in enumerate(files):
             _add(folder.read(name), rank if len(files) > 1 else None, builder)
 
@@ -80,7 +94,12 @@ def _add(data: bytes, rank: int | None, builder: TraceBuilder) -> None:
     from .decoder import decode
 
     if not data:
-        raise FormatError("the file is empty")
+        raise FormatError(f"the file is empty, as JAX leaves it where a profile is above 2 GB: {_SMALLER}")
+    if data.startswith(_RIEGELI):
+        raise FormatError(
+            "it holds records of Riegeli, as XProf's continuous profiling writes them, which are not read: "
+            "record with jax.profiler.trace, which writes .xplane.pb"
+        )
     is_json = data.lstrip()[:1] in (b"{", b"[")
     space = read_space(data, builder.report) if is_json else decode(data, builder.report)
     assemble(space, builder, rank=rank)

@@ -32,24 +32,12 @@ _RELATIVE_NS: Final = 10**17
 
 
 def assemble(space: Space, builder: TraceBuilder, *, rank: int | None = None) -> None:
-    """Put a recording into `builder`.
-
-    Threads of ``/host:CPU`` are threads; Python's frames are category python, events with a ``step_num``
-    are steps, XLA's operations on the processor are operators, calls of the GPU's runtime are launches,
-    and what waits (``block_until_ready`` too) is sync.
-    Streams of a device are streams with kernels, copies and collectives; so is ``XLA Ops`` where a device
-    has no streams (TPU). Rows that were worked out from these (modules, name scopes) are annotations on
-    tracks of their own. ``module`` is the HLO module. ``metadata["tables"]["hlo_ops"]`` has a row for each
-    ``hlo_module hlo_op category``: ``count total_ns``; ``["event_arguments"]`` what else events tell, as in
-    generic traces.
-
-    Parameters
-    ----------
-    space : Space
-    builder : TraceBuilder
-    rank : int, optional
-        Of all tracks.
-    """
+    """Put a recording into `builder`; all its tracks get `rank`."""
+    # Threads of `/host:CPU` are threads; Python's frames are category python, events with a `step_num` are
+    # steps, XLA's operations on the processor are operators, calls of the GPU's runtime are launches, and
+    # what waits (`block_until_ready` too) is sync. Streams of a device are streams with kernels, copies and
+    # collectives; so is `XLA Ops` where a device has no streams (TPU). Rows that were worked out from these
+    # (modules, name scopes) are annotations on tracks of their own. `module` is the HLO module.
     base = _base(space)
     parts: list[tuple[IntArray, pd.DataFrame]] = []
     tables: list[pd.DataFrame] = []

@@ -38,13 +38,7 @@ class Envelope(Struct):
 
 
 def read_space(data: bytes, report: ImportReport) -> Space:
-    """Decode a file of JAX's trace viewer.
-
-    Raises
-    ------
-    FormatError
-        If there are no rows.
-    """
+    """Decode a file of JAX's trace viewer."""
     envelope, listed = decode_events(data, Envelope, Row, report)
     rows = listed if listed is not None else (envelope.traceEvents if envelope else [])
     if not rows:

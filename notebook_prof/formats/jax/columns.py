@@ -12,17 +12,15 @@ from ...trace.arrays import IntArray
 from ...trace.strings import Coded
 
 STATISTICS: Final = ("step_num", "hlo_op", "hlo_module", "correlation_id", "tf_op", "memcpy_details")
-"""Statistics of events that the tables are made of."""
+"""Statistics of events from which the tables are made."""
 _ELSEWHERE: Final = frozenset({"step_num", "hlo_module", "correlation_id"})
-"""Told by columns of the slices."""
+"""Statistics that are columns of the slices."""
 _SOURCE: Final = "_src"
 
 
 def is_argument(name: str) -> bool:
     """Return whether a statistic of an event is more than what joins threads, as ``_pt`` does.
 
-    Examples
-    --------
     >>> is_argument("batch"), is_argument("_src"), is_argument("_pt")
     (True, True, False)
     """
@@ -47,50 +45,27 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thread, stream or derived row.
+    """One thread, stream or derived row."""
 
-    Attributes
-    ----------
-    plane, name : str
-        ``/host:CPU``, ``/device:GPU:0``; ``python``, ``Stream #17(Kernel)``.
-    id : int
-        Thread or stream, as the file numbers it.
-    ts, dur : ndarray of int64
-        Nanoseconds; `ts` on the clock of the file.
-    names : Coded
-    stats : dict of str to list
-        A value or None for each event, by the names in `STATISTICS`; absent where no event has it.
-    args : Coded or None
-        From `as_arguments`.
-    """
-
-    plane: str
-    name: str
-    id: int
-    ts: IntArray
+    plane: str  # `/host:CPU`, `/device:GPU:0`
+    name: str  # `python`, `Stream #17(Kernel)`
+    id: int  # thread or stream, as the file numbers it
+    ts: IntArray  # ns on the clock of the file
     dur: IntArray
     names: Coded
+    # by the names in `STATISTICS`, a value or None for each event; absent where no event has it
     stats: dict[str, list[Any]] = field(default_factory=dict)
-    args: Coded | None = None
+    args: Coded | None = None  # from `as_arguments`
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A whole recording.
+    """A whole recording."""
 
-    Attributes
-    ----------
-    lines : list of Line
-        In the order of the file.
-    facts : dict of str to dict
-        Statistics of each plane that has some.
-    planes : list of str
-        Names of all planes, also of those without lines.
-    """
-
-    lines: list[Line]
+    lines: list[Line]  # in the order of the file
+    # statistics by plane, of those that have some
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    planes: list[str] = field(default_factory=list)
+    planes: list[str] = field(default_factory=list)  # names of all planes, also of those without lines
 
 
 def coded(texts: list[str]) -> Coded:

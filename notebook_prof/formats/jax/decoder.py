@@ -14,20 +14,13 @@ from . import xplane
 from .columns import STATISTICS, Line, Space, as_arguments, coded
 
 _EXACT: Final = 1 << 53
-"""JAX gives times as doubles of ns: whole only below this."""
+"""JAX writes times as doubles in ns. They are whole numbers only below this."""
 
 
 def decode(data: bytes, report: ImportReport) -> Space:
-    """Decode a file, with `jax.profiler.ProfileData` or else with our own walker.
-
-    The walker is used where JAX is not installed or too old for ``ProfileData``, where the file is cut off
-    (JAX does not tell), and where its times, doubles of nanoseconds, are too large to be exact.
-
-    Raises
-    ------
-    FormatError
-        If there is no plane in it.
-    """
+    """Decode a file, with `jax.profiler.ProfileData` or else with our own walker."""
+    # The walker is used where JAX is not installed or too old for `ProfileData`, where the file is cut off
+    # (JAX does not tell), and where its times, doubles of nanoseconds, are too large to be exact.
     try:
         whole = bool(xplane.planes(data))
     except WireError:

@@ -23,33 +23,14 @@ _LIMIT: Final = 1 << 62
 
 
 def planes(data: bytes) -> list[Span]:
-    """Return where the planes of a file begin and end.
-
-    Raises
-    ------
-    WireError
-        If the file is cut off.
-    """
+    """Return where the planes of a file begin and end; a `WireError` if the file is cut off."""
     return [
         value for number, value in fields(data, (0, len(data))) if number == 1 and isinstance(value, tuple)
     ]
 
 
 def walk(data: bytes, report: ImportReport) -> Space:
-    """Decode a file.
-
-    Parameters
-    ----------
-    data : bytes
-        A serialized XSpace.
-    report : ImportReport
-        Counts a missing end (``truncated-file``) and what cannot be decoded (``broken-message``).
-
-    Returns
-    -------
-    Space
-        Every event that is whole.
-    """
+    """Decode a serialized XSpace: every event that is whole."""
     space = Space([])
     try:
         for number, value in fields(data, (0, len(data))):

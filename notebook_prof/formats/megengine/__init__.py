@@ -19,12 +19,10 @@ _SVG: Final = b"https://megengine.org.cn"
 
 
 class MegEngineReader(Reader):
-    """Reads ``chrome_timeline.json``, ``memory_flow.svg`` and the JSON of ``trace.get_profile()``.
+    """Reads ``chrome_timeline.json``, ``memory_flow.svg`` and the JSON of ``trace.get_profile()``."""
 
-    The timeline of a dynamic graph gives operators on the host and kernels on the device, the profile of
-    a static graph each operator with its FLOPs, bytes and shapes, and the drawing each tensor's memory.
-    """
-
+    # The timeline of a dynamic graph gives operators on the host and kernels on the device, the profile of a
+    # static graph each operator with its FLOPs, bytes and shapes, and the drawing each tensor's memory.
     name: ClassVar[str] = "megengine"
     priority: ClassVar[int] = 610
     describes: ClassVar[str] = (

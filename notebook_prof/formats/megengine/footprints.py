@@ -45,8 +45,7 @@ def footprints(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_footprints(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of operators with `footprints` added, if it has the necessary columns and no figures of
-    its own."""
+    """Add `footprints` to a table of operators that has the necessary columns and no figures of its own."""
     return footprints(table) if set(_NEEDED) <= set(table.columns) and "flop_count" not in table else table
 
 
@@ -72,8 +71,7 @@ def _footprint(row: Any) -> tuple[float, float]:
 
 
 def _convolution(name: str, inputs: list[Shape], made: Shape) -> tuple[Shape, Shape]:
-    """Return the shapes of the filter and of the forward's output, for a convolution or one of its
-    gradients."""
+    """Return the shapes of the filter and of the forward's output, for a convolution or a gradient of one."""
     if "BackwardData" in name:
         return inputs[0], inputs[1]
     return (made, inputs[1]) if "BackwardFilter" in name else (inputs[1], made)

@@ -41,14 +41,6 @@ class Times:
 def read_times(entries: dict[str, Any], report: ImportReport) -> Times:
     """Read ``{operator: {place: {"start", "kern", "end"}}}``, in seconds.
 
-    Parameters
-    ----------
-    entries : dict
-    report : ImportReport
-        Counts entries whose times are no numbers (``broken-row``).
-
-    Examples
-    --------
     >>> times = read_times({"7": {"cpu0:0": {"start": 0.5, "kern": 0.5, "end": 0.75}}}, ImportReport())
     >>> times.operator, times.end.tolist()
     (['7'], [750000000])
@@ -75,24 +67,9 @@ _PHASE_OF_SCOPE: Final = {"backward": "backward", "step": "optimizer", "clear_gr
 
 
 def read_graph(data: bytes, builder: TraceBuilder) -> None:
-    """Read the profile of a static graph.
-
-    Every operator is a slice on its computing node (category kernel, from its start to its end), and one
-    on the host thread that dispatched it (category launch); `correlation` is the operator's id, and
-    `shapes` its input shapes. ``metadata["tables"]["operators"]`` has a row an operator, in the order of
-    execution:
-
-    - ``id name type order``; ``comp_node``;
-    - ``device_ns device_kern_ns host_ns host_kern_ns`` Int64: the longest over computing nodes or threads;
-      *kern* counts from the start of the kernel call to where it returned, as ``--top-end-key kern``;
-    - ``flop_count memory_bytes`` Int64: of one execution; missing where MegEngine does not know;
-    - ``in_shapes out_shapes in_layouts param`` JSON text; ``in_dtypes out_dtypes`` list of str, where known.
-
-    Raises
-    ------
-    FormatError
-        If it holds no profile of operators.
-    """
+    """Read the profile of a static graph."""
+    # Every operator is a slice on its computing node (category kernel, from its start to its end), and one on
+    # the host thread that dispatched it (category launch); `correlation` is the operator's id.
     try:
         file = msgspec.json.decode(data.rstrip(b"\x00 \t\r\n"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -105,6 +82,11 @@ def read_graph(data: bytes, builder: TraceBuilder) -> None:
     operators = _part(graph, "operator")
     device = read_times(_part(profiler, "device"), builder.report)
     host = read_times(_part(profiler, "host"), builder.report)
+    # A row an operator, in the order of execution. `device_ns device_kern_ns host_ns host_kern_ns` are the
+    # longest over computing nodes or threads; kern counts from the start of the kernel call to where it
+    # returned, as `--top-end-key kern`. `flop_count memory_bytes` are of one execution, missing where
+    # MegEngine does not know. `in_shapes out_shapes in_layouts param` are JSON text; `in_dtypes out_dtypes`
+    # lists, where known.
     table = _table(graph, profiler, device, host)
     builder.metadata.setdefault("tables", {})["operators"] = table
     builder.metadata["operator_count"] = len(operators)

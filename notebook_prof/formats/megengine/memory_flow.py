@@ -33,19 +33,8 @@ _NAMES: Final = ("name", "layout", "dtype", "addr", "bytes", "born_ns", "freed_n
 
 
 def read_memory_flow(data: bytes, builder: TraceBuilder) -> None:
-    """Read a drawing of tensors' memory.
-
-    Each rectangle is one tensor: taken when it is produced, given back when it is erased. `allocated`
-    is their running sum. Times count from the start of the profile; the file tells no clock and no
-    device (-1). ``metadata["tables"]["tensors"]`` has a row a tensor: ``name operator module layout shape
-    dtype addr bytes born_ns freed_ns group``; `operator` and `module` are parts of the tensor's name, and
-    `group` is the id of the operator that produced it.
-
-    Raises
-    ------
-    FormatError
-        If there is no tensor in it.
-    """
+    """Read a drawing in which each rectangle is one tensor, from when it is made to when it is erased."""
+    # Times count from the start of the profile; the file tells no clock and no device (-1).
     rectangles = [dict(_TAG.findall(rect)) for rect in _RECT.findall(data.decode(errors="replace"))]
     tagged = [tags for tags in rectangles if tags.get("type", "tensor") == "tensor" and "address" in tags]
     if not tagged:
@@ -53,6 +42,7 @@ def read_memory_flow(data: bytes, builder: TraceBuilder) -> None:
     if not data.rstrip(b"\x00 \r\n\t").endswith(b"</svg>"):
         example = f"it ends with {data.rstrip()[-40:]!r}"
         builder.report.add("truncated-file", "loss", 1, example, "the last tensors are missing")
+    # `operator` and `module` are parts of the tensor's name; `group` is the id of the operator that made it
     tensors = _tensors(tagged, builder.report)
     builder.metadata.setdefault("tables", {})["tensors"] = tensors
     born, freed = tensors["born_ns"].to_numpy(), tensors["freed_ns"].to_numpy()
@@ -76,8 +66,6 @@ def read_memory_flow(data: bytes, builder: TraceBuilder) -> None:
 def quantity(text: str, units: dict[str, int]) -> int | None:
     """Return a sum of numbers with units; None if it is none.
 
-    Examples
-    --------
     >>> quantity("26ms 260us 308ns ", _NS), quantity("2KB 512B ", _BYTES), quantity("soon", _NS)
     (26260308, 2560, None)
     """

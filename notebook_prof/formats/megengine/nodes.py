@@ -21,26 +21,11 @@ _NODE: Final = re.compile(r"([A-Za-z_]+?)(\d{1,4}|x)?(?::(\d{1,9}))?$")
 
 
 class Nodes:
-    """Gives every computing node a stream track; nodes of one physical device share the device number.
-
-    Parameters
-    ----------
-    builder : TraceBuilder
-    physical : mapping of str to str, optional
-        Physical node of each logical one, from `physical_nodes`.
-
-    Examples
-    --------
-    >>> b = TraceBuilder()
-    >>> nodes = Nodes(b)
-    >>> nodes.track('CompNode("gpu1:0" from "gpux:0")') == nodes.track("gpu1:0")
-    True
-    >>> b.seal().tracks[["name", "device", "stream"]].values.tolist()
-    [['gpu1:0', 1, 0]]
-    """
+    """Gives every computing node a stream track; nodes of one physical device share the device number."""
 
     def __init__(self, builder: TraceBuilder, physical: Mapping[str, str] | None = None) -> None:
         self._builder = builder
+        # by logical node, from `physical_nodes`
         self._physical = physical or {}
         self._devices: dict[tuple[str, str], int] = {}
 
@@ -68,8 +53,6 @@ class Nodes:
 def physical_nodes(texts: Iterable[str]) -> dict[str, str]:
     """Return the physical node of each logical one that texts like ``CompNode("cpu0:0" from "xpux:0")`` name.
 
-    Examples
-    --------
     >>> physical_nodes(['CompNode("cpu0:0" from "xpux:0")'])
     {'xpux:0': 'cpu0:0'}
     """
@@ -80,8 +63,6 @@ def physical_nodes(texts: Iterable[str]) -> dict[str, str]:
 def short_name(node: str) -> str:
     """Return the physical node's name, where the text tells it.
 
-    Examples
-    --------
     >>> short_name('CompNode("cpu0:0" from "xpux:0")'), short_name("xpux:0")
     ('cpu0:0', 'xpux:0')
     """
@@ -92,8 +73,6 @@ def short_name(node: str) -> str:
 def shape_list(text: str) -> str:
     """Return a shape in MegEngine's spelling as a list.
 
-    Examples
-    --------
     >>> shape_list("{8,3,32,32}"), shape_list("{}")
     ('[8, 3, 32, 32]', '[]')
     """
@@ -101,13 +80,7 @@ def shape_list(text: str) -> str:
 
 
 def shapes_text(shapes: Any) -> str | None:
-    """Write a list of shapes as `slices.shapes` holds them; None for an empty one, and for anything else.
-
-    Examples
-    --------
-    >>> shapes_text([[8, 3], []])
-    '[[8, 3], []]'
-    """
+    """Write a list of shapes as `slices.shapes` holds them; None for an empty one, and for anything else."""
     return repr(shapes) if isinstance(shapes, list) and shapes else None
 
 
@@ -117,39 +90,19 @@ _COLUMNS: Final = ("id", "name", "device", "in_shapes", "in_dtypes", "out_shapes
 
 
 class Operators(NamedTuple):
-    """Result of `operators`, row by row of the ranges.
+    """Result of `operators`: `id` and `shapes` have a value for each of the ranges."""
 
-    Attributes
-    ----------
-    id : ndarray of int64
-        MegEngine's number of the operator; -1 where there is none.
-    shapes : ndarray of object
-        Input shapes of operators on the host, as text.
-    table : DataFrame
-        A row an executed operator: ``id name device in_shapes in_dtypes out_shapes out_dtypes params``;
-        shapes and parameters as JSON text.
-    """
-
-    id: IntArray
-    shapes: npt.NDArray[np.object_]
-    table: pd.DataFrame
+    id: IntArray  # MegEngine's number of the operator; -1 where there is none
+    shapes: npt.NDArray[np.object_]  # input shapes of operators on the host, as text
+    table: pd.DataFrame  # a row an executed operator; shapes and parameters as JSON text
 
 
 def operators(ranges: Ranges, category: npt.NDArray[np.object_]) -> Operators:
-    """Return numbers, input shapes and parameters of operators.
-
-    An operator's inputs and outputs are the ``Input`` and ``Output`` ranges directly inside its range on
-    the worker's thread.
-
-    Examples
-    --------
-    >>> none = Ranges(*(np.empty(0, np.int64),) * 3, [], [], [])
-    >>> operators(none, np.empty(0, object)).table.empty
-    True
-    """
+    """Return numbers, input shapes and parameters of operators."""
     key = np.array([_id(args) for args in ranges.args], np.int64)
     _, parent, _ = nest(ranges.thread, ranges.ts, ranges.dur)
     rows_of_operators = np.flatnonzero(category == "operator")
+    # an operator's inputs and outputs are the ranges directly inside its own on the worker's thread
     parts: dict[str, dict[int, list[dict[str, Any]]]] = {"Input ": {}, "Output ": {}}
     for word, args_of_parent in parts.items():
         for i in np.flatnonzero([name.startswith(word) for name in ranges.name]).tolist():
@@ -178,14 +131,12 @@ def operators(ranges: Ranges, category: npt.NDArray[np.object_]) -> Operators:
 
 
 def tensors(ranges: Ranges) -> pd.DataFrame:
-    """Return a row a tensor, in order of first appearance: ``tensor name shape dtype device elements``.
-
-    The name is the last one that is not empty: a tensor is named after the operator that made it.
-    """
+    """Return a row a tensor, in order of first appearance."""
     tensors_by_id: dict[int, tuple[Any, ...]] = {}
     for args in ranges.args:
         if "shape" in args and isinstance(args.get("id"), int) and abs(args["id"]) < 1 << 62:
             before = tensors_by_id.get(args["id"])
+            # the last one that is not empty: a tensor is named after the operator that made it
             name = str(args.get("name", "")) or (before[0] if before else "")
             elements = args.get("nr_elements")
             tensors_by_id[args["id"]] = (

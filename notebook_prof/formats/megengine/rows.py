@@ -41,26 +41,14 @@ class File(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Everything with a begin and an end, as columns of equal length.
+    """Everything with a begin and an end, as columns of equal length."""
 
-    Attributes
-    ----------
-    ts, dur : ndarray of int64
-        Unix ns, ns.
-    thread : ndarray of int64
-        Position in `Threads.keys`.
-    name : list of str
-    cat : list of str
-    args : list of dict
-        Of the end event, where MegEngine puts them; else of the begin.
-    """
-
-    ts: IntArray
+    ts: IntArray  # Unix ns
     dur: IntArray
-    thread: IntArray
+    thread: IntArray  # position in `Threads.keys`
     name: list[str]
     cat: list[str]
-    args: list[dict[str, Any]]
+    args: list[dict[str, Any]]  # of the end event, where MegEngine puts them; else of the begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +91,7 @@ def thread_track(events: Timed, thread: int, builder: TraceBuilder) -> int:
 
 
 def ranges(events: Timed, report: ImportReport) -> Ranges:
-    """Put together what belongs together: B and E by thread, X as they are, instants with no duration.
-
-    A begin without an end lasts until the last event of the file (``unclosed-begin``); an end without a
-    begin is left out (``end-without-begin``).
-    """
+    """Put together what belongs together: B and E by thread, X as they are, instants with no duration."""
     phase = np.array([row.ph for row in events.rows], dtype=object)
     marks = np.flatnonzero((phase == "B") | (phase == "E"))
     pairs = pair(events.thread[marks], events.ts[marks], phase[marks] == "B")
@@ -145,10 +129,7 @@ def ranges(events: Timed, report: ImportReport) -> Ranges:
 
 
 def links(events: Timed) -> pd.DataFrame:
-    """List the arrows that follow a tensor: ``kind tensor phase start_unix_ns thread``, as in the file.
-
-    `phase` is s (made), t (used) or f (deleted).
-    """
+    """List the arrows that follow a tensor, as in the file."""
     at = [
         i
         for i, row in enumerate(events.rows)
@@ -158,6 +139,7 @@ def links(events: Timed) -> pd.DataFrame:
         {
             "kind": [events.rows[i].cat for i in at],
             "tensor": pd.array([_number(events.rows[i].id) for i in at], dtype="Int64"),
+            # s (made), t (used) or f (deleted)
             "phase": [events.rows[i].ph for i in at],
             "start_unix_ns": events.ts[at] if at else np.empty(0, np.int64),
             "thread": [events.names.get(int(events.thread[i]), "") for i in at],

@@ -33,17 +33,9 @@ _UNITS: Final = {
 
 
 def counters(events: Timed, nodes: Nodes, builder: TraceBuilder) -> dict[str, str]:
-    """Put counters into `builder`, one track per name.
-
-    ``<device>_alloc_mem`` is a memory track in bytes. Its changes are also rows of `allocations`, with
-    address 0, in the slice in which they happened. Values are as in the file: ratios are per cent, and values
-    without a unit are counts (``nr_alive_tensor``).
-
-    Returns
-    -------
-    dict of str to str
-        Spellings in the file that were corrected, and what they became.
-    """
+    """Put counters into `builder`, a track a name, and return corrected spellings by those of the file."""
+    # Values are as in the file: ratios are per cent, and values without a unit are counts
+    # (`nr_alive_tensor`).
     by_name: dict[str, list[int]] = {}
     for i, row in enumerate(events.rows):
         if row.ph == "C" and row.name is not None:
@@ -62,6 +54,8 @@ def counters(events: Timed, nodes: Nodes, builder: TraceBuilder) -> dict[str, st
         ours = ALIASES.get(name, name)
         if ours.endswith(_ALLOCATED):
             device = nodes.device(ours.removesuffix(_ALLOCATED))
+            # changes of `<device>_alloc_mem` are also rows of `allocations`, with address 0, in the slice in
+            # which they happened
             track = builder.track(ours, "memory", device=device, unit="bytes")
             _allocations(events, np.array(at)[ok], numbers[ok], device, builder)
         else:
@@ -108,8 +102,6 @@ _DEVICE: Final = re.compile(r"(?:cpu|gpu|xpu|rocm|cuda|cambricon|atlas|multithre
 def is_device(name: str) -> bool:
     """Return whether a thread's name is a computing node.
 
-    Examples
-    --------
     >>> is_device("xpux:0"), is_device("gpu0"), is_device("worker")
     (True, True, False)
     """
@@ -117,12 +109,10 @@ def is_device(name: str) -> bool:
 
 
 def categories(ranges: Ranges, on_device: npt.NDArray[np.bool_]) -> npt.NDArray[np.object_]:
-    """Return the category of every range.
-
-    On a device: kernels, copies, fills, collectives. On a thread: ranges with an operator's id are operators,
-    bookkeeping of tensors is overhead, waiting for the device is sync, and the rest are scopes (module; see
-    `scopes`).
-    """
+    """Return the category of every range."""
+    # On a device: kernels, copies, fills, collectives. On a thread: ranges with an operator's id are
+    # operators, bookkeeping of tensors is overhead, waiting for the device is sync, and the rest are scopes
+    # (module; see `scopes`).
     words = [
         _on_device(name, cat) if device else _on_host(name, "__id__" in args)
         for name, cat, args, device in zip(
@@ -137,18 +127,11 @@ def categories(ranges: Ranges, on_device: npt.NDArray[np.bool_]) -> npt.NDArray[
 def scopes(
     ranges: Ranges, category: npt.NDArray[np.object_]
 ) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
-    """Return the module and phase of each scope. What is inside a scope inherits them.
-
-    ``backward`` and ``XBackward`` prove the backward phase, ``step`` and ``clear_grad`` the optimizer's.
-    A scope around any of these (a whole iteration) is an annotation. The others are modules, called in the
-    forward unless a phase encloses them; `module` is the path of their names. Changes `category` for scopes
-    that are not modules.
-
-    Returns
-    -------
-    module, phase : ndarray of object
-        None where unknown.
-    """
+    """Return the module and phase of each scope, None where unknown; what is inside a scope inherits them."""
+    # `backward` and `XBackward` prove the backward phase, `step` and `clear_grad` the optimizer's. A scope
+    # around any of these (a whole iteration) is an annotation. The others are modules, called in the forward
+    # unless a phase encloses them; `module` is the path of their names. Changes `category` for scopes that
+    # are not modules.
     n = len(ranges.name)
     module, phase = np.full(n, None, object), np.full(n, None, object)
     rows = np.flatnonzero(category == "module")
@@ -212,19 +195,10 @@ _PHASES: Final = frozenset("BEXiICMstf")
 
 
 def read_timeline(data: bytes, builder: TraceBuilder) -> None:
-    """Read the timeline of a dynamic graph.
-
-    Threads are identified by name, since their numbers differ from run to run. Operators are slices on the
-    worker's thread, with the shapes of their inputs, linked to their kernels on the device's track by
-    MegEngine's id (`correlation`). Each ``StopStep`` ends a step; steps count from 0. ``metadata["tables"]``
-    contains ``operators`` and ``tensors`` (see `tensors`), ``tensor_links`` (see `rows.links`), and
-    ``counter_aliases`` (see `counters`).
-
-    Raises
-    ------
-    FormatError
-        If there are no events.
-    """
+    """Read the timeline of a dynamic graph."""
+    # Threads are identified by name, since their numbers differ from run to run. Operators on the worker's
+    # thread are linked to their kernels on the device's track by MegEngine's id (`correlation`). Each
+    # `StopStep` ends a step; steps count from 0.
     file, listed = decode_events(data, File, Row, builder.report)
     rows = listed if listed is not None else (file.rows if file is not None else [])
     events = timed(rows, _base_ns(file, rows), builder.report)
@@ -287,8 +261,7 @@ def _arrows(
     handles: IntArray,
     builder: TraceBuilder,
 ) -> None:
-    """By MegEngine's id, link each dispatch on Python's thread to its operator, and each operator to its
-    kernels."""
+    """Link each dispatch on Python's thread to its operator, and each operator to its kernels, by id."""
     dispatched = np.array([name == DISPATCH for name in table.name], bool)
     operator = category == "operator"
     for kind, source, target in (("link", dispatched, operator), ("launch", operator, on_device)):

@@ -16,12 +16,10 @@ _WITHIN: Final = 64
 
 
 class MemrayReader(PiecesReader):
-    """Reads recordings of memray (``.bin``), and the table that ``memray transform csv`` makes from one.
+    """Reads memray's recordings (``.bin``), and the table that ``memray transform csv`` makes from one."""
 
-    ``p.memory.heap()`` returns the blocks at the peak of the heap. A recording is read by memray itself, in a
-    separate process, and also gives memory over time, ``p.memory()``. The table has no times.
-    """
-
+    # ``p.memory.heap()`` returns the blocks at the peak of the heap. A recording is read by memray itself, in
+    # a separate process, and also gives memory over time, ``p.memory()``. The table has no times.
     name: ClassVar[str] = "memray"
     priority: ClassVar[int] = 430
     describes: ClassVar[str] = "memray's recordings, by memray itself, and its table: memray transform csv"

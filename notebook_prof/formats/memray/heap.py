@@ -95,8 +95,6 @@ def _by_line(rows: pd.DataFrame) -> pd.DataFrame:
 def _frames(text: str) -> list[StackFrame]:
     """Return the frames of a stack of the table.
 
-    Examples
-    --------
     >>> _frames("dumps;/usr/lib/python3.11/json/__init__.py;231|step;/home/me/train.py;9")[1]
     StackFrame(function='step', file='/home/me/train.py', line='9')
     """
@@ -129,22 +127,9 @@ class StackFrame(NamedTuple):
 def heap_table(
     stacks: Sequence[Sequence[StackFrame]], code: IntArray, numbers: dict[str, IntArray]
 ) -> pd.DataFrame:
-    """Return one row per line of user code and function that allocated for it.
-
-    Parameters
-    ----------
-    stacks : sequence of sequence of StackFrame
-        Innermost frame first.
-    code : ndarray of int64, shape (n,)
-        The stack of each row of `numbers`.
-    numbers : dict of ndarray of int64, shape (n,)
-        Any of ``bytes count kept_bytes kept_count``; those that are missing are 0.
-
-    Returns
-    -------
-    DataFrame
-        ``line text allocated_by bytes count kept_bytes kept_count``, in order of first appearance.
-    """
+    """Return one row per line of user code and function that allocated for it, in order of appearance."""
+    # Stacks have their innermost frame first; `code` is the stack of each row of `numbers`, which has any of
+    # ``bytes count kept_bytes kept_count``, each of shape (n,); missing ones are 0.
     keys = [_keys(stack) for stack in stacks]
     names = pd.DataFrame(keys, columns=["line", "allocated_by"]).iloc[code].reset_index(drop=True)
     zeros = np.zeros(len(code), np.int64)
@@ -162,8 +147,6 @@ def heap_table(
 def _keys(stack: Sequence[StackFrame]) -> tuple[str, str]:
     """Return the innermost line of the user's code, and the function that allocated.
 
-    Examples
-    --------
     >>> dumps = StackFrame("dumps", "/usr/lib/python3.11/json/__init__.py", 231)
     >>> _keys([dumps, StackFrame("step", "/home/me/train.py", 9)])
     ('train.py:9', 'dumps (__init__.py)')

@@ -12,25 +12,15 @@ from importlib.metadata import version
 from typing import Any
 
 _MOST_SNAPSHOTS = 1_000_000
-"""Of more, memray leaves out some. By default it takes one each 10 ms."""
+"""Above this number, memray leaves out some. By default it takes one every 10 ms."""
 
 
 def contents(path: str) -> dict[str, Any]:
-    """Return what a recording holds, with each frame once.
-
-    Parameters
-    ----------
-    path : str
-
-    Returns
-    -------
-    dict
-        - ``facts`` dict: what the head of the file says; times in ms since the epoch;
-        - ``snapshots`` list of [time in ms, resident bytes, bytes of the heap];
-        - ``frames`` list of [function, file, line];
-        - ``blocks`` list of [bytes, count, kept_bytes, kept_count, stack]: at the peak of the heap, then what
-          was not freed; a stack is a list of numbers of frames, innermost first.
-    """
+    """Return what a recording contains, with each frame once."""
+    # ``facts`` is what the head of the file says, with times in ms since the epoch; ``snapshots`` has [time
+    # in ms, resident bytes, bytes of the heap]; ``frames`` has [function, file, line]; ``blocks`` has [bytes,
+    # count, kept_bytes, kept_count, stack], first those at the peak of the heap, then those not freed. A
+    # stack is a list of numbers of frames, innermost first.
     import memray
 
     frames: dict[tuple[str, str, int], int] = {}

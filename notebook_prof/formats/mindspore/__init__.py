@@ -32,19 +32,16 @@ class _Single:
 
 
 class MindSporeReader(FolderReader):
-    """Reads a profiler folder as one Trace, or a single file of it.
+    """Reads a MindSpore profiler folder as one Trace, or a single file of it.
 
-    Options of `read_trace`: ``fp_point`` and ``bp_point`` name the operators that begin the forward and end
-    the backward of a step, as the environment's ``FP_POINT`` and ``BP_POINT`` do (also
-    ``PROFILING_FP_START`` and ``PROFILING_BP_END``); arguments win, then the environment, then the file.
-
-    Examples
-    --------
     >>> MindSporeReader().configured(fp="Conv2D-op1")
     Traceback (most recent call last):
     notebook_prof.errors.OptionError: no option 'fp' of the reader 'mindspore': choose from fp_point, bp_point
     """
 
+    # Options: the operators that begin the forward and end the backward of a step. An argument of
+    # `read_trace` wins over the environment (`FP_POINT`, `BP_POINT`, also `PROFILING_FP_START`,
+    # `PROFILING_BP_END`), and that over the file.
     name: ClassVar[str] = "mindspore"
     priority: ClassVar[int] = 640
     describes: ClassVar[str] = (
@@ -79,13 +76,7 @@ class MindSporeReader(FolderReader):
         self._read([File(kind, "")], _Single(data), builder)
 
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
-        """Put all files of one profile into `builder`.
-
-        Raises
-        ------
-        FormatError
-            If there are several profiles below the folder.
-        """
+        """Put all files of one profile into `builder`; a `FormatError` if the folder has several."""
         files = profile_files(folder.names)
         files_by_part: dict[tuple[str, int, str], list[File]] = {}
         for file in files:

@@ -108,27 +108,13 @@ _SIGNS: Final = frozenset(_NAMES) - {"trace_view", "communication", "pipeline_su
 
 
 class File(NamedTuple):
-    """One file that is known.
+    """One file of a profile that is known by its name."""
 
-    Attributes
-    ----------
-    kind : str
-        One of the kinds above.
-    name : str
-        As `Source.read` wants it.
-    rank : int
-        Number in the name: device or rank; -1 where there is none.
-    folder : str
-        Its folder.
-    part : str
-        Model and iteration of an msprof file.
-    """
-
-    kind: str
-    name: str
-    rank: int = -1
+    kind: str  # one of the kinds above
+    name: str  # as `Source.read` wants it
+    rank: int = -1  # device or rank in the name; -1 where there is none
     folder: str = ""
-    part: str = ""
+    part: str = ""  # model and iteration of an msprof file
 
 
 class Source(Protocol):
@@ -141,8 +127,6 @@ class Source(Protocol):
 def profile_files(names: Iterable[str]) -> list[File]:
     """Return the files that belong to a profiler folder, by name, in the order given.
 
-    Examples
-    --------
     >>> profile_files(["profiler/framework_raw_3.csv", "notes.txt"])
     [File(kind='framework', name='profiler/framework_raw_3.csv', rank=3, folder='profiler', part='')]
     """
@@ -167,8 +151,6 @@ def is_profile(files: Iterable[File]) -> bool:
 def kind_of(head: bytes) -> str | None:
     """Return the kind of a single file by its first bytes; None if it is nothing of ours.
 
-    Examples
-    --------
     >>> kind_of(b"step_num,start_point,end_point,total"), kind_of(b"hello")
     ('step_trace', None)
     """

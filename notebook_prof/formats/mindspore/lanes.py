@@ -10,7 +10,7 @@ import pandas as pd
 from .rows import Timeline
 
 ROLES: Final = ("host", "python", "runtime", "device", "aicpu", "communication", "scopes", "steps", "result")
-"""``runtime`` is CANN, ``result`` what the tool worked out from the other lanes (overlap analysis)."""
+"""``runtime`` is CANN; ``result`` is what the tool derived from other lanes (overlap analysis)."""
 
 _OF_PROCESS: Final = (
     ("ascend hardware", "device"),
@@ -42,25 +42,13 @@ _DEVICE_NUMBER: Final = re.compile(r"\d{1,3}")
 
 
 class Lane(NamedTuple):
-    """Rows of one process and thread.
+    """Rows of one process and thread."""
 
-    Attributes
-    ----------
-    role : str
-        One of `ROLES`.
-    pid, tid : str
-        As in the file.
-    name : str
-        Of the thread, or of the process.
-    rows : DataFrame
-        The part of `Timeline.slices`, with its index.
-    """
-
-    role: str
+    role: str  # one of `ROLES`
     pid: str
     tid: str
-    name: str
-    rows: pd.DataFrame
+    name: str  # of the thread, or else of the process
+    rows: pd.DataFrame  # part of `Timeline.slices`, with its index
 
     @property
     def number(self) -> int:
@@ -69,12 +57,10 @@ class Lane(NamedTuple):
 
 
 def lanes(timeline: Timeline) -> list[Lane]:
-    """Take a timeline apart, in the order of first rows.
-
-    Process names decide; files before 2.2 have none, and fixed numbers instead (9000 AI CPU, 10000
-    communication, 12000 overlap; threads 100000 steps and 100001 scopes). A process without either is a
-    device, or the host where threads are called ``Ops`` or ``HostCpuOps``.
-    """
+    """Take a timeline apart into lanes, in the order of first rows."""
+    # Process names decide. Files before 2.2 have none, and fixed numbers instead: 9000 AI CPU, 10000
+    # communication, 12000 overlap; threads 100000 steps and 100001 scopes. A process without either is a
+    # device, or the host where threads are called Ops or HostCpuOps.
     slices = timeline.slices
     result = []
     for (pid, tid), rows in slices.groupby(["pid", "tid"], sort=False):
@@ -87,8 +73,6 @@ def lanes(timeline: Timeline) -> list[Lane]:
 def number_in(text: str) -> int:
     """Return the last number in `text`; 0 if there is none.
 
-    Examples
-    --------
     >>> number_in("HostCpuOps12"), number_in("Ops")
     (12, 0)
     """

@@ -30,23 +30,15 @@ _QUEUE_COLUMNS: Final = ("get_ns", "push_ns", "total_ns")
 
 
 def host_queue(data: bytes, report: ImportReport) -> pd.DataFrame:
-    """Read ``device_queue_profiling_<id>.txt`` or ``dataset_iterator_profiling_<id>.txt``.
+    """Read ``device_queue_profiling_<id>.txt`` or ``dataset_iterator_profiling_<id>.txt``: a row a step.
 
-    Lines are ``0 <what> <step> <ms> <time ms>`` (what: 0 get, 1 push, 2 total) and
-    ``1 <capacity> <step> <size> <time ms>``; some versions leave out the time.
-
-    Returns
-    -------
-    DataFrame
-        ``step capacity size`` (missing where there is no such line), ``get_ns push_ns total_ns`` (NaN),
-        ``time_ns`` (int64; -1 without), by step.
-
-    Examples
-    --------
     >>> lines = b"0 0 1 9 2060\\n0 1 1 0 2060\\n0 2 1 9 2060\\n1 16 1 0 2060\\n"
     >>> host_queue(lines, ImportReport()).T[0].tolist()
     [1.0, 16.0, 0.0, 9000000.0, 0.0, 9000000.0, 2060000000.0]
     """
+    # Lines are `0 <what> <step> <ms> <time ms>` (what: 0 get, 1 push, 2 total) and `1 <capacity> <step>
+    # <size> <time ms>`; some versions leave out the time, which is then -1. Capacity, size and durations are
+    # NaN where their line is missing.
     lines = pd.Series(data.replace(b"\x00", b"").decode(errors="replace").splitlines(), dtype="object")
     lines = lines[lines.str.strip() != ""]
     fields = lines.str.split(n=5, expand=True).reindex(columns=range(5))
@@ -97,10 +89,9 @@ def stage_host_queue(table: pd.DataFrame, staging: Staging, rank: int) -> None:
 
 
 def next_queue(data: bytes, unit_ns: float, report: ImportReport) -> pd.DataFrame:
-    """Read ``minddata_aicpu_<id>.txt`` (µs) or ``minddata_getnext_profiling_<id>.txt`` (ns).
-
-    Lines that begin with GetNext hold start, end and the queue's size after it; tables of r0.5 have a header.
-    """
+    """Read ``minddata_aicpu_<id>.txt`` (µs) or ``minddata_getnext_profiling_<id>.txt`` (ns)."""
+    # Lines that begin with GetNext hold start, end and the queue's size after it; tables of r0.5 have a
+    # header.
     lines = pd.Series(data.replace(b"\x00", b"\n").decode(errors="replace").splitlines(), dtype="object")
     lines = lines[lines.str.startswith("GetNext")]
     fields = lines.str.split(n=4, expand=True).reindex(columns=range(4))
@@ -208,16 +199,7 @@ def _derived(table: pd.DataFrame, interval_ms: float) -> pd.DataFrame:
 
 
 def processor(data: bytes, report: ImportReport, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Read ``minddata_cpu_utilization_<id>.json``.
-
-    Returns
-    -------
-    table : DataFrame
-        ``op_id metric time_ns value``. Lists that are longer than the times are cut; how many values that
-        leaves out is counted (``samples-without-time``).
-    facts : dict
-        ``processors`` and ``interval_ns`` where the file tells them.
-    """
+    """Read the samples of ``minddata_cpu_utilization_<id>.json``, and what it tells of the processors."""
     value = json_value(data, report, name)
     if not isinstance(value, dict):
         return pd.DataFrame(), {}
@@ -235,6 +217,7 @@ def processor(data: bytes, report: ImportReport, name: str) -> tuple[pd.DataFram
     for op_id, metrics in groups:
         for metric, series in metrics.items() if isinstance(metrics, dict) else ():
             values = [x for x in series if isinstance(x, int | float)] if isinstance(series, list) else []
+            # values beyond the last time are cut, and counted as `samples-without-time`
             n = min(len(values), len(times))
             extra += len(values) - n
             when = (times[:n] * _MS).astype(np.int64)
@@ -251,11 +234,7 @@ def processor(data: bytes, report: ImportReport, name: str) -> tuple[pd.DataFram
 
 
 def stage_samples(operators: pd.DataFrame, cpu: pd.DataFrame, staging: Staging, rank: int) -> None:
-    """Stage counters of the queues and of the processor, and their tables.
-
-    Queues are sampled by the thread that samples the processor, but only the latter's file has times: they
-    are used where the numbers of samples agree, else the queues have no counters.
-    """
+    """Stage counters of the queues and of the processor, and their tables."""
     if len(operators):
         staging.table("minddata_pipeline", operators, rank)
     if not len(cpu):
@@ -270,6 +249,8 @@ def stage_samples(operators: pd.DataFrame, cpu: pd.DataFrame, staging: Staging, 
             track = builder.track(f"processor {metric}", "counter", rank=staging.tag(rank), unit="1")
             builder.counter(track, rows["time_ns"].to_numpy() + shift, rows["value"].to_numpy() / 100)
         for i, sizes in enumerate(operators["sizes"] if len(operators) else ()):
+            # The thread that samples the processor samples the queues too, but only the processor's file has
+            # times: where the numbers of samples differ, a queue has no counter.
             if len(sizes) == len(times):
                 name = f"queue of {operators['op_type'][i]}_{operators['op_id'][i]}"
                 builder.counter(builder.track(name, "counter", rank=staging.tag(rank)), times + shift, sizes)

@@ -18,22 +18,8 @@ _MS: Final = 1e6
 
 
 def host_executions(data: bytes, report: ImportReport) -> pd.DataFrame:
-    """Read executions on the host, from ``cpu_op_execute_timestamp_<id>.txt``.
-
-    A line is ``<full name>;HostCpuOps;<start ns>,<ms>,<thread> <start ns>,<ms>,<thread> …``.
-
-    Returns
-    -------
-    DataFrame
-        ``full`` (text), ``ts dur lane`` (int64, ns), by line and time.
-
-    Examples
-    --------
-    >>> host_executions(b"Default/Add-op1;HostCpuOps;1000,0.5,0 2000,0.25,0\\n", ImportReport())
-                  full    ts     dur  lane
-    0  Default/Add-op1  1000  500000     0
-    1  Default/Add-op1  2000  250000     0
-    """
+    """Read executions on the host, by line and time, from ``cpu_op_execute_timestamp_<id>.txt``."""
+    # A line is `<full name>;HostCpuOps;<start ns>,<ms>,<thread> <start ns>,<ms>,<thread> …`.
     lines = pd.Series(data.decode(errors="replace").splitlines(), dtype="object")
     lines = lines[lines.str.strip() != ""]
     parts = lines.str.split(";", n=2, expand=True).reindex(columns=range(3))

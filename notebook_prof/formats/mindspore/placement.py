@@ -37,37 +37,21 @@ _FLOWS: Final = (("fwdbwd", "fwdbwd"), ("async_npu", "launch"), ("HostToDevice",
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """How a timeline is put into a recording.
-
-    Attributes
-    ----------
-    rank : int
-    clock : str
-        One of `staging.CLOCKS`.
-    offset_ns : int
-        Added to the times of the file.
-    skip : collection of str
-        Roles that another file tells better.
-    shapes : mapping of full name to shapes, or None
-    host : int or None
-        The thread of the host's operators, where another file tells it.
-    """
+    """How a timeline is put into a recording."""
 
     rank: int = 0
-    clock: str = "unix"
-    offset_ns: int = 0
-    skip: Collection[str] = ()
-    shapes: dict[str, str] | None = None
-    host: int | None = None
+    clock: str = "unix"  # one of `staging.CLOCKS`
+    offset_ns: int = 0  # added to the times of the file
+    skip: Collection[str] = ()  # roles that another file tells better
+    shapes: dict[str, str] | None = None  # by full name
+    host: int | None = None  # thread of the host's operators, where another file tells it
 
 
 def place_timeline(timeline: Timeline, staging: Staging, how: Placement) -> None:
-    """Put a timeline into `staging`: see `lanes.ROLES` for what becomes what.
-
-    The host's operators and the scopes around them share one thread, so that scopes are their ancestors.
-    What the tool worked out itself (computing, communication, free) is a table ``overlap`` with the columns
-    ``name start_ns dur_ns``, in the clock of ``metadata["start_unix_ns"]``.
-    """
+    """Put a timeline into `staging`: see `lanes.ROLES` for what becomes what."""
+    # The host's operators and the scopes around them share one thread, so that scopes are their ancestors.
+    # What the tool worked out itself (computing, communication, free) is a table `overlap` with the columns
+    # `name start_ns dur_ns`, in the clock of `metadata["start_unix_ns"]`.
     all_lanes = [lane for lane in lanes(timeline) if lane.role not in how.skip]
     if not all_lanes:
         return
@@ -263,11 +247,9 @@ def _flows(timeline: Timeline, handles: IntArray, builder: TraceBuilder) -> None
 
 
 def _open_slices(ends: pd.DataFrame, slices: pd.DataFrame, *, started: bool = False) -> pd.DataFrame:
-    """Return the handle of the slice of the same thread in which each end of an arrow lies; -1 without one.
-
-    That is the longest that starts at that instant or else, unless `started` is set, the latest to start
-    before it, if it is still open.
-    """
+    """Return the handle of the slice of the same thread in which each arrow's end lies; -1 without one."""
+    # That is the longest that starts at that instant or else, unless `started` is set, the latest to start
+    # before it, if it is still open.
     starts = slices.sort_values("dur", ascending=False, kind="stable").drop_duplicates(["pid", "tid", "ts"])
     starts = starts[["pid", "tid", "ts", "dur", "handle"]].sort_values("ts", kind="stable")
     starts["end"] = starts["ts"] + starts["dur"]

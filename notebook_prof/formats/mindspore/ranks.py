@@ -25,20 +25,10 @@ _REDUNDANT_EFFECT: Final = "not read: other files tell the same, and more exactl
 
 
 class Rank:
-    """The files of one rank while they are read.
+    """The files of one rank, by kind, while they are read."""
 
-    Of files that tell the same, the exact one is used: executions in nanoseconds before timelines in
-    microseconds, unless the timeline has the full names; msprof's whole timeline before its parts.
-
-    Parameters
-    ----------
-    files : dict of str to File
-        By kind.
-    source : Source
-    staging : Staging
-        Where everything goes.
-    rank : int
-    """
+    # Of files that tell the same, the exact one is used: executions in nanoseconds before timelines in
+    # microseconds, unless the timeline has the full names; msprof's whole timeline before its parts.
 
     def __init__(self, files: dict[str, File], source: Source, staging: Staging, rank: int) -> None:
         self.files, self.source, self.staging, self.rank = files, source, staging, rank

@@ -38,18 +38,10 @@ class Args(Struct, gc=False):
 
 
 class Described(NamedTuple):
-    """Arguments as the file has them.
+    """Arguments of a row as the file has them."""
 
-    Attributes
-    ----------
-    text : str
-        A compact JSON object; empty for none.
-    fields : Args
-        Those that matter.
-    """
-
-    text: str
-    fields: Args
+    text: str  # a compact JSON object; empty for none
+    fields: Args  # those that matter
 
 
 class Row(Struct, gc=False):
@@ -78,47 +70,19 @@ _NO_ARGUMENTS: Final = Described("", Args())
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A decoded file.
+    """A decoded timeline file."""
 
-    Attributes
-    ----------
-    slices : DataFrame
-        ``ts dur`` (int64 ns, as in the file), and text: ``name full type cat pid tid stream iteration args``
-        (JSON objects), and ``scope`` (bool).
-    ends : DataFrame
-        Ends of arrows: ``ph cat id pid tid ts``.
-    processes : dict of str to str
-        Name or label of each process.
-    threads : dict of (str, str) to str
-        Name by process and thread.
-    """
-
+    # `ts dur` (int64 ns, as in the file), text `name full type cat pid tid stream iteration args` (args: JSON
+    # objects), and `scope` (bool)
     slices: pd.DataFrame
-    ends: pd.DataFrame
-    processes: dict[str, str]
-    threads: dict[tuple[str, str], str]
+    ends: pd.DataFrame  # ends of arrows: `ph cat id pid tid ts`
+    processes: dict[str, str]  # name or label by pid
+    threads: dict[tuple[str, str], str]  # name by pid and tid
 
 
 def timeline(data: bytes, report: ImportReport) -> Timeline:
-    """Decode a timeline file.
-
-    Parameters
-    ----------
-    data : bytes
-        A JSON list of trace events; times are µs, as numbers or as strings.
-    report : ImportReport
-        Counts rows that cannot be used (``broken-row``, ``row-not-used``).
-
-    Returns
-    -------
-    Timeline
-        Rows in the order of the file.
-
-    Raises
-    ------
-    FormatError
-        If there are no rows at all.
-    """
+    """Decode a JSON list of trace events into rows in the order of the file."""
+    # times in it are µs, as numbers or as strings
     envelope, listed = decode_events(data, Envelope, Row, report)
     rows = listed if listed is not None else (envelope.traceEvents if envelope else [])
     cache: dict[bytes, Described] = {}
@@ -226,17 +190,10 @@ _FP, _BP, _END, _MAX_TAG = 1, 2, 255, 255
 
 
 def training_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Read ``training_trace.*.slice_<n>``: steps and blocks of gradient exchange.
-
-    Records of 20 bytes, little endian: tag, task, stream, count of 10 ns. Tags: 0 and those above 255 begin a
-    step, 1 is the forward's begin, 2 the backward's end, 255 the step's end; others come in pairs around
-    an exchange. The first step has no begin of its own: it begins with its forward.
-
-    Returns
-    -------
-    steps, reduces : DataFrame
-        As `steps.step_trace` gives them.
-    """
+    """Read steps and gradient exchanges, as `step_trace` does, from ``training_trace.*.slice_<n>``."""
+    # Records of 20 bytes, little endian: tag, task, stream, count of 10 ns. Tags: 0 and those above 255 begin
+    # a step, 1 is the forward's begin, 2 the backward's end, 255 the step's end; others come in pairs around
+    # an exchange. The first step has no begin of its own: it begins with its forward.
     n, leftover = divmod(len(data), _RECORD.itemsize)
     report.add("broken-row", "loss", int(leftover > 0), f"{leftover} bytes", "the last record is cut off")
     records = np.frombuffer(data, _RECORD, n)
@@ -290,8 +247,6 @@ def _exchanges(
 def aicpu_records(data: bytes) -> pd.DataFrame:
     """Read ``DATA_PREPROCESS.dev.AICPU.<id>.slice_<n>``: columns as in the table ``aicpu``.
 
-    Examples
-    --------
     >>> record = b"Node:InitData, Run tart:20, Run end:50\\0Thread dispatchTime=100 us, totalTime=1567 us."
     >>> aicpu_records(record).values.tolist()
     [[1, 'InitData', 1567000.0, 100000.0, 20000, 50000]]

@@ -32,43 +32,17 @@ _COLLECTIVE: Final = re.compile(
 
 
 class Parts(NamedTuple):
-    """What one full name tells.
+    """What one full name tells."""
 
-    Attributes
-    ----------
-    name : str
-        Last part: the operator with its number.
-    type : str
-        Without the number.
-    module : str
-        Dotted path of attributes; empty outside of any module.
-    phase : str or None
-        None where the name does not tell.
-    """
-
-    name: str
-    type: str
-    module: str
-    phase: str | None
+    name: str  # its last part: the operator with its number
+    type: str  # the operator without its number
+    module: str  # dotted path of attributes; empty outside of any module
+    phase: str | None  # None where the name does not tell
 
 
 def split(full: str) -> Parts:
-    """Take a full name apart.
+    """Take a full name apart: graph, scopes (``attribute-Class``) and operator with ``/`` between them.
 
-    Parameters
-    ----------
-    full : str
-        Graph, scopes (``attribute-Class``) and operator with ``/`` between them; or the operator alone.
-
-    Returns
-    -------
-    Parts
-        Phase: collectives are communication, queues of data are data, the graph ``Gradients`` is
-        backward, what lies in an attribute ``optimizer`` is optimizer, what lies in any other module is
-        forward.
-
-    Examples
-    --------
     >>> split("Gradients/Default/network-WithLossCell/_backbone-Net/fc1-Dense/gradMatMul-expand/MatMul-op9")
     Parts(name='MatMul-op9', type='MatMul', module='network._backbone.fc1', phase='backward')
     """
@@ -83,8 +57,6 @@ def split(full: str) -> Parts:
 def is_collective(name: str) -> bool:
     """Return whether an operator moves data between ranks, by its own name.
 
-    Examples
-    --------
     >>> is_collective("AllReduce-op534_0"), is_collective("ReduceSum-op1")
     (True, False)
     """
@@ -115,8 +87,6 @@ _DIMS: Final = re.compile(r"-?\d+")
 def input_shapes(info: Any) -> str:
     """Return shapes of the inputs in the ``op_info`` of a framework file or the ``args`` of a timeline row.
 
-    Examples
-    --------
     >>> input_shapes({"input_0": {"shape": "32,3,224,224"}, "input_1": {"shape": [1]}, "output_0": {}})
     '[[32, 3, 224, 224], [1]]'
     """
@@ -130,26 +100,9 @@ def input_shapes(info: Any) -> str:
 
 
 def executed_shapes(data: bytes, name: list[str], ts: IntArray, report: ImportReport) -> Coded:
-    """Return shapes of executions on the host.
-
-    The file has one line an execution, ``type;name;graph;input_1:[16, 3];input_2:NoShape;``, in the order in
-    which they ran; the n-th line of a name belongs to the n-th execution of it.
-
-    Parameters
-    ----------
-    data : bytes
-        ``cpu_framework_<id>.txt``.
-    name : list of str, length n
-        Short name of every execution.
-    ts : ndarray of int64, shape (n,)
-    report : ImportReport
-        Told about executions without a line (``shapes-missing``).
-
-    Returns
-    -------
-    Coded
-        Code -1 where nothing is known; inputs without a shape are ``[]``.
-    """
+    """Return shapes of executions on the host from ``cpu_framework_<id>.txt``; code -1 where unknown."""
+    # A line is `type;name;graph;input_1:[16, 3];input_2:NoShape;`, in the order in which they ran: the n-th
+    # line of a name belongs to its n-th execution. Inputs without a shape are `[]`.
     lines = pd.Series(data.decode(errors="replace").splitlines(), dtype="object")
     parts = lines.str.split(";", n=3, expand=True)
     if len(lines) == 0 or parts.shape[1] < 4:

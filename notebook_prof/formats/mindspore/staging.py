@@ -14,34 +14,21 @@ from ...trace.builder import TraceBuilder
 from ...trace.intervals import as_ints
 
 CLOCKS: Final = ("unix", "device", "timeline", "msprof", "host")
-"""In the order in which they are taken for the clock of the recording."""
+"""The first of these that exists sets the clock of the recording."""
 
 Emit = Callable[[int], None]
 
 
 @dataclass(slots=True)
 class Staging:
-    """Collects what the files hold; `pour` puts it into the builder on one clock.
-
-    Attributes
-    ----------
-    builder : TraceBuilder
-    fp_point, bp_point : str
-        Operators that begin the forward and end the backward; empty for those of the file.
-    named_by : str
-        ``argument`` or ``environment``.
-    numbered : bool
-        Whether the files tell their rank; else tracks have none.
-    tables : dict of str to list of DataFrame
-        By the key in ``metadata["tables"]``.
-    """
+    """Collects what the files hold; `pour` puts it into the builder on one clock."""
 
     builder: TraceBuilder
-    fp_point: str = ""
-    bp_point: str = ""
-    named_by: str = ""
-    numbered: bool = True
-    tables: dict[str, list[pd.DataFrame]] = field(default_factory=dict)
+    fp_point: str = ""  # operator that begins the forward; empty for that of the file
+    bp_point: str = ""  # operator that ends the backward; empty for that of the file
+    named_by: str = ""  # how the two were named: `argument` or `environment`
+    numbered: bool = True  # whether the files tell their rank; else tracks have none
+    tables: dict[str, list[pd.DataFrame]] = field(default_factory=dict)  # by the key in `metadata["tables"]`
     _parts: list[tuple[str, int, int, Emit]] = field(default_factory=list)
 
     def at(self, clock: str, starts: IntArray, ends: IntArray, emit: Emit) -> None:
@@ -66,11 +53,7 @@ class Staging:
         return bool(self.tables or self._parts)
 
     def pour(self) -> None:
-        """Put all parts into the builder.
-
-        The first clock of `CLOCKS` that has parts is the recording's. A part of another clock that does not
-        overlap it is moved to its start, and the report says so.
-        """
+        """Put all parts into the builder on the first clock of `CLOCKS` that has parts."""
         builder = self.builder
         spans = {
             clock: (min(p[1] for p in parts), max(p[2] for p in parts))
@@ -78,6 +61,7 @@ class Staging:
             if (parts := [p for p in self._parts if p[0] == clock])
         }
         main = next(iter(spans), None)
+        # a part of another clock that does not overlap the recording's is moved to its start, and reported
         shifts = {clock: _shift(spans[main], span) for clock, span in spans.items()} if main else {}
         for clock, _, _, emit in self._parts:
             emit(shifts[clock])
@@ -103,23 +87,8 @@ def _shift(main: tuple[int, int], other: tuple[int, int]) -> int:
 
 
 def ns_of(values: Any, unit_ns: float) -> tuple[IntArray, Any]:
-    """Convert numbers of some unit to whole nanoseconds.
+    """Convert numbers or text in units of `unit_ns` to whole ns, with a mask of those that are numbers.
 
-    Parameters
-    ----------
-    values : Series or array_like
-        Text or numbers.
-    unit_ns : float
-        Nanoseconds of one unit: 1e6 for ms, 10 for counts of 10 ns.
-
-    Returns
-    -------
-    ns : ndarray of int64
-        0 where there is no number.
-    ok : ndarray of bool
-
-    Examples
-    --------
     >>> ns_of(["1.5", "x"], 1e6)
     (array([1500000,       0]), array([ True, False]))
     """

@@ -24,7 +24,7 @@ from .staging import Staging, ns_of
 from .texts import csv_frame
 
 COUNT_NS: Final = 10.0
-"""One count of the system counter."""
+"""Duration of one count of the system counter."""
 
 
 _STREAM: Final = re.compile(r"stream_(\d{1,9})_")
@@ -38,18 +38,12 @@ _BLOCKS: Final = (
 
 
 def step_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Read ``step_trace_raw_<id>_detail_time.csv``.
-
-    Returns
-    -------
-    steps, average, reduces : DataFrame
-        See above; counts of 10 ns become ns. The inference form (``fp`` only) has no backward: `bp_ns` is
-        the end of the forward, `tail_ns` is 0.
-    """
+    """Read steps, their average and reduces (see above) from ``step_trace_raw_<id>_detail_time.csv``."""
     frame = csv_frame(data, report)
     if not {"step_num", "start_point", "end_point"} <= set(frame.columns):
         report.add("broken-file", "loss", example="no step_num", effect="the step trace is left out")
         return (pd.DataFrame(),) * 3
+    # the inference form (`fp` only) has no backward: `bp_ns` is the end of the forward, `tail_ns` 0
     for column in ("fp_point", "bp_point"):
         if column not in frame:
             frame[column] = frame["start_point" if column == "fp_point" else "end_point"]
@@ -76,8 +70,6 @@ def step_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.Data
 def parted(table: pd.DataFrame) -> pd.DataFrame:
     """Work out the three parts and the total from the four points.
 
-    Examples
-    --------
     >>> points = {"step": [1], "start_ns": [0], "fp_ns": [20], "bp_ns": [70], "end_ns": [100]}
     >>> parted(pd.DataFrame(points))[["interval_ns", "fp_bp_ns", "tail_ns", "total_ns"]].values.tolist()
     [[20, 50, 30, 100]]
@@ -115,29 +107,10 @@ def _reduces(frame: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
 def named_points(
     steps: pd.DataFrame, runs: pd.DataFrame, staging: Staging, phases: list[str | None]
 ) -> pd.DataFrame:
-    """Set the two points by operators: those that were named, else by what the names tell.
-
-    Parameters
-    ----------
-    steps : DataFrame
-        ``step start_ns end_ns``, and the points of the file where it tells them.
-    runs : DataFrame
-        ``full ts dur``: executions on the same clock.
-    staging : Staging
-        Its `fp_point` and `bp_point`.
-    phases : list of str or None
-        Of each row of `runs`.
-
-    Returns
-    -------
-    DataFrame
-        As `step_trace`; steps in which a named operator did not run keep their own point.
-
-    Raises
-    ------
-    OptionError
-        If an operator that was named by argument is in no step.
-    """
+    """Set the two points by the operators that were named, else by what the names of the operators tell."""
+    # `steps` has `step start_ns end_ns`, and the points of the file where it tells them; `runs` has `full ts
+    # dur` on the same clock, and `phases` a value for each of its rows. Steps in which a named operator did
+    # not run keep their own point.
     from_file = "fp_ns" in steps
     begin, end = steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy()
     order = np.argsort(begin, kind="stable")

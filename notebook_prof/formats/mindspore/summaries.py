@@ -36,22 +36,7 @@ _US: Final = 1e3
 
 
 def summary_tables(kind: str, data: bytes, name: str, report: ImportReport) -> Frames:
-    """Return the tables that one file of results holds.
-
-    Parameters
-    ----------
-    kind : str
-        As `files.File.kind`; kinds that are no tables of results give nothing.
-    data : bytes
-    name : str
-        For messages.
-    report : ImportReport
-
-    Returns
-    -------
-    dict of str to DataFrame
-        By key in the metadata.
-    """
+    """Return the tables that one file of results holds, by key in the metadata; none for other kinds."""
     if kind in _CSV:
         frame = csv_frame(data, report)
         return {_CSV[kind][0]: _CSV[kind][1](frame, report)} if len(frame) else {}

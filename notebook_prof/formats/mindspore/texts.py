@@ -14,25 +14,12 @@ from ...trace.report import ImportReport
 
 
 def csv_frame(data: bytes, report: ImportReport) -> pd.DataFrame:
-    """Return a CSV file as text columns.
+    """Return a CSV file as text columns; empty if there is nothing that can be read.
 
-    Parameters
-    ----------
-    data : bytes
-    report : ImportReport
-        Counts rows with too many fields (``broken-row``).
-
-    Returns
-    -------
-    DataFrame of str
-        Names come from the first row, without blanks; missing fields are empty. No rows and no columns if
-        there is nothing that can be read.
-
-    Examples
-    --------
     >>> csv_frame(b"a, b\\n1,2\\n3\\n", ImportReport()).to_dict("list")
     {'a': ['1', '3'], 'b': ['2', '']}
     """
+    # names come from the first row, without blanks; missing fields are empty text
     text = data.replace(b"\x00", b"").decode(errors="replace")
     try:
         with warnings.catch_warnings():

@@ -18,13 +18,11 @@ _HEADS: Final = (b"NVIDIA Tegra Profiler Report", b'{"data":["[Unknown]"')
 
 
 class NsysReader(DatabaseReader, FolderReader):
-    """Reads what ``nsys export`` writes: SQLite, and folders or streams of Arrow and Parquet.
+    """Reads what ``nsys export`` writes: SQLite, and folders or streams of Arrow and Parquet."""
 
-    Kernels, copies and fills lie on the streams of their GPUs, calls of CUDA and of the operating system on
-    their threads, with arrows between them; NVTX ranges are annotations, those of PyTorch's `emit_nvtx`
-    operators. Several processes that use GPUs are ranks. ``.nsys-rep`` is closed: export it.
-    """
-
+    # Kernels, copies and fills lie on the streams of their GPUs, calls of CUDA and of the operating system on
+    # their threads, with arrows between them; NVTX ranges are annotations, those of PyTorch's `emit_nvtx`
+    # operators. Several processes that use GPUs are ranks.
     name: ClassVar[str] = "nsys"
     priority: ClassVar[int] = 670
     describes: ClassVar[str] = (

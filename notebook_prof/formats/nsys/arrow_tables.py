@@ -19,20 +19,7 @@ _ENDINGS: Final = (".arrow", ".arrows", ".parquet")
 
 
 class ArrowTables:
-    """Tables of a folder, one a file, or of one file with several streams.
-
-    Parameters
-    ----------
-    loaders : mapping of str to callable
-        By table: columns to read → a `pyarrow.Table`.
-    tables : mapping of str to tuple of str
-    counts : mapping of str to int
-        Rows by table.
-
-    Attributes
-    ----------
-    tables : mapping of str to tuple of str
-    """
+    """Tables of a folder, one a file, or of one file with several streams."""
 
     def __init__(
         self,
@@ -40,6 +27,7 @@ class ArrowTables:
         tables: Mapping[str, tuple[str, ...]],
         counts: Mapping[str, int],
     ) -> None:
+        # by table: what returns a `pyarrow.Table` of some columns, the columns, and the number of rows
         self._loaders, self.tables, self._counts = loaders, tables, counts
 
     @staticmethod

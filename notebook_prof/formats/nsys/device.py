@@ -34,19 +34,14 @@ _COPY: Final = (
     *("HtoD", "DtoH", "DtoD"),
 )
 _UNIFIED: Final = (11, 12, 13)
-"""Kinds of copies that the driver makes by itself, for managed memory."""
+"""Kinds of copies that the driver makes on its own, for managed memory."""
 _MEMORY: Final = ("Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static")
 _WAITS: Final = ("Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
 _UNIFIED_STREAM: Final = -2
 
 
 class DeviceWork(NamedTuple):
-    """What calls may have launched.
-
-    Attributes
-    ----------
-    pid, correlation, handle : ndarray of int64, shape (n,)
-    """
+    """What calls may have launched, as columns of equal length."""
 
     pid: IntArray
     correlation: IntArray
@@ -54,10 +49,7 @@ class DeviceWork(NamedTuple):
 
 
 def add_device_work(session: Session) -> DeviceWork:
-    """Put kernels, copies, fills and graphs into the builder, each on its stream, and waits beside them.
-
-    ``metadata["tables"]["device_events"]`` tells how they were launched, in the columns of Kineto's.
-    """
+    """Put kernels, copies, fills and graphs into the builder, each on its stream, and waits beside them."""
     rows = {table: session.rows(table, dict.fromkeys(names, INTS)) for table, names in _COLUMNS.items()}
     processes = (np.unique(pid_of(part.ints("globalPid"))).tolist() for part in rows.values())
     session.number_ranks(pid for pids in processes for pid in pids)
@@ -69,6 +61,7 @@ def add_device_work(session: Session) -> DeviceWork:
     ]
     _waits(session, events)
     if events.parts:
+        # how they were launched, in the columns of Kineto's `device_events`
         session.builder.metadata.setdefault("tables", {})["device_events"] = events.table()
     none = np.empty(0, np.int64)
     columns = zip(*parts, strict=True) if parts else ((), (), ())
@@ -242,8 +235,6 @@ def _streams(session: Session, pid: IntArray, device: IntArray, stream: IntArray
 def _copy_name(kind: int, source: int, target: int) -> str:
     """Return what Kineto calls a copy.
 
-    Examples
-    --------
     >>> _copy_name(1, 1, 2), _copy_name(11, 4, 4), _copy_name(8, -1, -1)
     ('Memcpy HtoD (Pinned -> Device)', 'Memcpy HtoD (unified memory)', 'Memcpy DtoD')
     """

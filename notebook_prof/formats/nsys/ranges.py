@@ -20,7 +20,7 @@ from .session import NVTX, Session
 
 _MARK, _NESTED, _FREE = 34, 59, 60
 _NAMES: Final = (33, 39, 75, 76)
-"""Rows that name categories, threads and domains, and NVTX's own."""
+"""Rows that name categories, threads and domains, and rows of NVTX itself."""
 _CATEGORY, _THREAD, _DOMAIN = 33, 39, 75
 _VALUES: Final[dict[str, Kind]] = {
     **dict.fromkeys(("uint64Value", "int64Value", "uint32Value", "int32Value"), INTS),
@@ -34,7 +34,7 @@ _STEP: Final = re.compile(
     re.IGNORECASE,
 )
 _STEP_WORDS: Final = ("profilerstep", "step", "iteration", "iter", "batch")
-"""The first of these of which there are any ranges tells the steps."""
+"""The ranges of the first of these that occurs are the steps."""
 _PART: Final = r"(?:[ _-]?(?:pass|step|compute|func|function))?"
 _PHASES: Final = tuple(
     (phase, re.compile(pattern))
@@ -62,13 +62,7 @@ _PHASES: Final = tuple(
 
 
 def phase_of_range(name: str) -> str | None:
-    """Return the phase that a range is named after; None for other names.
-
-    Examples
-    --------
-    >>> phase_of_range("Forward pass"), phase_of_range("[pl]optimizer_step 3"), phase_of_range("forwarded")
-    ('forward', 'optimizer', None)
-    """
+    """Return the phase that a range is named after; None for other names."""
     if (proved := phase_of(name)) is not None:
         return proved
     word = _NUMBER.sub("", _PREFIX.sub("", name.strip())).strip().lower()
@@ -76,13 +70,7 @@ def phase_of_range(name: str) -> str | None:
 
 
 def step_of_range(name: str) -> tuple[str, int] | None:
-    """Return the word and the number of a range that is named after a step.
-
-    Examples
-    --------
-    >>> step_of_range("iteration 12"), step_of_range("ProfilerStep#3"), step_of_range("step function")
-    (('iteration', 12), ('profilerstep', 3), None)
-    """
+    """Return the word and the number of a range that is named after a step."""
     match = _STEP.fullmatch(_PREFIX.sub("", name.strip()).strip())
     if match is None:
         return None
@@ -99,11 +87,9 @@ class _Names(NamedTuple):
 
 
 def add_ranges(session: Session) -> None:
-    """Put NVTX's ranges and marks into the builder.
-
-    Ranges that were pushed and popped lie on their thread; those with a start and an end of their own may
-    overlap, and have lanes beside it. Domains, categories and payloads are in ``event_arguments``.
-    """
+    """Put NVTX's ranges and marks into the builder."""
+    # Ranges that were pushed and popped lie on their thread; those with a start and an end of their own may
+    # overlap, and have lanes beside it. Domains, categories and payloads are in `event_arguments`.
     kinds: dict[str, Kind] = {
         **dict.fromkeys(("start", "end", "eventType", "globalTid", "textId", "domainId", "category"), INTS),
         **_VALUES,

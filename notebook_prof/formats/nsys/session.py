@@ -19,7 +19,7 @@ MEMSET: Final = "CUPTI_ACTIVITY_KIND_MEMSET"
 GRAPHS: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 NVTX: Final = "NVTX_EVENTS"
 NO_ID: Final = 0xFFFFFFFF
-"""What CUPTI writes for a stream or an event that there is none of."""
+"""Value that CUPTI writes where there is no stream or event."""
 MAX_DEVICE: Final = int(np.iinfo(np.int16).max)
 
 _LATEST_NS: Final = 1 << 61
@@ -37,14 +37,12 @@ _FACTS: Final = {
     "sharedMemPerBlockOptin": "maxShmemPerBlockOptin",
     "sharedMemPerMultiprocessor": "maxShmemPerSm",
 }
-"""Kineto's words for what a report tells of a GPU."""
+"""Kineto's names for the properties of a GPU in a report."""
 
 
 def pid_of(global_id: IntArray) -> IntArray:
     """Return the process in a global number: 8 bits each of hardware and machine, 24 of process and thread.
 
-    Examples
-    --------
     >>> pid_of(np.array([281476838981743])).tolist()
     [111]
     """
@@ -52,25 +50,7 @@ def pid_of(global_id: IntArray) -> IntArray:
 
 
 class Session:
-    """A report while it is read: its tables, and the builder.
-
-    Parameters
-    ----------
-    source : TableSource
-    builder : TraceBuilder
-        Gets ``metadata["nsys"]`` (versions) and ``["device_properties"]``, nothing of the environment.
-
-    Attributes
-    ----------
-    base : int
-        Start of the session in Unix ns; 0 where the report does not tell.
-    end : int
-        End of the session in Unix ns: what has no end lasts until it.
-    ranks : dict of int to int
-        Rank by process, where several processes use GPUs; see `number_ranks`.
-    thread_names : dict of int to str
-        By global number.
-    """
+    """A report while it is read: its tables, and the builder."""
 
     def __init__(self, source: TableSource, builder: TraceBuilder) -> None:
         self.source, self.builder = source, builder
@@ -78,11 +58,15 @@ class Session:
         strings = self.rows("StringIds", {"id": INTS, "value": TEXTS})
         self.names = Strings(strings.ints("id"), strings.texts("value")).names
         start = self.rows("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": INTS}).ints("utcEpochNs", 0)
+        # start of the session in Unix ns; 0 where the report does not tell
         self.base = int(start[0]) if len(start) and 0 < start[0] < _LATEST_NS else 0
+        # by process, where several use GPUs: see `number_ranks`
         self.ranks: dict[int, int] = {}
         self._gpu_of = self._physical_devices()
+        # by global number
         self.thread_names = self._names_of_threads()
         details = self.rows("ANALYSIS_DETAILS", {"duration": INTS}).ints("duration", 0)
+        # Unix ns: what has no end lasts until it
         self.end = self.base + (int(details[0]) if len(details) and 0 < details[0] < _LATEST_NS else 0)
         self._facts()
 

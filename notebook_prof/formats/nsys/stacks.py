@@ -11,7 +11,7 @@ import pandas as pd
 from ...readers.call_tree import Frame, Sampled, add_samples, sample_durations
 from ...readers.codec.columns import INTS
 from ...readers.codec.rows import Rows, groups, marked, texts
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.strings import Coded
 from .device import DeviceWork
 from .session import Session, pid_of
@@ -19,30 +19,14 @@ from .session import Session, pid_of
 _SAMPLES: Final = "COMPOSITE_EVENTS"
 _CHAINS: Final = "SAMPLING_CALLCHAINS"
 _MARKERS: Final = ("[Broken backtraces]", "[Max depth]")
-"""Symbols that tell where a stack could not be followed; they are no functions."""
+"""Symbols where the stack could not be followed. They are not functions."""
 
 
 class Chains:
-    """The stacks of one table: frames one behind another, root first.
-
-    Parameters
-    ----------
-    session : Session
-    table : str
-        With columns ``id symbol module stackDepth``, where depth 0 is the innermost frame.
-
-    Attributes
-    ----------
-    ids : ndarray of int64
-        Of the stacks, in ascending order.
-    begin, length : ndarray of int64
-        Where the frames of each stack lie in `frames`.
-    frames : ndarray of int64
-        Positions in `functions`.
-    functions : list of Frame
-    """
+    """The stacks of one table: frames one behind another, root first."""
 
     def __init__(self, session: Session, table: str) -> None:
+        # depth 0 is the innermost frame
         rows = session.rows(table, dict.fromkeys(("id", "symbol", "module", "stackDepth"), INTS))
         code, first = groups(rows.ints("symbol"), rows.ints("module"))
         symbols = texts(session.names(rows.ints("symbol")[first]))
@@ -53,7 +37,9 @@ class Chains:
         real = np.array([*(symbol not in _MARKERS for symbol in symbols), False])[code]
         code, number = code[real], rows.ints("id")[real]
         order = np.lexsort((-rows.ints("stackDepth")[real], number))
+        # positions in `functions`
         self.frames = code[order]
+        # in ascending order; where the frames of each stack lie in `frames`
         self.ids, self.begin, self.length = np.unique(number[order], return_index=True, return_counts=True)
 
     def find(self, ids: IntArray) -> IntArray:
@@ -79,10 +65,8 @@ def chain_stacks(session: Session, table: str, ids: IntArray) -> IntArray | None
 
 
 def add_stack_samples(session: Session) -> None:
-    """Put samples of threads into the builder, beside them.
-
-    How long a sample stands for is told by `sample_durations`: what is sampled is time on a processor.
-    """
+    """Put samples of threads into the builder, beside them."""
+    # How long a sample stands for is told by `sample_durations`: what is sampled is time on a processor.
     rows = session.rows(_SAMPLES, dict.fromkeys(("id", "start", "globalTid"), INTS))
     if not len(rows):
         return
@@ -103,8 +87,7 @@ def add_stack_samples(session: Session) -> None:
         own = own[np.argsort(ts[own], kind="stable")]
         begin, stack = ts[own], at[own]
         length = chains.length[stack]
-        within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-        frames = chains.frames[np.repeat(chains.begin[stack], length) + within]
+        frames = chains.frames[consecutive(chains.begin[stack], length)]
         add_samples(
             session.builder, track, Sampled(begin, sample_durations(begin), frames, length), chains.functions
         )
@@ -114,18 +97,16 @@ def add_stack_samples(session: Session) -> None:
 
 RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _BACKTRACE: Final = 67
-"""Rows of this class tell which stack a call had; they are no calls."""
+"""Rows of this class hold the stack of a call. They are not calls."""
 _LIBRARIES: Final = (28, 29)
-"""cuDNN and cuBLAS."""
+"""Classes of events of cuDNN and cuBLAS."""
 _STARTS_WORK: Final = re.compile(r"_*(?:cuda|cu|hip)\w*(?:Launch|Memcpy|Memset)")
 
 
 def add_calls(session: Session, work: DeviceWork) -> None:
-    """Put calls of CUDA into the builder, and arrows to what they launched.
-
-    Of several calls with one number, as a call of the runtime and that of the driver inside, the innermost
-    has the arrow. What launched nothing that was recorded, and is not named like a launch, is overhead.
-    """
+    """Put calls of CUDA into the builder, and arrows to what they launched."""
+    # Of several calls with one number, as a call of the runtime and that of the driver inside, the innermost
+    # has the arrow. What launched nothing that was recorded, and is not named like a launch, is overhead.
     columns = ("start", "end", "eventClass", "globalTid", "correlationId", "nameId", "callchainId")
     rows = session.rows(RUNTIME, dict.fromkeys(columns, INTS))
     backtrace = rows.ints("eventClass") == _BACKTRACE

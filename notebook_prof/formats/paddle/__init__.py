@@ -15,12 +15,10 @@ _PROTOBUF: Final = re.compile(rb"\n[\x03-\x0f]\d+\.\d+\.\d+\x10[\x00-\xff]")
 
 
 class PaddleReader(Reader):
-    """Reads ``*.paddle_trace.json`` of schema 1.0.0 to 1.0.2, and ``*.paddle_trace.pb``.
+    """Reads ``*.paddle_trace.json`` of schema 1.0.0 to 1.0.2, and ``*.paddle_trace.pb``."""
 
-    The .pb holds exact nanoseconds, the tree of events and input shapes; the JSON cuts starts to whole
-    microseconds, which are told apart again as far as the file allows. Both give the same tables.
-    """
-
+    # The .pb holds exact nanoseconds, the tree of events and input shapes; the JSON cuts starts to whole
+    # microseconds, which are told apart again as far as the file allows. Both give the same tables.
     name: ClassVar[str] = "paddle"
     priority: ClassVar[int] = 620
     describes: ClassVar[str] = (

@@ -21,20 +21,11 @@ _HOST: Final = "Place(cpu)"
 
 
 def allocations(columns: PaddleColumns, builder: TraceBuilder) -> dict[str, pd.DataFrame]:
-    """Put memory events into `builder`.
-
-    Allocate and Free become rows of `allocations`, on their thread's track, also where the thread has
-    no events of its own. ReservedAllocate and ReservedFree, with which the allocator takes memory from
-    the system, are already in `reserved`; pinned host memory has totals of its own. Both are kept apart.
-
-    Returns
-    -------
-    dict of str to DataFrame
-        ``memory_places``: ``place device peak_allocated_bytes peak_reserved_bytes``, the peaks of the whole
-        process. ``reserved_events``: what is not in `allocations`, with ``ts`` in Unix ns.
-    """
+    """Put memory events into `builder`, and return tables of what `allocations` has no columns for."""
     memory = columns.memory
     device = _devices(memory["place"])
+    # ReservedAllocate and ReservedFree, with which the allocator takes memory from the system, are already in
+    # `reserved`; pinned host memory has totals of its own. Both are kept apart, with `ts` in Unix ns.
     usual = memory["type"].isin(["Allocate", "Free"]).to_numpy() & (device > -2)
     builder.report.add(
         "pinned-memory",
@@ -51,9 +42,11 @@ def allocations(columns: PaddleColumns, builder: TraceBuilder) -> dict[str, pd.D
             device=device[usual],
             allocated=rows["allocated"].to_numpy(),
             reserved=rows["reserved"].to_numpy(),
+            # also threads that have no events of their own
             track=thread_tracks(rows, columns, builder),
         )
     by_place = memory.assign(device=device).groupby("place", sort=False)
+    # the peaks are those of the whole process
     peaks = by_place[["device", "peak_allocated", "peak_reserved"]].max().reset_index()
     return {
         "memory_places": peaks.rename(
@@ -83,17 +76,9 @@ _LAST_DEVICE: Final = np.iinfo(np.int16).max
 
 
 def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
-    """Put Paddle's events into `builder` as slices, flows, steps and allocations.
-
-    Python's and C++'s events of a thread share its track. ``Forward`` events are slices of category
-    module, named by their layer's class; `module` is the path of class names. Memory totals are the
-    allocator's own. ``metadata["tables"]`` holds what the common tables have no columns for:
-
-    - ``event_types``: ``name type category count``, Paddle's own type of every name;
-    - ``device_events``: launch attributes and bytes by ``correlation`` (see `columns.DEVICE_COLUMNS`);
-    - ``operator_inputs``: ``name inputs dtypes count``, inputs by argument as JSON;
-    - ``memory_places``, ``reserved_events``: see `memory.allocations`.
-    """
+    """Put Paddle's events into `builder` as slices, flows, steps and allocations."""
+    # Python's and C++'s events of a thread share its track. `Forward` events are slices of category module,
+    # named by their layer's class; `module` is the path of class names.
     rows = columns.rows.assign(device=np.minimum(columns.rows["device"], _LAST_DEVICE))
     device = rows["device"].to_numpy()
     track = np.empty(len(rows), np.int64)
@@ -120,6 +105,9 @@ def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
     )
     _launches(rows, handles, builder)
     _steps(rows, builder)
+    # What the common tables have no columns for: `event_types` has Paddle's own type of every name,
+    # `device_events` is by correlation (see `columns.DEVICE_COLUMNS`), and `operator_inputs` has the inputs
+    # by argument as JSON.
     tables = builder.metadata.setdefault("tables", {})
     tables["event_types"] = pd.DataFrame(
         {

@@ -90,25 +90,7 @@ _MAX: Final = 1 << 63
 
 
 def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
-    """Read the JSON that Paddle writes with ``export_chrome_tracing``, schema 1.0.0 to 1.0.2.
-
-    Parameters
-    ----------
-    data : bytes
-        Decompressed.
-    report : ImportReport
-        Counts every row that is not used, by reason.
-
-    Returns
-    -------
-    PaddleColumns
-        Starts are whole microseconds in the file; see `settle` for what is made of them.
-
-    Raises
-    ------
-    FormatError
-        If there are no events.
-    """
+    """Read the JSON that Paddle writes with ``export_chrome_tracing``, schema 1.0.0 to 1.0.2."""
     file, listed = decode_events(data, File, Row, report)
     file = file or File()
     if listed is None and file.rows is UNSET:
@@ -128,6 +110,7 @@ def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
         extra={str(k): str(v) for k, v in file.extra.items()} if isinstance(file.extra, dict) else {},
         facts=_facts(file),
     )
+    # starts are whole microseconds in the file: see `settle`
     columns.rows["ts"], columns.rows["dur"] = _ns(events, "ts"), _ns(events, "dur")
     columns.device_events["start_unix_ns"] = _ns(on_device, "ts")
     columns.memory["ts"] = _ns(memory, "ts")

@@ -25,8 +25,6 @@ class Inputs(NamedTuple):
 def shapes_text(shapes: Mapping[str, Any]) -> str:
     """Return the shapes of all arguments as one list, as `slices.shapes` holds them.
 
-    Examples
-    --------
     >>> shapes_text({"Input": [[8, 3]], "Filter": [[16, 3], []]})
     '[[8, 3], [16, 3], []]'
     """
@@ -39,9 +37,7 @@ def shapes_text(shapes: Mapping[str, Any]) -> str:
 def frames(callstack: str) -> list[tuple[str, str, int]]:
     """Return a recorded Python call stack as (function, file, line), root first.
 
-    Examples
-    --------
-    >>> frames("File 'a.py', line 3, in main\\\\n  f()\\\\nFile 'b.py', line 7, in f")
+    >>> frames("File 'a.py', line 3, in main\\n  f()\\nFile 'b.py', line 7, in f")
     [('main', 'a.py', 3), ('f', 'b.py', 7)]
     """
     return [(name.strip(), file, min(int(line), 2**31 - 1)) for file, line, name in _FRAME.findall(callstack)]
@@ -103,40 +99,19 @@ INPUT_COLUMNS: Final = {"name": "object", "inputs": "object", "dtypes": "object"
 
 @dataclass(frozen=True, slots=True)
 class PaddleColumns:
-    """One file's events.
+    """One file's events."""
 
-    Attributes
-    ----------
-    rows : DataFrame
-        Everything with a duration; see `ROW_COLUMNS`.
-    device_events : DataFrame
-        Launch attributes and bytes of what ran on devices; see `DEVICE_COLUMNS`.
-    memory : DataFrame
-        See `MEMORY_COLUMNS`.
-    inputs : DataFrame
-        A row an operator call whose inputs are known; see `INPUT_COLUMNS`.
-    extra : mapping of str to str
-        ``ExtraInfo``: thread names by thread id, utilisations.
-    facts : mapping
-        Metadata.
-    """
-
-    rows: pd.DataFrame
-    device_events: pd.DataFrame
-    memory: pd.DataFrame
-    inputs: pd.DataFrame
+    rows: pd.DataFrame  # everything with a duration: `ROW_COLUMNS`
+    device_events: pd.DataFrame  # launch attributes and bytes of what ran on devices: `DEVICE_COLUMNS`
+    memory: pd.DataFrame  # `MEMORY_COLUMNS`
+    inputs: pd.DataFrame  # a row an operator call whose inputs are known: `INPUT_COLUMNS`
+    # `ExtraInfo`: thread names by thread id, and utilisations
     extra: Mapping[str, str] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)  # for the metadata
 
 
 def frame(columns: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
-    """Return a frame of tuples with exact dtypes, also when there are no rows.
-
-    Examples
-    --------
-    >>> frame({"a": "int64", "b": "object"}, [(1, "x")]).dtypes.astype(str).tolist()
-    ['int64', 'object']
-    """
+    """Return a frame of tuples with exact dtypes, also when there are no rows."""
     data: dict[str, Any] = {}
     for (name, dtype), values in zip(columns.items(), _transposed(rows, len(columns)), strict=True):
         if dtype == "object":

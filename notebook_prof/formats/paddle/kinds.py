@@ -68,14 +68,11 @@ _KERNEL_LAUNCH: Final = " kernel launch"
 def event_type(number: int, name: str) -> str:
     """Return Paddle's word for a type number; ``Unknown <n>`` beyond the known ones.
 
-    Some states of 2022 and 2023 used 15 for the runtime calls of MLU devices; Paddle 3's kernel
-    launches are told from them by their names.
-
-    Examples
-    --------
     >>> event_type(15, "relu kernel launch"), event_type(15, "cnInvokeKernel")
     ('DygraphKernelLaunch', 'MluRuntime')
     """
+    # Some states of 2022 and 2023 used 15 for the runtime calls of MLU devices; Paddle 3's kernel launches
+    # are told from them by their names.
     if number == EVENT_TYPES.index("DygraphKernelLaunch") and not name.endswith(_KERNEL_LAUNCH):
         return "MluRuntime"
     return EVENT_TYPES[number] if 0 <= number < len(EVENT_TYPES) else f"Unknown {number}"
@@ -89,8 +86,6 @@ def has_category(word: str) -> bool:
 def category(word: str, name: str) -> str:
     """Return the category of an event; unknown types are operators.
 
-    Examples
-    --------
     >>> category("Kernel", "ncclKernel_AllReduce_RING_LL_Sum_float"), category("Forward", "Linear")
     ('collective', 'module')
     """

@@ -43,26 +43,8 @@ _DEVICE_FACTS: Final = {
 
 
 def read_protobuf(data: bytes, report: ImportReport) -> PaddleColumns:
-    """Read the tree of events that Paddle writes with ``export_protobuf``.
-
-    Parameters
-    ----------
-    data : bytes
-        Decompressed.
-    report : ImportReport
-        Counts nodes that cannot be decoded (``broken-row``) and a missing end (``truncated-file``).
-
-    Returns
-    -------
-    PaddleColumns
-        Times are exact nanoseconds. Input shapes, which Paddle records on an operator's inner event,
-        are given to the operator itself.
-
-    Raises
-    ------
-    FormatError
-        If it holds neither a version nor threads.
-    """
+    """Read the tree of events, in exact nanoseconds, that Paddle writes with ``export_protobuf``."""
+    # Paddle records input shapes on an operator's inner event; here the operator itself has them.
     file = _File(data, report)
     try:
         for number, value in fields(data, (0, len(data))):

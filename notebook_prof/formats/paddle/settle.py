@@ -16,26 +16,19 @@ _ROUNDS: Final = 8
 
 
 def settle(rows: pd.DataFrame, offset: IntArray) -> None:
-    """Move starts within their microsecond, so that consecutive events do not overlap.
-
-    Paddle truncates ``ts`` to microseconds but writes ``dur`` to the nanosecond, so a tenth of all events
-    would be nested in their neighbour. ``start_time`` has the start again, as a float32 relative to the first
-    one. An event that then still begins less than a microsecond before its neighbour ends is moved to that
-    end.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        `ROW_COLUMNS`, in the order of the file, which has the events of a thread level by level. Replaces
-        ``ts``, which is in whole microseconds.
-    offset : ndarray of int64
-        ``start_time`` in ns, -1 if there is none.
-    """
+    """Move starts within their microsecond, so that consecutive events do not overlap."""
+    # Paddle truncates `ts` to microseconds but writes `dur` to the nanosecond, so a tenth of all events would
+    # be nested in their neighbour. `start_time` (`offset`: ns, -1 for none) has the start again, as a float32
+    # relative to the first one. An event that then still begins less than a microsecond before its neighbour
+    # ends is moved to that end.
+    # Checked beside Paddle's protobuf of the same four runs (282 to 3,181 slices each). With the file's own
+    # starts, 35 to 433 slices have a wrong parent. With neighbours moved, but `start_time` unused, 2 to 40
+    # have, and self times are wrong by up to 42 µs. With both, none.
     cut = rows["ts"].to_numpy()
     low, high = _bounds(cut, offset)
     tid, is_call = rows["tid"].to_numpy(), rows["type"].isin(RUNTIME_TYPES).to_numpy()
     on_device = rows["device"].to_numpy() >= 0
-    # the file lists calls of the runtime between the levels
+    # the file has the events of a thread level by level, and calls of the runtime between the levels
     order = np.lexsort((np.arange(len(rows)), is_call, tid, on_device))
     same = np.logical_and.reduce(
         [values[order][1:] == values[order][:-1] for values in (tid, is_call, on_device)]
@@ -55,23 +48,10 @@ def settle(rows: pd.DataFrame, offset: IntArray) -> None:
 
 
 def starts_in_ns(ts: IntArray, owner: IntArray, tid: IntArray, rows: pd.DataFrame) -> IntArray:
-    """Move instants, within their microsecond, into the slice to which they belong.
-
-    Parameters
-    ----------
-    ts : ndarray of int64
-        Whole microseconds, in ns.
-    owner : ndarray of int64
-        Row of the event that precedes each instant in the file, -1 for none.
-    tid : ndarray of int64
-    rows : DataFrame
-        After `settle`.
-
-    Returns
-    -------
-    ndarray of int64
-        Unchanged where no time in that microsecond is inside the owner but outside its children.
-    """
+    """Move instants, within their microsecond, into the slice to which they belong."""
+    # `ts` is in whole microseconds, as ns; `owner` is the row of the event before each instant in the file,
+    # -1 for none; `rows` are settled. An instant stays where no time of its microsecond is inside the owner
+    # and outside its children.
     result = ts.copy()
     wrong = np.zeros(len(ts), bool)
     starts, dur = rows["ts"].to_numpy(), rows["dur"].to_numpy()

@@ -14,7 +14,7 @@ from ...trace import Trace
 from ...trace.arrays import FloatArray
 
 SKIPPED: Final = 10
-"""Paddle leaves this many iterations out of its summary."""
+"""Number of iterations that Paddle leaves out of its summary."""
 
 
 def paddle_timer(
@@ -108,8 +108,8 @@ def _summary(reader: FloatArray, batch: FloatArray, count: FloatArray, speed_uni
 
 
 def _numbers(average: float, values: FloatArray) -> list[str]:
-    """Return the average, the largest and the smallest. A value that is a new largest is not considered as a
-    smallest."""
+    """Return the average, the largest and the smallest."""
+    # a value that is a new largest is not considered as a smallest
     before = np.concatenate([[0.0], np.maximum.accumulate(values)[:-1]])
     other = values[values <= before]
     return [f"{number:.5f}" for number in (average, values.max(), other.min() if len(other) else np.inf)]

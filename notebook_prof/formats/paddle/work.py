@@ -20,15 +20,7 @@ _SOFTMAX_FLOPS: Final = {False: 4, True: 3}
 
 
 def matmul(call: Call) -> Work | None:
-    """Count 2·m·n·k for each matrix in a batch, and twice that for the two gradients.
-
-    Examples
-    --------
-    >>> matmul(Call.read("matmul_v2", "[[8, 3600], [3600, 10]]", None, None)).flops
-    576000
-    >>> matmul(Call.read("matmul_v2_grad", "[[8, 10], [8, 3600], [3600, 10]]", None, None)).flops
-    1152000
-    """
+    """Count 2·m·n·k for each matrix in a batch, and twice that for the two gradients."""
     backward = call.name.endswith("_grad")
     a, b = call.tensor(int(backward)), call.tensor(int(backward) + 1)
     sizes = _product(a, b)
@@ -42,15 +34,7 @@ def matmul(call: Call) -> Work | None:
 
 
 def convolution_backward(call: Call) -> Work | None:
-    """Count two products, one for the input and one for the filter: each 2 · output · filter elements per
-    output.
-
-    Examples
-    --------
-    >>> shapes = "[[16, 3, 3, 3], [8, 3, 32, 32], [8, 16, 30, 30]]"
-    >>> convolution_backward(Call.read("conv2d_grad", shapes, None, None)).flops
-    12441600
-    """
+    """Count the products for input and filter: each 2 · output · filter elements per output."""
     weights, inputs, out = (call.tensor(at) for at in range(3))
     if len(weights) < 3 or len(out) != len(weights):
         return None
@@ -99,13 +83,7 @@ _FORMULAS: Final[tuple[tuple[re.Pattern[str], Formula], ...]] = tuple(
 
 
 def paddle_formula(name: str) -> Formula | None:
-    """Return the formula for the name of a Paddle operator; None if there is none.
-
-    Examples
-    --------
-    >>> paddle_formula("matmul_v2").__name__, paddle_formula("pd_op.relu").__name__, paddle_formula("conv2d")
-    ('matmul', 'elementwise', None)
-    """
+    """Return the formula for the name of a Paddle operator; None if there is none."""
     word = name.removeprefix("pd_op.").removesuffix(" dygraph")
     return next((formula for pattern, formula in _FORMULAS if pattern.fullmatch(word)), None)
 

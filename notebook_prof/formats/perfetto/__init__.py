@@ -14,12 +14,10 @@ _LOOKED_AT: Final = 20
 
 
 class PerfettoReader(Reader):
-    """Reads traces of Perfetto: ``.pftrace``, ``.perfetto-trace``, ``.pb``.
+    """Reads traces of Perfetto: ``.pftrace``, ``.perfetto-trace``, ``.pb``."""
 
-    Threads, processes and lanes become tracks; those named like a stream or queue of a GPU become streams.
-    PyTorch's files (`export_perfetto_trace`) give the same Trace as its JSON.
-    """
-
+    # Threads, processes and lanes become tracks; those named like a stream or queue of a GPU become streams.
+    # PyTorch's files (`export_perfetto_trace`) give the same Trace as its JSON.
     name: ClassVar[str] = "perfetto"
     priority: ClassVar[int] = 625
     describes: ClassVar[str] = (

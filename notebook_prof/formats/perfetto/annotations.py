@@ -22,23 +22,7 @@ _DEEPEST: Final = 12
 
 
 class Annotations:
-    """Debug annotations of track events.
-
-    Parameters
-    ----------
-    packets : Packets
-    events : Fields
-        Of the track events.
-    epoch : ndarray of int64
-        Of each event.
-
-    Attributes
-    ----------
-    names : Coded
-        One an annotation.
-    event : ndarray of int64
-        The event of each.
-    """
+    """Debug annotations of track events, each with its name and the position of its event."""
 
     def __init__(self, packets: Packets, events: Fields, epoch: IntArray) -> None:
         every = events.occurrences(4)
@@ -85,13 +69,7 @@ class Annotations:
         return result, values
 
     def json(self, only: Collection[str] | None = None) -> Coded | None:
-        """Return the annotations of each event as a JSON object; None where there are none.
-
-        Parameters
-        ----------
-        only : collection of str, optional
-            Names of those that are wanted.
-        """
+        """Return the annotations of each event as a JSON object; None where there are none."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -145,10 +123,7 @@ class Annotations:
 def _value(
     raw: bytes, epoch: int, strings: Interned, depth: int, memo: dict[tuple[bytes, int, int], Any]
 ) -> Any:
-    """Return the value of one annotation; None where it has none or is damaged.
-
-    Sizes and the like are the same in many annotations, so what is inside of others is decoded once.
-    """
+    """Return the value of one annotation; None where it has none or is damaged."""
     entries: dict[str, Any] = {}
     items: list[Any] = []
     result: Any = None
@@ -157,6 +132,7 @@ def _value(
     try:
         for number, value in fields(raw, (0, len(raw))):
             if number in (_ENTRIES, _ARRAY) and isinstance(value, tuple):
+                # sizes and the like are the same in many annotations: each is decoded once
                 key = raw[value[0] : value[1]], epoch, depth
                 if key not in memo:
                     memo[key] = _value(key[0], epoch, strings, depth - 1, memo)

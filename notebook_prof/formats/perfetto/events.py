@@ -44,20 +44,12 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TrackEvents:
-    """The track events of a trace, in the order of the file.
-
-    Attributes
-    ----------
-    fields : Fields
-    epoch, ts, kind, track : ndarray of int64, shape (n,)
-        Times in Unix ns where the trace tells the offset; kinds as in the format, legacy ones among them.
-    name, category : Coded
-    """
+    """The track events of a trace, in the order of the file."""
 
     fields: Fields
     epoch: IntArray
-    ts: IntArray
-    kind: IntArray
+    ts: IntArray  # Unix ns where the trace tells the offset
+    kind: IntArray  # as in the format, legacy ones among them
     track: IntArray
     name: Coded
     category: Coded
@@ -106,12 +98,10 @@ def _kinds(fields: Fields) -> tuple[IntArray, IntArray]:
 
 
 def paired(events: TrackEvents, builder: TraceBuilder) -> Slices:
-    """Match ends with begins; what is not ended lasts until the last event, what is not begun is ignored.
-
-    Within a track, events are paired in the order of time, and of the file where times are equal. PyTorch
-    writes all begins of a category and then all of its ends in the same order: there, equal times tell
-    nothing, and the order does.
-    """
+    """Match ends with begins; what is not ended lasts until the last event, what is not begun is ignored."""
+    # Within a track, events are paired in the order of time, and of the file where times are equal. PyTorch
+    # writes all begins of a category and then all of its ends in the same order: there, equal times tell
+    # nothing, and the order does.
     marks = np.flatnonzero((events.kind == _BEGIN) | (events.kind == _END))
     columnar_begin, columnar_end = _columnar(events, marks)
     others = marks[~np.isin(marks, np.concatenate([columnar_begin, columnar_end]))]
@@ -160,13 +150,7 @@ def _columnar(events: TrackEvents, marks: IntArray) -> tuple[IntArray, IntArray]
 def add_events(
     events: TrackEvents, slices: Slices, annotations: Annotations, tracks: Tracks, builder: TraceBuilder
 ) -> tuple[IntArray, IntArray]:
-    """Put slices and instants into the builder.
-
-    Returns
-    -------
-    row, handle : ndarray of int64
-        The event of each, and the builder's handle.
-    """
+    """Put slices and instants into the builder, and return the event and the handle of each."""
     instants = np.flatnonzero(events.kind == _INSTANT)
     row = np.concatenate([slices.row, instants])
     dur = np.concatenate([slices.dur, np.zeros(len(instants), np.int64)])

@@ -16,34 +16,26 @@ from .tracks import Tracks
 _CPU, _EVENT, _COMPACT = 1, 2, 4
 _TIMESTAMP, _SWITCH, _WAKING, _WAKEUP = 1, 4, 20, 17
 _ASLEEP: Final = 0xFF
-"""Bits of the state in which a thread leaves its core; none of them where it would run on."""
+"""Bits of a thread's state when it leaves its core. None is set if it could go on running."""
 _WORDS: Final = ("running", "runnable")
 _SHOWN: Final = frozenset({_SWITCH, _WAKING, _WAKEUP})
 _COMMON: Final = frozenset({1, 2, 5})
-"""Fields of an event that do not tell which one it is: time, thread, flags."""
+"""Fields that all events have: time, thread, flags."""
 
 
 class Switches(NamedTuple):
-    """Cores that went from one thread to another.
-
-    Attributes
-    ----------
-    cpu, ts, pid, state : ndarray of int64, shape (n,)
-        Which thread runs from then on, 0 for none; in which state the one before left.
-    """
+    """Cores that went from one thread to another."""
 
     cpu: IntArray
     ts: IntArray
-    pid: IntArray
-    state: IntArray
+    pid: IntArray  # which thread runs from then on, 0 for none
+    state: IntArray  # in which state the one before left
 
 
 def add_scheduling(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> None:
-    """Put a lane for each thread into the builder: ``running`` on a core, ``runnable`` while it waits.
-
-    A thread is runnable from when it is woken, or had to leave its core, until it runs. What runs
-    when a core's recording ends has no end, and is left out. Other events of the kernel are counted.
-    """
+    """Put a lane for each thread into the builder: ``running`` on a core, ``runnable`` while it waits."""
+    # A thread is runnable from when it is woken, or had to leave its core, until it runs. What runs when a
+    # core's recording ends has no end, and is left out.
     owner, bundles = packets.messages(FTRACE)
     if not len(owner):
         return

@@ -26,16 +26,9 @@ _STREAM: Final = re.compile(r"(\d{1,9})\s*$")
 
 
 class StagePairs(NamedTuple):
-    """What producers added to work of GPUs, name by name.
+    """What producers added to work of GPUs, name by name."""
 
-    Attributes
-    ----------
-    stage : ndarray of int64
-        Row of the work, in order.
-    names, values : Coded
-    """
-
-    stage: IntArray
+    stage: IntArray  # row of the work, in ascending order
     names: Coded
     values: Coded
 
@@ -49,23 +42,14 @@ class StagePairs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """Work of GPUs: a row a GpuRenderStageEvent.
-
-    Attributes
-    ----------
-    ts, dur, device, stream : ndarray of int64, shape (n,)
-        The stream is the number at the end of the queue's name, or that of the queue.
-    name, stage : Coded
-        What ran, and whether it was a kernel, a copy or a fill.
-    fields : Fields
-    """
+    """Work of GPUs: a row a GpuRenderStageEvent."""
 
     ts: IntArray
     dur: IntArray
     device: IntArray
-    stream: IntArray
-    name: Coded
-    stage: Coded
+    stream: IntArray  # the number at the end of the queue's name, or that of the queue
+    name: Coded  # what ran
+    stage: Coded  # whether it was a kernel, a copy or a fill
     fields: Fields
     pairs: StagePairs
 

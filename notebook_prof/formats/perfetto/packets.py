@@ -22,8 +22,7 @@ _REPEATED: Final = 64
 
 
 def _walked(data: bytes, at: int, last: int, places: list[int]) -> int:
-    """Append the places of packets to a list. Returns where the next begins: at the last one if its length is
-    long."""
+    """Append the places of packets to a list, and return where the next one begins."""
     put = places.append
     for _ in range(_AT_ONCE):
         if at >= last:
@@ -38,6 +37,7 @@ def _walked(data: bytes, at: int, last: int, places: list[int]) -> int:
             at += (size & 0x7F | (more & 0x7F) << 7 | most << 14) + 4
         else:
             break
+    # the last place itself, if the length of its packet is long
     return at
 
 
@@ -52,11 +52,9 @@ def _repeats(data: bytes, at: int, size: int, last: int) -> int:
 
 
 def _plain_spans(data: bytes, at: int, end: int) -> tuple[IntArray, IntArray, int]:
-    """Return where the packets of less than 2 MB are, up to the first other one, and where that is.
-
-    This only reads lengths, packet by packet. Whether they are packets at all is checked afterwards.
-    """
+    """Return where the packets of less than 2 MB are, up to the first other one, and where that is."""
     places: list[int] = []
+    # this only reads lengths, packet by packet; whether they are packets at all is checked afterwards
     last = end - 4
     while at < last and (at := _walked(data, at, last, places)) > places[-1]:
         size = at - places[-1]
@@ -114,7 +112,7 @@ def packet_spans(data: bytes, at: int, end: int, report: ImportReport) -> tuple[
 TIMESTAMP, SEQUENCE, INTERNED, FLAGS, COMPRESSED, DROPPED = 8, 10, 12, 13, 50, 42
 CLOCK_SNAPSHOT, CLEARED, CLOCK, DEFAULTS = 6, 41, 58, 59
 TRACK_EVENT, TRACK_DESCRIPTOR, PROCESS_TREE = 11, 60, 2
-GPU_COUNTER, GPU_STAGE, PERF_SAMPLE, FTRACE = 52, 53, 66, 1
+GPU_COUNTER, GPU_STAGE, PERF_SAMPLE, STACK_SAMPLE, FTRACE = 52, 53, 66, 135, 1
 CATEGORIES, NAMES, ANNOTATION_NAMES, FUNCTIONS, FRAMES, CALLSTACKS = 1, 2, 3, 5, 6, 7
 PATHS, MAPPINGS, SPECIFICATIONS, ANNOTATION_STRINGS, COUNTER_DESCRIPTORS = 17, 19, 24, 29, 47
 _BOOT, _REAL = 6, 1
@@ -136,44 +134,28 @@ class Snapshot(NamedTuple):
 
 
 class Packets:
-    """All packets of a trace.
-
-    Parameters
-    ----------
-    raw : bytes
-    report : ImportReport
-        Told about packets that are cut, lost or cannot be used.
-
-    Attributes
-    ----------
-    report : ImportReport
-    fields : Fields
-        A message a packet.
-    usable : ndarray of bool
-        Whether the sequence had told what the packet needs.
-    epoch : ndarray of int64
-        Number of a stretch of a sequence between two clearings of its state.
-    ts : ndarray of int64
-        Of clock 6 (since boot) in ns; 0 where a packet has none.
-    unix_offset : int
-        What makes Unix time of it; 0 where the trace does not tell.
-    """
+    """All packets of a trace."""
 
     def __init__(self, raw: bytes, report: ImportReport) -> None:
         self.report = report
         data, begin, end = _scanned(raw, report)
+        # a message a packet
         self.fields = Fields(data, begin, end)
         self.sequence = self.fields.ints(SEQUENCE, 0)
         flags = self.fields.ints(FLAGS, 0)
         cleared = ((flags & _STATE_CLEARED) > 0) | (self.fields.ints(CLEARED, 0) == 1)
         generation = pd.Series(cleared.astype(np.int64)).groupby(self.sequence).cumsum().to_numpy(np.int64)
         code = pd.factorize(self.sequence)[0].astype(np.int64)
+        # number of a stretch of a sequence between two clearings of its state
         self.epoch: IntArray = code * (int(generation.max(initial=0)) + 1) + generation
+        # whether the sequence had told what the packet needs
         self.usable: BoolArray = ((flags & _NEEDS_STATE) == 0) | (generation > 0)
         interned = self.fields.occurrences(INTERNED)
         self._interned, self._interned_epoch = self.fields.inside(interned), self.epoch[interned.owner]
         self._defaults()
+        # what makes Unix time of `ts`; 0 where the trace does not tell
         self.unix_offset = 0
+        # of clock 6 (since boot) in ns; 0 where a packet has none
         self.ts = self._times(report)
         report.add(
             "packets-without-state",

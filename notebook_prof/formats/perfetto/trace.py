@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from ...errors import FormatError
 from ...readers.call_tree import Frame, Sampled, add_samples, sample_durations
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, consecutive
 from ...trace.builder import TraceBuilder
 from .annotations import Annotations
 from .events import TrackEvents, add_counters, add_events, add_flows, paired
 from .ftrace import add_scheduling
 from .gpu import Stages, add_gpu_counters, add_stages
-from .packets import CALLSTACKS, FRAMES, FUNCTIONS, PERF_SAMPLE, Packets
+from .packets import CALLSTACKS, FRAMES, FUNCTIONS, PERF_SAMPLE, STACK_SAMPLE, Packets
 from .torch import add_torch, is_torch
 from .tracks import Tracks
+
+_SAMPLES_ADVICE: Final = "open it at ui.perfetto.dev to see them"
 
 
 def read_trace(data: bytes, builder: TraceBuilder) -> None:
@@ -38,6 +42,8 @@ def read_trace(data: bytes, builder: TraceBuilder) -> None:
     add_scheduling(packets, tracks, builder)
     _report(packets, events, builder)
     if builder.is_empty:
+        if "stack-samples-not-used" in builder.report:
+            raise FormatError(f"the Perfetto trace holds only stack_sample packets; {_SAMPLES_ADVICE}")
         raise FormatError(
             "the Perfetto trace holds no events, counters or samples that are shown here: look whether "
             "the data sources were on when it was recorded"
@@ -52,6 +58,14 @@ def _report(packets: Packets, events: TrackEvents, builder: TraceBuilder) -> Non
         example="a field that reaches beyond its packet",
         effect="the fields behind it are missing",
     )
+    builder.report.add(
+        "stack-samples-not-used",
+        "loss",
+        len(packets.fields.occurrences(STACK_SAMPLE).owner),
+        example="packets stack_sample of Perfetto 58 and later",
+        effect="these samples are left out",
+        advice=_SAMPLES_ADVICE,
+    )
     unknown = (events.kind == 0).sum()
     builder.report.add(
         "row-not-used",
@@ -63,11 +77,7 @@ def _report(packets: Packets, events: TrackEvents, builder: TraceBuilder) -> Non
 
 
 def _add_samples(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> None:
-    """Put samples into the builder, on tracks beside their threads.
-
-    A sample stands for the time until the next one of its thread, but for no more than twice the median of
-    these times. Samples without a stack are only counted.
-    """
+    """Put samples into the builder, on tracks beside their threads."""
     owner, fields = packets.messages(PERF_SAMPLE)
     if not len(owner):
         return
@@ -101,10 +111,10 @@ def _add_samples(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> Non
         own = own[np.argsort(ts[own], kind="stable")]
         stack = stack_of[own]
         count = length[stack]
-        within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-        flat = code[frame_of[np.repeat(begin[stack], count) + within]]
+        flat = code[frame_of[consecutive(begin[stack], count)]]
         name = f"{tracks.thread_name(process, thread)} {thread} · samples"
         track = builder.track(name, "process", pid=process)
+        # a sample stands for the time until its thread's next one, at most twice the median of these times
         add_samples(builder, track, Sampled(ts[own], sample_durations(ts[own]), flat, count), names)
 
 

@@ -31,17 +31,7 @@ class Descriptor(NamedTuple):
 
 
 class Tracks:
-    """Tracks by their number, made when something lies on them.
-
-    Parameters
-    ----------
-    packets : Packets
-    builder : TraceBuilder
-
-    Attributes
-    ----------
-    descriptors : dict of int to Descriptor
-    """
+    """Tracks by their number, made when something lies on them."""
 
     def __init__(self, packets: Packets, builder: TraceBuilder) -> None:
         self._builder = builder

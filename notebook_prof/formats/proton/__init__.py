@@ -14,13 +14,11 @@ _PACKED: Final = re.compile(rb"(?:[\x91-\x9f]|\xdc..)[\x81-\x8f]\xa5frame", re.D
 
 
 class ProtonReader(Reader):
-    """Reads ``proton.start(…, data="tree")``: sums by call path, without a time line.
+    """Reads ``proton.start(…, data="tree")``: sums by call path, without a time line."""
 
-    The kernels of a device are on one lane, one after another in the order of the tree, inside the scopes in
-    which they were launched. The file does not contain when they ran, nor how long a scope took on the host
-    unless that was measured. All metrics are in ``metadata["tables"]["proton"]``.
-    """
-
+    # The kernels of a device are on one lane, one after another in the order of the tree, inside the scopes
+    # in which they were launched. The file does not contain when they ran, nor how long a scope took on the
+    # host unless that was measured. All metrics are in ``metadata["tables"]["proton"]``.
     name: ClassVar[str] = "proton"
     priority: ClassVar[int] = 407
     describes: ClassVar[str] = (

@@ -13,7 +13,7 @@ from ...trace.builder import TraceBuilder
 _COMMENTS: Final = 13
 _LAST_FIELD: Final = 15
 _NUMBERS: Final = frozenset({7, 8, 9, 10, 12, 13, 14, 15})
-"""Fields of a profile that are numbers. All others have a length."""
+"""Fields of a profile that are numbers. All others are preceded by their length."""
 _TYPE_OF_SAMPLE: Final = 1
 _PYINSTRUMENT: Final = re.compile(rb'"(?:root_frame|frame_records)"\s*:')
 _ALSO_PYINSTRUMENT: Final = re.compile(rb'"(?:sample_count|start_time|target_description)"\s*:')
@@ -33,23 +33,15 @@ _LONGEST_NS: Final = 2.0**61
 
 
 class CollapsedReader(Reader):
-    """Reads ``outer;inner 12`` lines, as written by ``stackcollapse-*.pl``, Python samplers and us.
+    """Reads ``outer;inner 12`` lines, as written by ``stackcollapse-*.pl``, Python samplers and us."""
 
-    Weights are nanoseconds unless ``sample_ns=`` says how long a weight of 1 is. Paths are placed one after
-    another; neighbours with the same outer frames share those slices. The file and line of frames like ``step
-    (train.py:9)`` are in `stacks`.
-
-    The text of Austin and Tachyon (``profiling.sampling --collapsed``) and py-spy's raw format are recognised
-    by their lines: ``metadata["exporter"]`` is then ``austin``, ``tachyon`` or ``py-spy``, and each thread is
-    a track if the lines begin with it. Austin's weights are microseconds, for samples in the order in which
-    they were taken; its header is in ``metadata["austin"]``. The others' weights are counts of samples.
-
-    Parameters
-    ----------
-    sample_ns : float, optional
-        What a weight of 1 stands for: 10,000,000 for py-spy's samples at 100 Hz.
-    """
-
+    # Weights are nanoseconds unless ``sample_ns=`` says how long a weight of 1 is, such as 10,000,000 for
+    # py-spy at 100 Hz. Paths are placed one after another; neighbours with the same outer frames share those
+    # slices. The file and line of frames like ``step (train.py:9)`` are in `stacks`. The text of Austin and
+    # Tachyon (``profiling.sampling --collapsed``) and py-spy's raw format are recognised by their lines:
+    # ``metadata["exporter"]`` is then ``austin``, ``tachyon`` or ``py-spy``, and each thread is a track if
+    # the lines begin with it. Austin's weights are microseconds, for samples in the order in which they were
+    # taken; its header is in ``metadata["austin"]``. The weights of the others are counts of samples.
     name: ClassVar[str] = "collapsed"
     priority: ClassVar[int] = 5
     describes: ClassVar[str] = (
@@ -61,13 +53,7 @@ class CollapsedReader(Reader):
         self._sample_ns = sample_ns
 
     def configured(self, **options: object) -> Reader:
-        """Return this reader with ``sample_ns``.
-
-        Raises
-        ------
-        OptionError
-            If it is not a positive number, or if another option is given.
-        """
+        """Return this reader with ``sample_ns``, which must be a positive number."""
         if "sample_ns" not in options:
             return super().configured(**options)
         sample_ns = options.pop("sample_ns")
@@ -90,14 +76,12 @@ class CollapsedReader(Reader):
 
 
 class PprofReader(Reader):
-    """Reads pprof profiles, as written by Go, Julia's PProf, Parca, relatives of py-spy and others.
+    """Reads pprof profiles, as written by Go, Julia's PProf, Parca, relatives of py-spy and others."""
 
-    Samples have no time stamps. They are placed one after another, each as long as its time, or its count
-    times the period. Samples whose labels name a thread are on that thread's track; the table
-    ``sample_labels`` has the time by other labels. The delay in a contention profile counts as waiting.
-    Profiles that count bytes, allocations or goroutines contain no times and are refused.
-    """
-
+    # Samples have no time stamps. They are placed one after another, each as long as its time, or its count
+    # times the period. Samples whose labels name a thread are on that thread's track; the table
+    # ``sample_labels`` has the time by other labels. The delay in a contention profile counts as waiting.
+    # Profiles that count bytes, allocations or goroutines contain no times and are refused.
     name: ClassVar[str] = "pprof"
     priority: ClassVar[int] = 615
     describes: ClassVar[str] = (
@@ -137,13 +121,11 @@ class PprofReader(Reader):
 
 
 class PyinstrumentReader(MarkedJsonReader):
-    """Reads ``pyinstrument -r json`` and saved sessions (``.pyisession``).
+    """Reads ``pyinstrument -r json`` and saved sessions (``.pyisession``)."""
 
-    The JSON is a tree of durations without a time line: all calls at one place are one slice, and slices are
-    placed one after another in the order of the tree. A session has the samples in the order in which they
-    were taken.
-    """
-
+    # The JSON is a tree of durations without a time line: all calls at one place are one slice, and slices
+    # are placed one after another in the order of the tree. A session has the samples in the order in which
+    # they were taken.
     name: ClassVar[str] = "pyinstrument"
     priority: ClassVar[int] = 405
     describes: ClassVar[str] = "pyinstrument: JSON tree (-r json) or saved session (.pyisession)"
@@ -157,13 +139,12 @@ class PyinstrumentReader(MarkedJsonReader):
 
 
 class ScaleneReader(MarkedJsonReader):
-    """Reads ``scalene --json``.
+    """Reads ``scalene --json``."""
 
-    Scalene gives shares but no time line: a slice is a call path with its share of the elapsed time or,
-    without call paths, a line with its share. Slices are placed one after another. All of Scalene's columns
-    are in ``metadata["tables"]["lines"]`` and ``["functions"]``; its memory footprint over time is a counter.
-    """
-
+    # Scalene gives shares but no time line: a slice is a call path with its share of the elapsed time or,
+    # without call paths, a line with its share. Slices are placed one after another. All of Scalene's columns
+    # are in ``metadata["tables"]["lines"]`` and ``["functions"]``; its memory footprint over time is a
+    # counter.
     name: ClassVar[str] = "scalene"
     priority: ClassVar[int] = 400
     describes: ClassVar[str] = "Scalene JSON: Python, native and system time and memory by line"
@@ -177,12 +158,10 @@ class ScaleneReader(MarkedJsonReader):
 
 
 class SpeedscopeReader(MarkedJsonReader):
-    """Reads ``*.speedscope.json``: each profile is a track, evented or sampled.
+    """Reads ``*.speedscope.json``: each profile is a track, evented or sampled."""
 
-    Consecutive samples with the same outer frames share those slices. Units other than times (``bytes``,
-    ``none``) are drawn as nanoseconds, and the report says so.
-    """
-
+    # Consecutive samples with the same outer frames share those slices. Units other than times (``bytes``,
+    # ``none``) are drawn as nanoseconds, and the report says so.
     name: ClassVar[str] = "speedscope"
     priority: ClassVar[int] = 410
     describes: ClassVar[str] = "speedscope JSON, evented or sampled, as many Python profilers export it"
@@ -196,12 +175,10 @@ class SpeedscopeReader(MarkedJsonReader):
 
 
 class VizTracerReader(Reader):
-    """Reads VizTracer's ``result.json``: calls with file and line, counters, instants.
+    """Reads VizTracer's ``result.json``: calls with file and line, counters, instants."""
 
-    Slices are named after their function, file and line; the full path of the file is in `stacks`. The source
-    text that VizTracer includes is in ``metadata["source_files"]``, by path.
-    """
-
+    # Slices are named after their function, file and line; the full path of the file is in `stacks`. The
+    # source text that VizTracer includes is in ``metadata["source_files"]``, by path.
     name: ClassVar[str] = "viztracer"
     priority: ClassVar[int] = 520
     describes: ClassVar[str] = "VizTracer JSON: every call of Python functions"
@@ -218,14 +195,12 @@ class VizTracerReader(Reader):
 
 
 class PstatsReader(Reader):
-    """Reads files of cProfile and pstats, without using Python's own unmarshalling.
+    """Reads files of cProfile and pstats, without using Python's own unmarshalling."""
 
-    They contain sums by function, without a time line: a slice is a function with its own time, and slices
-    are placed one after another, longest first. Calls, own and cumulative times are in
-    ``metadata["tables"]["functions"]`` (``name file line calls primitive_calls self_ns total_ns``), and by
-    caller in ``["callers"]``.
-    """
-
+    # They contain sums by function, without a time line: a slice is a function with its own time, and slices
+    # are placed one after another, longest first. Calls, own and cumulative times are in
+    # ``metadata["tables"]["functions"]`` (``name file line calls primitive_calls self_ns total_ns``), and by
+    # caller in ``["callers"]``.
     name: ClassVar[str] = "pstats"
     priority: ClassVar[int] = 300
     describes: ClassVar[str] = "cProfile / pstats statistics (python -m cProfile -o FILE)"
@@ -242,11 +217,9 @@ class PstatsReader(Reader):
 
 
 class MojoReader(Reader):
-    """Reads Austin's binary files, versions 1 to 4, like the text that austin-python makes from them.
+    """Reads Austin's binary files, versions 1 to 4, like the text that austin-python makes from them."""
 
-    Each thread is a track; its samples are placed one after another in the order in which they were taken.
-    """
-
+    # Each thread is a track; its samples are placed one after another in the order in which they were taken.
     name: ClassVar[str] = "mojo"
     priority: ClassVar[int] = 420
     describes: ClassVar[str] = "MOJO, Austin's binary stacks, which Austin 4 always writes"
@@ -263,11 +236,9 @@ class MojoReader(Reader):
 
 
 class TachyonReader(Reader):
-    """Reads ``profiling.sampling --binary``: each thread is a track.
+    """Reads ``profiling.sampling --binary``: each thread is a track."""
 
-    A sample stands for the time until the next one, but for no more than twice the usual time.
-    """
-
+    # A sample stands for the time until the next one, but for no more than twice the usual time.
     name: ClassVar[str] = "tachyon"
     priority: ClassVar[int] = 425
     describes: ClassVar[str] = "binary stacks of Tachyon, Python 3.15's profiling.sampling"
@@ -284,14 +255,12 @@ class TachyonReader(Reader):
 
 
 class TachyonJsonlReader(Reader):
-    """Reads ``profiling.sampling --jsonl``: samples by position in the source, for all threads together.
+    """Reads ``profiling.sampling --jsonl``: samples by position in the source, for all threads together."""
 
-    The file contains neither stacks nor times: a slice is a position with its own samples, and slices are
-    placed one after another, those with the most samples first. ``metadata["tables"]["frames"]`` has all
-    positions, with the samples in which they were on the stack: ``name file line column self_samples
-    cumulative_samples self_ns cumulative_ns``.
-    """
-
+    # The file contains neither stacks nor times: a slice is a position with its own samples, and slices are
+    # placed one after another, those with the most samples first. ``metadata["tables"]["frames"]`` has all
+    # positions, with the samples in which they were on the stack: ``name file line column self_samples
+    # cumulative_samples self_ns cumulative_ns``.
     name: ClassVar[str] = "tachyon_jsonl"
     priority: ClassVar[int] = 426
     describes: ClassVar[str] = "sums by line of Tachyon, Python 3.15's profiling.sampling --jsonl"

@@ -30,8 +30,6 @@ BINARY_IS: Final = "Austin's binary format MOJO: open it without format=, or wit
 def has_header(data: bytes) -> bool:
     """Return whether a file begins with Austin's header.
 
-    Examples
-    --------
     >>> has_header(b"# austin: 3.7.0\\n# interval: 100\\n"), has_header(b"# austin\\na;b 3\\n")
     (True, False)
     """
@@ -41,13 +39,6 @@ def has_header(data: bytes) -> bool:
 def facts(data: bytes) -> dict[str, str]:
     """Return what header and footer say: ``version``, ``mode``, ``interval`` and ``duration`` in µs, ….
 
-    Raises
-    ------
-    FormatError
-        If the numbers of the file are bytes.
-
-    Examples
-    --------
     >>> facts(b"# austin: 3.7.0\\n# mode: wall\\n\\nP1;T0:1;a.py:f:3 9\\n\\n# duration: 9\\n")
     {'version': '3.7.0', 'mode': 'wall', 'duration': '9'}
     """
@@ -58,17 +49,7 @@ def facts(data: bytes) -> dict[str, str]:
 
 
 def check_mode(header: Mapping[str, str]) -> None:
-    """Refuse what tells no time.
-
-    Raises
-    ------
-    FormatError
-        If the numbers of the file are bytes.
-
-    Examples
-    --------
-    >>> check_mode({"mode": "wall"})
-    """
+    """Raise FormatError if the numbers of the file are bytes."""
     if header.get("mode") == "memory":
         raise FormatError(f"Austin recorded memory ('mode: memory'): {_BYTES}")
 
@@ -76,16 +57,11 @@ def check_mode(header: Mapping[str, str]) -> None:
 def check_times(
     header: Mapping[str, str], lines: Sequence[bytes], unit_given: bool, builder: TraceBuilder
 ) -> None:
-    """Tell where neither the file nor the caller says that the numbers are microseconds.
-
-    Raises
-    ------
-    FormatError
-        If some are negative, as only changes of memory are.
-    """
+    """Report that neither the file nor the caller says that the numbers are microseconds."""
     mode = header.get("mode", "")
     if mode in _TIMED:
         return
+    # only changes of memory can be negative
     if (lost := next(filter(is_negative, lines), None)) is not None:
         raise FormatError(
             f"Austin recorded memory, since {lost[-40:].decode(errors='replace')!r} is a loss: {_BYTES}"
@@ -102,16 +78,7 @@ def check_times(
 
 
 def times(numbers: Sequence[bytes], builder: TraceBuilder) -> list[bytes]:
-    """Return the times of ``time,idle,memory``, and of samples that have a time only.
-
-    Examples
-    --------
-    >>> builder = TraceBuilder()
-    >>> times([b"250,1,4096", b"100,0,-1024"], builder)
-    [b'250', b'100']
-    >>> print(builder.report["metrics-not-used"].example)
-    1 of 2 samples idle, memory +4,096 and -1,024 bytes
-    """
+    """Return the times of ``time,idle,memory``, and of samples that have only a time."""
     parts = [number.split(b",") for number in numbers]
     whole = [part for part in parts if len(part) == 3]
     if whole:
@@ -132,11 +99,9 @@ def times(numbers: Sequence[bytes], builder: TraceBuilder) -> list[bytes]:
 def in_order(header: Mapping[str, str], paths: Sequence[bytes]) -> bool:
     """Return whether samples follow one another without gaps.
 
-    They do unless idle threads are left out, or every path is there once, as austin-compress leaves them.
-
-    Examples
-    --------
     >>> in_order({"mode": "wall"}, [b"P1;T1;f", b"P1;T1;g", b"P1;T1;f"]), in_order({}, [b"P1;T1;f"])
     (True, False)
     """
+    # They do not if idle threads are left out, or if every path is there once, as austin-compress leaves
+    # them.
     return header.get("mode") != "cpu" and len(set(paths)) < len(paths)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ...errors import FormatError
 from ...readers.base import HEAD_BYTES
 from ...readers.call_tree import Frame, Sampled, add_samples
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, consecutive
 from ...trace.builder import TraceBuilder
 from .austin import BINARY, BINARY_IS, check_times, facts, has_header, in_order, times
 from .collapsed_tools import AUSTIN, PLAIN, Kind, ThreadLabel, is_path, joined_lines, kind_of
@@ -21,60 +21,25 @@ from .collapsed_tools import AUSTIN, PLAIN, Kind, ThreadLabel, is_path, joined_l
 
 
 class Stacks(NamedTuple):
-    """Stacks of all threads, one after another.
+    """Stacks of all threads, one after another."""
 
-    Attributes
-    ----------
-    frames : ndarray of int64
-        Root first: positions in `distinct`.
-    lengths : ndarray of int64, shape (n,)
-        Frames of each stack.
-    distinct : list of Frame
-    thread : ndarray of int64, shape (n,)
-        Position in `heads`.
-    heads : list of bytes
-        What tells the threads, in order of their first appearance.
-    """
-
-    frames: IntArray
-    lengths: IntArray
+    frames: IntArray  # positions in `distinct`, root first
+    lengths: IntArray  # number of frames of each stack
     distinct: list[Frame]
-    thread: IntArray
-    heads: list[bytes]
+    thread: IntArray  # position in `heads`, of each stack
+    heads: list[bytes]  # the texts that identify the threads, in order of first appearance
 
 
 def add_tracks(
     builder: TraceBuilder,
-    stacks: Stacks,
-    weight: npt.NDArray[np.float64],
-    labels: Sequence[ThreadLabel],
+    stacks: Stacks,  # of n stacks
+    weight: npt.NDArray[np.float64],  # in ns, shape (n,)
+    labels: Sequence[ThreadLabel],  # of each head
+    # whether stacks are in the order in which they were sampled: then a thread begins where its first sample
+    # was taken; otherwise all begin at 0
     in_order: bool,
 ) -> None:
-    """Lay the stacks of each thread one behind another.
-
-    Parameters
-    ----------
-    builder : TraceBuilder
-        Gets ``metadata["processes"]``, commands by process id, where they are told.
-    stacks : Stacks
-    weight : ndarray of float64, shape (n,)
-        Nanoseconds.
-    labels : sequence of ThreadLabel
-        Of each head.
-    in_order : bool
-        Whether stacks are samples in the order in which they were taken. Then a thread begins where its first
-        sample was taken; otherwise all begin at 0.
-
-    Examples
-    --------
-    >>> b = TraceBuilder()
-    >>> heads, distinct = [b"tid:1;", b"tid:2;"], [Frame("f", "", 0)]
-    >>> two = Stacks(np.array([0, 0]), np.array([1, 1]), distinct, np.array([0, 1]), heads)
-    >>> labels = [ThreadLabel("a", None, 1), ThreadLabel("b", None, 2)]
-    >>> add_tracks(b, two, np.array([5.0, 3.0]), labels, False)
-    >>> b.seal().slices[["track", "dur"]].values.tolist()
-    [[0, 5], [1, 3]]
-    """
+    """Place the stacks of each thread one after another."""
     if commands := {str(label.pid): label.command for label in labels if label.command}:
         builder.metadata["processes"] = commands
     tracks = np.array([builder.track(label.name, pid=label.pid, tid=label.tid) for label in labels], np.int64)
@@ -95,9 +60,8 @@ def add_tracks(
         end[rows] = start + stop
         begin[rows] = start + np.concatenate([[0], stop[:-1]])
     lengths = stacks.lengths[order]
-    inside = np.arange(len(stacks.frames)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     offset = np.cumsum(stacks.lengths) - stacks.lengths
-    frames = stacks.frames[np.repeat(offset[order], lengths) + inside]
+    frames = stacks.frames[consecutive(offset[order], lengths)]
     samples = Sampled(begin[order], end[order] - begin[order], frames, lengths)
     add_samples(builder, track[order], samples, stacks.distinct)
 

@@ -12,7 +12,7 @@ from .viztracer import frame_of
 _HEAD_LINES: Final = 200
 _LARGEST: Final = 2**63
 _MOST_DIGITS: Final = 6
-"""Of a count: a million samples of one path are hours, and a million nanoseconds are 1 ms."""
+"""Most digits of a count: a million samples of one path are hours, a million nanoseconds are 1 ms."""
 
 _LINE: Final = re.compile(rb"[^\s;{][^\x00-\x08\x0e-\x1f]*?[ \t](?:\d+(?:\.\d*)?|\.\d+)\s*")
 _AUSTIN_LINE: Final = re.compile(rb"P\d{1,18};T[^\x00-\x08\x0e-\x1f]*[ \t]\d+(?:,\d+,-?\d+)?\s*")
@@ -40,53 +40,23 @@ class ThreadLabel(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What one tool writes.
+    """The lines that one tool writes."""
 
-    Attributes
-    ----------
-    tool : str
-        As in ``metadata["exporter"]``; empty if nobody knows.
-    line : Pattern
-        A whole line that can be used.
-    start : Pattern
-        Every line begins so, if the tool is told by how lines begin.
-    head : Pattern
-        The start of a path that tells process and thread; it may match nothing.
-    labels : callable
-        The threads of all starts of a file.
-    frame : callable
-    weight_ns : float
-        What a weight of 1 stands for; 1 where nobody knows.
-    advice : str
-        What to do about weights without a unit.
-    """
-
-    tool: str
-    line: re.Pattern[bytes]
-    start: re.Pattern[bytes]
-    head: re.Pattern[bytes]
-    labels: Callable[[Sequence[bytes]], list[ThreadLabel]]
+    tool: str  # as in ``metadata["exporter"]``; empty if unknown
+    line: re.Pattern[bytes]  # a whole line that can be used
+    start: re.Pattern[bytes]  # begins every line, if the tool is recognised by that
+    head: re.Pattern[bytes]  # the start of a path that names process and thread; it may match nothing
+    labels: Callable[[Sequence[bytes]], list[ThreadLabel]]  # from all heads of a file to its threads
     frame: Callable[[str], Frame]
-    weight_ns: float
-    advice: str
+    weight_ns: float  # what a weight of 1 stands for; 1 if unknown
+    advice: str  # what to do about weights without a unit
 
 
 def kind_of(lines: Sequence[bytes], header: bool) -> Kind:
-    """Return the tool whose lines these are.
+    """Return the tool that writes such lines; `header` is whether Austin's header precedes them.
 
-    Parameters
-    ----------
-    lines : sequence of bytes
-        The first ones are looked at; those that are no path with a weight do not count.
-    header : bool
-        Whether Austin's header stands before them.
-
-    Examples
-    --------
     >>> kind_of([b"tid:31;a.py:main:3 12", b"tid:31;a.py:main:4 1"], False).tool
     'tachyon'
-    >>> kind_of([b"main;step 12"], False).tool
-    ''
     """
     if header:
         return AUSTIN
@@ -99,10 +69,8 @@ def kind_of(lines: Sequence[bytes], header: bool) -> Kind:
 
 
 def _all_labels(lines: Sequence[bytes]) -> bool:
-    """Return whether all frames have a place, as py-spy writes them, and weights may be counts.
-
-    We write such frames too, with weights in nanoseconds.
-    """
+    """Return whether all frames have a place, as py-spy writes them, and weights may be counts."""
+    # We write such frames too, with weights in nanoseconds.
     paths = [line.rsplit(None, 1) for line in lines]
     return any(b"<module> (" in path for path, _ in paths) and all(
         number.isdigit()
@@ -125,8 +93,6 @@ def is_negative(line: bytes) -> bool:
 def joined_lines(path: bytes) -> bytes:
     """Write frames of Austin's alternative format, ``file:function;L12``, as in its usual one.
 
-    Examples
-    --------
     >>> joined_lines(b"a.py:main;L3;b.py:step;L12")
     b'a.py:main:3;b.py:step:12'
     """
@@ -134,10 +100,8 @@ def joined_lines(path: bytes) -> bytes:
 
 
 def bracket_frame(text: str) -> Frame:
-    """Return a frame like ``step (train.py:9)``; any other text is its function.
+    """Return a frame like ``step (train.py:9)``; any other text is a function.
 
-    Examples
-    --------
     >>> bracket_frame("step (train.py:9)"), bracket_frame("deflate (libz.so)").file
     (Frame(function='step', file='train.py', line=9), '')
     """
@@ -145,10 +109,8 @@ def bracket_frame(text: str) -> Frame:
 
 
 def py_spy_frame(text: str) -> Frame:
-    """Return a frame of py-spy's: ``step (train.py:9)``, or without a line.
+    """Return a frame of py-spy: ``step (train.py:9)``, or without a line.
 
-    Examples
-    --------
     >>> py_spy_frame("deflate (libz.so)"), py_spy_frame("<idle>").function
     (Frame(function='deflate', file='libz.so', line=0), '<idle>')
     """
@@ -161,12 +123,8 @@ def py_spy_frame(text: str) -> Frame:
 def colon_frame(text: str) -> Frame:
     """Read a frame like ``train.py:step:9``, as Austin and Tachyon write it; ``:GC:`` has no place.
 
-    Examples
-    --------
     >>> colon_frame("C:\\\\a\\\\train.py:step:9")
     Frame(function='step', file='C:\\\\a\\\\train.py', line=9)
-    >>> colon_frame("libx.so:std::sort:0"), colon_frame(":GC:").function
-    (Frame(function='std::sort', file='libx.so', line=0), 'GC')
     """
     if len(text) > 2 and text.startswith(":") and text.endswith(":"):
         return Frame(text.strip(":") or text, "", 0)

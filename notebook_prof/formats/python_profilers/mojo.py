@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import FormatError
 from ...readers.call_tree import Frame
 from ...readers.codec.record_chain import Bytes, Terminated, record_starts
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.builder import TraceBuilder
 from .austin import check_mode
 from .collapsed import Stacks, add_tracks
@@ -21,7 +21,7 @@ _TIME, _MEMORY, _STRING, _STRING_REF, _REPEAT, _TASK, _WAITER = range(9, 16)
 _ON_STACK: Final = (_FRAME, _INVALID, _FRAME_REF, _KERNEL, _GC)
 _NEWEST: Final = 4
 _WITH_COLUMNS, _WITH_INTERPRETER = 2, 3
-"""Versions from which frames tell columns, and stacks their interpreter."""
+"""The first versions whose frames have columns, and whose stacks have an interpreter."""
 _NS: Final = 1000
 _LONGEST_NS: Final = 2.0**61
 _NO_SAMPLES: Final = "it holds no samples with a time; Austin writes one at the end of each interval"
@@ -262,8 +262,7 @@ def _with_repeats(
     source[order] = np.where(same, order[latest], order)
     begin = (np.cumsum(lengths) - lengths)[source]
     length = lengths[source]
-    within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-    return rows[np.repeat(begin, length) + within], length
+    return rows[consecutive(begin, length)], length
 
 
 def _latest(keys: IntArray, rows: IntArray, sought: IntArray, before: IntArray) -> IntArray:

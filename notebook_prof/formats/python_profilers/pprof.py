@@ -10,7 +10,7 @@ import pandas as pd
 from ...errors import FormatError
 from ...readers.call_tree import Frame, Sampled, add_samples
 from ...readers.codec.protobuf_columns import PADDING, Fields
-from ...trace.arrays import BoolArray, IntArray, number_rows
+from ...trace.arrays import BoolArray, IntArray, consecutive, number_rows
 from ...trace.builder import TraceBuilder
 
 _LABEL: Final = 3
@@ -42,16 +42,7 @@ def _labels(samples: Fields, strings: list[str]) -> _Labels:
 
 
 def thread_tracks(samples: Fields, strings: list[str], used: BoolArray, builder: TraceBuilder) -> IntArray:
-    """Return the track of each used sample: that of its thread, if a label names one.
-
-    Parameters
-    ----------
-    samples : Fields
-    strings : list of str
-    used : ndarray of bool
-        Mask of the samples that count.
-    builder : TraceBuilder
-    """
+    """Return the track of each sample in the mask `used`: that of its thread, if a label names one."""
     labels = _labels(samples, strings)
     pid, tid, name = (_values(labels, keys, samples.count) for keys in (_PROCESSES, _IDS, _NAMES))
     columns = pd.DataFrame({"pid": pid, "tid": tid, "name": name})[used]
@@ -66,8 +57,8 @@ def thread_tracks(samples: Fields, strings: list[str], used: BoolArray, builder:
 
 
 def _values(labels: _Labels, keys: tuple[str, ...], count: int) -> IntArray:
-    """Return each sample's value of the first of these keys: a number + 1, minus the index of a string, or
-    0."""
+    """Return each sample's value of the first of these keys, as one number."""
+    # a number is stored as itself + 1, a string as minus its index, and no value as 0
     value = np.zeros(count, np.int64)
     for key in reversed(keys):
         rows = np.flatnonzero(np.isin(labels.code, [i for i, name in enumerate(labels.key) if name == key]))
@@ -88,17 +79,8 @@ def _whole(value: int, strings: list[str]) -> int | None:
 
 
 def add_label_table(samples: Fields, strings: list[str], dur: IntArray, builder: TraceBuilder) -> None:
-    """Put the samples' time by label into `builder`. Labels of other kinds are only counted.
-
-    Parameters
-    ----------
-    samples : Fields
-    strings : list of str
-    dur : ndarray of int64, shape (samples,)
-        In ns.
-    builder : TraceBuilder
-        Gets the table ``sample_labels``: ``label value samples dur_ns``, the longest first.
-    """
+    """Put the samples' time by label into `builder`, as the table ``sample_labels``, longest first."""
+    # `dur` is in ns, one per sample. Labels of other kinds are only counted.
     labels = _labels(samples, strings)
     known_threads = np.isin(
         labels.code, [i for i, name in enumerate(labels.key) if name in (*_IDS, *_NAMES, *_PROCESSES)]
@@ -136,7 +118,12 @@ def add_label_table(samples: Fields, strings: list[str], dur: IntArray, builder:
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING = 1, 2, 4, 5, 6
 _TIME, _PERIOD_TYPE, _PERIOD = 9, 11, 12
 _DEFAULT_TYPE: Final = 14
-_SCALE: Final = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
+_SCALE: Final = {
+    **dict.fromkeys(("nanoseconds", "ns"), 1),
+    **dict.fromkeys(("microseconds", "us", "\N{MICRO SIGN}s", "\N{GREEK SMALL LETTER MU}s"), 1_000),
+    **dict.fromkeys(("milliseconds", "ms"), 1_000_000),
+    **dict.fromkeys(("seconds", "s"), 1_000_000_000),
+}
 _DELAY: Final = "delay"
 """Go's name for the time in its contention profiles."""
 _COUNTS: Final = ("samples", "events", "cpu")
@@ -173,8 +160,7 @@ def read_pprof(data: bytes, builder: TraceBuilder) -> None:
     start = int(profile.ints(_TIME, 0)[0])
     ts = max(start, 0) + end - dur - before
     offset, length = (np.cumsum(lengths) - lengths)[rows], lengths[rows]
-    within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-    stacks = flat[np.repeat(offset, length) + within]
+    stacks = flat[consecutive(offset, length)]
     category = "sync" if kind == _DELAY else "python"
     add_samples(builder, track, Sampled(ts, dur, stacks, length), frames, category)
     add_label_table(samples, strings, np.where(used, weight, 0), builder)
@@ -240,8 +226,7 @@ def _weights(
 
 
 def _stacks(profile: Fields, samples: Fields, strings: list[str]) -> tuple[list[Frame], IntArray, IntArray]:
-    """Return the functions, the samples' stacks as positions in them, root first, and the lengths of the
-    stacks."""
+    """Return the functions, the samples' stacks as positions in them, root first, and the stacks' lengths."""
     functions = profile.inside(profile.occurrences(_FUNCTION))
     locations = profile.inside(profile.occurrences(_LOCATION))
     lines = locations.occurrences(4)
@@ -271,7 +256,7 @@ def _stacks(profile: Fields, samples: Fields, strings: list[str]) -> tuple[list[
     # stacks are leaf first, and a location's lines innermost first: reverse both
     owner, location = owner[::-1], location[::-1]
     length = count[location]
-    within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+    within = consecutive(np.zeros_like(length), length)
     flat = np.repeat(begin[location] + length - 1, length) - within
     stack_of = np.repeat(owner, length)
     order = np.argsort(stack_of, kind="stable")

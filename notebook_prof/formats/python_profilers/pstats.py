@@ -22,30 +22,14 @@ _LONG_DIGITS: Final = 8  # of 15 bits: more than any count or time
 
 
 def loads(data: bytes) -> Any:
-    """Return the value that `data` holds.
+    """Return the value in `data`, as written by marshal's versions 0 to 5.
 
-    Parameters
-    ----------
-    data : bytes
-        Of marshal's versions 0 to 5.
-
-    Returns
-    -------
-    object
-        Made of dict, tuple, list, str, bytes, int, float, bool and None. Keys of dicts are texts,
-        numbers, or tuples of these.
-
-    Raises
-    ------
-    FormatError
-        If it ends too early, holds anything else, or is nested more than 12 deep.
-
-    Examples
-    --------
     >>> import marshal
     >>> loads(marshal.dumps({("a.py", 1, "f"): (1, 2.5, {})}))
     {('a.py', 1, 'f'): (1, 2.5, {})}
     """
+    # Made of dict, tuple, list, str, bytes, int, float, bool and None, with strings, numbers or tuples of
+    # these as keys. Anything else, an early end, or a nesting of more than 12 is a FormatError.
     return _Source(data).value(0)
 
 

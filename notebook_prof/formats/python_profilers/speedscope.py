@@ -6,15 +6,15 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+import pandas as pd
 from msgspec import Raw, Struct, field
 
 from ...errors import bounded_repr
-from ...readers.call_tree import Frame, Sampled, add_samples
+from ...readers.call_tree import Frame, Sampled, add_samples, labels
 from ...readers.codec.tolerant_json import decode_object
 from ...readers.matching import match
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.strings import Coded
 
 _NANOSECONDS: Final = {
     "nanoseconds": 1,
@@ -126,14 +126,15 @@ def _add_events(
     end = np.concatenate([ts[pairs.end], np.full(len(pairs.unclosed), last)])
     order = np.argsort(begin, kind="stable")
     begin, end = begin[order], end[order]
-    keys = np.array([builder.stack([each]) for each in frames], np.int64)
+    code, used = pd.factorize(frame[begin])
+    keys = np.array([builder.stack([frames[i]]) for i in used.tolist()], np.int64)  # noqa: PD013
     builder.slices(
         ts=ts[begin],
         dur=end - ts[begin],
         track=track,
-        name=Coded(frame[begin], [each.label() for each in frames]),
+        name=labels(frame[begin], frames),
         category="python",
-        stack=keys[frame[begin]] if len(keys) else None,
+        stack=keys[code],
     )
 
 

@@ -13,7 +13,7 @@ from ...readers.call_tree import Frame, sample_durations
 from ...readers.codec.protobuf_columns import PADDING, varints
 from ...readers.codec.record_chain import Bytes, Terminated, record_starts
 from ...readers.stack_tree import add_tree_samples, stack_tree
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, consecutive
 from ...trace.builder import TraceBuilder
 
 _MAGIC: Final = {b"HCAT": "<", b"TACH": ">"}
@@ -22,7 +22,7 @@ _FOOTER: Final = 32
 _VERSION: Final = 1
 _REPEAT, _FULL, _SUFFIX, _POP_PUSH = range(4)
 _BODY: Final = 13
-"""Where a record's numbers begin: behind its thread, interpreter and kind."""
+"""Offset of a record's numbers, after its thread, interpreter and kind."""
 _ZSTD: Final = 1
 _STATES: Final = ((1, "has the GIL"), (2, "on a core"), (8, "waits for the GIL"), (16, "has an exception"))
 _LARGEST: Final = 2**62
@@ -174,8 +174,7 @@ class _Records:
         """Return as many numbers of each record, behind some, one record after another."""
         begin = self.at[rows] + _BODY
         owner = np.repeat(np.arange(len(rows)), counts)
-        within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-        index = within + skip
+        index = consecutive(np.full_like(counts, skip), counts)
         at = begin[owner]
         behind = index > 0
         at[behind] = self._varint.after(at[behind], index[behind])

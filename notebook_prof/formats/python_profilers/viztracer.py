@@ -36,12 +36,8 @@ def read_viztracer(data: bytes, builder: TraceBuilder) -> None:
 def frame_of(name: str) -> Frame | None:
     """Return the function that a name like ``step (train.py:9)`` stands for.
 
-    Examples
-    --------
-    >>> frame_of("Thread.run (/lib/threading.py:982)")
-    Frame(function='Thread.run', file='/lib/threading.py', line=982)
-    >>> frame_of("builtins.exec") is None
-    True
+    >>> frame_of("Thread.run (/lib/threading.py:982)"), frame_of("builtins.exec")
+    (Frame(function='Thread.run', file='/lib/threading.py', line=982), None)
     """
     if not name.endswith(")") or (match := _LOCATION.fullmatch(name)) is None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ...errors import FormatError
-from ...readers.base import DatabaseReader, Probe
+from ...readers.base import HEAD_BYTES, DatabaseReader, Probe
 from ...readers.codec.sqlite import Database
 from ...readers.folder import Folder, FolderReader
 from ...trace.builder import TraceBuilder
@@ -13,13 +13,11 @@ from .csv_tables import AGENTS, kind_of
 
 
 class RocmReader(DatabaseReader):
-    """Reads ``*_results.db`` of rocprofv3 and rocprof-sys (rocpd), and ``.rpd`` of rocmProfileData.
+    """Reads ``*_results.db`` of rocprofv3 and rocprof-sys (rocpd), and ``.rpd`` of rocmProfileData."""
 
-    Kernels and copies are on the streams of their GPUs, HIP and HSA calls on their threads, with arrows
-    between them. roctx ranges become annotations, PyTorch's operators become operators. Times count from when
-    the machine was started, since neither format contains the date.
-    """
-
+    # Kernels and copies are on the streams of their GPUs, HIP and HSA calls on their threads, with arrows
+    # between them. roctx ranges become annotations, PyTorch's operators become operators. Times count from
+    # when the machine was started, since neither format contains the date.
     name: ClassVar[str] = "rocm"
     priority: ClassVar[int] = 660
     describes: ClassVar[str] = "AMD ROCm: rocprofv3's database (rocpd, *_results.db), rocmProfileData's .rpd"
@@ -43,19 +41,17 @@ class RocmReader(DatabaseReader):
 
 
 class RocmCsvReader(FolderReader):
-    """Reads what ``rocprofv3 --output-format csv`` writes: one file per domain, from one process or several.
+    """Reads what ``rocprofv3 --output-format csv`` writes: a file a domain, from one process or several."""
 
-    Kernels, copies, calls and markers are treated as in its database. If several processes use GPUs, each is
-    a rank. A single file contains only its own domain.
-    """
-
+    # Kernels, copies, calls and markers are treated as in its database. If several processes use GPUs, each
+    # is a rank.
     name: ClassVar[str] = "rocm_csv"
     priority: ClassVar[int] = 655
     describes: ClassVar[str] = "AMD ROCm: CSV files of rocprofv3 (kernel, copy, HIP, HSA and marker traces)"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the header is one that rocprofv3 writes."""
-        return kind_of(probe.head) not in (None, AGENTS)
+        """Return whether the file begins like one of rocprofv3's, in CSV or JSON."""
+        return _is_json(probe.head) or kind_of(probe.head) not in (None, AGENTS)
 
     def recognises_folder(self, folder: Folder) -> bool:
         """Return whether a file of the folder has such a header."""
@@ -63,6 +59,11 @@ class RocmCsvReader(FolderReader):
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put one file into `builder`."""
+        if _is_json(data[:HEAD_BYTES]):
+            raise FormatError(
+                "it is rocprofv3's JSON, which is not read: record with --output-format rocpd, which has the "
+                "same in one database, or with csv"
+            )
         from .csv_files import read_file
 
         read_file(data, builder)
@@ -72,6 +73,10 @@ class RocmCsvReader(FolderReader):
         from .csv_files import read_folder
 
         read_folder(folder, _csv_files(folder), builder)
+
+
+def _is_json(head: bytes) -> bool:
+    return head.lstrip()[:1] == b"{" and b'"rocprofiler-sdk-tool"' in head
 
 
 def _csv_files(folder: Folder) -> list[str]:

@@ -15,7 +15,18 @@ from ...readers.folder import Folder
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from .csv_tables import AGENTS, ALLOCATIONS, CALLS, COPIES, COUNTERS, KERNELS, kind_of, merged, read_csv
+from .csv_tables import (
+    AGENTS,
+    ALLOCATIONS,
+    CALLS,
+    COPIES,
+    COUNTERS,
+    KERNELS,
+    SCRATCH,
+    kind_of,
+    merged,
+    read_csv,
+)
 from .work import (
     OPERATOR,
     add_allocations,
@@ -35,9 +46,9 @@ from .work import (
 
 _KIND: Final = re.compile(
     r"_?(?:(?:hip|hsa|marker|rccl|rocdecode|rocjpeg)(?:_runtime|_compiler|_core)?(?:_api)?|kernel|memory_copy|"
-    r"memory_allocation|agent|counter)_(?:trace|collection|info)\.csv(?:\.\w+)?$"
+    r"memory_allocation|scratch_memory|agent|counter)_(?:trace|collection|info)\.csv(?:\.\w+)?$"
 )
-"""What follows the words that name the files of one process."""
+"""The part of a file name after the words that all files of one process share."""
 _IDS: Final = ("start", "end", "correlation_id")
 _NUMBERS: Final = {
     KERNELS: (
@@ -81,14 +92,7 @@ def read_folder(folder: Folder, names: Iterable[str], builder: TraceBuilder) -> 
 
 
 class _Process:
-    """The files of one process.
-
-    Parameters
-    ----------
-    prefix : str
-        How their names begin.
-    builder : TraceBuilder
-    """
+    """The files of one process, whose names begin with `prefix`."""
 
     def __init__(self, prefix: str, builder: TraceBuilder) -> None:
         self.prefix, self._builder = prefix, builder
@@ -140,6 +144,13 @@ class _Process:
         handles, correlation = (np.concatenate(parts) for parts in zip(*work, strict=True))
         self._add_calls(calls, rank, handles, correlation)
         self._add_allocations(gpus)
+        self._builder.report.add(
+            "scratch-not-used",
+            "info",
+            sum(map(len, self._parts.get(SCRATCH, []))),
+            effect="memory that kernels spill to is not shown; the times of the kernels are complete",
+            advice="read it with pandas.read_csv",
+        )
 
     def _gpus(self, used: IntArray) -> Any:
         """Return what numbers the GPUs of agents: by their table, else in the order of those in use."""
@@ -261,6 +272,10 @@ def _put(processes: list[_Process], builder: TraceBuilder) -> None:
     for process in processes:
         process.put(with_gpu.index(process) if process in with_gpu and len(with_gpu) > 1 else None)
     if builder.is_empty:
+        if "scratch-not-used" in builder.report:
+            raise FormatError(
+                "it contains only scratch memory: open the folder of the run, or its kernel trace"
+            )
         raise FormatError("the CSV files of rocprofv3 hold no rows; record with rocprofv3 --runtime-trace")
 
 

@@ -13,12 +13,13 @@ from ...readers.codec.rows import Rows
 from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 
-KERNELS, COUNTERS, CALLS, COPIES, ALLOCATIONS, AGENTS = (
+KERNELS, COUNTERS, CALLS, COPIES, ALLOCATIONS, SCRATCH, AGENTS = (
     "kernels",
     "counters",
     "calls",
     "copies",
     "allocations",
+    "scratch",
     "agents",
 )
 _NEEDED: Final = (
@@ -27,6 +28,7 @@ _NEEDED: Final = (
     (CALLS, {"domain", "function", "start", "end"}),
     (COPIES, {"direction", "start", "end"}),
     (ALLOCATIONS, {"operation", "address", "start"}),
+    (SCRATCH, {"operation", "alloc_flags", "start"}),
     (AGENTS, {"node_id", "agent_type"}),
 )
 _TEXTS: Final = frozenset({"kernel_name", "function", "domain", "direction", "operation", "agent_type"})
@@ -35,13 +37,7 @@ _LONGEST_HEAD: Final = 4_096
 
 
 def kind_of(head: bytes) -> str | None:
-    """Return what a file of rocprofv3 tells; None for any other file.
-
-    Examples
-    --------
-    >>> kind_of(b'"Domain","Function","Process_Id","Start_Timestamp","End_Timestamp"\\n')
-    'calls'
-    """
+    """Return what a file of rocprofv3 tells; None for any other file."""
     line = head[:_LONGEST_HEAD].partition(b"\n")[0]
     if b"," not in line or b"_" not in line:
         return None
@@ -50,15 +46,7 @@ def kind_of(head: bytes) -> str | None:
 
 
 def read_csv(data: bytes, report: ImportReport) -> Rows:
-    """Return the rows of a file, their columns in lower case, times as ``start`` and ``end``.
-
-    Lines that are cut and rows without a time are counted and left out.
-
-    Raises
-    ------
-    FormatError
-        If it cannot be taken apart at all.
-    """
+    """Return the rows of a file, their columns in lower case, times as ``start`` and ``end``."""
     line, _, content = data.partition(b"\n")
     names = _names(line)
     lost: list[str] = []
@@ -147,8 +135,6 @@ def _integers(column: Any) -> IntArray:
 def hexadecimal(column: Any) -> IntArray:
     """Return numbers that are written like ``0x7ffb``, as signed ones; 0 for what is none.
 
-    Examples
-    --------
     >>> import pyarrow as pa
     >>> hexadecimal(pa.array(["0x00007fFb", "", "0xq"])).tolist()
     [32763, 0, 0]

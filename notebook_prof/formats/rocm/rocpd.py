@@ -87,16 +87,7 @@ class _Events(NamedTuple):
 
 
 class Rocpd:
-    """Tables of one process.
-
-    Parameters
-    ----------
-    source : TableSource
-    suffix : str
-        At the end of the names of its tables; views without it may be absent.
-    builder : TraceBuilder
-    rank : int, optional
-    """
+    """The tables of one process, whose names end with `suffix`; views without it may be absent."""
 
     def __init__(self, source: TableSource, suffix: str, builder: TraceBuilder, rank: int | None) -> None:
         self._source, self._suffix, self._builder, self._rank = source, suffix, builder, rank
@@ -281,8 +272,6 @@ class Rocpd:
 def suffixes(names: set[str]) -> list[str]:
     """Return the suffixes of the tables of each process.
 
-    Examples
-    --------
     >>> suffixes({"rocpd_metadata_a", "rocpd_string_a", "rocpd_metadata_b"})
     ['_a', '_b']
     """

@@ -79,14 +79,12 @@ def read_rpd(source: TableSource, builder: TraceBuilder) -> None:
 def _add_ops(
     source: TableSource, strings: Strings, api_ids: IntArray, links: Rows, builder: TraceBuilder
 ) -> dict[str, IntArray]:
-    """Put ops into the builder; barriers, which have no name, are left out and counted.
-
-    Kernels of a graph are ops of type ``Task`` with the name of the kernel.
-    """
+    """Put ops into the builder; barriers, which have no name, are left out and counted."""
     columns = ("id", "gpuId", "queueId", "start", "end", "description_id", "opType_id")
     ops = read_rows(source, "rocpd_op", dict.fromkeys(columns, INTS))
     kinds = strings.names(ops.ints("opType_id"))
     names = strings.names(ops.ints("description_id"))
+    # kernels of a graph are ops of type `Task` with the name of the kernel
     typed = [kind in _COPIES or kind in (_KERNEL, _FILL) for kind in kinds.values]
     has_name = np.array([*map(bool, names.values), False])[names.codes]
     keep = np.array([*typed, False])[kinds.codes] | has_name

@@ -44,16 +44,9 @@ def kernel_kinds(names: Coded) -> Coded:
 
 
 def call_kinds(names: Coded, launched: BoolArray, other: IntArray) -> Coded:
-    """Return the category of calls: positions in `CALL_KINDS`.
-
-    Parameters
-    ----------
-    names : Coded
-    launched : ndarray of bool
-        Which of them started work that was recorded.
-    other : ndarray of int64
-        What those are that are no calls of HIP or HSA.
-    """
+    """Return the category of calls: positions in `CALL_KINDS`."""
+    # `launched`: those that started work that was recorded; `other`: the category of what is no call of HIP
+    # or HSA
     kind = np.where(launched | marked(names, _STARTS_WORK.match), 1, 0)
     kind = np.where(marked(names, lambda name: "Synchronize" in name), 2, kind)
     return Coded(np.where(marked(names, _CALL.match), kind, other), list(CALL_KINDS))
@@ -121,19 +114,10 @@ def add_events(builder: TraceBuilder, tables: list[pd.DataFrame]) -> None:
 
 
 def add_allocations(builder: TraceBuilder, table: pd.DataFrame, device: IntArray, frees: BoolArray) -> None:
-    """Add allocations, in any order.
-
-    Parameters
-    ----------
-    builder : TraceBuilder
-    table : DataFrame
-        ``start address size``, int64.
-    device : ndarray of int64
-        -1 for the host.
-    frees : ndarray of bool
-    """
+    """Add allocations, in any order; device -1 is the host."""
     if not len(table):
         return
+    # `start address size` are int64
     table = table.assign(device=device, frees=frees).sort_values("start", kind="stable", ignore_index=True)
     # what is freed does not always tell its size: that of the block at its address
     table["size"] = table["size"].where(~table["frees"]).groupby(table["address"]).ffill().fillna(0)
@@ -159,8 +143,6 @@ def kind_of_region(category: str) -> int:
 def copy_name(text: str) -> str:
     """Return what Kineto calls a copy.
 
-    Examples
-    --------
     >>> copy_name("MEMORY_COPY_HOST_TO_DEVICE"), copy_name("fill")
     ('Memcpy HtoD', 'fill')
     """

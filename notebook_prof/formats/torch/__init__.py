@@ -24,13 +24,7 @@ _WORKLOAD: Final = re.compile(rb'"workload_graph"\s*:\s*\[')
 
 
 class TorchMemoryReader(Reader):
-    """Reads memory snapshots (``torch.cuda.memory._dump_snapshot``) and the profiler's memory timelines.
-
-    Parameters
-    ----------
-    device : int
-        The device that a timeline is about. Snapshots contain that themselves.
-    """
+    """Reads memory snapshots (``torch.cuda.memory._dump_snapshot``) and the profiler's memory timelines."""
 
     name: ClassVar[str] = "torch_memory"
     priority: ClassVar[int] = 700
@@ -39,6 +33,7 @@ class TorchMemoryReader(Reader):
     )
 
     def __init__(self, device: int = 0) -> None:
+        # of a timeline; snapshots contain it themselves
         self._device = device
 
     def configured(self, **options: object) -> TorchMemoryReader:
@@ -87,12 +82,10 @@ def _is_timeline(head: bytes) -> bool:
 
 
 class TorchCompileReader(PiecesReader, FolderReader):
-    """Reads a folder named by ``TORCH_TRACE``, or a single log from it. Each log belongs to one process.
+    """Reads a folder named by ``TORCH_TRACE``, or a single log from it, which belongs to one process."""
 
-    What TorchDynamo, AOTAutograd and Inductor did is on one track per process. The table of compilations is
-    the same as in a live recording. Graphs and generated code, which tlparse shows, are left out.
-    """
-
+    # What TorchDynamo, AOTAutograd and Inductor did is on one track per process. The table of compilations is
+    # the same as in a live recording. Graphs and generated code, which tlparse shows, are left out.
     name: ClassVar[str] = "torch_compile"
     priority: ClassVar[int] = 710
     describes: ClassVar[str] = (
@@ -126,13 +119,11 @@ def _logs(folder: Folder) -> list[str]:
 
 
 class ExecutionTraceReader(Reader):
-    """Reads Chakra's ``.et`` and its JSON, and PyTorch's ``ExecutionTraceObserver``.
+    """Reads Chakra's ``.et`` and its JSON, and PyTorch's ``ExecutionTraceObserver``."""
 
-    Chakra's nodes have durations and dependencies, and are drawn on lanes. PyTorch's file contains which
-    operator called which, with which tensors, but no durations, so it becomes a table,
-    ``metadata["tables"]["execution_graph"]``.
-    """
-
+    # Chakra's nodes have durations and dependencies, and are drawn on lanes. PyTorch's file contains which
+    # operator called which, with which tensors, but no durations, so it becomes a table,
+    # `metadata["tables"]["execution_graph"]`.
     name: ClassVar[str] = "execution_trace"
     priority: ClassVar[int] = 605
     describes: ClassVar[str] = "execution traces: Chakra (.et, JSON), PyTorch's ExecutionTraceObserver"

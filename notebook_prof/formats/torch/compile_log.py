@@ -21,12 +21,12 @@ _RECORD: Final = re.compile(
     + rb'(\{(?=[^\n]*"(?:chromium_event|(?:bwd_)?compilation_metrics)":)[^\n]*)((?:\n\t[^\n]*)*)',
     re.MULTILINE,
 )
-"""A line of the log that is used, and the lines behind it that belong to it."""
+"""A line of the log that is used, and the lines after it that belong to it."""
 _METRICS: Final = ("compilation_metrics", "bwd_compilation_metrics")
 _NAME: Final = "compile"
 _EXAMPLE: Final = 80
 _SUFFIX: Final = " (dynamo_timed)"
-"""What torch's profiler adds to the names of the same ranges."""
+"""Suffix that torch's profiler adds to the names of the same ranges."""
 _BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -164,21 +164,9 @@ name is that of PyTorch before 2.6, in seconds."""
 
 
 def compilation_row(read: Callable[[str], Any], file_of: Callable[[str], str] = str) -> dict[str, Any]:
-    """Return a row of the table: times in ns, and text cut to what people read.
-
-    Parameters
-    ----------
-    read : callable
-        A field of TorchDynamo's ``CompilationMetrics`` by its name; None where there is none.
-    file_of : callable
-        What a file is called.
-
-    Examples
-    --------
-    >>> row = compilation_row({"start_time": 1.5, "entire_frame_compile_time_s": 0.25, "co_name": "f"}.get)
-    >>> row["ts"], row["dur"], row["dynamo_ns"], row["function"]
-    (1500000000, 250000000, 250000000, 'f')
-    """
+    """Return a row of the table of compilations: times in ns, and text cut to what people read."""
+    # `read` gives a field of TorchDynamo's CompilationMetrics by its name, None where there is none;
+    # `file_of` what a file is called
     total, backend, inductor, codegen = (_ns(read, *names) for names in _TIMES)
     total = max(total, backend, inductor, codegen)
     backward = read("is_forward") is False

@@ -25,36 +25,20 @@ TABLE: Final = "execution_graph"
 
 
 class Graph(NamedTuple):
-    """Nodes with durations, and the nodes on which each depends.
+    """Nodes with durations, and the nodes on which each depends."""
 
-    Attributes
-    ----------
-    node, kind : ndarray of int64, shape (n,)
-        Number and type: 4 for computation, 5 and 6 for messages, 7 for collectives.
-    name : Coded
-    start_ns, dur_ns : ndarray of int64
-        All starts are 0 if none was recorded.
-    on_host : ndarray of bool
-    waits, needs : ndarray of int64, shape (m,)
-        Position of a node, and the number of a node on which it depends.
-    """
-
-    node: IntArray
-    kind: IntArray
+    node: IntArray  # number of each node
+    kind: IntArray  # 4 for computation, 5 and 6 for messages, 7 for collectives
     name: Coded
-    start_ns: IntArray
+    start_ns: IntArray  # all 0 if none was recorded
     dur_ns: IntArray
     on_host: BoolArray
-    waits: IntArray
-    needs: IntArray
+    waits: IntArray  # positions of nodes that depend on another; one for each dependency
+    needs: IntArray  # the numbers of the nodes on which they depend
 
 
 def add_graph(graph: Graph, builder: TraceBuilder) -> None:
-    """Put nodes on a lane for the host and one for devices, with their dependencies as arrows.
-
-    If no starts were recorded, the nodes of a lane are placed one after another in the order of their
-    numbers.
-    """
+    """Put nodes on a lane for the host and one for devices, with their dependencies as arrows."""
     if not len(graph.node):
         raise FormatError("the execution trace holds no nodes")
     order = np.argsort(graph.node, kind="stable")
@@ -62,6 +46,7 @@ def add_graph(graph: Graph, builder: TraceBuilder) -> None:
     dur = np.clip(graph.dur_ns[order], 0, _MOST_NS // max(len(node), 1))
     start = np.clip(graph.start_ns[order], 0, _MOST_NS)
     if not start.any():
+        # without starts, the nodes of a lane lie one after another in the order of their numbers
         for lane in (on_host, ~on_host):
             start[lane] = np.cumsum(dur[lane]) - dur[lane]
         builder.metadata["time_line"] = False

@@ -19,19 +19,11 @@ _MOST: Final = 1000
 
 
 class Stacks:
-    """Interns the stacks of a snapshot.
-
-    Parameters
-    ----------
-    builder : TraceBuilder
-
-    Notes
-    -----
-    A snapshot repeats the same list object for the same stack, so a list is looked at once.
-    """
+    """Interns the stacks of a snapshot."""
 
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder
+        # by id: a snapshot repeats the same list object for the same stack, so a list is looked at once
         self._cache: dict[int, tuple[int, str]] = {}
 
     def of(self, frames: Any) -> tuple[int, str]:
@@ -77,6 +69,7 @@ ACTIONS: Final = (
     "segment_unmap",
     "oom",
     "snapshot",
+    "annotate",
 )
 _ALLOCATED: Final = {"alloc": 1, "free_requested": -1}
 _RESERVED: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
@@ -92,30 +85,12 @@ _MOST_DEVICES: Final = 1024
 
 
 def read_snapshot(content: Any, builder: TraceBuilder) -> None:
-    """Put a snapshot into a builder.
-
-    Parameters
-    ----------
-    content : dict or list
-        What ``torch.cuda.memory._snapshot()`` gives; a list of segments from before PyTorch 2.0.
-    builder : TraceBuilder
-
-    Raises
-    ------
-    FormatError
-        If it is not a snapshot.
-
-    Notes
-    -----
-    The history is a ring that keeps the latest events, so levels are counted back from the blocks that
-    are there at the end: ``level(t) = level(end) − Σ later changes``. Allocated bytes are what tensors
-    asked for (``requested_size``) and end with ``free_requested``; reserved bytes are whole segments.
-    Blocks from before the history are allocated 1 µs before it begins. Each allocation is inside a slice
-    of 1 ns named after the code that asked for it.
-
-    ``metadata["tables"]`` gets ``memory_blocks`` (every block at the time of the snapshot) and
-    ``memory_events`` (the history); ``stack`` in them is a key of ``trace.stacks``.
-    """
+    """Put what ``torch.cuda.memory._snapshot()`` gives, a list before PyTorch 2.0, into `builder`."""
+    # The history is a ring that keeps the latest events, so levels are counted back from the blocks that are
+    # there at the end: level(t) = level(end) - Σ later changes. Allocated bytes are what tensors asked for
+    # (`requested_size`) and end with `free_requested`; reserved bytes are whole segments. Blocks from before
+    # the history are allocated 1 µs before it begins. Each allocation is inside a slice of 1 ns named after
+    # the code that asked for it.
     segments, traces = _parts(content)
     stacks = Stacks(builder)
     blocks = _blocks(segments, stacks, builder)
@@ -128,8 +103,11 @@ def read_snapshot(content: Any, builder: TraceBuilder) -> None:
         histories.append(events)
     if isinstance(content, dict):
         _annotations(content.get("external_annotations"), builder)
+        _report_host_memory(content, builder)
         if isinstance(settings := content.get("allocator_settings"), dict):
             builder.metadata["allocator_settings"] = settings
+    # `memory_blocks` has every block at the time of the snapshot, `memory_events` the history; `stack` in
+    # them is a key of `trace.stacks`
     tables = builder.metadata.setdefault("tables", {})
     tables["memory_blocks"] = blocks
     if histories:
@@ -340,6 +318,17 @@ def _slices(
                 category="overhead",
                 stack=stack[rows],
             )
+
+
+def _report_host_memory(content: dict[Any, Any], builder: TraceBuilder) -> None:
+    """Count PyTorch 2.14's records of pinned host memory, which are not read."""
+    segments, traces = (content.get(key) or [] for key in ("host_segments", "host_traces"))
+    parts = [segments, *(traces if isinstance(traces, list) else [])]
+    builder.report.add(
+        "host-memory-not-used", "loss", sum(len(part) for part in parts if isinstance(part, list)),
+        "host_segments, host_traces", "pinned memory of the host is left out; the devices' is complete",
+        "read them from the pickle",
+    )  # fmt: skip
 
 
 def _annotations(rows: Any, builder: TraceBuilder) -> None:

@@ -30,31 +30,11 @@ _MOST: Final = 2**53
 
 
 def read_timeline(data: bytes, builder: TraceBuilder, device: int) -> None:
-    """Put a timeline into a builder.
-
-    Parameters
-    ----------
-    data : bytes
-        ``export_memory_timeline`` to ``.raw.json.gz`` (events) or ``.json`` (levels), decompressed.
-    builder : TraceBuilder
-    device : int
-        Which device it is about, as the file does not say; -1 for the host.
-
-    Raises
-    ------
-    FormatError
-        If it is neither.
-
-    Notes
-    -----
-    Events are ``[time in ns or −1, action, bytes, category]`` with action 1 (there before), 2 (created),
-    3 (new version, in pairs that move bytes to another category) and 4 (destroyed). They have no
-    addresses: a block that is destroyed is taken for the oldest one of its size. Levels are
-    ``[times in µs, bytes by category]``; the first of nine columns is not used.
-
-    Each category becomes a counter in bytes, and ``metadata["tables"]["memory_categories"]`` says how
-    much of each there was at the peak.
-    """
+    """Put a memory timeline into `builder`: ``.raw.json.gz`` has events, ``.json`` has levels."""
+    # Events are `[time in ns or -1, action, bytes, category]` with action 1 (there before), 2 (created), 3
+    # (new version, in pairs that move bytes to another category) and 4 (destroyed). They have no addresses: a
+    # block that is destroyed is taken for the oldest one of its size. Levels are `[times in µs, bytes by
+    # category]`; the first of nine columns is not used. The file does not say which device it is about.
     content = _decoded(data, builder)
     if not isinstance(content, list):
         raise FormatError(f"a memory timeline is a list, and this is a {type(content).__name__}")

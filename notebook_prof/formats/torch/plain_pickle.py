@@ -22,7 +22,7 @@ _RUN: Final = re.compile(rb"(?:" + _TUPLE + rb"|" + _PLAIN + rb"){1,4000}", re.D
 nested tuples takes time that doubles with each level."""
 
 _LENGTHS: Final = {0x8C: 1, 0x58: 4, 0x8D: 8}
-"""Opcodes of text, and how many bytes say how long it is."""
+"""Opcodes of texts, and the number of bytes that hold the length."""
 
 _FRAME: Final = 0x95
 _LONG_BINPUT: Final = 0x72
@@ -42,32 +42,10 @@ _FAILURES: Final = (
 
 
 def load_plain(data: bytes) -> Any:
-    """Unpickle data that consists of lists, dicts, tuples of numbers, str, int, float, bool and None.
-
-    Parameters
-    ----------
-    data : bytes
-        Protocol 2 to 5.
-
-    Raises
-    ------
-    FormatError
-        If the pickle would do anything else, is cut off, or is not a pickle. Nothing is built then.
-
-    Notes
-    -----
-    Two walls: all opcodes are looked at before the first is executed, and only those that build plain
-    data may be there, with lengths that fit into the file; then `pickle.Unpickler` runs with a
-    ``find_class`` and a ``persistent_load`` that refuse everything.
-
-    Examples
-    --------
-    >>> load_plain(pickle.dumps({"size": [1, 2.5, None, "x"]}))
-    {'size': [1, 2.5, None, 'x']}
-    >>> load_plain(pickle.dumps(print))
-    Traceback (most recent call last):
-    notebook_prof.errors.FormatError: the pickle would do 'STACK_GLOBAL' at byte ..., which ...
-    """
+    """Unpickle data that consists of lists, dicts, tuples of numbers, str, int, float, bool and None."""
+    # Two walls: all opcodes are looked at before the first is executed, and only those that build plain data
+    # may be there, with lengths that fit into the file; then `pickle.Unpickler` runs with a `find_class` and
+    # a `persistent_load` that refuse everything.
     end = _checked_end(data)
     # classes that a program registered there would not be asked for through find_class
     copyreg.clear_extension_cache()

@@ -17,39 +17,7 @@ _CALLS = ("operator", "collective", "annotation", "launch", "sync", "io", "overh
 
 
 def key_averages(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Sum calls by name as PyTorch does: recursive calls count twice, and device work has rows of its own.
-
-    Parameters
-    ----------
-    trace : Trace
-    window : (int, int), optional
-        Half-open, in ns. Times are cut at its edges.
-
-    Returns
-    -------
-    DataFrame
-        In order of first appearance, what ran on the host first; no rows for an empty trace.
-
-        - ``name`` str; ``count`` int64; ``on_device`` bool;
-        - ``self_cpu_time_ns``, ``cpu_time_total_ns`` int64: 0 for device work;
-        - ``self_device_time_ns``, ``device_time_total_ns`` int64: of the work that a call launched itself,
-          and including what is inside it; in a kernel's row, its own time.
-
-        An operator that only forwards a call to itself counts as one call.
-
-    Notes
-    -----
-    Prefer `operators`: its total times count recursion once, and can be added up. This function is for
-    comparison with PyTorch's own tables.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0, 2], dur=[10, 3], name=["linear", "mm"], track=b.track("main"))
-    >>> key_averages(b.seal())[["name", "count", "self_cpu_time_ns", "cpu_time_total_ns"]].values.tolist()
-    [['linear', 1, 7, 10], ['mm', 1, 3, 3]]
-    """
+    """Sum calls by name as PyTorch does: recursive calls count twice, and device work has rows of its own."""
     host = on_host(trace, window).where(category=_CALLS)
     device = on_device(trace, window)
     parent = ints(trace.slices["parent"])
@@ -64,6 +32,7 @@ def key_averages(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         np.add.at(total, up, values)
         up = parent[up]
     names = trace.slices["name"].astype("object").to_numpy()
+    # an operator that only forwards a call to itself counts as one call
     once = (~redispatched(trace)[host.rows]).astype(np.int64)
     cpu = pd.DataFrame(
         {
@@ -72,6 +41,7 @@ def key_averages(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
             "count": once,
             "self_cpu_time_ns": host.self_ns,
             "cpu_time_total_ns": (host.end - host.ts) * once,
+            # of the work that a call launched itself; the total includes what is inside it
             "self_device_time_ns": spent[host.rows],
             "device_time_total_ns": total[host.rows] * once,
         }

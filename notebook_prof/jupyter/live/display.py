@@ -76,7 +76,7 @@ class LiveDisplay:
         )
 
     def begin(self) -> None:
-        """Begin to wait for the second second."""
+        """Start the thread. It waits for `AFTER_S` first."""
         self._thread.start()
 
     def end(self) -> None:

@@ -17,12 +17,12 @@ from ...session.schedule import StepRange
 from ...trace.arrays import IntArray
 
 LAST_STEPS: Final = 60
-"""For how many of the last steps the times are sent."""
+"""Number of latest steps whose times are sent."""
 _LAST_MARKS: Final = 4096
 _LINES: Final = 5
 _TEXT: Final = 48
 _RATE_NS: Final = 3_000_000_000
-"""The rate is measured over this many ns."""
+"""Period over which the rate is measured, in ns."""
 _BACKWARD: Final = re.compile(r"\.backward\(")
 _OPTIMIZER: Final = re.compile(
     r"\b\w*(?:optim|opt|scaler|sched)\w*\.(?:step|zero_grad|update|unscale_)\(", re.I
@@ -30,7 +30,7 @@ _OPTIMIZER: Final = re.compile(
 _SIZED: Final = (list, tuple, range, dict, set, frozenset, str, bytes, np.ndarray)
 """Types whose length can be read without running user code."""
 _PASSED_ON: Final = frozenset({"enumerate", "tqdm", "trange", "iter", "reversed", "sorted"})
-"""Functions that return as many items as they get."""
+"""Functions that return as many items as they are given."""
 
 
 class LiveState:
@@ -42,12 +42,13 @@ class LiveState:
 
     def at(self, now_ns: int) -> dict[str, Any]:
         """Return the state: JSON of at most 1.5 kB."""
-        # ``seconds`` since the cell began; ``steps`` that have ended, ``rate`` of them per second; ``of`` and
-        # ``step``: length of this loop, if known, and how many of its steps have ended; ``left``: seconds
-        # until its end; ``state`` (``before recording after``), ``reason`` (``asked known`` or empty);
-        # ``recorded``: number of recorded steps, ``last``: the times of the last ones in µs, ``median``:
-        # their median; ``window``: first and last requested step; ``lines``: line, text, share of the last
-        # steps, phase; ``phases``: their shares; ``until``: the request, and how well the median is known.
+        # ``seconds`` since the cell began; ``steps``: how many have ended, ``rate``: how many end per second;
+        # ``of`` and ``step``: length of this loop, if known, and how many of its steps have ended; ``left``:
+        # seconds until it ends; ``state`` (``before recording after``), ``reason`` (``asked known`` or
+        # empty); ``recorded``: number of recorded steps, ``last``: the times of the last ones in µs,
+        # ``median``: their median; ``window``: first and last requested step; ``lines``: line, text, share of
+        # the last steps, phase; ``phases``: their shares; ``until``: the request, and how well the median is
+        # known.
         window, end = self._session.window, self._session.early_end
         progress = window.progress()
         self._counts.append((now_ns, progress.steps))
@@ -128,11 +129,7 @@ def phase_of(text: str) -> str:
 
 
 def loop_length(head: str, namespace: Mapping[str, Any]) -> int | None:
-    """Return how many iterations a loop has, if its head shows that. Runs no user code.
-
-    >>> loop_length("for i, x in enumerate(rows):", {"rows": [1, 2, 3]})
-    3
-    """
+    """Return how many iterations a loop has, if its head shows that without running user code."""
     try:
         (loop,) = ast.parse(f"{head.strip().removesuffix(':')}:\n    pass").body
     except (SyntaxError, ValueError):

@@ -77,14 +77,12 @@ def joint(
     start_unix_ns: int,
     latencies: Mapping[int, Latencies] | None = None,
 ) -> Joint:
-    """Put ranks, with times on the common axis, into one graph.
-
-    `arrived` has ``rank match slice operation`` and ``margin_ns`` of shared collectives; `latencies` default
-    to those of each rank's own recording.
-    """
+    """Put ranks, with times on the common axis, into one graph."""
     # Each rank's own waits come from its recording, as in `critical_path`. A rank that was in a collective
     # when the last one arrived resumes from there: the path leaves it for the last rank, at the instant of
     # its arrival.
+    # `arrived` has ``rank match slice operation`` and ``margin_ns`` of shared collectives; `latencies`
+    # default to those of each rank's own recording.
     met = _meetings(ranks, arrived)
     until = np.where(met.bound, met.start[met.last], met.start) + _ARRIVAL_NS
     cut = np.minimum(until, met.end - 1)

@@ -111,13 +111,9 @@ COLUMNS: Final = ("step", "first_ns", "last_ns", "compute_ns", "other_ns", "send
 
 
 def stage_work(trace: Trace) -> pd.DataFrame:
-    """Return computation and messages of each step, for ranks that send to or receive from single other
-    ranks.
-
-    ``first_ns`` and ``last_ns`` are the start of the first and the end of the last kernel in the trace's
-    time;
-    ``other_ns`` is collectives between them (no sends and receives) without computation.
-    """
+    """Return the work and messages of each step, of ranks that send to or receive from single other ranks."""
+    # ``first_ns`` and ``last_ns`` are the start of the first and the end of the last kernel in the trace's
+    # time; ``other_ns`` is collectives between them (no sends and receives) without computation.
     work = on_device(trace)
     step = work.ints("step")
     communicates = work.among("category", ("collective",))

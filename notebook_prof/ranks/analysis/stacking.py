@@ -159,10 +159,8 @@ def _tables_of(rank: int, trace: Trace, devices: dict[int, int], first: dict[str
 
 
 def divided(trace: Trace, rows: IntArray, at: IntArray) -> Trace:
-    """Split slices of streams in two at some instants; the launch of a slice launches both parts.
-
-    `slices` gets a column ``own_row`` (int64): the row in `trace`.
-    """
+    """Split slices of streams in two at some instants; the launch of a slice launches both parts."""
+    # `slices` gets a column ``own_row`` (int64): the row in `trace`
     slices, flows, count = trace.slices, trace.flows, len(trace.slices)
     ts, dur = slices["ts"].to_numpy(), slices["dur"].to_numpy()
     shortened, second = dur.copy(), ts[rows] + dur[rows] - at

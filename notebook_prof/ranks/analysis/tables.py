@@ -30,15 +30,14 @@ _UNKNOWN: Final = -1
 
 
 def matched(collectives: pd.DataFrame) -> pd.DataFrame:
-    """Number collectives by rank and start, so that the same one has the same ``match`` on every rank.
-
-    ``match`` Int64 is missing if no other rank has the collective; ``match_ranks`` int64 counts the ranks.
-    """
+    """Number collectives by rank and start, so that the same one has the same ``match`` on every rank."""
     # Ranks issue the collectives of a process group in the same order. So the n-th one of the same group,
     # operation and size is the same on all ranks, if they have equally many over the same steps; otherwise
     # the n-th one in a step is, for steps with equally many. Sizes count only for operations whose message
     # size is the same on every rank. The n-th send to a rank is that rank's n-th receive from there; sends
     # and receives without a recorded peer are not matched.
+    # ``match`` (Int64) is missing if no other rank has the collective; ``match_ranks`` (int64) counts the
+    # ranks.
     frame = collectives.sort_values(["rank", "unix_ns"], kind="stable").reset_index(drop=True)
     if not len(frame):
         return frame.assign(match=pd.array([], dtype="Int64"), match_ranks=np.empty(0, np.int64))
@@ -140,11 +139,9 @@ T = TypeVar("T")
 
 
 class RankTables(RankSet[T]):
-    """A `RankSet` that keeps the reductions of its ranks.
+    """A `RankSet` that keeps the reductions of its ranks."""
 
-    The first question reads each rank once for all questions; `forget` drops the results.
-    """
-
+    # the first question reads each rank once for all questions; `forget` drops the results
     _standard: dict[str, pd.DataFrame] | None = None
     _between: dict[str, pd.DataFrame] | None = None
 

@@ -245,15 +245,11 @@ def _loaders(one: Joint, question: Question, rank: int | None) -> dict[int, Sche
 def _with_workers(
     answer: RanksWhatIf,
     loaders: Mapping[int, Schedule],
-    hosts: Mapping[int, str],
+    hosts: Mapping[int, str],  # machines by rank
     workers: int,
-    loops: Sequence[int],
+    loops: Sequence[int],  # mean ns of these steps in replays, without receiving batches
 ) -> RanksWhatIf:
-    """Answer for another number of workers: torch's schedules around steps that wait for no input.
-
-    `hosts` are the machines by rank; `loops` are the mean ns of these steps in replays, without receiving
-    batches.
-    """
+    """Answer for another number of workers: torch's schedules around steps that wait for no input."""
     measured = batch_ns_together([*loaders.values()], loops[0])
     off = abs(measured / max(answer.before, 1) - 1)
     if off > MOST_ERROR:

@@ -89,7 +89,7 @@ def _facts(ranks: RankAnswers[Any]) -> pd.DataFrame:
 
 _MOST_GROUPS: Final = 11
 _MOST_SLICES: Final = 2_000_000
-"""Up to this size of ranks the page shows their critical path without being asked."""
+"""Total size of ranks up to which the page shows their critical path without being asked."""
 _CLASSES_IN_TEXT: Final = 3
 
 Stacking: TypeAlias = Callable[[Sequence[int] | None], Profile]
@@ -221,10 +221,8 @@ def _groups(folded: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
 
 
 def path_sentence(path: pd.DataFrame) -> list[str]:
-    """Say how much of the critical path is on the first rank, then on all ranks, by class.
-
-    The first text continues the sentence about the late rank, the second is a line; empty without a path.
-    """
+    """Say how much of the critical path is on the first rank, then on all ranks, by class."""
+    # The first text continues the sentence about the late rank, the second is a line; empty without a path.
     total = int(path["path_ns"].sum())
     if not total:
         return []

@@ -21,7 +21,7 @@ from ..pictures import PARTS
 
 MOST_RANKS: Final = 8
 MOST_SLICES: Final = 1_500_000
-"""Of all shown ranks together: they are in memory at once."""
+"""Limit for all shown ranks together, since they are in memory at once."""
 _LATEST: Final = 3
 
 
@@ -34,11 +34,9 @@ def worth_showing(
     most_ranks: int = MOST_RANKS,
     most_slices: int = MOST_SLICES,
 ) -> tuple[list[int], str]:
-    """Return all ranks if they fit, else the most telling ones (at least one), and why as the end of a
-    sentence.
-
-    Chosen ranks come first, then the latest ones, outliers and representatives.
-    """
+    """Return all ranks if they fit, else the most telling ones (at least one), and the reason."""
+    # The reason is the end of a sentence. Chosen ranks come first, then the latest ones, outliers and
+    # representatives.
     if len(slices) <= most_ranks and sum(slices.values()) <= most_slices:
         return sorted(slices), "all ranks"
     behind = late[late["mean_late_ns"] > 0]["rank"].tolist()
@@ -94,7 +92,7 @@ PANELS: Final[Mapping[str, dict[str, Any]]] = {
     "links": {"title": "Messages from rank to rank", "x": "rank", "y": "rank"},
     "bubbles": {"title": "Pipeline bubbles of each rank", "x": "rank", "y": "time", "parts": BUBBLES},
 }
-"""In the order of the page; ``x`` and ``y`` say what stands on the axes."""
+"""Figures in the order of the page; ``x`` and ``y`` name the axes."""
 _WORDS: Final = {"rank": "rank", "late rank": "rank, the latest first", "step": "step"}
 _ENDS: Final = {"x": "to rank", "y": "from rank"}
 

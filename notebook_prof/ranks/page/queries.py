@@ -75,10 +75,8 @@ class RankProtocol:
         return {"page": "ranks", "bokeh": bokeh.__version__, "panels": panels, **facts}
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """Answer a question: ``ranks``, ``open`` (stack timelines), or one ``of`` an opened timeline.
-
-        The answer is as for `notebook_prof.service.executor.QueryService.answer`.
-        """
+        """Answer a question: ``ranks``, ``open`` (stack timelines), or one ``of`` an opened timeline."""
+        # in the form of `notebook_prof.service.executor.QueryService.answer`
         if "of" in request:
             opened = self._opened
             if opened is None or request["of"] != self._number:

@@ -19,11 +19,10 @@ _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 
 
 def rank_fragment(frames: PageFrames, headline: str, uid: str = "") -> str:
-    """Return headline and table of the ranks as escaped HTML without script or SVG; `uid` lets a live view
-    hide it.
-    """
+    """Return headline and table of the ranks as escaped HTML without script or SVG."""
     table = rank_rows(frames.ranks, _ROWS)
     first, *further = headline.split("\n")
+    # lets a live view hide the fragment
     mark = f"nbp-static nbp-static-{escape(uid, quote=True)}" if uid else "nbp-static"
     lines = ["".join(f'<th style="{_CELL}">{escape(head)}</th>' for head in ["rank", *table["heads"]])]
     for rank, cells in zip(table["ranks"], table["rows"], strict=True):
@@ -46,14 +45,12 @@ _STYLE: Final = (
 
 
 def rank_report(source: RankSource, timelines: Opened | None = None, note: str = "") -> str:
-    """Return the whole HTML file as text, opened under the source's selection.
-
-    `note` says in a sentence which timelines the file contains.
-    """
+    """Return the whole HTML file as text, opened under the source's selection."""
     # The file contains the figures and the table under the current selection, and the columns of `timelines`
     # within the size limit of a single profile's report. Data of recordings is JSON with ``<`` escaped,
     # base64 or escaped HTML, and the Content-Security-Policy allows only the file's own scripts, by their
     # hashes.
+    # `note` says in a sentence which timelines the file contains.
     page = RankProtocol(source)
     drawn, _ = page.answer({"t": "ranks"})
     shown = timelines is not None and len(timelines.trace.slices) > 0

@@ -91,7 +91,7 @@ def _temporary_path(twin: Path) -> Path:
 # The work on each rank, in any process: read, reduce, drop.
 
 Analyses: TypeAlias = Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]]
-"""By internal name: the analysis and its further arguments."""
+"""The analysis and its further arguments, by internal name."""
 
 
 @dataclass(slots=True)

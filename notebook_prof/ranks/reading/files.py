@@ -118,12 +118,11 @@ class RankFile:
 
 
 def listed(paths: Paths) -> list[str]:
-    """Return the files of patterns and paths in numeric order; patterns and folders skip tables, texts and
-    pictures.
-    """
+    """Return the files of patterns and paths in numeric order."""
     if isinstance(paths, Mapping):
         return [os.fspath(path) for path in paths.values()]
     entries = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    # patterns and folders skip tables, texts and pictures
     files: list[str] = []
     for one in [os.fspath(path) for path in entries]:
         path = Path(one)

@@ -1,1 +1,1 @@
-"""What formats share: compression, streams, JSON that is damaged, numbers in text, protocol buffers."""
+"""Decoders shared by the formats: compression, streams, damaged JSON, numbers in text, protocol buffers."""

@@ -1,4 +1,4 @@
-"""Columns of tables that other programs wrote: numbers as arrays, texts by code, whatever they lie in."""
+"""Columns of other programs' tables, from any container: numbers as arrays, texts as codes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,7 @@ from .numbers import packed
 
 
 class Interner(dict[Any, int]):
-    """Number every distinct value, in order of appearance.
-
-    Examples
-    --------
-    >>> interner = Interner()
-    >>> interner.column(["a", "b", "a"]).tolist(), list(interner)
-    ([0, 1, 0], ['a', 'b'])
-    """
+    """Numbers every distinct value, in order of appearance."""
 
     def __missing__(self, value: Any) -> int:
         self[value] = code = len(self)
@@ -40,9 +33,9 @@ INTS: Final = "ints"
 FLOATS: Final = "floats"
 TEXTS: Final = "texts"
 MISSING: Final = int(np.iinfo(np.int64).min)
-"""Stands for a whole number that is not there."""
+"""Marks a missing integer."""
 BYTE_MASKS: Final = np.frombuffer(b"".join(b"\xff" * n + bytes(8 - n) for n in range(9)), np.int64)
-"""Keep the first 0 to 8 bytes of a window."""
+"""Masks that keep the first 0 to 8 bytes of a word."""
 
 
 _PADDING: Final = 16
@@ -53,23 +46,17 @@ _AT_ONCE: Final = 1 << 15
 
 
 class Texts:
-    """A column of texts in Arrow's memory.
-
-    Parameters
-    ----------
-    array : pyarrow.Array of large_string
-        Null for texts that are not there.
-    """
+    """A column of texts in Arrow's memory."""
 
     def __init__(self, array: Any) -> None:
-        self.array = array
+        self.array = array  # pyarrow large_string, null where missing
 
     def __len__(self) -> int:
         return len(self.array)
 
     @property
     def present(self) -> BoolArray:
-        """Which texts are there."""
+        """Mask of the texts that are not missing."""
         return np.asarray(self.array.is_valid())
 
     def where(self, keep: BoolArray) -> Texts:
@@ -79,7 +66,7 @@ class Texts:
         return Texts(self.array.filter(pa.array(keep)))
 
     def before(self, mark: str) -> tuple[Texts, BoolArray]:
-        """Return each text up to the first `mark` in it, and which texts have one."""
+        """Return each text up to its first `mark`, and a mask of the texts that contain one."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -100,7 +87,7 @@ class Texts:
         return Texts(pa.concat_arrays(parts).cast(pa.large_string())), has
 
     def coded(self) -> Coded:
-        """Return the texts as Python's, by code."""
+        """Return the texts as codes and distinct Python strings."""
         encoded = self.array.dictionary_encode()
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         return Coded(codes, encoded.dictionary.to_pylist())
@@ -110,44 +97,26 @@ Column: TypeAlias = IntArray | FloatArray | Texts
 
 
 class TableSource(Protocol):
-    """What holds tables: an SQLite file, or a folder of Arrow or Parquet files.
+    """A container of tables: an SQLite file, or a folder of Arrow or Parquet files."""
 
-    Attributes
-    ----------
-    tables : mapping of str to tuple of str
-        Names of the columns, by table.
-    """
-
-    tables: Mapping[str, tuple[str, ...]]
+    tables: Mapping[str, tuple[str, ...]]  # names of the columns, by table
 
     def read(self, table: str, kinds: Mapping[str, Kind]) -> dict[str, Column]:
-        """Return columns of a table; those that it does not have are left out."""
+        """Return columns of a table. Columns that it lacks are left out."""
 
     def count(self, table: str) -> int:
         """Return how many rows a table has."""
 
 
 def texts_of(data: npt.NDArray[np.uint8], start: IntArray, length: IntArray, present: BoolArray) -> Any:
-    """Return texts that lie in `data` as an Arrow array of bytes.
-
-    Parameters
-    ----------
-    data : ndarray of uint8
-    start, length : ndarray of int64, shape (n,)
-        In bytes; 0 long where `present` is not.
-    present : ndarray of bool, shape (n,)
-        Absent texts are null.
-
-    Returns
-    -------
-    pyarrow.LargeBinaryArray
-    """
+    """Return texts in `data` as an Arrow array of large binary, null where they are not present."""
+    # `start` and `length` are in bytes; a length is 0 where `present` is False.
     import pyarrow as pa
 
     words = (length + 7) // 8
     ends = np.cumsum(words)
     total = int(ends[-1]) if len(ends) else 0
-    # eight bytes at a time, then without those behind the ends
+    # copy eight bytes at a time, then remove those beyond the ends
     content = windows(data, np.arange(0, 8 * total, 8) + np.repeat(start - 8 * (ends - words), words))
     inside = np.full(total, 8, np.int8)
     some = words > 0
@@ -161,18 +130,9 @@ def texts_of(data: npt.NDArray[np.uint8], start: IntArray, length: IntArray, pre
 def coded_contents(
     data: npt.NDArray[np.uint8], start: IntArray, length: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Return a code for each stretch of bytes, the same for equal ones, and the first row that has each code.
-
-    Stretches are told apart by their length and their first and last eight bytes; those that are the same in
-    these are compared as a whole. Arrow, which takes longer, sees only what that does not settle.
-
-    Examples
-    --------
-    >>> data = np.frombuffer(b"mm add mm" + bytes(16), np.uint8)
-    >>> codes, first = coded_contents(data, np.array([0, 3, 7]), np.array([2, 3, 2]))
-    >>> codes.tolist(), first.tolist()
-    ([0, 1, 0], [0, 1])
-    """
+    """Return a code for each byte string, equal for equal strings, and the first row with each code."""
+    # Strings are distinguished by their length and their first and last eight bytes. Strings that agree in
+    # these are compared in full. Only those still unsettled go to Arrow, which is slower.
     count = len(start)
     if count <= _CODED_AT_ONCE:
         return _coded_at_once(data, start, length)
@@ -185,7 +145,7 @@ def coded_contents(
         firsts.append(first + begin)
         total += len(first)
     rows = np.concatenate(firsts)
-    if total > count // 2:  # most are distinct: they would be looked at in vain again and again
+    if total > count // 2:  # most are distinct, so further rounds in small blocks would find few equal ones
         again, first = _coded_at_once(data, start[rows], length[rows])
     else:
         again, first = coded_contents(data, start[rows], length[rows])
@@ -199,7 +159,7 @@ def _coded_at_once(
     head, tail = windows(data, start) & mask, windows(data, start + np.maximum(length - 8, 0)) & mask
     key = head.view(np.uint64) * _MIX[0] + tail.view(np.uint64) * _MIX[1] + length.view(np.uint64) * _MIX[2]
     codes = pd.factorize((key ^ (key >> np.uint64(29))).view(np.int64))[0].astype(np.int64, copy=False)
-    highest = np.maximum.accumulate(codes)  # codes are given in order
+    highest = np.maximum.accumulate(codes)  # factorize numbers values in order of appearance
     first = np.flatnonzero(np.append(True, highest[1:] > highest[:-1])[: len(codes)])
     own = first[codes]
     same = (head == head[own]) & (tail == tail[own]) & (length == length[own]) & (length <= _LONG)
@@ -219,7 +179,7 @@ def _coded_at_once(
 
 
 def windows(data: npt.NDArray[np.uint8], at: IntArray) -> IntArray:
-    """Return the eight bytes that begin at each place as a number of this machine; places are kept inside."""
+    """Return the eight bytes at each position, clipped to the data, as an integer in native byte order."""
     last = len(data) - 8
     if len(at) and (int(at.max()) > last or int(at.min()) < 0):
         at = np.clip(at, 0, last)
@@ -228,10 +188,8 @@ def windows(data: npt.NDArray[np.uint8], at: IntArray) -> IntArray:
 
 
 def joined(parts: Sequence[Any], kind: Kind, encoding: str = "utf-8") -> Column:
-    """Return parts of a column as one; of texts, Arrow arrays of bytes or text, damaged bytes are replaced.
+    """Join the parts of a column; texts come as Arrow arrays of bytes or text, invalid bytes are replaced.
 
-    Examples
-    --------
     >>> joined([np.array([1, 2]), np.array([3])], INTS).tolist()
     [1, 2, 3]
     """
@@ -257,7 +215,7 @@ def _decoded(values: Any, encoding: str) -> Any:
 
 
 def text_codes(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) -> Coded:
-    """Return the texts at these places as codes; -1 where a begin is negative."""
+    """Return the texts between these positions as codes; -1 where a begin is negative."""
     rows = np.flatnonzero(begin >= 0)
     if len(rows) == len(begin):
         codes, first = coded_contents(data, begin, end - begin)

@@ -1,4 +1,4 @@
-"""Undo compression piece by piece: told by the first bytes, never by the name, and within a limit."""
+"""Decompresses piece by piece, up to a limit. The first bytes determine the compression, never the name."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from zlib import _Decompress
 
 MAX_BYTES: Final = 8 << 30
-"""How large a file may become by default; 8 GiB."""
+"""Size that a decompressed file may reach by default, 8 GiB."""
 
 MAX_RATIO: Final = 300
-"""How many times larger: recordings become 5 to 30 times larger, one repeated byte a thousand times."""
+"""Factor by which a file may grow. Recordings grow 5 to 30 times, a repeated byte a thousand times."""
 
 SMALL_BYTES: Final = 256 << 20
-"""How large any file may become, whatever its ratio."""
+"""Size up to which the factor does not matter."""
 
 PIECE_BYTES: Final = 1 << 20
-"""Pieces are about as long; the first one is no shorter unless the file is."""
+"""Approximate size of a piece. The first piece is shorter only if the file is."""
 
 _GZIP, _ZSTD, _XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00"
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
@@ -40,7 +40,7 @@ _MAX_LAYERS: Final = 4
 _HEAD: Final = 64 * 1024
 _READ_BYTES: Final = 128 * 1024
 _FIRST_READ: Final = 4096
-_ZSTD_READ: Final = 256  # a block of 4 bytes can become 128 KiB: 8 MiB a step at most
+_ZSTD_READ: Final = 256  # a block of 4 bytes can expand to 128 KiB, so a step yields at most 8 MiB
 _GZIP_WINDOW: Final = 31
 _XZ_PADDING: Final = b"\0" * 4
 _XZ_MEMORY: Final = 256 << 20
@@ -61,17 +61,8 @@ Accepts = Callable[[bytes], bool]
 
 
 def limit_for(packed_bytes: int, max_bytes: int | None) -> int:
-    """Return how large a file of so many bytes may become.
+    """Return the limit on the decompressed size of a file: `max_bytes`, or a default without it.
 
-    Parameters
-    ----------
-    packed_bytes : int
-    max_bytes : int, optional
-        What the caller allows. Otherwise `MAX_BYTES`, `MAX_RATIO` times the size of the file (small ones may
-        become `SMALL_BYTES`), and the memory that is free: the least of these.
-
-    Examples
-    --------
     >>> limit_for(3000, None) == SMALL_BYTES, limit_for(3000, 2**40) == 2**40
     (True, True)
     """
@@ -81,7 +72,7 @@ def limit_for(packed_bytes: int, max_bytes: int | None) -> int:
 
 
 def _free_bytes() -> int:
-    """Return how much memory is free, as far as the system tells; else as much as a file may have."""
+    """Return the amount of free memory; `MAX_BYTES` if the system does not report it."""
     try:
         with open("/proc/meminfo", encoding="ascii") as rows:
             return next(int(row.split()[1]) << 10 for row in rows if row.startswith("MemAvailable:"))
@@ -97,34 +88,9 @@ def _free_bytes() -> int:
 def decompress(
     raw: bytes, report: ImportReport, *, max_bytes: int | None = None, accepts: Accepts | None = None
 ) -> bytes:
-    """Undo gzip, zstd, xz and zip; anything else comes back as it is.
-
-    Parameters
-    ----------
-    raw : bytes
-    report : ImportReport
-    max_bytes : int, optional
-        Limit of the result's size; `limit_for` when not given.
-    accepts : callable, optional
-        See `decompressed_pieces`.
-
-    Returns
-    -------
-    bytes
-
-    Raises
-    ------
-    FormatError
-        If it becomes larger than `max_bytes`, or an archive cannot be read or holds nothing.
-    ExtraNotInstalledError
-        For zstd, where no library for it is installed.
-
-    Examples
-    --------
-    >>> import gzip
-    >>> decompress(gzip.compress(b"{") + gzip.compress(b"}"), ImportReport())
-    b'{}'
-    """
+    """Decompress gzip, zstd, xz and zip; return anything else unchanged."""
+    # FormatError if the result exceeds `max_bytes` (by default that of `limit_for`), or an archive is
+    # unreadable or empty; see `decompressed_pieces`.
     if not raw.startswith(_PACKED):
         return raw
     with ExitStack() as stack:
@@ -135,38 +101,13 @@ def decompress(
 def decompressed_pieces(
     file: BinaryIO, report: ImportReport, limit: int, accepts: Accepts | None, stack: ExitStack
 ) -> Iterator[bytes]:
-    """Undo the layers of gzip, zstd, xz and zip around a file, as in a zip of a ``.json.gz``.
-
-    Several gzip members, zstd frames or xz streams follow one another in a valid file. A stream that breaks
-    off gives what came before, and an issue ``truncated-gzip``, ``truncated-zstd`` or ``truncated-xz``.
-
-    Parameters
-    ----------
-    file : binary file
-        At its start.
-    report : ImportReport
-    limit : int
-        How large each layer may become.
-    accepts : callable, optional
-        Whether the first 64 KiB of a file in an archive of several are those of a trace; the first
-        such file is taken, and further ones are counted as ``archive-files-not-read``. Without it, the
-        largest file is taken.
-    stack : ExitStack
-        Closes archives.
-
-    Returns
-    -------
-    iterator of bytes
-        Pieces of any length up to about `PIECE_BYTES`. Memory holds some pieces, and an archive that is
-        inside of another compression, but never the content as a whole.
-
-    Raises
-    ------
-    FormatError
-        If an archive cannot be read; while iterating, if a layer becomes larger than `limit`.
-    ExtraNotInstalledError
-        For zstd, where no library for it is installed.
-    """
+    """Remove the layers of gzip, zstd, xz and zip around a file, such as a zip of a ``.json.gz``."""
+    # A valid file may contain several gzip members, zstd frames or xz streams in sequence. A stream that
+    # breaks off yields the content up to there, and an issue such as ``truncated-gzip``. `limit` holds for
+    # each layer: FormatError while iterating if it is exceeded. Of several files in an archive, the largest
+    # that `accepts` recognises by its first 64 KiB is read (without `accepts`, the largest); others are
+    # counted as ``archive-files-not-read``. `stack` closes archives. Memory holds some pieces of up to about
+    # `PIECE_BYTES`, and an archive that is itself compressed, never the whole content.
     window = _Window(file)
     if not window.peek(_LONGEST_MAGIC).startswith(_PACKED):
         file.seek(0)
@@ -201,11 +142,11 @@ def first_bytes(start: bytes) -> bytes:
 
 class _Source(Protocol):
     def read(self, count: int, /) -> bytes:
-        """Return the next bytes; about as many as `count`, and none only at the end."""
+        """Return the next bytes, about `count` of them; none only at the end."""
 
 
 class _PiecesFile:
-    """Pieces as a source, so that another layer of compression can be undone."""
+    """Pieces as a source for the next layer of decompression."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -219,14 +160,14 @@ class _PiecesFile:
 
 
 class _Window:
-    """A stretch of a source, and how far it has been used."""
+    """A buffered part of a source, and the position up to which it was consumed."""
 
     def __init__(self, source: _Source) -> None:
         self._source = source
         self._data, self._at = b"", 0
 
     def peek(self, count: int) -> bytes:
-        """Return the next bytes, fewer only at the end of the source."""
+        """Return the next bytes without consuming them; fewer only at the end of the source."""
         if len(self._data) - self._at < count:
             self._data, self._at = self._data[self._at :] + self._source.read(max(_READ_BYTES, count)), 0
         return self._data[self._at : self._at + count]
@@ -235,20 +176,20 @@ class _Window:
         self._at += count
 
     def pieces(self) -> Pieces:
-        """Return all that is left, as it is."""
+        """Yield everything that is left, unchanged."""
         while piece := self.peek(PIECE_BYTES):
             self.skip(len(piece))
             yield piece
 
 
 class _SizeLimit:
-    """Counts pieces, and refuses more than the limit."""
+    """Adds up the sizes of pieces, and raises FormatError beyond the limit."""
 
     def __init__(self, limit: int) -> None:
         self._size, self._limit = 0, limit
 
     def room(self) -> int:
-        """Return how much the next piece may have: one byte over the limit is enough to know."""
+        """Return the largest useful size of the next piece: one byte over the limit refuses the file."""
         return min(PIECE_BYTES, self._limit - self._size + 1)
 
     def count(self, piece: bytes) -> None:
@@ -272,7 +213,7 @@ def _gunzip(window: _Window, report: ImportReport, limit: int) -> Pieces:
 
 
 def _gunzip_member(window: _Window, size: _SizeLimit) -> Generator[bytes, None, str]:
-    """Undo one member of a gzip file; returns what was wrong with it."""
+    """Decompress one member of a gzip file. Returns the problem with it; empty if there was none."""
     member, step = zlib.decompressobj(wbits=_GZIP_WINDOW), _FIRST_READ
     while not member.eof:
         if not (packed := window.peek(step)):
@@ -293,15 +234,15 @@ def _gunzip_member(window: _Window, size: _SizeLimit) -> Generator[bytes, None, 
             packed = member.unconsumed_tail
             if not piece and not packed:
                 break
-        # at its end a member keeps what it was fed last and did not use
+        # at its end, a member keeps the unused part of its last input
         window.skip(fed - len(member.unused_data))
-        # small members must not cost a large copy each, large ones not many calls
+        # small members should not cost a large copy each, and large ones not many calls
         step = min(2 * step, _READ_BYTES)
     return ""
 
 
 def _before_damage(member: _Decompress, packed: bytes) -> bytes:
-    """Return what damaged bytes still give, fed one by one."""
+    """Return what can be decompressed before the damage, by feeding the bytes one by one."""
     parts = []
     try:
         for i in range(len(packed)):
@@ -332,7 +273,7 @@ def _unzstd(window: _Window, report: ImportReport, limit: int) -> Pieces:
 
 
 def _zstd_library() -> tuple[Callable[[], Any], type[Exception]]:
-    """Return what makes a decompressor of one frame: Python's own from 3.14 on, or a library."""
+    """Return a maker of frame decompressors, and their error: Python's from 3.14 on, or a library's."""
     try:
         own = require("compression.zstd", extra="zstd", purpose="reading zstd")
         return own.ZstdDecompressor, own.ZstdError
@@ -344,7 +285,7 @@ def _zstd_library() -> tuple[Callable[[], Any], type[Exception]]:
 def _unxz(window: _Window, report: ImportReport, limit: int) -> Pieces:
     size = _SizeLimit(limit)
     while window.peek(len(_XZ)) == _XZ:
-        # no larger dictionary than a recording needs
+        # the limit refuses dictionaries larger than any recording needs
         stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
         while not stream.eof:
             packed = window.peek(_READ_BYTES) if stream.needs_input else b""
@@ -366,7 +307,7 @@ def _unxz(window: _Window, report: ImportReport, limit: int) -> Pieces:
 
 @contextmanager
 def _zip_member(file: BinaryIO, report: ImportReport, accepts: Accepts | None) -> Iterator[_Source]:
-    """Open the file of a zip archive that is a trace."""
+    """Open the trace file in a zip archive."""
     with _readable_zip(), zipfile.ZipFile(file) as archive:
         members = [info for info in archive.infolist() if not info.is_dir() and info.file_size]
         if not members:
@@ -400,7 +341,7 @@ def _readable_zip() -> Iterator[None]:
 def _choose(
     archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], report: ImportReport, accepts: Accepts | None
 ) -> zipfile.ZipInfo:
-    """Return the file of an archive that is a trace. Nothing is written to disk, so names do no harm."""
+    """Return the trace file in an archive. Nothing is written to disk, so file names can do no harm."""
     members = sorted(members[:_MAX_MEMBERS], key=lambda info: -info.file_size)
     traces = members if accepts is None else [info for info in members if accepts(_head(archive, info))]
     if not traces:
@@ -426,7 +367,7 @@ def _head(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
 
 
 def _truncated(report: ImportReport, kind: str, problem: str) -> None:
-    """Report a stream that breaks off, or is damaged."""
+    """Report a stream that breaks off or is damaged."""
     report.add(
         f"truncated-{kind}",
         "loss",

@@ -1,4 +1,4 @@
-"""Cut the text of a trace into its head, handfuls of events, and its tail; the whole is never needed."""
+"""Cuts the text of a trace into its head, short lists of events, and its tail, without holding it all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 CHUNK_BYTES: Final = 256 * 1024
-"""What is decoded at once. Rows of so much text stay in the processor's cache."""
+"""Characters decoded at once. The rows of so much text stay in the processor's cache."""
 
 _EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LONGEST_KEY: Final = 256
@@ -17,46 +17,21 @@ _OPEN, _CLOSE = b"[]"
 
 
 class EventText:
-    """Cut the text of a list of events into lists of some events each, from its start to its end.
-
-    Parameters
-    ----------
-    pieces : iterable of bytes
-        The file, in order. A piece is asked for when it is needed.
-
-    Attributes
-    ----------
-    head : bytes
-        Up to and with the bracket that opens the list; the whole text if there is no list.
-    has_list : bool
-        Whether there is a list of events.
-
-    Examples
-    --------
-    >>> text = EventText([b'{"traceEvents": [{"ph": "X"}, ', b'{"ph": "X"}]}'])
-    >>> events, last = text.peek(1)
-    >>> bytes(events), last
-    (b'[{"ph": "X"}]', False)
-    >>> text.skip()
-    >>> events, last = text.peek(1)
-    >>> bytes(events), last
-    (b'[{"ph": "X"}]}', True)
-    """
+    """Cuts the text of a list of events into shorter lists, from start to end."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces = iter(pieces)
+        self._pieces = iter(pieces)  # the file in order; a piece is requested only when it is needed
         self._buffer = bytearray()
         self._at = self._next = 0
-        self._closed = (-1, 0)  # where a bracket stands in place of another character, and that one
+        self._closed = (-1, 0)  # position of a character that is replaced by a bracket, and the character
+        # the text up to the list's opening bracket, or all of it without a list
         self.head, self.has_list = self._find_list()
 
     def peek(self, at_least: int) -> tuple[memoryview, bool]:
-        """Return the next events as a list, and whether that is all that is left.
-
-        The list ends with an event, or goes on to the end of the file, whatever stands there. That an
-        event ends there is an assumption, which decoding the text proves. The view holds until the next
-        call.
-        """
+        """Return the next events as a list, and whether nothing is left after them."""
+        # The list ends after an event, or else contains everything up to the end of the file. Whether an
+        # event really ends there is a guess, which decoding the text confirms. The view is valid until the
+        # next call.
         begin, (closed, instead) = at_least, self._closed
         if closed >= 0:
             self._buffer[closed] = instead
@@ -64,7 +39,7 @@ class EventText:
             if begin < len(self._buffer) - self._at:
                 if match := _BETWEEN.search(self._buffer, self._at + begin):
                     self._next = match.end()
-                    # behind an event is a comma or a space, before it too: room for the brackets
+                    # the comma or space before and after an event makes room for the brackets
                     self._closed = match.start() + 1, self._buffer[match.start() + 1]
                     self._buffer[self._at - 1], self._buffer[match.start() + 1] = _OPEN, _CLOSE
                     return memoryview(self._buffer)[self._at - 1 : match.start() + 2], False
@@ -75,24 +50,22 @@ class EventText:
                 return memoryview(self._buffer)[self._at - 1 :], True
 
     def skip(self) -> None:
-        """Go on behind what `peek` gave."""
+        """Continue after the text that `peek` returned."""
         self._at = self._next
 
     def remaining(self) -> Iterator[bytes]:
-        """Iterate over everything behind what `peek` gave, to the end of the file."""
+        """Iterate over everything after the text that `peek` returned, up to the end of the file."""
         yield bytes(self._buffer[self._next :])
         yield from self._pieces
 
     def _grow(self, at_least: int = 0) -> bool:
-        """Add to the buffer and forget what was skipped; False at the end.
-
-        It grows by at least a half, so that an event of any length is copied few times.
-        """
+        """Read more into the buffer, and drop what was skipped; return False at the end."""
+        # The buffer grows by at least a half, so even a very long event is copied only a few times.
         first = max(self._at - 1, 0)
         parts: list[bytes | bytearray] = [self._buffer[first:]] if self._buffer else []
         missing = max((len(self._buffer) - first) // 2, at_least)
         while (piece := next(self._pieces, None)) is not None:
-            parts.append(piece)  # one that is empty changes nothing
+            parts.append(piece)  # an empty piece changes nothing
             missing -= len(piece)
             if missing <= 0:
                 break

@@ -1,4 +1,4 @@
-"""Numbers in the spellings that files have: microseconds as exact nanoseconds, ids as int64."""
+"""Numbers as files spell them: microseconds become exact nanoseconds, ids become int64."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _LAST_DIGITS: Final = re.compile(r"(-?\d{1,20})$")
 
 
 def exact_ns(values: Sequence[Any]) -> IntArray | None:
-    """Return microseconds given as numbers in nanoseconds, where nothing was lost when they became numbers.
+    """Convert microseconds to nanoseconds, if no precision was lost when their text became numbers.
 
-    A double below 2**43 µs (102 days) is nearer than half a nanosecond to the decimal text that it was
-    read from, so three decimals come back exactly; Kineto's ``baseTimeNanoseconds`` keeps times below
-    that. Whole numbers are exact as they are.
+    A double below 2**43 µs (102 days) differs by less than half a nanosecond from the decimal text that it
+    was read from, so three decimals are recovered exactly. Kineto's ``baseTimeNanoseconds`` keeps times below
+    that. Whole numbers are always exact.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def exact_ns(values: Sequence[Any]) -> IntArray | None:
     Returns
     -------
     ndarray of int64 or None
-        None if text is needed, or something is no number.
+        None if the text is needed, or a value is not a number.
 
     Examples
     --------
@@ -61,20 +61,20 @@ def exact_ns(values: Sequence[Any]) -> IntArray | None:
 
 
 def to_ns(texts: Sequence[bytes]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Return microseconds given as text in nanoseconds.
+    """Convert microseconds, given as text, to nanoseconds.
 
-    A double holds 53 bits; microseconds since 1970 with three decimals need 61. So the text is read as
-    an integer.
+    A double holds 53 bits, but microseconds since 1970 with three decimals need 61. So the text is read as an
+    integer.
 
     Parameters
     ----------
     texts : sequence of bytes-like
-        JSON numbers (``1712195495521130.028``), or strings of them.
+        JSON numbers (``1712195495521130.028``), or JSON strings that contain them.
 
     Returns
     -------
     ns : ndarray of int64
-        Rounded to whole nanoseconds; 0 where it is no number.
+        Rounded to whole nanoseconds; 0 for texts that are not numbers.
     ok : ndarray of bool
 
     Examples
@@ -98,23 +98,13 @@ def to_ns(texts: Sequence[bytes]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
 
 
 def packed(values: Sequence[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return numbers as a read-only array; two to three times faster than `numpy.fromiter`.
-
-    Raises
-    ------
-    struct.error
-        If a value is no such number.
-
-    Examples
-    --------
-    >>> packed([3, 1], np.int64)
-    array([3, 1])
-    """
+    """Return numbers as a read-only array; two to three times faster than `numpy.fromiter`."""
+    # struct.error if a value does not have this type.
     return np.frombuffer(struct.pack(f"{len(values)}{np.dtype(dtype).char}", *values), dtype)
 
 
 def integers(values: list[int]) -> IntArray:
-    """Return numbers as int64; those that need 64 bits without a sign wrap around."""
+    """Return numbers as int64. Unsigned 64-bit numbers beyond its range wrap around."""
     try:
         return packed(values, np.int64)
     except struct.error:
@@ -122,10 +112,8 @@ def integers(values: list[int]) -> IntArray:
 
 
 def identifiers(values: list[int | str | None]) -> IntArray:
-    """Return ids of processes, threads and devices as int64; -1 for none.
-
-    Some versions write them as text, as in ``"stream 7"``.
-    """
+    """Return ids of processes, threads and devices as int64; -1 for none."""
+    # Some versions write them as text, such as ``"stream 7"``.
     try:
         return packed(values, np.int64)
     except struct.error:
@@ -134,7 +122,7 @@ def identifiers(values: list[int | str | None]) -> IntArray:
 
 
 def number_of(value: int | str | None) -> int:
-    """Return the number in an id: itself, or the digits at the end of a text; -1 for none.
+    """Return the number in an id: the id itself, or the digits at the end of a text; -1 for none.
 
     Examples
     --------
@@ -151,7 +139,7 @@ def number_of(value: int | str | None) -> int:
 
 
 def _uniform(joined: bytes, n: int, decimals: int) -> IntArray | None:
-    """Read all at once, if every number has exactly this many decimals."""
+    """Parse all at once, if every number has exactly this many decimals."""
     codes = np.frombuffer(joined, np.uint8)
     ends = np.flatnonzero(codes == _NEWLINE)
     dots = np.flatnonzero(codes == _DOT)
@@ -172,14 +160,14 @@ def _uniform(joined: bytes, n: int, decimals: int) -> IntArray | None:
         return None
     values = np.fromstring(joined, dtype=np.int64, sep="\n")
     scale = 10 ** (3 - decimals)
-    # what does not fit has become the largest number
+    # numbers that do not fit have become the largest one
     if len(values) != n or values.max() >= _LIMIT // scale or values.min() <= -_LIMIT // scale:
         return None
     return np.asarray(values * scale)
 
 
 def _plain_decimals(joined: bytes, n: int) -> IntArray | None:
-    """Read all at once, digit by digit, if every text is a plain decimal number of moderate length."""
+    """Parse all at once, digit by digit, if every text is a plain decimal number of moderate length."""
     codes = np.frombuffer(joined, np.uint8)
     ends = np.flatnonzero(codes == _NEWLINE)
     if len(ends) != n:
@@ -211,7 +199,7 @@ def _plain_decimals(joined: bytes, n: int) -> IntArray | None:
 
     for i in range(3):
         values = values * 10 + digit(i)
-    # the rest rounds to the nearest, a tie to the even
+    # round by the remaining digits, half to even
     below = np.zeros(n, bool)
     for i in range(4, int(fraction.max())):
         below |= digit(i) > 0
@@ -223,7 +211,7 @@ def _plain_decimals(joined: bytes, n: int) -> IntArray | None:
 def _one_number(text: bytes) -> int | None:
     try:
         value = Decimal(text.strip(b'" ').decode())
-        # 1e999999999 is a number too: look at its size before making it an integer
+        # check the size before converting to an integer, since 1e999999999 is a number too
         fits = value.is_finite() and value.adjusted() < _MOST_DIGITS
         ns = int((value * 1000).to_integral_value()) if fits else None
     except (InvalidOperation, UnicodeDecodeError):

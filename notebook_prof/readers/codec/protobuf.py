@@ -1,4 +1,4 @@
-"""The wire format of protocol buffers, read without a schema or a library."""
+"""Reads the wire format of protocol buffers, without a schema or a library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 Span: TypeAlias = tuple[int, int]
-"""Where a nested message or a text begins and ends in the data."""
+"""Begin and end of a nested message or a text in the data."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _MAX_SHIFT: Final = 63
@@ -15,7 +15,7 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
 class WireError(ValueError):
-    """The bytes are not a protobuf message."""
+    """Raised for bytes that are not a protobuf message."""
 
 
 def fields(data: bytes, span: Span) -> Iterator[tuple[int, int | Span]]:
@@ -32,12 +32,12 @@ def fields(data: bytes, span: Span) -> Iterator[tuple[int, int | Span]]:
     number : int
         Field number.
     value : int or (int, int)
-        Unsigned value of a varint or a fixed field; begin and end of anything with a length.
+        Unsigned value of a varint or a fixed-size field; begin and end of a field with a length.
 
     Raises
     ------
     WireError
-        If a field reaches beyond the end, or has a type that does not exist.
+        If a field reaches beyond the end, or its type does not exist.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def fields(data: bytes, span: Span) -> Iterator[tuple[int, int | Span]]:
 
 
 def numbers(data: bytes, span: Span) -> dict[int, int]:
-    """Return the last number of every numeric field of a message; nested messages and texts are skipped."""
+    """Return the last value of every numeric field of a message, skipping nested messages and texts."""
     return {number: value for number, value in fields(data, span) if isinstance(value, int)}
 
 
@@ -86,12 +86,12 @@ def mapping(data: bytes, span: Span) -> dict[int, int | Span]:
 
 
 def text(data: bytes, value: int | Span | None) -> str:
-    """Return a text field; empty when it is missing, bytes that are not UTF-8 replaced."""
+    """Return a text field; empty if it is missing. Invalid UTF-8 is replaced."""
     return data[value[0] : value[1]].decode(errors="replace") if isinstance(value, tuple) else ""
 
 
 def signed(value: int) -> int:
-    """Return a varint that was written from a signed 64-bit number.
+    """Return the signed 64-bit number behind the unsigned value of a varint.
 
     Examples
     --------
@@ -118,12 +118,12 @@ def float64(value: int) -> float:
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return an unsigned integer of 7 bits a byte, and where it ends.
+    """Decode an unsigned varint; return it and its end.
 
     Raises
     ------
     WireError
-        If it has no end, or is longer than 64 bits.
+        If it does not end, or has more than 64 bits.
     """
     value = shift = 0
     while at < end:

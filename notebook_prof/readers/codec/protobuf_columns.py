@@ -1,8 +1,8 @@
-"""Many messages of protocol buffers at once: their fields as columns.
+"""Decodes many protobuf messages at once: their fields become columns.
 
-Messages do not tell where their fields begin, so one has to be read to find the next. Here the first fields
-of all messages are decoded together, then the second ones, and so on. A program writes messages of few kinds,
-so most of those decoded together go on with the same field: only its tag is compared.
+A field's position is known only after the previous field is decoded. So the first fields of all messages are
+decoded together, then the second ones, and so on. A program writes few kinds of messages, so most of those
+decoded together have the same next field, and only its tag needs to be compared.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...trace.arrays import BoolArray, FloatArray, IntArray
+from ...trace.arrays import BoolArray, FloatArray, IntArray, consecutive
 from ...trace.strings import Coded
 from .columns import text_codes, texts_of, windows
 from .protobuf import WireError
 from .protobuf import fields as fields_of_one
 
 PADDING: Final = 16
-"""Zeros that must follow the data."""
+"""Number of zeros that must follow the data."""
 
 _FEW: Final = 24
 _AT_ONCE: Final = 1 << 14
 _ALIKE: Final = 400
-"""So many messages that go on with the same field are decoded apart from the others."""
+"""From this number on, messages that continue with the same field are decoded apart."""
 _MOST_SMALL: Final = 6
 _HIGH_BITS: Final = np.uint64(0x8080808080808080)
 _LOW_BITS: Final = np.uint64(0x7F7F7F7F7F7F7F7F)
@@ -41,16 +41,16 @@ _PAIRS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """One field of messages, wherever it occurs: message by message.
+    """All occurrences of one field, message by message.
 
     Attributes
     ----------
     owner : ndarray of int64, shape (n,)
-        The message of each.
+        The message that contains the field.
     value : ndarray of int64
-        Of varints and fixed fields, as their bits; 0 of others.
+        Bits of a varint or a fixed-size field; 0 for other fields.
     begin, end : ndarray of int64
-        Where the content of those with a length lies; -1 of others.
+        Position of the content of a field with a length; -1 for other fields.
     """
 
     owner: IntArray
@@ -62,12 +62,12 @@ class Occurrences:
         return len(self.owner)
 
     def where(self, keep: BoolArray | IntArray) -> Occurrences:
-        """Return those that are marked, or that stand at some positions."""
+        """Return the occurrences selected by a mask or by positions."""
         return Occurrences(self.owner[keep], self.value[keep], self.begin[keep], self.end[keep])
 
 
 class _Part(NamedTuple):
-    """One field of many messages: its value, or where its content lies."""
+    """One field of many messages: its value, or the position of its content."""
 
     owner: IntArray
     value: IntArray | None
@@ -81,17 +81,17 @@ class Fields:
     Parameters
     ----------
     data : ndarray of uint8
-        With `PADDING` zeros at its end.
+        Ends with `PADDING` zeros.
     begin, end : ndarray of int64, shape (m,)
-        Where the messages lie.
+        Positions of the messages.
 
     Attributes
     ----------
     count : int
-        Of messages.
+        Number of messages.
     broken : int
-        Messages in which a field reaches beyond the end, or has a number or a type that does not exist; the
-        fields before it are kept.
+        Number of messages with a field that reaches beyond the end, or whose number or type does not exist.
+        The fields before it are kept.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class Fields:
         self._owner, self._number, self._value, self._begin, self._end = _concatenated(rounds, 5)
 
     def _alike(self, active: IntArray, at: IntArray, stop: IntArray) -> list[tuple[IntArray, ...]]:
-        """Decode messages as long as many go on with the same field; return where the others go on."""
+        """Decode messages while many have the same next field. Return the remaining ones and positions."""
         left: list[tuple[IntArray, ...]] = []
         waiting, small = [(active, at, stop)], 0
         while waiting:
@@ -135,7 +135,7 @@ class Fields:
                     others = ~same
                     waiting.append((active[others], at[others], stop[others]))
                     active, at, stop = active[same], at[same], stop[same]
-                if tag >> 14 or len(active) < _ALIKE:  # a tag of three bytes
+                if tag >> 14 or len(active) < _ALIKE:  # a tag of three bytes, or a small group
                     small += 1
                     break
                 active, at, stop = self._kept(tag, at + size, active, stop)
@@ -146,7 +146,7 @@ class Fields:
     def _kept(
         self, tag: int, content: IntArray, active: IntArray, stop: IntArray
     ) -> tuple[IntArray, IntArray, IntArray]:
-        """Keep a field that many messages have next; return those that go on, and where."""
+        """Decode and keep the next field, the same in all messages. Return those not yet at their end."""
         wire, number = tag & 7, tag >> 3
         value = begin = end = None
         if wire in (0, 2):
@@ -177,7 +177,7 @@ class Fields:
         return active[more], after[more], stop[more]
 
     def _unlike(self, active: IntArray, at: IntArray, stop: IntArray) -> list[tuple[IntArray, ...]]:
-        """Decode the next fields of messages of which each may have another one, and so on."""
+        """Decode one field per message and round, whichever field it is."""
         rounds: list[tuple[IntArray, ...]] = []
         data = self.data
         while len(active) > _FEW or (len(active) and not rounds):
@@ -209,7 +209,7 @@ class Fields:
         return rounds + self._rest(active, at, stop)
 
     def _rest(self, active: IntArray, at: IntArray, stop: IntArray) -> list[tuple[IntArray, ...]]:
-        """Decode the messages that have by far the most fields, one after another."""
+        """Decode one by one the few messages that have far more fields than the others."""
         parts = []
         for owner, begin, end in zip(active.tolist(), at.tolist(), stop.tolist(), strict=True):
             rows = []
@@ -227,7 +227,7 @@ class Fields:
         return parts
 
     def occurrences(self, number: int) -> Occurrences:
-        """Return a field of all messages, in their order."""
+        """Return all occurrences of a field, in order of the messages."""
         if number not in self._occurrences:
             columns: list[tuple[IntArray, ...]] = []
             for owner, value, begin, end in self._parts.get(number, []):
@@ -245,7 +245,7 @@ class Fields:
         return self._occurrences[number]
 
     def counts(self) -> dict[int, int]:
-        """Return how often each field occurs, by its number."""
+        """Return the number of occurrences of each field, by field number."""
         numbers, counts = np.unique(self._number, return_counts=True)
         result = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
         for number, parts in self._parts.items():
@@ -253,7 +253,7 @@ class Fields:
         return result
 
     def ints(self, number: int, missing: int = -1) -> IntArray:
-        """Return the last value of a field in each message."""
+        """Return the last value of a field in each message, or `missing`."""
         result = np.full(self.count, missing, np.int64)
         for part in self._parts.get(number, []):
             result[part.owner] = 0 if part.value is None else part.value
@@ -262,7 +262,7 @@ class Fields:
         return result
 
     def has(self, number: int) -> BoolArray:
-        """Return which messages have a field."""
+        """Return a mask of the messages that have a field."""
         result = np.zeros(self.count, bool)
         for part in self._parts.get(number, []):
             result[part.owner] = True
@@ -270,7 +270,7 @@ class Fields:
         return result
 
     def contents(self, number: int) -> tuple[IntArray, IntArray]:
-        """Return where the last of a field with a length lies in each message; -1 where there is none."""
+        """Return the begin and end of the last content of a field in each message; -1 if there is none."""
         begin, end = np.full(self.count, -1, np.int64), np.full(self.count, -1, np.int64)
         nothing = np.int64(-1)
         for part in self._parts.get(number, []):
@@ -281,7 +281,7 @@ class Fields:
         return begin, end
 
     def floats(self, number: int) -> FloatArray:
-        """Return the last double of a field in each message, NaN where there is none."""
+        """Return the last value of a field of doubles in each message; NaN if there is none."""
         bits = self.ints(number, int(np.array(np.nan).view(np.int64)))
         return bits.view(np.float64)
 
@@ -292,12 +292,11 @@ class Fields:
         return texts_of(self.data, np.where(present, every.begin, 0), length, present)
 
     def repeated(self, number: int) -> tuple[IntArray, IntArray]:
-        """Return all numbers of a repeated field, packed or not: the message of each, and its value."""
+        """Return all numbers in a repeated field, packed or not: their messages and values."""
         every = self.occurrences(number)
         packed, plain = np.flatnonzero(every.begin >= 0), np.flatnonzero(every.begin < 0)
         length = every.end[packed] - every.begin[packed]
-        at = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-        at += np.repeat(every.begin[packed], length)
+        at = consecutive(every.begin[packed], length)
         is_end = self.data[at] < 0x80
         field = np.repeat(np.arange(len(packed)), length)
         first = np.append(True, is_end[:-1]) | np.append(True, field[1:] != field[:-1])[: len(at)]
@@ -307,7 +306,7 @@ class Fields:
         return every.owner[position[order]], np.concatenate([value, every.value[plain]])[order]
 
     def inside(self, every: Occurrences) -> Fields:
-        """Return the fields of the messages that these fields hold."""
+        """Return the fields of the messages nested in these fields."""
         return Fields(self.data, np.maximum(every.begin, 0), np.where(every.begin < 0, 0, every.end))
 
 
@@ -317,7 +316,7 @@ def text_column(fields: Fields, number: int) -> Coded:
 
 
 def coded_texts(fields: Fields, every: Occurrences) -> Coded:
-    """Return the contents of fields as coded texts."""
+    """Return the contents of these fields as coded texts."""
     return text_codes(fields.data, every.begin, every.end)
 
 
@@ -329,13 +328,7 @@ def _concatenated(parts: Sequence[tuple[IntArray, ...]], count: int) -> tuple[In
 
 
 def varints(data: npt.NDArray[np.uint8], at: IntArray) -> tuple[IntArray, IntArray]:
-    """Return numbers of seven bits a byte that begin at these places, as signed ones, and where they end.
-
-    Examples
-    --------
-    >>> varints(np.frombuffer(bytes([150, 1]) + bytes(PADDING), np.uint8), np.array([0, 1]))
-    (array([150,   1]), array([2, 2]))
-    """
+    """Decode the varints at these positions as signed numbers; return them and their ends."""
     first = data.take(at, mode="clip")
     if not len(first) or first.max() < 0x80:
         return first.astype(np.int64), at + 1
@@ -354,7 +347,7 @@ def varints(data: npt.NDArray[np.uint8], at: IntArray) -> tuple[IntArray, IntArr
 
 
 def _of_words(word: npt.NDArray[np.uint64]) -> tuple[IntArray, IntArray]:
-    """Return the numbers at the beginning of eight bytes, and their length: 9 if it is more than eight."""
+    """Decode the varint at the start of each eight-byte word. Return it and its length; 9 if it is longer."""
     ends = ((~word & _HIGH_BITS) >> np.uint64(7)) * _GATHER >> np.uint64(56)
     size = _BYTES[ends]
     x = (word & _FIRST[size]) & _LOW_BITS
@@ -367,10 +360,8 @@ def _of_words(word: npt.NDArray[np.uint64]) -> tuple[IntArray, IntArray]:
 def _tags_and_numbers(
     data: npt.NDArray[np.uint8], at: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Return the tags that begin at these places, where they end, and the numbers behind them and their ends.
-
-    Most tags are one byte long and most numbers few, so that eight bytes hold both.
-    """
+    """Return the tags at these positions and their ends, and the varints that follow and their ends."""
+    # Most tags are one byte long and most numbers a few, so eight bytes usually hold both.
     word = windows(data, at)
     tag, content, behind = word & 0x7F, at + 1, word.view(np.uint64) >> np.uint64(8)
     if (long := np.flatnonzero(word & 0x80)).size:
@@ -386,4 +377,4 @@ def _tags_and_numbers(
 
 
 _FIRST: Final = np.array([(1 << 8 * n) - 1 if n < 8 else (1 << 64) - 1 for n in range(10)], np.uint64)
-"""Keeps the first bytes of a word."""
+"""Masks that keep the first bytes of a word."""

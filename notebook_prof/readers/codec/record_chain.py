@@ -1,4 +1,4 @@
-"""Records of different lengths, one behind another: find where each begins, without a loop over them."""
+"""Finds where each of many consecutive records of different lengths begins, without a loop over them."""
 
 from __future__ import annotations
 
@@ -18,36 +18,12 @@ Step = Callable[[IntArray], IntArray]
 
 
 def record_starts(step: Step, start: int, size: int) -> tuple[IntArray, int]:
-    """Return where the records of a text begin, and where the last of them ends.
-
-    Parameters
-    ----------
-    step : callable
-        Returns for positions where the record would end that began there; each is larger than its position,
-        and larger than `size` for what is no whole record. It is asked of every position.
-    start, size : int
-        Where the first record begins and the text ends.
-
-    Returns
-    -------
-    starts : ndarray of int64
-        Of whole records, in order.
-    end : int
-        Equal to `size` if nothing is left over.
-
-    Notes
-    -----
-    Every byte is treated as if a record began there. Within blocks of some hundred bytes, all blocks at once,
-    it is found out first where a chain that enters at a byte leaves the block, and then, by the entries that
-    are used, which bytes it visits.
-
-    Examples
-    --------
-    >>> sizes = np.array([2, 9, 3, 9, 9, 1, 7])
-    >>> starts, end = record_starts(lambda at: at + sizes[at], 0, 7)
-    >>> starts.tolist(), end
-    ([0, 2, 5], 6)
-    """
+    """Return where the whole records of a text begin, in order, and where the last of them ends."""
+    # `step` maps positions to the ends of the records that would begin there: always larger than the
+    # position, and larger than `size` if there is no whole record. It is called for every byte, as if a
+    # record began there. First, for all blocks of a few hundred bytes at once, find where a chain that enters
+    # the block at each byte leaves it. Then, from the entries actually used, find the bytes that the chain
+    # visits.
     parts, at = [np.empty(0, np.int64)], start
     while at < size:
         low = at
@@ -63,7 +39,7 @@ def record_starts(step: Step, start: int, size: int) -> tuple[IntArray, int]:
 
 
 def _visited(following: IntArray) -> tuple[IntArray, int]:
-    """Return the positions that a chain from 0 visits, and where it leaves."""
+    """Return the positions that a chain from 0 visits, and its first position beyond the end."""
     size = len(following)
     count = -(-size // _BLOCK)
     padded = np.full(count * _BLOCK, size, np.int64)
@@ -92,19 +68,14 @@ def _visited(following: IntArray) -> tuple[IntArray, int]:
 
 
 class Terminated:
-    """Where parts of a text end, which end with a byte that nothing else in them has.
+    """Finds the ends of parts of a text, each terminated by a byte that does not occur inside it.
 
-    Parameters
-    ----------
-    ends : ndarray of bool, shape (size,)
-        Which bytes end a part: zeros, or those of a varint without its highest bit.
-
-    Examples
-    --------
     >>> text = np.frombuffer(b"ab\\0c\\0", np.uint8)
     >>> Terminated(text == 0).after(np.array([0, 3, 4, 5]), 1).tolist()
     [3, 5, 5, 7]
     """
+
+    # `ends` marks the bytes that end a part: zeros, or bytes of varints without the highest bit.
 
     def __init__(self, ends: npt.NDArray[np.bool_]) -> None:
         self._size = len(ends)
@@ -112,7 +83,7 @@ class Terminated:
         self._before = np.concatenate([[0], np.cumsum(ends, dtype=np.int64)])
 
     def after(self, at: IntArray, count: int | IntArray) -> IntArray:
-        """Return where as many parts behind these positions end; size + 2 where there are fewer."""
+        """Return where the `count`-th part after each position ends; size + 2 if there are fewer parts."""
         index = self._before[np.minimum(at, self._size)] + count - 1
         ok = (index < len(self._ends)) & (at <= self._size) & (index >= 0)
         if not len(self._ends):

@@ -1,4 +1,4 @@
-"""Rows of tables that other programs wrote: columns that may be absent, groups, and strings by number."""
+"""Rows of other programs' tables: columns that may be absent, groups, and strings by number."""
 
 from __future__ import annotations
 
@@ -15,13 +15,7 @@ from .columns import MISSING, Column, Kind, TableSource, Texts
 
 
 class Rows:
-    """Columns of a table; those that it lacks are all missing.
-
-    Parameters
-    ----------
-    columns : mapping of str to Column
-    count : int
-    """
+    """Columns of a table, in which all values of an absent column are missing."""
 
     def __init__(self, columns: Mapping[str, Column], count: int) -> None:
         self._columns, self._count = columns, count
@@ -35,14 +29,14 @@ class Rows:
         return isinstance(column, np.ndarray) and bool((column != MISSING).any())
 
     def ints(self, name: str, missing: int = -1) -> IntArray:
-        """Return whole numbers, with `missing` for those that are not there."""
+        """Return whole numbers, with `missing` for missing ones."""
         column = self._columns.get(name)
         if not isinstance(column, np.ndarray):
             return np.full(self._count, missing, np.int64)
         return np.where(column == MISSING, missing, column).astype(np.int64, copy=False)
 
     def floats(self, name: str) -> FloatArray:
-        """Return numbers, NaN where there are none."""
+        """Return numbers, with NaN for missing ones."""
         column = self._columns.get(name)
         return column.astype(np.float64) if isinstance(column, np.ndarray) else np.full(self._count, np.nan)
 
@@ -63,27 +57,21 @@ class Rows:
 
 
 def read_rows(source: TableSource, table: str, kinds: Mapping[str, Kind]) -> Rows:
-    """Return columns of a table; no rows where there is no such table."""
+    """Return columns of a table; no rows if the table does not exist."""
     columns = source.read(table, kinds)
     first: Column = next(iter(columns.values()), np.empty(0, np.int64))
     return Rows(columns, len(first))
 
 
 class Strings:
-    """A table of strings that others refer to by number.
-
-    Parameters
-    ----------
-    number : ndarray of int64
-    texts : Texts or None
-    """
+    """A table of strings to which other tables refer by number."""
 
     def __init__(self, number: IntArray, texts: Texts | None) -> None:
         self._order = np.argsort(number, kind="stable")
         self._number, self._texts = number[self._order], texts
 
     def names(self, numbers: IntArray) -> Coded:
-        """Return the strings with these numbers; code -1 where there is none."""
+        """Return the strings with these numbers; code -1 for unknown numbers."""
         if self._texts is None or not len(self._number):
             return Coded(np.full(len(numbers), -1, np.int64), [])
         code, used = pd.factorize(numbers)
@@ -95,10 +83,8 @@ class Strings:
 
 
 def groups(*columns: npt.NDArray[Any]) -> tuple[IntArray, IntArray]:
-    """Return the number of the group of each row, and the first row of each group.
+    """Return the number of each row's group of equal values, and the first row of each group.
 
-    Examples
-    --------
     >>> codes, first = groups(np.array([5, 5, 6]), np.array([1, 2, 2]))
     >>> codes.tolist(), first.tolist()
     ([0, 1, 2], [0, 1, 2])
@@ -115,17 +101,17 @@ def groups(*columns: npt.NDArray[Any]) -> tuple[IntArray, IntArray]:
 
 
 def texts_in(column: Texts | None) -> list[str]:
-    """Return a short column of texts as a list, empty where there is none."""
+    """Return a short column of texts as a list, with "" for missing texts; no texts without a column."""
     return [] if column is None else [value or "" for value in column.array.to_pylist()]
 
 
 def texts(column: Coded) -> list[str]:
-    """Return a short column of texts as a list, empty where there is none."""
+    """Return a short column of texts as a list, with "" for missing texts."""
     values = [*column.values, ""]
     return [values[code] for code in column.codes.tolist()]
 
 
 def marked(names: Coded, test: Any) -> BoolArray:
-    """Return which rows have a name that passes a test; each name is tested once."""
+    """Return a mask of the rows with a name that passes a test. Each distinct name is tested once."""
     passed = np.array([*(bool(test(name)) for name in names.values), False])
     return np.asarray(passed[names.codes])

@@ -1,4 +1,4 @@
-"""Files in pieces, so that one larger than memory can be read; decompressed on the way."""
+"""Reads and decompresses files in pieces, so they may be larger than memory."""
 
 from __future__ import annotations
 
@@ -20,30 +20,8 @@ def in_pieces(
     accepts: Accepts | None = None,
     progress: Progress | None = None,
 ) -> Pieces:
-    """Open a file, and return its content piece by piece, without its layers of compression.
-
-    Parameters
-    ----------
-    path : Path
-    report : ImportReport
-        Told of streams that break off; see `compression.decompressed_pieces`.
-    max_bytes : int, optional
-        Limit of what a compressed file may become; `limit_for` when not given.
-    accepts : callable, optional
-        Which file of an archive is a trace; see `compression.decompressed_pieces`.
-    progress : Progress, optional
-        Is told how far the file has been read.
-
-    Returns
-    -------
-    generator of bytes
-        Close it to close the file early.
-
-    Raises
-    ------
-    FormatError
-        If an archive cannot be read; while iterating, if the content becomes larger than `max_bytes`.
-    """
+    """Open a file, and return its decompressed content piece by piece, as a generator to be closed."""
+    # For `accepts` and the errors see `decompressed_pieces`; closing the generator closes the file early.
     limit = limit_for(path.stat().st_size, max_bytes)
     with ExitStack() as stack:
         file = stack.enter_context(path.open("rb"))
@@ -54,7 +32,7 @@ def in_pieces(
 def _until_closed(
     pieces: Iterator[bytes], file: BinaryIO, progress: Progress | None, stack: ExitStack
 ) -> Pieces:
-    """Yield the pieces, and keep the file open until the last of them."""
+    """Yield the pieces, and keep the file open until the last one."""
     with stack:
         for piece in _joined(pieces):
             if progress is not None:
@@ -63,7 +41,7 @@ def _until_closed(
 
 
 def _joined(parts: Iterator[bytes]) -> Pieces:
-    """Join small parts until they are a piece."""
+    """Join small parts into pieces."""
     waiting: list[bytes] = []
     size = 0
     for part in parts:

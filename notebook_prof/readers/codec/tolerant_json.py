@@ -1,4 +1,4 @@
-"""JSON that is damaged, padded or cut off: decode what is there, count the rest."""
+"""Decodes JSON that is damaged, padded or truncated, as far as possible, and counts what is lost."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 from ...errors import FormatError
 from ...trace.report import ImportReport
 
-# Mend the invalid JSON that torch has written, and take apart what cannot be mended.
+# Repair the invalid JSON that torch has written, and split into rows what cannot be repaired.
 
-# A name ends where the next key of the row, or the end of its object, follows the quote.
+# The quote that ends a name is followed by the row's next key or the end of the object.
 _NAME: Final = re.compile(rb'"name":\s*"')
 _NAME_END: Final = re.compile(rb'"\s*(?:,\s*"(?:ph|cat|pid|tid|ts|dur|id|args|bp|s)":|\})')
 # A top-level line `"key": "value",` as add_metadata writes it.
@@ -42,13 +42,13 @@ def mend(data: bytes, reason: str, report: ImportReport) -> bytes:
     ----------
     data : bytes
     reason : str
-        What the JSON decoder said.
+        The JSON decoder's error.
     report : ImportReport
 
     Returns
     -------
     bytes
-        Better, but perhaps still not JSON.
+        The repaired text, which may still be invalid.
     """
     count = 0
     try:
@@ -73,7 +73,7 @@ def mend(data: bytes, reason: str, report: ImportReport) -> bytes:
 
 
 def _mend_names(data: bytes) -> tuple[bytes, int]:
-    """Escape quotes and line breaks in names. Each end is searched once, so that it stays linear."""
+    """Escape quotes and line breaks in names. Each name's end is searched once, so this takes linear time."""
     parts: list[bytes] = []
     at = count = 0
     for start in _NAME.finditer(data):
@@ -112,7 +112,7 @@ def _escaped(text: bytes) -> bytes:
 
 
 def split_rows(data: bytes) -> tuple[bytes, list[bytes], bool]:
-    """Take the list of events apart without decoding it as a whole.
+    """Split the list of events into the texts of its elements, without decoding the list.
 
     Parameters
     ----------
@@ -121,11 +121,11 @@ def split_rows(data: bytes) -> tuple[bytes, list[bytes], bool]:
     Returns
     -------
     head : bytes
-        The object around the list as far as it could be told, with an empty list of events.
+        The object around the list, as far as it could be read, with an empty list of events.
     rows : list of bytes
         JSON of each element that can be delimited.
     complete : bool
-        Whether the list's end was found. The array form may legally lack it. Also False where damage was
+        Whether the list ends properly; the array form may legally lack its end. Also False if the damage was
         so dense that the rest was given up.
     """
     text = data.decode(errors="replace")
@@ -142,30 +142,14 @@ def split_rows(data: bytes) -> tuple[bytes, list[bytes], bool]:
 
 
 def row_texts(text: str, at: int) -> tuple[list[bytes], int, bool]:
-    """Take apart a list of events.
+    """Split a list of events from its first event on into JSON texts of its elements, as far as delimited.
 
-    Parameters
-    ----------
-    text : str
-    at : int
-        Where the first event begins.
-
-    Returns
-    -------
-    rows : list of bytes
-        JSON of each element that can be delimited.
-    end : int
-        Where the list's closing bracket is, or the end of the text; before it where damage was so dense
-        that the rest was given up.
-    complete : bool
-        Whether there is a closing bracket.
-
-    Examples
-    --------
     >>> row_texts('[{"a": 1}, 2]', 1)
     ([b'{"a": 1}', b'2'], 12, True)
     """
-    # numbers need not be read to know where a row ends, and Python refuses to read long ones
+    # Also returned: the position of the closing bracket, or the end of the text, or an earlier one if the
+    # damage was so dense that the rest was given up; and whether there is a closing bracket.
+    # a row's end can be found without parsing numbers, and Python refuses to parse long ones
     scan = json.JSONDecoder(parse_int=len, parse_float=len).raw_decode
     rows: list[bytes] = []
     patience = _PATIENCE * len(text) + _MORE_PATIENCE
@@ -176,7 +160,7 @@ def row_texts(text: str, at: int) -> tuple[list[bytes], int, bool]:
         try:
             _, end = scan(text, at)
         except json.JSONDecodeError as error:
-            patience -= error.pos - at  # nested rows would each be read to the end again
+            patience -= error.pos - at  # each nested row would be scanned to the end again
             end = _next_row(text, at)
         except RecursionError:
             closing = _closing_bracket(text, at)
@@ -188,7 +172,7 @@ def row_texts(text: str, at: int) -> tuple[list[bytes], int, bool]:
 
 
 def add_broken_row(report: ImportReport, error: Exception, row: bytes) -> None:
-    """Count a row that cannot be decoded, and say which one it was and why."""
+    """Report a row that cannot be decoded, with its text and the reason."""
     start = row[:80].decode(errors="replace")
     if isinstance(error, RecursionError):
         report.add(
@@ -203,7 +187,7 @@ def add_broken_row(report: ImportReport, error: Exception, row: bytes) -> None:
 
 
 def _closing_bracket(text: str, at: int) -> int:
-    """Return the position behind the bracket that closes the one at a position; 0 if there is none."""
+    """Return the position after the bracket that closes the one at `at`; 0 if there is none."""
     depth = 0
     for token in _BRACKETS.finditer(text, at):
         sign = token[0]
@@ -215,7 +199,7 @@ def _closing_bracket(text: str, at: int) -> int:
 
 
 def _next_row(text: str, at: int) -> int:
-    """Return where the row after a broken one begins."""
+    """Return the start of the row after a broken one."""
     row = re.compile(r",\s*(?=\{\s*(?:\"|\}))").search(text, at + 1)
     return row.end() if row else len(text)
 
@@ -229,7 +213,7 @@ _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def decode_events(
     data: bytes, envelope: type[E], row: type[R], report: ImportReport
 ) -> tuple[E | None, list[R] | None]:
-    """Decode a file of events, as a whole or else row by row.
+    """Decode a file of events as a whole or, if that fails, row by row.
 
     Parameters
     ----------
@@ -244,10 +228,10 @@ def decode_events(
     Returns
     -------
     envelope : E or None
-        The object, if it could be decoded as a whole; None if `rows` had to be taken one by one from
-        text whose object cannot be decoded, or if the file is a list.
+        The object around the events; None if the file is a list, or if the object could not be decoded and
+        only `rows` were.
     rows : list of R or None
-        Events that were decoded one by one; None if they are in `envelope`.
+        Events decoded one by one; None if they are in `envelope`.
 
     Raises
     ------
@@ -277,7 +261,7 @@ def decode_events(
 
 
 def decode_object(data: bytes, kind: type[E], whose: str) -> E:
-    """Decode a whole file, whatever padding is around it.
+    """Decode a whole file, ignoring any padding around it.
 
     Parameters
     ----------
@@ -285,7 +269,7 @@ def decode_object(data: bytes, kind: type[E], whose: str) -> E:
     kind : type
         A msgspec Struct.
     whose : str
-        For the message, as in ``Scalene's``.
+        Used in the error message, for example ``Scalene's``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What activities tell beyond their times: how kernels were launched, what collectives exchanged."""
+"""Details of activities: how kernels were launched, what collectives exchanged."""
 
 from __future__ import annotations
 
@@ -49,29 +49,29 @@ LAUNCH_NUMBERS: Final = {
         653: "cuLaunchKernelEx_ptsz",
     },
 }
-"""CUPTI's numbers of calls. Source: ``cupti_runtime_cbid.h`` and ``cupti_driver_cbid.h``, which only grow."""
+"""Launch calls by CUPTI's number (``cupti_runtime_cbid.h``, ``cupti_driver_cbid.h``, which only grow)."""
 _KERNEL_TYPES: Final = ("kernel", "concurrent_kernel")
 _ON_LAUNCH: Final = ("grid", "block", "shared_memory")
 _CHUNK: Final = 4096
 _decoder: Final = msgspec.json.Decoder(AllArguments)
 _list_decoder: Final = msgspec.json.Decoder(list[AllArguments])
 _LAUNCH: Final = {
-    "grid": "text",
+    "grid": "text",  # such as ``[40, 1, 1]``, and so is `block`
     "block": "text",
     "registers_per_thread": "Int64",
     "shared_memory_bytes": "Int64",
     "blocks_per_sm": "float64",
     "warps_per_sm": "float64",
-    "occupancy": "float64",
+    "occupancy": "float64",  # achieved, estimated by CUPTI; a share from 0 to 1, as is the theoretical one
     "theoretical_occupancy": "float64",
     "bytes": "Int64",
-    "wait_on_stream": "Int64",
+    "wait_on_stream": "Int64",  # of waits, and so are the next three
     "wait_on_event": "Int64",
-    "wait_on_correlation": "Int64",
+    "wait_on_correlation": "Int64",  # that of the call that recorded the event
     "sync_kind": "text",
-    "graph": "Int64",
+    "graph": "Int64",  # for work launched by a CUDA graph
     "graph_node": "Int64",
-    "priority": "Int64",
+    "priority": "Int64",  # of the launch: usually 0; lower numbers go first
 }
 _COLLECTIVE: Final = {
     "operation": "text",
@@ -81,23 +81,21 @@ _COLLECTIVE: Final = {
     "group": "text",
     "group_size": "Int64",
     "group_description": "text",
-    "group_ranks": "text",
+    "group_ranks": "text",  # such as ``[0, 1]``, and so are the splits
     "in_split": "text",
     "out_split": "text",
     "sequence": "Int64",
-    "src_rank": "Int64",
-    "dst_rank": "Int64",
+    "src_rank": "Int64",  # the source of a receive
+    "dst_rank": "Int64",  # the target of a send
 }
 _ZERO_IS_NONE: Final = frozenset({"graph", "graph_node"})
-"""Kineto writes 0 for what was not launched by a graph."""
+"""Kineto writes 0 for work that no graph launched."""
 _PERCENT: Final = frozenset({"occupancy", "theoretical_occupancy"})
 
 
 def extra_text(values: Sequence[Any]) -> str:
-    """Return what an event tells beyond its times, as a JSON object; empty for nothing.
+    """Return an event's details as a JSON object; empty if there are none.
 
-    Examples
-    --------
     >>> extra_text([(1, 1, 1)] + [None] * (len(EXTRA) - 1))
     '{"grid":[1,1,1]}'
     """
@@ -110,33 +108,15 @@ def extra_text(values: Sequence[Any]) -> str:
 
 
 class ActivityMetadata(NamedTuple):
-    """Result of `activity_metadata`.
+    """Result of `activity_metadata`."""
 
-    Attributes
-    ----------
-    extra : Coded
-        As `KinetoColumns.extra`.
-    unreadable : int
-        Texts that were no such JSON; code -1.
-    """
-
-    extra: Coded
-    unreadable: int
+    extra: Coded  # as `KinetoColumns.extra`
+    unreadable: int  # number of texts that could not be decoded; their code is -1
 
 
 def activity_metadata(texts: Sequence[str]) -> ActivityMetadata:
-    """Read the metadata of single activities, as a live recording gives it.
-
-    Parameters
-    ----------
-    texts : sequence of str
-        Members of a JSON object each, without its braces, in the words of Kineto's files.
-
-    Examples
-    --------
-    >>> activity_metadata(['"bytes": 8, "graph id": 0', '', 'no json', '"bytes": 8'])
-    ActivityMetadata(extra=Coded(codes=array([ 0, -1, -1,  0]), values=['{"bytes":8}']), unreadable=1)
-    """
+    """Parse the metadata of activities in a live recording."""
+    # Each text is a JSON object without its braces, with the keys of Kineto's files.
     distinct, unreadable = Interner(), 0
     codes = np.empty(len(texts), np.int64)
     for start in range(0, len(texts), _CHUNK):
@@ -161,31 +141,12 @@ def _one_by_one(texts: list[str]) -> Iterator[AllArguments]:
 
 
 def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:
-    """Return tables for ``metadata["tables"]``.
-
-    Parameters
-    ----------
-    columns : KinetoColumns
-
-    Returns
-    -------
-    dict of DataFrame
-        Only those that have rows, in the order of `columns`:
-
-        - ``device_events``, device work whose launch the file describes: ``device stream start_unix_ns``
-          int64, which find the slice; ``correlation`` int64; ``name kind`` category; ``grid block`` text as
-          in ``[40, 1, 1]``; ``registers_per_thread shared_memory_bytes bytes`` Int64; ``blocks_per_sm
-          warps_per_sm`` float64; ``occupancy`` (achieved, estimated by CUPTI) and
-          ``theoretical_occupancy`` float64, shares from 0 to 1; ``wait_on_stream wait_on_event
-          wait_on_correlation sync_kind`` of waits (the correlation is that of the call that recorded the
-          event); ``graph graph_node`` Int64, of what a CUDA graph launched; ``priority`` Int64, of the
-          launch (0 is usual, lower numbers go first);
-        - ``collectives``, kernels and operators that tell what they exchange: ``device stream start_ns``
-          int64 (Unix; device and stream are -1 on the host); ``operation dtype group group_description``
-          text; ``in_elements out_elements group_size sequence`` Int64; ``src_rank dst_rank`` Int64, from
-          whom a receive and to whom a send goes; ``group_ranks in_split out_split`` text as in ``[0, 1]``.
-          What is not told is missing.
-    """
+    """Return ``device_events`` and ``collectives`` for ``metadata["tables"]``, if they have rows."""
+    # ``device_events`` is device work whose launch the file describes: ``device stream start_unix_ns`` int64,
+    # which identify the slice, ``correlation`` int64, ``name kind`` category, and the columns of `_LAUNCH`.
+    # ``collectives`` are kernels and operators whose exchange the file describes: ``device stream`` (-1 on
+    # the host) and ``start_ns`` (Unix) int64, and the columns of `_COLLECTIVE`. Rows are in the order of
+    # `columns`; unknown values are missing.
     extra = _with_launches(columns)
     if extra is None:
         return {}
@@ -210,10 +171,8 @@ def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:
 
 
 def named_calls(columns: KinetoColumns) -> KinetoColumns:
-    """Return the same with names for calls of CUDA that Kineto could not name, from CUPTI's numbers.
-
-    Those of launches are known; others are told apart by their number, as in ``CUDA runtime call 517``.
-    """
+    """Return the columns with names for CUDA calls that Kineto could not name, from CUPTI's numbers."""
+    # Launch calls get their real names, others a name with their number, such as ``CUDA runtime call 517``.
     if UNNAMED not in columns.name.values or columns.extra is None:
         return columns
     unnamed = np.asarray(columns.name.codes) == columns.name.values.index(UNNAMED)
@@ -240,15 +199,8 @@ def _call_name(number: int, in_driver: bool) -> str:
 
 
 def stream_priorities(device_events: pd.DataFrame | None) -> dict[tuple[int, int], int]:
-    """Return the priority of each stream, by device and stream, where all of its launches had the same.
+    """Return the priority by device and stream, for streams whose launches all had the same priority.
 
-    Parameters
-    ----------
-    device_events : DataFrame or None
-        As in `attribute_tables`.
-
-    Examples
-    --------
     >>> table = pd.DataFrame({"device": [0, 0], "stream": [7, 9], "priority": [0, -5]})
     >>> stream_priorities(table)
     {(0, 7): 0, (0, 9): -5}
@@ -262,7 +214,7 @@ def stream_priorities(device_events: pd.DataFrame | None) -> dict[tuple[int, int
 
 
 def _in_our_units(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata under our names and in our units."""
+    """Convert metadata to our names and units."""
     names = {
         "registers": "registers_per_thread",
         "shared_memory": "shared_memory_bytes",
@@ -280,7 +232,7 @@ def _share(percent: Any) -> float | None:
 def _facts(
     extra: Coded, distinct: list[dict[str, Any]], kinds: Mapping[str, str]
 ) -> tuple[IntArray, pd.DataFrame]:
-    """Return rows that tell any of the fields wanted, and these; each distinct value is read once."""
+    """Return the rows with any requested field, and these fields. Each distinct value is parsed once."""
     tells = np.array([not kinds.keys().isdisjoint(each) for each in distinct] + [False])
     codes = np.asarray(extra.codes)
     rows = np.flatnonzero(tells[codes])
@@ -316,20 +268,9 @@ def _words(part: Coded, rows: IntArray) -> pd.Categorical:
 
 
 def _with_launches(columns: KinetoColumns) -> Coded | None:
-    """Return what events tell beyond their times, with what calls tell of the kernels that they launched.
-
-    roctracer of some versions writes the grid, the block and the shared memory of a kernel on the runtime
-    call with the same correlation only.
-
-    Parameters
-    ----------
-    columns : KinetoColumns
-
-    Returns
-    -------
-    Coded or None
-        ``columns.extra``, completed for kernels that do not tell all three themselves.
-    """
+    """Return ``columns.extra``, completed for kernels from the runtime calls that launched them."""
+    # Some versions of roctracer write a kernel's grid, block and shared memory only on the runtime call with
+    # the same correlation.
     extra = columns.extra
     if extra is None or not len(columns):
         return extra
@@ -354,7 +295,7 @@ def _with_launches(columns: KinetoColumns) -> Coded | None:
 def _merged(
     extra: Coded, metadata: list[dict[str, Any]], codes: IntArray, rows: IntArray, calls: IntArray
 ) -> Coded:
-    """Return `extra` with what `calls` tell added to what `rows` tell; each distinct pair is merged once."""
+    """Return `extra` with details of `calls` added to those of `rows`. Each distinct pair is merged once."""
     pair, pairs = pd.factorize((codes[rows] + 1) * (len(metadata) + 1) + codes[calls])
     values, result = list(extra.values), codes.copy()
     new = np.empty(len(pairs), np.int64)

@@ -1,4 +1,4 @@
-"""Kineto's activity types, in the spelling of every era: our categories, and what their events can carry."""
+"""Kineto's activity types, as spelled by all versions, with our categories and possible arguments."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _CATEGORY_OF_TYPE: Final = {
 }
 
 BOOKKEEPING_TYPES: Final = frozenset({"trace"})
-"""Rows about the recording itself: ``PyTorch Profiler (0)``."""
+"""Types of rows about the recording itself, such as ``PyTorch Profiler (0)``."""
 
 DEVICE_TYPES: Final = frozenset(
     {
@@ -71,38 +71,38 @@ DEVICE_TYPES: Final = frozenset(
         "cuda_profiler_range",
     }
 )
-"""Rows that belong to a device, not to a thread. Their process id is a device index."""
+"""Types of rows that belong to a device, not to a thread. Their process id is a device index."""
 
 OPERATOR_TYPES: Final = frozenset({"cpu_op", "operator", "user_annotation"})
-"""Rows that can have shapes and a sequence number."""
+"""Types of rows that can have shapes and a sequence number."""
 
 CALL_TYPES: Final = frozenset(
     kind for kind, category in _CATEGORY_OF_TYPE.items() if category == "launch" or kind == "xpu_sync"
 )
-"""Rows of calls into a device's runtime or driver."""
+"""Types of calls into a device's runtime or driver."""
 
 _PYTHON_MODULE_PREFIX: Final = "nn.Module: "
 _CONCRETE: Final = re.compile(r"conv|pool|attention", re.IGNORECASE)
 
 OPERATOR, CALL, DEVICE, UNKNOWN, EXTRAS, CONCRETE, BOOKKEEPING, NAMELESS = (1 << bit for bit in range(8))
-"""Flags: what an event is by its type and name, and which arguments it can have."""
+"""Flags for the kind of an event, by its type and name, and for the arguments it can have."""
 
 ANY: Final = OPERATOR | CALL | DEVICE | UNKNOWN | EXTRAS
-"""Flags of events whose arguments are read."""
+"""An event's arguments are read if it has any of these flags."""
 
 UNNAMED: Final = "INVALID"
-"""What Kineto calls a call of CUDA whose number is beyond its table of names."""
+"""Kineto's name for a CUDA call whose number is not in its table."""
 _EXTRAS_PREFIXES: Final = ("record_param_comms", "nccl:", "c10d::", "triton_")
 _AMD_LAUNCH: Final = re.compile(r"hip\w*LaunchKernel")
 
 
 def is_known(activity_type: str) -> bool:
-    """Return whether the activity type is one of those that have a category."""
+    """Return whether the activity type has a category."""
     return activity_type.lower() in _CATEGORY_OF_TYPE
 
 
 def flags_of_type(activity_type: str | None) -> int:
-    """Return what events of an activity type can be."""
+    """Return the flags that an activity type implies."""
     activity_type = (activity_type or "").lower()
     if activity_type in BOOKKEEPING_TYPES:
         return BOOKKEEPING
@@ -116,7 +116,7 @@ def flags_of_type(activity_type: str | None) -> int:
 
 
 def flags_of_name(name: str | None) -> int:
-    """Return what a name tells: that it is missing, or that an event of it has further arguments."""
+    """Return the flags that a name implies: it is missing, or its events have further arguments."""
     if name is None:
         return NAMELESS
     flags = EXTRAS if name.startswith(_EXTRAS_PREFIXES) or name == UNNAMED or _AMD_LAUNCH.match(name) else 0
@@ -124,10 +124,8 @@ def flags_of_name(name: str | None) -> int:
 
 
 def concrete_matters(name: str) -> bool:
-    """Return whether the work of an operator depends on arguments that are no tensors.
+    """Return whether an operator's work depends on arguments other than tensors.
 
-    Examples
-    --------
     >>> concrete_matters("aten::conv2d"), concrete_matters("aten::mm")
     (True, False)
     """
@@ -135,25 +133,15 @@ def concrete_matters(name: str) -> bool:
 
 
 def rows_of(column: Coded, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which rows of a coded column have one of the values marked in `chosen`; missing is False."""
+    """Return a mask of a coded column's rows with a value marked in `chosen`; False if missing."""
     return np.asarray(np.append(chosen, False)[column.codes])
 
 
 def categories(columns: KinetoColumns) -> Coded:
-    """Return the category of every row.
-
-    Parameters
-    ----------
-    columns : KinetoColumns
-
-    Returns
-    -------
-    Coded
-        Codes into `CATEGORIES`. Unknown activity types are operators on a thread and kernels on a
-        device. A device row of a communication library is a `collective`, a runtime call that only
-        waits is `sync`. ``nn.Module: X`` rows, which torch's Python tracer writes, are `module`
-        when the recording has no ranges of our own module hooks.
-    """
+    """Return the category of every row, as codes into `CATEGORIES`."""
+    # Unknown activity types are operators on a thread and kernels on a device. Device rows of communication
+    # libraries are `collective`, runtime calls that only wait are `sync`. ``nn.Module: X`` rows, which
+    # torch's Python tracer writes, are `module` if the recording has no ranges of our module hooks.
     code = {category: i for i, category in enumerate(CATEGORIES)}
     names = columns.name.values
     by_kind = [code[_CATEGORY_OF_TYPE.get(kind.lower(), "operator")] for kind in columns.kind.values]
@@ -184,13 +172,7 @@ def categories(columns: KinetoColumns) -> Coded:
 
 
 def module_name(name: str) -> str:
-    """Return the path of the module that a range of category `module` stands for.
-
-    Examples
-    --------
-    >>> module_name("nn.Module#features.0"), module_name("nn.Module: Conv2d_0")
-    ('features.0', 'Conv2d_0')
-    """
+    """Return the module path in the name of a range of category `module`."""
     if name.startswith(MODULE_PREFIX):
         return name.removeprefix(MODULE_PREFIX).removesuffix(EVALUATION_SUFFIX)
     return name.removeprefix(_PYTHON_MODULE_PREFIX)

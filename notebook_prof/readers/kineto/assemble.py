@@ -1,4 +1,4 @@
-"""From Kineto's columns to a TraceBuilder: the one way for files and for live recordings."""
+"""Puts Kineto's columns into a TraceBuilder, both for files and for live recordings."""
 
 from __future__ import annotations
 
@@ -23,35 +23,18 @@ from .operator_arguments import argument_table, compiled_arguments, stack_frames
 from .profiler_ranges import range_counters, range_table
 
 _OF_DEVICE: Final = re.compile(r"GPU (?P<device>\d{1,4})? ?(?:Utilization|Est\. SM Efficiency)")
-"""Counters that the TensorBoard plugin writes; shares from 0 to 1."""
+"""Names of counters that the TensorBoard plugin writes, as shares from 0 to 1."""
 _STEP: Final = re.compile(re.escape(STEP_PREFIX) + r"(\d{1,9})")
 
 
 def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
-    """Put Kineto's rows into `builder` as slices, flows, steps and allocations.
-
-    ``ProfilerStep#N`` ranges become rows of `steps` (source ``file``) and stay as slices of category
-    annotation on their thread. Ranges of our module hooks become slices of category module, named by
-    the module's path. Python calls are slices of category python around the operators they made.
-    A phase or module that a row proves is written on that row; the builder hands it down.
-    ``metadata["tables"]["operator_arguments"]`` tells element types and arguments (see
-    `operator_arguments`),
-    ``["device_events"]`` and ``["collectives"]`` how kernels were launched and what was exchanged (see
-    `activity_metadata`), ``["profiler_ranges"]`` counters of CUPTI's range profiler (see `profiler_ranges`),
-    ``["event_arguments"]`` what compiled operators tell of their kernels (see `compiled_arguments`). A
-    stream of another priority than 0 has it in its track's name. Call stacks that the file writes as text
-    become `stacks`; stacks of Python calls do not, as the slices around an operator tell them.
-
-    Parameters
-    ----------
-    columns : KinetoColumns
-    builder : TraceBuilder
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        Handle of every row; empty for no rows.
-    """
+    """Put Kineto's rows into `builder` as slices, flows, steps and allocations; return the handles."""
+    # ``ProfilerStep#N`` ranges become rows of `steps` (source ``file``) and stay as slices of category
+    # annotation. Ranges of our module hooks become slices of category module, named by the module's path. A
+    # phase or module is set only on the rows that prove it; nested rows inherit it from the builder. The name
+    # of a stream's track contains the stream's priority unless it is 0. Call stacks that the file contains as
+    # text become `stacks`. Stacks of Python calls do not, since the slices around an operator already show
+    # them.
     columns = named_calls(columns)
     category = categories(columns)
     tables = attribute_tables(columns)
@@ -155,7 +138,7 @@ def _tracks(
         keys = np.empty(len(pairs), np.int64)
         begin = np.full(len(pairs), np.iinfo(np.int64).max)
         np.minimum.at(begin, pair, columns.ts[rows])
-        for i in np.argsort(begin, kind="stable").tolist():  # so that the order of the file does not matter
+        for i in np.argsort(begin, kind="stable").tolist():  # so the order of the file does not matter
             code = pairs[i]
             a, b = int(outers[code // len(inners)]), int(inners[code % len(inners)])
             if first is columns.device:
@@ -167,7 +150,7 @@ def _tracks(
 
 
 def thread_track(builder: TraceBuilder, columns: KinetoColumns, pid: int, tid: int) -> int:
-    """Return the track of a native thread, with the name that the recording knows."""
+    """Return the track of a native thread, with the thread's name in the recording."""
     name = columns.thread_names.get((pid, tid), f"thread {tid}")
     return builder.track(name, pid=pid, tid=tid, rank=columns.rank)
 
@@ -213,14 +196,11 @@ def _allocations(columns: KinetoColumns, builder: TraceBuilder) -> None:
 
 
 def _totals(memory: MemoryColumns, order: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the running totals of each device, in the order of time.
-
-    On a GPU they are the caching allocator's own. On the host, torch's total starts at 0 with the
-    process's first recording, misses what was freed between recordings and is reset by shared-memory
-    tensors; only its changes mean something. So the host's total is the running sum of the sizes,
-    raised so that it never falls below 0: blocks freed here without having been allocated here were
-    there at the start.
-    """
+    """Return the running totals of each device, in order of time."""
+    # A GPU's totals are those of the caching allocator. On the host, torch's total starts at 0 with the
+    # process's first recording, misses frees between recordings, and is reset by shared-memory tensors. Only
+    # its changes are meaningful. So the host's total is the running sum of the sizes, raised so that it never
+    # falls below 0: blocks that are freed in the recording but were not allocated in it existed at its start.
     size, device = memory.size[order], memory.device[order]
     allocated, reserved = memory.allocated[order].copy(), memory.reserved[order].copy()
     for number in pd.unique(device):

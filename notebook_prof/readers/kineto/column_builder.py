@@ -1,4 +1,4 @@
-"""Build columns from decoded events, chunk by chunk."""
+"""Builds columns from decoded events, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .instant_events import InstantEvents
 from .profiler_ranges import ACTIVITY_TYPE, ProfilerRanges
 
 _BARE_CHUNKS: Final = 3
-"""After so many chunks in which no event needs arguments, none are decoded."""
+"""After this many chunks in which no event needs its arguments, arguments are no longer decoded."""
 
 _NO_EXTRA: Final = (None,) * len(EXTRA)
 
@@ -43,23 +43,17 @@ _ZERO_WHERE_MISSING: Final = frozenset(
         *("extra", "stack", "path", "ts", "dur"),
     )
 )
-"""Columns that are 0, not -1, for events that do not have them."""
+"""Columns whose missing value is 0 instead of -1."""
 
 Column = npt.NDArray[Any] | int
-"""A value an event, or one for all events of a chunk."""
+"""One value for each event, or one for all events of a chunk."""
 
 Span = tuple[str, str, int | str | None, int | str | None]
 """Activity type, name, process and thread of an event."""
 
 
 class FlaggedInterner(Interner):
-    """Number distinct texts, and hold flags for each of them.
-
-    Parameters
-    ----------
-    flags_of : callable
-        Flags of a text; it may be None.
-    """
+    """Numbers distinct texts, each of which may be None, and keeps flags for each."""
 
     def __init__(self, flags_of: Callable[[str | None], int]) -> None:
         super().__init__()
@@ -71,12 +65,12 @@ class FlaggedInterner(Interner):
         return super().__missing__(value)
 
     def flags(self, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
-        """Return the flags behind codes."""
+        """Return the flags of the texts with these codes."""
         return np.array(self._flags, np.uint8)[codes]
 
 
 class FirstCalls:
-    """Tell which calls are the first of their name, shapes and element types."""
+    """Finds the first call with each combination of name, shapes and element types."""
 
     def __init__(self) -> None:
         self._keys: set[int] = set()
@@ -88,16 +82,7 @@ class FirstCalls:
         dtypes: npt.NDArray[Any],
         chosen: npt.NDArray[np.bool_],
     ) -> IntArray:
-        """Return the rows, ascending, whose codes come for the first time; of those that are chosen.
-
-        Examples
-        --------
-        >>> calls, same = FirstCalls(), np.zeros(3, int)
-        >>> calls.rows(np.array([1, 2, 1]), same, same, same == 0).tolist()
-        [0, 1]
-        >>> calls.rows(np.array([3, 2, 1]), same, same, same == 0).tolist()
-        [0]
-        """
+        """Return those of the chosen rows, in ascending order, whose combination of codes is new."""
         rows = np.flatnonzero(chosen)
         codes = (part.astype(np.int64)[rows] for part in (name, shapes, dtypes))
         key = next(codes) << 40
@@ -110,54 +95,26 @@ class FirstCalls:
 
 
 class ColumnBuilder:
-    """Keep decoded events as columns of numbers.
-
-    Parameters
-    ----------
-    report : ImportReport
-    small : type of Arguments
-        What is decoded of most events that have arguments.
-
-    Attributes
-    ----------
-    names, types, dims, dtypes, strides, concrete, extras, stacks, paths : Interner
-        Distinct values behind the columns of codes.
-    instants : InstantEvents
-        Everything that has no duration.
-    ranges : ProfilerRanges
-        `EventDecoder` fills it.
-    range_count : int
-        How many ranges there are among the events of the last chunk.
-    """
+    """Collects decoded events as columns of numbers, and the distinct values behind the codes."""
 
     def __init__(self, report: ImportReport, small: type[Arguments] = Arguments) -> None:
-        self._report, self._small = report, small
+        self._report, self._small = report, small  # `small` is decoded for most events that have arguments
         self.names = FlaggedInterner(flags_of_name)
         self.types = FlaggedInterner(flags_of_type)
         # code 0 is "nothing"
         self.dims, self.dtypes, self.strides, self.concrete = (Interner({b"": 0}) for _ in range(4))
         self._first_calls = FirstCalls()
         self.extras, self.stacks, self.paths = Interner({_NO_EXTRA: 0}), Interner({"": 0}), Interner({"": 0})
+        # all events without a duration, and ranges, which `EventDecoder` fills
         self.instants, self.ranges = InstantEvents(report), ProfilerRanges()
-        self.range_count = 0
+        self.range_count = 0  # ranges among the events of the last chunk
         self._flags = self._bare_chunks = 0
         self._chunks: list[Mapping[str, Column]] = []
         self._counts: list[int] = []
 
     def add_events(self, events: list[Any], variant: Variant) -> Variant:
-        """Keep the events of a chunk, if enough of them was decoded.
-
-        Parameters
-        ----------
-        events : list of Event
-        variant : Variant
-            With which they were decoded.
-
-        Returns
-        -------
-        Variant
-            The same if they were kept. Another one if they have to be decoded again with it.
-        """
+        """Add the events of a chunk, or return the larger variant with which to decode them again."""
+        # The same variant is returned if the events were added.
         complete = complete_type(variant)
         spans = [event for event in events if type(event) is complete]
         count = len(spans)
@@ -190,15 +147,15 @@ class ColumnBuilder:
         return variant
 
     def next_variant(self, variant: Variant) -> Variant:
-        """Return how the next events are probably best decoded, if they are like those of the last chunk."""
+        """Return the best variant for the next events, assuming that they are like the last chunk's."""
         self._bare_chunks = 0 if self._flags & ANY else self._bare_chunks + 1
         if self._flags & EXTRAS:
             return variant
-        # decoding again costs more than arguments that nobody needs
+        # decoding a chunk again costs more than decoding unneeded arguments
         return variant._replace(arguments=None if self._bare_chunks >= _BARE_CHUNKS else self._small)
 
     def add_spans(self, spans: Sequence[Span], ts: IntArray, dur: IntArray) -> None:
-        """Keep further events, with times in ns."""
+        """Add further events, with times in ns."""
         count = len(spans)
         kind = self.types.column([span[0] for span in spans])
         chunk: dict[str, Column] = {"kind": kind, "flags": self.types.flags(kind), "ts": ts, "dur": dur}
@@ -207,11 +164,11 @@ class ColumnBuilder:
         self._add_chunk(chunk, count)
 
     def end(self) -> int:
-        """Return when the last event ended, in ns of the file; 0 without events."""
+        """Return the end of the last event in the file's ns; 0 without events."""
         return int((self.column("ts") + self.column("dur")).max(initial=0))
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """Return one column of all events; 0 or -1 for events that do not have it."""
+        """Return one column of all events, with 0 or -1 for missing values."""
         dtypes = [value.dtype for chunk in self._chunks if isinstance(value := chunk.get(name), np.ndarray)]
         missing = 0 if name in _ZERO_WHERE_MISSING else -1
         result = np.empty(sum(self._counts), dtypes[0] if dtypes else np.int64)
@@ -226,7 +183,7 @@ class ColumnBuilder:
         self._chunks.append(columns)
 
     def _larger_arguments(self, variant: Variant) -> type[Arguments] | None:
-        """Return larger arguments, if these events may have more than was decoded."""
+        """Return a larger type of arguments if these events may have more than was decoded."""
         if self._flags & EXTRAS and variant.arguments is not AllArguments:
             return AllArguments
         if self._flags & ANY and variant.arguments is None:
@@ -245,7 +202,7 @@ class ColumnBuilder:
     def _arguments(
         self, spans: list[Any], names: npt.NDArray[np.int32], flags: npt.NDArray[np.uint8]
     ) -> dict[str, Column]:
-        """Return columns of what the types of these events can have."""
+        """Return the columns of arguments that events of these types can have."""
         chunk: dict[str, Column] = {}
         if not self._flags & ANY:
             return chunk
@@ -309,7 +266,7 @@ class ColumnBuilder:
 def _times(
     spans: list[Any], variant: Variant
 ) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_] | None] | None:
-    """Return starts, durations and which of them are good (None: all); None if text is needed."""
+    """Return starts, durations and a mask of valid ones (None: all); None if times are needed as text."""
     if variant.text_times:
         ts, ts_ok = to_ns([span.ts for span in spans])
         dur, dur_ok = to_ns([span.dur for span in spans])
@@ -322,17 +279,17 @@ def _times(
 
 
 def _copies(texts: list[Raw]) -> list[bytes]:
-    """Return texts of JSON that outlive the chunk; joined and split, which is faster than one by one."""
+    """Return copies of JSON texts that outlive the chunk. Join and split are faster than single copies."""
     return b"\0".join(texts).split(b"\0") if texts else []  # no valid JSON holds a NUL
 
 
 def _constant(values: IntArray) -> Column:
-    """Return the value of all, if they have but one."""
+    """Return the single value if all are equal, otherwise the array."""
     return int(values[0]) if (values == values[0]).all() else values
 
 
 def _flagged(args: list[Any], flags: npt.NDArray[Any]) -> tuple[IntArray | None, list[Any]]:
-    """Return arguments of the events whose flag is set, and their rows; None for all rows."""
+    """Return the rows of the events with a flag (None: all rows), and their arguments."""
     rows = np.flatnonzero(flags)
     if len(rows) == len(args):
         return None, args
@@ -340,17 +297,9 @@ def _flagged(args: list[Any], flags: npt.NDArray[Any]) -> tuple[IntArray | None,
 
 
 def add_pairs_and_marks(columns: ColumnBuilder, report: ImportReport) -> None:
-    """Turn the begins, ends and marks among ``columns.instants`` into events of `columns`.
-
-    PyTorch writes only complete events, but tools that rewrite its files split them. A begin without an end
-    lasts to the end of the file (``unclosed-begin``). An end without a begin is left out
-    (``end-without-begin``).
-
-    Parameters
-    ----------
-    columns : ColumnBuilder
-    report : ImportReport
-    """
+    """Turn the begins, ends and marks among ``columns.instants`` into events of `columns`."""
+    # PyTorch writes only complete events, but tools that rewrite its files split them. A begin without an end
+    # lasts to the end of the file, and an end without a begin is left out.
     marks = columns.instants.marks
     if marks:
         ts = np.array([mark[3] for mark in marks], np.int64)

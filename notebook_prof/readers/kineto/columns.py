@@ -1,4 +1,4 @@
-"""Kineto's rows as columns: what a file and a live recording have in common."""
+"""Kineto's rows as columns, the common form of files and live recordings."""
 
 from __future__ import annotations
 
@@ -13,36 +13,20 @@ from ...trace.arrays import IntArray
 from ...trace.strings import Coded
 
 MAX_DEVICE: Final = int(np.iinfo(np.int16).max)
-"""The largest device index that the tables hold."""
+"""The largest device index that fits into the tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryColumns:
-    """Kineto's ``[memory]`` instants.
+    """Kineto's ``[memory]`` instants."""
 
-    Attributes
-    ----------
-    ts : ndarray of int64
-        Unix nanoseconds, in any order.
-    addr : ndarray of uint64
-        Address of the block; 0 where the file does not tell (torch before 1.11).
-    size : ndarray of int64
-        Bytes; negative when freed.
-    allocated, reserved : ndarray of int64
-        The allocator's own totals after the event; -1 where the file does not tell.
-    device : ndarray of int64
-        Device index; -1 for the host.
-    tid : ndarray of int64
-        Native thread.
-    """
-
-    ts: IntArray
-    addr: npt.NDArray[np.uint64]
-    size: IntArray
-    allocated: IntArray
-    reserved: IntArray
-    device: IntArray
-    tid: IntArray
+    ts: IntArray  # Unix nanoseconds, in any order
+    addr: npt.NDArray[np.uint64]  # address of the block; 0 if unknown (torch before 1.11)
+    size: IntArray  # bytes; negative when freed
+    allocated: IntArray  # the allocator's total after the event; -1 if unknown
+    reserved: IntArray  # the bytes it has reserved then; -1 if unknown
+    device: IntArray  # -1 for the host
+    tid: IntArray  # native thread
 
     @classmethod
     def empty(cls) -> MemoryColumns:
@@ -52,7 +36,7 @@ class MemoryColumns:
 
     @classmethod
     def joined(cls, parts: Sequence[MemoryColumns], base_ns: int) -> MemoryColumns:
-        """Return the events of all parts, `base_ns` later."""
+        """Join the events of all parts, and shift their times by `base_ns`."""
         if not parts:
             return cls.empty()
         whole = cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
@@ -61,92 +45,46 @@ class MemoryColumns:
 
 @dataclass(frozen=True, slots=True)
 class CounterColumns:
-    """Values of one counter.
-
-    Attributes
-    ----------
-    name : str
-    pid : int
-        Process, or the device index of a device's counter.
-    ts : ndarray of int64
-        Unix nanoseconds.
-    value : ndarray of float64
-    device : int
-        -1 where it is no device's, or its name tells.
-    """
+    """Values of one counter."""
 
     name: str
-    pid: int
-    ts: IntArray
+    pid: int  # process, or the device index of a device's counter
+    ts: IntArray  # Unix nanoseconds
     value: npt.NDArray[np.float64]
-    device: int = -1
+    device: int = -1  # -1 if the counter belongs to no device, or if its name contains the device
 
 
 @dataclass(frozen=True, slots=True)
 class KinetoColumns:
-    """Complete rows (those with a duration), in the order of their source.
+    """Complete rows (those with a duration), in the order of their source."""
 
-    Attributes
-    ----------
-    ts, dur : ndarray of int64, shape (n,)
-        Unix nanoseconds and nanoseconds.
-    name : Coded
-    kind : Coded
-        Kineto's activity type, as in ``cpu_op`` or ``kernel``.
-    pid, tid : ndarray of int64
-        Process and native thread; meaningless on a device.
-    device, stream : ndarray of int64
-        Of rows on a device; -1 elsewhere.
-    correlation : ndarray of int64
-        Joins a runtime call and its kernels; -1 where there is none, and on CPU operators.
-    sequence : ndarray of int64
-        Autograd's sequence number, -1 if none.
-    fwd_thread : ndarray of int64
-        torch's number of the thread that ran the forward of a backward row; 0 in the forward.
-    torch_thread : mapping of int to int
-        Native thread → torch's number; empty when unknown (files do not tell).
-    shapes : Coded or None
-        Input shapes as text, code -1 for none; None when they were not recorded.
-    dtypes, strides, concrete : Coded or None
-        Element types and strides of the inputs, and the values of those that are no tensors, as JSON text;
-        see `operator_arguments`. None when they were not recorded.
-    extra : Coded or None
-        Launch attributes and collectives' arguments as JSON text; see `activity_metadata.attribute_tables`.
-    call_stack : Coded or None
-        torch's ``Call stack``, leaf first, as text.
-    path : Coded or None
-        Dotted module paths that the file itself tells (``Module Hierarchy``).
-    thread_names : mapping of (pid, tid) to str
-    memory : MemoryColumns
-    counters : sequence of CounterColumns
-    ranges : RangeColumns or None
-        Counters of CUPTI's range profiler; see `profiler_ranges`.
-    rank : int or None
-    """
-
-    ts: IntArray
+    ts: IntArray  # Unix nanoseconds
     dur: IntArray
     name: Coded
-    kind: Coded
-    pid: IntArray
+    kind: Coded  # Kineto's activity type, such as ``cpu_op`` or ``kernel``
+    pid: IntArray  # the process; meaningless on a device, as is the native thread `tid`
     tid: IntArray
-    device: IntArray
+    device: IntArray  # -1 for rows that are not on a device, as is the stream
     stream: IntArray
-    correlation: IntArray
-    sequence: IntArray
+    correlation: IntArray  # links a runtime call to its kernels; -1 if there is none, and for CPU operators
+    sequence: IntArray  # autograd's sequence number, -1 if none
+    # torch's number of the thread that ran the forward of a backward row; 0 for forward rows
     fwd_thread: IntArray
+    # native thread → torch's number; empty if unknown, as in files
     torch_thread: Mapping[int, int] = field(default_factory=dict)
-    shapes: Coded | None = None
+    shapes: Coded | None = None  # input shapes as text, code -1 for none; None if they were not recorded
+    # element types of the inputs as JSON text, see `operator_arguments`; None if they were not recorded
     dtypes: Coded | None = None
-    concrete: Coded | None = None
-    strides: Coded | None = None
+    concrete: Coded | None = None  # values of inputs other than tensors, likewise
+    strides: Coded | None = None  # strides of the inputs, likewise
+    # launch attributes and collectives' arguments as JSON text; see `attribute_tables`
     extra: Coded | None = None
-    call_stack: Coded | None = None
-    path: Coded | None = None
-    thread_names: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    call_stack: Coded | None = None  # torch's ``Call stack``, leaf first, as text
+    path: Coded | None = None  # dotted module paths in the file (``Module Hierarchy``)
+    thread_names: Mapping[tuple[int, int], str] = field(default_factory=dict)  # by process and thread
     memory: MemoryColumns = field(default_factory=MemoryColumns.empty)
     counters: Sequence[CounterColumns] = ()
-    ranges: Any = None
+    ranges: Any = None  # `RangeColumns`: counters of CUPTI's range profiler
     rank: int | None = None
 
     def __len__(self) -> int:
@@ -154,8 +92,7 @@ class KinetoColumns:
 
     @classmethod
     def joined(cls, parts: Sequence[KinetoColumns]) -> KinetoColumns:
-        """Return the rows of consecutive recordings of this process. Everything but columns is taken from the
-        last one."""
+        """Join consecutive recordings of this process. Attributes that are not columns are the last one's."""
         *_, last = parts
         changed: dict[str, Any] = {}
         for part in fields(cls):
@@ -175,7 +112,7 @@ class KinetoColumns:
         return replace(last, **changed)
 
     def where(self, keep: npt.NDArray[np.bool_]) -> KinetoColumns:
-        """Return the rows marked in `keep`; itself if all are."""
+        """Return the rows marked in `keep`; this object if all are."""
         if keep.all():
             return self
         changed: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Decode the events of a file, chunk by chunk, whatever is wrong with the text."""
+"""Decodes the events of a file, chunk by chunk, even if the text is damaged."""
 
 from __future__ import annotations
 
@@ -30,49 +30,24 @@ _LOOSE: Final = Variant(AllArguments, text_times=True)
 
 
 class Decoded(NamedTuple):
-    """Some events.
+    """Decoded events, and the text that follows them."""
 
-    Attributes
-    ----------
-    events : list of Event
-    variant : Variant
-        With which they were decoded.
-    text : bytes or memoryview
-        The list that they were decoded from; empty if they were decoded one by one.
-    tail : bytes or None
-        What follows the list in the text given; None if the list goes on.
-    """
-
-    events: list[Any]
-    variant: Variant
-    text: bytes | memoryview
-    tail: bytes | None
+    events: list[Any]  # of type `Event`
+    variant: Variant  # with which they were decoded
+    text: bytes | memoryview  # the list that was decoded; empty if events were decoded one by one
+    tail: bytes | None  # the text after the list; None if the list continues
 
 
 class EventDecoder:
-    """Decode events, each chunk with as few fields as the chunk before needed.
-
-    Parameters
-    ----------
-    small : type of Arguments
-        What is decoded of most events that have arguments.
-    is_array : bool
-        Whether the file is a bare list, which may lack its end.
-    report : ImportReport
-
-    Attributes
-    ----------
-    columns : ColumnBuilder
-        Holds the events that were decoded.
-    """
+    """Decodes events, each chunk with only the fields that the previous chunk needed."""
 
     def __init__(self, small: type[Arguments], is_array: bool, report: ImportReport) -> None:
-        self._report, self._is_array = report, is_array
+        self._report, self._is_array = report, is_array  # whether it is a bare list, which may lack its end
         self.columns = ColumnBuilder(report, small)
         self._variant = self.columns.next_variant(Variant(None, text_times=False))
 
     def read(self, text: EventText) -> bytes:
-        """Decode all events of a file, and return what follows their list."""
+        """Decode all events of a file, and return the text after their list."""
         chunk_bytes = CHUNK_BYTES
         while True:
             chunk, last = text.peek(chunk_bytes)
@@ -97,25 +72,8 @@ class EventDecoder:
 def decode(
     chunk: memoryview, last: bool, is_array: bool, variant: Variant, report: ImportReport
 ) -> Decoded | None:
-    """Decode the next events of a file.
-
-    Parameters
-    ----------
-    chunk : memoryview
-        A list of events; with `last`, all that is left of the file.
-    last : bool
-    is_array : bool
-        Whether the file is a bare list, which may lack its end.
-    variant : Variant
-    report : ImportReport
-        Counts repairs (``invalid-json``), unreadable rows (``broken-row``), unknown phases
-        (``row-not-used``), and a missing end (``truncated-file``).
-
-    Returns
-    -------
-    Decoded or None
-        None if the text seems to end inside an event: more of it is needed.
-    """
+    """Decode the next events, or return None if the text seems to end inside an event, so more is needed."""
+    # `chunk` is a list of events or, if it is the last, everything that is left of the file.
     if last:
         chunk = memoryview(bytes(chunk).rstrip(b"\x00 \t\r\n"))
     try:
@@ -152,7 +110,7 @@ def _decode_list(chunk: bytes | memoryview, variant: Variant, last: bool) -> Dec
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError as error:
-        # a complete list, and something behind it: the rest of the file's object
+        # a complete list, followed by the rest of the file's object
         trailing = _TRAILING.search(str(error))
         if trailing is None:
             raise
@@ -165,7 +123,7 @@ def _decode_list(chunk: bytes | memoryview, variant: Variant, last: bool) -> Dec
 def _decode_one_by_one(
     chunk: bytes | memoryview, last: bool, is_array: bool, report: ImportReport
 ) -> Decoded:
-    """Decode every event by itself; slow, and only for chunks that do not decode as a whole."""
+    """Decode each event separately. Slow, so used only for chunks that cannot be decoded as a whole."""
     text = bytes(chunk).decode(errors="replace")
     event_texts, end, complete = row_texts(text, 1)
     if not complete and not (is_array and end >= len(text)):
@@ -204,7 +162,7 @@ def _decode_event(text: bytes, report: ImportReport) -> Any:
 
 
 def _complete_event(event: LooseEvent) -> Any:
-    """Return a complete event from one whose parts are not of the types that they should be."""
+    """Convert an event with fields of unexpected types to a complete event."""
     arguments = AllArguments()
     with suppress(*UNDECODABLE):
         arguments = msgspec.json.decode(event.args, type=AllArguments, strict=False)

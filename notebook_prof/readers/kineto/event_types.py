@@ -1,8 +1,8 @@
-"""The types of Kineto's events in JSON: what of an event is decoded.
+"""The types of Kineto's JSON events, which determine the fields to decode.
 
-A field costs time for every event of a file, also where it is missing. So there are three sizes of
-arguments, and a part of a file is read with the smallest that holds what its kinds of events need; and
-times are numbers where a number is exact, and text elsewhere.
+Each field costs time for every event, even if it is missing. So there are three sizes of arguments, and each
+part of a file is read with the smallest one that its kinds of events need. Times are numbers where numbers
+are exact, otherwise text.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from msgspec import Raw, Struct, field
 NOTHING: Final = Raw(b"")
 
 UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoders raise."""
+"""Errors that decoders raise."""
 
 Scalar = Union[int, float, str, None]  # noqa: UP007
 Vector = Union[tuple[int | float, ...], str, int, None]  # noqa: UP007
 
 
 class Arguments(Struct, gc=False, frozen=True):
-    """What links events, and what operators were called with."""
+    """Arguments that link events, and the inputs of operators."""
 
     sequence: int = field(name="Sequence number", default=-1)
     fwd_thread: int = field(name="Fwd thread id", default=0)
@@ -38,7 +38,7 @@ class Arguments(Struct, gc=False, frozen=True):
 
 
 class OldArguments(Arguments, gc=False, frozen=True):
-    """As written until 2023: stacks and modules on operators, and another spelling."""
+    """Also arguments written until 2023: stacks and modules of operators, and another spelling."""
 
     old_dims: Raw = field(name="Input dims", default=NOTHING)
     call_stack: str = field(name="Call stack", default="")
@@ -46,7 +46,7 @@ class OldArguments(Arguments, gc=False, frozen=True):
 
 
 class AllArguments(OldArguments, gc=False, frozen=True):
-    """Also how kernels were launched, what copies moved, and what collectives exchanged."""
+    """Also launch settings of kernels, bytes of copies, and the exchange of collectives."""
 
     grid: Vector = None
     block: Vector = None
@@ -89,15 +89,15 @@ class AllArguments(OldArguments, gc=False, frozen=True):
 EXTRA: Final = tuple(
     name for name in AllArguments.__struct_fields__ if name not in OldArguments.__struct_fields__
 )
-"""Fields that become the column `args` of slices."""
+"""Fields that become the column `extra` of `KinetoColumns`."""
 extra_of: Final = attrgetter(*EXTRA)
-"""The values of `EXTRA` of an event's arguments, as a tuple."""
+"""Returns the fields `EXTRA` of an event's arguments as a tuple."""
 
 NO_ARGUMENTS: Final = AllArguments()
 
 
 class MemoryArguments(Struct, gc=False, frozen=True):
-    """Of ``[memory]`` instants."""
+    """Arguments of ``[memory]`` instants."""
 
     device: int = field(name="Device Id", default=-1)
     address: int = field(name="Addr", default=0)
@@ -110,7 +110,7 @@ NO_MEMORY: Final = MemoryArguments()
 
 
 class NameArguments(Struct, gc=False, frozen=True):
-    """Of metadata events."""
+    """Arguments of metadata events."""
 
     name: Any = None
 
@@ -123,7 +123,7 @@ class Event(Struct, gc=False, tag_field="ph"):
 
 
 class Begin(Event, gc=False, tag="B"):
-    """Opens a slice."""
+    """Begin of a slice."""
 
     cat: str | None = ""
     name: str | None = None
@@ -133,7 +133,7 @@ class Begin(Event, gc=False, tag="B"):
 
 
 class End(Event, gc=False, tag="E"):
-    """Closes the latest open slice of its thread."""
+    """End of the latest open slice of its thread."""
 
     pid: int | str | None = None
     tid: int | str | None = None
@@ -141,7 +141,7 @@ class End(Event, gc=False, tag="E"):
 
 
 class Instant(Event, gc=False, tag="i"):
-    """Memory taken or given back, or a mark."""
+    """An allocation, a free, or a mark."""
 
     name: str | None = None
     pid: int | str | None = None
@@ -151,7 +151,7 @@ class Instant(Event, gc=False, tag="i"):
 
 
 class QuickInstant(Event, gc=False, tag="i"):
-    """The same, where numbers are exact."""
+    """An `Instant` whose time is exact as a number."""
 
     name: str | None = None
     pid: int | str | None = None
@@ -161,7 +161,7 @@ class QuickInstant(Event, gc=False, tag="i"):
 
 
 class Counter(Event, gc=False, tag="C"):
-    """Values at an instant."""
+    """Values of counters at an instant."""
 
     name: str | None = None
     pid: int | str | None = None
@@ -170,7 +170,7 @@ class Counter(Event, gc=False, tag="C"):
 
 
 class Metadata(Event, gc=False, tag="M"):
-    """Names of processes and threads."""
+    """The name of a process or thread."""
 
     name: str | None = None
     pid: int | str | None = None
@@ -179,7 +179,7 @@ class Metadata(Event, gc=False, tag="M"):
 
 
 class FlowStart(Event, gc=False, tag="s"):
-    """An arrow; found again from the numbers that events carry."""
+    """The start of an arrow. Not used: arrows are computed from the events' numbers."""
 
 
 class FlowStep(Event, gc=False, tag="t"):
@@ -191,7 +191,7 @@ class FlowEnd(Event, gc=False, tag="f"):
 
 
 class LooseEvent(Struct, gc=False):
-    """Any object that may be an event, for those that are not typed as they should be."""
+    """Any object that may be an event, for events with fields of unexpected types."""
 
     ph: Any = ""
     cat: Any = ""
@@ -204,13 +204,7 @@ class LooseEvent(Struct, gc=False):
 
 
 class Variant(NamedTuple):
-    """How much of complete events is decoded, and how exactly.
-
-    Attributes
-    ----------
-    arguments : type of Arguments, or None
-    text_times : bool
-    """
+    """Which arguments of complete events are decoded, and whether times are kept as text."""
 
     arguments: type[Arguments] | None
     text_times: bool
@@ -238,13 +232,13 @@ def complete_type(variant: Variant) -> type[Any]:
 
 @cache
 def list_decoder(variant: Variant) -> msgspec.json.Decoder[list[Any]]:
-    """Return what decodes a list of events."""
+    """Return the decoder of a list of events."""
     return msgspec.json.Decoder(list[_event(variant)])  # type: ignore[misc]
 
 
 @cache
 def event_decoder(variant: Variant) -> msgspec.json.Decoder[Any]:
-    """Return what decodes one event."""
+    """Return the decoder of a single event."""
     return msgspec.json.Decoder(_event(variant))
 
 

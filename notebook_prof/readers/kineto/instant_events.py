@@ -1,4 +1,4 @@
-"""Events without a duration: memory, counters, names of threads, marks, begins and ends."""
+"""Events without a duration: memory, counters, thread names, marks, begins and ends."""
 
 from __future__ import annotations
 
@@ -19,41 +19,23 @@ _MEMORY: Final = "[memory]"
 _INSTANTS: Final = (Instant, QuickInstant)
 _BOOKKEEPING: Final = ("Iteration Start", "Record Window End")
 
-Mark = tuple[str, int | str | None, int | str | None, int]
+Mark = tuple[str, int | str | None, int | str | None, int]  # name, process, thread, nanoseconds
 
 
 class InstantEvents:
-    """Keep events of every class but ``Complete``.
-
-    Parameters
-    ----------
-    report : ImportReport
-
-    Attributes
-    ----------
-    thread_names : dict of (pid, tid) to str
-    begins_and_ends : list of Begin or End
-        In the order of the file.
-    marks : list of (name, pid, tid, ns)
-        Instants that are neither memory nor bookkeeping.
-    """
+    """Collects the events of all classes but ``Complete``."""
 
     def __init__(self, report: ImportReport) -> None:
         self._report = report
-        self.thread_names: dict[tuple[int, int], str] = {}
-        self.begins_and_ends: list[Begin | End] = []
-        self.marks: list[Mark] = []
+        self.thread_names: dict[tuple[int, int], str] = {}  # by process and thread
+        self.begins_and_ends: list[Begin | End] = []  # in the order of the file
+        self.marks: list[Mark] = []  # instants other than memory events and bookkeeping
         self._memory: list[MemoryColumns] = []
         self._counters: list[tuple[str, int, int, float]] = []
 
     def add(self, events: list[Any]) -> bool:
-        """Keep what is of use; flow arrows are not, as they are found again.
-
-        Returns
-        -------
-        bool
-            False if nothing was kept, as times are needed as text.
-        """
+        """Add the events, or return False without adding any, if times are needed as text."""
+        # Flow arrows are dropped, since they are computed again.
         classes = set(map(type, events))
         if (QuickInstant in classes or Instant in classes) and not self._add_instants(
             [event for event in events if event.__class__ in _INSTANTS]
@@ -69,7 +51,7 @@ class InstantEvents:
             self._add_counters([event for event in events if event.__class__ is Counter])
         if Begin in classes or End in classes:
             marks = [event for event in events if event.__class__ in (Begin, End)]
-            for mark in marks:  # the text that they were decoded from does not last
+            for mark in marks:  # the text from which they were decoded is not kept
                 mark.ts = mark.ts.copy()
             self.begins_and_ends += marks
         return True
@@ -79,7 +61,7 @@ class InstantEvents:
         return MemoryColumns.joined(self._memory, base_ns)
 
     def counters(self, base_ns: int) -> list[CounterColumns]:
-        """Return all values of counters, a table for each counter."""
+        """Return the values of all counters, one table per counter."""
         rows: dict[tuple[str, int], list[tuple[int, float]]] = {}
         for name, pid, at, value in self._counters:
             rows.setdefault((name, pid), []).append((at, value))
@@ -154,44 +136,27 @@ class InstantEvents:
 
 
 class Links(NamedTuple):
-    """Row numbers of both ends of flows, of equal length."""
+    """Row numbers of the two ends of flows; both arrays have the same length."""
 
     src: IntArray
     dst: IntArray
 
 
 def backward_nodes(columns: KinetoColumns) -> BoolArray:
-    """Return rows in which the autograd engine runs one node.
-
-    Recordings from before the engine wrote ranges of its own have none; their rows with a forward
-    thread stand in.
-    """
+    """Return a mask of the rows in which the autograd engine runs one node."""
+    # Recordings that are older than the engine's ranges have none, so their rows with a forward thread are
+    # used instead.
     names = [name.startswith(BACKWARD_NODE_PREFIX) for name in columns.name.values]
     nodes = rows_of(columns.name, np.array(names, bool))
     return nodes if nodes.any() else (columns.fwd_thread > 0) & (columns.sequence >= 0)
 
 
 def forward_links(columns: KinetoColumns, nodes: BoolArray, operators: BoolArray) -> Links:
-    """Return the forward operator of each backward node.
-
-    PyTorch gives a node the sequence number that its forward operator saw when it started, and so did
-    every operator inside and before it that made no node: of the operators with the same number on
-    the same thread, the one that started last made the node.
-
-    Parameters
-    ----------
-    columns : KinetoColumns
-    nodes : ndarray of bool
-        From `backward_nodes`.
-    operators : ndarray of bool
-        Rows of category operator.
-
-    Returns
-    -------
-    Links
-        Forward → backward, at most one for a node; nodes without a number, or whose forward was not
-        recorded, are left out.
-    """
+    """Return the forward operator of each backward node, as links from forward to backward."""
+    # PyTorch gives a node the sequence number that was current when its forward operator started. Operators
+    # inside and before it that made no node have the same number. So among operators with the same number on
+    # the same thread, the one that started last made the node. Nodes without a number, or without a recorded
+    # forward, are left out.
     forward = np.flatnonzero(operators & (columns.sequence >= 0) & (columns.fwd_thread == 0) & ~nodes)
     backward = np.flatnonzero(nodes & (columns.sequence >= 0))
     if not len(forward) or not len(backward):
@@ -211,11 +176,9 @@ def forward_links(columns: KinetoColumns, nodes: BoolArray, operators: BoolArray
 
 
 def _forward_tid(columns: KinetoColumns, forward: IntArray, backward: IntArray) -> IntArray:
-    """Return the native thread that ran the forward of each backward node, -1 if unknown.
-
-    Live recordings know torch's number of every thread. Files do not: there, a number stands for the
-    thread that has the most of its sequence numbers.
-    """
+    """Return the native thread that ran the forward of each backward node; -1 if unknown."""
+    # Live recordings know torch's number of every thread. For files, a number is taken to be the thread that
+    # shares most of its sequence numbers.
     tid_of = {number: tid for tid, number in columns.torch_thread.items()}
     result = np.full(len(backward), -1, np.int64)
     numbers = columns.fwd_thread[backward]
@@ -237,20 +200,8 @@ def _forward_tid(columns: KinetoColumns, forward: IntArray, backward: IntArray) 
 
 
 def launch_links(columns: KinetoColumns, calls: BoolArray, work: BoolArray) -> Links:
-    """Return the runtime call of each kernel, copy and fill, by correlation number.
-
-    Parameters
-    ----------
-    columns : KinetoColumns
-    calls, work : ndarray of bool
-        Runtime calls on a thread; rows on a device.
-
-    Returns
-    -------
-    Links
-        Call → device row. One call can own many (a graph launch). Device rows whose call was not
-        recorded are left out.
-    """
+    """Return links from runtime calls to their kernels, copies and fills, by correlation number."""
+    # A call can have many device rows (a graph launch). Device rows without a recorded call are left out.
     call = np.flatnonzero(calls & (columns.correlation >= 0))
     target = np.flatnonzero(work & (columns.correlation >= 0))
     if not len(call) or not len(target):

@@ -1,4 +1,4 @@
-"""What operators were called with: element types, values, kernels to launch, stacks and modules as text."""
+"""Inputs of operators: element types, values, kernels to launch, and stacks and modules as text."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ _NO_LEVEL: Final = frozenset({"top", "self"})
 
 
 def to_json(value: Any) -> str:
-    """Return JSON text of a list of texts, in one spelling.
+    """Return a list of texts as JSON, always in the same spelling.
 
-    Examples
-    --------
     >>> to_json(["float", "Scalar"])
     '["float","Scalar"]'
     """
@@ -35,24 +33,11 @@ def to_json(value: Any) -> str:
 
 
 def argument_table(columns: KinetoColumns) -> pd.DataFrame:
-    """Return the distinct ways in which operators were called.
-
-    Returns
-    -------
-    DataFrame
-        ``name shapes dtypes concrete count strides``, in order of first appearance: `dtypes` and `concrete`
-        are JSON lists of text, one entry an argument, `strides` one of lists of numbers, missing where they
-        are not known. Calls of convolutions, pooling and attention whose `concrete` differ are rows of their
-        own; else `concrete`, and always `strides`, are those of one call of the row. No rows where no shapes
-        were recorded.
-
-    Examples
-    --------
-    >>> none = np.empty(0, np.int64)
-    >>> empty = Coded(none, [])
-    >>> argument_table(KinetoColumns(none, none, empty, empty, *(none,) * 7)).columns.tolist()
-    ['name', 'shapes', 'dtypes', 'concrete', 'count', 'strides']
-    """
+    """Return the distinct combinations of operators and their inputs, in order of first appearance."""
+    # `dtypes` and `concrete` are JSON lists of texts, one per argument, `strides` is a JSON list of lists of
+    # numbers; unknown ones are missing. Calls of convolutions, pooling and attention with different
+    # `concrete` are separate rows. For other operators, `concrete` is that of one call of the row, and so is
+    # `strides` for all operators. There are no rows if shapes were not recorded.
     parts = {"name": columns.name, "shapes": columns.shapes, "dtypes": columns.dtypes}
     rows = np.empty(0, int)
     if columns.shapes is not None:
@@ -84,7 +69,7 @@ def _texts(part: Coded | None, rows: IntArray) -> pd.Series[Any]:
 
 
 def _texts_of_any(part: Coded | None, codes: IntArray, group: IntArray, groups: int) -> pd.Series[Any]:
-    """Return for each group the text of its first row that has one."""
+    """Return, for each group, the first text among its rows."""
     rows = np.flatnonzero(codes >= 0)
     group_of, at = np.unique(group[rows], return_index=True)
     of_groups = np.full(groups, -1, np.int64)
@@ -98,20 +83,8 @@ def _words(part: Coded | None, codes: IntArray) -> pd.Series[Any]:
 
 
 def compiled_arguments(columns: KinetoColumns, track: IntArray) -> pd.DataFrame | None:
-    """Return rows of ``event_arguments`` for operators that launch a kernel of Triton or another backend.
-
-    Parameters
-    ----------
-    columns : KinetoColumns
-    track : ndarray of int64, shape (n,)
-        Track of every row.
-
-    Returns
-    -------
-    DataFrame or None
-        `arguments` has ``kernel_backend kernel_hash kernel_file kernel_kwargs num_warps num_stages grid``
-        as far as the file tells them; None without such operators.
-    """
+    """Return rows of ``event_arguments`` for operators that launch a kernel of a backend such as Triton."""
+    # `arguments` has those of `_BACKEND_KEYS` that are known.
     if columns.extra is None:
         return None
     texts: list[str] = []
@@ -131,10 +104,8 @@ def compiled_arguments(columns: KinetoColumns, track: IntArray) -> pd.DataFrame 
 
 
 def stack_frames(call_stack: str) -> list[tuple[str, str, int]]:
-    """Return the frames (function, file, line), root first, of torch's ``Call stack``, which ends with it.
+    """Return (function, file, line) of the frames of torch's ``Call stack``, root first.
 
-    Examples
-    --------
     >>> stack_frames("nn/linear.py(7): forward;train.py(3): main")
     [('main', 'train.py', 3), ('forward', 'nn/linear.py', 7)]
     """
@@ -151,8 +122,6 @@ def stack_frames(call_stack: str) -> list[tuple[str, str, int]]:
 def module_path(text: str) -> str:
     """Return the dotted path of torch's ``Module Hierarchy``; empty at the top.
 
-    Examples
-    --------
     >>> module_path("TOP(Net)::forward.conv1(Conv2d)::forward.aten::conv2d")
     'conv1'
     """

@@ -1,4 +1,4 @@
-"""Phases and modules of the rows that prove them; the builder hands them down to what is inside."""
+"""Phases and modules of the rows that prove them. Nested rows inherit them in the builder."""
 
 from __future__ import annotations
 
@@ -26,29 +26,11 @@ _COLLECTIVE = CATEGORIES.index("collective")
 def phases(
     columns: KinetoColumns, category: Coded, track: IntArray, nodes: BoolArray, forward: Links
 ) -> Coded:
-    """Return the phase of every row that has one of its own.
-
-    Data, backward, optimizer and communication are told by names (and by the backward nodes). Forward
-    is what lies outside these and either makes part of the autograd graph (has a sequence number) or
-    is a module call; what neither names nor the graph tell stays open. Evaluation is a module call in eval
-    mode or without gradients, unless something in it has a backward. What an optimizer's closure runs is
-    forward and backward.
-
-    Parameters
-    ----------
-    columns : KinetoColumns
-    category : Coded
-    track : ndarray of int64
-    nodes : ndarray of bool
-        Backward nodes.
-    forward : Links
-        From `links.forward_links`.
-
-    Returns
-    -------
-    Coded
-        Codes into `PHASES`, -1 for open rows.
-    """
+    """Return the phase of every row that does not inherit it, as codes into `PHASES`; -1 for the others."""
+    # Data, backward, optimizer and communication follow from names (and from backward nodes). Forward rows
+    # are outside these and either belong to the autograd graph (they have a sequence number) or are module
+    # calls. Evaluation is a module call in eval mode or without gradients, unless something in it has a
+    # backward. Rows of an optimizer's closure are forward and backward. All other rows stay open.
     code = {phase: i for i, phase in enumerate(PHASES)}
     named = [code.get(phase_of(name) or "", -1) for name in columns.name.values]
     result = np.append(np.array(named, np.int8), np.int8(-1))[columns.name.codes]
@@ -77,7 +59,7 @@ def phases(
 def _fetch_for_evaluation(
     columns: KinetoColumns, rows: IntArray, result: npt.NDArray[np.int8], code: Mapping[str, int]
 ) -> None:
-    """Count batches as evaluation if what comes after them on their track is evaluation."""
+    """Count a batch as evaluation if evaluation comes next on its track, before any forward."""
     of = result[rows]
     fetched = rows[of == code["data"]]
     done = (columns.ts + columns.dur)[fetched]
@@ -89,7 +71,7 @@ def _fetch_for_evaluation(
 
 
 def _with_closure(columns: KinetoColumns, nodes: BoolArray) -> BoolArray:
-    """Return the steps of optimizers in which a backward ran: they evaluate a closure."""
+    """Return a mask of the optimizer steps in which a backward ran, since they evaluate a closure."""
     named = [name.startswith(_OPTIMIZER_STEP) for name in columns.name.values]
     steps = np.flatnonzero(rows_of(columns.name, np.array(named, bool)) & (columns.device < 0))
     result = np.zeros(len(columns), bool)
@@ -104,10 +86,8 @@ def _with_closure(columns: KinetoColumns, nodes: BoolArray) -> BoolArray:
 def _evaluates(
     columns: KinetoColumns, track: IntArray, differentiable: BoolArray, forward: Links
 ) -> BoolArray:
-    """Return module calls in eval mode or without gradients, of which nothing has a backward.
-
-    Checkpointing runs modules without gradients too, but in an operator that has a backward.
-    """
+    """Return a mask of the module calls in eval mode or without gradients in which nothing has a backward."""
+    # Checkpointing also runs modules without gradients, but inside an operator that has a backward.
     marked = [
         name.startswith(MODULE_PREFIX) and name.endswith(EVALUATION_SUFFIX) for name in columns.name.values
     ]
@@ -127,24 +107,10 @@ def _evaluates(
 def modules(
     columns: KinetoColumns, category: Coded, track: IntArray, nodes: BoolArray, forward: Links
 ) -> Coded:
-    """Return the module of module calls and of backward nodes, or what the file itself tells.
-
-    A backward node belongs to the module of its forward operator. ``AccumulateGrad`` has no forward
-    operator; the engine runs it right after the node that produced the gradient, so it takes the
-    module of the node before it.
-
-    Parameters
-    ----------
-    columns, category, track, nodes
-        As for `phases`.
-    forward : Links
-        From `links.forward_links`.
-
-    Returns
-    -------
-    Coded
-        Code -1 for rows that inherit.
-    """
+    """Return the modules of module calls and backward nodes or, without module calls, the file's own."""
+    # A backward node belongs to the module of its forward operator. ``AccumulateGrad`` has no forward
+    # operator. The engine runs it right after the node that produced the gradient, so it gets the module of
+    # that node. The code is -1 for rows that inherit their module.
     calls = np.flatnonzero(np.asarray(category.codes) == _MODULE)
     if not len(calls):
         return columns.path if columns.path is not None else Coded(np.full(len(columns), -1, np.int32), [])
@@ -160,7 +126,7 @@ def modules(
 
 
 def _enclosing(columns: KinetoColumns, track: IntArray, outer: IntArray, rows: IntArray) -> IntArray:
-    """Return the innermost of the slices `outer` in which each of `rows` starts, -1 for none."""
+    """Return the innermost of the slices `outer` in which each of `rows` starts; -1 for none."""
     both = np.concatenate([outer, rows])
     dur = np.concatenate([columns.dur[outer], np.zeros(len(rows), np.int64)])
     _, parent, _ = nest(track[both], columns.ts[both], dur)

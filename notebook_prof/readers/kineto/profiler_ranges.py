@@ -1,4 +1,4 @@
-"""Hardware counters of CUPTI's range profiler: one row a kernel, its counters as arguments."""
+"""Hardware counters of CUPTI's range profiler: one row per kernel, with its counters as arguments."""
 
 from __future__ import annotations
 
@@ -37,44 +37,24 @@ _ARGS: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 class RangeColumns(Struct):
-    """Ranges, in the order of the file.
+    """The profiler's ranges, in the order of the file."""
 
-    Attributes
-    ----------
-    ts, dur : ndarray of int64
-        Unix nanoseconds and nanoseconds.
-    device : ndarray of int64
-    names : list of str
-        The kernel of each range, as CUPTI names it.
-    values : DataFrame
-        A column of float64 for each counter, by its full name; NaN where it was not measured.
-    """
-
-    ts: IntArray
+    ts: IntArray  # Unix nanoseconds
     dur: IntArray
     device: IntArray
-    names: list[str]
-    values: pd.DataFrame
+    names: list[str]  # the kernel of each range, as CUPTI names it
+    values: pd.DataFrame  # a float64 column for each counter, by its full name; NaN if it was not measured
 
 
 class ProfilerRanges:
-    """Keep ranges while a file is read."""
+    """Collects ranges while a file is read."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[_Row, dict[str, float]]] = []
 
     def add(self, text: bytes | memoryview, expected: int, report: ImportReport) -> None:
-        """Read the counters of the ranges in a list of events.
-
-        Parameters
-        ----------
-        text : bytes or memoryview
-            Empty where the events could not be read as a list.
-        expected : int
-            How many ranges there are in it.
-        report : ImportReport
-            Counts ranges whose counters cannot be read (``range-without-counters``).
-        """
+        """Read the counters of the `expected` ranges in a list of events."""
+        # `text` is empty if the events could not be read as a list.
         read = 0
         try:
             rows = [row for row in _ROWS.decode(text) if row.cat == ACTIVITY_TYPE] if text else []
@@ -86,7 +66,7 @@ class ProfilerRanges:
             except UNDECODABLE:
                 continue
             values = {name: float(value) for name, value in args.items() if _is_number(value)}
-            if values:  # the text that it was decoded from does not last
+            if values:  # the text from which it was decoded is not kept
                 row.ts, row.dur, row.args = row.ts.copy(), row.dur.copy(), NOTHING
                 self._rows.append((row, values))
                 read += 1
@@ -99,7 +79,7 @@ class ProfilerRanges:
         )
 
     def columns(self, base: int) -> RangeColumns | None:
-        """Return all ranges, `base` later; None if there are none."""
+        """Return all ranges, shifted by `base`; None if there are none."""
         import pandas as pd
 
         ts, ts_ok = to_ns([row.ts for row, _ in self._rows])
@@ -119,7 +99,7 @@ class ProfilerRanges:
 
 
 def range_counters(ranges: RangeColumns) -> list[CounterColumns]:
-    """Return a counter for each metric of each device: what a range measured while it lasts, else 0."""
+    """Return a counter for each metric of each device: the value of a range while it lasts, otherwise 0."""
     counters = []
     for device in np.unique(ranges.device).tolist():
         of_device = np.flatnonzero(ranges.device == device)
@@ -138,21 +118,11 @@ def range_counters(ranges: RangeColumns) -> list[CounterColumns]:
 
 
 def range_table(ranges: RangeColumns, columns: KinetoColumns) -> pd.DataFrame:
-    """Return the table for ``metadata["tables"]["profiler_ranges"]``.
-
-    Returns
-    -------
-    DataFrame
-        By start: ``device start_unix_ns dur_ns`` int64; ``name`` category; ``top_operator
-        operator`` category, the outermost and the innermost operator around the call that launched the
-        kernel, missing where they are not known; then a column of float64 for each counter.
-
-    Notes
-    -----
-    Ranges carry no correlation, and their times are not those of the run. CUPTI replays kernels one by
-    one, so if a file has as many calls that launch kernels as it has ranges, the calls and the ranges in
-    the order of time belong together (as HTA takes them).
-    """
+    """Return the table for ``metadata["tables"]["profiler_ranges"]``, by start."""
+    # `top_operator` and `operator` are the outermost and the innermost one around the call that launched the
+    # kernel, missing if unknown. Ranges have no correlation, and their times are not those of the run. CUPTI
+    # replays kernels one by one. So if a file has as many launch calls as ranges, they are matched in order
+    # of time, as HTA does.
     import pandas as pd
 
     order = np.argsort(ranges.ts, kind="stable")
@@ -170,7 +140,7 @@ def _is_number(value: object) -> bool:
 
 
 def _operators(columns: KinetoColumns, count: int) -> list[list[str | None]]:
-    """Return the outermost and the innermost operator around each launch, if there are so many."""
+    """Return the outermost and innermost operator of each launch; all None without `count` launches."""
     launches = np.array([LAUNCH_CALL.fullmatch(name) is not None for name in columns.name.values])
     call = np.flatnonzero(rows_of(columns.name, launches) & (columns.device < 0))
     if len(call) != count:

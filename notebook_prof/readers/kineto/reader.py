@@ -1,4 +1,4 @@
-"""Read Kineto's JSON files: the events as columns, and what the file tells of itself."""
+"""Reads Kineto's JSON files: the events as columns, and the file's metadata."""
 
 from __future__ import annotations
 
@@ -39,12 +39,11 @@ _RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_]?(\d{1,6})(?!\d)", re.IGN
 
 
 class KinetoReader(PiecesReader):
-    """Read ``*.pt.trace.json`` of every torch since 1.8, compressed or not.
+    """Reads ``*.pt.trace.json`` of every torch since 1.8, compressed or not."""
 
-    Times are kept to the nanosecond. Rows of bookkeeping (``PyTorch Profiler (0)``, the record
-    window) are left out, as are the file's own flow arrows, which are found again from the
-    correlation and sequence numbers.
-    """
+    # Times are exact to the nanosecond. Bookkeeping rows (``PyTorch Profiler (0)``, the record window) are
+    # left out. So are the file's flow arrows, which are computed from the correlation and sequence numbers
+    # instead.
 
     name: ClassVar[str] = "kineto"
     priority: ClassVar[int] = 500
@@ -53,11 +52,11 @@ class KinetoReader(PiecesReader):
     )
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is JSON with one of Kineto's own keys or categories."""
+        """Return whether the head is JSON with one of Kineto's keys or categories."""
         return probe.head.lstrip()[:1] in (b"{", b"[") and _MARKS.search(probe.head) is not None
 
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
-        """Put the file's rows into `builder`."""
+        """Add the file's rows to `builder`."""
         file_name = str(builder.metadata.get("file", ""))
         columns, metadata = parse(pieces, builder.report, file_name)
         builder.metadata.update(metadata)
@@ -65,53 +64,22 @@ class KinetoReader(PiecesReader):
 
 
 class Parsed(NamedTuple):
-    """Result of `parse`.
-
-    Attributes
-    ----------
-    columns : KinetoColumns
-        In the order of the file.
-    metadata : dict
-        Those of these that the file tells: ``devices`` (names), ``device_properties`` (list of dict),
-        ``rank``, ``world_size``, ``backend``, ``distributed`` (the whole ``distributedInfo``), ``host``,
-        and ``kineto`` with every other entry of the file that is a number or a short text.
-    """
+    """The rows of a file in its order, and its metadata."""
 
     columns: KinetoColumns
-    metadata: dict[str, Any]
+    metadata: dict[str, Any]  # what `_metadata` finds: ``devices rank world_size backend host`` and others
 
 
 def read_columns(data: bytes, report: ImportReport) -> KinetoColumns:
-    """Return the columns of a Kineto file in memory; see `parse`."""
+    """Parse a Kineto file in memory; see `parse`."""
     return parse([data], report).columns
 
 
 def parse(pieces: Iterable[bytes], report: ImportReport, file_name: str = "") -> Parsed:
-    """Read a Kineto file.
-
-    Parameters
-    ----------
-    pieces : iterable of bytes
-        The decompressed JSON, object or array form, in order.
-    report : ImportReport
-        Counts every row that is not used, by reason.
-    file_name : str
-        Tells the rank (``rank-3``, ``worker3``) of a job whose ``distributedInfo`` does not.
-
-    Returns
-    -------
-    Parsed
-
-    Raises
-    ------
-    FormatError
-        If it is no trace.
-
-    Notes
-    -----
-    Memory holds one piece, some hundred kilobytes of decoded events, and the columns; never the whole
-    text. Repairs of invalid JSON stay within a handful of events.
-    """
+    """Read a Kineto file: decompressed JSON, in object or array form."""
+    # `file_name` gives the rank (``rank-3``, ``worker3``) if the file's ``distributedInfo`` does not. Memory
+    # holds one piece, some hundred kilobytes of decoded events, and the columns, but never the whole text.
+    # Invalid JSON is repaired within a few events at a time.
     text = EventText(pieces)
     if not text.has_list:
         start = bytes(text.head[:40])
@@ -140,7 +108,7 @@ def _columns(events: ColumnBuilder, base: int, rank: int | None, report: ImportR
     device, stream = np.minimum(column("device"), MAX_DEVICE), column("stream")
     on_device = (flags & DEVICE > 0) | ((flags & UNKNOWN > 0) & (device >= 0) & (stream >= 0))
     kind = Coded(column("kind"), kinds)
-    # a wait of the whole device is on stream -1, of which Kineto writes the absolute value as its thread
+    # a wait for the whole device is on stream -1, whose absolute value Kineto writes as the thread
     waits = rows_of(kind, np.array([name == "cuda_sync" for name in kinds], bool))
     columns = KinetoColumns(
         ts=column("ts") + base,
@@ -171,7 +139,7 @@ def _columns(events: ColumnBuilder, base: int, rank: int | None, report: ImportR
 
 
 def _without_time(ts: IntArray, dur: IntArray, report: ImportReport) -> BoolArray:
-    """Return rows at time 0 that are far from all others: torch 2.12 has written them without their times."""
+    """Return a mask of the rows at time 0, far from all others: torch 2.12 wrote them without their times."""
     zero = (ts == 0) & (dur == 0)
     if not zero.any() or zero.all() or ts[~zero].min() < _FAR_NS:
         return np.zeros(len(ts), bool)
@@ -187,7 +155,7 @@ def _without_time(ts: IntArray, dur: IntArray, report: ImportReport) -> BoolArra
 
 
 def _normalized(text_of: Callable[[Any], str]) -> Callable[[bytes], str]:
-    """Return JSON in one spelling, whatever the white space of the file; empty where it says nothing."""
+    """Return a function that respells JSON, ignoring the file's white space; empty for empty values."""
 
     def text(raw: bytes) -> str:
         try:
@@ -200,12 +168,12 @@ def _normalized(text_of: Callable[[Any], str]) -> Callable[[bytes], str]:
 
 
 def _first(a: IntArray, b: IntArray) -> IntArray:
-    """Return codes of `a`, and of `b` where `a` has nothing (0)."""
+    """Return the codes of `a`, or of `b` where `a` has none (0)."""
     return np.where(a > 0, a, b) if b.any() else a
 
 
 def _texts(codes: IntArray, values: Interner, text: Callable[[Any], str]) -> Coded | None:
-    """Return a column of texts, each distinct value turned into text once; None if there are none."""
+    """Return a column of texts, converting each distinct value once; None if there are no values."""
     if not codes.any():
         return None
     distinct = Interner({"": 0})
@@ -214,22 +182,9 @@ def _texts(codes: IntArray, values: Interner, text: Callable[[Any], str]) -> Cod
 
 
 def _top_level(head: bytes, tail: bytes, report: ImportReport) -> dict[str, Any]:
-    """Return the object around the events.
-
-    Parameters
-    ----------
-    head : bytes
-        From the start of the file up to and with the bracket that opens the list of events.
-    tail : bytes
-        What follows the list's closing bracket.
-    report : ImportReport
-        Counts repairs (``invalid-json``).
-
-    Returns
-    -------
-    dict
-        Without the events; empty for the array form, and for what cannot be repaired.
-    """
+    """Return the object around the events; empty for the array form and for text that cannot be repaired."""
+    # `head` ends with the bracket that opens the list of events, and `tail` begins after the one that closes
+    # it.
     if head.lstrip().startswith(b"["):
         return {}
     tail = tail.strip(b"\x00 \t\r\n") or b"}"
@@ -264,7 +219,7 @@ def _metadata(top_level: dict[str, Any], file_name: str) -> dict[str, Any]:
         result["device_properties"] = devices
     distributed = top_level.get("distributedInfo")
     if isinstance(distributed, dict):
-        result["distributed"] = distributed
+        result["distributed"] = distributed  # the whole ``distributedInfo``
         for key, kind in (("rank", int), ("world_size", int), ("backend", str)):
             if isinstance(distributed.get(key), kind):
                 result[key] = distributed[key]
@@ -276,7 +231,7 @@ def _metadata(top_level: dict[str, Any], file_name: str) -> dict[str, Any]:
         result["host"] = top_level["host_name"]
     others = {key: value for key, value in top_level.items() if _is_short(value)}
     if others:
-        result["kineto"] = others
+        result["kineto"] = others  # every other entry of the file that is a number or a short text
     return result
 
 

@@ -1,4 +1,4 @@
-"""Our own format, written by `notebook_prof.writers.native`."""
+"""Our native format, written by `notebook_prof.writers.native`."""
 
 from .reader import NativeReader
 

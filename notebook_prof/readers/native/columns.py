@@ -1,4 +1,4 @@
-"""Arrow arrays as exactly the columns that were written."""
+"""Turns Arrow arrays back into exactly the columns that were written."""
 
 from __future__ import annotations
 
@@ -14,32 +14,20 @@ import pandas as pd
 from ...errors import FormatError
 from ...trace.arrays import MAX_NESTING, TAG
 
-# From JSON with tags back to the values of the metadata.
+# Turns JSON with tags back into the values of the metadata.
 
 DTYPE: Final = re.compile(r"[<>|=]?([biuf]\d|[mM]8\[\w{1,2}\])")
 _FLOATS: Final = ("nan", "inf", "-inf")
 
 
 class ValueDecoder:
-    """Undoes `writers.values.ValueEncoder`.
-
-    Parameters
-    ----------
-    frame : callable
-        Reads the DataFrame of a name.
-    """
+    """Reverses `writers.values.ValueEncoder`; `frame` reads the DataFrame with a given name."""
 
     def __init__(self, frame: Callable[[str], pd.DataFrame]) -> None:
         self._frame = frame
 
     def decode(self, value: Any, depth: int = 0) -> Any:
-        """Make the value again.
-
-        Raises
-        ------
-        FormatError
-            For a tag or a content that the writer never writes.
-        """
+        """Decode a value; FormatError for a tag or content that the writer never writes."""
         if depth > 4 * MAX_NESTING:
             raise FormatError("the metadata is nested deeper than any that is written")
         if isinstance(value, list):
@@ -87,7 +75,7 @@ class ValueDecoder:
 
 
 def dtype_of(text: Any) -> np.dtype[Any]:
-    """Return the numpy dtype of this name; only numbers and times."""
+    """Return the numpy dtype with this name. Only numbers and times are allowed."""
     if not isinstance(text, str) or not DTYPE.fullmatch(text):
         raise FormatError(f"no column has the dtype {str(text)[:40]!r}")
     return np.dtype(text)
@@ -109,20 +97,8 @@ _TEXT: Final = ("object", "str", "string")
 
 
 def decode_column(array: Any, how: dict[str, Any], values: ValueDecoder) -> Any:
-    """Return one column: a numpy array or a pandas array.
-
-    Parameters
-    ----------
-    array : pyarrow.ChunkedArray
-    how : dict
-        What `writers.columns.encode_column` said about it.
-    values : ValueDecoder
-
-    Raises
-    ------
-    FormatError
-        If array and description do not fit.
-    """
+    """Return a column as a numpy or pandas array; FormatError if it does not match its description."""
+    # `how` is the description by `writers.columns.encode_column`.
     kind, dtype = how.get("kind"), str(how.get("dtype"))
     try:
         if kind == "plain" and dtype in _PLAIN:
@@ -184,12 +160,12 @@ def _text(array: Any, dtype: str) -> Any:
 
 
 def text_dtype(dtype: Any) -> Any:
-    """Return the dtype of text that is called so; ``object`` where none is."""
+    """Return the text dtype with this name; ``object`` if there is none."""
     return dtype if isinstance(dtype, str) and dtype.startswith(_TEXT) and len(dtype) < 30 else "object"
 
 
 def _object(items: list[Any]) -> Any:
-    """Return an array of objects, also where all of them are lists of one length."""
+    """Return a one-dimensional array of objects, even if they are lists of equal length."""
     out = np.empty(len(items), dtype=object)
     out[:] = items if not items or not isinstance(items[0], list | tuple | np.ndarray) else None
     for i, item in enumerate(items if len(items) and out[0] is None else ()):

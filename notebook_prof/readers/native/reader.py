@@ -1,4 +1,4 @@
-"""Open a recording of our own format."""
+"""Opens recordings in our native format."""
 
 from __future__ import annotations
 
@@ -21,18 +21,13 @@ from ..base import MmapReader, Probe
 from .columns import ValueDecoder, decode_column
 from .storage import Storage, is_ours, starts_like_ours
 
-# DataFrames out of Parquet files, as they were.
+# Restores DataFrames from Parquet files exactly as they were.
 
 _NUMBER_BYTES = 8
 
 
 class Frames:
-    """Reads the tables of one recording.
-
-    Parameters
-    ----------
-    storage : Storage
-    """
+    """Reads the tables of one recording."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -44,13 +39,7 @@ class Frames:
         self.values = ValueDecoder(self.read)
 
     def read(self, name: str) -> pd.DataFrame:
-        """Return the DataFrame of this name.
-
-        Raises
-        ------
-        FormatError
-            If there is none, or it is damaged.
-        """
+        """Return the DataFrame with this name; FormatError if it is missing or damaged."""
         described = self._described.get(name) if isinstance(name, str) else None
         if not isinstance(described, Mapping) or name in self._open:
             raise FormatError(f"the table {name!r} is missing, or part of itself")
@@ -71,7 +60,7 @@ class Frames:
         made = {}
         for i, how in enumerate(columns):
             column = decode_column(table.column(how["field"]), how, self.values)
-            # pandas guesses the dtype of bare objects
+            # pandas would infer another dtype from plain objects
             made[i] = pd.Series(column, index=index, dtype=object) if _is_object(column) else column
         frame = pd.DataFrame(made, index=index, copy=False)
         labels = [self.values.decode(how["label"]) for how in columns]
@@ -125,18 +114,13 @@ def _is_object(column: Any) -> bool:
 
 _TIMES: Final = {"ts", "dur", "self_ns"}
 _LATEST_NS: Final = 2**61
-"""Sums of two times must fit into 64 bits; it is 73 years."""
+"""Largest time, 73 years: the sum of two must fit into 64 bits."""
 
 
 def check_rows(tables: Mapping[str, pd.DataFrame]) -> None:
-    """Refuse row numbers that lead nowhere or in circles, which analyses would follow, and times of no trace.
-
-    Raises
-    ------
-    FormatError
-        If a key of a table is not a row of the other, or a parent does not come before its child; if a depth
-        is not one more than its parent's, or a time is negative or too late.
-    """
+    """Refuse impossible times, and row numbers that do not exist or form cycles."""
+    # Analyses follow these numbers. A key of a table must be a row of the other, a parent must come before
+    # its child, and a depth must be one more than its parent's. A time must be neither negative nor too late.
     slices, stacks, flows = tables["slices"], tables["stacks"], tables["flows"]
     count = len(slices)
     _check("slices.parent", _ints(slices["parent"]), np.arange(count))
@@ -181,46 +165,30 @@ def _check(name: str, values: Any, limit: Any, least: int = -1) -> None:
 
 
 class NativeReader(MmapReader):
-    """What ``trace.save`` and ``p.save`` write: a folder or a zip of Parquet files and ``metadata.json``."""
+    """Reads what ``p.save`` and ``trace.save`` write: a folder or zip of Parquet files and JSON."""
 
     name: ClassVar[str] = "native"
     priority: ClassVar[int] = 1000
     describes: ClassVar[str] = "our own format: a folder (.nbprof) or a zip (.nbprof.zip) of Parquet tables"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the bytes are a zip of ours."""
+        """Return whether the bytes are a zip in our format."""
         return starts_like_ours(probe.head)
 
     def holds(self, path: Path) -> bool:
-        """Return whether the folder or file is ours, finished or not."""
+        """Return whether the folder or file has our format, even if it is incomplete."""
         return is_ours(path)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Refuse: it is opened where it lies."""
+        """Raise an error: this format can only be opened in place."""
         raise FormatError(
             "a saved recording is inside another compressed file, or no longer where it was: unpack it, and "
             "open the .nbprof folder or the .nbprof.zip"
         )
 
     def open(self, path: Path, max_bytes: int | None = None) -> Trace:
-        """Open the recording.
-
-        Parameters
-        ----------
-        path : Path
-        max_bytes : int, optional
-            How much memory the tables may take.
-
-        Returns
-        -------
-        Trace
-            Equal to the one that was saved.
-
-        Raises
-        ------
-        FormatError
-            If it was not written to its end, was changed since, or is of a version that is not read.
-        """
+        """Open a recording as the Trace that was saved, with at most `max_bytes` of memory for its tables."""
+        # FormatError if it is incomplete, was changed, or has an unsupported version.
         if not is_ours(path):
             raise FormatError(
                 f"{path.name}: this is not a recording that notebook_prof saved (there is no {FIRST!r} of "
@@ -238,11 +206,11 @@ def _trace(storage: Storage) -> Trace:
     frames = Frames(storage)
     tables = {table.name: frames.read(table.name) for table in TABLES}
     steps = tables[STEPS.name]
-    if "loop" not in steps:  # older versions knew one loop
+    if "loop" not in steps:  # older versions had a single loop
         tables[STEPS.name] = STEPS.frame(
             {**{name: steps[name] for name in steps}, "loop": np.zeros(len(steps), np.int32)}
         )
-    if "line" not in tables[SLICES.name]:  # older versions gave lines to Python slices only
+    if "line" not in tables[SLICES.name]:  # older versions stored lines of Python slices only
         tables[SLICES.name] = _with_lines(tables)
     check_rows(tables)
     metadata = frames.values.decode(storage.content["metadata"])

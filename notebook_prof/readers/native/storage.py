@@ -1,4 +1,4 @@
-"""The files of a recording in a folder or in a zip, read and checked."""
+"""Reads and checks the files of a recording in a folder or a zip."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNFINISHED: Final = (
 
 
 def is_ours(path: Path) -> bool:
-    """Return whether a folder or a zip says that it is a recording of ours, finished or not."""
+    """Return whether a folder or a zip is marked as a recording in our format, even if it is incomplete."""
     try:
         if path.is_dir():
             return any(
@@ -46,7 +46,7 @@ def is_ours(path: Path) -> bool:
 
 
 def starts_like_ours(head: bytes) -> bool:
-    """Return whether the first bytes are those of a zip that our writer made."""
+    """Return whether the first bytes are those of a zip made by our writer."""
     name = FIRST.encode()
     return (
         head.startswith(_ZIP)
@@ -56,27 +56,13 @@ def starts_like_ours(head: bytes) -> bool:
 
 
 class Storage:
-    """Reads files of a recording, each checked against the size and checksum in the last one.
+    """Reads the files of a recording, and checks each against its size and checksum in ``metadata.json``."""
 
-    Parameters
-    ----------
-    path : Path
-    max_bytes : int, optional
-        Limit of everything that is unpacked; `MAX_BYTES` when not given.
-
-    Attributes
-    ----------
-    content : dict
-        ``metadata.json``.
-
-    Raises
-    ------
-    FormatError
-        If the recording is not complete, or of a version that is not read.
-    """
+    # FormatError if the recording is incomplete or has an unsupported version.
 
     def __init__(self, path: Path, max_bytes: int | None = None) -> None:
         self._path = path
+        # bytes of unpacked data that may still come
         self.room = MAX_BYTES if max_bytes is None else max_bytes
         self._members: dict[str, zipfile.ZipInfo] = {}
         self._all: Any = None
@@ -94,13 +80,7 @@ class Storage:
         self._files: Mapping[str, Any] = files
 
     def buffer(self, name: str) -> Any:
-        """Return a whole file as a pyarrow Buffer.
-
-        Raises
-        ------
-        FormatError
-            If it is not there, or not what was written.
-        """
+        """Return a file's content as a pyarrow Buffer; FormatError if it is missing or was changed."""
         entry = self._files.get(name)
         if not isinstance(entry, Mapping):
             raise FormatError(f"{LAST!r} does not know the file {name!r}")
@@ -115,7 +95,7 @@ class Storage:
         return data
 
     def take(self, size: int) -> None:
-        """Count what is unpacked against the limit."""
+        """Count unpacked bytes, and refuse more than the limit."""
         self.room -= size
         if self.room < 0:
             raise FormatError(
@@ -160,16 +140,16 @@ class Storage:
         try:
             with zipfile.ZipFile(self._path) as archive:
                 self._members = {Path(info.filename).name: info for info in archive.infolist()}
-            # not mapped: a file that is cut while it is read would end the process (SIGBUS)
+            # not mapped, since truncating a mapped file while it is read would kill the process (SIGBUS)
             self._all = pa.OSFile(str(self._path)).read_buffer()
         except zipfile.BadZipFile as error:
-            # the list of files is the last thing in a zip
+            # a zip ends with the list of its files
             raise FormatError(f"{_UNFINISHED} ({error})") from error
         except (ValueError, OSError, NotImplementedError, struct.error) as error:
             raise FormatError(f"it is a zip archive that cannot be read ({error})") from error
 
     def _member(self, info: zipfile.ZipInfo) -> Any:
-        """Return bytes of a file in the zip: those of the archive itself, unless somebody compressed them."""
+        """Return the bytes of a file in the zip, without a copy unless somebody compressed it."""
         import pyarrow as pa
 
         if info.compress_type == zipfile.ZIP_STORED:
@@ -190,7 +170,7 @@ class Storage:
 
 
 def check_version(content: Mapping[str, Any]) -> None:
-    """Raise FormatError unless this version of notebook_prof reads the schema."""
+    """Raise FormatError unless this version of notebook_prof can read the schema."""
     schema = content.get("schema")
     if type(schema) is not int:
         raise FormatError(f"the version of the recording cannot be read: {str(schema)[:40]!r}")

@@ -1,4 +1,4 @@
-"""The Trace Event Format: JSON of Chrome, Perfetto and everything that writes for them."""
+"""The Trace Event Format: the JSON of Chrome, Perfetto and tools that write files for them."""
 
 from .reader import TraceEventReader, read_events
 

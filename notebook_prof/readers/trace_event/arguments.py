@@ -1,4 +1,4 @@
-"""What events were called with, beside the slices, as a table."""
+"""The arguments of events, as a table beside the slices."""
 
 from __future__ import annotations
 
@@ -19,16 +19,10 @@ _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Arguments:
-    """Collects the arguments of events that become slices.
-
-    Attributes
-    ----------
-    count : int
-        How many events gave theirs.
-    """
+    """Collects the arguments of events that become slices."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count = 0  # events whose arguments were collected
         self._codes: dict[tuple[bytes, bytes], int] = {}
         self._texts: dict[str, int] = {}
         self._parts: list[pd.DataFrame] = []
@@ -36,18 +30,8 @@ class Arguments:
     def add(
         self, events: Events, begin: IntArray, end: IntArray, track: IntArray, name: Coded, dur: IntArray
     ) -> None:
-        """Take those of some slices.
-
-        Parameters
-        ----------
-        events : Events
-        begin, end : ndarray of int64, shape (n,)
-            Events that began and ended each slice; -1 for no other event.
-        track : ndarray of int64, shape (n,)
-        name : Coded
-        dur : ndarray of int64, shape (n,)
-            Nanoseconds; negative ones become 0, as in the slices.
-        """
+        """Add the arguments of the events that began and ended some slices."""
+        # `end` is -1 if no other event ended the slice. Negative durations become 0, as in the slices.
         has_arguments = np.fromiter((len(row.arguments()) > 2 for row in events.rows), bool, len(events.rows))
         late = (end >= 0) & has_arguments[end]
         has = np.flatnonzero(has_arguments[begin] | late)
@@ -74,14 +58,9 @@ class Arguments:
         self._parts.append(pd.DataFrame({**columns, "arguments": code}))
 
     def table(self) -> pd.DataFrame | None:
-        """Make the table for ``metadata["tables"]["event_arguments"]``.
-
-        Returns
-        -------
-        DataFrame or None
-            ``track`` int32, ``start_unix_ns dur_ns`` int64 and ``name`` category, which find the slice;
-            ``arguments`` category of text: a JSON object. In the order of `add`; None for no rows.
-        """
+        """Make the table ``event_arguments`` of the metadata, in the order of `add`; None without rows."""
+        # ``track`` (int32), ``start_unix_ns``, ``dur_ns`` (int64) and ``name`` (category) identify the slice;
+        # ``arguments`` is a category of JSON objects as text.
         if not any(map(len, self._parts)):
             return None
         table = pd.concat(self._parts, ignore_index=True)
@@ -99,10 +78,8 @@ class Arguments:
 
 
 def _merged(begin: bytes, end: bytes) -> str | None:
-    """Merge the arguments of a begin and its end into a compact object, the end's over the begin's, or None.
+    """Merge the arguments of a begin and its end (which wins) into compact JSON; None if there are none.
 
-    Examples
-    --------
     >>> _merged(b'{"a": 1, "b": 2}', b'{"b": 3.50}'), _merged(b"{}", b"null")
     ('{"a":1,"b":3.50}', None)
     """

@@ -1,4 +1,4 @@
-"""Events as columns, which everything else of this reader works on."""
+"""Events as columns, the input of all other parts of this reader."""
 
 from __future__ import annotations
 
@@ -18,21 +18,14 @@ from ...trace.strings import Coded
 from ..codec.numbers import to_ns
 from .rows import Row
 
-# Tracks and their names, from the metadata events.
+# Tracks and their names, as given by the metadata events.
 
 _USED: Final = {"process_name": "name", "thread_name": "name", "process_labels": "labels"}
 _IGNORED: Final = ("process_sort_index", "thread_sort_index", "trace_buffer_overflowed", "num_cpus")
 
 
 class Tracks:
-    """Makes the builder's tracks of places as they are needed.
-
-    Parameters
-    ----------
-    events : Events
-    builder : TraceBuilder
-        Gets ``metadata["processes"]``: names by process id.
-    """
+    """Makes tracks in the builder as they are needed."""
 
     def __init__(self, events: Events, builder: TraceBuilder) -> None:
         self._events, self._builder = events, builder
@@ -42,13 +35,13 @@ class Tracks:
             builder.metadata["processes"] = {str(pid): name for pid, name in self.processes.items()}
 
     def of(self, rows: IntArray) -> IntArray:
-        """Return the track of each of these events."""
+        """Return the track of each event in `rows`."""
         codes, inverse = np.unique(self._events.thread_code[rows], return_inverse=True)
         tracks = np.array([self._of_thread(int(code)) for code in codes], np.int64)
         return tracks[inverse.ravel()] if len(rows) else np.empty(0, np.int64)
 
     def process(self, code: int) -> tuple[int | None, str]:
-        """Return the process id, where it is a number, and what the process is called."""
+        """Return the process id (None if it is not a number), and the process's name."""
         pid = self._events.thread_ids[code][0]
         pid_number = number(pid)
         word = pid if isinstance(pid, str) and pid_number is None else "" if pid is None else f"process {pid}"
@@ -61,7 +54,7 @@ class Tracks:
         name = self._threads.get((pid, tid)) or (f"thread {tid}" if tid is not None else "")
         pid_number, tid_number = number(pid), number(tid)
         if tid_number is None or (pid_number is None and pid is not None):
-            # ids that are words: they tell the tracks apart by name
+            # ids that are words become part of the name, which distinguishes the tracks
             word = self.process(code)[1] if pid_number is None else ""
             name = " · ".join(part for part in (word, name) if part) or "events"
         self._track[code] = track = self._builder.track(name, pid=pid_number, tid=tid_number)
@@ -105,41 +98,25 @@ _ATOMS: Final = (str, int, float, bool, type(None))
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Events in the order of the file.
-
-    Attributes
-    ----------
-    rows : list of Row
-    phase : ndarray of str, shape (n,)
-        One letter.
-    ts, dur : ndarray of int64, shape (n,)
-        Nanoseconds; `dur` is 0 for what has none.
-    thread_code : ndarray of int64, shape (n,)
-        Position in `thread_ids`.
-    thread_ids : list of tuple
-        Process and thread as the file writes them.
-    name, cat : Coded
-    """
+    """Events in the order of the file."""
 
     rows: list[Row]
-    phase: npt.NDArray[np.str_]
-    ts: IntArray
-    dur: IntArray
-    thread_code: IntArray
-    thread_ids: list[tuple[Any, Any]]
+    phase: npt.NDArray[np.str_]  # one letter
+    ts: IntArray  # nanoseconds
+    dur: IntArray  # nanoseconds; 0 for events without a duration
+    thread_code: IntArray  # position in `thread_ids`
+    thread_ids: list[tuple[Any, Any]]  # process and thread as the file writes them
     name: Coded
     cat: Coded
 
     def where(self, letters: str) -> IntArray:
-        """Return rows of these phases."""
+        """Return the rows of events with these phases."""
         return np.flatnonzero(np.isin(self.phase, list(letters)))
 
 
 def columns(rows: list[Row], base_ns: int, builder: TraceBuilder) -> Events:
-    """Make columns of the events that have a time; others are counted as ``broken-row``.
-
-    Metadata events need none.
-    """
+    """Turn events into columns, counting those without a time as ``broken-row``."""
+    # Metadata events need no time.
     phase = np.array([row.ph[:1] if isinstance(row.ph, str) else "" for row in rows], dtype="U1")
     ts, ok = to_ns([row.ts for row in rows])
     timeless = ~ok & (phase != "M") & (phase != "")
@@ -173,7 +150,7 @@ def columns(rows: list[Row], base_ns: int, builder: TraceBuilder) -> Events:
 
 
 def _durations(rows: list[Row], phase: npt.NDArray[np.str_], builder: TraceBuilder) -> IntArray:
-    """Return durations of complete events; some writers give only the time on the CPU."""
+    """Return the durations of complete events. Some writers provide only the CPU time."""
     at = np.flatnonzero(phase == "X")
     dur, ok = to_ns([rows[i].dur or rows[i].tdur for i in at])
     builder.report.add(
@@ -189,12 +166,12 @@ def _durations(rows: list[Row], phase: npt.NDArray[np.str_], builder: TraceBuild
 
 
 def atom(value: Any) -> Any:
-    """Return the value itself if it is a number or text, else its text."""
+    """Return a number or text unchanged, and any other value as text."""
     return value if isinstance(value, _ATOMS) else repr(value)
 
 
 def number(value: Any) -> int | None:
-    """Return a process or thread id that is, or reads like, a number that fits."""
+    """Return a process or thread id as a number that fits into 64 bits; None if it is not one."""
     if isinstance(value, str):
         try:
             value = int(value, 0) if len(value) < 24 else None
@@ -208,13 +185,13 @@ def number(value: Any) -> int | None:
 
 
 def texts(values: Iterable[Any]) -> Coded:
-    """Return a column of text, whatever is in it."""
+    """Convert values of any type to a column of text."""
     codes, distinct = _coded(values)
     return Coded(codes, [str(value) for value in distinct])
 
 
 def _coded(values: Iterable[Any]) -> tuple[IntArray, Sequence[Any]]:
     code_of: dict[Any, int] = {}
-    # type and value: 1, 1.0 and True are one key of a dict
+    # type and value, since 1, 1.0 and True are the same dict key
     codes = [code_of.setdefault((type(v), v), len(code_of)) for v in map(atom, values)]
     return np.array(codes, np.int64), [value for _, value in code_of]

@@ -1,4 +1,4 @@
-"""Flow events: arrows from slice to slice, as events of their own (s t f) or as marks on slices."""
+"""Flow events: arrows between slices, written as separate events (s t f) or as marks on slices."""
 
 from __future__ import annotations
 
@@ -18,19 +18,28 @@ from .arguments import Arguments
 from .events import Events, Tracks, texts
 from .slices import Placed
 
-# Asynchronous events, nestable (b n e) and of the old kind (S T p F), on lanes of their own.
+# Asynchronous events, nestable (b n e) and old (S T p F), on separate lanes.
 
 _BEGIN, _END, _POINT = "bS", "eF", "nTp"
+_HOUR_NS = 3_600_000_000_000
 
 
 def add_asyncs(events: Events, tracks: Tracks, arguments: Arguments, builder: TraceBuilder) -> None:
-    """Put asynchronous events into `builder`, as annotations.
-
-    Events of one id belong together, wherever they were written. Those of a process and category share
-    lanes: tracks of kind ``process``, as few as their overlaps allow. A begin without an end lasts until
-    the end of the trace.
-    """
+    """Add asynchronous events to `builder` as annotations."""
+    # Events with the same id belong together, whichever threads wrote them. The events of a process and
+    # category share lanes: tracks of kind ``process``, as few as their overlaps allow. A begin without an end
+    # lasts until the end of the trace.
     rows = events.where(_BEGIN + _END + _POINT)
+    if _on_another_clock(events, rows):
+        builder.report.add(
+            "another-clock",
+            "loss",
+            len(rows),
+            example=bounded_repr(events.rows[int(rows[0])].name),
+            effect="asynchronous events are hours away from all others, as on another clock; left out",
+            advice="open the file at ui.perfetto.dev to see them",
+        )
+        return
     if not len(rows):
         return
     phase, ts = events.phase[rows], events.ts[rows]
@@ -59,8 +68,19 @@ def add_asyncs(events: Events, tracks: Tracks, arguments: Arguments, builder: Tr
     arguments.add(events, rows[at], shut, track, name, dur)
 
 
+def _on_another_clock(events: Events, rows: IntArray) -> bool:
+    """Return whether the gap to all other events exceeds an hour and 100 times the span of both."""
+    others = np.setdiff1d(events.where("XBEiIRC"), rows)
+    if not len(rows) or not len(others):
+        return False
+    own, rest = events.ts[rows], events.ts[others]
+    end = rest + np.maximum(events.dur[others], 0)
+    apart = max(int(own.min() - end.max()), int(rest.min() - own.max()))
+    return apart > max(_HOUR_NS, 100 * int(np.ptp(own) + end.max() - rest.min()))
+
+
 def _trees(events: Events, rows: IntArray) -> IntArray:
-    """Tell which events have one id: by category and id, the old kind by its name too, and local ids."""
+    """Group events by category and id, old events also by name, and local ids also by process."""
     chosen = [events.rows[i] for i in rows.tolist()]
     ids = texts(
         f"{row.scope}/{row.id}" if row.id2 is None else f"{row.scope}//{row.id2}" for row in chosen
@@ -88,14 +108,14 @@ def _tracks(
     end: IntArray,
     builder: TraceBuilder,
 ) -> IntArray:
-    """Return a track for each lane of each process and category; a tree stays on one lane."""
+    """Return the track of each event: one per lane of a process and category. A tree stays on one lane."""
     code, trees = pd.factorize(tree)
     first = np.full(len(trees), np.iinfo(np.int64).max)
     last = np.full(len(trees), np.iinfo(np.int64).min)
     np.minimum.at(first, code, ts)
     np.maximum.at(last, code, end)
     home = np.unique(code, return_index=True)[1]
-    # the place and category where the tree was first seen
+    # the process and category of the first event in the tree
     process = [tracks.process(thread) for thread in events.thread_code[rows[home]].tolist()]
     label = [events.cat.values[c] or "async" for c in events.cat.codes[rows[home]].tolist()]
     group, groups = number_rows([str(pid) for pid, _ in process], [name for _, name in process], label)
@@ -120,12 +140,10 @@ _SOURCE, _BETWEEN, _TARGET = range(3)
 
 
 def add_flows(events: Events, tracks: Tracks, placed: Placed, builder: TraceBuilder) -> None:
-    """Put arrows into `builder`, as flows of the kind ``link``.
-
-    An event binds to the slice that is open around it on its thread, a final one without ``bp: "e"`` to
-    the next slice that begins there. Events of one category, name and id are joined in the order of
-    time.
-    """
+    """Add arrows to `builder` as flows of the kind ``link``."""
+    # An event belongs to the innermost open slice of its thread. A final event without ``bp: "e"`` belongs to
+    # the next slice that begins on its thread. Events with the same category, name and id are connected in
+    # order of time.
     parts = [_written(events, tracks, placed, builder), _marked(events, placed)]
     group, ts, role, home = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((role != _SOURCE, ts, group))
@@ -162,7 +180,7 @@ def _written(
 
 
 def _marked(events: Events, placed: Placed) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Return slices with ``bind_id`` and ``flow_in`` or ``flow_out``; groups are negative."""
+    """Return groups (negative), times, roles and positions of slices with ``bind_id`` and a direction."""
     rows = [events.rows[i] for i in placed.row.tolist()]
     at = np.array([i for i, row in enumerate(rows) if row.bind_id is not None], np.int64)
     into = np.array([rows[i].flow_in is True for i in at.tolist()], bool)
@@ -174,23 +192,23 @@ def _marked(events: Events, placed: Placed) -> tuple[IntArray, IntArray, IntArra
 
 
 def _enclosing(placed: Placed, track: IntArray, ts: IntArray) -> IntArray:
-    """Return the position of the innermost slice that is open at each instant, -1 for none."""
+    """Return the position of the innermost slice that is open at each instant; -1 for none."""
     n = len(placed.row)
     parent = nest(
         np.concatenate([placed.track, track]),
         np.concatenate([placed.ts, ts]),
         np.concatenate([placed.dur, np.zeros(len(ts), np.int64)]),
     ).parent[n:]
-    # an instant of the same moment may have become the parent
+    # another instant at the same time may have become the parent
     return np.where(parent < n, parent, -1)
 
 
 def _following(placed: Placed, track: IntArray, ts: IntArray) -> IntArray:
-    """Return the position of the next slice that begins on the track, -1 for none."""
+    """Return the position of the next slice that begins on the track; -1 for none."""
     n = len(placed.row)
     both_track, both_ts = np.concatenate([placed.track, track]), np.concatenate([placed.ts, ts])
     is_slice = np.concatenate([np.ones(n, bool), np.zeros(len(ts), bool)])
-    # instants before the slices that begin with them, then read from the end
+    # sort instants before slices that begin at the same time, then scan from the end
     order = np.lexsort((is_slice, both_ts, both_track))[::-1]
     latest = np.maximum.accumulate(np.where(is_slice[order], np.arange(len(order)), -1))
     following = np.full(n + len(ts), -1, np.int64)

@@ -1,4 +1,4 @@
-"""The reader of generic trace events."""
+"""Reads generic trace events."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from .flows import add_asyncs, add_flows
 from .rows import Envelope, decode
 from .samples import Stacks, add_counters, add_sampled
 from .slices import FrameOf, add_slices
+from .v8 import add_v8_profiles
 
 _MARKS: Final = re.compile(rb'"traceEvents"\s*:|"ph"\s*:\s*"|"stackFrames"\s*:')
 _EMPTY: Final = re.compile(rb"\s*\[[\s\x00\]]*\Z")
@@ -32,13 +33,12 @@ _WHAT: Final = {
 
 
 class TraceEventReader(Reader):
-    """Reads Chrome's Trace Event Format: object, array (also without its end), or an event a line.
+    """Reads Chrome's Trace Event Format: an object, an array, or one event per line."""
 
-    Times are microseconds in the file, whatever ``displayTimeUnit`` says, and are kept to the
-    nanosecond. Ends are matched with begins by name. Asynchronous events are on tracks of their own,
-    flows are of the kind ``link``. What slices were called with is in
-    ``metadata["tables"]["event_arguments"]``: see `arguments.Arguments.table`.
-    """
+    # An array may lack its end. Times are microseconds in the file, regardless of ``displayTimeUnit``, and
+    # are exact to the nanosecond. Ends are matched with begins by name. Asynchronous events are on separate
+    # tracks, and flows have the kind ``link``. Arguments of slices are in
+    # ``metadata["tables"]["event_arguments"]``.
 
     name: ClassVar[str] = "trace_event"
     priority: ClassVar[int] = 10
@@ -52,31 +52,14 @@ class TraceEventReader(Reader):
         return _MARKS.search(head) is not None or _EMPTY.match(head) is not None
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's events into `builder`."""
+        """Add the file's events to `builder`."""
         read_events(data, builder)
 
 
 def read_events(data: bytes, builder: TraceBuilder, frame_of: FrameOf | None = None) -> Envelope:
-    """Put the events of a file into `builder`.
-
-    Parameters
-    ----------
-    data : bytes
-    builder : TraceBuilder
-        Its report counts every event that is not used.
-    frame_of : callable, optional
-        The function that an event's name stands for, or None.
-
-    Returns
-    -------
-    Envelope
-        What is around the events, for dialects that say more; its `rows` are used up.
-
-    Raises
-    ------
-    FormatError
-        If it is no trace.
-    """
+    """Add the events of a file to `builder`, and return the object around them, which dialects read."""
+    # `frame_of` returns the function that an event's name represents, or None. The envelope's `rows` are
+    # consumed.
     envelope = decode(data, builder.report)
     viztracer = envelope.viztracer if isinstance(envelope.viztracer, dict) else {}
     base_ns = number(envelope.base_ns) or number(viztracer.get("baseTimeNanoseconds")) or 0
@@ -95,6 +78,7 @@ def read_events(data: bytes, builder: TraceBuilder, frame_of: FrameOf | None = N
     add_counters(events, tracks, builder)
     add_flows(events, tracks, placed, builder)
     add_sampled(events, tracks, stacks, builder)
+    add_v8_profiles(events, tracks, base_ns, builder)
     if (table := arguments.table()) is not None:
         builder.metadata.setdefault("tables", {})["event_arguments"] = table
     _count_unused(events, arguments, builder)

@@ -1,4 +1,4 @@
-"""The JSON of trace events, typed loosely: writers put anything anywhere."""
+"""The JSON of trace events, loosely typed, since writers use any type in any field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Row(Struct, gc=False):
-    """One event. Times stay text: a double cannot hold them."""
+    """One event. Times stay text, since a double cannot represent them."""
 
     ph: Any = ""
     name: Any = None
@@ -54,16 +54,11 @@ class Envelope(Struct):
     other: Any = field(name="otherData", default=None)
     viztracer: Any = field(name="viztracer_metadata", default=None)
     files: Any = field(name="file_info", default=None)
+    system: Any = field(name="systemTraceEvents", default=None)
 
 
 def decode(data: bytes, report: ImportReport) -> Envelope:
-    """Decode a file: object, array with or without its end, or an event a line.
-
-    Raises
-    ------
-    FormatError
-        If it is not a list of events in any of these forms.
-    """
+    """Decode an object, an array with or without its end, or one event per line; FormatError for others."""
     text = data.strip(b"\x00 \t\r\n")
     if text.startswith(b"{") and (lines := _lines(text, report)) is not None:
         return Envelope(rows=lines)
@@ -79,6 +74,7 @@ def decode(data: bytes, report: ImportReport) -> Envelope:
     if rows is not None:
         envelope.rows = rows
     samples = _samples(envelope.samples, report)
+    _count_system_events(envelope.system, report)
     if envelope.rows is UNSET and not samples:
         raise FormatError("there is no list 'traceEvents' in it: this is not a file of trace events")
     envelope.rows = [*(envelope.rows or []), *samples]
@@ -86,7 +82,7 @@ def decode(data: bytes, report: ImportReport) -> Envelope:
 
 
 def _samples(text: Raw, report: ImportReport) -> list[Row]:
-    """Return the list ``samples`` beside the events, as events of phase P."""
+    """Return the list ``samples`` beside the events as events of phase P."""
     if not bytes(text).startswith(b"["):
         return []
     try:
@@ -99,8 +95,20 @@ def _samples(text: Raw, report: ImportReport) -> list[Row]:
     return rows
 
 
+def _count_system_events(system: Any, report: ImportReport) -> None:
+    """Report the operating system's events, which are not read: ftrace's text or Fuchsia's list."""
+    if isinstance(system, str):
+        lines = map(str.strip, system.splitlines())
+        system = [line for line in lines if line and not line.startswith("#")]
+    events = system.get("events") if isinstance(system, dict) else system
+    if isinstance(events, list) and events:
+        effect = "which thread ran on which core is not known"
+        advice = "Perfetto's page shows them"
+        report.add("system-events", "loss", len(events), str(events[0])[:80], effect, advice)
+
+
 def _lines(text: bytes, report: ImportReport) -> list[Row] | None:
-    """Return events of a file with an object a line; None if it is not one."""
+    """Return the events of a file with one object per line; None for any other file."""
     first, _, further = text.partition(b"\n")
     if not further.lstrip().startswith(b"{"):
         return None

@@ -1,4 +1,4 @@
-"""Call stacks of the file, and samples of them (Hermes, V8, phase P)."""
+"""The file's call stacks, and samples that refer to them (Hermes, V8, phase P)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,16 @@ import pandas as pd
 
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ..call_tree import MAX_DEPTH, Frame, Sampled, add_samples, depth_limit
+from ..call_tree import MAX_DEPTH, Frame, Sampled, add_samples, depth_limit, sample_durations
 from .events import Events, Tracks, atom, texts
 from .rows import Row
+from .v8 import NAMES as V8
 
 _MAX_PATHS: Final = 5_000_000
 
 
 class Stacks:
-    """The table ``stackFrames``: frames by id, each with its parent.
-
-    Parameters
-    ----------
-    table : object
-        As decoded; anything but an object of objects is no frames.
-    """
+    """The table ``stackFrames``: frames by id, each with its parent."""
 
     def __init__(self, table: Any) -> None:
         entries = table if isinstance(table, dict) else {}
@@ -41,7 +36,7 @@ class Stacks:
         return len(self.frames)
 
     def path(self, leaf: Any) -> list[int]:
-        """Return positions in `frames`, root first; cut where a frame is its own ancestor."""
+        """Return a leaf's stack as positions in `frames`, root first; cut if a frame is its own ancestor."""
         positions: dict[int, None] = {}
         key = str(leaf)
         while (number := self._number.get(key)) is not None and number not in positions:
@@ -52,7 +47,7 @@ class Stacks:
         return list(positions)[::-1]
 
     def keys(self, leaves: Iterable[Any], builder: TraceBuilder) -> dict[str, int]:
-        """Return the builder's stack of each of these ids; those without one are not in it."""
+        """Return the builder's stack key for each id. Ids without a stack are left out."""
         stack_of: dict[str, int] = {}
         room = _MAX_PATHS
         for leaf in leaves:
@@ -64,11 +59,8 @@ class Stacks:
 
 
 def add_sampled(events: Events, tracks: Tracks, stacks: Stacks, builder: TraceBuilder) -> None:
-    """Make slices of the events of phase P, as far as they have stacks.
-
-    A sample stands for the time until the next one of its thread; the last one is an instant.
-    """
-    rows = events.where("P")
+    """Turn events of phase P that have stacks into slices, with durations of `sample_durations`."""
+    rows = np.array([i for i in events.where("P").tolist() if events.rows[i].name not in V8], np.int64)
     leaf, path_of = _paths([events.rows[i].sf for i in rows.tolist()], stacks)
     lengths = np.fromiter(map(len, path_of), np.int64, len(path_of))[leaf]
     builder.report.add_where(
@@ -88,12 +80,12 @@ def add_sampled(events: Events, tracks: Tracks, stacks: Stacks, builder: TraceBu
         of_track = of_track[np.argsort(events.ts[rows[of_track]], kind="stable")]
         ts = events.ts[rows[of_track]]
         flat = np.concatenate([flat_of[i] for i in leaf[of_track].tolist()])
-        samples = Sampled(ts, np.diff(ts, append=ts[-1:]), flat, lengths[of_track])
+        samples = Sampled(ts, sample_durations(ts), flat, lengths[of_track])
         add_samples(builder, int(number), samples, stacks.frames)
 
 
 def _paths(leaves: list[Any], stacks: Stacks) -> tuple[IntArray, list[list[int]]]:
-    """Return which path each sample has, and the distinct paths."""
+    """Return the path number of each sample, and the distinct paths."""
     code_of: dict[str, int] = {}
     leaf = np.array([code_of.setdefault(str(atom(value)), len(code_of)) for value in leaves], np.int64)
     paths: list[list[int]] = []
@@ -104,15 +96,13 @@ def _paths(leaves: list[Any], stacks: Stacks) -> tuple[IntArray, list[list[int]]
     return leaf, paths
 
 
-# Counter events: each series of each counter is a track.
+# Counter events: each series of a counter becomes a track.
 
 
 def add_counters(events: Events, tracks: Tracks, builder: TraceBuilder) -> None:
-    """Put counters into `builder`; values that are no numbers are counted.
-
-    A counter with the single series ``value``, or one called like itself, has its own name; otherwise
-    the series follows after a dot. An id follows in brackets.
-    """
+    """Add counters to `builder`, and report values that are not numbers."""
+    # A track has the counter's name. A series other than ``value`` or that name is appended after a dot, and
+    # an id in brackets.
     rows = events.where("C")
     if not len(rows):
         return

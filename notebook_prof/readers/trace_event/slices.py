@@ -1,4 +1,4 @@
-"""Complete events, begins and ends, and instants: the slices of threads."""
+"""The slices of threads, from complete events, begins and ends, and instants."""
 
 from __future__ import annotations
 
@@ -37,24 +37,17 @@ CATEGORY_OF_WORD: Final = {
     "overhead": "overhead",
     "io": "io",
 }
-"""What a writer's own word says about a slice; anything else is an operator."""
+"""Our category for a writer's word. Any other word means an operator."""
 
 
 class Placed(NamedTuple):
-    """Slices of threads in the order in which they begin in the file.
+    """Slices of threads, in the file's order of the events that began them."""
 
-    Attributes
-    ----------
-    row : ndarray of int64
-        Event that began it.
-    ts, dur, track, handle : ndarray of int64
-    """
-
-    row: IntArray
-    ts: IntArray
+    row: IntArray  # the event that began the slice
+    ts: IntArray  # nanoseconds
     dur: IntArray
     track: IntArray
-    handle: IntArray
+    handle: IntArray  # of `TraceBuilder.slices`
 
 
 def add_slices(
@@ -65,11 +58,10 @@ def add_slices(
     builder: TraceBuilder,
     frame_of: FrameOf | None = None,
 ) -> Placed:
-    """Put complete events, begins and ends, and instants into `builder`.
-
-    A begin without an end lasts until the end of the trace, an end without a begin is ignored; both are
-    counted. Names that `frame_of` knows as those of functions get its label and the frame as their stack.
-    """
+    """Add complete events, begins and ends, and instants to `builder`."""
+    # A begin without an end lasts until the end of the trace, and an end without a begin is ignored; both are
+    # reported. If `frame_of` returns a function for a slice's name, the slice gets its label as name, and its
+    # frame as stack.
     complete, marks = events.where("X"), events.where("BE")
     pairs = match(tracks.of(marks), _mark_names(events, marks), events.ts[marks], events.phase[marks] == "B")
     last = int((events.ts + np.maximum(events.dur, 0)).max(initial=0))
@@ -109,7 +101,7 @@ def add_slices(
 
 
 def categories(events: Events, row: IntArray) -> IntArray:
-    """Return codes into `CATEGORIES`, from the event's own word."""
+    """Return codes into `CATEGORIES`, from the events' categories."""
     words = [CATEGORY_OF_WORD.get(word.lower(), "operator") for word in events.cat.values]
     codes = np.array([CATEGORIES.index(word) for word in words], np.int64)
     return np.asarray(codes[events.cat.codes[row]])
@@ -148,7 +140,7 @@ def _phases(events: Events, row: IntArray) -> Coded:
 def _functions(
     values: Sequence[str], frame_of: FrameOf | None, builder: TraceBuilder
 ) -> tuple[list[str], IntArray]:
-    """Return what slices of each name are called, and the key of its frame, -1 for none."""
+    """Return the label of the slices with each name, and the key of its frame; -1 for none."""
     frames = [frame_of(name) if frame_of is not None else None for name in values]
     keys = [-1 if frame is None else builder.stack([frame]) for frame in frames]
     names = [name if f is None else f.label() for name, f in zip(values, frames, strict=True)]

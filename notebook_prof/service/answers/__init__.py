@@ -38,7 +38,7 @@ QUESTIONS: Final[Mapping[str, Ask]] = {
     "what_if": what_if,
     "why": why,
 }
-"""What a page may ask, and what answers it."""
+"""The questions of a page, and the functions that answer them."""
 
 __all__ = [
     "MAX_ROWS",

@@ -83,7 +83,7 @@ def _selected_times(store: ViewStore, number: np.ndarray[Any, np.dtype[np.int64]
 
 
 MOST_SPANS_DRAWN: Final = 1000
-"""About as many as a strip has pixels."""
+"""Maximum number of parts, about as many as a strip has pixels."""
 _LONGEST_TEXT: Final = 300
 _WHOLE: Final = ("line", "dur", "steps", "cpu_ns", "wait_ns", "device_ns", "loop")
 _SPANS: Final = ("ts", "dur", "part", "steps")

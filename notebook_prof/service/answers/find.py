@@ -114,9 +114,8 @@ def find(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
 
 
 def neighbour(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return the ``next``, ``previous``, ``parent`` or ``child`` of slice `id`, or the first slice that ends
-    after `at`.
-    """
+    """Return the neighbour of slice `id`, or without one the first slice of a row that ends after `at`."""
+    # `to` is ``next``, ``previous``, ``parent`` or ``child``
     c, index = store.columns, store.rows
     row, to = int(request.get("id", -1)), str(request.get("to", "next"))
     if not 0 <= row < c.n:
@@ -143,10 +142,9 @@ def neighbour(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, 
 
 
 def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return how many slices match a `Query`, the match to show, and a 1 in each of `px` bins where one
-    begins.
-    """
+    """Return how many slices match a `Query`, the match to show, and where matches begin."""
     text = str(request.get("text", "")).strip()
+    # a 1 in each of `px` bins in which a match begins
     bins = max(1, min(int(request.get("px", 1000)), _MOST_MARKS))
     nothing = {"count": 0, "place": None, "id": None, "error": ""}
     try:

@@ -23,7 +23,7 @@ from .find import location
 # Step times if the selected work took longer, or less time.
 
 MOST_SLICES: Final = 2_000_000
-"""Replays of more take seconds for each place of a slider."""
+"""Maximum number of slices. A replay of more takes seconds for each position of a slider."""
 _SCALED: Final = ("name", "line", "phase", "category")
 _UNSCALED: Final = ("track", "rank", "group")
 _SELECT: Final = (
@@ -37,9 +37,7 @@ def what_if(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, An
 
 
 def what_if_content(trace: Trace, state: Mapping[str, Any], factor: float) -> dict[str, Any]:
-    """Return the answer for one factor: a sentence, the Python call, and the path's classes before and after
-    in ns.
-    """
+    """Return one factor's answer: a sentence, the Python call, the path's classes before and after in ns."""
     arguments = arguments_of(state, factor)
     if isinstance(arguments, str):
         return {"found": False, "text": arguments}

@@ -42,9 +42,7 @@ class _Rows:
 # With ``by_side``, total and self are sorted as times of the host; a kernel's self time counts as the
 # device's. ``share`` is a share of the self time of all rows of the same side, before the filter.
 def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return one row a group, number by number as ``analysis.operators`` (host) and ``analysis.kernels``
-    (device).
-    """
+    """Return one row per group, with the numbers of ``analysis.operators`` and ``analysis.kernels``."""
     scope = str(request.get("scope", "all"))
     scope = scope if scope in SCOPES else "all"
     by, own, key = _grouped(state, request)

@@ -33,9 +33,7 @@ _NOT_FILTERED_BY: Final = ("window", "track")
 # part that does not depend on the selection: if the page already has it, only ``match`` and ``bright`` are
 # sent.
 def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return the slices of some rows in a window: wide ones one by one, and a density of rows × bins if some
-    are left out.
-    """
+    """Return the slices of some rows in a window: wide ones one by one, and a density of the others."""
     a, b = float(request["a"]), float(request["b"])
     width = max(1, min(int(request.get("px", 1000)), 8000))
     limit = max(1, min(int(request.get("max_quads", MAX_QUADS)), MAX_QUADS))
@@ -290,13 +288,12 @@ def _tint(store: ViewStore, tint: str, slices: npt.NDArray[Any]) -> npt.NDArray[
 
 
 def memory(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return allocated (or resident), reserved and selected bytes of a device, default the one with the
-    highest peak.
-    """
+    """Return allocated (or resident), reserved and selected bytes of a device, by default the first."""
     devices = store.memory_devices
     if not devices:
         empty = np.empty(0)
         return pack({"device": None}, dict.fromkeys(("x", "y", "rx", "ry", "sx", "sy"), empty))
+    # the first one has the highest peak
     device = int(request.get("device", devices[0]) if request.get("device") is not None else devices[0])
     device = device if device in devices else devices[0]
     a, b, width = float(request["a"]), float(request["b"]), max(1, min(int(request.get("px", 1000)), 4000))

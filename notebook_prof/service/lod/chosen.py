@@ -15,12 +15,10 @@ RowPositions = npt.NDArray[np.integer]
 
 
 class Chosen:
-    """Selected stretches ``first:stop`` of a RowIndex: ascending, disjoint, none empty.
+    """Selected stretches ``first:stop`` of a RowIndex: ascending, disjoint, none empty."""
 
-    A name has as many stretches as slices; a step or a track has a few per row. No slice outside the
-    stretches is read, so the cost of a view depends only on what is selected in its rows.
-    """
-
+    # A name has as many stretches as slices; a step or a track has a few per row. No slice outside the
+    # stretches is read, so the cost of a view depends only on what is selected in its rows.
     def __init__(self, index: RowIndex, first: RowPositions, stop: RowPositions) -> None:
         self._index = index
         self.first, self.stop = first, stop

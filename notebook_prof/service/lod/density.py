@@ -45,12 +45,10 @@ class Density:
 
 
 class LongestBlocks:
-    """The longest slice of every block of 16, 256, 4096 … positions.
+    """The longest slice of every block of 16, 256, 4096 … positions."""
 
-    If bins have many slices, a block counts for the bin in which it begins. The longest slice named for a bin
-    may thus begin half a bin away; busy time and count stay exact.
-    """
-
+    # If bins have many slices, a block counts for the bin in which it begins. The longest slice named for a
+    # bin may thus begin half a bin away; busy time and count stay exact.
     def __init__(self, index: RowIndex) -> None:
         self._index = index
         self._levels: list[IntArray] = []

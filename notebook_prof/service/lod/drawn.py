@@ -17,12 +17,10 @@ from .rows import RowIndex, grouped_order, running_sum, spread
 
 
 class WideSlices:
-    """Positions of a RowIndex grouped by the power of two of their length.
+    """Positions of a RowIndex grouped by the power of two of their length."""
 
-    A row holds at most ``window / length`` slices of a class, so a search from the longest class down to two
-    pixels reads few slices, however many there are.
-    """
-
+    # A row holds at most ``window / length`` slices of a class, so a search from the longest class down to
+    # two pixels reads few slices, however many there are.
     def __init__(self, index: RowIndex) -> None:
         self._index = index
         exponent = np.frexp(index.all_lengths())[1].astype(np.uint8)
@@ -35,9 +33,7 @@ class WideSlices:
         return int(self._order.nbytes + self._pointer.nbytes)
 
     def find(self, first: IntArray, stop: IntArray, minimum_ns: float, limit: int) -> IntArray:
-        """Return the positions of the at most `limit` longest slices in the stretches ``first:stop``,
-        ascending.
-        """
+        """Return the positions of the `limit` longest slices in the stretches ``first:stop``, ascending."""
         lowest = int(np.frexp(float(max(minimum_ns, 0)))[1])
         parts: list[IntArray] = []
         count = 0
@@ -110,12 +106,10 @@ class DrawnIndex(NamedTuple):
 
 
 class EarlyIndex:
-    """An index of only some rows, ready long before that of all rows.
+    """An index of only some rows, ready long before that of all rows."""
 
-    For its rows it gives the same slices, busy times and counts as the full index. Other rows look empty, so
-    check `holds` first.
-    """
-
+    # For its rows it gives the same slices, busy times and counts as the full index. Other rows look empty,
+    # so check `holds` first.
     def __init__(
         self,
         ts: IntArray,

@@ -68,11 +68,10 @@ _BYTES_A_SLICE: Final = 24
 
 
 class GroupIndex:
-    """Totals of groups of slices; agrees with ``analysis.operators``.
+    """Totals of groups of slices; agrees with ``analysis.operators``."""
 
-    Totals of the whole recording are plain sums. The first window builds running sums over slices sorted by
-    group and start, 24 bytes per slice.
-    """
+    # Totals of the whole recording are plain sums. The first window builds running sums over slices sorted by
+    # group and start, 24 bytes per slice.
 
     # Within a group and a track, every slice adds a *fresh* stretch to the union of the earlier ones (none if
     # it is nested in its own group). Fresh stretches are disjoint, so the total of a window is a difference

@@ -89,11 +89,9 @@ def late_when_sorted(
 
 
 class LaunchedIndex:
-    """Pairs of group and device slice, sorted by group and start, with running sums.
+    """Pairs of group and device slice, sorted by group and start, with running sums."""
 
-    A device slice counts once for each group of its launcher and of everything around the launcher.
-    """
-
+    # A device slice counts once for each group of its launcher and of everything around the launcher.
     def __init__(
         self,
         index: Callable[[], RowIndex],

@@ -18,18 +18,13 @@ from ...trace.arrays import IntArray
 
 _RADIX: Final = 1 << 16
 _MANY: Final = 64
-"""Edges from which on rows are searched one by one."""
+"""Number of edges from which rows are searched one by one."""
 _PART: Final = 1 << 17
 _ENTRIES_A_CODE: Final = 4
 
 
 class RowIndex:
-    """Positions of slices by row and start; 20 bytes per slice (order, key, running sum of lengths).
-
-    >>> index = RowIndex(np.array([0, 10, 12]), np.array([5, 9, 3]), np.array([0, 0, 1]), 2)
-    >>> index.busy_until(np.array([0, 1]), np.array([3, 12, 40])).tolist()
-    [[3, 7, 14], [0, 0, 3]]
-    """
+    """Positions of slices by row and start; 20 bytes per slice (order, key, running sum of lengths)."""
 
     def __init__(
         self,
@@ -98,9 +93,7 @@ class RowIndex:
         return self.starts(at) + self.lengths(at)
 
     def started_before(self, rows: IntArray, instants: IntArray) -> IntArray:
-        """Return the position of the first slice of each row that starts at or after each instant, (rows,
-        instants).
-        """
+        """Return the position of the first slice of each row at or after each instant, (rows, instants)."""
         at = np.clip(instants - self.origin, 0, self.stride - 1)
         keys = rows[:, None] * self.stride + at[None, :]
         if len(at) < _MANY:
@@ -114,10 +107,8 @@ class RowIndex:
         return out
 
     def stretch(self, rows: IntArray, start: int, end: int) -> tuple[IntArray, IntArray]:
-        """Return the positions ``first:stop`` of each row's slices that touch ``[start, end)``.
-
-        An instant (a slice of no length) touches the window that holds its start.
-        """
+        """Return the positions ``first:stop`` of each row's slices that touch ``[start, end)``."""
+        # An instant (a slice of no length) touches the window that holds its start.
         edges = self.started_before(rows, np.array([start, end], np.int64))
         first, stop = edges[:, 0], edges[:, 1]
         before = np.maximum(first - 1, 0)
@@ -125,9 +116,7 @@ class RowIndex:
         return first - reaches, np.maximum(stop, first - reaches)
 
     def open_ns(self, stop: IntArray, rows: IntArray, instants: IntArray) -> IntArray:
-        """Return the rest of the slice that is open at each instant in ns, 0 without one; shape (rows,
-        instants).
-        """
+        """Return the rest of the slice open at each instant in ns, 0 without one, (rows, instants)."""
         if not len(self):
             return np.zeros(stop.shape, np.int64)
         last = np.maximum(stop - 1, 0)
@@ -143,11 +132,10 @@ class RowIndex:
         return self._busy[stop] - self._busy[self.pointer[rows]][:, None] - self.open_ns(stop, rows, instants)
 
     def covered(self, rows: IntArray, left: IntArray, right: IntArray) -> IntArray:
-        """Return the time between `left` and `right` during which a row or anything in it is open; row -1
-        gives 0.
-        """
+        """Return the time between `left` and `right` in which a row, or anything in it, is open."""
         if not len(self):
             return np.zeros(len(rows), np.int64)
+        # row -1 gives 0
         row = np.maximum(rows, 0)
         sides = []
         for instants in (left, right):

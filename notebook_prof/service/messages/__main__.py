@@ -46,8 +46,6 @@ def interface(declared: type[msgspec.Struct]) -> str:
 def alias(name: str, hint: Any) -> str:
     """Return ``type NAME = …``.
 
-    Examples
-    --------
     >>> alias("Size", int | None)
     'type Size = number | null;'
     """
@@ -55,16 +53,7 @@ def alias(name: str, hint: Any) -> str:
 
 
 def table(name: str, remark: str, entries: Iterable[tuple[str, str]]) -> str:
-    """Return an interface with these fields and types.
-
-    Examples
-    --------
-    >>> print(table("Asked", "By name.", [("meta", "MetaRequest")]))
-    /** By name. */
-    interface Asked {
-      meta: MetaRequest;
-    }
-    """
+    """Return an interface with these fields and types."""
     fields = "\n".join(f"  {field}: {kind};" for field, kind in entries)
     return f"{_remark(remark)}interface {name} {{\n{fields}\n}}"
 

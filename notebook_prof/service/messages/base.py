@@ -28,7 +28,7 @@ class Declared(Struct, kw_only=True, forbid_unknown_fields=True):
     """An answer, or a part of one."""
 
     data: ClassVar[type[Columns] | None] = None
-    """The columns that come with it."""
+    """The columns sent with the answer."""
 
 
 class Header(Declared):
@@ -40,9 +40,9 @@ class Header(Declared):
     """Name and dtype of each buffer."""
     seq: int | UnsetType = UNSET
     revision: int | UnsetType = UNSET
-    """Of the selection that the answer has seen."""
+    """Revision of the selection for which the answer was made."""
     ms: float | UnsetType = UNSET
-    """How long it took to work it out."""
+    """Time it took to compute the answer."""
     pending: bool | UnsetType = UNSET
     """An index is still being built: ask again."""
     failed: str | UnsetType = UNSET

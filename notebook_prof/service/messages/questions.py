@@ -241,7 +241,7 @@ QUESTIONS: Final[Mapping[str, type[Question]]] = {
         WhatIfRequest,
     )
 }
-"""By name."""
+"""Questions by name."""
 
 
 def decode(request: Mapping[str, Any]) -> dict[str, Any]:

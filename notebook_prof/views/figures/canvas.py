@@ -25,9 +25,7 @@ from .sizes import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
 
 
 def bare_figure(name: str, height: int, x_range: Range1d, y_range: Range1d, axis: str = "below") -> figure:
-    """Return a figure without tools whose plot area begins `GUTTER_PX` from the left; `axis` is above or
-    below.
-    """
+    """Return a figure without tools whose plot area begins `GUTTER_PX` from the left."""
     plot = figure(
         name=name,
         height=height,

@@ -34,16 +34,13 @@ PALE: Final = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A figure with its data.
+    """A figure with its data."""
 
-    Hover tools show escaped text columns; clickable sources have a column ``select`` with a JSON patch or an
-    empty text. Text named ``themed`` takes the colour of the page's text. The legend maps text to
-    ``#RRGGBB``.
-    """
-
+    # Hover tools show escaped text columns; clickable sources have a column ``select`` with a JSON patch or
+    # an empty text. Text named ``themed`` takes the colour of the page's text.
     figure: figure
     title: str
-    legend: Mapping[str, str] = field(default_factory=dict)
+    legend: Mapping[str, str] = field(default_factory=dict)  # from text to ``#RRGGBB``
 
 
 def standalone(drawn: Drawn) -> figure:
@@ -144,8 +141,6 @@ def windows(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> list[st
 def scope(selection: Selection, *dimensions: str) -> dict[str, Any]:
     """Return the clauses of a selection as arguments of an analysis.
 
-    Examples
-    --------
     >>> scope(Selection(step=[3], name="mm"), "step", "window")
     {'step': (3,)}
     """

@@ -37,7 +37,7 @@ _MOST: Final = 3000
 _LEVELS: Final = 40
 _LEVEL_PX: Final = 18
 _CHARACTERS: Final = 95
-"""About as many fit into the width of a tab."""
+"""Maximum number of characters; about as many fit into the width of a tab."""
 LONGER, AS_LONG, SHORTER, NEW = "#e0705f", "#dddddd", "#4fb39a", "#88b4e7"
 """Colours of a difference; black text is legible on each."""
 _METRICS: Final = {"self_ns": "Time on the host", "device_ns": "Device time launched", "count": "Slices"}
@@ -132,12 +132,10 @@ def _draw(shown: pd.DataFrame, selected: Any, metric: str, whole: int, title: st
 
 
 def flame_difference(table: pd.DataFrame, title: str, labels: Sequence[str]) -> Drawn:
-    """Draw an icicle as wide as one recording, coloured by its difference from another.
-
-    `table` has ``name depth start total`` in ns, ``before`` (time in the other recording, NaN if it has none)
-    and ``select``.
-    """
+    """Draw an icicle as wide as one recording, coloured by its difference from another."""
     # Red took longer than in the other recording, green took less; grey is the same, blue is new.
+    # `table` has ``name depth start total`` in ns, ``before`` (time in the other recording, NaN if it has
+    # none) and ``select``.
     total, before = (table[name].to_numpy(np.float64) for name in ("total", "before"))
     most = np.fmax(np.fmax(total, before), 1.0)
     change = np.clip((total - before) / most, -1.0, 1.0)

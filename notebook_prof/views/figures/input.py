@@ -88,12 +88,9 @@ _ROW_PX: Final = 84
 
 
 def pipeline_figure(trace: Trace, selection: Selection, *, rule: str = "2.3.1") -> Drawn | None:
-    """Draw MindData's operators as boxes with the queues between them; suspects are framed.
-
-    `rule` is the version of MindInsight's bottleneck rule (OptionError for others). With several ranks, the
-    first one is drawn; None without a pipeline. `selection` is unused: a pipeline has neither steps nor
-    slices.
-    """
+    """Draw MindData's operators as boxes with the queues between them, with suspects framed."""
+    # `rule` is the version of MindInsight's bottleneck rule (OptionError for others). Of several ranks, the
+    # first one is drawn. `selection` is unused: a pipeline has neither steps nor slices.
     del selection
     table = analysis.input_operators(trace, rule=rule)
     if not len(table):

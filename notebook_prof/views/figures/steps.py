@@ -213,10 +213,8 @@ def distributed_figure(trace: Trace, selection: Selection) -> Drawn | None:
 def stacked(
     table: pd.DataFrame, parts: Mapping[str, tuple[str, str]], selection: Selection, title: str
 ) -> Drawn | None:
-    """Draw bars over the column ``step``, one piece per column of ns; None without steps or time.
-
-    `parts` maps a column to its label and colour, from the bottom. The title counts rows without a step.
-    """
+    """Draw bars over the column ``step``, one piece per column of ns; None without steps or time."""
+    # `parts` maps a column to its label and colour, from the bottom. The title counts rows without a step.
     outside = table["step"].isna().any()
     table = table[table["step"].notna()].drop_duplicates("step")
     step_count = len(table)

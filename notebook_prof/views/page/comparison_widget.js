@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/IRZFGK7C.js";import{a as r}from"./chunks/BEAMO2CF.js";import"./chunks/F5Q3PXRL.js";import"./chunks/JHP3JB5X.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/2JKDC5Y3.js";import{a as r}from"./chunks/UKRSIAYC.js";import"./chunks/7VBFE6LQ.js";import"./chunks/HTJOAKVR.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

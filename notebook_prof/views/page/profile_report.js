@@ -1,1 +1,1 @@
-import{d as r,e,f as i}from"./chunks/UQP4S2GO.js";import{Z as t}from"./chunks/JHP3JB5X.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{d as r,e,f as i}from"./chunks/AK6S4VT3.js";import{Z as t}from"./chunks/HTJOAKVR.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/BEAMO2CF.js";import"./chunks/F5Q3PXRL.js";import{a as r}from"./chunks/HFZ2WCSE.js";import"./chunks/JHP3JB5X.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/UKRSIAYC.js";import"./chunks/7VBFE6LQ.js";import{a as r}from"./chunks/3HFAXO7U.js";import"./chunks/HTJOAKVR.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};

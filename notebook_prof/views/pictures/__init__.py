@@ -22,9 +22,7 @@ _NARROWEST: Final = 480
 def scene(
     trace: Trace, selection: Selection, view: str = ALL, width: int = 1000, theme: str = "light"
 ) -> Scene:
-    """Draw a view, or all of them one below the other; OptionError for an unknown view or theme, or `width`
-    below 480.
-    """
+    """Draw a view, or all of them one below the other."""
     if view not in CHOICES:
         raise OptionError(f"there is no view {view!r}: {nearest(view, CHOICES)}")
     if width < _NARROWEST:

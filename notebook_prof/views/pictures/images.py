@@ -78,13 +78,11 @@ _RULE: Final = (205, 209, 214)
 
 
 def density_picture(store: ViewStore, width: int = 1000, lane: int = _LANE) -> npt.NDArray[np.uint8]:
-    """Return the whole timeline as an RGB image: one lane per row, at most 40, coloured by the longest slice.
-
-    A trace without slices gives a blank image of 7 rows.
-    """
+    """Return the timeline as an RGB image: one lane per row, at most 40, in the longest slice's colour."""
     c = store.columns
     rows = np.arange(min(c.n_rows, MOST_ROWS), dtype=np.int64)
     image = np.full((max(len(rows), 1) * lane, width, 3), _BACKGROUND, np.uint8)
+    # a blank image of one lane
     if not len(rows):
         return image
     span = (float(store.trace.span.start), float(max(store.trace.span.end, 1)))

@@ -18,7 +18,7 @@ PAPER: Final = "#FFFFFF"
 STRIPE: Final = "#F5F6F8"
 FADED: Final = "#DDDDDD"
 ON_COLOUR: Final = "#1A1A1B"
-"""Of texts on slices, whose colours are light in both themes."""
+"""Colour of texts on slices, whose colours are light in both themes."""
 
 DARK: Final = {
     INK: "#EEEEEE",
@@ -74,8 +74,6 @@ class Scene:
     def darkened(self) -> Scene:
         """Return the scene on a dark background; colours of data stay.
 
-        Examples
-        --------
         >>> Scene(9, 9, [Rect(0, 0, 9, 9, RULE), Rect(0, 0, 1, 1, "#FF0000")]).darkened().parts[1].colour
         '#FF0000'
         """

@@ -15,11 +15,9 @@ import numpy.typing as npt
 
 
 def html_page(scripts: Sequence[str], modules: Sequence[str], body: str, style: str, title: str) -> str:
-    """Return the file as text; its Content-Security-Policy allows only these scripts, by their hashes.
-
-    Scripts run in order after the body, then modules. Text from a trace in `body` must be escaped, or go into
-    `data_blocks`.
-    """
+    """Return the file as text; its Content-Security-Policy allows only these scripts, by their hashes."""
+    # Scripts run in order after the body, then modules. Text from a trace in `body` must be escaped, or go
+    # into `data_blocks`.
     hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (*scripts, *modules)) or "'none'"
     policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
     policy += "img-src data: blob:; font-src data:"

@@ -28,7 +28,7 @@ from .tabs import embedded
 # The origin of a recording: the line at the top of a report.
 
 _OLDEST_NS: Final = 10**18
-"""Earlier times come from clocks that start with the machine."""
+"""2001 in ns since the epoch. Earlier times come from clocks that start with the machine."""
 _VERSIONS: Final = {
     "python": "Python",
     "torch_version": "torch",
@@ -152,10 +152,8 @@ def trace_blocks(
     claims: Iterable[Claim] = (),
     with_tabs: bool = True,
 ) -> dict[str, str]:
-    """Return a trace (with slices) for ``openGiven`` of ``js/src/report/file/unpack.js``, as `data_blocks`.
-
-    The texts take at most `room` bytes; the ``notice`` says what is left out. `prefix` is that of the ids.
-    """
+    """Return a trace with slices as `data_blocks` for ``openGiven`` of ``js/src/report/file/unpack.js``."""
+    # The texts take at most `room` bytes; the ``notice`` says what is left out. `prefix` is that of the ids.
     panels = {"tabs": embedded(trace) if with_tabs else {}}
     settings = {**dashboard_settings(trace, verdict, claims), "uid": "", "absent": _what_is_missing(trace)}
     document = json_text(json.loads(dashboard_document(trace)))

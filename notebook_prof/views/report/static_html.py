@@ -68,12 +68,10 @@ _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 def fragment(
     trace: Trace, selection: Selection, *, verdict: str = "", uid: str = "", store: ViewStore | None = None
 ) -> str:
-    """Write verdict, picture, account, lines, heaviest stack and operators as HTML without script or SVG.
-
-    A live view next to it hides it by `uid`. Every text from the trace is escaped.
-    """
+    """Write verdict, picture, account, lines, heaviest stack and operators as HTML without script or SVG."""
     # Untrusted notebooks, GitHub, nbviewer and nbconvert keep a table, an image as data URI, and inline
     # styles; only the rule of `without_kernel` may be lost.
+    # A live view next to it hides it by `uid`. Every text from the trace is escaped.
     store = store or ViewStore(trace)
     mark = f"nbp-static nbp-static-{escape(uid, quote=True)}" if uid else "nbp-static"
     parts = [f'{without_kernel(uid) if uid else ""}<div class="{mark}" style="font-size:13px">']

@@ -79,18 +79,11 @@ def selection_of(state: Mapping[str, Any]) -> Selection:
 def arguments(analysis: Callable[..., Any], state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the clauses of a selection that an analysis has parameters for.
 
-    Parameters
-    ----------
-    analysis : callable
-    state : mapping
-        As `Selection.to_state` gives it.
-
-    Examples
-    --------
     >>> from notebook_prof import analysis
     >>> arguments(analysis.steps, Selection(step=4, name="mm").to_state())
     {'step': [4]}
     """
+    # `state` is as `Selection.to_state` gives it
     parameters = inspect.signature(analysis).parameters
     return {name: state[name] for name in ARGUMENTS if name in parameters and state.get(name) is not None}
 

@@ -21,7 +21,7 @@ _BLOCKS = ("operator", "module", "kind", "bytes", "birth_ts", "death_ts", "step"
 
 _NAMES = (
     *("name", "kind", "device", "bytes", "share", "bytes_per_step", "new_bytes", "created_line"),
-    *("type", "buffers", "operator", "kept_by"),
+    *("type", "buffers", "operator", "kept_by", "moment"),
 )
 
 
@@ -84,11 +84,12 @@ def _names(trace: Trace) -> list[Part]:
     select = [None if pd.isna(row) else {"focus": int(row)} for row in names["slice"]]
     names["name"] = names["name"].fillna("")
     names["device"] = _where(names["device"])
-    constant = [name for name in ("device",) if names[name].nunique() < 2]
+    constant = [name for name in ("device", "moment") if names[name].nunique() < 2]
     empty = [name for name in names if names[name].isna().all() or (names[name] == "").all()]
     shown = [name for name in _NAMES if name not in (*constant, *empty)]
     heads = {"new_bytes": "new in the cell", "bytes_per_step": "a step", "created_line": "allocated in",
-             "operator": "allocated by", "kept_by": "also kept by", "share": "of used"}  # fmt: skip
+             "operator": "allocated by", "kept_by": "also kept by", "share": "of used",
+             "moment": "at the end of the"}  # fmt: skip
     units = {"operator": "name", "created_line": "code", "name": "code"}
     parts: list[Part] = [
         *_unseen(trace),

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.intervals import as_ints
 from ...trace.taxonomy import MODULE_PREFIX, STEP_PREFIX
 from ..rows import KIND, ON_DEVICE
@@ -263,7 +263,7 @@ def _flow_fields(row: IntArray, ends: IntArray, number: IntArray, before: bytes)
     total = int(count.sum())
     if not total:
         return None
-    at = np.arange(total) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
+    at = consecutive(first, count)
     pieces = MessageColumn(total).constant(before).fixed64(number[at]).array()
     return binary_array(np.frombuffer(pieces.buffers()[2], np.uint8), count * (len(before) + 8))
 

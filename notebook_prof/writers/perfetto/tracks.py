@@ -18,11 +18,7 @@ _ROUNDS: Final = 2
 
 
 def lanes(track: IntArray, ts: IntArray, dur: IntArray) -> IntArray:
-    """Return the lane of each slice in its track, such that slices of a lane are disjoint or nested.
-
-    >>> lanes(np.zeros(3, int), np.array([0, 5, 6]), np.array([9, 9, 2])).tolist()
-    [0, 1, 0]
-    """
+    """Return the lane of each slice in its track, such that slices of a lane are disjoint or nested."""
     # Slices are sorted by start, longest first. Lane 0 has all that cross nothing, and the longest of those
     # that do. The others are divided in the same way; slices that still cross are placed disjointly, on as
     # many lanes as are open at a time.

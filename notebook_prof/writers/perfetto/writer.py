@@ -18,18 +18,7 @@ _AT_ONCE: Final = 1 << 14
 
 
 def write_perfetto(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a Trace as Perfetto protobuf, which ui.perfetto.dev and `read_trace` open; ``.gz`` compresses.
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from notebook_prof import TraceBuilder, read_trace
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0, 2], dur=[9, 3], name=["linear", "mm"], track=b.track("main", pid=1, tid=1))
-    >>> file = Path(tempfile.mkdtemp()) / "run.pftrace"
-    >>> write_perfetto(b.seal(), file)
-    >>> read_trace(file).slices[["ts", "dur"]].values.tolist()
-    [[0, 9], [2, 3]]
-    """
+    """Write a Trace as Perfetto protobuf, which ui.perfetto.dev and `read_trace` open; ``.gz`` compresses."""
     # Threads are threads of their process, streams tracks of their GPU, counters have their unit. Slices are
     # begins and ends, in order of time. If slices of a track cross, which Perfetto cannot show, the shorter
     # ones are on tracks beside it, named ``main (2)``. Flows are numbered. Phase, step, module, shapes,

@@ -23,13 +23,13 @@ def validate(model, loader):
 
 # %%profile p
 t0 = time.perf_counter()
-df = pd.DataFrame(np.random.rand(16000, 200)); df["y"] = (df[0] + df[1] > 1).astype(int)
+df = pd.DataFrame(np.random.rand(8000, 200)); df["y"] = (df[0] + df[1] > 1).astype(int)
 X = torch.tensor(df.drop(columns="y").values, dtype=torch.float32); y = torch.tensor(df["y"].values)
 t1 = time.perf_counter()
 ds = torch.utils.data.TensorDataset(X, y)
-tr, va = torch.utils.data.random_split(ds, [12000, 4000])
-train_loader = torch.utils.data.DataLoader(tr, batch_size=500, shuffle=True)
-val_loader = torch.utils.data.DataLoader(va, batch_size=1000)
+tr, va = torch.utils.data.random_split(ds, [6000, 2000])
+train_loader = torch.utils.data.DataLoader(tr, batch_size=250, shuffle=True)
+val_loader = torch.utils.data.DataLoader(va, batch_size=500)
 model = Net(); opt = torch.optim.AdamW(model.parameters())
 tt = tv = 0
 for epoch in range(2):

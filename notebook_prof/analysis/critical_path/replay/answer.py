@@ -51,8 +51,8 @@ class WhatIf:
     lower, upper : int or None
         The smallest and the largest gain, given what the recording leaves open: whether lags are as recorded
         or as usual, whether calls wait only for what held them up or for everything they could wait for, and
-        whether communication shrinks or waits for other ranks; for another number of workers, the error of
-        the schedule.
+        whether communication shrinks or waits for other ranks. For another number of workers, the error of
+        the schedule sets the range.
     replay_error : float
         Error of replaying the unchanged recording with the usual lag for each start and wait: the sum of
         ``|usual_ns - before_ns|`` of `steps` over the sum of ``before_ns``. For another number of workers,
@@ -60,11 +60,11 @@ class WhatIf:
     refused : bool
         Whether the answer is withheld because it cannot be trusted.
     reason : str
-        Why; empty for an answer.
+        Why it was refused; empty otherwise.
     steps : DataFrame
-        A row a step, by number: ``step`` Int32; ``start_ns before_ns usual_ns`` int64; ``after_ns
-        backlog_ns`` Int64, missing if the answer is refused or is for another number of workers. Otherwise
-        the mean of their sum is `after`. No rows without a replay.
+        One row per step, by number: ``step`` Int32; ``start_ns before_ns usual_ns`` int64; ``after_ns
+        backlog_ns`` Int64. The last two are missing if the answer is refused or is for another number of
+        workers; otherwise the mean of their sum is `after`. No rows without a replay.
     """
 
     question: str
@@ -79,7 +79,7 @@ class WhatIf:
     steps: pd.DataFrame = field(repr=False, default_factory=STEPS.empty)
     _replay: Replay | None = field(repr=False, default=None)
     _spans: Spans | None = field(repr=False, default=None)
-    _trace: Trace | None = field(repr=False, default=None)  # dependences do not keep the Trace alive
+    _trace: Trace | None = field(repr=False, default=None)  # dependences only refer to it weakly
 
     @functools.cached_property
     def trace(self) -> Trace:
@@ -96,7 +96,7 @@ class WhatIf:
         trace, rows = self._retimed
         if self._replay is None or self._spans is None:
             return pieces_table(dependences(trace, latency=0, spacing=0), [])
-        # use the latencies of the recording, not those that the replay would show
+        # keep the recording's latencies, rather than measure them again in the replay
         least, factor = self._replay.edges.graph.latencies, self._replay.change.launch_latency
         graph = dependences(trace, latency=round(least.launch * factor), spacing=least.spacing)
         bounds = self._spans.bounds(self._replay)
@@ -145,7 +145,7 @@ class WhatIf:
 
     @property
     def _classes_a_step(self) -> list[tuple[str, float, float]]:
-        """The largest classes of the path, with means in ns."""
+        """The largest classes of the path, before and after, as means per step in ns."""
         table, count = self.classes.head(_ROWS), max(len(self.steps), 1)
         columns = (table["class"], table["before_ns"] / count, table["after_ns"] / count)
         return list(zip(*(column.tolist() for column in columns), strict=True))
@@ -192,7 +192,7 @@ _STYLE: Final = """
 
 
 def steps_table(spans: Spans, usual: Replay, replay: Replay | None = None) -> pd.DataFrame:
-    """Return the table of `WhatIf.steps`; `usual` replays the unchanged recording with usual lags."""
+    """Return the table of `WhatIf.steps`; `usual` is the unchanged recording replayed with usual lags."""
     count = len(spans)
     data: dict[str, Any] = {
         "step": pd.arrays.IntegerArray(spans.number.astype(np.int32), spans.number < 0),
@@ -208,7 +208,7 @@ def steps_table(spans: Spans, usual: Replay, replay: Replay | None = None) -> pd
 
 
 def _path(graph: Dependences, number: IntArray, bounds: Bounds) -> pd.DataFrame:
-    """Return the critical path of spans: the table of `critical_path`."""
+    """Return the critical path of these spans as the table of `critical_path`."""
     paths = []
     columns = (number, bounds.begin, bounds.until, bounds.last)
     for step, begin, until, row in zip(*(column.tolist() for column in columns), strict=True):
@@ -234,7 +234,7 @@ def retimed(trace: Trace, replay: Replay) -> tuple[Trace, IntArray]:
 
 
 def replayed_times(replay: Replay) -> tuple[IntArray, IntArray]:
-    """Return the begins and ends of thread slices and device work in the replay; -1 for other slices."""
+    """Return when thread slices and device work begin and end in the replay; -1 for other slices."""
     work, resources = replay.edges.work, replay.edges.graph.resources
     start, end = np.full(len(resources.ts), -1), np.full(len(resources.ts), -1)
     track = resources.track

@@ -1,4 +1,4 @@
-"""The replay in reverse: how much later each instant could be without moving ends of steps. Pure numpy."""
+"""The replay in reverse: how late each instant could be without delaying a step's end. Pure numpy."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .spans import Spans
 class Backward:
     """The slack of all thread instants and all device work with respect to the ends of some spans.
 
-    `work` has the ns by which each piece of device work could begin and end later; `FAR` if no end depends on
-    it.
+    `work` contains the ns by which each piece of device work could begin and end later; `FAR` if no end of a
+    span depends on it.
     """
 
     # In the unchanged replay each instant is the recorded one. An edge from *u* to *v* has the margin ``v -
     # (u + lag)``, and ``slack(u) = min(margin(u, v) + slack(v))`` over all edges from *u*; the slack of the
     # end of a span is 0. On a thread, each instant precedes all later ones of its piece, and in a run each
-    # piece of work precedes the next: these are minima over everything that follows, computed for all at
-    # once. The rest is a loop over waits and runs of work, from last to first.
+    # piece of work precedes the next, so the slack is a minimum over everything that follows, computed for
+    # all at once. Between pieces and runs, a loop passes the slack on, from last to first.
     def __init__(self, edges: Constraints, spans: Spans) -> None:
         self.edges = edges
         self._forward = forward = Forward(edges, Change())
@@ -50,7 +50,7 @@ class Backward:
         self._closes[forward.own - 1] = edges.waits.end + self.nodes[forward.own]
 
     def _source_times(self) -> IntArray:
-        """Return when the source of each edge, with its lag, was done."""
+        """Return the earliest time that each edge allows: when its source was done, plus its lag."""
         arcs, forward = self._arcs, self._forward
         out = arcs.plain.copy()
         of_work = arcs.source >= forward.pieces
@@ -59,7 +59,7 @@ class Backward:
         return out
 
     def _entries(self) -> IntArray:
-        """Return the entry of each node: 0 for pieces of threads; when all but launches allow it for runs."""
+        """Return each node's entry: 0 for pieces of threads; for runs, when edges (not launches) allow it."""
         forward, arcs = self._forward, self._arcs
         pieces, begins = forward.pieces, forward.runs.begins
         out = np.concatenate([np.zeros(pieces, np.int64), np.full(len(begins), -FAR)])
@@ -93,12 +93,12 @@ class Backward:
         own = arcs.source >= forward.pieces
         np.minimum.at(out, arcs.origin[own], self._margin[own] + self.nodes[arcs.target[own]])
         out[self._last_work] = 0
-        late = start - forward.since  # how late the run is at this place; it does not fall
+        late = start - forward.since  # how late the run is by now; this never falls
         least = _least_after(np.minimum(out, FAR) + late, number)
         return _or_none(least - late)
 
     def _sorted_instants(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Return pieces of threads, instants in them, and the slack from there on, by piece and instant."""
+        """Return pieces of threads, instants in them, and the least slack from there on, sorted."""
         forward, arcs, work, edges = self._forward, self._arcs, self.edges.work, self.edges
         own = arcs.source < forward.pieces
         begun = np.flatnonzero(work.thread >= 0)
@@ -115,7 +115,7 @@ class Backward:
         return piece, instant, _least_after(slack, np.cumsum(np.diff(piece, prepend=piece[:1]) != 0))
 
     def _launch_margin(self, begun: IntArray) -> IntArray:
-        """Return how much later each work could be launched without a later begin."""
+        """Return how much later each piece of work could be launched without beginning later."""
         work = self.edges.work
         return work.start[begun] - work.launched[begun] - self._forward.latency[begun]
 
@@ -125,18 +125,18 @@ class Backward:
         begin, until = self.edges.first_piece[[thread, thread + 1]]
         of, at, slack = self._instants
         bounds = np.searchsorted(of, np.arange(begin, until + 1))
-        # pieces follow one another, and so do the instants of a thread
+        # pieces are in order, and so are the instants of a thread
         first = bounds[0] + np.searchsorted(at[bounds[0] : bounds[-1]], instants)
         first = np.maximum(first, bounds[piece - begin])
         here = first < bounds[piece - begin + 1]
         out = np.full(len(instants), FAR)
         out[here] = slack[first[here]]
-        # inside of a wait it could end as late as the wait does, and then as late as what follows
+        # an instant in a wait could move to the end of the wait, and from there by the slack of what follows
         return _or_none(np.minimum(out, self._closes[piece] - instants))
 
 
 _NEVER: Final = FAR // 2
-"""With at least this slack, no end depends on an instant."""
+"""A slack of at least this means that no end of a span depends on the instant."""
 
 
 def _or_none(slack: IntArray) -> IntArray:

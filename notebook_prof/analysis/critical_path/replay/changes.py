@@ -1,4 +1,4 @@
-"""The changes of a what-if question: factors of slices, and removed waits."""
+"""What a what-if question changes: factors of slices, and removed waits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..waits import waiting_calls
 from .forward import Change
 
 REMOVABLE: Final = ("sync", "copy")
-"""Waits that can be removed: calls that wait for a device, and blocking copies."""
+"""Kinds of waits that can be removed: calls that wait for a device, and blocking copies."""
 _WITHOUT: Final = {"sync": "no call waits for a device", "copy": "no copy blocks"}
 
 
@@ -39,7 +39,7 @@ class Question:
     overlap_communication: bool = False
 
     def __post_init__(self) -> None:
-        """Check numbers and words; raises OptionError and SelectionError."""
+        """Check the numbers and words of the question; raise OptionError or SelectionError."""
         for name, factors in (("scale", self.scale), ("line", self.line), ("phase", self.phase)):
             if not isinstance(factors, Mapping):
                 raise OptionError(f"{name}={factors!r} is not a dict of what to scale and by how much")
@@ -99,7 +99,7 @@ def change_of(graph: Dependences, question: Question) -> Change:
             existing = phases.remove_unused_categories().cat.categories
             raise SelectionError(f"no slice is in phase {key!r}: {_choice(key, existing, 'phase')}")
         factor[in_phase] *= value
-    by_data = question.data if question.workers is None else 0.0  # the schedule says how long steps wait
+    by_data = question.data if question.workers is None else 0.0  # the schedule adds how long steps wait
     removed = np.zeros(len(factor), bool)
     if by_data != 1:
         factor[_is_word(phases, "data") | np.isin(resources.track, sorted(graph.loader_workers))] *= by_data
@@ -111,7 +111,7 @@ def change_of(graph: Dependences, question: Question) -> Change:
         for waits in graph.threads.values():
             removed[waits.slice[waits.kind == WAITS.index("copy")]] = True
     gone = (factor == 0) & resources.on_threads()
-    if question.launch == 0:  # free calls still wait for their causes
+    if question.launch == 0:  # calls that take no time still wait for their causes
         gone &= ~resources.category("launch")
     removed |= gone
     detached = None
@@ -123,7 +123,7 @@ def change_of(graph: Dependences, question: Question) -> Change:
 
 
 def communication(graph: Dependences) -> BoolArray:
-    """Return which device work is communication; shape (work,), stream after stream."""
+    """Return which device work is communication: a mask of all work, stream after stream."""
     rows = [stream.rows for stream in graph.streams.values()]
     if not rows:
         return np.zeros(0, bool)
@@ -131,7 +131,7 @@ def communication(graph: Dependences) -> BoolArray:
 
 
 def _is_word(column: Any, word: str) -> BoolArray:
-    """Return which rows of a categorical column have a word."""
+    """Return which rows of a categorical column contain this word."""
     return np.asarray(np.append(column.categories == word, False)[column.codes.to_numpy()], dtype=bool)
 
 
@@ -159,7 +159,7 @@ def _of_line(graph: Dependences, line: int | str) -> BoolArray:
 
 
 def _by_name(graph: Dependences, scale: Mapping[str, float]) -> FloatArray:
-    """Return factors by name or filter; each applies to a slice's content and to the work launched there."""
+    """Return each slice's factor; that of a name or filter includes inner slices and launched work."""
     resources = graph.resources
     own = np.full(len(resources.ts), np.nan)
     for key, value in scale.items():
@@ -171,11 +171,11 @@ def _by_name(graph: Dependences, scale: Mapping[str, float]) -> FloatArray:
 
 
 def _matching(trace: Trace, key: str) -> BoolArray:
-    """Return which slices have a name, a name like a pattern with ``*``, or pass a filter."""
+    """Return which slices match `key`: a name, a pattern with ``*``, or a filter."""
     names = trace.slices["name"].cat
     words = [str(word) for word in names.categories]
     hits = [word == key for word in words]
-    if not any(hits):  # the name under which tables merge several
+    if not any(hits):  # the merged name that tables show for several names
         hits = [merged_name(word) == key for word in words]
     if not any(hits) and "*" in key:
         pattern = re.compile(".*".join(map(re.escape, key.split("*"))), re.DOTALL)

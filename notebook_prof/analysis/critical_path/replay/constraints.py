@@ -1,4 +1,4 @@
-"""What must end before each wait of a thread ends and each piece of device work begins. Pure numpy.
+"""What must end before a thread's wait can end, and before device work can begin. Pure numpy.
 
 A *piece* of a thread is the time from the end of one wait to the end of the next: its instants move together,
 except for work that gets faster or slower. Each thread has a first piece, and one more for each wait.
@@ -32,15 +32,15 @@ class Constraints:
     threads: IntArray
     work: Work
     waits: ThreadWaits
-    # Number of the first piece of each thread; wait *k* (of all threads) precedes piece ``k + 1 + thread``.
+    # Number of each thread's first piece; wait *k* (counted over all threads) ends piece ``k + thread``.
     first_piece: IntArray
-    # Waits for the end of work, for the start of work, and for an instant of a thread.
+    # Edges to waits: from the end of work, from the start of work, and from an instant of a thread.
     of_work: Edges
     of_start: Edges
     of_thread: Edges
-    # Work that waits for the end of work on another stream.
+    # Edges to work from the end of work on another stream.
     events: Edges
-    # ns that a call takes if it waits for a device that is already done.
+    # ns that a call takes to wait for a device that is already done.
     usual_wait: int
     # All launches that could wait for room in a queue; see `launch_queues`.
     queues: Edges
@@ -50,7 +50,7 @@ class Constraints:
         return np.asarray(wait + 1 + self.waits.thread[wait], dtype=np.int64)
 
     def piece(self, thread: IntArray, instants: IntArray) -> IntArray:
-        """Return the piece of a thread that contains each instant; the end of a wait is in the next piece."""
+        """Return the piece of its thread that contains each instant; a wait's end is in the next piece."""
         out = np.empty(len(instants), np.int64)
         for number in np.flatnonzero(np.bincount(thread)).tolist():
             here = thread == number
@@ -64,14 +64,14 @@ class Constraints:
         return first + np.searchsorted(ends, instants, side="right")
 
     def number(self, tracks: npt.ArrayLike) -> IntArray:
-        """Return the numbers of threads by track."""
+        """Return the thread number of each track."""
         return np.searchsorted(self.threads, np.asarray(tracks, np.int64)).astype(np.int64)
 
 
 def constraints(graph: Dependences, queued: BoolArray | None = None) -> Constraints:
-    """Collect what must end before what.
+    """Collect all edges: what must end before what.
 
-    `queued` selects the `launch_queues` that wait for room; by default those that bind.
+    `queued` selects the edges of `launch_queues` that apply; by default those that bind.
     """
     threads = np.array(sorted(graph.resources.threads), np.int64)
     work, position = _all_work(graph, threads)
@@ -118,7 +118,7 @@ def _all_work(graph: Dependences, threads: IntArray) -> tuple[Work, IntArray]:
 
 
 class _Places(NamedTuple):
-    """Indices into all waits: of recorded waits, calls that found the device done, and launches."""
+    """Indices into all waits: the recorded ones, calls that found the device done, and queued launches."""
 
     recorded: IntArray
     done: IntArray
@@ -126,7 +126,7 @@ class _Places(NamedTuple):
 
 
 def _recorded_waits(graph: Dependences) -> Waits:
-    """Return the waits of all threads together."""
+    """Return the recorded waits of all threads in one table."""
     every = list(graph.threads.values())
     if graph.between is not None:
         every.append(graph.between.unmet)
@@ -138,7 +138,7 @@ def _recorded_waits(graph: Dependences) -> Waits:
 def _all_waits(
     graph: Dependences, threads: IntArray, recorded: Waits, queues: Edges
 ) -> tuple[ThreadWaits, _Places]:
-    """Return all waits in order, and the indices of those from each source."""
+    """Return all waits, by thread and end, and where those of each origin are (`_Places`)."""
     resources = graph.resources
     ts, end, track = resources.ts, resources.end, resources.track
     done = np.flatnonzero(waiting_calls(resources))
@@ -166,7 +166,7 @@ def _all_waits(
 
 
 def _owners(graph: Dependences, threads: IntArray, waits: ThreadWaits) -> IntArray:
-    """Return the call of each wait or, without one, the slice that owns its begin; -1 for nobody."""
+    """Return the call of each wait or, without one, the slice that owns its begin; -1 if neither exists."""
     owner = waits.slice.copy()
     for number in np.unique(waits.thread[owner < 0]):
         cut = graph.segments(int(threads[number]))
@@ -176,7 +176,7 @@ def _owners(graph: Dependences, threads: IntArray, waits: ThreadWaits) -> IntArr
 
 
 def _bound(recorded: Waits, places: _Places, keep: BoolArray, source: IntArray) -> Edges:
-    """Return the edges that bind the recorded waits in `keep`."""
+    """Return the edges that delayed the recorded waits in `keep`; all of them bind."""
     lag = recorded.end - recorded.done
     binds = np.ones(len(keep), np.int64)
     return Edges(*(column[keep] for column in (places.recorded, source, recorded.done, lag, binds)))
@@ -185,7 +185,7 @@ def _bound(recorded: Waits, places: _Places, keep: BoolArray, source: IntArray) 
 def _of_work(
     graph: Dependences, position: IntArray, waits: ThreadWaits, recorded: Waits, places: _Places
 ) -> Edges:
-    """Return edges from ends of work to waits: for actual and for possible causes."""
+    """Return edges from the end of work to waits, for actual and possible causes."""
     bound = _bound(recorded, places, (recorded.row >= 0) & (recorded.kind != QUEUE), position[recorded.row])
     device = recorded.kind == DEVICE_WAIT
     number = np.concatenate([places.recorded[device], places.done])
@@ -194,9 +194,9 @@ def _of_work(
 
 
 def _of_start(position: IntArray, recorded: Waits, places: _Places, queues: Edges) -> Edges:
-    """Return edges from starts of work to waits for room in a launch queue."""
+    """Return edges from the start of work to waits for room in a launch queue."""
     bound = _bound(recorded, places, (recorded.row >= 0) & (recorded.kind == QUEUE), position[recorded.row])
-    # without a wait, there is room as soon as the work begins
+    # if the call did not wait, assume that room appears as soon as the work begins
     lag = np.where(queues.binds == 1, queues.lag, 0)
     return _joined([bound, queues._replace(target=places.queues, lag=lag)])
 
@@ -223,7 +223,7 @@ def _joined(parts: list[Edges]) -> Edges:
 def _possible(
     graph: Dependences, position: IntArray, waits: ThreadWaits, number: IntArray, cause: IntArray
 ) -> list[Edges]:
-    """Return edges from work that a call could have waited for, had it not been done earlier."""
+    """Return edges from work that a call would have waited for, had the work not been done earlier."""
     resources = graph.resources
     calls, work = waitable_work(resources, graph.streams, sync_table(resources.trace))
     order = np.argsort(waits.slice[number], kind="stable")
@@ -239,7 +239,7 @@ def _possible(
 
 
 def _events(graph: Dependences, work: Work, position: IntArray) -> Edges:
-    """Return edges from work to work on other streams that waited for its event."""
+    """Return edges from work to work on other streams that waited for it through an event."""
     resources = graph.resources
     parts: list[tuple[IntArray, IntArray, IntArray]] = []
     first = 0

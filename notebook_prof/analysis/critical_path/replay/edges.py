@@ -23,16 +23,16 @@ class Work(NamedTuple):
     end: IntArray
     # Index of the work on the same stream that had ended last; -1 if there is none.
     before: IntArray
-    # As in `StreamWork`.
+    # The same as in `StreamWork`.
     call: IntArray
     launched: IntArray
     bound: IntArray
-    # Number of the launching thread; the main thread if no cause is recorded; else -1.
+    # Number of the launching thread, or of the main thread if no cause is recorded; else -1.
     thread: IntArray
 
 
 class ThreadWaits(NamedTuple):
-    """All waits of threads, with and without something to wait for; by thread, then by end."""
+    """All waits of threads, including those that found nothing to wait for; by thread, then by end."""
 
     thread: IntArray
     begin: IntArray
@@ -41,9 +41,9 @@ class ThreadWaits(NamedTuple):
     kind: IntArray
     # Row of the call; -1 if there is none.
     slice: IntArray
-    # 1 if something that it waited for ended during the wait.
+    # 1 if what it waited for ended during the wait.
     waited: IntArray
-    # 1 if nothing waited, but a launch queue could be full.
+    # 1 for a launch that did not wait, but would if its queue were full.
     added: IntArray
     # Row of the call or, without one, of the slice that owns the begin; -1 if neither exists.
     owner: IntArray
@@ -52,25 +52,25 @@ class ThreadWaits(NamedTuple):
 class Edges(NamedTuple):
     """What must happen before a wait ends or work begins; columns of int64."""
 
-    # Numbers of waits, threads or work, as the name of the edges says.
+    # Numbers of waits, threads or work, depending on the kind of edge.
     target: IntArray
     source: IntArray
     # Recorded instant of the source.
     at: IntArray
-    # Recorded time from there to the target.
+    # Recorded time from the source to the target.
     lag: IntArray
     # 1 if only this edge delayed the target to its recorded time.
     binds: IntArray
 
 
 def launch_queues(graph: Dependences) -> Edges:
-    """Pair each launch with the work that must begin first for its stream's queue to have room.
+    """Pair each launch with the work that must begin before its stream's queue has room for it.
 
     `target` is the row of the call, `source` the number of the work. An edge binds if a call on a stream with
     a full queue returned just when the work began.
     """
-    # A stream holds as many launches as it, or another stream, held when calls were blocked; otherwise
-    # `QUEUE_SIZE`, or as many as were seen.
+    # A stream whose calls were blocked holds as many launches as its greatest depth. Others hold as many as
+    # a blocked stream (`QUEUE_SIZE` without one), or as their own greatest depth if that is more.
     resources = graph.resources
     recorded = list(graph.threads.values())
     full = {int(t) for waits in recorded for t in np.unique(waits.track[waits.kind == QUEUE])}
@@ -87,7 +87,7 @@ def launch_queues(graph: Dependences) -> Edges:
             target, source = call[size:], by_launch[:-size]
             keep = (target >= 0) & (np.isin(resources.track[target], list(resources.threads)))
             keep &= stream.start[source] <= resources.end[target]
-            keep[:-1] &= target[1:] != target[:-1]  # of a graph launch, the last node
+            keep[:-1] &= target[1:] != target[:-1]  # of a graph launch, keep the last node
             target, source = target[keep], source[keep]
             at, begun = stream.start[source], resources.ts[target]
             lag = resources.end[target] - at
@@ -101,7 +101,7 @@ def launch_queues(graph: Dependences) -> Edges:
 
 
 QUEUE_SIZE: Final = 1024
-"""Launches that a stream holds by default, as NVIDIA's do."""
+"""Launches that a stream's queue holds by default, as with NVIDIA's driver."""
 
 
 def _greatest_depth(graph: Dependences, stream: StreamWork) -> int:

@@ -21,13 +21,13 @@ from .scans import Clocks, running_maximum, runs_of
 class Change:
     """What a replay changes."""
 
-    # Factors of the self time of thread slices, and of the length of device work.
+    # Factors, by slice, for the self time on threads and the length of device work.
     factor: FloatArray | None = None
-    # Factor of the time from a launch to the start of its work.
+    # Factor for the time from a launch to the start of its work.
     launch_latency: float = 1.0
     # The work that this factor applies to; all by default.
     launched: BoolArray | None = None
-    # Slices that no longer wait: calls, and owners of a resting thread. A full queue stays full.
+    # Slices that no longer wait: calls, and owners of a thread at rest. A full queue stays full.
     removed: BoolArray | None = None
     # Communication that only other communication waits for, on this rank or another.
     detached: BoolArray | None = None
@@ -44,7 +44,7 @@ class Replay:
     edges: Constraints
     change: Change
     clocks: Clocks
-    # Time added to a thread's work, by piece.
+    # ns to add to a thread's clock (the work it has done), by piece.
     offset: IntArray
     # ns; end of the wait that ends each piece; `FAR` for a thread's last piece.
     until: IntArray
@@ -53,7 +53,7 @@ class Replay:
     end: IntArray
 
     def now(self, tracks: IntArray, instants: IntArray) -> IntArray:
-        """Return the new times of recorded thread instants; those inside a wait are not after its end."""
+        """Return the new times of recorded thread instants; those inside a wait are at most its end."""
         thread = self.edges.number(tracks)
         piece = self.edges.piece(thread, instants)
         own = self.offset[piece] + self.clocks.work(thread, instants)
@@ -63,10 +63,10 @@ class Replay:
 def replay(edges: Constraints, change: Change = Change()) -> Replay:
     """Run the recorded dependences forwards; without a change, every instant stays as recorded."""
     # Max-plus algebra: a wait ends, or work begins, at the latest of everything that must come before, each
-    # with its lag. The edge that bound keeps its recorded lag; every other edge has the least lag of its
-    # kind, or its recorded one if shorter. In a run of one stream's work launched by one piece of a thread,
-    # this is a scan (``cumsum`` and a running maximum), computed for all runs at once. The rest is a loop
-    # over runs and waits, by recorded time.
+    # with its lag. An edge that bound keeps its recorded lag; every other edge has the least lag of its
+    # kind, or its recorded one if shorter. Within a run (work of one stream, launched by one piece of a
+    # thread) this is a scan (``cumsum`` and a running maximum), computed for all runs at once. Between runs
+    # and waits it is a loop, by recorded time.
     return Forward(edges, change).run()
 
 
@@ -78,8 +78,8 @@ def replay_within_queues(edges: Constraints, changes: Sequence[Change]) -> list[
     """Run the dependences forwards so that no launch queue overflows; None if queues overflow again and
     again.
     """
-    # Only launches that would find a queue full wait for room: those are added as waits, and everything is
-    # replayed until there are none. Each round can only delay, so this ends.
+    # Only launches that would find their queue full wait for room. They are added as waits, and everything is
+    # replayed, until no more are found. A round can only delay launches, so this ends.
     graph, queues = edges.graph, edges.queues
     chosen = queues.binds == 1
     for _ in range(_ROUNDS):
@@ -101,19 +101,19 @@ class Arcs(NamedTuple):
 
     target: IntArray
     source: IntArray
-    # Time after the entry, and after the launch, of the source.
+    # Time after the source's entry, and after its launch.
     plain: IntArray
     launched: IntArray
-    # Where in the source: a recorded instant of a thread's piece, or the number of a work in a run.
+    # Where in the source the edge starts: a recorded instant in a thread's piece, or the number of a work.
     origin: IntArray
 
 
 class Forward:
     """One forward run over a graph of nodes: pieces of threads, then runs of device work."""
 
-    # `own`: the piece that begins with the end of each wait. `since`, `latest`: ns from the run's entry, and
-    # from its launch, to the start of each work. `dur`, `spacing`, `latency`: ns; length of work, and the
-    # least time that it needs after the previous work and after its launch.
+    # `own`: the piece that begins when each wait ends. `since`, `latest`: ns from the run's entry, and from
+    # its launch, to the start of each piece of work. `dur`, `spacing`, `latency`: ns; the length of work, and
+    # the least time from the end of the previous work, and from its launch, to its start.
     def __init__(self, edges: Constraints, change: Change) -> None:
         work, free = edges.work, change.detached
         self.edges, self.change = edges, change
@@ -133,23 +133,23 @@ class Forward:
         self.runs = runs_of(edges, cut)
 
     def run(self) -> Replay:
-        """Return when everything would have happened."""
+        """Return when everything happens with the changes."""
         return self._solve(self.connect())
 
     def connect(self) -> IntArray:
-        """Collect all edges; return the work of each thread up to the end of each wait."""
+        """Collect all edges; return how much work the thread has done by the end of each wait."""
         self._time_runs()
         self._edges_of_work()
         return self._edges_of_waits()
 
     def scaled(self, rows: IntArray, spent: IntArray) -> IntArray:
-        """Return times scaled by the factors of slices."""
+        """Return times of slices, scaled by the slices' factors."""
         if self.change.factor is None:
             return spent
         return as_ints(np.rint(spent * np.append(self.change.factor, 1.0)[rows]))
 
     def _time_runs(self) -> None:
-        """Compute how long after its run each work begins, given the previous work and launches inside."""
+        """Compute how long after its run's entry and launch each piece of work begins."""
         work, runs, latencies = self.edges.work, self.runs, self.edges.graph.latencies
         self.dur = self.scaled(work.rows, work.end - work.start)
         gap = np.where(work.before >= 0, work.start - np.append(work.end, 0)[work.before], 0)
@@ -174,7 +174,7 @@ class Forward:
         return np.where(binds, recorded, np.minimum(least, recorded))
 
     def _from_work(self, target: IntArray, source: IntArray, lag: IntArray, *, started: bool = False) -> None:
-        """Add edges from the end of work, or from its start."""
+        """Add edges from the end of work (with `started`, from its start)."""
         more = lag if started else lag + self.dur[source]
         node = self.pieces + self.runs.number[source]
         self.parts.append(Arcs(target, node, self.since[source] + more, self.latest[source] + more, source))
@@ -183,7 +183,7 @@ class Forward:
         self.parts.append(Arcs(target, piece, more, np.full(len(target), -2 * FAR), at))
 
     def _edges_of_work(self) -> None:
-        """Add the edges to runs: from earlier work other than the previous one, and from events."""
+        """Add the edges to runs: from the work before their first, and from events."""
         work, begins, events = self.edges.work, self.runs.begins, self._events
         follows = begins[(work.before[begins] >= 0) & ~self._loose[begins]]
         self._from_work(self.pieces + self.runs.number[follows], work.before[follows], self.spacing[follows])
@@ -191,7 +191,7 @@ class Forward:
         self._from_work(self.pieces + self.runs.number[events.target], events.source, lag)
 
     def _edges_of_waits(self) -> IntArray:
-        """Add edges to the ends of waits; return the work of each thread up to them."""
+        """Add edges to the ends of waits; return how much work the thread has done by each."""
         edges, waits, change = self.edges, self.edges.waits, self.change
         until = self.clocks.work(waits.thread, waits.end)
         gone = np.zeros(len(until), bool)
@@ -217,7 +217,7 @@ class Forward:
         return until
 
     def _least_waits(self) -> IntArray:
-        """Return the least length of each wait, whatever its cause."""
+        """Return how long each wait takes at least, even if its cause is done before it begins."""
         waits = self.edges.waits
         length, waited = waits.end - waits.begin, waits.waited == 1
         calls = (waits.kind == COPY) | (waits.kind == QUEUE)
@@ -226,7 +226,7 @@ class Forward:
         return self.scaled(waits.slice, np.where(waited, np.minimum(length, usual), length))
 
     def _wake(self, one: Edges) -> IntArray:
-        """Return the lags of waits: as recorded if they bound, else as usual for the kind of wait."""
+        """Return the lags of edges to waits: as recorded if the edge bound, else as usual for the kind."""
         kind = self.edges.waits.kind[one.target]
         out = one.lag.copy()
         for number in np.unique(kind):
@@ -237,7 +237,7 @@ class Forward:
         return out
 
     def _solve(self, until: IntArray) -> Replay:
-        """Compute all nodes, and from them all work; `until` is the work up to the end of each wait."""
+        """Solve for all nodes, then for all work; `until` is the work done by the end of each wait."""
         work, runs, pieces = self.edges.work, self.runs, self.pieces
         nodes = pieces + len(runs.begins)
         base, launcher, less = (np.full(nodes, value) for value in (-FAR, -1, 0))
@@ -261,7 +261,7 @@ class Forward:
         return Replay(self.edges, self.change, self.clocks, entry[:pieces], ends, start, start + self.dur)
 
     def order(self) -> IntArray:
-        """Return all nodes except the first pieces of threads, by recorded time, sources before targets."""
+        """Return all nodes but the threads' first pieces, by recorded time; at ties, sources come first."""
         waits, begins = self.edges.waits, self.runs.begins
         node = np.concatenate([self.own, self.pieces + np.arange(len(begins))])
         time, rank = (np.full(self.pieces + len(begins), value) for value in (-FAR, 0))
@@ -289,11 +289,11 @@ def _loop(
     launcher: IntArray,
     less: IntArray,
 ) -> tuple[IntArray, IntArray]:
-    """Compute nodes one after another; `last` is the end of each node's sources."""
+    """Compute nodes one after another; `last` is where each node's sources end."""
     source, plain, launched = (column.tolist() for column in sources)
     entry, launch = [0] * len(base), [-FAR] * len(base)
     bases, pieces, minus = base.tolist(), launcher.tolist(), less.tolist()
-    ends = [*last.tolist(), 0]  # before the first node
+    ends = [*last.tolist(), 0]  # the last entry is for the node before the first
     for node in order.tolist():
         best = bases[node]
         for k in range(ends[node - 1], ends[node]):

@@ -35,7 +35,7 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "sync": {"remove": "sync"},
     "wait-wakeup": {"remove": "sync"},
 }
-"""Arguments of `what_if` for classes that are not defined by categories."""
+"""Arguments of `what_if` that remove classes which are not defined by categories."""
 
 
 @sharing
@@ -55,7 +55,7 @@ def critical_path_next(
     Returns
     -------
     DataFrame
-        A row a class, by `path_ns`, largest first: ``class path_ns share left_ns left_share next next_ns
+        One row per class, by `path_ns`, largest first: ``class path_ns share left_ns left_share next next_ns
         next_share reason``. ``left_ns`` is the length of the paths without this class, according to
         `what_if`; `next` is the largest class that remains. Classes that cannot be changed on their own
         (``idle device-gap event-latency``) are left out. If `what_if` refuses to answer, `reason` says why.
@@ -92,7 +92,7 @@ def critical_path_next(
 
 
 def _without(trace: Trace, name: str) -> dict[str, Any] | None:
-    """Return the `what_if` question in which a class takes no time; None if there is none."""
+    """Return the arguments of `what_if` with which a class takes no time; None if there are none."""
     if name in _ARGUMENTS:
         return _ARGUMENTS[name]
     existing = trace.slices["category"].cat.remove_unused_categories().cat.categories

@@ -1,4 +1,4 @@
-"""Scans: the work that threads have done by each instant, and runs of work on one stream. Pure numpy."""
+"""Scans: how much work threads have done by each instant, and runs of work on one stream. Pure numpy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .constraints import Constraints
 
 
 class Clocks:
-    """Work of threads up to recorded instants, with self times scaled by `factor`; unowned time is kept.
+    """Work done by threads up to recorded instants, with self times scaled by `factor`, unowned time as is.
 
     >>> from notebook_prof.testing import draw
     >>> from notebook_prof.analysis.critical_path.dependences import dependences
@@ -44,7 +44,7 @@ class Clocks:
         return out
 
     def _of_thread(self, number: int) -> tuple[IntArray, IntArray, FloatArray] | None:
-        """Return segments with the scaled work before each; None if nothing is scaled."""
+        """Return a thread's segments and the scaled work before each; None if nothing is scaled."""
         if self._factor is None or number < 0:
             return None
         if number not in self._sums:
@@ -63,7 +63,7 @@ class Clocks:
 
 @dataclass
 class Runs:
-    """Work split where its start can have more than one cause."""
+    """Device work, split where a start can have more than one cause."""
 
     # Whether a run begins at each piece of work.
     first: BoolArray
@@ -84,7 +84,7 @@ def runs_of(edges: Constraints, cut: BoolArray) -> Runs:
     piece[launched] = edges.piece(work.thread[launched], work.launched[launched])
     first = cut | (work.before != np.arange(count) - 1)
     first[:1] = True
-    # work without a launch belongs to the previous run
+    # work without a launch continues the previous run
     last = np.maximum.accumulate(np.where(piece >= 0, np.arange(count), -1))
     stream_begin = np.maximum.accumulate(np.where(work.before < 0, np.arange(count), 0))
     filled = np.where(last >= stream_begin, piece[last], -1)
@@ -94,7 +94,7 @@ def runs_of(edges: Constraints, cut: BoolArray) -> Runs:
 
 
 def running_maximum(value: IntArray, valid: BoolArray, run: IntArray) -> IntArray:
-    """Return the running maximum within each run; `-FAR` before the first valid value."""
+    """Return the running maximum of valid values within each run; `-FAR` before the first."""
     order = np.argsort(np.where(valid, value, -FAR), kind="stable")
     rank = np.empty(len(value), np.int64)
     rank[order] = np.arange(len(value)) + run[order] * len(value)

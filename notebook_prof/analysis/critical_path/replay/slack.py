@@ -65,9 +65,10 @@ def slack(
     Returns
     -------
     DataFrame
-        Without `by`, a row a slice of a thread or of device work, by start: ``slice step name category track
-        resource line phase module start_ns dur_ns slack_ns``. A window has the slices that begin in it and
-        the device work launched in it. ``slack_ns`` Int64 is missing if no end depends on the slice.
+        Without `by`, one row per slice on a thread and per piece of device work, by start: ``slice step name
+        category track resource line phase module start_ns dur_ns slack_ns``. A window has the slices that
+        begin in it and the device work launched in it. ``slack_ns`` Int64 is missing if no end depends on
+        the slice.
 
         With `by`, its columns and, int64, ``slices``, ``critical`` (those with a slack of 0), ``unbound``
         (those without one); Int64 ``least_ns median_ns most_ns`` of the others: by `least_ns`, smallest
@@ -125,7 +126,7 @@ def slack(
 
 
 def _rows(trace: Trace, edges: Constraints, spans: Spans) -> IntArray:
-    """Return the slices of these spans, in order."""
+    """Return the rows of these spans' slices, in order."""
     resources, work = edges.graph.resources, edges.work
     on_thread = resources.on_threads()
     if spans.are_steps:
@@ -139,9 +140,9 @@ def _rows(trace: Trace, edges: Constraints, spans: Spans) -> IntArray:
 
 
 def _within_queues(edges: Constraints, spans: Spans, rows: IntArray) -> IntArray:
-    """Return the slack of slices if launches wait for room in full queues."""
-    # A launch waits for room only if the work that must begin first is late, so only launches with more slack
-    # in that work matter.
+    """Return the slack of slices, given that launches wait for room in full queues."""
+    # A launch waits for room only if the work that must begin first is late, so only launches where that work
+    # has more slack matter.
     one = Backward(edges, spans)
     queues, resources = edges.queues, edges.graph.resources
     queued = (queues.binds == 1) | (queues.lag < one.work[queues.source])

@@ -41,14 +41,14 @@ class Spans:
     begin: IntArray
     until: IntArray
     end: End
-    # The span to which each device work belongs; -1 if there is none.
+    # The span to which each piece of device work belongs; -1 if there is none.
     span_of_work: IntArray
     # The rank of these steps, if the Trace has several ranks; else -1.
     rank: int = -1
 
     @classmethod
     def of(cls, edges: Constraints, window: WindowLike, step: Numbers, end: End) -> Spans:
-        """Look up the spans that are not empty; errors of `critical_path`."""
+        """Look up the spans that are not empty; raise the same errors as `critical_path`."""
         spans = [
             span for span in windows(edges.graph, window=window, step=step, end=end) if span[2] > span[1]
         ]
@@ -71,14 +71,14 @@ class Spans:
         ends, work = self._work_ends(one), np.flatnonzero(self.span_of_work >= 0)
         work = work[np.argsort(ends[work], kind="stable")]
         last = np.full(len(begin), -1)
-        last[self.span_of_work[work]] = work  # of several, the last one is kept
+        last[self.span_of_work[work]] = work  # repeated indices keep the last value
         done = np.append(ends, -FAR)[last]
         on_device = done > (until if self.end == "last" else begin)
         rows = np.append(self.edges.work.rows, -1)[np.where(on_device, last, -1)]
         return Bounds(begin, np.where(on_device, done, until), rows)
 
     def backlog(self, one: Replay | None = None) -> IntArray:
-        """Return how much further behind (ns) devices are at the end of each span than at its begin."""
+        """Return by how much (ns) devices fall further behind the host during each span."""
         bounds = self.bounds(one)
         work, resources = self.edges.work, self.edges.graph.resources
         if self.rank >= 0:
@@ -103,7 +103,7 @@ class Spans:
         return float(np.abs(self.bounds(one).lengths - recorded).sum() / max(int(recorded.sum()), 1))
 
     def more_backlog(self, one: Replay, reference: Replay | None = None) -> IntArray:
-        """Return how much further behind (ns) devices fall than in a reference, by default the recording."""
+        """Return how much more (ns) devices fall behind than in a reference (default: the recording)."""
         growth = self.backlog(one) - self.backlog(reference)
         return growth if growth.sum() > 0 else np.zeros(len(self), np.int64)
 
@@ -127,7 +127,7 @@ class Spans:
 
 
 def _span_of_work(edges: Constraints, number: IntArray, begin: IntArray, until: IntArray) -> IntArray:
-    """Return the span of each device work: that of its step, or the window that launched it."""
+    """Return the span of each piece of device work: its step's, or the window that launched it."""
     work, resources = edges.work, edges.graph.resources
     out = np.full(len(work.rows), -1)
     if not len(number):

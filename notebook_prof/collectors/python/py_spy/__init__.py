@@ -1,1 +1,1 @@
-"""py-spy, attached to this process: stacks as seen from outside."""
+"""py-spy, attached to this process: stacks sampled from outside."""

@@ -1,9 +1,9 @@
-"""py-spy, attached to this process: it samples from outside and need not wait for bytecode.
+"""py-spy, attached to this process: it samples from outside and need not wait for the interpreter.
 
 One process of py-spy serves one recording, since it writes its file when it ends. It takes tens of
-milliseconds to attach, so a notebook keeps one *warm* (`keep_warm`): started by ``%load_ext`` and after every
-recorded cell, stopped when nothing was recorded for `IDLE_S`. Without a warm one, a recording starts one
-before its first instant and waits for at most `PATIENCE_S`.
+milliseconds to attach, so a notebook keeps a *warm* one (`keep_warm`), which is started by ``%load_ext`` and
+after every recorded cell, and stopped when nothing was recorded for `IDLE_S`. Without a warm one, a recording
+first starts one and waits for at most `PATIENCE_S`.
 
 It writes to unnamed files, which the system removes when the last process with an open handle ends. It runs
 in its own session, so Ctrl-C in the kernel does not reach it. When the kernel dies, py-spy notices and ends.
@@ -30,22 +30,22 @@ from ..thread.walk import walk
 from .heartbeat import Heartbeat
 
 RATES_HZ: Final = (100, 400)
-"""The lowest and the highest first rate."""
+"""The lowest and the highest initial sampling rate."""
 
 FRAMES_PER_S: Final = 16_000
-"""The rate is set so that this many frames are read per second. Reading frames is the cost of py-spy, and a
-notebook's kernel has ten threads and eighty idle frames. That takes 0.3 to 0.4 of a core where a system call
-takes microseconds, and less elsewhere.
+"""The rate is chosen so that this many frames are read per second, since that determines the cost of py-spy.
+A notebook's kernel has ten threads with eighty idle frames. At this rate, py-spy takes 0.3 to 0.4 of a core
+where a system call takes microseconds, and less elsewhere.
 """
 
 FRAMES_OF_A_THREAD: Final = 6
 
 PATIENCE_S: Final = 0.15
-"""How long a recording waits for py-spy before it begins without."""
+"""How long a recording waits for py-spy before it begins without it."""
 
 IDLE_S: Final = 5.0
-"""A warm one is stopped when unused for this long, since it reads all the time, and starting one takes only
-40 ms."""
+"""Time after which an unused warm py-spy is stopped, since it samples all the time, and starting one takes
+only 40 ms."""
 
 THREAD: Final = "notebook_prof py-spy"
 _PR_GET_DUMPABLE: Final = 3
@@ -69,7 +69,7 @@ def binary() -> str | None:
 
 
 def refusal() -> str:
-    """Return why py-spy cannot be used in this process; empty if it can, as far as is known."""
+    """Return why py-spy cannot be used in this process; empty if, as far as is known, it can."""
     if sys.platform != "linux":
         return "py-spy is used on Linux only"
     if _refused:
@@ -90,7 +90,7 @@ def first_rate_hz() -> int:
 
 
 class Attachment:
-    """One py-spy process and the thread that watches it."""
+    """A py-spy process and the thread that watches it."""
 
     def __init__(self, rate_hz: int = 0) -> None:
         self.rate_hz = rate_hz = rate_hz or first_rate_hz()
@@ -111,7 +111,7 @@ class Attachment:
 
     @classmethod
     def launch(cls, rate_hz: int = 0) -> Attachment:
-        """Start one without waiting for it."""
+        """Start a py-spy process without waiting for it."""
         own_processes.at_exit(_end_all)
         one = cls(rate_hz)
         _alive.append(one)
@@ -124,7 +124,7 @@ class Attachment:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Id of the py-spy process; 0 before it is started."""
         return self._process.pid if self._process is not None else 0
 
     @property
@@ -138,7 +138,7 @@ class Attachment:
         return round(1e9 / self.rate_hz)
 
     def ready(self, patience_s: float = 0.0) -> bool:
-        """Return whether it is sampling already. Waits up to `patience_s`."""
+        """Return whether py-spy is sampling already. Waits up to `patience_s`."""
         self._settled.wait(patience_s)
         return self.banner_ns > 0 and self.is_running()
 
@@ -148,22 +148,22 @@ class Attachment:
         return self._thread.is_alive() if process is None else process.is_running()
 
     def watch(self, each_beat: Callable[[], object], died: Callable[[], object]) -> None:
-        """Start a recording. The watching thread calls `each_beat` many times a second, and `died` if py-spy
-        ends early."""
+        """Start a recording, in which the watching thread calls `each_beat` many times a second."""
+        # `died` is called if py-spy ends early
         self._watching, self._died = each_beat, died
         self.heartbeat.again()
         self._wake.set()
 
     def interrupt(self) -> None:
-        """Make it write its file and end, without waiting. Safe to repeat."""
-        self._watching = self._died = None  # they would keep an unused recording alive
+        """Make py-spy write its file and end, without waiting for that. Safe to repeat."""
+        self._watching = self._died = None  # otherwise they would keep an old recording alive
         self._quit.set()
         self._wake.set()
         if self._process is not None and self._owner == os.getpid():
             self._process.send_signal(signal.SIGINT)
 
     def content(self, patience_s: float = 30.0) -> bytes:
-        """Return what it has written, after its end; empty if it was killed."""
+        """Wait for the end of py-spy and return its file; empty if it was killed."""
         if self._process is None:
             return b""
         self._process.wait(patience_s)
@@ -172,7 +172,7 @@ class Attachment:
         return self._result.read()
 
     def kill(self) -> None:
-        """End it at once, without a file; safe in every state, also in a forked child."""
+        """End py-spy at once, without a file. Safe in every state, even in a forked child."""
         self._quit.set()
         self._wake.set()
         if self in _alive:
@@ -181,7 +181,7 @@ class Attachment:
             return
         with self._lock:
             if self._starting and self._thread.is_alive():
-                return  # its thread ends it, since starting takes a while and must not block here
+                return  # its thread ends it, since starting takes a while, and this must not block
             process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGKILL)
@@ -192,7 +192,7 @@ class Attachment:
         self._log.close()
 
     def _start(self) -> bool:
-        """Start the process, in the watching thread. Returns whether it was started and is still wanted."""
+        """Start the process, in the watching thread. Returns whether it was started and is still needed."""
         command = [binary() or "py-spy", "record", "--format", "chrometrace", "--rate", str(self.rate_hz)]
         command += ["--nonblocking", "--threads", "--idle", "--subprocesses", "--full-filenames"]
         command += ["--output", "/dev/fd/4", "--pid", str(self._owner)]
@@ -210,7 +210,7 @@ class Attachment:
 
     def _join(self) -> None:
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(_LONGEST_END_S)  # garbage collection may call this, so it must not hang
+            self._thread.join(_LONGEST_END_S)  # called by garbage collection too, so it must not block
 
     def _run(self) -> None:
         try:
@@ -232,7 +232,7 @@ class Attachment:
             self._settled.set()
 
     def _attach(self) -> bool:
-        """Wait for the banner. If py-spy ends without one, keep the reason for the rest of the session."""
+        """Wait for py-spy's banner. If py-spy ends without one, remember why, and never use it again."""
         until = time.monotonic() + _LONGEST_START_S
         while not self._quit.is_set() and time.monotonic() < until:
             if "Sampling process" in self._log_text():
@@ -250,7 +250,7 @@ class Attachment:
         return os.pread(self._log.fileno(), 1 << 16, 0).decode("utf-8", "replace")
 
     def _beat(self) -> bool:
-        """Make one beat. Returns whether to go on."""
+        """Make one beat. Returns whether to continue."""
         self.heartbeat.wait(self._quit)
         watching, died = self._watching, self._died
         if self._quit.is_set():
@@ -265,28 +265,28 @@ class Attachment:
 
 
 def keep_warm() -> None:
-    """Keep one ready from now on. Called by the notebook extension."""
+    """Keep a warm py-spy from now on. Called by the notebook extension."""
     global _keeps_warm
     _keeps_warm = True
     prepare()
 
 
 def prepare() -> None:
-    """Start a warm one if one is wanted and missing. Never raises, never waits."""
+    """Start a warm py-spy if one should be kept and there is none. Never raises and never waits."""
     global _warm
     if not _keeps_warm or refusal() or (_warm is not None and _warm.is_running()):
         return
     ended, _warm = _warm, None
     try:
         if ended is not None:
-            ended.kill()  # nothing else releases its files and its watching thread
+            ended.kill()  # nothing else would release its files and its watching thread
         _warm = Attachment.launch()
     except OSError as error:
         _refuse(f"py-spy could not be started: {error}")
 
 
 def let_cool() -> None:
-    """Stop keeping one ready, and end the warm one. Safe in every state."""
+    """Stop keeping a warm py-spy, and end it. Safe in every state."""
     global _keeps_warm, _warm
     _keeps_warm = False
     one, _warm = _warm, None
@@ -295,8 +295,8 @@ def let_cool() -> None:
 
 
 def take() -> Attachment | None:
-    """Return the warm one if it is sampling, otherwise a new one; None if py-spy is unusable or too slow."""
-    # one that was too slow to start becomes the warm one for the next recording
+    """Return the warm py-spy, otherwise a new one; None if py-spy is unusable or too slow."""
+    # a py-spy that is too slow to start becomes the warm one for the next recording
     global _warm
     one, _warm = _warm, None
     if refusal():
@@ -323,7 +323,7 @@ def take() -> Attachment | None:
 
 
 def _let_go(one: Attachment) -> None:
-    """End a warm one that is unused. Called in its own thread."""
+    """End an unused py-spy. Called in its watching thread."""
     global _warm
     if _warm is one:
         _warm = None
@@ -336,14 +336,13 @@ def _refuse(why: str) -> None:
 
 
 def _allow(pid: int) -> None:
-    """Let one process read this one where Yama would forbid that (``ptrace_scope`` 1). Has no effect
-    elsewhere."""
+    """Allow a process to read this one where Yama would forbid that (``ptrace_scope`` 1)."""
     with contextlib.suppress(OSError, AttributeError):
         own_processes.libc().prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
 
 
 def _forbidden() -> str:
-    """Return why the system lets no other process read this one; empty if, as far as is known, one may."""
+    """Return why the system forbids other processes to read this one; empty if it seems to allow that."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as stream:
             status = dict(line.split(":", 1) for line in stream if ":" in line)
@@ -378,7 +377,7 @@ def _end_all() -> None:
 
 
 def _forget() -> None:
-    """Forget everything in a forked child, which has neither the threads nor the children of its parent."""
+    """Forget everything in a forked child, which has neither its parent's threads nor its children."""
     global _warm
     _warm = None
     _alive.clear()

@@ -1,4 +1,4 @@
-"""The engine outside the process: py-spy's samples, on the recording's clock."""
+"""The engine that samples from outside the process: py-spy's samples, on the recording's clock."""
 
 from __future__ import annotations
 
@@ -23,35 +23,34 @@ from .heartbeat import CALM_S, Offset, align
 from .threads import Children, ended, samples_by_thread
 
 NET_NS: Final = round(CALM_S * 1e9)
-"""Interval of the samples taken from inside, for what py-spy may miss."""
+"""Interval of the samples taken from inside, in case py-spy misses something."""
 
 
 SHORT_S: Final = 0.1
-"""Shorter recordings without a py-spy sample have lost nothing: their statements are exact."""
+"""Shorter recordings lose nothing if py-spy has no samples or late ones, since their statements are exact."""
 
 MOST_FRAMES: Final = 1_000
-"""Deeper stacks are sampled by a thread. For them py-spy would write megabytes per second, since it writes
-every frame that comes or goes, and above 4,096 frames it sees nothing.
+"""Deepest stack that is left to py-spy; a thread samples deeper ones. py-spy writes every frame that comes or
+goes, so for these it would write megabytes per second, and above 4,096 frames it sees nothing.
 """
 
 CALMER: Final = ((4.0, 4), (120.0, 20))
-"""(seconds, factor): after that many seconds, the rate is divided by the factor."""
+"""(seconds, factor): after this many seconds, the rate is divided by the factor."""
 
 
 @dataclass
 class _Segment:
-    """The time sampled by one py-spy process: from its start to that of the next."""
+    """The time sampled by one py-spy process, until the start of the next one."""
 
     attachment: Attachment
     begin_ns: int
 
 
 class PySpy:
-    """Samples the stacks of all threads and child processes with py-spy, at first often and later less
-    often."""
+    """Samples the stacks of all threads and child processes with py-spy, less often in long recordings."""
 
-    # A few times a second, the process also samples its own threads. These samples are used if py-spy's file
-    # is missing because it was killed, or if it was starved for longer than their interval. `attachment` is
+    # A few times a second, the process also samples its threads itself. These samples are used if py-spy was
+    # killed, so its file is missing, or if it was starved for longer than their interval. `attachment` is
     # already sampling; `report` gets the quality of the samples.
     name = "py-spy"
 
@@ -81,11 +80,11 @@ class PySpy:
         self._segments[0].attachment.watch(self._beat, self._note_death)
 
     def stop(self) -> None:
-        """End; the files are read later."""
+        """Stop sampling. The files are read later."""
         if not self._window_ns[1]:
             self._window_ns = (self._window_ns[0], self._clock.now_ns())
         self._ended = True
-        with self._lock:  # a slower one may be starting
+        with self._lock:  # a slower py-spy may be starting
             for attachment in self._launched:
                 attachment.interrupt()
         self._net.stop()
@@ -117,11 +116,11 @@ class PySpy:
         return join(parts)
 
     def _look_inside(self) -> None:
-        """Sample threads and child processes. A failure is reported, but nothing is printed."""
+        """Sample threads and child processes from inside. Failures are reported, but never printed."""
         try:
             self._look()
             self._children.look()
-        except Exception as error:  # Python 3.11 once gave no frame for a running thread's caller
+        except Exception as error:  # Python 3.11 has returned no frame for a running thread's caller
             self._report.add(
                 "look-inside-failed",
                 "info",
@@ -172,7 +171,8 @@ class PySpy:
         offset = Offset(offset.ns, align(ts[during], number[during], beats_ns, offset.ns).spread_ns)
         interval_ns = attachment.interval_ns
         if offset.is_starved(interval_ns):
-            self._tell_starved(offset)
+            if window_ns[1] - window_ns[0] >= SHORT_S * 1e9:
+                self._tell_starved(offset)
             if offset.spread_ns > NET_NS:
                 return None
         shift_ns = offset.ns - interval_ns // 2
@@ -210,7 +210,7 @@ class PySpy:
         return Recorded(threads, stacks_of(paths, nodes, Functions(), self._report), interval_ns)
 
     def _leave_to_thread(self) -> None:
-        """If stacks are deep, let a thread of this process take over. Called in a watching thread."""
+        """Let a thread of this process take over, since stacks are deep. Called in a watching thread."""
         self._note_death()
         for attachment in self._launched:
             attachment.interrupt()
@@ -224,12 +224,12 @@ class PySpy:
     def _note_death(self) -> None:
         """Note that py-spy has ended early. Called in its watching thread."""
         with self._lock:
-            if not self._ended and not self._handed_over_ns:  # after the end nobody would stop the successor
+            if not self._ended and not self._handed_over_ns:  # after the end, nobody would stop the thread
                 self._handed_over_ns = self._clock.now_ns()
                 self._net.take_over()
 
     def _tell_lost(self, window_ns: tuple[int, int]) -> None:
-        """Report that py-spy has no samples, although there was enough time for some."""
+        """Report that py-spy has no samples, if there was enough time for some."""
         seconds = (window_ns[1] - window_ns[0]) / 1e9
         if "py-spy-left-early" in self._report:
             return  # reported there
@@ -266,7 +266,7 @@ def _kill(launched: list[Attachment]) -> None:
 def _noticed_beats(
     changes: list[Changes], paths: CallPaths, tids: Collection[int]
 ) -> tuple[IntArray, IntArray]:
-    """Return when py-spy noticed each new beat of a thread, in ns on its clock, and which beat it was."""
+    """Return when py-spy noticed each new beat, in ns on its clock, and the numbers of the beats."""
     of_thread = np.array([home.tid in tids for home in paths.home], dtype=bool)
     beat = np.where(of_thread, np.array(paths.beat, dtype=np.int64), -1)
     ts, number = [np.empty(0, np.int64)], [np.empty(0, np.int64)]

@@ -1,14 +1,9 @@
-"""Parses py-spy's output (``-f chrometrace``): begins and ends of frames become stacks with times."""
+"""Parses py-spy's output (``-f chrometrace``): turns begins and ends of frames into stacks with times."""
 
 from __future__ import annotations
 
-import ast
-import importlib.util
 import json
-import linecache
-import marshal
 import re
-import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,14 +15,12 @@ import numpy as np
 from ....trace.arrays import IntArray
 from ....trace.report import ImportReport
 from ....trace.strings import readable
+from ...lines.sources import cached_code, compiled, lines_now, parts_of
 from ..frames import CELL, FOLDED, KEPT_FRAMES, Frame, Stacks, owner_of, tell_folded
 from .heartbeat import BEAT
 
-# Finds the function that contains a line from source or byte code, for stacks sampled from outside the
+# Finds the function that contains a line, in source or byte code, for stacks sampled from outside the
 # process.
-
-_HEADER_BYTES: Final = 16
-"""Size of the header of a byte code file."""
 
 
 class Span(NamedTuple):
@@ -39,9 +32,9 @@ class Span(NamedTuple):
 
 
 class Functions:
-    """Finds functions by file, name and executed line. Reads each file once."""
+    """Finds functions by file, name and executed line. Reads each file only once."""
 
-    # Python's cached byte code is tried first, then the source. A file that cannot be read is taken to have
+    # Python's cached byte code is tried first, then the source. A file that cannot be read is assumed to have
     # one function of each name, which begins at the first requested line.
     def __init__(self) -> None:
         self._spans: dict[str, dict[str, list[Span]]] = {}
@@ -72,47 +65,16 @@ def spans_of(file: str) -> dict[str, list[Span]]:
     """Return every function of a file, by its plain name; empty for a file that cannot be read."""
     spans: defaultdict[str, list[Span]] = defaultdict(list)
     if (code := _code(file)) is not None:
-        waiting = [(code, "")]
-        while waiting:
-            code, outer = waiting.pop()
-            lines = [line for _, _, line in code.co_lines() if line]
-            name = getattr(code, "co_qualname", f"{outer}{code.co_name}")
-            last = max(lines, default=code.co_firstlineno)
-            spans[code.co_name].append(Span(code.co_firstlineno, last, name))
-            inner = f"{name}.<locals>." if code.co_flags & 1 else f"{name}."  # 1: CO_OPTIMIZED, a function
-            inner = "" if code.co_name == "<module>" else inner
-            waiting += [(part, inner) for part in code.co_consts if isinstance(part, CodeType)]
+        for part in parts_of(code):
+            spans[part.name].append(Span(part.first_line, part.last_line, part.function))
     return dict(spans)
 
 
 def _code(file: str) -> CodeType | None:
-    if owner_of(file) != CELL and (cached := _cached(file)) is not None:
+    if owner_of(file) != CELL and (cached := cached_code(file)) is not None:
         return cached
-    lines = linecache.getlines(file)
-    if not lines:
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            source = "".join(lines)
-            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-            code: CodeType = compile(source, file, "exec", flags=flags, dont_inherit=True)
-            return code
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-
-
-def _cached(file: str) -> CodeType | None:
-    """Return the byte code that Python keeps beside a module."""
-    try:
-        with open(importlib.util.cache_from_source(file), "rb") as stream:
-            data = stream.read()
-        if data[:4] != importlib.util.MAGIC_NUMBER:
-            return None
-        code = marshal.loads(data[_HEADER_BYTES:])
-    except (OSError, ValueError, EOFError, TypeError, NotImplementedError):
-        return None
-    return code if isinstance(code, CodeType) else None
+    lines = lines_now(file)
+    return compiled(lines, file) if lines else None
 
 
 _PROCESS: Final = re.compile(r'process \d+:"(.*)"\Z', re.DOTALL)
@@ -122,7 +84,7 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 class Home(NamedTuple):
-    """The thread of a stack, and the command of its process, both read from the stack's root."""
+    """The thread of a stack and the command of its process, both read from the root of the stack."""
 
     # for Python 3.10, py-spy does not know the system's thread numbers, so `tid` is Python's identifier
     command: str
@@ -135,7 +97,7 @@ _NOWHERE: Final = Home("", 0, "")
 
 @dataclass
 class CallPaths:
-    """Distinct call paths. A node is a path; node 0 is the empty one."""
+    """Distinct call paths. Each node is a path, and node 0 is the empty one."""
 
     parent: list[int] = field(default_factory=lambda: [0])  # of every node
     # function, file and line of the last frame in each node's path
@@ -156,7 +118,7 @@ class CallPaths:
         return node
 
     def path(self, node: int) -> list[tuple[str, str, int]]:
-        """Return the frames of a node, root first, without those that name its process and thread."""
+        """Return the frames of a node, root first, without those that stand for its process and thread."""
         frames = []
         while node:
             if self.frame[node][1]:
@@ -166,7 +128,7 @@ class CallPaths:
 
 
 class Changes(NamedTuple):
-    """When the stack of a thread changed."""
+    """The times at which a thread's stack changed, and the stacks."""
 
     pid: int
     ident: int  # Python's identifier, which a later thread may get too
@@ -175,14 +137,14 @@ class Changes(NamedTuple):
 
 
 def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
-    """Parse a JSON list of ``B`` and ``E`` events into the changes of each thread identifier, and the call
-    paths.
-
-    Raises ValueError for any other file, such as that of a killed writer.
-    """
+    """Parse a JSON list of ``B`` and ``E`` events into the changes of each thread, and the call paths."""
+    # Any other content, such as the file of a killed py-spy, is a ValueError.
     paths = CallPaths()
     threads: dict[tuple[int, int], _Thread] = {}
     below, parent = paths.below, paths.parent
+    # py-spy writes a stack as a difference from the last one with the same thread identifier. A forked child
+    # has its parent's identifiers, so that last stack may be one of another process.
+    now: dict[int, int] = {}
     for event in _events(data):  # one pass over the parsed JSON
         key = (event["pid"], event["tid"])
         if (thread := threads.get(key)) is None:
@@ -191,14 +153,16 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
             thread.put(event["ts"])
         if event["ph"] == "B":
             location = event["args"]
-            thread.now = below(thread.now, event["name"], location["filename"] or "", location["line"] or 0)
+            file, line = location["filename"] or "", location["line"] or 0
+            thread.now = below(now.get(event["tid"], 0), event["name"], file, line)
         else:
-            thread.now = parent[thread.now]
+            thread.now = parent[now.get(event["tid"], 0)]
+        now[event["tid"]] = thread.now
     return [thread.changes(*key) for key, thread in threads.items()], paths
 
 
 def _events(data: bytes) -> Iterator[dict[str, Any]]:
-    """Parse a list piece by piece, since its objects take twenty times the memory of their text.
+    """Parse a list piece by piece, since its objects need twenty times the memory of their text.
 
     >>> [event["ts"] for event in _events(b'[{"args":{},"ts":1},{"args":{},"ts":2}]')]
     [1, 2]
@@ -207,7 +171,7 @@ def _events(data: bytes) -> Iterator[dict[str, Any]]:
     if not begin or not data.rstrip().endswith(b"]"):
         raise ValueError("not a list of events")
     while begin < len(data):
-        end = data.find(_NEXT_EVENT, begin + _PIECE_BYTES)  # in a JSON string the quotes would be escaped
+        end = data.find(_NEXT_EVENT, begin + _PIECE_BYTES)  # in a JSON string, the quotes would be escaped
         yield from json.loads(b"[" + (data[begin : end + 1] + b"]" if end >= 0 else data[begin:]))
         begin = end + 2 if end >= 0 else len(data)
 
@@ -224,7 +188,7 @@ class _Thread:
         self.nodes: list[int] = []
 
     def put(self, ts: int) -> None:
-        """Store the events of the previous instant, which are complete."""
+        """Store the events of the previous instant, which is now complete."""
         if self.at is not None:
             self.ts.append(self.at)
             self.nodes.append(self.now)
@@ -238,7 +202,7 @@ class _Thread:
 def stacks_of(
     paths: CallPaths, nodes: IntArray, functions: Functions, report: ImportReport | None = None
 ) -> Stacks:
-    """Return the stacks of call paths, in the same order. Folded stacks are reported."""
+    """Return the stacks of call paths, in the same order. Reports folded stacks."""
     code_of: dict[Frame, int] = {}
     frames: list[int] = []
     lengths = []

@@ -1,8 +1,8 @@
-"""Known instants from which the offset of an outside sampler's clock follows.
+"""Makes known instants, from which the offset of an outside sampler's clock follows.
 
-A thread calls functions with known names at known times. The sampler notices each change at its next sample,
-up to one interval later. If it is starved, it notices still later, but never earlier. So the smallest delays
-give the offset of its clock, and the others show whether it was starved.
+A thread calls functions with known names at known times. The sampler notices each change with its next
+sample, up to one interval later. If it is starved, it notices the change even later, but never earlier. So
+the shortest delays give the offset of its clock, and the others show whether it was starved.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUICK_IN_A_RECORDING: Final = 4
 """Number of quick beats when a recording begins."""
 
 QUICK_INTERVALS: Final = 3.3
-"""Time between quick beats, in sampling intervals. Not a whole number, so that their phases differ."""
+"""Time between quick beats, in sampling intervals. Not a whole number, so the beats' phases differ."""
 
 CALM_S: Final = 0.05
 """Time between beats after the burst."""
@@ -35,7 +35,7 @@ CALM_S: Final = 0.05
 NAMES: Final = 32
 BEAT: Final = re.compile(r"notebook_prof_beat_(\d+)\Z")
 STARVED_INTERVALS: Final = 4.0
-"""Above this spread of the delays samples are missing."""
+"""Spread of the delays, in sampling intervals, above which samples are missing."""
 
 _LOW: Final = 0.05
 _HIGH: Final = 0.75
@@ -58,7 +58,7 @@ _CALLS: Final = tuple(_renamed_wait(f"notebook_prof_beat_{i}") for i in range(NA
 
 
 class Heartbeat:
-    """Makes the known instants. `interval_s` is the sampling interval."""
+    """Makes the beats. `interval_s` is the sampling interval."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
@@ -67,15 +67,15 @@ class Heartbeat:
 
     def again(self) -> None:
         """Make some quick beats. Those during a recording show whether the sampler was starved."""
-        # There are only a few, since each takes the GIL once. If the cell's thread holds it during long calls
-        # into C, that thread releases it at its next Python call, and waits there until it is woken up. With
-        # a burst of 24 beats of several system calls each, up to a fifth of a cell of 0.3 s was attributed to
+        # There are only a few, since each takes the GIL once. If the cell's thread holds the GIL during long
+        # calls into C, it releases it at its next Python call, and waits there until it is woken up. With a
+        # burst of 24 beats with several system calls each, up to a fifth of a cell of 0.3 s was attributed to
         # that call.
         self._left = max(self._left, QUICK_IN_A_RECORDING)
 
     @property
     def quick(self) -> bool:
-        """Whether the burst goes on."""
+        """Whether the burst is still going on."""
         return self._left > 0
 
     def wait(self, event: Event) -> bool:
@@ -89,29 +89,23 @@ class Heartbeat:
 
     @property
     def monotonic_ns(self) -> IntArray:
-        """Times of the beats on Python's monotonic clock. Beat i used the name i % `NAMES`."""
+        """Times of the beats on Python's monotonic clock. Beat i used name i % `NAMES`."""
         return np.array(self._ns, dtype=np.int64)
 
 
 class Offset(NamedTuple):
     """The offset of the sampler's clock."""
 
-    ns: int  # added to its times, it gives times on Python's monotonic clock
+    ns: int  # added to the sampler's times, it gives times on Python's monotonic clock
     spread_ns: int  # delay of the slower quarter of the beats behind the promptest; -1 if too few were seen
 
     def is_starved(self, interval_ns: int) -> bool:
-        """Return whether the sampler missed samples."""
+        """Return whether the sampler has missed samples."""
         return self.spread_ns > STARVED_INTERVALS * interval_ns
 
 
 def align(seen_ns: IntArray, number: IntArray, beats_ns: IntArray, guess_ns: int) -> Offset:
-    """Find the offset of a sampler's clock, or return `guess_ns`, which is right to about 0.1 s, if fewer
-    than three beats were seen.
-
-    >>> beats = np.arange(8) * 10_000
-    >>> align(beats + 300 + 5 * np.arange(8), np.arange(8), beats, 0).ns
-    -300
-    """
+    """Find the offset of a sampler's clock; with fewer than three beats, it is `guess_ns` (± 0.1 s)."""
     if len(seen_ns) == 0 or len(beats_ns) == 0:
         return Offset(guess_ns, -1)
     times = seen_ns + guess_ns
@@ -123,7 +117,7 @@ def align(seen_ns: IntArray, number: IntArray, beats_ns: IntArray, guess_ns: int
 
 
 def _delays(seen_ns: IntArray, beats_ns: IntArray) -> IntArray:
-    """Return how long after the nearest beat each time is."""
+    """Return how long each time is after its nearest beat."""
     if len(seen_ns) == 0 or len(beats_ns) == 0:
         return np.empty(0, np.int64)
     behind = np.searchsorted(beats_ns, seen_ns).clip(1, max(len(beats_ns) - 1, 1))

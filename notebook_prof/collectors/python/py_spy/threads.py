@@ -1,8 +1,9 @@
 """Assigns py-spy's stacks to threads.
 
-py-spy keeps the number and the name of a thread for as long as it sees the thread's identifier in Python. A
-new thread often gets the identifier of an ended one, and then also its number and name. Samples taken from
-inside are sure of both. For Python 3.10, py-spy knows no numbers at all, and reports the identifier instead.
+py-spy remembers the number and name of a thread as long as it sees the thread's identifier in Python. A new
+thread often gets the identifier of an ended one, and py-spy then reports the old number and name. Samples
+taken from inside have the right ones. For Python 3.10, py-spy does not know the numbers, and reports the
+identifier instead.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .file import CallPaths, Changes, Home
 
 
 class Children:
-    """Records the child processes at each `look`. Linux only; elsewhere it records none."""
+    """Records the child processes at each `look`. On systems other than Linux, it records none."""
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
@@ -43,8 +44,7 @@ class Children:
         return frozenset(self._last)
 
     def ends(self) -> dict[int, tuple[int, int]]:
-        """Return, for each child that was missing at a later look, when it was last seen and the time of that
-        look."""
+        """Return when each child that ended was last seen, and when it was first missing."""
         look_ns = np.array(self._look_ns, dtype=np.int64)
         return {pid: pair for pid, last in self._last.items() if (pair := _missed(look_ns, last)) is not None}
 
@@ -58,12 +58,12 @@ def ended(
     begin_ns: int,
 ) -> Recorded:
     """Cut threads where they ended, and drop those that ended before `begin_ns`."""
-    # In `recorded`, the last stack of a thread that has ended lasts to the end. `inside` has the samples of
-    # this process's threads taken from inside, at `look_ns`; `children` and `alive` come from `Children`.
+    # In `recorded`, the last stack of an ended thread lasts to the end. `inside` has the samples that were
+    # taken from inside, of this process's threads, at `look_ns`. `children` and `alive` come from `Children`.
     last_seen = {thread.tid: int(thread.bounds[-1]) for thread in inside.threads}
     threads = []
     for thread in recorded.threads:
-        changed = int(thread.bounds[-2])  # the thread was alive when its last stack began
+        changed = int(thread.bounds[-2])  # since the thread was alive when its last stack began
         is_alive = thread.tid in last_seen if thread.pid == os.getpid() else thread.pid in alive
         if changed <= begin_ns and not is_alive and len(look_ns):
             continue
@@ -84,8 +84,7 @@ def _missed(look_ns: IntArray, last: int) -> tuple[int, int] | None:
 
 
 def _has_children() -> bool:
-    """Return whether this process has children, alive or unreaped. One system call instead of three per
-    thread."""
+    """Return whether this process has children, alive or unreaped. One system call, not three per thread."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -109,10 +108,9 @@ def _children(pid: int) -> list[int]:
 def samples_by_thread(
     changes: Changes, bounds: IntArray, paths: CallPaths, inside: Sequence[ObservedThread], look_ns: IntArray
 ) -> list[ThreadSamples]:
-    """Return the samples of the user's threads that had the same identifier one after another, in order of
-    appearance."""
-    # `bounds` are the times of `changes` in absolute ns; `inside` has the threads seen from inside at
-    # `look_ns`. The stacks returned are nodes of `paths`.
+    """Return the samples of the user's threads that had the same identifier, in order of appearance."""
+    # `bounds` are the times of `changes` in absolute ns. `inside` has the threads seen from inside at
+    # `look_ns`. The returned stacks are nodes of `paths`.
     homes = _with_numbers([paths.home[node] for node in changes.node[:-1].tolist()], changes, paths)
     tid = np.array([home.tid for home in homes], dtype=np.int64)
     names = _names(homes)
@@ -132,8 +130,7 @@ def samples_by_thread(
 
 
 def _with_numbers(homes: list[Home], changes: Changes, paths: CallPaths) -> list[Home]:
-    """Replace the identifier with the number, for running threads of this process and the first thread of a
-    child."""
+    """Replace identifiers with numbers, for this process's running threads and a child's main thread."""
     of_ident = [at for at, home in enumerate(homes) if home.tid == changes.ident]
     if not of_ident:
         return homes
@@ -142,7 +139,7 @@ def _with_numbers(homes: list[Home], changes: Changes, paths: CallPaths) -> list
         number = {one.ident: one.native_id for one in threading.enumerate()}.get(number) or number
     else:
         path = paths.path(int(changes.node[of_ident[0]]))
-        # all other threads begin in `threading`
+        # the stacks of all other threads begin in `threading`
         number = number if path and path[0][0] == "_bootstrap" else changes.pid
     return [home._replace(tid=number) if home.tid == changes.ident else home for home in homes]
 
@@ -155,9 +152,9 @@ def _names(homes: Sequence[Home]) -> dict[int, str]:
 def _owners(
     tids: IntArray, begin: IntArray, with_ident: Sequence[ObservedThread], look_ns: IntArray
 ) -> IntArray:
-    """Return the numbers of threads, correcting those that py-spy kept from earlier threads."""
+    """Return the thread numbers, correcting those that py-spy remembered from ended threads."""
     # A stack belongs to the thread that was seen both before and after its begin. If only one of the two
-    # looks saw a thread, py-spy is believed if it ever reported that thread's number.
+    # looks saw a thread, py-spy's number is used if it ever reported that of this thread.
     at_look = np.zeros(len(look_ns) + 2, dtype=np.int64)  # with one more before the first and after the last
     for thread in with_ident:
         at_look[np.searchsorted(look_ns, thread.ts) + 1] = thread.tid

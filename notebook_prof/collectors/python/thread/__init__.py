@@ -1,1 +1,1 @@
-"""The engine in the process: a thread samples the others."""
+"""The engine inside the process: a thread that samples the others."""

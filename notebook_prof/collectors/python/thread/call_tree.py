@@ -1,4 +1,4 @@
-"""Stacks as a tree: each distinct beginning is stored once, and deep stacks are folded."""
+"""Stores stacks as a tree: each distinct beginning is stored once, and deep stacks are folded."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..py_spy.file import Functions
 from .walk import Place
 
 _FOLD: Final = -1
-"""Replaces the code of folded frames."""
+"""Stands for the code of folded frames."""
 
 _Lines = tuple[list[int], list[int]]
 
 
 class CallTree:
-    """Stacks, storing each distinct beginning once. A node is a stack; node 0 is the empty one."""
+    """Stacks, with each distinct beginning stored once. Each node is a stack, and node 0 is the empty one."""
 
     def __init__(self) -> None:
         self.codes: dict[int, CodeType | Place] = {}
@@ -52,7 +52,7 @@ class CallTree:
 
 
 def decode(nodes: IntArray, tree: CallTree) -> Stacks:
-    """Look up the lines of stacks, one stack per node, root first."""
+    """Return the stacks of nodes with their lines, root first."""
     table = tree.table()
     parent = table[:, 0]
     used, code_of = np.unique(table[1:, 1], return_inverse=True)
@@ -73,7 +73,7 @@ def decode(nodes: IntArray, tree: CallTree) -> Stacks:
     frames = np.append(0, np.array(line_of, dtype=np.int64)[frame_of.ravel()])
     levels, homes, now = [], [], nodes
     alive = np.flatnonzero(nodes > 0)
-    while len(alive):  # outwards, all stacks at once
+    while len(alive):  # go outwards, for all stacks at once
         levels.append(frames[now[alive]])
         homes.append(alive)
         now = np.where(now > 0, parent[now], 0)

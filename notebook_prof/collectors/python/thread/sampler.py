@@ -1,4 +1,4 @@
-"""The engine in the process: a thread that samples the others."""
+"""The engine inside the process: a thread that samples the others."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from .thread_stacks import ObservedThread, ThreadStacks
 from .walk import MemoryReader, walk
 
 INTERVAL_S: Final = 0.002
-"""Pause between samples. Waiting for the GIL comes on top: up to 5 ms while the cell runs Python."""
+"""Pause between samples. Waiting for the GIL takes additional time: up to 5 ms while the cell runs Python."""
 
 PAUSE_PER_LOOK: Final = 20
-"""A pause is at least this many times as long as reading the stacks took, so deep stacks do not cost more."""
+"""A pause is at least this many times as long as reading the stacks, so deep stacks do not cost more."""
 
 THIN_AFTER: Final = 500_000
 """After this many samples the interval doubles, and again after as many more."""
 
 
 class Sampler:
-    """Samples all threads from a thread. Limits and failures go to `report`."""
+    """Samples all threads in a thread. Limits and failures are reported to `report`."""
 
     name = "thread"
 
@@ -77,7 +77,7 @@ class Sampler:
         return self._looks.look
 
     def take_over(self) -> None:
-        """From now on, sample from a new thread. May be called in any thread."""
+        """Sample in a new thread from now on. May be called in any thread."""
         if not self._can_look:
             return
         self._thread = threading.Thread(target=self._run, name="notebook_prof sampler", daemon=True)
@@ -128,8 +128,7 @@ class Sampler:
         return self._looks.all_threads
 
     def _samples(self, one: ObservedThread, look_ns: IntArray, nodes: IntArray) -> ThreadSamples:
-        """Return one thread. A sample covers the time since the previous one, if that also contains the
-        thread."""
+        """Return a thread's samples. Each covers the time since the previous look, if that saw the thread."""
         ts, stack = one.ts, np.searchsorted(nodes, np.array(one.node, dtype=np.int64))
         at = np.searchsorted(look_ns, ts)
         begin = np.where(at > 0, look_ns[np.maximum(at, 1) - 1], self._start_ns)

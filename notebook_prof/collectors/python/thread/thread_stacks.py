@@ -1,4 +1,4 @@
-"""Stacks of all threads in this process, as seen by one of them."""
+"""Reads the stacks of all threads in this process, in one of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .walk import Walked, walk
 _SERVANTS: Final = ("iopub", "control", "heartbeat", "shell channel", "subshell", "ipythonhistory")
 _OWN: Final = "notebook_prof"
 PROMPT_NS: Final = 300_000
-"""A sample that is later than this has waited for the GIL."""
+"""Delay above which a sample has waited for the GIL."""
 
 
 def is_servant(thread: str) -> bool:
@@ -34,7 +34,7 @@ class ObservedThread(NamedTuple):
     tid: int  # number in the operating system
     name: str
     when: array[int]  # times of samples
-    node: array[int]  # the stack up to each of them; 0 for threads of the kernel and ours
+    node: array[int]  # stack up to each sample; 0 for threads of the kernel and ours
 
     @property
     def ts(self) -> IntArray:
@@ -61,17 +61,16 @@ class ThreadStacks:
 
     def look(self, due_ns: int | None = None) -> int:
         """Record the stack of each thread. Returns the CPU time, in ns, that reading them took."""
-        # A sample that was due earlier had to wait for the GIL. If it did not get the GIL by force, after the
-        # switch interval, then a thread has just released it, for example to sleep or to multiply matrices,
-        # and was running something else until now. So the previous stacks apply to that time.
+        # A sample that was due earlier had to wait for the GIL. If it got the GIL before the switch interval
+        # forced the release, a thread has just released it, for example to sleep or to multiply matrices, and
+        # was running something else until now. So the previous stacks apply to that time.
         walked = self._read(self._now_ns, self._below)
         late_ns = 0 if due_ns is None else walked.ts - due_ns
         waited = PROMPT_NS < late_ns < sys.getswitchinterval() * 1e9
         before_ns = self._when[-1] if self._when else 0
         self._when.append(walked.ts)
         for ident, codes, instructions in zip(walked.idents, walked.codes, walked.instructions, strict=True):
-            # read the dict directly, since enumerate() takes a lock, which a thread that waits for us may
-            # hold
+            # read the dict directly, since enumerate() takes a lock that a thread waiting for us may hold
             thread = getattr(threading, "_active", {}).get(ident)
             tid = (thread.native_id or ident) if thread is not None else ident
             if (seen := self._by_key.get((ident, tid))) is None:
@@ -86,7 +85,7 @@ class ThreadStacks:
         return walked.took_ns
 
     def let_go(self) -> None:
-        """Release the frame at which stacks end, and thereby its variables."""
+        """Release the frame at which stacks end, and so its variables."""
         self._below = None
 
     @property

@@ -17,14 +17,14 @@ from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
 MOST_FRAMES: Final = 30_000
-"""Frames further out are not read, since reading holds the GIL for 0.1 to 0.3 µs per frame."""
+"""Most frames that are read, from the innermost one. Reading holds the GIL for 0.1 to 0.3 µs per frame."""
 
 _COLLECTS_IN_ALLOCATION: Final = sys.version_info < (3, 12)
 _call: Final = methodcaller("__call__")
 
 
 class Place(NamedTuple):
-    """Stands in for a code object where only copies of memory are available."""
+    """Replaces a code object if only copies of memory are available."""
 
     function: str
     file: str
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 class Walked(NamedTuple):
     """Stacks of all threads at one instant."""
 
-    ts: int  # on the clock passed in
+    ts: int  # on the given clock
     took_ns: int  # CPU time
     idents: list[int]  # of the threads in Python
     # for each thread, the codes of its frames, innermost first; a `Place` already contains its line
@@ -42,13 +42,13 @@ class Walked(NamedTuple):
 
 
 def walk(now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
-    """Read the stacks of all threads, ending before the frame `below`. The clock must be a C function."""
-    # A loop in Python may lose the GIL between two frames, and their owner goes on. Then variables of the
-    # user are freed here, in the wrong thread. Up to Python 3.11 `f_back` makes an object for the caller, a
-    # new object may start a collection of garbage, and a callback or a finalizer in it that runs Python may
-    # lose the GIL within `f_back`, which then reads a frame that is gone: SIGSEGV. ipykernel registers such a
-    # callback. So all steps run in one call of `deque`, each of them in C, with the collector off. It is on
-    # again before any other thread can ask whether it is.
+    """Read the stacks of all threads, stopping before the frame `below`. The clock must be a C function."""
+    # A loop in Python may lose the GIL between two frames, so their thread continues to run. Then the user's
+    # variables are freed here, in the wrong thread. Up to Python 3.11, `f_back` makes an object for the
+    # caller. A new object may start a garbage collection, in which a callback or a finalizer in Python may
+    # lose the GIL. `f_back` then reads a frame that no longer exists: SIGSEGV. ipykernel registers such a
+    # callback. So all steps run in one call of `deque`, each of them in C, with garbage collection off. It is
+    # on again before any other thread can check that.
     frames: dict[int, FrameType | None] = {}
     walked: list[list[FrameType]] = []
     was_on: list[bool] = []
@@ -85,22 +85,22 @@ def walk(now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
         ]
     try:
         deque(map(_call, steps), maxlen=0)
-    finally:  # even after a failed step
-        walked.clear()  # contains this function's frame, which is a cycle
+    finally:  # even if a step fails
+        walked.clear()  # it contains this function's frame, which makes a cycle
         frames.clear()
-        del begun, callers, steps  # iterators keep their last frame
+        del begun, callers, steps  # iterators keep a reference to their last frame
         if any(was_on):
             gc.enable()
     return Walked(times[0], used[1] - used[0], idents, codes, instructions)
 
 
 class MemoryReader:
-    """Reads stacks as `walk` does, but while threads run, from copies of this process's memory."""
+    """Reads stacks like `walk`, but while threads run, from copies of this process's memory."""
 
     # Without a GIL, any frame or object may be freed while it is read. Python's reader for debuggers
-    # (`_remote_debugging`, from Python 3.14 on) copies memory with system calls; if the memory is
-    # inconsistent, the sample fails. The initialiser raises ImportError, OSError or RuntimeError if the
-    # reader is missing or forbidden.
+    # (`_remote_debugging`, from Python 3.14 on) copies memory with system calls, and fails if it is
+    # inconsistent. The constructor raises ImportError, OSError or RuntimeError if the reader is missing or
+    # forbidden.
     def __init__(self) -> None:
         reader = importlib.import_module("_remote_debugging")
         self._read: Callable[[], Any] = reader.RemoteUnwinder(os.getpid(), all_threads=True).get_stack_trace

@@ -1,1 +1,1 @@
-"""Tracing of every call: by VizTracer or by `sys.monitoring`."""
+"""Traces every call, with VizTracer or `sys.monitoring`."""

@@ -1,5 +1,4 @@
-"""Traces calls of the user's functions with ``sys.monitoring`` (Python 3.12 and later), without any
-library."""
+"""Traces calls of the user's functions with ``sys.monitoring`` (Python 3.12 and later), without a library."""
 
 from __future__ import annotations
 
@@ -17,11 +16,11 @@ from ....trace.pairing import pair
 from ....trace.strings import readable
 from ..frames import CELL, USER, owner_of
 
-# Finished calls, which every tracing backend returns.
+# The result of every tracing backend.
 
 
 class Function(NamedTuple):
-    """The called function; `file` is empty for functions written in C."""
+    """A called function. `file` is empty for functions written in C."""
 
     name: str
     file: str
@@ -37,14 +36,14 @@ class Calls(NamedTuple):
     tid: IntArray
     function: IntArray  # positions in `functions`
     functions: list[Function]
-    threads: dict[int, str]  # names by native id
+    threads: dict[int, str]  # names of threads by native id
     lost: int  # number of calls dropped for lack of room
 
 
 class Backend(Protocol):
     """Traces calls."""
 
-    slot: int  # the `sys.monitoring` tool number that it uses; -1 for none
+    slot: int  # its tool number in `sys.monitoring`; -1 for none
     sets_profile: bool  # whether it needs the interpreter's profile function
 
     def start(self) -> None:
@@ -58,7 +57,7 @@ class Backend(Protocol):
 
 
 MOST_EVENTS: Final = 2_000_000
-"""Limit on the begins and ends of calls. Beyond it, the tracer records nothing."""
+"""Limit on the begins and ends of calls. Beyond it, nothing is recorded."""
 
 _TOOLS: Final = (4, 3, 2)
 _NAME: Final = "notebook_prof"
@@ -67,7 +66,7 @@ _DISABLE: Final[Any] = getattr(_MONITORING, "DISABLE", None)
 
 
 def refusal() -> str:
-    """Return why this Python cannot be monitored now; empty if it can."""
+    """Return why calls cannot be monitored in this process now; empty if they can."""
     if _MONITORING is None:
         return "sys.monitoring needs Python 3.12"
     return "" if _free_tools() else "other tools hold all slots of sys.monitoring"
@@ -80,7 +79,7 @@ def _free_tools() -> list[int]:
 class MonitoringBackend:
     """Traces calls of functions in cells and in the user's modules."""
 
-    # library code returns DISABLE at its first event and then costs nothing
+    # for library code, the first event returns DISABLE, so it costs nothing afterwards
     sets_profile = False
 
     def __init__(self) -> None:
@@ -183,7 +182,7 @@ class MonitoringBackend:
 
 
 def _pairs(tid: IntArray, ts: IntArray, opens: Any, end_ns: int) -> tuple[IntArray, IntArray]:
-    """Return the positions of the begins, and when their calls ended. Open calls end with the trace."""
+    """Return the positions of the begins, and the ends of their calls. Open calls end with the trace."""
     pairs = pair(tid, ts, opens)
     begin = np.concatenate([pairs.begin, pairs.unclosed]).astype(np.int64)
     still = np.full(len(pairs.unclosed), end_ns, np.int64)

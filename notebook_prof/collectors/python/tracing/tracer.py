@@ -37,8 +37,7 @@ class CallTracer:
         return "" if not viztracer.refusal() or not monitoring.refusal() else viztracer.refusal()
 
     def start(self, clock: Clock) -> None:
-        """Install the hooks of the best backend. Raises RuntimeError if there is none, or if another tool has
-        the hooks."""
+        """Install the best backend's hooks. Raises RuntimeError if there is none or another tool has them."""
         self._clock = clock
         if not viztracer.refusal():
             self._backend = viztracer.VizBackend(self._min_duration_ns)
@@ -55,7 +54,7 @@ class CallTracer:
     def stop(self) -> None:
         """Remove the hooks."""
         if self._giving_way is not None:
-            self._giving_way.armed = False  # not `unwatch` yet, which would be traced
+            self._giving_way.armed = False  # `unwatch` comes later, since it would be traced now
         if self._backend is not None:
             self._backend.stop()
         if self._giving_way is not None:
@@ -63,8 +62,8 @@ class CallTracer:
 
     def result(self, builder: TraceBuilder) -> None:
         """Add one slice per call."""
-        # Calls of the notebook's machinery and ours are left out, and so are ipykernel's threads and, if a
-        # cell ran, what its thread did before and after it.
+        # Calls of the notebook's machinery and ours are left out. So are ipykernel's threads and, if a cell
+        # ran, its thread's calls before and after it.
         if self._backend is None:
             return
         if self._giving_way is not None and self._giving_way.to:
@@ -113,7 +112,7 @@ def _calls_of(calls: Calls, is_it: Callable[[Function], bool]) -> BoolArray:
 
 
 def _in_cells(calls: Calls, cells: BoolArray) -> BoolArray:
-    """Return a mask of the calls made while a cell's code ran; all calls if there is no cell."""
+    """Return a mask of the calls made while a cell ran; all calls if there is no cell."""
     if not cells.any():
         return np.ones(len(calls.ts), bool)
     begins, ends = calls.ts[cells], calls.ts[cells] + calls.dur[cells]

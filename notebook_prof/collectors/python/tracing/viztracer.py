@@ -1,4 +1,4 @@
-"""Calls by VizTracer, the optional extra ``calls``."""
+"""Traces calls with VizTracer, the optional extra ``calls``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ....trace.clocks import Clock
 from .monitoring import Calls, Function
 
 ENTRIES: Final = 1_000_000
-"""Number of calls that are kept. Older ones are dropped."""
+"""Limit on the calls in a recording. Older ones are dropped."""
 
 _LOCATION: Final = re.compile(r"(.*) \((.*):(\d+)\)$", re.DOTALL)
 
@@ -32,13 +32,12 @@ def refusal() -> str:
 
 
 class VizBackend:
-    """One VizTracer that records no arguments and is never registered globally. Calls that are too short take
-    no room."""
+    """A VizTracer that records no arguments, and is not registered globally. Short calls take no space."""
 
     slot, sets_profile = (2 if sys.version_info >= (3, 12) else -1), True
 
     def __init__(self, min_duration_ns: int) -> None:
-        self._thread_hook = threading.getprofile()  # VizTracer's initialiser replaces it
+        self._thread_hook = threading.getprofile()  # VizTracer's constructor replaces it
         tracer = require("viztracer", extra="calls", purpose="tracing of calls").VizTracer
         self._tracer: Any = tracer(
             verbose=0,
@@ -55,7 +54,7 @@ class VizBackend:
         self._tracer.start()
 
     def stop(self) -> None:
-        """Remove the hooks. VizTracer itself would leave the one for new threads behind."""
+        """Remove the hooks. VizTracer itself would leave the hook for new threads behind."""
         if not self._running:
             return
         self._tracer.stop()

@@ -1,1 +1,1 @@
-"""Names of memory: which variable holds which buffer, by a bounded walk that runs no user code."""
+"""Finds which variable holds which buffer in memory, by a bounded walk that runs no user code."""

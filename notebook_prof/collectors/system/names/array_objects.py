@@ -1,4 +1,4 @@
-"""NumPy arrays, pandas frames and Arrow tables, by the addresses of their buffers."""
+"""Finds NumPy arrays, pandas frames and Arrow tables, by the addresses of their buffers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class ArrayObjects:
             self._walk.attributes(fields, obj, name, kind)
 
     def _extent(self, owner: Any) -> tuple[int, int]:
-        """Return the address and length of an array's span. A strided view has each element once."""
+        """Return address and length of the memory that an array spans."""
+        # strided views count each element once
         base_type = self._array_base
         start = int(base_type.__array_interface__.__get__(owner)["data"][0])
         size = int(base_type.nbytes.__get__(owner))
@@ -80,8 +81,7 @@ class ArrayObjects:
         return start + low, high - low + int(base_type.itemsize.__get__(owner))
 
     def _elements(self, obj: Any, name: str, kind: str) -> None:
-        """Visit the objects in an object array: all of a small one; for a large one, estimate from the
-        first."""
+        """Visit the objects in an object array. In a large one, visit the first and estimate the others."""
         flat, count = self._array_base.flat.__get__(obj), int(self._array_base.size.__get__(obj))
         first = [flat[i] for i in range(min(count, _SAMPLE))]
         distinct = {id(one): one for one in first}.values()
@@ -134,6 +134,6 @@ class ArrayObjects:
 
 
 def _column_name(columns: Any, place_of: int) -> str:
-    """Return a column's label if it is text or a number, otherwise its position."""
+    """Return a column's label if that is text or a number, otherwise the column's position."""
     label = columns[place_of] if type_module(type(columns)).partition(".")[0] == "pandas" else None
     return str(label) if type(label) in (str, int) else f"column {place_of}"

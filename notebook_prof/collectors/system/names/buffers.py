@@ -1,4 +1,4 @@
-"""The buffers that a walk found, each once, with the first name that leads to it and the other names."""
+"""The buffers found by a walk: each once, with the first name that leads to it and any other names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-# Reads what types and instances hold without running their code.
+# First, functions that read the contents of types and instances without running their code.
 
 mro: Final[Callable[[type], tuple[type, ...]]] = type.__dict__["__mro__"].__get__
 type_dict: Final[Callable[[type], Any]] = type.__dict__["__dict__"].__get__
@@ -31,11 +31,12 @@ _LEAVES: Final = (
     *(weakref.ReferenceType, weakref.ProxyType, weakref.CallableProxyType),
 )
 LEAVES: Final = frozenset(map(id, _LEAVES))
-"""Types whose instances hold nothing to follow. Stored as ids, since a metaclass may define ``__hash__``."""
+"""Types whose instances refer to nothing of interest, as ids, since a metaclass may define ``__hash__``."""
 
 
 def derives(cls: type, base: type | None) -> bool:
-    """Return whether a type is `base` or derived from it. ``in`` would call the metaclass's ``==``."""
+    """Return whether a type is or derives from `base`."""
+    # ``in`` on the MRO would call the metaclass's ``==``
     return base is not None and type.__subclasscheck__(base, cls)
 
 
@@ -50,7 +51,7 @@ def type_module(cls: type) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """How to read the attributes of a type's instances."""
+    """Getters of the attributes of a type's instances."""
 
     instance_dict: Callable[[object], Any] | None  # returns the dict of an instance
     slots: tuple[tuple[str, Callable[[object], Any]], ...]  # name and getter of each slot
@@ -59,7 +60,7 @@ class Fields:
         return self.instance_dict is not None or bool(self.slots)
 
     def values(self, obj: object) -> Iterator[tuple[str, Any]]:
-        """Yield the names and values of an instance's own attributes."""
+        """Yield the names and values of an instance's attributes, without those of its class."""
         if self.instance_dict is not None:
             attributes = self.instance_dict(obj)
             if derives(type(attributes), dict):
@@ -73,7 +74,7 @@ class Fields:
 
 
 def fields_of(cls: type) -> Fields:
-    """Return getters of ``__dict__`` and slots by the interpreter, even if the class hides them."""
+    """Return the interpreter's getters of ``__dict__`` and slots, even if the class hides them."""
     instance_dict: Callable[[object], Any] | None = None
     slots: list[tuple[str, Callable[[object], Any]]] = []
     for base in mro(cls):
@@ -87,20 +88,19 @@ def fields_of(cls: type) -> Fields:
 
 
 def is_leaf(obj: object) -> bool:
-    """Return whether an object holds nothing to follow."""
+    """Return whether an object refers to nothing of interest."""
     return id(type(obj)) in LEAVES
 
 
 def referents(obj: object) -> list[Any]:
-    """Return the objects held by an object, as the garbage collector sees them, without leaves and
-    classes."""
+    """Return the objects to which an object refers for the garbage collector, without leaves and classes."""
     return [one for one in gc.get_referents(obj) if not is_leaf(one) and not derives(type(one), type)]
 
 
 def own_values(obj: object) -> list[Any]:
-    """Return the objects held by an object, with the values of its ``__dict__`` in place of the dict."""
-    # The attribute is not read, since a class may hide it. From Python 3.11 on most objects hold their values
-    # without a dict.
+    """Return the objects to which an object refers, with the values of its dict instead of the dict."""
+    # ``__dict__`` is not read as an attribute, since a class may hide it. From Python 3.11 on, most objects
+    # store their values without a dict.
     inside = referents(obj)
     if not _dict_offset(type(obj)):
         return inside
@@ -110,7 +110,7 @@ def own_values(obj: object) -> list[Any]:
 
 HOST: Final = -1
 LEAST_OBJECTS_BYTES: Final = 65_536
-"""Names that hold fewer bytes of Python objects are not listed."""
+"""Names with fewer bytes of Python objects are not listed."""
 MOST_OTHER_NAMES: Final = 4
 NEW, EARLIER, NOT_COMPARED = 0, 1, -1
 
@@ -118,26 +118,26 @@ BUFFER_COLUMNS: Final = ("address", "bytes", "device", "name", "kind", "type", "
 
 
 class Buffer(NamedTuple):
-    """Memory that a name leads to."""
+    """Memory to which a name leads."""
 
-    address: int  # 0 for Python objects, which are summed by name
+    address: int  # 0 for Python objects, whose sizes are summed by name
     bytes: int
-    device: int  # -1 is the host
+    device: int  # -1 for the host
     name: str
     kind: str
     type: str
-    others: list[str]  # further names that lead to it
+    others: list[str]  # other names that lead to it
 
 
 class BufferLog:
-    """Collects buffers by address, and sizes of Python objects by name."""
+    """Collects buffers by address, and the sizes of Python objects by name."""
 
     def __init__(self) -> None:
         self._buffers: dict[tuple[int, int], Buffer] = {}
         self._objects: dict[str, list[int]] = {}
         self._of_object: dict[int, tuple[int, int]] = {}
         self.looking_at = 0
-        """Number of the object being visited."""
+        """Number of the object that is being visited."""
 
     def add(
         self,
@@ -147,10 +147,9 @@ class BufferLog:
         kind: str,
         *,
         device: int = HOST,
-        text: str = "",
+        text: str = "",  # its type, such as ``float32[32, 64]``
     ) -> None:
-        """Add a buffer or, if it is already listed, another name for it. `text` is its type, such as
-        ``float32[32, 64]``."""
+        """Add a buffer or, if it is listed already, another name of it."""
         if not address or not size:
             return
         self._of_object[self.looking_at] = device, address
@@ -163,12 +162,12 @@ class BufferLog:
         add_name(listed, name)
 
     def again(self, number: int, name: str) -> None:
-        """Add another name for an object that was visited before."""
+        """Add another name of an object that was visited before."""
         if (key := self._of_object.get(number)) is not None:
             add_name(self._buffers[key], name)
 
     def objects(self, name: str, size: int) -> None:
-        """Add the bytes of Python objects that a name leads to."""
+        """Add bytes of Python objects to which a name leads."""
         total = self._objects.get(name)
         if total is None:
             self._objects[name] = [size, 1]
@@ -177,8 +176,8 @@ class BufferLog:
             total[1] += 1
 
     def table(self) -> pd.DataFrame:
-        """Return one row per buffer, with `BUFFER_COLUMNS`, by device and address. Nested buffers are merged
-        into the outer one."""
+        """Return one row per buffer, with `BUFFER_COLUMNS`, sorted by device and address."""
+        # nested buffers become part of the outer one
         rows: list[Buffer] = sorted(_without_inner(list(self._buffers.values())))
         rows += [
             Buffer(0, size, HOST, name, "objects", _counted(count), [])
@@ -205,7 +204,7 @@ def _counted(count: int) -> str:
 
 
 def _without_inner(buffers: list[Buffer]) -> list[Buffer]:
-    """Drop buffers that are inside another one, which gets their names."""
+    """Drop buffers inside other buffers, which get their names."""
     if not buffers:
         return buffers
     device = np.array([one.device for one in buffers])

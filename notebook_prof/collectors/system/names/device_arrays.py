@@ -1,5 +1,4 @@
-"""CuPy and JAX arrays, by the addresses of their device buffers, and the memory that their allocators
-keep."""
+"""Finds CuPy and JAX arrays by the addresses of their buffers, and the memory kept by their allocators."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ _Getters = dict[str, Callable[[Any], Any]]
 class DeviceArrays:
     """Handles the arrays of CuPy and JAX, if these are imported."""
 
-    # only the library's own getters are called, even for the user's subclasses
+    # Only the library's getters are called, even for the user's subclasses.
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
 
@@ -42,7 +41,7 @@ class DeviceArrays:
         return None
 
     def _of_cupy(self, get: _Getters, fields: Fields, obj: Any, name: str, kind: str) -> None:
-        """Add the memory of an array, which several views may share. In a pool, that is the block."""
+        """Add the memory of an array, which several views may share. In a pool, this is the block."""
         memory = get["data"](obj).mem
         text = _text(get, obj)
         self._walk.log.add(
@@ -52,14 +51,14 @@ class DeviceArrays:
             self._walk.attributes(fields, obj, name, kind)
 
     def _of_jax(self, get: _Getters, obj: Any, name: str, kind: str) -> None:
-        """Add the buffers of an array, one per device; none if it was donated."""
+        """Add the buffers of an array, one per device, or none if it was donated."""
         if get["is_deleted"](obj)():
             return
         text = _text(get, obj)
         for one in get["_arrays"](obj):
             (device,) = get["devices"](one)()
             number = HOST if device.platform == "cpu" else int(device.local_hardware_id or 0)
-            # do not wait for an array that is still being computed: its size follows from its type
+            # do not wait for an array that is still being computed, since its type determines its size
             ready = get["is_ready"](one)()
             address = int(get["unsafe_buffer_pointer"](one)()) if ready else id(one)
             size = int(get["on_device_size_in_bytes"](one)())
@@ -81,12 +80,12 @@ def _text(get: _Getters, obj: Any) -> str:
 
 
 def device_levels() -> dict[int, dict[str, int]]:
-    """Return the memory of each device as CuPy and JAX see it: ``used`` in all, ``allocated`` and ``cached``
-    by them."""
-    # with several allocators on a device, ``used`` is the largest reported figure
+    """Return the memory of each device as CuPy and JAX report it: ``used allocated cached``."""
+    # ``used`` is in total, the largest value reported if a device has several allocators; ``allocated`` and
+    # ``cached`` are by these libraries
     levels: dict[int, dict[str, int]] = {}
     for tell in (_levels_of_cupy, _levels_of_jax):
-        with suppress(Exception):  # a library without a device, or another version of it
+        with suppress(Exception):  # the library has no device, or is another version
             for device, level in tell().items():
                 total = levels.setdefault(device, {"used": 0, "allocated": 0, "cached": 0})
                 total["used"] = max(total["used"], level["used"])

@@ -1,5 +1,4 @@
-"""Starting points of a walk: names in a namespace, locals of frames, and results and errors that IPython
-keeps."""
+"""Starting points of a walk: names in a namespace, locals of frames, results and errors kept by IPython."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ _READS_LOCALS: Final = frozenset(("locals", "vars", "eval", "exec", "dir"))
 _FOREIGN: Final = ("IPython", "ipykernel", "notebook_prof", "runpy", "asyncio", "tornado")
 _MOST_ERRORS: Final = 8
 _COPIES: Final = sys.version_info < (3, 13)
-"""Whether reading the locals of a frame leaves a copy of them in it."""
+"""Whether reading the locals of a frame leaves a copy of them in the frame."""
 _traceback_of: Final = BaseException.__dict__["__traceback__"].__get__
 _cause_of: Final = BaseException.__dict__["__cause__"].__get__
 _context_of: Final = BaseException.__dict__["__context__"].__get__
@@ -26,17 +25,17 @@ _context_of: Final = BaseException.__dict__["__context__"].__get__
 
 @dataclass
 class Roots:
-    """The names to start from."""
+    """The names from which a walk starts."""
 
-    namespace: Mapping[str, Any]  # of the cell, or of the recording module
+    namespace: Mapping[str, Any]  # namespace of the cell or of the recording module
     # running functions, with their displayed names
     frames: list[tuple[str, FrameType]] = field(default_factory=list)
-    error: BaseException | None = None  # raised by the cell
+    error: BaseException | None = None  # the error raised by the cell
     skipped: int = 0
     """Number of frames whose locals were not read."""
 
     def names(self) -> list[tuple[str, Any]]:
-        """Return the names of the namespace without those of the shell."""
+        """Return the names of the namespace, without those of the shell."""
         space: Any = self.namespace
         items = list(dict.items(space) if derives(type(space), dict) else space.items())
         return [(name, value) for name, value in items if type(name) is str and name not in _OF_SHELL]
@@ -100,20 +99,20 @@ class Roots:
             return  # a module, or `exec` with a mapping of the user's
         items = list(values.items())
         if _COPIES and optimized:
-            values.clear()  # otherwise the copy keeps every local alive until the frame ends
+            values.clear()  # otherwise, the copy would keep every local alive until the frame ends
         for local, value in items:
             walk.add(value, f"{name}{local}")
 
 
 def roots_of_process() -> Roots:
-    """Return the names of the program's main module, and those of the functions running in this thread."""
+    """Return the names of the program's main module, and of the functions running in this thread."""
     namespace = vars(sys.modules["__main__"])
     return Roots(namespace, running_frames(namespace, anywhere=True))
 
 
 def running_frames(namespace: Mapping[str, Any], *, anywhere: bool = False) -> list[tuple[str, FrameType]]:
     """Return the functions running in this thread, innermost first, up to the code of the namespace."""
-    # if that code did not call them, the result is empty, unless `anywhere` is set
+    # Unless `anywhere` is set, the result is empty if that code did not call them.
     frames: list[tuple[str, FrameType]] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -121,4 +120,4 @@ def running_frames(namespace: Mapping[str, Any], *, anywhere: bool = False) -> l
             return frames
         frames.append((f"in {frame.f_code.co_name}", frame))
         frame = frame.f_back
-    return frames if anywhere else []  # called from elsewhere: no function of the namespace is running
+    return frames if anywhere else []  # called from elsewhere, so no function of the namespace is running

@@ -1,4 +1,4 @@
-"""torch's tensors, modules and optimizers, and what autograd keeps for the backward pass."""
+"""Finds torch's tensors, modules and optimizers, and everything that autograd keeps for the backward pass."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class TorchObjects:
     """Handles the types of torch, if it is imported."""
 
     # `nodes` counts the visited functions of autograd's graph, `left` those that were not reached, and
-    # `unread` saved tensors that this torch does not show without unpacking them.
+    # `unread` the saved tensors that this torch cannot show without unpacking them.
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
         self.nodes = self.unread = self.left = 0
         torch = sys.modules.get("torch")
-        # missing while torch is being imported, in another thread
+        # missing while another thread is importing torch
         self._tensor_base: Any = getattr(getattr(torch, "_C", None), "TensorBase", None)
         self._roots: list[tuple[Any, str]] = []
         self._getters: dict[int, tuple[type, tuple[Any, ...]]] = {}
@@ -85,10 +85,10 @@ class TorchObjects:
         walk.label_of[id(obj)] = name
         if derives(type(obj), self._parameter):
             kind = PARAMETER
-        if not dispatches:  # otherwise any attribute may run user code; its parts are tensors
+        if not dispatches:  # otherwise, reading any attribute may run user code; its parts are tensors
             self._add_elements(obj, name, kind or TENSOR)
         if get["is_leaf"](obj):
-            gradient = get["grad"](obj)  # only of leaves, since others would warn
+            gradient = get["grad"](obj)  # only for leaves, since other tensors would warn
             if gradient is not None:
                 walk.add(gradient, f"{name}.grad", GRADIENT)
         else:
@@ -96,7 +96,7 @@ class TorchObjects:
         if fields and referents(obj):
             walk.attributes(fields, obj, name, kind)
         elif not fields:
-            for one in referents(obj):  # attributes set on a tensor
+            for one in referents(obj):  # attributes that were set on the tensor
                 if type(one) is dict:
                     walk.add(one, name, kind)
 
@@ -116,7 +116,7 @@ class TorchObjects:
             self._walk.add(getattr(self._tensor_base, part)(obj), f"{name}.{part.strip('_')}()", kind)
 
     def _add_storage(self, text: str, storage: Any, name: str, kind: str) -> None:
-        address = storage.data_ptr()  # 0 on the meta device
+        address = storage.data_ptr()  # the address is 0 on the meta device
         if address:
             device = storage.device
             number = HOST if device.type == "cpu" else device.index or 0
@@ -124,7 +124,7 @@ class TorchObjects:
             log.add(address, size, name, kind or TENSOR, device=number, text=text)
 
     def _parts(self, fields: Fields, obj: Any, name: str, kind: str) -> None:
-        """Queue parts of a module by their dotted names."""
+        """Queue the parts of a module by their dotted names."""
         walk = self._walk
         for attribute, value in fields.values(obj):
             inner = {"_parameters": PARAMETER, "_buffers": BUFFER, "_modules": ""}.get(attribute)
@@ -138,10 +138,10 @@ class TorchObjects:
     def _state(self, fields: Fields, obj: Any, name: str, kind: str) -> None:
         self._walk.attributes(fields, obj, name, OPTIMIZER)
 
-    # what autograd keeps
+    # autograd's graph
 
     def follow_graphs(self) -> None:
-        """Add what autograd keeps for the backward pass, from every visited tensor."""
+        """Add everything that autograd keeps for the backward pass, starting from every visited tensor."""
         # hooks of saved tensors (checkpoints, offloading) are never run, but the objects that they keep are
         # followed
         visited: dict[int, Any] = {}
@@ -170,7 +170,7 @@ class TorchObjects:
                 continue
 
     def _look_at(self, node: Any, name: str) -> list[Any]:
-        """Queue what a function of the graph has saved. Returns the preceding functions."""
+        """Queue the objects that a function of the graph has saved. Returns the preceding functions."""
         cls = type(node)
         cached = self._getters.get(id(cls))
         if cached is None:
@@ -185,12 +185,12 @@ class TorchObjects:
             for one in values if type(values) in (list, tuple) else (values,):
                 if one is not None:
                     self._saved(one, label, SAVED)
-        if derives(cls, self._function):  # what a user's Function has put on its ctx
+        if derives(cls, self._function):  # attributes that a user's Function has set on its ctx
             self._walk.attributes(fields_of(cls), node, label, SAVED)
         return [] if before is None else [one for one, _ in before(node) if one is not None]
 
     def _saved(self, obj: Any, name: str, kind: str) -> None:
-        """Add a SavedTensor: of a function of the graph, or in a frame of ``torch.utils.checkpoint``."""
+        """Add a SavedTensor of a function of the graph, or in a frame of ``torch.utils.checkpoint``."""
         if not hasattr(type(obj), "data"):
             self.unread += 1
             return
@@ -209,7 +209,7 @@ class TorchObjects:
 
 
 def _graph_getters(cls: type) -> tuple[Any, tuple[Any, ...]]:
-    """Return the getters of a graph function's predecessors, and of its saved values."""
+    """Return the getters of a graph function's predecessors and of its saved values."""
     before, saved = None, {}
     for base in mro(cls):
         for name, value in type_dict(base).items():

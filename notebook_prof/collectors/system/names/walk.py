@@ -1,4 +1,4 @@
-"""A bounded walk, breadth first, from names to buffers."""
+"""A bounded breadth-first walk from names to buffers."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from .buffers import (
 )
 
 Plan = Callable[[Any, str, str], None]
-"""Visits an object with its name and kind."""
+"""A function that visits an object, given its name and kind."""
 
 BUDGET_NS: Final = 50_000_000
-"""CPU time of the thread."""
+"""Limit on the thread's CPU time per walk."""
 LARGE: Final = 4096
 """Larger containers are visited in parts."""
 PART: Final = 512
@@ -61,19 +61,12 @@ class _Rest:
 
 
 class Walk:
-    """Follows names to buffers, within `budget_ns` of this thread's CPU time.
+    """Follows names to buffers, within `budget_ns` of this thread's CPU time."""
 
-    >>> walk = Walk()
-    >>> walk.add({"a": [bytes(100_000)]}, "x")
-    >>> walk.run()
-    >>> walk.log.table()[["name", "kind"]].values.tolist()
-    [["x['a'][]", 'bytes']]
-    """
-
-    # It dispatches on ``type(obj)``, reads built-in containers by the built-in's own methods, instances by
-    # the interpreter's getters, and everything else as the garbage collector sees it: no user code runs.
-    # Visited objects stay alive until the walk is dropped, so that no id occurs twice. `label_of` has the
-    # names of objects that are dict keys, by id.
+    # No user code runs: the walk dispatches on ``type(obj)``, reads built-in containers with the methods of
+    # the built-in types, instances with the interpreter's getters, and everything else as seen by the garbage
+    # collector. Visited objects are kept alive until the walk is dropped, so no id occurs twice. `label_of`
+    # has the names of objects that are dict keys, by id.
     def __init__(self, budget_ns: int = BUDGET_NS) -> None:
         self.log = BufferLog()
         self.label_of: dict[int, str] = {}
@@ -98,8 +91,8 @@ class Walk:
             self._queue.append((obj, name, kind))
 
     def forget(self) -> None:
-        """Release all objects now. Otherwise only a garbage collection would, since the libraries refer to
-        the walk."""
+        """Release all objects now."""
+        # otherwise only a garbage collection would, since the libraries refer to the walk
         self._queue.clear()
         self._plans.clear()
         self._libraries.clear()
@@ -108,7 +101,7 @@ class Walk:
 
     @property
     def over(self) -> bool:
-        """Whether its time is over."""
+        """Whether the budget is spent."""
         return self._now_ns() >= self._budget_ns
 
     @property
@@ -123,17 +116,16 @@ class Walk:
         return list(dict.fromkeys(name for _, name, _ in itertools.islice(self._queue, SAMPLE)))
 
     def run(self, until_ns: int | None = None) -> None:
-        """Visit all queued objects. Stops early at `until_ns` or when the budget is spent. Never raises an
-        Exception."""
+        """Visit all queued objects until `until_ns` or the end of the budget; never raises an Exception."""
         limit = self._budget_ns if until_ns is None else min(until_ns, self._budget_ns)
         with self.timed():
             self._run(limit)
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Count the time of a block, with garbage collection off."""
+        """Count the time of a block towards the budget, with garbage collection off."""
         collects = gc.isenabled()
-        gc.disable()  # a collection takes unbounded time, and runs finalizers
+        gc.disable()  # a collection would take unbounded time and run finalizers
         self._begun_ns = time.thread_time_ns()
         try:
             yield
@@ -168,13 +160,13 @@ class Walk:
                 cached = plans[id(cls)] = cls, self._plan(cls)
             try:
                 cached[1](obj, name, kind)
-            except Exception:  # the object changed meanwhile, or a library raised an error
+            except Exception:  # the object was changed meanwhile, or a library raised an error
                 continue
 
     def _plan(self, cls: type) -> Plan:
         try:
             return self._plan_of(cls)
-        except Exception:  # a type that no rule understands
+        except Exception:  # no rule covers this type
             return self._others
 
     def _plan_of(self, cls: type) -> Plan:
@@ -309,7 +301,7 @@ class Walk:
 
     @staticmethod
     def longer(name: str, more: str) -> str:
-        """Return a name extended by `more`. A long name stays as it is."""
+        """Return a name extended by `more`, or unchanged if it is long."""
         return name + more if len(name) < LONGEST_NAME else name
 
 
@@ -324,14 +316,14 @@ def _has_large_text(obj: Any) -> bool:
 
 
 def _sample(base: Any, obj: Any, count: int) -> list[Any]:
-    """Return some elements: evenly spaced ones from a list or tuple, otherwise the first ones."""
+    """Return some elements: evenly spaced ones of a list or tuple, otherwise the first ones."""
     if count > SAMPLE and (base is list or base is tuple):
         return [base.__getitem__(obj, i * count // SAMPLE) for i in range(SAMPLE)]
     return list(itertools.islice(base.__iter__(obj), SAMPLE))
 
 
 def _leaf_bytes(sample: Iterable[Any], count: int) -> int:
-    """Estimate the bytes of numbers and texts from a sample, counting each object once."""
+    """Estimate the bytes of numbers and texts from a sample, in which each object counts once."""
     distinct = {id(one): one for one in sample}
     size = 0
     for one in distinct.values():

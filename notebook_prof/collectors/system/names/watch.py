@@ -1,4 +1,4 @@
-"""Names of memory before a recording, at its end, and at the end of its cell."""
+"""Records the names of memory before a recording, at its end, and at the end of its cell."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from .torch_objects import TorchObjects
 from .walk import BUDGET_NS, Walk
 
 MOMENTS: Final = ("recording", "cell")
-"""The end of the recording, and the end of the cell if that is a different instant."""
+"""Moments with results: the end of the recording, and the end of the cell if that is later."""
 _GRAPHS_NS: Final = 10_000_000
-"""Share of the budget reserved for autograd's graphs."""
+"""Part of the budget that is reserved for autograd's graphs."""
 _MOST_WAITING: Final = 5
 
 NAMES: Final = Table(
@@ -89,7 +89,7 @@ def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
     walk.use(DeviceArrays(walk))
     now = time.time_ns()
     with torch.quiet():
-        for name, value in roots.names():  # modules first, since they name what optimizers have only as keys
+        for name, value in roots.names():  # modules first: optimizers have parameters only as keys
             if torch.is_module(value) and not name.startswith("_"):
                 walk.add(value, name)
         walk.run(budget_ns - _GRAPHS_NS)
@@ -115,9 +115,10 @@ def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
 
 
 class NameWatch:
-    """Walks before a cell, before its recorded steps and after them, and compares the results."""
+    """Walks the names before a cell, before its recorded steps and after them, and compares the results."""
 
-    # `roots` returns the current names; `error` is the exception of the code, released after the next walk
+    # `roots` returns the current names. `error` is the exception of the code, and is released by the next
+    # walk.
     def __init__(self, roots: Callable[[], Roots], budget_ns: int = BUDGET_NS) -> None:
         self._roots, self._budget_ns = roots, budget_ns
         self._before: pd.DataFrame | None = None
@@ -133,7 +134,7 @@ class NameWatch:
             self._before, self._complete = walked.buffers, not walked.facts["left"]
 
     def at_first_step(self) -> None:
-        """Record the size of each name before the first recorded step, if steps came before it."""
+        """Record the size of each name before the first recorded step, if unrecorded steps precede it."""
         if self._at_first_step is not None:
             return
         walked = self._walk()
@@ -141,7 +142,7 @@ class NameWatch:
             self._at_first_step = walked.buffers.groupby(["name", "device"])["bytes"].sum()
 
     def now(self) -> Walked | None:
-        """Return the current names, compared with those before; None if that failed, which is reported."""
+        """Return the current names, compared with those before. Failure is reported and returns None."""
         walked = self._walk()
         if walked is None:
             return None
@@ -172,17 +173,17 @@ class NameWatch:
 
 
 def _earlier(table: pd.DataFrame, before: pd.DataFrame) -> Any:
-    """Return a mask of the buffers that were named before, with the same address and size; for objects, the
-    same size."""
+    """Return which buffers were named before, with the same address and size."""
     keys = ["device", "address", "bytes"]
     buffers = pd.MultiIndex.from_frame(table[keys]).isin(pd.MultiIndex.from_frame(before[keys]))
+    # objects without an address: at least the same size
     objects = before[before["address"] == 0].groupby("name")["bytes"].sum()
     same = table["name"].map(objects).fillna(-1).to_numpy() >= table["bytes"].to_numpy()
     return np.where(np.where(table["address"] == 0, same, buffers), EARLIER, NEW)
 
 
 def put_names(walks: Sequence[Walked | None], builder: TraceBuilder) -> None:
-    """Put the results of the walks into tables of a trace; `walks` are in the order of `MOMENTS`."""
+    """Put the results of walks, in the order of `MOMENTS`, into tables of a trace."""
     # both moments may have the same walk
     distinct = {id(one): (moment, one) for moment, one in reversed([*enumerate(walks)]) if one is not None}
     brought = [*distinct.values()]
@@ -197,7 +198,7 @@ def put_names(walks: Sequence[Walked | None], builder: TraceBuilder) -> None:
 
 
 def levels() -> list[dict[str, int]]:
-    """Return how much memory the process and its devices use, and how much of it their allocators keep."""
+    """Return how much memory the process and its devices use, and how much of that their allocators keep."""
     used = _resident_bytes()
     rows = []
     if used:

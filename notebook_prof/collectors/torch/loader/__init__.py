@@ -1,4 +1,5 @@
-"""DataLoaders: how they were made, and what their workers and the main process did with each batch.
+"""Records DataLoaders: their settings, and the work of their workers and the main process on each batch.
 
-`ring`, `fetching`, `transforms` and `worker` also run inside workers: they import the standard library only.
+`ring`, `fetching`, `transforms` and `worker` also run inside workers, so they import only the standard
+library.
 """

@@ -1,4 +1,4 @@
-"""How a DataLoader was made."""
+"""The settings of DataLoaders."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MOST: Final = 1000
 
 
 class LoaderFacts:
-    """The settings of DataLoaders, as numbers and names. Calls no user code and keeps no user objects."""
+    """Collects settings of DataLoaders as numbers and names, without calling or keeping user objects."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
     def note(self, loader: Any) -> int:
-        """Count one more iterator of a loader; returns the row of its settings, -1 if there are too many."""
+        """Count another iterator of a loader. Returns the row of its settings; -1 if there are too many."""
         row = _facts(loader)
         for number, earlier in enumerate(self.rows):
             if {**earlier, "iterators": 0} == {**row, "iterators": 0}:
@@ -74,7 +74,7 @@ def _innermost(dataset: Any) -> Any:
 
 
 def _defined(kind: type, name: str) -> FunctionType | None:
-    """Return a method written in Python, without running code of the object."""
+    """Return a method that is written in Python, without running the object's code."""
     for base in kind.__mro__:
         if name in vars(base):
             made = vars(base)[name]

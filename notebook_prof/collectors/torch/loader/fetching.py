@@ -1,7 +1,7 @@
 """Times the fetches of a DataLoader, in its workers or, without workers, in this process.
 
-Imports the standard library only. Dataset, ``collate_fn`` and samplers stay the user's objects: torch's
-fetcher iterates over the indices of a batch, and the time between two indices is an item's.
+Imports only the standard library. Dataset, ``collate_fn`` and samplers remain the user's objects: torch's
+fetcher iterates over the indices of a batch, and the time between two indices is that of an item.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ _STATE: Final = "_notebook_prof_fetches"
 _TRIED: Final = 64
 _RECORD_NS: Final = 2_500
 _COST: Final = 0.01
-"""Share of an item's time that timing may take; above it, one item in several is timed."""
+"""Largest share of an item's time that timing may take. Above it, only every n-th item is timed."""
 _SHORT_NS: Final = 5_000
-"""Shorter items are not timed one by one."""
+"""Items with a shorter mean duration are not timed individually."""
 _BATCHED: Final = {"__getitems__", "__getattr__", "__getattribute__"}
-"""Classes that may return whole batches. A dataset that answers to any name may have ``__getitems__`` too."""
+"""A class with one of these methods may return whole batches: an object with dynamic attributes may have
+``__getitems__``."""
 _WIDTH: Final = 64
 _cpu = time.thread_time_ns
 
 
 class TimedItems:
-    """The indices of a batch, as torch's fetcher sees them."""
+    """The indices of a batch, passed to torch's fetcher."""
 
     __slots__ = ("_fetches", "_indices")
 
@@ -50,11 +51,12 @@ class TimedItems:
 
 
 class Fetches:
-    """The batches of one torch fetcher, which serves one epoch."""
+    """Times the batches of one torch fetcher, which exists for one epoch."""
 
     def __init__(self, fetcher: Any, ring: Ring, epoch: int) -> None:
         self.ring, self.epoch, self.thread = ring, epoch, threading.get_ident()
         self.stride, self.count, self.items, self._timed_items = 1, 0, 0, 0
+        self._before = ring.made()  # a persistent worker has a fetcher for each epoch, and one ring
         self.one_by_one = one_by_one(fetcher)
         self._single = not fetcher.auto_collation
         self._begin_ns = self._collate_at = self._collate_cpu = 0
@@ -80,19 +82,20 @@ class Fetches:
         return index
 
     def end(self, status: int, begin_ns: int, cpu_ns: int, delay_ns: int) -> None:
-        """End a batch. All arguments except `status` are readings from when it began."""
+        """End a batch. All arguments except `status` are readings from its begin."""
         end_ns, cpu_end = clock(), _cpu()
         active[0] = None
         collate_at = self._collate_at or end_ns
         in_collate = cpu_end - self._collate_cpu if self._collate_at else 0
         record = (begin_ns, collate_at, end_ns, cpu_end - cpu_ns, in_collate, delay_ns)
         ring = self.ring
-        ring.end_batch(self.stride, self.items, self._timed_items)
+        made, timed = self._before
+        ring.end_batch(self.stride, made + self.items, timed + self._timed_items)
         ring.batch(status, self.epoch, self.count, *record)
         self.count += 1
 
     def each(self, indices: Any) -> Iterator[Any]:
-        """Yield the indices, and time the work on every one, or every n-th, of them."""
+        """Yield the indices, and time the work on every n-th of them."""
         ring, stride, making = self.ring, self.stride, active
         begin_item, item = ring.begin_item, ring.item
         number = self.items
@@ -124,13 +127,13 @@ class Fetches:
         self._collate_at, self._collate_cpu = clock(), _cpu()
 
     def _choose_stride(self) -> None:
-        """Choose which fraction of the items is timed, so that timing takes at most 1 % of their time."""
+        """Choose which items to time, so that timing takes at most 1 % of their time."""
         count, spent = self.ring.total(ITEM)
         records = self.ring.recorded / max(count, 1)
         mean = spent / max(count, 1)
         self.stride = 1
         while self.stride * mean * _COST < records * _RECORD_NS and self.stride < 1024:
-            self.stride = 2 * self.stride + 1  # odd: batch sizes are mostly even, so each place has its turn
+            self.stride = 2 * self.stride + 1  # odd, so all positions in a batch of even size get timed
         if mean < _SHORT_NS:
             self.stride = 0
 
@@ -167,7 +170,7 @@ def _has_dict(item: Any) -> bool:
 
 
 def one_by_one(fetcher: Any) -> bool:
-    """Return whether torch's fetch iterates over the indices of a batch; the dataset is not asked."""
+    """Return whether torch's fetch iterates over the indices of a batch, without calling the dataset."""
     if not fetcher.auto_collation:
         return False
     if hasattr(fetcher, "dataset_iter"):
@@ -191,7 +194,7 @@ def restore_fetcher(fetcher: Any) -> None:
 
 
 class FetchHook:
-    """Times `fetch` of torch's fetchers, in which a batch is made."""
+    """Times ``fetch`` of torch's fetchers, which makes a batch."""
 
     def __init__(
         self, ring_of: Callable[[Any], tuple[Ring, int] | None], over: Callable[[], None] = lambda: None
@@ -209,7 +212,7 @@ class FetchHook:
             self.patches.replace(kind, "fetch", self._timed)
 
     def restore(self) -> None:
-        """End; a second call does nothing."""
+        """End. A second call does nothing."""
         self.patches.restore()
         self._untime()
         while self._schedstat:
@@ -245,7 +248,7 @@ class FetchHook:
         return fetch
 
     def _fetches(self, fetcher: Any) -> Fetches | None:
-        """Return the timing of this fetcher; None if it should not, or should no longer, be timed."""
+        """Return the `Fetches` of this fetcher; None if it should not or no longer be timed."""
         try:
             fetches = fetcher.__dict__.get(_STATE)
             if fetches is None:
@@ -255,7 +258,7 @@ class FetchHook:
                 ring, epoch = ring_of_fetcher
                 if ring.recording:
                     self._timed_children += time_transforms(fetcher.dataset)
-                    if self._timed_children:  # a compiler would take them for user code
+                    if self._timed_children:  # TorchDynamo would compile them as user code
                         compilations.add(self, self._untime, lambda: None)
                     fetches = fetcher.__dict__[_STATE] = Fetches(fetcher, ring, epoch)
                     return fetches
@@ -265,13 +268,13 @@ class FetchHook:
                 fetches.restore(fetcher)
             self.restore()
             self._over()
-        except Exception:  # the user's loop comes first
+        except Exception:  # the user's loop must go on
             with suppress(Exception):
                 self.restore()
         return None
 
     def _delay_ns(self) -> int:
-        """Return how long this thread was runnable without a core: Linux's schedstat, 0 elsewhere."""
+        """Return how long this thread was ready but had no core, from Linux's schedstat; 0 elsewhere."""
         me = threading.get_ident()
         if me not in self._schedstat:
             try:

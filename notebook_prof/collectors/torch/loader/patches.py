@@ -1,4 +1,4 @@
-"""Functions of torch's classes, replaced for a while. Imports the standard library only."""
+"""Temporarily replaces functions of torch's classes. Imports only the standard library."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 def drop_frame(error: BaseException) -> None:
-    """Remove the caller's frame from the error's traceback; ``raise`` then does not add it again."""
-    # Python 3.10 keeps a copy of the traceback, and still shows the frame.
+    """Remove the caller's frame from an error's traceback. A following ``raise`` does not add it again."""
+    # Python 3.10 still shows the frame, since it keeps a copy of the traceback.
     if error.__traceback__ is not None:
         error.__traceback__ = error.__traceback__.tb_next
 
 
 class Patches:
-    """The replaced functions of classes."""
+    """The functions of classes that were replaced."""
 
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any, Any]] = []
@@ -28,7 +28,7 @@ class Patches:
         self._undo.append((owner, name, original, new))
 
     def restore(self) -> None:
-        """Restore what is still ours; a second call does nothing."""
+        """Restore all functions that nobody else has replaced since. A second call does nothing."""
         while self._undo:
             owner, name, original, new = self._undo.pop()
             if vars(owner).get(name) is new:

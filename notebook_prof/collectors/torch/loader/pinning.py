@@ -1,8 +1,8 @@
-"""When the thread of a DataLoader copies batches into pinned memory.
+"""Records when the thread of a DataLoader copies batches into pinned memory.
 
-torch starts that thread for an iterator with workers and ``pin_memory=True``, if there is an accelerator. It
-may pin before the iterator is complete, so `PinWatch` recognises it by its target function. Copies of other
-threads, such as the loop itself without workers, are not counted.
+torch starts this thread for an iterator with workers and ``pin_memory=True``, if there is an accelerator. The
+thread may pin before the iterator is complete, so `PinWatch` recognises it by its target function. Copies by
+other threads, such as the loop's without workers, are not counted.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _NO_BATCHES: Final = ("_IterableDatasetStopIteration", "_ResumeIteration")
 _MOST_EVENTS: Final = 1_000_000
 
 Pinned = list[tuple[int, int]]
-"""Begin and end of each batch."""
+"""Begin and end of each batch's copy."""
 
 
 class PinWatch:
-    """Times torch's ``pin_memory``, called for each batch and then for each part of it."""
+    """Times torch's ``pin_memory``, which is called for each batch and then for each of its parts."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -32,7 +32,7 @@ class PinWatch:
         self._inside: set[int] = set()
 
     def of(self, thread: threading.Thread) -> Pinned:
-        """Return the list of a thread, which grows while it pins."""
+        """Return the list of a thread's copies, which grows while the thread pins."""
         return self._pinned.setdefault(thread.ident or 0, [])
 
     def timed(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,7 +61,7 @@ class PinWatch:
             pinned.append((begin, clock()))
 
     def _is_of_a_loader(self, me: int) -> bool:
-        """Return whether a thread pins for an iterator, which need not be complete yet."""
+        """Return whether a thread pins for an iterator, even one that is not complete yet."""
         if os.getpid() != self._pid:
             return False
         if me in self._pinned:

@@ -1,4 +1,4 @@
-"""The contents of a ring as tables."""
+"""Parses the content of a ring into tables."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _SEND: Final = np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class RingRecords:
-    """The contents of one ring; tables are sorted by time and hold as much as the ring has room for."""
+    """The content of one ring. Tables are sorted by time, with as many rows as fitted into the ring."""
 
     header: tuple[int, ...]
     totals: list[tuple[int, int]]  # count and ns by kind
-    names: list[str]  # of the kinds; ``""`` for items
+    names: list[str]  # name of each kind; ``""`` for items
     batches: pd.DataFrame
     items: pd.DataFrame
     sends: pd.DataFrame
 
     def since(self, instant: int) -> RingRecords:
-        """Return the records that end at `instant` or later; header and totals stay as they are."""
+        """Return the records that end at `instant` or later, with the same header and totals."""
         batches, items, sends = (
             rows[rows["end"] >= instant].reset_index(drop=True)
             for rows in (self.batches, self.items, self.sends)
@@ -60,8 +60,7 @@ class RingRecords:
 
 
 def parse(data: bytes, before: bytes = b"") -> RingRecords:
-    """Parse the bytes of `Ring.read`. Counts up to `before`, the bytes of `Ring.read_totals`, are
-    subtracted."""
+    """Parse the bytes of `Ring.read`, less the counts of `before`, the bytes of `Ring.read_totals`."""
     header = HEADER.unpack_from(data)
     text = data[rings.NAMES_AT : rings.NAMES_AT + header[rings.NAMES_SIZE]].decode("utf-8", "replace")
     names = ["", *text.split("\0")] if text else [""]

@@ -1,6 +1,6 @@
 """A mapped file in which a DataLoader worker records its work. It survives if the worker is killed.
 
-Imports the standard library only: spawned workers import this module.
+Imports only the standard library, since spawned workers import this module.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 clock: Final = time.perf_counter_ns
-"""CLOCK_MONOTONIC on Linux: the same in all processes, and the one that `trace.clocks.Clock` converts."""
+"""CLOCK_MONOTONIC on Linux, the same in all processes. `trace.clocks.Clock` converts its readings."""
 
 MAGIC: Final = 0x6E62704C
 HEADER: Final = struct.Struct("<17q")
@@ -37,7 +37,7 @@ HEADER: Final = struct.Struct("<17q")
     ITEMS_TIMED,
     SENDER,
 ) = range(17)
-"""Fields of the header, each an int64."""
+"""Positions of the int64 fields in the header."""
 
 OVER, RECORDING = 0, 1
 """Values of ``ARMED``."""
@@ -45,17 +45,18 @@ OVER, RECORDING = 0, 1
 TOTAL: Final = struct.Struct("<2q")
 KINDS: Final = 64
 ITEM, FIRST_TRANSFORM = 0, 1
-"""Kinds of records in the ring of items; transforms are numbered from `FIRST_TRANSFORM`."""
+"""Kinds of records in the ring of items. Transforms are numbered from `FIRST_TRANSFORM` on."""
 
 NAMES_BYTES: Final = 8192
 BATCH: Final = struct.Struct("<9q")
-"""Status, epoch, number within it, begin, begin of collate, end, CPU ns, CPU ns of collate, delay ns."""
+"""Record of a batch: status, epoch, number in the epoch, begin, begin of collate, end, CPU ns, CPU ns of
+collate, delay ns."""
 ITEM_RECORD: Final = struct.Struct("<4q")
-"""Kind, index, begin, end."""
+"""Record of an item or transform: kind, index, begin, end."""
 SEND: Final = struct.Struct("<6q")
-"""Epoch, number of the task, begin, end, CPU ns, bytes."""
+"""Record of a sent batch: epoch, number of the task, begin, end, CPU ns, bytes."""
 DONE, FAILED, ENDED = 0, 1, 2
-"""Status of a batch; ENDED: an IterableDataset had no more items."""
+"""Status of a batch. ENDED: an IterableDataset had no more items."""
 
 BATCHES: Final = 1 << 13
 ITEMS: Final = 1 << 14
@@ -69,7 +70,8 @@ SIZE: Final = SENDS_AT + SENDS * SEND.size
 
 _SHARED_MEMORY: Final = "/dev/shm"
 _ROOM: Final = 8
-"""Shared memory also holds the user's batches: rings go there only if this many times their size is free."""
+"""Rings go to shared memory only if this many times their size is free there, since it also holds the user's
+batches."""
 
 _FIELD: Final = struct.Struct("<q")
 _ITEM_STATE: Final = struct.Struct("<2q")
@@ -81,9 +83,9 @@ _ITEM_INDEX_AT, _ITEM_COUNT_AT = 8 * ITEM_INDEX, 8 * ITEM_COUNT
 class Ring:
     """The records of one worker, in a file made by `create` or, without a path, in memory of this process."""
 
-    # A record is written first and counted afterwards, so a killed worker loses its last event only. A full
-    # ring overwrites its oldest records; totals stay. The file is gone once the recording is over:
-    # FileNotFoundError.
+    # A record is written first and counted afterwards, so a killed worker loses only its last record. A full
+    # ring overwrites its oldest records but keeps the totals. Once the recording is over, the file is gone,
+    # and opening it raises FileNotFoundError.
     def __init__(self, path: str = "") -> None:
         if path:
             descriptor = os.open(path, os.O_RDWR)
@@ -102,8 +104,8 @@ class Ring:
 
     @staticmethod
     def create(path: str) -> None:
-        """Make an empty file with all its space allocated: a page that is missing later would kill the
-        worker."""
+        """Make an empty file with all of its space allocated."""
+        # a page that cannot be allocated later would kill the worker
         with open(path, "xb") as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, SIZE)
@@ -114,7 +116,7 @@ class Ring:
 
     @property
     def recording(self) -> bool:
-        """Whether the recording goes on and this is the process that writes."""
+        """Whether the recording is still running, and this process is the one that writes."""
         mapped = self.map
         return (
             mapped is not None
@@ -123,8 +125,8 @@ class Ring:
         )
 
     def close(self) -> None:
-        """Release the memory; later records are dropped."""
-        self.map = None  # unmapped with its last reference
+        """Release the memory. Later records are dropped."""
+        self.map = None  # its last reference unmaps it
 
     def put(self, field: int, value: int) -> None:
         """Write a field of the header."""
@@ -132,18 +134,25 @@ class Ring:
             _FIELD.pack_into(self.map, 8 * field, value)
 
     def end_batch(self, stride: int, items: int, timed: int) -> None:
-        """Note that no batch is being made now, and how many items were made and timed."""
+        """Note that no batch is being made, and how many items were made and timed."""
         if self.map is not None:
             _BETWEEN.pack_into(self.map, 8 * STRIDE, stride, 0, -1, 0)
             _ITEM_STATE.pack_into(self.map, 8 * ITEMS_MADE, items, timed)
 
+    def made(self) -> tuple[int, int]:
+        """Return how many items were made and timed, up to the last batch."""
+        if self.map is None:
+            return 0, 0
+        items, timed = _ITEM_STATE.unpack_from(self.map, 8 * ITEMS_MADE)
+        return items, timed
+
     def begin_item(self, index: int, begin_ns: int) -> None:
-        """Note the item being made. The note remains if the worker hangs or is killed."""
+        """Note the item being made. This remains readable if the worker hangs or is killed."""
         if self.map is not None:
             _put_state(self.map, _ITEM_INDEX_AT, index, begin_ns)
 
     def item(self, kind: int, index: int, begin_ns: int, end_ns: int) -> None:
-        """Add an item, or one transform of it."""
+        """Add a record of an item, or of one of its transforms."""
         mapped, count = self.map, self._item_count
         if mapped is None:
             return
@@ -155,7 +164,7 @@ class Ring:
         _put_field(mapped, _ITEM_COUNT_AT, count)
 
     def total(self, kind: int) -> tuple[int, int]:
-        """Return how many of a kind were timed, and their ns."""
+        """Return the number of timed records of a kind, and their total in ns."""
         count, spent = self._totals[kind]
         return count, spent
 
@@ -166,11 +175,11 @@ class Ring:
 
     @property
     def kinds(self) -> range:
-        """Kinds of items and transforms so far."""
+        """The kinds of records so far."""
         return range(len(self._totals))
 
     def batch(self, *record: int) -> None:
-        """Add a batch: fields as in `BATCH`; the totals are updated too."""
+        """Add a batch, with the fields of `BATCH`, and write the totals."""
         mapped, count = self.map, self._batch_count
         if mapped is None:
             return
@@ -182,7 +191,7 @@ class Ring:
                 TOTAL.pack_into(mapped, TOTALS_AT + kind * TOTAL.size, *total)
 
     def send(self, *record: int) -> None:
-        """Add a pickled batch: fields as in `SEND`. Only the sending thread calls it."""
+        """Add a pickled batch, with the fields of `SEND`. Called only by the sending thread."""
         mapped, count = self.map, self._send_count
         if mapped is None:
             return
@@ -191,8 +200,7 @@ class Ring:
         _FIELD.pack_into(mapped, 8 * SEND_COUNT, count + 1)
 
     def first_kind(self, key: object, names: list[str]) -> int:
-        """Return the kind of a list's first transform, -1 if there is no room; the first call writes the
-        names."""
+        """Return the kind of a list's first transform; -1 without room. The first call writes the names."""
         kind = self._first_kinds.get(key)
         if kind is not None:
             return kind
@@ -209,7 +217,7 @@ class Ring:
         return kind
 
     def read(self) -> bytes:
-        """Return the whole content."""
+        """Return the entire content."""
         return bytes(self.map) if self.map is not None else b""
 
     def read_totals(self) -> bytes:
@@ -218,7 +226,7 @@ class Ring:
 
 
 def private_folder(needed: int) -> str:
-    """Make a folder in shared memory if plenty is free, else among temporary files."""
+    """Make a folder in shared memory if enough is free there, otherwise among temporary files."""
     parent = None
     with suppress(OSError, AttributeError):
         room = os.statvfs(_SHARED_MEMORY)

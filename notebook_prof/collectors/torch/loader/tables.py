@@ -1,4 +1,4 @@
-"""The recorded work of DataLoaders as tables, slices, flows and counters of a trace."""
+"""Turns the recorded work of DataLoaders into tables, slices, flows and counters of a trace."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _KEY: Final = ["epoch", "batch"]
 
 
 def put(watch: LoaderWatch, builder: TraceBuilder, clock: Clock) -> None:
-    """Put the loaders, their batches and the tracks of their workers into `builder`."""
+    """Add the loaders, their batches and the tracks of their workers to `builder`."""
     builder.report.extend(watch.report)
     watch.facts.put(builder)
     if not watch.iterators:
@@ -85,7 +85,7 @@ class _Parts:
         self._overwritten = self._untimed = 0
 
     def add_workers(self, state: LoaderIterator) -> bool:
-        """Add an iterator with workers; returns whether it was used in the window."""
+        """Add an iterator with workers. Returns whether it was used in the window."""
         batches = _main_side(state)
         records = {
             number: parse(data, state.rings_before.get(number, b"")) for number, data in state.rings.items()
@@ -111,7 +111,7 @@ class _Parts:
         return True
 
     def add_in_process(self, loader: int, records: RingRecords) -> None:
-        """Add the batches that this process made itself; no slices, since torch records them."""
+        """Add the batches that this process made itself, but no slices, since torch records those."""
         rows = records.since(self._start_ns).batches.rename(columns={"epoch": "iterator", "seq": "batch"})
         rows = rows.assign(loader=loader, epoch=0, worker=_IN_PROCESS, pid=os.getpid(), sent=rows["begin"])
         rows = rows.assign(next_begin=rows["begin"], next_end=rows["end"])
@@ -207,7 +207,7 @@ class _Parts:
             )
 
     def _draw(self, state: LoaderIterator, batches: pd.DataFrame, records: dict[int, RingRecords]) -> None:
-        """Add the workers' tracks, the waits of the process, flows between them, and the ready batches."""
+        """Add the workers' tracks, the main process's waits, flows between them, and the ready batches."""
         sources: list[pd.DataFrame] = []
         for number, one in records.items():
             if not one.header[rings.PID]:
@@ -233,7 +233,7 @@ class _Parts:
         self._depth(state, batches)
 
     def _draw_pinning(self, state: LoaderIterator) -> None:
-        """Add the thread that copies batches into pinned memory, if there was one."""
+        """Add the track of the thread that copies batches into pinned memory, if there was one."""
         pinned = np.array(state.pinned, np.int64).reshape(-1, 2)
         pinned = pinned[pinned[:, 1] > self._start_ns]
         if len(pinned):
@@ -241,8 +241,7 @@ class _Parts:
             self._slices(pinned[:, 0], pinned[:, 1], track, LOADER_PIN)
 
     def _track(self, number: int, records: RingRecords, dataset: str) -> dict[int, int]:
-        """Add a worker's track; returns the slice of the n-th batch of an epoch by row of
-        `records.batches`."""
+        """Add a worker's track. Returns the slices of batches, by the keys of `_row_keys`."""
         pid = records.header[rings.PID]
         track = self._builder.track(f"loader {number}", pid=pid, tid=pid)
         header, records = records.header, records.since(self._start_ns)
@@ -305,12 +304,12 @@ def _row_keys(rows: pd.DataFrame) -> list[int]:
 
 
 def _main_side(state: LoaderIterator) -> pd.DataFrame:
-    """Return one row per task, with what the main process saw of it."""
+    """Return one row per task, with its times in the main process."""
     sent = _events(state.sent, ("epoch", "batch", "worker", "sent"))
     arrived = _events(state.arrived, ("epoch", "batch", "arrive_begin", "arrive_end", "receive_cpu_ns"))
     returned = _events(state.taken, ("epoch", "due", "next_begin", "next_end", "pending"))
     returned["batch"] = _batch_taken(returned, arrived, state.in_order)
-    if not len(sent):  # workers that started before the recording: earlier tasks are not known
+    if not len(sent):  # for workers that started before the recording, earlier tasks are unknown
         sent = arrived[_KEY].assign(worker=MISSING, sent=arrived["arrive_begin"])
     batches = sent.merge(arrived.drop_duplicates(_KEY), on=_KEY, how="left")
     batches = batches.merge(returned.drop_duplicates(_KEY), on=_KEY, how="left")
@@ -324,8 +323,7 @@ def _main_side(state: LoaderIterator) -> pd.DataFrame:
 
 
 def _batch_taken(returned: pd.DataFrame, arrived: pd.DataFrame, in_order: bool) -> npt.NDArray[np.int64]:
-    """Return the batch of each ``next``: if in order, the one that was due, otherwise the one that
-    arrived."""
+    """Return each ``next``'s batch: in order, the one that was due; otherwise the one that arrived."""
     if in_order or not len(arrived):
         return _in_order(returned, arrived)
     last = (
@@ -335,8 +333,8 @@ def _batch_taken(returned: pd.DataFrame, arrived: pd.DataFrame, in_order: bool) 
 
 
 def _in_order(returned: pd.DataFrame, arrived: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Return, for each ``next``, the first batch that arrived and does not precede the one that was due."""
-    # an ended worker of an IterableDataset never answers its tasks
+    """Return, for each ``next``, the first batch that arrived, from the one that was due on."""
+    # a worker whose IterableDataset has ended never answers its tasks
     batch = np.asarray(returned["due"].to_numpy(), np.int64).copy()
     for epoch in returned["epoch"].unique():
         own = (returned["epoch"] == epoch).to_numpy()
@@ -353,7 +351,7 @@ def _events(rows: list[tuple[int, ...]], names: tuple[str, ...]) -> pd.DataFrame
 
 
 def _of_worker(number: int, records: RingRecords, tasks: pd.DataFrame) -> pd.DataFrame:
-    """Return a worker's records by task: the n-th fetch of an epoch is the n-th task it was sent."""
+    """Return a worker's records by task. The n-th fetch of an epoch is the worker's n-th task."""
     rows = records.batches[records.batches["status"] != rings.ENDED]
     rows = rows.merge(tasks[[*_KEY, "seq"]], on=["epoch", "seq"], how="inner")
     sends = records.sends.rename(columns={"begin": "send_begin", "end": "send_end"})

@@ -1,7 +1,7 @@
-"""Transforms of a dataset timed one by one: children of a Compose, and modules of a ``Sequential``.
+"""Times each transform of a dataset: the children of a Compose, and the modules of a ``Sequential``.
 
-Imports the standard library only. The objects stay the user's: only the container of their children is
-replaced. It yields the same children, and times the gap between two of them while an item is being made.
+Imports only the standard library. The objects remain the user's: only the container of their children is
+replaced. It yields the same children and, while an item is being made, measures the time between two of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .ring import Ring, clock
 _DEPTH: Final = 3
 _WIDTH: Final = 64
 _CHILDREN: Final = ("transforms", "_modules")
-"""The attributes in which a Compose has its transforms and a Sequential its modules."""
+"""The attributes that contain the transforms of a Compose and the modules of a Sequential."""
 _FOREIGN: Final = ("builtins", "torch", "numpy")
 
 
@@ -29,11 +29,11 @@ class _Making(Protocol):
 
 
 active: list[_Making | None] = [None]
-"""The ring of the item being timed now. A module's global, as an attribute of a class is slow to set."""
+"""The fetches whose item is being timed. A module's global, since attributes of classes are slow to set."""
 
 
 class TimedTransforms(list[Any]):
-    """The list of a Compose. It yields the same transforms; the time until the next one is a transform's."""
+    """Replaces the list of a Compose. Yields the same transforms; each takes the time until the next one."""
 
     def __init__(self, original: list[Any]) -> None:
         super().__init__(original)
@@ -56,7 +56,7 @@ class TimedTransforms(list[Any]):
             begin = end
 
     def restore(self, compose: Any) -> None:
-        """Give a Compose its list back."""
+        """Return its list to a Compose."""
         compose.__dict__["transforms"] = self.original
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -78,7 +78,7 @@ for _change in _CHANGES.split():
 
 
 class _TimedValues:
-    """The values of a dict of modules, timed if all of them are taken in turn."""
+    """The values of a dict of modules, timed if a caller iterates over all of them."""
 
     __slots__ = ("_modules", "_ring")
 
@@ -97,7 +97,7 @@ class _TimedValues:
         for module in modules:
             yield module
             bounds.append(clock())
-        # not reached by a caller that takes one module only
+        # not reached if the caller takes only one module
         kind = ring.first_kind((id(self._modules), len(modules)), [_name(module) for module in modules])
         if kind >= 0:
             for position in range(len(modules)):
@@ -105,21 +105,21 @@ class _TimedValues:
 
 
 class TimedModules(dict[str, Any]):
-    """The modules of a ``Sequential``. It yields the same ones; the time until the next one is a module's."""
+    """Replaces the dict of a ``Sequential``. Yields the same modules; each takes the time until the next."""
 
     def __init__(self, original: dict[str, Any]) -> None:
         super().__init__(original)
         self.original = original
 
     def values(self) -> Any:
-        """Return the modules, timed while an item is being made, once all of them were called."""
+        """Return the modules. They are timed while an item is being made, if all of them are called."""
         fetches = active[0]
         if fetches is None or fetches.thread != threading.get_ident():
             return dict.values(self)
         return _TimedValues(self, fetches.ring)
 
     def restore(self, sequential: Any) -> None:
-        """Give a Sequential its dict back, with the changes made meanwhile."""
+        """Return its dict to a Sequential, with any changes made meanwhile."""
         self.original.clear()
         self.original.update(dict.items(self))
         sequential.__dict__["_modules"] = self.original
@@ -129,7 +129,7 @@ class TimedModules(dict[str, Any]):
 
 
 def is_sequential(item: Any) -> bool:
-    """Return whether torch's ``Sequential.forward`` calls the modules of an object in turn."""
+    """Return whether an object calls its modules in turn, by torch's ``Sequential.forward``."""
     sequential = getattr(sys.modules.get("torch.nn"), "Sequential", None)
     kind = type(item)
     if sequential is None or sequential not in kind.__mro__:
@@ -143,7 +143,7 @@ def _name(child: Any) -> str:
 
 
 def composes(item: Any, depth: int = _DEPTH) -> Iterator[Any]:
-    """Yield Sequentials and objects of Compose classes in the fields of a dataset; none of its code runs."""
+    """Yield the Sequentials and Compose objects in the fields of a dataset, without running its code."""
     fields = getattr(item, "__dict__", None) if depth else None
     if type(fields) is not dict:
         return
@@ -160,7 +160,7 @@ def composes(item: Any, depth: int = _DEPTH) -> Iterator[Any]:
 
 
 def time_transforms(dataset: Any) -> list[Callable[[], Any]]:
-    """Time the transforms of a dataset; returns callables that give the objects for `untime`."""
+    """Time the transforms of a dataset. Returns callables that return the objects for `untime`."""
     objects: list[Callable[[], Any]] = []
     for item in composes(dataset):
         fields = item.__dict__
@@ -170,13 +170,13 @@ def time_transforms(dataset: Any) -> list[Callable[[], Any]]:
             fields["_modules"] = TimedModules(fields["_modules"])
         try:
             objects.append(weakref.ref(item))
-        except TypeError:  # a class without weak references
+        except TypeError:  # its class does not support weak references
             objects.append(lambda kept=item: kept)  # type: ignore[misc]
     return objects
 
 
 def untime(item: Any) -> None:
-    """Restore an object; None is one that was collected."""
+    """Restore an object. None stands for one that was garbage-collected."""
     for attribute in _CHILDREN if item is not None else ():
         timed = item.__dict__.get(attribute)
         if type(timed) in (TimedTransforms, TimedModules):

@@ -1,5 +1,4 @@
-"""DataLoaders as the main process sees them: their iterators, and the tasks they sent, received and waited
-for."""
+"""Records DataLoaders in the main process: their iterators, and the tasks they sent, received and awaited."""
 
 from __future__ import annotations
 
@@ -35,31 +34,32 @@ class LoaderIterator:
     """One iterator of a DataLoader."""
 
     number: int
-    loader: int  # row of `LoaderFacts`; -1 if not known
+    loader: int  # row in `LoaderFacts`; -1 if unknown
     workers: int
     prefetch: int = 0
     in_order: bool = True
     persistent: bool = False
     late: bool = False  # its workers started before the recording, so nothing is known about them
-    epoch: int = 0  # how often it was restarted
+    epoch: int = 0  # number of restarts
     created_ns: int = field(default_factory=clock)
     sent: list[Event] = field(default_factory=list)
-    # epoch and number of the task (the one that is due, for `taken`), then: worker, instant; begin, end, CPU
-    # ns; begin, end, number of tasks in flight
+    # Each begins with epoch and number of a task. `sent` continues with worker and instant; `arrived` with
+    # begin, end and CPU ns; `taken`, whose task is the one that was due, with begin, end and number of tasks
+    # in flight.
     arrived: list[Event] = field(default_factory=list)
     taken: list[Event] = field(default_factory=list)
-    rings: dict[int, bytes] = field(default_factory=dict)  # by worker, after the end
-    # by worker: totals at the start of the recording, for older iterators
+    rings: dict[int, bytes] = field(default_factory=dict)  # content by worker, read at the end
+    # totals by worker at the start of the recording, for older iterators
     rings_before: dict[int, bytes] = field(default_factory=dict)
-    exits: dict[int, int] = field(default_factory=dict)  # exit status of ended workers
+    exits: dict[int, int] = field(default_factory=dict)  # exit status of workers that have ended
     pinned: Pinned = field(default_factory=list)  # begin and end of each batch's copy into pinned memory
-    pin_thread: int = 0  # number of the copying thread; 0 if there is none
+    pin_thread: int = 0  # native number of the copying thread; 0 if there is none
     thread: tuple[int, str] = (0, "")
     path: str = ""
     iterator: Any = None
 
     def note_exits(self, iterator: Any) -> None:
-        """Read the exit status of workers without waiting for them, which torch does."""
+        """Read the exit status of workers without reaping them, which is left to torch."""
         for number, process in enumerate(getattr(iterator, "_workers", ())):
             with suppress(Exception):
                 status = _exit_status(process)
@@ -79,16 +79,16 @@ def _exit_status(process: Any) -> int | None:
 class LoaderWatch:
     """Watches all DataLoaders whose iterators are made or used between `watch` and `unwatch`."""
 
-    # Functions of torch's iterators are replaced on their classes, never on an iterator, which would then
-    # outlive its last reference. Datasets, samplers and ``collate_fn`` stay the user's objects throughout.
+    # Functions of torch's iterators are replaced on the classes, never on an iterator, which would then
+    # outlive its last reference. Datasets, samplers and ``collate_fn`` always remain the user's objects.
     def __init__(self) -> None:
         self.facts = LoaderFacts()
         self.report = ImportReport()
         self.iterators: list[LoaderIterator] = []
-        self.in_process: dict[int, bytes] = {}  # rings of this process by loader, after the end
+        self.in_process: dict[int, bytes] = {}  # rings of this process by loader, read at the end
         self.in_process_before: dict[int, bytes] = {}  # their totals at the start of the recording
         self._rings: dict[int, Ring] = {}
-        self.start_ns = 0  # monotonic clock; what ended earlier is left out
+        self.start_ns = 0  # monotonic clock; work that ended earlier is left out
         self._folder = ""
         self._pid = os.getpid()
         self._patches: Patches | None = None
@@ -116,7 +116,7 @@ class LoaderWatch:
         inherited[:] = [*inherited, patches, hook.patches]
 
     def begin_recording(self) -> None:
-        """Record what ends from now on. The workers' earlier work is left out."""
+        """Record work that ends from now on. The workers' earlier work is left out."""
         for state in self.iterators:
             if state.path:
                 for worker in range(state.workers):
@@ -128,7 +128,7 @@ class LoaderWatch:
         self.start_ns = clock()
 
     def unwatch(self) -> None:
-        """Stop watching; workers stop writing at their next batch. Idempotent."""
+        """Stop watching. Workers stop writing at their next batch. Safe to repeat."""
         patches, self._patches = self._patches, None
         if patches is None:
             return
@@ -167,7 +167,7 @@ class LoaderWatch:
                 state.rings[worker] = ring.read()
                 ring.close()
 
-    # replacements of torch's functions: each takes the original and returns the new one
+    # Replacements of torch's functions. Each takes the original and returns the new one.
 
     def _get_iterator(self, original: Any) -> Any:
         watch = self
@@ -273,13 +273,13 @@ class LoaderWatch:
     # states of iterators
 
     def _begin(self, loader: Any) -> LoaderIterator | None:
-        """Note a loader that is about to make an iterator, and make the rings of its workers."""
+        """Note that a loader is about to make an iterator, and make the rings of its workers."""
         try:
             state = self._state(loader)
             if state.workers:
                 state.path = self._make_rings(state)
             self.iterators.append(state)
-        except Exception as error:  # the user's loop comes first
+        except Exception as error:  # the user's loop must go on
             self.report.add("loader-unread", "info", example=f"{type(error).__name__}: {error}")
             return None
         return state
@@ -350,7 +350,7 @@ class LoaderWatch:
         return state if os.getpid() == self._pid else None
 
     def _ring_of(self, fetcher: Any) -> tuple[Ring, int] | None:
-        """Return the ring of a fetcher in this process; all iterators of its loader share it."""
+        """Return the ring of a fetcher in this process. All iterators of a loader share one."""
         state = fetcher.__dict__.get(_STATE)
         if not isinstance(state, LoaderIterator):
             return None

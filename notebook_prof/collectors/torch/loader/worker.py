@@ -1,4 +1,4 @@
-"""What runs inside a DataLoader's worker before its first batch. Imports the standard library only."""
+"""Runs inside a DataLoader's worker before its first batch. Imports only the standard library."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .ring import Ring, clock
 _cpu: Final = time.thread_time_ns
 
 inherited: list[Patches] = []
-"""Replacements made by the main process; a forked worker restores the originals."""
+"""Patches made by the main process. A forked worker restores the originals."""
 
 
 class WorkerInit:
-    """A ``worker_init_fn`` that opens the worker's ring, then calls the user's function `inner`."""
+    """A ``worker_init_fn`` that opens the worker's ring and then calls the user's function `inner`."""
 
     # pickled by its import path, so it works with every start method
     def __init__(self, pattern: str, inner: Any) -> None:
@@ -32,7 +32,7 @@ class WorkerInit:
         ring = None
         try:
             ring = _arm(self.pattern.format(worker), worker)
-        except Exception:  # our failure must not become the user's
+        except Exception:  # a failure of ours must not affect the user's code
             ring = None
         if self.inner is not None:
             try:

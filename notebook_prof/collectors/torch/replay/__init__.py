@@ -1,1 +1,1 @@
-"""Recorded operators run alone: with other layouts, types, threads, or compiled."""
+"""Runs recorded operators alone: with other layouts, types or numbers of threads, or compiled."""

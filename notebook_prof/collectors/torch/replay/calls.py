@@ -1,4 +1,4 @@
-"""Repeats a recorded call: its overload by PyTorch's schemas, and similar tensors."""
+"""Repeats a recorded call: finds its overload by PyTorch's schemas, and makes similar tensors."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _DTYPES: Final = {
     "float8_e5m2": "float8_e5m2",
     "float8_e5m2fnuz": "float8_e5m2fnuz",
 }
-"""C++ names of element types → Python names."""
+"""Python names of element types by C++ name."""
 _LIST: Final = "TensorList"
 _NO_TENSOR: Final = frozenset({"", "Scalar", "ScalarList", "GenericList", "None"})
 
 
 class CannotReplayError(Exception):
-    """A call that cannot be repeated; the message says why, and what to do."""
+    """Raised for a call that cannot be repeated. The message says why, and what to do."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A call as recorded; the texts are those of ``metadata["tables"]["operator_arguments"]``."""
+    """A recorded call. Its texts are those of ``metadata["tables"]["operator_arguments"]``."""
 
     name: str  # such as ``aten::mm``
     # the texts are empty if not recorded
@@ -56,7 +56,7 @@ class Recorded:
     dtypes: str
     strides: str
     concrete: str
-    count: int  # how often it ran
+    count: int  # number of times it ran
     device: str  # ``cpu`` or ``cuda``
 
     @property
@@ -67,29 +67,29 @@ class Recorded:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A call that can be made."""
+    """A call that is ready to run."""
 
     run: Callable[..., Any]  # an overload of an operator
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    written: tuple[int, ...]  # positions of `args` that the operator writes to
-    # the same step by another implementation of the optimizer; None for operators
+    written: tuple[int, ...]  # positions in `args` to which the operator writes
+    # makes the same step with another implementation of the optimizer; None for operators
     remade: Callable[[str], Prepared] | None = None
 
     def __call__(self) -> Any:
         return self.run(*self.args, **self.kwargs)
 
     def tensors(self) -> Iterator[Any]:
-        """Yield the tensors among the arguments, also those in lists."""
+        """Yield the tensors among the arguments, including those in lists."""
         for value in (*self.args, *self.kwargs.values()):
             yield from (one for one in _flat(value) if hasattr(one, "is_floating_point"))
 
     def bytes(self) -> int:
-        """Return the size of the tensors."""
+        """Return the size of the tensors in bytes."""
         return sum(int(one.untyped_storage().nbytes()) for one in self.tensors())
 
     def changed(self, change: Callable[[Any], Any]) -> Prepared:
-        """Return the same call with other tensors."""
+        """Return the same call with each tensor changed."""
 
         def each(value: Any) -> Any:
             if isinstance(value, list | tuple):
@@ -109,10 +109,11 @@ def _flat(value: Any) -> Iterator[Any]:
 
 
 def prepare(torch: Any, call: Recorded, limit: int, *, positive: bool = False) -> Prepared:
-    """Choose the recorded overload, and make random tensors like the recorded ones, within `limit` bytes."""
-    # The numbers in tensors are not recorded: they are normal, or between 0.5 and 1.5 if `positive`. Integers
-    # are drawn below the smallest dimension of the other tensors, so they are valid indices into any of them.
-    # On a GPU they are 0, since a wrong index would end the work of the whole process there.
+    """Find the recorded overload, and make random tensors like the recorded ones, within `limit` bytes."""
+    # The numbers in tensors are not recorded, so they are normally distributed, or between 0.5 and 1.5 if
+    # `positive`. Integers are below the smallest dimension of the other tensors, so they are valid indices
+    # into any of them. On a GPU they are 0, since an invalid index there would break CUDA for the whole
+    # process.
     shapes, dtypes, strides, values = _texts(call)
     generator = torch.Generator(device=call.device)
     generator.manual_seed(0)
@@ -149,7 +150,7 @@ def prepare(torch: Any, call: Recorded, limit: int, *, positive: bool = False) -
 
 
 def _texts(call: Recorded) -> tuple[list[Any], list[str], list[Any], list[str]]:
-    """Return shapes, element types, strides and values, an entry an argument; strides None if not known."""
+    """Return shapes, element types, strides and values, one entry per argument. Unknown strides are None."""
     if not (call.shapes and call.dtypes):
         raise CannotReplayError(
             f"the types of the inputs of {call.name} are not on record: record again with --shapes"
@@ -167,7 +168,7 @@ def _texts(call: Recorded) -> tuple[list[Any], list[str], list[Any], list[str]]:
 
 
 def _dims(shape: Any, dtype: str) -> list[int]:
-    """Return the dimensions of a floating-point tensor, into which integers may index; none for integers."""
+    """Return the dimensions of a floating-point tensor, which integers may index; none for other tensors."""
     if dtype == _LIST:
         return [int(size) for one in shape for size in one]
     name = _DTYPES.get(_plain(dtype), "")
@@ -197,7 +198,7 @@ def _overloads(torch: Any, name: str, arguments: int) -> list[Any]:
 
 
 def _fits(type_name: str, dtype: str) -> bool:
-    """Return whether the recorded value can belong to this argument of a schema."""
+    """Return whether a recorded value can belong to an argument with this type in the schema."""
     plain, optional = type_name, type_name.startswith("Optional[")
     if optional:
         plain = type_name[len("Optional[") : -1]
@@ -211,7 +212,7 @@ def _fits(type_name: str, dtype: str) -> bool:
 
 
 def _value(argument: Any, maker: _Maker, shape: Any, dtype: str, strides: Any, text: str) -> Any:
-    """Return an argument of a call."""
+    """Return the value of an argument of a call."""
     if dtype == _LIST:
         if not shape:
             raise CannotReplayError(
@@ -242,7 +243,7 @@ def _value(argument: Any, maker: _Maker, shape: Any, dtype: str, strides: Any, t
 
 
 def _parsed(name: str, text: str) -> Any:
-    """Parse a value by the name of its type.
+    """Parse a value according to the name of its type.
 
     >>> _parsed("List[int]", "[1, 2]"), _parsed("number", "0.5"), _parsed("bool", "True")
     ([1, 2], 0.5, True)
@@ -281,10 +282,10 @@ class _Maker:
         self._positive, self._indices, self._limit = positive, indices, limit
         self._bytes = 0
         self.list_dtype = "float"
-        """Type of tensors in lists, which is not recorded: that of the previous tensor, else float."""
+        """Type of tensors in lists, which is not recorded: that of the previous tensor, or float."""
 
     def tensor(self, shape: Sequence[int], dtype: str, strides: Sequence[int] | None) -> Any:
-        """Return a tensor; without strides it is contiguous."""
+        """Return a tensor, which is contiguous if no strides are given."""
         torch = self._torch
         element = dtype_named(torch, dtype, self.call.name)
         shape = [int(size) for size in shape]
@@ -312,7 +313,7 @@ class _Maker:
 
 
 def dtype_named(torch: Any, dtype: str, operator: str) -> Any:
-    """Return the element type of a C++ name."""
+    """Return the element type with this C++ name."""
     element = getattr(torch, _DTYPES.get(_plain(dtype), ""), None)
     if element is None:
         raise CannotReplayError(
@@ -322,12 +323,12 @@ def dtype_named(torch: Any, dtype: str, operator: str) -> Any:
 
 
 def _contiguous(shape: Sequence[int]) -> list[int]:
-    """Return strides without gaps: (12, 4, 1) for a shape of (2, 3, 4)."""
+    """Return contiguous strides: (12, 4, 1) for a shape of (2, 3, 4)."""
     return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
 def _check(prepared: Prepared, call: Recorded) -> None:
-    """Refuse a call that would not be the same."""
+    """Raise CannotReplayError for a call that would not be the same."""
     if not any(True for _ in prepared.tensors()):
         raise CannotReplayError(f"{call.name} takes no tensor: no try applies to it")
     for at in prepared.written:
@@ -340,5 +341,5 @@ def _check(prepared: Prepared, call: Recorded) -> None:
 
 
 def _is_dense(tensor: Any) -> bool:
-    """Return whether the elements of a tensor have neither gaps nor overlaps."""
+    """Return whether a tensor's elements fill its memory without gaps or overlaps."""
     return bool(tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size())

@@ -1,4 +1,4 @@
-"""Leave PyTorch as it was: random states, threads, element types, flags."""
+"""Restores PyTorch's state: random states, threads, element types and flags."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ _FLAGS: Final = {
     "backends.cuda.matmul": ("allow_tf32", "allow_fp16_reduced_precision_reduction"),
     "backends.mkldnn": ("enabled",),
 }
-"""Settings that change the behaviour of operators, by torch module."""
+"""Settings that affect operators, by torch module."""
 
 
 @contextmanager
 def isolated(torch: Any) -> Iterator[None]:
-    """Run a block without autograd, autocast and warnings, and restore torch's state afterwards, also on
-    errors."""
-    # The state: random states of torch on every device, of Python and of NumPy; the number of threads, the
-    # default element type, deterministic algorithms and the flags of cuDNN, cuBLAS and oneDNN.
+    """Run a block without autograd, autocast and warnings. Restores torch's state, even after errors."""
+    # The state consists of the random states of torch on every device, of Python and of NumPy, the number of
+    # threads, the default element type, deterministic algorithms, and the flags of cuDNN, cuBLAS and oneDNN.
     before = _State(torch)
     try:
         with warnings.catch_warnings(), torch.no_grad(), _no_autocast(torch):
@@ -46,7 +45,7 @@ def _no_autocast(torch: Any) -> Iterator[None]:
 
 
 class _State:
-    """The current global state of torch, and the random states."""
+    """torch's current global state, and the random states."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
@@ -77,7 +76,7 @@ class _State:
                 yield module, name, value
 
     def restore(self) -> None:
-        """Restore the settings that have changed; equal ones are not touched."""
+        """Restore the settings that have changed, without touching the others."""
         torch = self._torch
         random.setstate(self._random)
         if self._numpy is not None:
@@ -101,7 +100,8 @@ class _State:
                 setattr(module, name, value)
 
 
-# Variants to try with a call: other layouts or types of its inputs, more or fewer threads, compilation.
+# Tries, that is, variants of a call: other layouts or types of its inputs, other numbers of threads,
+# compilation.
 
 LAYOUTS: Final = ("channels_last", "contiguous")
 DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64"}
@@ -110,7 +110,7 @@ _numbers: Final = count()
 
 
 def tries_of(tries: str | Sequence[str]) -> list[str]:
-    """Return the names of tries one by one; OptionError for an unknown one.
+    """Split the argument ``tries`` into names; OptionError for an unknown one.
 
     >>> tries_of(["channels_last+bf16", "threads=1,2"])
     ['channels_last+bf16', 'threads=1', 'threads=2']
@@ -131,7 +131,7 @@ def tries_of(tries: str | Sequence[str]) -> list[str]:
 
 
 def changed(torch: Any, prepared: Prepared, name: str) -> Prepared:
-    """Return a call with a try applied; its number of threads is not applied here."""
+    """Return a call with a try applied, except for its number of threads."""
     for part in name.split("+"):
         if part.startswith("threads="):
             continue
@@ -147,7 +147,7 @@ def changed(torch: Any, prepared: Prepared, name: str) -> Prepared:
 
 
 def threads_of(name: str, otherwise: int) -> int:
-    """Return the number of threads of a try, as 4 for "bf16+threads=4"."""
+    """Return the number of threads of a try, for example 4 for "bf16+threads=4"."""
     for part in name.split("+"):
         key, _, value = part.partition("=")
         otherwise = int(value) if key == "threads" else otherwise
@@ -155,7 +155,7 @@ def threads_of(name: str, otherwise: int) -> int:
 
 
 def _layout(torch: Any, prepared: Prepared, part: str) -> Prepared:
-    """Return the call with inputs of another memory layout."""
+    """Return the call with inputs in another memory layout."""
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
 
     def change(tensor: Any) -> Any:
@@ -182,16 +182,16 @@ def _dtype(torch: Any, prepared: Prepared, part: str) -> Prepared:
 
 
 def _compiled(torch: Any, prepared: Prepared, part: str) -> Prepared:
-    """Return the call compiled by ``torch.compile``, by separate code: earlier compilations are kept."""
+    """Return the call compiled by ``torch.compile``, with separate code, so earlier compilations are kept."""
     code = _template.__code__.replace(co_name=f"replayed_{next(_numbers)}")
     function = FunctionType(code, {"operator": prepared.run, "__builtins__": __builtins__})
     try:
         settings = importlib.import_module("torch._inductor.config")
         compiled = torch.compile(function, fullgraph=True, dynamic=False)
         first = prepared.changed(lambda tensor: tensor.clone()) if prepared.written else prepared
-        with settings.patch(compile_threads=1):  # no pool of processes that would stay
+        with settings.patch(compile_threads=1):  # so no pool of processes is left behind
             replace(first, run=compiled)()
-    except Exception as error:  # any error of TorchDynamo, Inductor or a compiler
+    except Exception as error:  # TorchDynamo, Inductor or a compiler may raise anything
         raise CannotReplayError(f"torch.compile cannot compile it: {first_line(error)}") from error
     return replace(prepared, run=compiled)
 

@@ -1,4 +1,4 @@
-"""Repeats a step of an optimizer, with parameters and gradients of our own."""
+"""Repeats a step of an optimizer, with new parameters and gradients."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final
 from .calls import CannotReplayError, Prepared, dtype_named
 
 WAYS: Final = {"for-loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
-"""Arguments of an optimizer for each of PyTorch's implementations of the update."""
+"""Arguments of an optimizer that select each of PyTorch's implementations of the update."""
 
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """A step of an optimizer as recorded; see `analysis.work.optimizer_steps`."""
+    """A recorded step of an optimizer; see `analysis.work.optimizer_steps`."""
 
     name: str  # of the range
     optimizer: str  # name of the class
@@ -31,7 +31,7 @@ class RecordedStep:
 
 
 def prepare_step(torch: Any, step: RecordedStep, limit: int, way: str = "") -> Prepared:
-    """Make parameters and gradients of the recorded shapes, and an optimizer that has made its first step."""
+    """Make parameters and gradients of the recorded shapes, and an optimizer after its first step."""
     # Learning rate, momentum and so on are not recorded, so the defaults apply. `way` is one of `WAYS`, ""
     # for the recorded one; `limit` is in bytes. The user's hooks on all optimizers are not called.
     kind: Any = getattr(torch.optim, step.optimizer, None)
@@ -49,7 +49,7 @@ def prepare_step(torch: Any, step: RecordedStep, limit: int, way: str = "") -> P
             torch.randn(shape, dtype=torch.float32, device=step.device, generator=generator).to(element)
             for _ in range(2)
         ]
-        size += 4 * values[0].nbytes  # with its gradient, and about two numbers of state
+        size += 4 * values[0].nbytes  # the parameter, its gradient, and about two numbers of state
         if size > limit:
             raise CannotReplayError(f"{step.title} take over {limit:,} bytes: allow more with memory=")
         values[0].requires_grad_(True)
@@ -59,7 +59,7 @@ def prepare_step(torch: Any, step: RecordedStep, limit: int, way: str = "") -> P
         optimizer = kind(parameters, **arguments)
     except (RuntimeError, TypeError, ValueError) as error:
         raise CannotReplayError(f"torch.optim.{step.optimizer} does not take {arguments}: {error}") from error
-    update = inspect.unwrap(kind.step)  # without hooks, which belong to the user
+    update = inspect.unwrap(kind.step)  # without hooks, which are the user's
 
     def run(tensors: list[Any]) -> list[Any]:
         update(optimizer)

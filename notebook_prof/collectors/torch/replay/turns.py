@@ -1,4 +1,4 @@
-"""Run calls as recorded and in other ways, in turns, and compare times and results."""
+"""Runs calls as recorded and in other ways, in turns, and compares times and results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .optimizers import RecordedStep, prepare_step
 LEAST_ROUNDS: Final = 3
 MOST_ROUNDS: Final = 24
 _TURN_NS: Final = 4e6
-"""Target duration for a turn of one call, if time allows. Far longer than the clock's resolution."""
+"""Target duration for a call's turn, if time allows. It is far longer than the clock's resolution."""
 _MOST_REPEATS: Final = 2000
 
 
@@ -28,23 +28,24 @@ _MOST_REPEATS: Final = 2000
 class Measured:
     """The measurement of one way to run the calls."""
 
-    name: str  # of the try; empty for the calls as recorded
-    # ns, shape (rounds, 2); all calls once, weighted by how often each was recorded
+    name: str  # name of the try; empty for the calls as recorded
+    # ns for all calls once, weighted by how often each was recorded; shape (rounds, 2)
     times: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
-    # largest difference from the results of the calls as recorded, and its share of their largest number
+    # largest difference from the results of the calls as recorded, absolute and as a share of their largest
+    # number
     difference: float = math.nan
     relative: float = math.nan
     ready_ns: int = 0  # conversion of the inputs, or compilation; not in `times`
-    reason: str = ""  # why it was not tried; empty if it was
+    reason: str = ""  # why it was not run; empty if it was
 
 
 def replay(
     calls: Sequence[Recorded | RecordedStep], tries: Sequence[str], seconds: float, memory: int
 ) -> tuple[list[Measured], list[Recorded | RecordedStep]]:
-    """Run calls in turns: as recorded, each try, and back again, A B C C B A."""
-    # `seconds` is about how long the turns may take, without conversions and compilation; `memory` is the
-    # bytes of all inputs. Returns the measurements, the calls as recorded first, and the calls that could be
-    # made. OptionError says why none could be made, or that one takes too long.
+    """Run calls in turns: as recorded, with each try, and back again, A B C C B A."""
+    # `seconds` is roughly how long the turns may take, without conversions and compilation. `memory` limits
+    # the bytes of all inputs. Returns the measurements, those of the calls as recorded first, and the calls
+    # that could be made. Raises OptionError if none could be made, or if one takes too long.
     torch: Any = require("torch", extra="torch", purpose="to replay operators")
     with isolated(torch):
         bases, replayed, reason = [], [], ""
@@ -70,7 +71,7 @@ def replay(
 
 
 class _Runner:
-    """A call that is repeated, each time with its initial inputs."""
+    """Repeats a call, each time with its initial inputs."""
 
     def __init__(self, torch: Any, prepared: Prepared, call: Recorded | RecordedStep) -> None:
         self.prepared, self.call = prepared, call
@@ -82,18 +83,18 @@ class _Runner:
 
     @property
     def bytes(self) -> int:
-        """Size of its inputs."""
+        """Size of its inputs in bytes."""
         return self.prepared.bytes() + sum(int(one.nbytes) for one in self._before)
 
     def once(self) -> Any:
-        """Return the result of one call."""
+        """Run the call once and return its result."""
         self._restore()
         result = self.prepared()
         self._wait()
         return result
 
     def time_ns(self) -> float:
-        """Return the mean of several calls; each is timed alone if it writes into its inputs."""
+        """Return the mean duration of several calls, timed one by one if they write into their inputs."""
         clock, call, repeats = time.perf_counter_ns, self.prepared, self.repeats
         if not self._written:
             self._wait()
@@ -136,7 +137,7 @@ class _Way:
     measured: Measured = field(default_factory=lambda: Measured("", difference=0.0, relative=0.0))
 
     def turn(self, torch: Any) -> float:
-        """Return the time of all calls in ns; each runs once before, to set up threads and caches."""
+        """Return the time of all calls in ns. Each runs once beforehand, to set up threads and caches."""
         if torch.get_num_threads() != self.threads:
             torch.set_num_threads(self.threads)
         total = 0.0
@@ -147,7 +148,7 @@ class _Way:
 
 
 def _base(torch: Any, call: Recorded | RecordedStep, memory: int) -> Prepared:
-    """Return a call as recorded, with numbers for which its results are finite, if possible."""
+    """Return a call as recorded, with inputs for which its results are finite, if possible."""
     if call.device == "cuda" and not torch.cuda.is_available():
         raise CannotReplayError(
             "it ran on a GPU, and PyTorch finds none here: replay it on the machine that recorded it"
@@ -175,7 +176,7 @@ def _way(torch: Any, name: str, recorded: _Way, memory: int) -> _Way:
     try:
         torch.set_num_threads(threads)
         for runner in recorded.runners:
-            runner.once()  # its inputs are still as they were made
+            runner.once()  # its inputs are in their initial state
             runner._restore()
             try:
                 other = _Runner(torch, changed(torch, runner.prepared, name), runner.call)
@@ -232,18 +233,17 @@ def _turns(torch: Any, ways: list[_Way], seconds: float) -> list[FloatArray]:
         for w, way in reversed(list(enumerate(ways))):
             times[w, number, 1] = way.turn(torch)
         if number + 1 >= LEAST_ROUNDS and time.perf_counter() - begin > seconds:
-            return list(times[:, : number + 1])  # the machine has become slower
+            return list(times[:, : number + 1])  # out of time, since the machine has become slower
     return list(times)
 
 
 def _single(runner: _Runner) -> float:
-    """Estimate the duration of a call: the shortest of three, since the first may set something up."""
+    """Estimate a call's duration: the shortest of three, since the first may include setup."""
     return min(runner.time_ns() for _ in range(3))
 
 
 def _largest_difference(torch: Any, a: _Runner, b: _Runner) -> tuple[float, float]:
-    """Return the largest difference of the second result, absolute and as a share of the first's largest
-    number."""
+    """Return the largest difference of two results, absolute and as a share of the first's largest number."""
     (count_a, results_a), (count_b, results_b) = _results(torch, a), _results(torch, b)
     if count_a != count_b:
         raise CannotReplayError(f"it gives {count_b} results in place of {count_a}")
@@ -265,7 +265,7 @@ def _results(torch: Any, runner: _Runner) -> tuple[int, list[Any]]:
     torch.manual_seed(0)
     try:
         every = list(_tensors(runner.once()))
-    except Exception as error:  # any error of an operator about its inputs
+    except Exception as error:  # an operator may raise anything about its inputs
         raise CannotReplayError(f"PyTorch cannot run it this way: {first_line(error)}") from error
     if not runner.keeps_shapes():
         raise CannotReplayError("it changes the shape of its input, so that it cannot run twice")

@@ -23,15 +23,8 @@ STATISTICS: Final = ("total_ns", "avg_ns", "max_ns", "min_ns")
 
 
 def spread(keys: npt.NDArray[Any], cpu: IntArray, gpu: IntArray) -> pd.DataFrame:
-    """Return statistics of each key, in the order of first appearance.
+    """Return the calls, totals, averages, maxima and minima of each key, in the order of first appearance.
 
-    Returns
-    -------
-    DataFrame
-        ``name calls``, and ``cpu_`` and ``gpu_`` ``total_ns avg_ns max_ns min_ns``.
-
-    Examples
-    --------
     >>> spread(np.array(["a", "a"]), np.array([1, 3]), np.array([0, 0]))["cpu_avg_ns"].tolist()
     [2.0]
     """
@@ -57,15 +50,8 @@ def ratios(table: pd.DataFrame, cpu_whole: float, gpu_whole: float) -> pd.DataFr
 
 
 def sort_key(sorted_by: str) -> tuple[str, bool]:
-    """Return the column and direction (whether ascending) of a sort key.
+    """Return the column of a sort key, and whether it sorts in ascending order.
 
-    Raises
-    ------
-    OptionError
-        If there is no such key.
-
-    Examples
-    --------
     >>> sort_key("CPUTotal"), sort_key("GPUMin")
     (('cpu_total_ns', False), ('gpu_min_ns', True))
     """
@@ -99,23 +85,9 @@ _DEVICE_TYPES: Final = {"kernel": "Kernel", "collective": "Kernel", "memcpy": "M
 
 @dataclass(frozen=True)
 class Events:
-    """A trace with Paddle's event types.
+    """A trace with Paddle's event types."""
 
-    Attributes
-    ----------
-    trace : Trace
-        A recording of Paddle has its own types; in other traces, types follow from categories.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0, 2], dur=[9, 3], name=["linear", "mm"], track=b.track("main"))
-    >>> Events(b.seal()).type.tolist()
-    ['Operator', 'Operator']
-    """
-
-    trace: Trace
+    trace: Trace  # a recording of Paddle has its own types; in other traces, types follow from categories
 
     @cached_property
     def own_types(self) -> bool:
@@ -191,8 +163,7 @@ class Events:
 
     @cached_property
     def owner(self) -> IntArray:
-        """For device work, the host event that launched it; for runtime calls, the enclosing event; otherwise
-        -1."""
+        """The host event that launched device work, the event around a runtime call, and otherwise -1."""
         flows = self.trace.flows
         launches = (flows["kind"] == "launch").to_numpy()
         up = np.full(len(self.ts), -1, np.int64)
@@ -206,11 +177,9 @@ class Events:
 
     @cached_property
     def order(self) -> IntArray:
-        """The rows of host events in the order in which Paddle visits them: a thread's last events first.
-
-        Paddle pops the events from a stack: each event before those inside it, later ones before earlier
-        ones. That is a reversed post-order walk.
-        """
+        """The rows of host events in the order in which Paddle visits them: a thread's last events first."""
+        # Paddle pops the events from a stack: each event before those inside it, later ones before earlier
+        # ones. That is a reversed post-order walk.
         rows = np.flatnonzero(self.host)
         size = np.ones(len(self.ts), np.int64)
         depth = self.trace.slices["depth"].to_numpy().astype(np.int64)
@@ -232,8 +201,7 @@ class Events:
         return positions
 
     def below(self, *types: str) -> IntArray:
-        """Return the time of device work of these types launched by each host event or by what is inside
-        it."""
+        """Return the time of device work of these types launched by each host event or what is inside it."""
         work = np.flatnonzero(self.of(*types) & of_kind(self.trace, ("stream",)))
         total = np.zeros(len(self.ts), np.int64)
         above, spent = self.owner[work], self.dur[work]

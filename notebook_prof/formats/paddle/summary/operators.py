@@ -20,35 +20,10 @@ _MEMORY_WORDS: Final = ("memcpy", "memorycopy", "memset")
 def operator_table(
     events: Events, *, sorted_by: str = "CPUTotal", op_detail: bool = True, thread_sep: bool = False
 ) -> pd.DataFrame:
-    """List operators by name, with the calls and the device work inside them.
-
-    Parameters
-    ----------
-    events : Events
-    sorted_by : str
-        One of `spread.SORTED_KEYS`.
-    op_detail : bool
-        Whether to include rows of levels 1 and 2.
-    thread_sep : bool
-        Whether each thread gets rows of its own.
-
-    Returns
-    -------
-    DataFrame
-        ``thread`` (Int64, missing for all together), ``level`` (0: operators; 1: what is directly inside
-        them, and device work that the operator launched itself; 2: device work of what is inside), ``name``,
-        ``calls``, ``cpu_`` and ``gpu_`` ``total_ns avg_ns max_ns min_ns ratio`` (missing ``cpu_`` for device
-        work), ``flops`` float64. Ratios of operators are shares of all operators (of a thread), those of what
-        is inside are shares of the enclosing row.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0, 10], dur=[9, 3], name=["mm", "add"], track=b.track("main"))
-    >>> operator_table(Events(b.seal()))[["name", "cpu_ratio"]].values.tolist()
-    [['mm', 0.75], ['add', 0.25]]
-    """
+    """List operators by name, with the calls and the device work inside them."""
+    # Level 0 is operators; 1 is what is directly inside them, and device work that the operator launched
+    # itself; 2 is device work of what is inside. Device work has no `cpu_` columns. Ratios of operators are
+    # shares of all operators (of a thread), those of what is inside are shares of the enclosing row.
     operators = events.order[events.of("Operator")[events.order]]
     threads = events.threads(operators)
     parts = [
@@ -64,20 +39,7 @@ def operator_table(
 
 
 def kernel_table(events: Events, *, sorted_by: str = "GPUTotal") -> pd.DataFrame:
-    """List kernels by name, without argument lists.
-
-    Returns
-    -------
-    DataFrame
-        ``name calls``, ``gpu_`` ``total_ns avg_ns max_ns min_ns ratio``, sorted by total time unless
-        `sorted_by` is a GPU key.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> kernel_table(Events(TraceBuilder().seal())).empty
-    True
-    """
+    """List kernels by name, without argument lists, by total time unless `sorted_by` is a GPU key."""
     rows = _by_visit(events, np.flatnonzero(events.of("Kernel")))
     table = spread(_cut(events, rows), events.dur[rows], events.dur[rows])
     table = ratios(table, 0, float(events.dur[rows].sum()))
@@ -88,20 +50,7 @@ def kernel_table(events: Events, *, sorted_by: str = "GPUTotal") -> pd.DataFrame
 def user_table(
     events: Events, *, sorted_by: str = "CPUTotal", thread_sep: bool = False, memory: bool = False
 ) -> pd.DataFrame:
-    """List ranges that the user named or, with `memory`, those whose names say that they copy or fill memory.
-
-    Returns
-    -------
-    DataFrame
-        ``thread name calls``, ``cpu_`` and ``gpu_`` ``total_ns avg_ns max_ns min_ns ratio``. Ratios are
-        shares of the time of all steps.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> user_table(Events(TraceBuilder().seal())).empty
-    True
-    """
+    """List the user's ranges or, with `memory`, those whose names say that they copy or fill memory."""
     types = ("UserDefined", "PythonUserDefined") if memory else ("PythonUserDefined",)
     ranges = events.order[(events.of(*types) & (_moves_memory(events) == memory))[events.order]]
     threads = events.threads(ranges) if thread_sep else np.zeros(len(ranges), np.int64)
@@ -111,6 +60,7 @@ def user_table(
         rows = ranges[threads == thread]
         table = spread(events.names[rows], events.dur[rows], events.gpu_ns[rows])
         table = table if memory else ranked(table, sorted_by)
+        # ratios are shares of the time of all steps
         parts.append(ratios(table, events.total_ns, gpu).assign(thread=thread if thread_sep else pd.NA))
     if not parts:
         none = np.empty(0, np.int64)
@@ -147,12 +97,11 @@ def _table_of(events: Events, operators: IntArray, sorted_by: str, op_detail: bo
 
 
 class _Inside(NamedTuple):
-    """What is directly inside the calls of an operator: rows, its own device work, and that of each inner
-    name."""
+    """What is directly inside the calls of an operator."""
 
     rows: IntArray
-    work: IntArray
-    below: dict[str, IntArray]
+    work: IntArray  # the operator's own device work
+    below: dict[str, IntArray]  # device work of each inner name
 
 
 def _inside_operators(events: Events, operators: IntArray) -> dict[str, _Inside]:

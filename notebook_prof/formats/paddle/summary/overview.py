@@ -19,27 +19,13 @@ _COLUMNS = ("allocation_count", "free_count", "allocation_bytes", "free_bytes", 
 
 
 def memory_table(events: Events) -> pd.DataFrame:
-    """Sum allocations and frees by place and event.
-
-    Returns
-    -------
-    DataFrame
-        ``position_in_order`` str (``Place(cpu)``, ``Place(gpu:0)``), ``name``, ``type`` (``Allocated``),
-        ``allocation_count free_count allocation_bytes free_bytes increase_bytes`` int64, and
-        ``peak_allocated_bytes peak_reserved_bytes`` of the place; sorted by increase. Changes in an inner
-        event count for its operator. Changes in other things directly inside an operator, such as Paddle 3's
-        kernel launches, count for both, as in Paddle's own table, so do not add these rows up.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> memory_table(Events(TraceBuilder().seal())).empty
-    True
-    """
+    """Sum allocations and frees by place and event, sorted by increase."""
     table = events.trace.allocations
     home = ints(table["slice"])
     with_slice = np.flatnonzero(home >= 0)
     home = _on_host(events, home[with_slice])
+    # Changes in an inner event count for its operator. Changes in other things directly inside an operator,
+    # such as Paddle 3's kernel launches, count for both, as in Paddle's own table: the rows do not add up.
     rows, labels = _credited(events, home)
     size = table["bytes"].to_numpy()[with_slice[rows]]
     device = table["device"].to_numpy()[with_slice[rows]]
@@ -114,22 +100,9 @@ _PHASE: Final = {
 
 
 def model_table(events: Events) -> pd.DataFrame:
-    """List steps, the four phases and the rest, on host and devices.
-
-    Returns
-    -------
-    DataFrame
-        ``name`` (``ProfileStep Dataloader Forward Backward Optimization Others``), ``calls`` and, with
-        ``cpu_`` and ``gpu_``, ``total_ns avg_ns max_ns min_ns ratio``; no rows without phases. In Paddle's
-        files, a call is an outermost event of the phase, and device time is the sum of the kernels below it;
-        in others, a call is the phase's part of one step.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> model_table(Events(TraceBuilder().seal())).empty
-    True
-    """
+    """List steps, the four phases and the rest, on host and devices; no rows without phases."""
+    # In Paddle's files, a call is an outermost event of the phase, and device time is the sum of the kernels
+    # below it; in others, a call is the phase's part of one step.
     if not events.own_types:
         return _from_steps(events)
     rows = events.phase_rows
@@ -177,20 +150,7 @@ _COLLECTIVE_WORDS = ("allreduce", "broadcast", "rpc")
 
 
 def device_table(events: Events) -> pd.DataFrame:
-    """List the utilisation of the CPU, if the file contains it, and of each device.
-
-    Returns
-    -------
-    DataFrame
-        ``device`` str, ``utilization`` float64 as a share: for devices, the union of the kernels over the
-        time of the steps.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> device_table(Events(TraceBuilder().seal())).empty
-    True
-    """
+    """List the utilisation, as a share, of the CPU (if the file contains it) and of each device."""
     metadata = events.trace.metadata
     rows: list[tuple[str, float]] = []
     for name, key in (("CPU(Process)", "process_cpu_utilization"), ("CPU(System)", "system_cpu_utilization")):
@@ -202,28 +162,15 @@ def device_table(events: Events) -> pd.DataFrame:
     for number in np.unique(where).tolist():
         of_device = kernels & (where == number)
         busy = length(union(work.ts[of_device], work.end[of_device]))
+        # the union of the kernels over the time of the steps
         rows.append((f"GPU{number}", busy / events.total_ns if events.total_ns else 0.0))
     return pd.DataFrame(rows, columns=["device", "utilization"]).astype({"utilization": "float64"})
 
 
 def overview_table(events: Events) -> pd.DataFrame:
-    """Sum time by type of event, counting overlaps once.
-
-    Returns
-    -------
-    DataFrame
-        ``type`` str, ``on`` (``cpu``, ``gpu``), ``calls`` int64, ``time_ns`` int64, ``ratio`` float64 (share
-        of the time of all steps). Steps come first, then types on the host by time, then those on devices.
-        The four phases have the calls and the summed time of their outermost events.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0, 2], dur=[9, 3], name=["linear", "mm"], track=b.track("main"))
-    >>> overview_table(Events(b.seal()))[["type", "calls", "time_ns"]].values.tolist()
-    [['ProfileStep', 0, 9], ['Operator', 2, 9]]
-    """
+    """Sum time by type of event, counting overlaps once."""
+    # Steps come first, then types on the host by time, then those on devices. `ratio` is a share of the time
+    # of all steps. The four phases have the calls and the summed time of their outermost events.
     types = events.type
     host = events.host | events.of("CudaRuntime", "MluRuntime")
     host_types = [word for word in pd.unique(types[np.flatnonzero(host)]) if word not in ("", STEP, *PHASES)]
@@ -252,22 +199,10 @@ def overview_table(events: Events) -> pd.DataFrame:
 
 
 def distribution_table(events: Events) -> pd.DataFrame:
-    """Sum communication, computation and their overlap.
-
-    Returns
-    -------
-    DataFrame
-        ``name`` (``ProfileStep Communication Computation Overlap``), ``time_ns`` int64, ``ratio`` float64; no
-        rows without communication. Communication is that of the host (communication events, operators
-        named all-reduce, broadcast or rpc) and of the devices (their kernels, and kernels of collective
-        libraries); computation is all other kernels.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> distribution_table(Events(TraceBuilder().seal())).empty
-    True
-    """
+    """Sum communication, computation and their overlap; no rows without communication."""
+    # Communication is that of the host (communication events, operators named all-reduce, broadcast or rpc)
+    # and of the devices (their kernels, and kernels of collective libraries); computation is all other
+    # kernels.
     called, collective = _communication(events)
     both = _intervals(events, called | collective)
     computation = _intervals(events, events.of("Kernel") & ~collective)

@@ -15,28 +15,7 @@ from .overview import device_table, distribution_table, memory_table, model_tabl
 
 
 class RuledTable:
-    """Collects rows of fixed columns.
-
-    Parameters
-    ----------
-    title : str
-    widths : sequence of int
-    heads : sequence of str
-    unit : str, optional
-        Written below the title.
-
-    Examples
-    --------
-    >>> table = RuledTable("Device Summary", [20, 6], ["Device", "Use"])
-    >>> table.row("CPU", "99.10")
-    >>> print(table.text(closed=True).replace("  \\n", "\\n"))
-    -------Device Summary-------
-    --------------------  ------
-    Device                Use
-    --------------------  ------
-    CPU                   99.10
-    --------------------  ------
-    """
+    """Collects rows of columns with fixed widths; the unit is written below the title."""
 
     def __init__(self, title: str, widths: Sequence[int], heads: Sequence[str], unit: str = "") -> None:
         self._widths = list(widths)

@@ -13,7 +13,7 @@ from ..base import Declared, Header
 from . import slices, tabs, timeline, trace
 
 MODULES: Final = (trace, timeline, slices, tabs)
-"""In the order in which their Structs are written for TypeScript."""
+"""Modules of messages, in the order in which their Structs are written to TypeScript."""
 
 ANSWERS: Final[Mapping[str, tuple[type[Declared], ...]]] = {
     "meta": (trace.MetaContent,),
@@ -39,6 +39,6 @@ ANSWERS: Final[Mapping[str, tuple[type[Declared], ...]]] = {
     "path": (slices.PathAnswer, slices.NoPath),
     "selected": (timeline.SelectedAnswer,),
 }
-"""What may come back, by the name of the question."""
+"""Answers by the name of the question."""
 
 __all__ = ["ANSWERS", "MODULES", "Declared", "Header"]

@@ -35,7 +35,7 @@ class TableAnswer(Declared, kw_only=True):
     rows: int
     start: int
     waits: int
-    """How many of the rows that pass the filter are of calls that only wait."""
+    """Number of rows that pass the filter and are calls that only wait."""
     label: list[str]
     detail: list[str]
 

@@ -32,7 +32,7 @@ class DensityPlace(KeptPicture, kw_only=True):
     bin_start: float
     bin_ns: float
     sums: bool | UnsetType = UNSET
-    """Whether the bins hold slices of which a report has sums only."""
+    """Whether the bins include slices that a report has only as sums."""
 
 
 class SliceColumns(Columns):

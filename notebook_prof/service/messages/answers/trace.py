@@ -18,7 +18,7 @@ class Track(Declared):
     outer_rows: int
     quiet: bool
     marks: int
-    """So many of its first rows hold ranges that only mark what runs below them."""
+    """Number of its first rows whose ranges only mark what runs below them."""
     group: str
     kind: str
     row: int

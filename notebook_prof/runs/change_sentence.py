@@ -1,11 +1,9 @@
-"""The previous run: which one it is, how much this one differs from it, and a sentence about that."""
+"""A sentence about what changed since the previous run, and the noise between two runs."""
 
 from __future__ import annotations
 
 import math
-import os
-import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -13,7 +11,6 @@ import pandas as pd
 
 from ..analysis.source.lines import CELL
 from ..comparison.comparison import Comparison
-from ..comparison.run import Side, Summary, TraceRun, core_share, summary_of
 from ..comparison.tables import LITTLE_CORE
 from ..comparison.verdict import (
     HUNDREDFOLD,
@@ -24,17 +21,12 @@ from ..comparison.verdict import (
     signed_percent,
 )
 from ..errors import NotebookProfError
-from ..profiles.profile import Profile
-from ..statistics.shift import MOST_PAIRS, factor_of_runs, learned_factor, ratio_of_halves, shift_of_steps
+from ..statistics.shift import MOST_PAIRS, factor_of_runs, learned_factor
 from ..statistics.steps import LEAST
 from ..units import format_items, format_ns
-from .entry import HistoryRun, read_run
-from .identity import Identity, Link, cell_hash, earlier_run, tokens
-from .store import Store, environment_hash
+from .entry import HistoryRun
+from .store import Store
 
-NAMES: Final = ("the run before", "this run")
-OF_A_MACHINE: Final = ("computer", "devices", "cores", "torch threads", "Python", "PyTorch")
-"""Conditions outside the code. Runs under different conditions say nothing about the noise between runs."""
 OTHER_KERNEL: Final = 20.0
 """Factor for runs of two kernels. They differ by more than two runs of one: measured, 16 to 20 half-widths
 instead of 3 to 6."""
@@ -53,110 +45,6 @@ class Noise:
     factor: float
     pairs: int  # number of unchanged pairs that it was learned from, 0 if it is assumed
     other_kernel: bool
-
-
-class RunBefore:
-    """The run before a recording that has just ended. Nothing here raises: without a readable history there
-    is no previous run."""
-
-    def __init__(self, store: Store, me: Identity, options: str = "", failed: bool = False) -> None:
-        self.store, self.me, self.options, self.failed = store, me, options, failed
-        self.load = load_now()
-        self._lock = threading.RLock()
-        self._summary: Summary | None = None
-        self._earlier: tuple[Link, HistoryRun] | None = None
-        self._looked = False
-        self._comparison: Comparison | None = None
-
-    def summary(self, profile: Profile) -> Summary:
-        """Return the totals of this run. They are computed once."""
-        with self._lock:
-            if self._summary is None:
-                self._summary = summary_of(TraceRun(profile), self.me.source)
-            return self._summary
-
-    def earlier(self) -> tuple[Link, HistoryRun] | None:
-        """Return the previous run. It is looked up once."""
-        with self._lock:
-            if not self._looked:
-                self._looked = True
-                try:
-                    link = earlier_run(self.store, self.me)
-                    self._earlier = None if link is None else (link, read_run(self.store, link.run))
-                except NotebookProfError:  # the file is busy or broken: `history` reports that
-                    self._earlier = None
-            return self._earlier
-
-    def look_again(self) -> None:
-        """Look up the previous run again: when cells run in quick succession, its row may have been written
-        since."""
-        with self._lock:
-            was, self._looked = self._earlier, False
-            now = self.earlier()
-            if (None if was is None else was[1].run) != (None if now is None else now[1].run):
-                self._comparison = None
-
-    def noise(self, profile: Profile) -> Noise:
-        """Return the factor that widens the interval between this run and the previous one."""
-        pair = self.earlier()
-        if pair is None:
-            return Noise(1.0, 0, False)
-        me = replace(self._as_run(), steps=self.summary(profile).steps)
-        environment = environment_hash(self.environment(profile))[0]
-        return noise_between(self.store, pair[1], replace(me, environment=environment))
-
-    def _as_run(self) -> HistoryRun:
-        return HistoryRun(pd.DataFrame(), {}, kernel=self.me.kernel, at_ns=self.me.at_ns, load=self.load)
-
-    def environment(self, profile: Profile) -> dict[str, str]:
-        """Return the conditions that belong to the machine."""
-        conditions = self.summary(profile).facts()
-        return {name: conditions.get(name, "") for name in OF_A_MACHINE}
-
-    def comparison(self, profile: Profile) -> Comparison | None:
-        """Compare this run with the previous one; None if there is none."""
-        with self._lock:
-            if self._comparison is None and not self.failed and (pair := self.earlier()) is not None:
-                sides = Side(pair[1], NAMES[0]), Side(self.summary(profile), NAMES[1])
-                self._comparison = Comparison(*sides, noise=self.noise(profile).factor)
-            return self._comparison
-
-    def ratio(self, profile: Profile) -> float | None:
-        """Return by how many half-widths this run differs from the previous one, if that was unchanged and in
-        this kernel; otherwise None."""
-        pair = self.earlier()
-        if pair is None or self.failed:
-            return None
-        before = pair[1]
-        same = (
-            tokens(self.me.source)
-            and before.cell_hash == cell_hash(self.me.source)
-            and before.kernel == self.me.kernel
-            and before.options == self.options
-            and before.environment == environment_hash(self.environment(profile))[0]
-        )
-        if not same:
-            return None
-        a, b = (Side(run, name).times() for run, name in ((before, "a"), (self.summary(profile), "b")))
-        ratio = ratio_of_halves(shift_of_steps(a, b))
-        return None if math.isnan(ratio) else ratio
-
-    def sentence(self, profile: Profile) -> str:
-        """Write what changed since the previous run; empty if there was none, or if nothing can be said."""
-        compared = self.comparison(profile)
-        pair = self.earlier()
-        if compared is None or pair is None:
-            return ""
-        share = [share for share in (core_share(profile.trace), pair[1].core_share) if share is not None]
-        return sentence(compared, pair[0].why, self.noise(profile), min(share, default=1.0))
-
-
-def load_now() -> float | None:
-    """Return the average number of threads that wanted a core in the last minute; None if unknown."""
-    try:
-        return os.getloadavg()[0]
-    except (AttributeError, OSError):
-        return None
 
 
 def noise_between(store: Store, before: HistoryRun, run: HistoryRun) -> Noise:
@@ -193,8 +81,8 @@ def _learned_ratios(store: Store, run: HistoryRun) -> list[float]:
 
 
 def _is_similar(a: float, b: float) -> bool:
-    """Return whether two loads differ by no more than a factor of two. All loads below one half count as
-    equal."""
+    """Return whether two loads differ by no more than a factor of two."""
+    # all loads below one half count as equal
     low, high = sorted((max(a, 0.5), max(b, 0.5)))
     return high <= _SIMILAR_LOAD * low
 

@@ -17,9 +17,10 @@ import notebook_prof as nbp
 from notebook_prof.comparison.verdict import signed_ns, signed_percent
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.runs import writing
-from notebook_prof.runs.before import OTHER_KERNEL, RunBefore
+from notebook_prof.runs.change_sentence import OTHER_KERNEL
 from notebook_prof.runs.folder import NAME
 from notebook_prof.runs.identity import Identity, kernel_id
+from notebook_prof.runs.previous_run import PreviousRun
 from notebook_prof.runs.store import Store
 from notebook_prof.statistics.shift import (
     factor_of_runs,
@@ -141,7 +142,7 @@ def check_derived(profile: Profile) -> None:
 
 def test_the_second_line_is_derived_from_tables(history: Path) -> None:
     first = keep(recorded(steps(1)))
-    assert first.earlier is None
+    assert first.previous is None
     assert not any("run before" in line for line in first.verdict.lines)
     again = keep(recorded(steps(2)))
     assert "≈ No change against the run before" in again.verdict.lines[1]
@@ -155,8 +156,8 @@ def test_the_second_line_is_derived_from_tables(history: Path) -> None:
     )
     assert "line 3 `work(x, fast=True)` −" in changed.verdict.lines[1]
     assert changed.verdict.lines[1].endswith("; you changed line 3.")
-    assert changed.earlier is not None
-    assert changed.earlier.delta_ns == pytest.approx(-3.3e6, rel=0.03)
+    assert changed.previous is not None
+    assert changed.previous.delta_ns == pytest.approx(-3.3e6, rel=0.03)
     assert changed.verdict.lines[1] in changed.headline
     assert changed.verdict.lines[1] in repr(changed)
     fresh = Profile(changed.trace).verdict
@@ -178,8 +179,8 @@ def test_another_kernel_shows_large_changes_alone(history: Path, monkeypatch: py
     keep(recorded(steps(1)))
     monkeypatch.setattr("notebook_prof.runs.identity._kernel", "another")
     slower = keep(recorded(1.1 * steps(2)))
-    assert slower.earlier is not None
-    assert slower.earlier.noise == OTHER_KERNEL * math.sqrt(39 / 12)
+    assert slower.previous is not None
+    assert slower.previous.noise == OTHER_KERNEL * math.sqrt(39 / 12)
     check_derived(slower)
     assert slower.verdict.lines[1].startswith("≈ No change against the run before in another kernel")
     monkeypatch.setattr("notebook_prof.runs.identity._kernel", "a third")
@@ -273,11 +274,11 @@ def test_steps_that_differ_beyond_measure(history: Path, monkeypatch: pytest.Mon
 def test_failed_runs_are_kept_and_not_compared(history: Path) -> None:
     keep(recorded(steps(1)))
     failed = keep(recorded(9 * steps(2)), failed=True)
-    assert failed.earlier is None
+    assert failed.previous is None
     after = keep(recorded(steps(3)))
     table = nbp.history()
     assert table["failed"].tolist() == [False, True, False]
-    assert after.earlier is not None
+    assert after.previous is not None
     assert table["earlier"].iloc[2] == table["run"].iloc[0]
 
 
@@ -302,7 +303,7 @@ def test_which_run_was_the_one_before(history: Path, what: str) -> None:
     writing.remember(recorded(steps(1)), source=old, cell="c1")()
     assert writing.wait(60)
     me = Identity(time.time_ns(), kernel_id(), nbp.history()["notebook"].iloc[0], cell, "", source)
-    pair = RunBefore(store, me).earlier()
+    pair = PreviousRun(store, me).earlier()
     assert (None if pair is None else pair[0].why) == link
 
 
@@ -312,7 +313,7 @@ def test_an_edited_cell_is_known_by_how_much_is_alike(history: Path, monkeypatch
     edited = SOURCE.replace("work(x)", "work(x, batch=32)")
     notebook = nbp.history()["notebook"].iloc[0]
     me = Identity(time.time_ns(), "another", notebook, "", "", edited)
-    pair = RunBefore(Store(history), me).earlier()
+    pair = PreviousRun(Store(history), me).earlier()
     assert pair is not None
     assert re.fullmatch(r"\d\d % alike", pair[0].why)
     profile = recorded(steps(2), edited)
@@ -327,7 +328,7 @@ def test_runs_that_follow_at_once_know_one_another(history: Path) -> None:
     writes[0]()
     assert writing.wait(60)
     # shown before the rows of the runs before are there: nothing is known of them, or of an older one only
-    assert [profile.earlier is None for profile in profiles] == [True, False, False]
+    assert [profile.previous is None for profile in profiles] == [True, False, False]
     for write in writes[1:]:
         write()
     assert writing.wait(60)
@@ -335,7 +336,7 @@ def test_runs_that_follow_at_once_know_one_another(history: Path) -> None:
     assert table["earlier"].tolist() == [pd.NA, 1, 2]
     assert table["link"].tolist() == ["", "source", "source"]
     assert (
-        profiles[2].earlier.change
+        profiles[2].previous.change
         == nbp.compare(nbp.load(2), nbp.load(3), noise=3 * math.sqrt(39 / 12)).change
     )
 
@@ -347,7 +348,7 @@ def test_nothing_of_it_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     profile = recorded(steps(1))
     writing.remember(profile, source=SOURCE)()
     assert writing.wait(60)
-    assert profile.earlier is None
+    assert profile.previous is None
     assert profile.verdict.lines == Profile(profile.trace).verdict.lines
     assert writing.losses()["lost"] == 1
     assert "cannot be written: Not a directory" in writing.losses()["reason"]
