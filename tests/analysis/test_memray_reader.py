@@ -193,18 +193,15 @@ def test_recordings_that_were_cut(recordings: Path, tmp_path: Path) -> None:
     content = (recordings / "plain.bin").read_bytes().rstrip(b"\0")
     with pytest.raises(FormatError, match="memray"):
         read_trace(_cut(content, 100, tmp_path))
-    peaks, reported = [], []
-    looks = np.unique(read_trace(recordings / "plain.bin").counters["ts"])
-    usual_ns = max(0.15e9, np.diff(looks).max())
+    peaks = []
     for tenth in (5, 6, 7, 8, 9):
-        trace = read_trace(_cut(content, len(content) * tenth // 10, tmp_path))
-        reported.append("truncated-file" in trace.report)
-        # a program that is not looked at for a tenth of a second is none that was cut
-        assert reported[-1] or looks[-1] - trace.counters["ts"].max() <= usual_ns
+        # a cut may leave a byte at the end that looks like memray's last record
+        size = next(n for n in range(len(content) * tenth // 10, 0, -1) if content[n - 1] not in b"\0\1\x0f")
+        trace = read_trace(_cut(content, size, tmp_path))
+        assert "truncated-file" in trace.report
         peaks.append(int(memory_heap(trace)["bytes"].sum()))
         assert peaks[-1] == trace.metadata["heap"]["peak_bytes"]
     assert peaks == sorted(peaks)
-    assert reported[0]
 
 
 @pytest.mark.parametrize(("end_ms", "is_cut"), [(1_000, True), (1_001, True), (1_090, False)])
@@ -212,16 +209,13 @@ def test_the_end_of_a_program_that_was_killed_is_its_start(end_ms: int, is_cut: 
     """Or a millisecond later, as memray rounds; its looks at memory went on."""
     builder = TraceBuilder()
     facts = _Facts("1.20.0", "run", 1, 9, 1_000, end_ms, False, False, "pymalloc", False)
-    _report_end(facts, np.array([1_010, 1_050, 1_090]), [], builder)
+    _report_end(facts, np.array([1_010, 1_050, 1_090]), [], True, builder)
     assert ("truncated-file" in builder.report) == is_cut
 
 
-def test_looks_that_come_late_on_a_busy_machine_are_no_cut() -> None:
-    facts = _Facts("1.20.0", "run", 1, 9, 1_000, 1_730, False, False, "pymalloc", False)
-    for looks, is_cut in (([1_010, 1_020, 1_030, 1_500, 1_510], False), ([1_010, 1_020, 1_030], True)):
-        builder = TraceBuilder()
-        _report_end(facts, np.array(looks), [], builder)
-        assert ("truncated-file" in builder.report) == is_cut
+@pytest.mark.parametrize("name", [name for name, _, end in RUNS if end == "end"])
+def test_whole_recordings_are_not_called_cut(recordings: Path, name: str) -> None:
+    assert "truncated-file" not in read_trace(recordings / f"{name}.bin").report
 
 
 def _cut(content: bytes, size: int, folder: Path) -> Path:
