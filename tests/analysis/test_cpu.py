@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.analysis import cpu, cpu_use, trust, verdict
+from notebook_prof.analysis import account, cpu, cpu_use, trust, verdict
 from notebook_prof.analysis.time.cpu import cpu_within
 from notebook_prof.trace import Trace, TraceBuilder
 
@@ -154,6 +154,36 @@ def test_who_worked_while_a_line_waits(workers: list[tuple[object, ...]], said: 
     assert result.kind == "wait-bound"
     assert result.sentence.startswith("Line 3 takes 96.7 % of the cell (58 ms of 60 ms): `!make`; it waits")
     assert result.sentence.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("ran_ms", "said"),
+    [
+        (16, "Wait-bound: the thread of the steps waits for 60.0 % of the steps; line 3"),
+        (28, "Python-bound: 100.0 % of the steps is Python, not operators, and 30.0 % is waiting; line 3"),
+        (36, "Python-bound: 100.0 % of the steps is Python, not operators; line 3"),
+    ],
+)
+def test_steps_that_wait(ran_ms: int, said: str) -> None:
+    """Four steps of 10 ms, and 20 ms afterwards in which nobody read CPU time."""
+    b, steps = TraceBuilder(metadata={"cell_source": "\nfor f in files:\n    read(f)\n"}), range(4)
+    for step in steps:
+        names = ["cell:2  for f in files:", "cell:3  read(f)"]
+        begin = step * 10 * MS
+        b.slices(ts=[begin] * 2, dur=[10 * MS] * 2, name=names, category="python", track=b.track("main"))
+    b.steps(step=list(steps), ts=[10 * MS * step for step in steps], dur=[10 * MS] * 4, source="loop")
+    readings = ((0, 0, 0), (40 * MS, ran_ms * MS, 0))
+    b.table("cpu", pd.DataFrame([*whole(*readings), *thread(*readings)], columns=NAMES))
+    b.metadata["cpu"] = {"cores": 2.0, "tid": 7, "pid": 1}
+    columns = ["ts", "dur", "kind", "line", "text", "loop", "steps"]
+    parts = [(0, 40 * MS, "steps", 2, "", 0, 4), (40 * MS, 20 * MS, "code", 5, "", -1, 0)]
+    b.table("account", pd.DataFrame(parts, columns=columns))
+    trace = b.seal(window=(0, 60 * MS))
+    result, _ = check_claims(trace)
+    assert result.sentence.startswith(said)
+    table = account(trace)
+    assert table["wait_ns"].tolist() == [(40 - ran_ms) * MS, pd.NA]
+    assert table["cpu_ns"].tolist() == [ran_ms * MS, pd.NA]
 
 
 def test_a_scheduler_that_counts_late_does_not_run_faster_than_time() -> None:

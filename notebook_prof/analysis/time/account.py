@@ -9,13 +9,13 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 
 from ...trace import Trace, add, complement, overlap, subtract, union
-from ...trace.arrays import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import Intervals, as_ints
 from ...trace.schema import Column, Table
 from ...units import format_items
 from ..busy_time import busy_within
 from ..scope import on_device, on_host, step_spans
-from .cpu import cpu_within
+from .cpu import cpu_clocks, cpu_within, edges
 
 KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded", "display")
 """What a part of the account can be."""
@@ -43,6 +43,8 @@ COLUMNS: Final = Table(
 _SHOWN: Final = "display of the result"
 _DRAWN: Final = "flush_figures (backend_inline.py)"
 _MOSTLY: Final = 0.5
+_UNREAD: Final = 0.1
+"""CPU time of a part is unknown if it was not read during more than this share of the part."""
 _SPANS: Final = ("ts", "dur", "kind", "line", "text", "loop", "steps")
 
 
@@ -68,7 +70,7 @@ def account(trace: Trace) -> pd.DataFrame:
         - ``share`` float64: of that length; ``steps`` int64: steps that ended in it;
         - ``cpu_ns`` Int64: CPU time of the process and its children meanwhile; ``wait_ns`` Int64: time in
           which the cell's thread neither ran nor waited for a core; both missing if CPU time was not
-          recorded;
+          recorded during more than a tenth of the part;
         - ``device_ns`` int64: time with work on any device;
         - ``loop`` Int64: number of the loop of steps.
 
@@ -108,7 +110,8 @@ def account(trace: Trace) -> pd.DataFrame:
         ("drawing the figure" if row[0] == "display" and drawing else _words(*row)) + name
         for *row, name in zip(kinds, line.tolist(), steps.tolist(), evaluated.tolist(), names, strict=True)
     ]
-    cpu, wait = _cpu(trace, ts, end)
+    cpu, wait, unread = _cpu(trace, ts, end)
+    unread = _sum(number, unread, size) > _UNREAD * dur
     return COLUMNS.frame(
         {
             "part": words,
@@ -119,8 +122,8 @@ def account(trace: Trace) -> pd.DataFrame:
             "dur": dur,
             "share": dur / max(int(dur.sum()), 1),
             "steps": steps,
-            "cpu_ns": _optional(cpu, number, size),
-            "wait_ns": _optional(wait, number, size),
+            "cpu_ns": _optional(cpu, number, unread),
+            "wait_ns": _optional(wait, number, unread),
             "device_ns": _sum(number, busy, size),
             "loop": pd.arrays.IntegerArray(loop, loop < 0),
         }
@@ -215,10 +218,14 @@ def _evaluated(trace: Trace, ts: IntArray, end: IntArray, number: IntArray, size
     return _sum(number, busy_within(host.only(evaluates), ts, end), size)
 
 
-def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray | None, IntArray | None]:
-    """Return the CPU time of the process and its children, and how long the cell's thread was blocked."""
+def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return, by span, CPU ns of the process and its children, blocked ns of the cell's thread, ns not read."""
     columns = cpu_within(trace, ts, end)
-    return (None, None) if columns is None else (columns[0], columns[2])
+    if columns is None:
+        return np.zeros_like(ts), np.zeros_like(ts), end - ts
+    first, last = edges(cpu_clocks(trace), None)
+    read = np.maximum(np.minimum(end, last) - np.maximum(ts, first), 0)
+    return columns[0], columns[2], end - ts - read
 
 
 def _sum(number: IntArray, values: IntArray, size: int) -> IntArray:
@@ -227,7 +234,5 @@ def _sum(number: IntArray, values: IntArray, size: int) -> IntArray:
     return total
 
 
-def _optional(values: IntArray | None, number: IntArray, size: int) -> pd.arrays.IntegerArray:
-    if values is None:
-        return pd.arrays.IntegerArray(np.zeros(size, np.int64), np.ones(size, bool))
-    return pd.arrays.IntegerArray(_sum(number, values, size), np.zeros(size, bool))
+def _optional(values: IntArray, number: IntArray, unread: BoolArray) -> pd.arrays.IntegerArray:
+    return pd.arrays.IntegerArray(_sum(number, values, len(unread)), unread)

@@ -14,10 +14,8 @@ from ..device.idle import idle_causes
 from ..time.host_waits import host_waits
 from ..time.one_time import one_time
 from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
-from .facts import MOST, Facts
+from .facts import MOST, WAITING, Facts
 
-WAITING: Final = 0.25
-"""Data, communication or synchronisation bounds a run if it takes at least this share of the time."""
 BUSY_DEVICE: Final = 0.7
 NOTICEABLE: Final = 0.1
 """Least share of the time from which one-time work is reported."""

@@ -33,6 +33,8 @@ _RUNTIME_CALLS: Final = ("kineto", "recording")
 """Sources that record all runtime calls, so that waits for a device do not look like host work."""
 MOST: Final = 0.5
 """Share from which a part is most of a whole."""
+WAITING: Final = 0.25
+"""Data, communication or synchronisation bounds a run if it takes at least this share of the time."""
 _LINKED: Final = 0.9
 _MOST_UNKNOWN: Final = 0.5
 _MOST_SLICES: Final = 2_000_000

@@ -11,7 +11,7 @@ from ..source.lines import CELL
 from ..time.phases import stepping_track
 from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
 from .code_lines import line_select, line_words
-from .facts import MOST, OPERATORS, Facts
+from .facts import MOST, OPERATORS, WAITING, Facts
 from .python import python_verdict
 
 COSTLY_RECORDING: Final = 1.2
@@ -139,13 +139,19 @@ def _python_in_steps(facts: Facts, python: float) -> Finding:
     inner = table[~((table["file"] == CELL) & table["line"].isin(heads))]
     inner = inner[inner["total_ns"] <= facts.total_ns]
     share = cite_share(python, _thread(facts, "python"), _thread(facts))
+    waited = _waited_in_steps(facts)
     # torch's operators were not recorded, so their time counts as their caller's
     late = any(issue.code == "torch-imported-late" for issue in facts.trace.report)
     kind = "mixed" if late else "python-bound"
     if late:
         sentence = say("Operators were not recorded, since torch was imported in this cell")
+    elif waited is not None and waited.value >= MOST:
+        kind = "wait-bound"
+        sentence = say("Wait-bound: the thread of the steps waits for ", waited, f" of {facts.whole}")
     else:
         sentence = say("Python-bound: ", share, f" of {facts.whole} is Python, not operators")
+        if waited is not None and waited.value >= WAITING:
+            sentence = sentence + say(", and ", waited, " is waiting")
     select: dict[str, Any] = {"category": "python"}
     if len(inner):
         row = inner.iloc[0]
@@ -157,6 +163,16 @@ def _python_in_steps(facts: Facts, python: float) -> Finding:
             sentence = sentence + say(", of that ", _line_share(facts, row), " is in ", *line_words(row))
     evidence = {"python_share": python}
     return Finding(kind, sentence + ".", python, evidence, select)
+
+
+def _waited_in_steps(facts: Facts) -> Claim | None:
+    """Return the share of the steps in which their thread neither ran nor waited for a core, if read."""
+    steps = facts.account[facts.account["kind"] == "steps"]
+    if not facts.is_cell or facts.window is not None or not len(steps) or steps["wait_ns"].isna().any():
+        return None
+    where = {"kind": "steps"}
+    share = int(steps["wait_ns"].sum()) / int(steps["dur"].sum())
+    return cite_share(share, Source("account", "wait_ns", where), Source("account", "dur", where))
 
 
 def _innermost(facts: Facts, row: Any) -> Any:

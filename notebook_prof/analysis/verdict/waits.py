@@ -18,8 +18,8 @@ from ..time.operators import operators
 from ..time.phases import stepping_track
 from .claims import Finding, Sentence, Source, cite, cite_ns, cite_share, say, short
 from .code_lines import line_select, line_words
-from .device import WAITING, of_device
-from .facts import MOST, Facts
+from .device import of_device
+from .facts import MOST, WAITING, Facts
 from .loader import loader_words
 from .python import is_wait
 
