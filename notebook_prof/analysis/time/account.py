@@ -219,7 +219,7 @@ def _evaluated(trace: Trace, ts: IntArray, end: IntArray, number: IntArray, size
 
 
 def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return, by span, CPU ns of the process and its children, blocked ns of the cell's thread, ns not read."""
+    """Return, by span, CPU ns with children, blocked ns of the cell's thread, and ns that were not read."""
     columns = cpu_within(trace, ts, end)
     if columns is None:
         return np.zeros_like(ts), np.zeros_like(ts), end - ts
