@@ -111,7 +111,7 @@ def account(trace: Trace) -> pd.DataFrame:
         for *row, name in zip(kinds, line.tolist(), steps.tolist(), evaluated.tolist(), names, strict=True)
     ]
     cpu, wait, unread = _cpu(trace, ts, end)
-    unread = _sum(number, unread, size) > _UNREAD * dur
+    missing = _sum(number, unread, size) > _UNREAD * dur
     return COLUMNS.frame(
         {
             "part": words,
@@ -122,8 +122,8 @@ def account(trace: Trace) -> pd.DataFrame:
             "dur": dur,
             "share": dur / max(int(dur.sum()), 1),
             "steps": steps,
-            "cpu_ns": _optional(cpu, number, unread),
-            "wait_ns": _optional(wait, number, unread),
+            "cpu_ns": _optional(cpu, number, missing),
+            "wait_ns": _optional(wait, number, missing),
             "device_ns": _sum(number, busy, size),
             "loop": pd.arrays.IntegerArray(loop, loop < 0),
         }
@@ -234,5 +234,5 @@ def _sum(number: IntArray, values: IntArray, size: int) -> IntArray:
     return total
 
 
-def _optional(values: IntArray, number: IntArray, unread: BoolArray) -> pd.arrays.IntegerArray:
-    return pd.arrays.IntegerArray(_sum(number, values, len(unread)), unread)
+def _optional(values: IntArray, number: IntArray, missing: BoolArray) -> pd.arrays.IntegerArray:
+    return pd.arrays.IntegerArray(_sum(number, values, len(missing)), missing)

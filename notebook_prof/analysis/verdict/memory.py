@@ -113,10 +113,13 @@ def _together(facts: Facts) -> _Together | None:
         return None
     every = Source("memory_processes", "bytes", {}, facts.arguments)
     part = replace(every, where={"pid": tuple(children["pid"].tolist())})
+    # a shell that only starts the worker is not counted, as in the sentence of who used CPU time
+    children = children[children["bytes"] >= _SMALL * children["bytes"].max()]
     first, several = children.iloc[0], len(children) > 1
     size, name = int(first["bytes"]), " ".join(str(first["name"]).split())[:_LONGEST]
     largest = cite(format_bytes(size), size, replace(every, where={"pid": int(first["pid"])}))
-    count = cite(str(len(children)), len(children), replace(part, reduce="count"))
+    large = replace(part, where={"pid": tuple(children["pid"].tolist())}, reduce="count")
+    count = cite(str(len(children)), len(children), large)
     who = (
         say(f" child processes, the largest `{name}` with ", largest)
         if several
