@@ -78,6 +78,9 @@ if TYPE_CHECKING:
     from .memory.names import memory_names as memory_names
     from .memory.operators import memory_operators as memory_operators
     from .memory.processes import memory_processes as memory_processes
+    from .notebook.cells import cells as cells
+    from .notebook.metrics import metrics as metrics
+    from .notebook.path import path as path
     from .source.annotated import annotated_source as annotated_source
     from .source.annotated import line_steps as line_steps
     from .source.call_tree import (
@@ -165,6 +168,9 @@ __all__ = lazy(
         "memory.names": "memory_left_behind memory_names",
         "memory.operators": "memory_operators",
         "memory.processes": "memory_processes",
+        "notebook.cells": "cells",
+        "notebook.metrics": "metrics",
+        "notebook.path": "path",
         "source.annotated": "annotated_source line_steps",
         "source.call_tree": "bottom_up call_tree heaviest_stack",
         "source.compilations": "compilations fused_kernels graph_breaks",

@@ -132,7 +132,7 @@ class CellTransformer:
             return tree
         magic_options, thread, above = waiting
         ast.increment_lineno(tree, above)
-        for frame in _frames_of_cells()[:1]:
+        for frame in frames_of_cells()[:1]:
             session.add_file(str(frame.f_locals.get("cell_name")))  # IPython has compiled it under this name
         if _is_magic(tree):
             self._waiting = magic_options, thread, above + 1
@@ -221,7 +221,7 @@ class ResultUnknown:
     error_before_exec: None = None
 
 
-def _frames_of_cells() -> list[FrameType]:
+def frames_of_cells() -> list[FrameType]:
     """Return the frames in which IPython runs cells in this thread, innermost first."""
     # also that of the cell about to run
     found, frame = [], sys._getframe()
@@ -243,7 +243,7 @@ class CellWatch:
 
     def pre_run_cell(self, info: Any) -> None:
         """Remember the cell; IPython calls this."""
-        running = len(_frames_of_cells())
+        running = len(frames_of_cells())
         # an interrupt prevented the event with which IPython reports their end
         while running and len(self._stack) >= running:
             self._tell(self._stack[-1], ResultUnknown(False, KeyboardInterrupt()))

@@ -12,10 +12,11 @@ from . import history, opening, turns
 from .cell import CellTransformer, OneLine, strip_magic, watch
 from .history import HistoryMagics
 from .magic import ProfileMagics
+from .notebook.magic import NotebookMagics, forget
 from .opening import OpenMagics
 from .turns import TurnsMagics
 
-_MAGICS = (ProfileMagics, OpenMagics, TurnsMagics, HistoryMagics)
+_MAGICS = (ProfileMagics, OpenMagics, TurnsMagics, HistoryMagics, NotebookMagics)
 
 
 def load(shell: Any) -> None:
@@ -64,6 +65,7 @@ def _unload(shell: Any) -> None:
     opening.unregister(shell)
     history.unregister(shell)
     turns.unregister(shell)
+    forget(shell)
     configurables = getattr(shell, "configurables", [])  # IPython never removes any
     configurables[:] = [one for one in configurables if not isinstance(one, _MAGICS)]
     py_spy.let_cool()

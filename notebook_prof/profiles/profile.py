@@ -233,6 +233,9 @@ class Profile:
         return Plot(self.trace, self.selection)
 
     account = method(lambda: analysis.account)
+    cells = method(lambda: analysis.cells)
+    path = method(lambda: analysis.path)
+    metrics = method(lambda: analysis.metrics)
     overview = method(lambda: analysis.overview)
     advice = method(lambda: analysis.advice)
     phases = method(lambda: analysis.phases)

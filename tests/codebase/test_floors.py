@@ -36,6 +36,7 @@ FLOORS = {
     "ranks": 8,
     "runs": 9,
     "session": 10,
+    "cells": 10,
     "pytest_plugin": 11,
     "jupyter": 11,
     "cli": 11,

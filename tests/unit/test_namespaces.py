@@ -25,6 +25,7 @@ VERBS = {
         "bottom_up",
         "brief",
         "call_tree",
+        "cells",
         "event_log",
         "expect",
         "select",
@@ -34,6 +35,8 @@ VERBS = {
         "replay",
         "hotspots",
         "layers",
+        "metrics",
+        "path",
     ),
     *("overview", "phases", "sandwich", "save", "slack", "summary", "training", "what_if", "why"),
 }

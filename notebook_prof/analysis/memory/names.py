@@ -10,6 +10,8 @@ import pandas as pd
 from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...trace.schema import Column, Table
+from ..notebook.holders import with_cells
+from ..notebook.recorded import is_notebook
 from ..scope import ints
 from ..time.recorded_steps import recorded_table
 from .live import memory_live
@@ -95,7 +97,9 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
           buffer; missing if none was recorded;
         - ``kept_by`` str: up to four more names;
         - ``moment`` str: ``recording`` or ``cell``, at whose end the row holds; of ``cell``, what was
-          allocated and what a step adds is missing.
+          allocated and what a step adds is missing;
+        - of a notebook also ``made_in``, ``used_in`` str: the cell after which the largest buffer was seen
+          first, as ``In[4]``, and the last one that reads the name (see `path`).
 
     Raises
     ------
@@ -139,7 +143,8 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
     table = pd.concat([table, _remainders(trace, moment, table)], ignore_index=True).assign(moment=moment)
     if device is not None:
         table = table[table["device"] == device]
-    return NAMES.frame(_sorted(table))
+    made = NAMES.frame(_sorted(table))
+    return with_cells(trace, made) if is_notebook(trace) else made
 
 
 def _sorted(table: pd.DataFrame) -> dict[str, Any]:

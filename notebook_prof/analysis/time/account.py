@@ -14,6 +14,7 @@ from ...trace.intervals import Intervals, as_ints
 from ...trace.schema import Column, Table
 from ...units import format_items
 from ..busy_time import busy_within
+from ..notebook.recorded import is_notebook
 from ..scope import on_device, on_host, step_spans
 from .cpu import cpu_clocks, cpu_within, edges
 
@@ -63,7 +64,8 @@ def account(trace: Trace) -> pd.DataFrame:
         - ``part`` str: in words; ``kind`` str: ``steps`` (the steps of one loop), ``code`` (a statement
           outside of steps), ``outside-window`` (steps outside the requested window: counted, not recorded),
           ``profiler`` (our own start and stop), ``not-recorded``, or ``display`` (of the cell's result and
-          its figures, after its last statement);
+          its figures, after its last statement). The parts of a notebook are its cells, and
+          ``not-recorded`` the time between them;
         - ``line`` Int64 and ``text`` str: the statement or the head of the loop in the cell;
         - ``ts``, ``dur`` int64 ns: first instant, and total time of the part. Durations sum exactly to the
           length of the cell;
@@ -105,10 +107,14 @@ def account(trace: Trace) -> pd.DataFrame:
     evaluated = _evaluated(trace, ts, end, number, size) > 0.5 * np.maximum(dur, 1)
     several = len(np.unique(loop[loop >= 0])) > 1
     names = [f" (loop {number + 1})" if several and number >= 0 else "" for number in loop.tolist()]
-    drawing = _draws_figures(trace)
+    drawing, in_notebook = _draws_figures(trace), is_notebook(trace)
     words = [
-        ("drawing the figure" if row[0] == "display" and drawing else _words(*row)) + name
-        for *row, name in zip(kinds, line.tolist(), steps.tolist(), evaluated.tolist(), names, strict=True)
+        row_text
+        if in_notebook
+        else ("drawing the figure" if row[0] == "display" and drawing else _words(*row)) + name
+        for *row, name, row_text in zip(
+            kinds, line.tolist(), steps.tolist(), evaluated.tolist(), names, texts, strict=True
+        )
     ]
     cpu, wait, unread = _cpu(trace, ts, end)
     missing = _sum(number, unread, size) > _UNREAD * dur
@@ -135,12 +141,15 @@ def account_spans(trace: Trace) -> pd.DataFrame:
     recorded = (trace.metadata.get("tables") or {}).get(ACCOUNT)
     usable = isinstance(recorded, pd.DataFrame) and set(_SPANS) <= set(recorded.columns)
     spans = recorded[list(_SPANS)] if usable and recorded is not None else _derived(trace)
+    if recorded is not None and "cell" in recorded:  # of a notebook, whose parts are its cells
+        spans = spans.assign(cell=recorded["cell"])
     spans = spans[spans["dur"] > 0].sort_values("ts", kind="stable").reset_index(drop=True)
     kind = pd.Categorical(spans["kind"], categories=list(KINDS)).codes.astype(np.int64)
     line, loop = (np.maximum(as_ints(spans[name].to_numpy()), -1) for name in ("line", "loop"))
     # the steps of a loop are one part; code is a part per line
     key = np.where(np.isin(kind, (KINDS.index("steps"), KINDS.index("outside-window"))), loop, line)
     key = np.where(kind > KINDS.index("outside-window"), -1, key)
+    key = as_ints(spans.pop("cell").to_numpy()) if "cell" in spans else key
     spans["part"] = pd.factorize(kind * (int(key.max(initial=0)) + 2) + key + 1)[0].astype(np.int64)
     return spans
 

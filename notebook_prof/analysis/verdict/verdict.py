@@ -11,6 +11,7 @@ import pandas as pd
 
 from ...trace import Trace
 from ...trace.source_lines import text_lines
+from ..notebook.recorded import is_notebook
 from ..scope import WindowLike, sharing
 from ..time.account import ACCOUNT
 from ..time.operators import operators
@@ -65,8 +66,8 @@ class Verdict:
     kind : str
         ``input-bound``, ``communication-bound``, ``sync-bound``, ``launch-bound``, ``copy-bound``,
         ``overhead-bound``, ``compute-bound``, ``python-bound``, ``library-bound``, ``wait-bound``,
-        ``import-bound``, ``display-bound``, ``one-time``, ``mixed`` (no part dominates),
-        ``nothing-recorded`` or ``clock-jumped``.
+        ``import-bound``, ``display-bound``, ``one-time``, ``notebook`` (a session of cells), ``mixed`` (no
+        part dominates), ``nothing-recorded`` or ``clock-jumped``.
     sentence : str
         The verdict in words.
     share : float
@@ -159,6 +160,11 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     >>> verdict(b.seal()).sentence
     'Input-bound: 70.0 % of the steps waits for data (70 µs of 100 µs).'
     """
+    if window is None and is_notebook(trace):
+        from ..notebook.headline import judge_notebook
+
+        finding, further, total_ns = judge_notebook(trace)
+        return _verdict(finding, total_ns, further)
     if window is None and (stretches := _trifle(trace)) is not None:
         return _verdict(_judge_trifle(trace, stretches), int(stretches["dur"].sum()), [])
     facts = gather(trace, window)

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
 import numpy as np
@@ -22,6 +22,7 @@ from .polling import Poller, Reader
 from .process_tree import REAPED, RECORD, RSS, THREAD
 from .readings import (
     ProcessFacts,
+    Records,
     busy_share,
     child_memory,
     cpu_table,
@@ -108,27 +109,15 @@ class SystemCollector(Collector):
             return
         if self._failure is not None:
             self.report.add("counters-cut-short", "loss", example=repr(self._failure))
-        pid, cores, ours = os.getpid(), usable_cores(), own_processes.pids()
-        ts, level, is_exact = resident(records)
-        if len(ts):
-            builder.counter(builder.track(RSS_TRACK, "counter", pid=pid, unit="bytes"), ts, level)
+        is_exact = put_readings(builder, records, self._threads, self._children)
+        if (records["kind"] == RSS).any():
             self._tell_freed(builder)
             if not is_exact:
                 self._tell_gap(longest_gap_ns(records), int(records["b"][records["kind"] == RSS].max()))
-        ts, share = busy_share(records, cores, CPU_INTERVAL_NS)
-        if len(ts):
-            builder.counter(builder.track(CPU_TRACK, "counter", pid=pid, unit="share"), ts, share)
         if len(self._energy) == 2:
             put_energy(builder, *self._energy)
-        processes = ProcessFacts(pid, ours, self._threads, self._children)
-        builder.table("cpu", cpu_table(records, processes))
         self._tell_unread_children(int((records["kind"] == REAPED).sum()))
-        if len(children := child_memory(records, processes)):
-            builder.table("child_memory", children)
-            level = total_bytes(children)
-            track = builder.track(CHILDREN_TRACK, "counter", pid=pid, unit="bytes")
-            builder.counter(track, level.index.to_numpy(np.int64), level.to_numpy(np.float64))
-        builder.metadata["cpu"] = {"pid": pid, "tid": self._tid, "cores": cores}
+        builder.metadata["cpu"] = {"pid": os.getpid(), "tid": self._tid, "cores": usable_cores()}
 
     def abandon(self) -> None:
         """End the thread, and drop the readings."""
@@ -188,3 +177,24 @@ class SystemCollector(Collector):
         processes = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
         for process in tuple(processes):  # active_children() would reap those that have ended
             self._children[getattr(process, "pid", None) or 0] = str(getattr(process, "name", ""))
+
+
+def put_readings(
+    builder: TraceBuilder, records: Records, threads: Mapping[int, str], children: Mapping[int, str]
+) -> bool:
+    """Add counters of memory and CPU use, and their tables; return whether the peak of memory is exact."""
+    pid, ours = os.getpid(), own_processes.pids()
+    ts, level, is_exact = resident(records)
+    if len(ts):
+        builder.counter(builder.track(RSS_TRACK, "counter", pid=pid, unit="bytes"), ts, level)
+    ts, share = busy_share(records, usable_cores(), CPU_INTERVAL_NS)
+    if len(ts):
+        builder.counter(builder.track(CPU_TRACK, "counter", pid=pid, unit="share"), ts, share)
+    processes = ProcessFacts(pid, ours, threads, children)
+    builder.table("cpu", cpu_table(records, processes))
+    if len(memory := child_memory(records, processes)):
+        builder.table("child_memory", memory)
+        total = total_bytes(memory)
+        track = builder.track(CHILDREN_TRACK, "counter", pid=pid, unit="bytes")
+        builder.counter(track, total.index.to_numpy(np.int64), total.to_numpy(np.float64))
+    return is_exact

@@ -185,7 +185,7 @@ class Process:
             self._ended_cpu_ns += ended.cpu_ns
             self._ended_wait_ns += ended.wait_ns
         self.wait_ns = self._ended_wait_ns + sum(thread.wait_ns for thread in self.threads.values())
-        self.cpu_ns = self._cpu_ns()
+        self.cpu_ns = self.process_cpu_ns()
         return gone
 
     def _task_names(self) -> list[str]:
@@ -228,7 +228,8 @@ class Process:
             thread.close()
         self.threads.clear()
 
-    def _cpu_ns(self) -> int:
+    def process_cpu_ns(self) -> int:
+        """Return the CPU time of the process, with that of ended threads."""
         if self._clock is not None:
             try:
                 return time.clock_gettime_ns(self._clock)
@@ -254,14 +255,15 @@ class Tree:
         self.main = Process(root, pid)
         self.descendants: dict[int, Process] = {}
         self.has_news = False
+        self.high_bytes = 0  # highest resident memory of the process, at the last reading
         self._last: dict[tuple[int, int], tuple[int, ...]] = {}
         self._scanned_ns = 0
         self._parents: dict[int, list[int]] = {}
 
     def memory(self, now: int) -> int:
         """Emit the resident memory of the process, and return it in bytes."""
-        level = self.main.rss_bytes()
-        self._put(RSS, self.main.pid, -1, now, level, self.main.status()[0])
+        level, self.high_bytes = self.main.rss_bytes(), self.main.status()[0]
+        self._put(RSS, self.main.pid, -1, now, level, self.high_bytes)
         return level
 
     def look(self, now: int) -> None:
@@ -279,6 +281,16 @@ class Tree:
             self._last.pop((pid, -1), None)
             self._put(GONE, pid, -1, now)
         self._put(PASS, main.pid, -1, now)
+
+    def edge(self, now: int, tid: int) -> None:
+        """Emit the CPU times of the process and of the calling thread, `tid`; a tenth of a look's work."""
+        main = self.main
+        main.cpu_ns = main.process_cpu_ns()
+        self._changed(PROCESS, main.pid, -1, now, main.cpu_ns, main.wait_ns)
+        if (thread := main.threads.get(tid)) is not None:
+            thread.read()
+            # the scheduler's value for a running thread is up to a tick old
+            self._changed(THREAD, main.pid, tid, now, time.thread_time_ns(), thread.wait_ns)
 
     def name_threads(self, now: int) -> None:
         """Emit the system's names of the process's threads."""

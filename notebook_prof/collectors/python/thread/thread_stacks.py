@@ -84,6 +84,16 @@ class ThreadStacks:
             self._node[ident, tid] = node
         return walked.took_ns
 
+    def thin(self, oldest: int) -> None:
+        """Drop every second one of the oldest samples; the one after it then covers its time."""
+        times = self.ts[:oldest:2]
+        self._when = array("q", np.setdiff1d(self.ts, times, assume_unique=True))
+        for key, thread in self._by_key.items():
+            keep = ~np.isin(thread.ts, times)
+            node = np.array(thread.node, dtype=np.int64)[keep]
+            kept = thread._replace(when=array("q", thread.ts[keep]), node=array("q", node))
+            self._by_key[key] = kept
+
     def let_go(self) -> None:
         """Release the frame at which stacks end, and so its variables."""
         self._below = None
@@ -92,6 +102,11 @@ class ThreadStacks:
     def ts(self) -> IntArray:
         """Times of the samples."""
         return np.array(self._when, dtype=np.int64)
+
+    @property
+    def count(self) -> int:
+        """Number of samples."""
+        return len(self._when)
 
     @property
     def threads(self) -> list[ObservedThread]:

@@ -1,0 +1,158 @@
+"""The cells of a notebook and what they took."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace
+from ...trace.arrays import IntArray
+from ...trace.intervals import as_ints
+from ...trace.schema import Column, Table
+from ..time.cpu import cpu_within
+from .path import DELETED, stale_cells
+from .recorded import cell_runs
+
+CELLS: Final = Table(
+    "cells",
+    (
+        Column("cell", "int64", "", "number of the cell, in order of first runs"),
+        Column("number", "int64", "", "execution count"),
+        Column("name", "str", "", "`In[7]` and its longest statement"),
+        Column("ts", "int64", "ns", "begin"),
+        Column("wall_ns", "int64", "ns", "duration"),
+        Column("share", "float64", "1", "of the durations of all rows"),
+        Column("cpu_ns", "Int64", "ns", "CPU time of the process and its children; missing if not recorded"),
+        Column("cores", "float64", "", "mean number of cores used; missing if not recorded"),
+        Column("wait_ns", "Int64", "ns", "time that the main thread neither ran nor waited for a core"),
+        Column("peak_bytes", "int64", "bytes", "highest resident memory"),
+        Column("peak_exact", "bool", "", "whether the system recorded the peak; else the highest reading"),
+        Column("kept_bytes", "int64", "bytes", "growth of resident memory"),
+        Column("device_bytes", "int64", "bytes", "growth of torch's memory on GPUs"),
+        Column("device_ns", "Int64", "ns", "time that a GPU was busy, by NVML; missing without readings"),
+        Column("hottest", "str", "", "line that took longest; missing if nothing shows it"),
+        Column("hottest_ns", "Int64", "ns", "its time"),
+        Column("runs", "int64", "", "how often the cell ran"),
+        Column("error", "str", "", "type of its exception, or empty"),
+        Column("imports", "str", "", "packages that it imported first"),
+        Column("stale", "str", "", "why its results are not up to date, or empty"),
+        Column("full", "bool", "", "whether `%%profile` recorded it"),
+        Column("cell_id", "str", "", "of the front-end; may be empty"),
+    ),
+)
+
+
+def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
+    """List the cells of a notebook that ran under ``%profile_notebook``.
+
+    Parameters
+    ----------
+    trace : Trace
+    runs : bool
+        A row for each run, in order of time. By default a row for each cell that is still in the notebook,
+        with its latest run.
+
+    Returns
+    -------
+    DataFrame
+        In order of first runs; empty for a Trace that is not that of a notebook.
+
+        - ``cell``, ``number`` int64: number of the cell in order of first runs, and execution count;
+          ``name`` str: ``In[7]`` and its longest statement; ``cell_id`` str: the front-end's;
+        - ``ts``, ``wall_ns`` int64 ns, ``share`` float64 of all rows;
+        - ``cpu_ns`` Int64: of the process and its children; ``cores`` float64: `cpu_ns` / `wall_ns`;
+          ``wait_ns`` Int64: in which the main thread neither ran nor waited for a core;
+        - ``peak_bytes`` int64: highest resident memory. With ``peak_exact`` the system recorded it;
+          otherwise it is the highest of readings every 20 ms;
+        - ``kept_bytes`` int64: growth of resident memory, negative if it shrank; ``device_bytes``: of torch's
+          memory on GPUs; ``device_ns`` Int64: time that the busiest GPU was busy, by NVML;
+        - ``hottest`` str, ``hottest_ns`` Int64: the line that took longest. In cells below a second it is a
+          statement of the cell, above it may be a line of a function, as sampled 50 times a second;
+        - ``runs`` int64; ``error`` and ``imports`` str; ``full`` bool: recorded by ``%%profile`` too;
+        - ``stale`` str: ``edited`` since it ran, ``deleted`` from the notebook, ``x changed in In[9]`` (a
+          cell above that ran later), ``x is of In[9], a cell below``, or ``…, which is stale``.
+
+    Notes
+    -----
+    Of cells without an id, those with the same source are one. ``edited`` and ``deleted`` compare with the
+    saved notebook, where the server says which file that is. What a cell reads comes from its syntax tree:
+    see `path`.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> cells(TraceBuilder().seal()).empty
+    True
+    """
+    table = cell_runs(trace)
+    if not len(table):
+        return CELLS.empty()
+    begin = as_ints(table["ts"].to_numpy())
+    end = begin + as_ints(table["dur"].to_numpy())
+    spent = cpu_within(trace, begin, end)
+    unknown = np.full(len(table), spent is None)
+    cpu, wait = (spent[0], spent[2]) if spent is not None else (np.zeros_like(begin), np.zeros_like(begin))
+    wall = np.maximum(end - begin, 1)
+    hottest, hottest_ns = _hottest(trace, table["track"].to_numpy(), begin, end)
+    stale = stale_cells(trace)
+    columns: dict[str, Any] = {
+        **{
+            name: table[name].to_numpy()
+            for name in ("cell", "number", "ts", "peak_bytes", "peak_exact", "kept_bytes", "device_bytes")
+        },
+        **{name: table[name] for name in ("name", "error", "imports", "full", "cell_id")},
+        "wall_ns": end - begin,
+        "share": 0.0,
+        "cpu_ns": pd.arrays.IntegerArray(cpu, unknown),
+        "cores": np.where(unknown, np.nan, cpu / wall),
+        "wait_ns": pd.arrays.IntegerArray(wait, unknown),
+        "device_ns": _device_busy(trace, begin, end),
+        "hottest": hottest,
+        "hottest_ns": hottest_ns,
+        "runs": table.groupby("cell")["run"].transform("size").to_numpy(),
+        "stale": [stale.get(run, "") for run in table["run"].tolist()],
+    }
+    made = CELLS.frame({name: columns[name] for name in CELLS.names})
+    if not runs:
+        made = made.drop_duplicates("cell", keep="last").sort_values("cell")
+        made = made[made["stale"] != DELETED].reset_index(drop=True)
+    total = int(made["wall_ns"].sum())
+    return made.assign(share=made["wall_ns"] / max(total, 1))
+
+
+def _hottest(trace: Trace, track: IntArray, begin: IntArray, end: IntArray) -> tuple[Any, Any]:
+    """Return the line with the most time of its own in each run: those of slices named like a line."""
+    slices = trace.slices[trace.slices["category"] == "python"]
+    slices = slices[slices["line"].notna()]
+    ts, of = as_ints(slices["ts"].to_numpy()), slices["track"].to_numpy()
+    home = np.full(len(ts), -1, np.int64)
+    for one in np.unique(track).tolist():
+        runs, rows = np.flatnonzero(track == one), np.flatnonzero(of == one)
+        latest = np.searchsorted(begin[runs], ts[rows], side="right") - 1
+        inside = (latest >= 0) & (ts[rows] < end[runs[np.maximum(latest, 0)]])
+        home[rows[inside]] = runs[latest[inside]]
+    columns = {"run": home, "line": slices["line"].astype("str"), "self_ns": slices["self_ns"]}
+    own = pd.DataFrame(columns)[home >= 0]
+    sums = own.groupby(["run", "line"], sort=False, observed=True)["self_ns"].sum().reset_index()
+    top = sums.sort_values("self_ns", kind="stable").drop_duplicates("run", keep="last").set_index("run")
+    rows = top.reindex(np.arange(len(begin)))
+    return rows["line"].astype("object"), rows["self_ns"].astype("Int64")
+
+
+def _device_busy(trace: Trace, begin: IntArray, end: IntArray) -> Any:
+    """Return the time that the busiest GPU was busy in each run. NVML averages between readings."""
+    tracks = trace.tracks
+    use = tracks[(tracks["kind"] == "counter") & tracks["name"].str.endswith(" utilisation")]
+    best = np.full(len(begin), -1, np.int64)
+    for track in use["track"].tolist():
+        rows = trace.counters[trace.counters["track"] == track]
+        ts, value = as_ints(rows["ts"].to_numpy()), rows["value"].to_numpy(np.float64)
+        if len(ts) < 2:
+            continue
+        total = np.append(0.0, np.cumsum(np.diff(ts) * value[1:]))
+        busy = np.interp(end, ts, total) - np.interp(begin, ts, total)
+        seen = np.searchsorted(ts, end, side="right") > np.searchsorted(ts, begin, side="left")
+        best = np.where(seen, np.maximum(best, busy.astype(np.int64)), best)
+    return pd.arrays.IntegerArray(np.maximum(best, 0), best < 0)

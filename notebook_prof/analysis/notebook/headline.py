@@ -1,0 +1,129 @@
+"""What *Run All* would take, what holds memory, and what is stale, in sentences that tables prove."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pandas as pd
+
+from ...trace import Trace
+from ...units import format_bytes, format_items, format_ns
+from ..memory.names import MAPPED, memory_names
+from ..verdict.claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
+from .cells import cells
+
+_NAMED_SHARE: Final = 0.05
+_MOST: Final = 3
+_MUCH: Final = 0.02
+
+
+def judge_notebook(trace: Trace) -> tuple[Finding, list[Sentence], int]:
+    """Return the verdict of a notebook, its further lines, and the time of its cells."""
+    table = cells(trace)
+    total = int(table["wall_ns"].sum())
+    if not total:
+        return Finding("nothing-recorded", say("No cell has run since the watch began."), 0.0), [], 0
+    whole = Source("cells", "wall_ns")
+    longest = table.sort_values("wall_ns", ascending=False, kind="stable")
+    shown = longest[longest["share"] >= _NAMED_SHARE].head(_MOST)
+    pieces = [_cell(row, whole) for row in (shown if len(shown) else longest.head(1)).to_dict("records")]
+    sentence = say("Run All takes about ", cite_ns(total, whole), ": ", joined(pieces, ", "), ".")
+    first = longest.iloc[0]
+    select = {"name": str(first["name"])}
+    evidence = {"cells": len(table), "longest": str(first["name"]), "longest_ns": int(first["wall_ns"])}
+    finding = Finding("notebook", sentence, float(first["share"]), evidence, select)
+    lines = [_again(trace, table), _memory(trace), _stale(table), _failed(table)]
+    return finding, [line for line in lines if line.parts], total
+
+
+def _cell(row: dict[Any, Any], whole: Source) -> Sentence:
+    source = Source("cells", "wall_ns", {"cell": int(row["cell"])})
+    select = {"name": str(row["name"])}
+    number, _, text = str(row["name"]).partition("] ")
+    quoted = f"{number}] `{text}` " if text else f"{number}] "
+    return say(quoted, cite_share(float(row["share"]), source, whole, select))
+
+
+def _again(trace: Trace, table: pd.DataFrame) -> Sentence:
+    """Say what re-runs have taken, if that is more than a little."""
+    every = cells(trace, runs=True)
+    spent, once = int(every["wall_ns"].sum()), int(table["wall_ns"].sum())
+    if len(every) == len(table) or spent - once < _MUCH * spent:
+        return say()
+    source = Source("cells", "wall_ns", {}, {"runs": True})
+    count = cite(
+        format_items(len(every), "run"), len(every), Source("cells", "cell", {}, {"runs": True}, "count")
+    )
+    most = every.groupby("cell")["wall_ns"].agg(["sum", "size"])
+    most = most[most["size"] > 1].sort_values("sum")
+    cell, row = int(most.index[-1]), most.iloc[-1]
+    name = str(table.loc[table["cell"] == cell, "name"].iloc[0])
+    own = Source("cells", "wall_ns", {"cell": cell}, {"runs": True})
+    times = cite(f"{int(row['size'])} ×", int(row["size"]), Source("cells", "runs", {"cell": cell}))
+    return say(
+        "The session ran cells for ", cite_ns(spent, source), " in ", count, "; again and again: ",
+        f"{short(name)} ", times, ", ", cite_ns(int(row["sum"]), own), ".",
+    )  # fmt: skip
+
+
+def _memory(trace: Trace) -> Sentence:
+    """Say what holds most of the memory, and which cells made it and used it last."""
+    names = memory_names(trace)
+    host = names[(names["device"] == -1) & (names["kind"] != MAPPED)]
+    used = int(host["bytes"].sum())
+    named = host[host["name"].notna()]
+    large = named[named["bytes"] >= _NAMED_SHARE * used].head(_MOST)
+    if not len(large) or used <= 0:
+        return say()
+    held = int(large["bytes"].sum())
+    kinds = tuple(host["kind"].unique().tolist())
+    of = Source("memory_names", "bytes", {"device": -1, "kind": kinds})
+    where = {"device": -1, "name": tuple(large["name"].tolist())}
+    words = [_holder(row) for row in large.to_dict("records")]
+    return say(
+        cite(format_bytes(held), held, Source("memory_names", "bytes", where)),
+        " of ",
+        cite(format_bytes(used), used, of),
+        " are held by ",
+        joined(words, ", "),
+        ".",
+    )
+
+
+def _holder(row: dict[Any, Any]) -> Sentence:
+    parts = []
+    for word, column in (("made in ", "made_in"), ("last used in ", "used_in")):
+        if isinstance(row[column], str):
+            source = Source("memory_names", column, {"name": row["name"], "device": -1})
+            parts.append(say(word, cite(row[column], row[column], source)))
+    name = say(f"`{short(row['name'])}`")
+    return say(name, " (", joined(parts, ", "), ")") if parts else name
+
+
+def _stale(table: pd.DataFrame) -> Sentence:
+    rows = table[table["stale"] != ""]
+    if not len(rows):
+        return say()
+    first = rows.iloc[0]
+    where = {"cell": tuple(rows["cell"].tolist())}
+    count = cite(format_items(len(rows), "result"), len(rows), Source("cells", "cell", where, reduce="count"))
+    why = Source("cells", "stale", {"cell": int(first["cell"])})
+    verb = "is" if len(rows) == 1 else "are"
+    return say(count, f" {verb} stale, such as In[{first['number']}]: ", _text(str(first["stale"]), why), ".")
+
+
+def _text(text: str, source: Source) -> Claim:
+    return cite(text, text, source)
+
+
+def _failed(table: pd.DataFrame) -> Sentence:
+    rows = table[table["error"] != ""]
+    if not len(rows):
+        return say()
+    row = rows.iloc[-1]
+    error = Source("cells", "error", {"cell": int(row["cell"])})
+    wall = Source("cells", "wall_ns", {"cell": int(row["cell"])})
+    return say(
+        f"In[{row['number']}] ended with ", _text(str(row["error"]), error), " after ",
+        cite(format_ns(int(row["wall_ns"])), int(row["wall_ns"]), wall), ".",
+    )  # fmt: skip

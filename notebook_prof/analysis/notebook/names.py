@@ -1,0 +1,206 @@
+"""The names that a cell reads and writes, from its syntax tree."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import re
+from typing import Final, NamedTuple
+
+_MAGIC: Final = re.compile(r"^(\s*)([%!?].*|.*\?\??\s*)$")
+_GIVEN: Final = re.compile(r"^(\s*[\w, ]+=)\s*[%!].*$")
+_PYTHON_CELLS: Final = ("%%time", "%%timeit", "%%capture", "%%profile", "%%prun", "%%memit", "%%debug")
+_BUILTIN: Final = frozenset(dir(builtins)) | {"get_ipython", "display", "In", "Out", "__name__", "__file__"}
+
+
+class Names(NamedTuple):
+    """Global names of a cell."""
+
+    reads: frozenset[str]  # used before the cell itself has set them, also in its functions
+    writes: frozenset[str]  # set, changed by item or attribute, or deleted
+    known: bool  # whether the cell could be parsed
+
+
+@functools.lru_cache(maxsize=20_000)
+def names_of(source: str) -> Names:
+    """Return the names that a cell reads and writes.
+
+    >>> names_of("df = pd.read_csv(path)").reads == {"pd", "path"}
+    True
+    >>> names_of("df['a'] = 1").writes == {"df"}
+    True
+    """
+    try:
+        tree = ast.parse(_python_of(source))
+    except (SyntaxError, ValueError, RecursionError):
+        return Names(frozenset(), frozenset(), False)
+    visitor = _Visitor()
+    for statement in tree.body:
+        visitor.visit(statement)
+    for body in visitor.later:  # functions run after the cell has set all its names
+        visitor.reads |= body - visitor.bound
+    return Names(frozenset(visitor.reads - _BUILTIN), frozenset(visitor.writes), True)
+
+
+def _python_of(source: str) -> str:
+    """Return a cell without magics; empty for a cell magic whose body is not Python."""
+    lines = source.strip("\n").splitlines()
+    captured = ""
+    while lines and (not lines[0].strip() or lines[0].startswith("%%")):
+        first = lines.pop(0)
+        if first.startswith("%%") and not first.startswith(_PYTHON_CELLS):
+            return ""
+        if first.startswith("%%capture") and (words := first.split()[1:2]) and words[0].isidentifier():
+            captured = f"{words[0]} = None"
+    kept = [_GIVEN.sub(r"\1 None", line) for line in lines]
+    text = "\n".join([*kept, captured])
+    try:
+        ast.parse(text)
+        return text
+    except (SyntaxError, ValueError, RecursionError):
+        return "\n".join([*(_MAGIC.sub(r"\1pass", line) for line in kept), captured])
+
+
+class _Visitor(ast.NodeVisitor):
+    """Collects names in the order in which a cell runs. Bodies of functions are collected apart."""
+
+    def __init__(self) -> None:
+        self.reads: set[str] = set()
+        self.writes: set[str] = set()
+        self.bound: set[str] = set()
+        self.later: list[set[str]] = []
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self._read(node.id)
+        else:
+            self._write(node.id, binds=isinstance(node.ctx, ast.Store))
+
+    def _read(self, name: str) -> None:
+        if name not in self.bound:
+            self.reads.add(name)
+
+    def _write(self, name: str, *, binds: bool = True) -> None:
+        self.writes.add(name)
+        if binds:
+            self.bound.add(name)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self._changes(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        self._changes(node)
+
+    def _changes(self, node: ast.Attribute | ast.Subscript) -> None:
+        """An assignment to an item or an attribute changes the object that the name holds."""
+        self.generic_visit(node)
+        root: ast.expr = node
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        if not isinstance(node.ctx, ast.Load) and isinstance(root, ast.Name):
+            self.writes.add(root.id)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.visit(node.value)
+        for target in node.targets:
+            self.visit(target)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self.visit(node.annotation)
+        if node.value is not None:
+            self.visit(node.value)
+            self.visit(node.target)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.visit(node.value)
+        if isinstance(node.target, ast.Name):
+            self._read(node.target.id)
+        self.visit(node.target)
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        self.visit(node.iter)
+        self.visit(node.target)
+        for statement in (*node.body, *node.orelse):
+            self.visit(statement)
+
+    visit_AsyncFor = visit_For
+
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            if alias.name != "*":
+                self._write(alias.asname or alias.name.partition(".")[0])
+
+    visit_ImportFrom = visit_Import
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        if node.type is not None:
+            self.visit(node.type)
+        if node.name:
+            self.bound.add(node.name)
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        arguments = node.args
+        for part in (*node.decorator_list, *arguments.defaults, *filter(None, arguments.kw_defaults)):
+            self.visit(part)
+        self._write(node.name)
+        self.later.append(_free(node.args, node.body))
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        for part in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
+            self.visit(part)
+        self.later.append(_free(node.args, [node.body]))
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for part in (*node.decorator_list, *node.bases, *(word.value for word in node.keywords)):
+            self.visit(part)
+        inner = _Visitor()
+        for statement in node.body:
+            inner.visit(statement)
+        self.reads |= inner.reads - self.bound
+        self.later += [body - {node.name} for body in inner.later]
+        self._write(node.name)
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> None:
+        inner = _Visitor()
+        for part in node.generators:
+            inner.visit(part.iter)
+            inner.visit(part.target)
+            for condition in part.ifs:
+                inner.visit(condition)
+        for result in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
+            inner.visit(result)
+        for name in inner.reads:
+            self._read(name)
+        self.later += [body - inner.bound for body in inner.later]
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+
+def _free(arguments: ast.arguments, body: list[ast.stmt] | list[ast.expr]) -> set[str]:
+    """Return the names that a function takes from outside, wherever it uses them."""
+    inner = _Visitor()
+    every = (
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        arguments.vararg,
+        arguments.kwarg,
+    )
+    own = {argument.arg for argument in every if argument is not None}
+    for part in body:
+        inner.visit(part)
+    shared = {
+        name
+        for part in body
+        for node in ast.walk(part)
+        if isinstance(node, ast.Global)
+        for name in node.names
+    }
+    local = (inner.bound | own) - shared
+    used = inner.reads.union(*inner.later)
+    return used - local

@@ -1,0 +1,152 @@
+"""Which cells depend on which, what is stale, and what must run again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+
+from ...errors import OptionError
+from ...trace import Trace
+from ...trace.schema import Column, Table
+from .names import Names, names_of
+from .recorded import cell_runs
+
+DELETED: Final = "deleted"
+PATH: Final = Table(
+    "path",
+    (
+        Column("cell", "int64", "", "number of the cell, as in `cells`"),
+        Column("number", "int64", "", "its execution count"),
+        Column("needs", "Int64", "", "number of a cell that it read from; missing if it read from none"),
+        Column("needs_number", "Int64", "", "that cell's execution count then"),
+        Column("names", "str", "", "names that it read from there"),
+        Column("wall_ns", "int64", "ns", "time of its latest run"),
+        Column("name", "str", "", "`In[7]` and its longest statement"),
+    ),
+)
+
+
+def path(trace: Trace, after: int | None = None) -> pd.DataFrame:
+    """List which cells of a notebook read from which, or what must run again after an edit of one.
+
+    Parameters
+    ----------
+    trace : Trace
+    after : int, optional
+        The execution count of a cell: list only it and the cells that read, directly or not, what it sets.
+
+    Returns
+    -------
+    DataFrame
+        One row for each cell and each cell that its latest run read from, in order of time; empty for a Trace
+        that is not that of a notebook. With `after` one row for each cell, in order of their first runs.
+
+        - ``cell``, ``number`` int64: as in `cells`; ``name`` str; ``wall_ns`` int64: of its latest run;
+        - ``needs``, ``needs_number`` Int64: the cell that it read from, and its execution count then; missing
+          if it read from none, and with `after`;
+        - ``names`` str: the names, separated by spaces.
+
+    Raises
+    ------
+    OptionError
+        If `after` is not the execution count of a cell that ran.
+
+    Notes
+    -----
+    Names are those of the syntax tree: read (also in functions), assigned, imported, deleted, or changed by
+    an assignment to an item or an attribute. A change by a method, as in ``df.insert(…)``, and what ``%run``
+    or ``exec`` do, are not seen.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> path(TraceBuilder().seal()).empty
+    True
+    """
+    runs = cell_runs(trace)
+    if not len(runs):
+        return PATH.empty()
+    rows = []
+    reads = _reads(runs)
+    latest = runs.drop_duplicates("cell", keep="last")
+    for row in latest.to_dict("records"):
+        same = {"cell": row["cell"], "number": row["number"], "wall_ns": row["dur"], "name": row["name"]}
+        by_run: dict[int, list[str]] = {}
+        for name, run in reads[row["run"]].items():
+            by_run.setdefault(run, []).append(name)
+        for run, names in sorted(by_run.items()):
+            source = runs.iloc[run]
+            needs = {"needs": int(source["cell"]), "needs_number": int(source["number"])}
+            rows.append({**same, **needs, "names": " ".join(sorted(names))})
+        if not by_run:
+            rows.append({**same, "needs": None, "needs_number": None, "names": ""})
+    table = PATH.of_rows(rows)
+    if after is None:
+        return table
+    if after not in runs["number"].tolist():
+        counts = ", ".join(map(str, runs["number"].tolist()[-9:]))
+        raise OptionError(f"no cell ran as In[{after}]; the last ones were {counts}")
+    dirty = {int(runs.loc[runs["number"] == after, "cell"].iloc[-1])}
+    while not (more := set(table.loc[table["needs"].isin(dirty), "cell"].tolist())) <= dirty:
+        dirty |= more
+    kept = table[table["cell"].isin(dirty)].drop_duplicates("cell").sort_values("cell")
+    nothing = pd.array([pd.NA] * len(kept), dtype="Int64")
+    return kept.assign(needs=nothing, needs_number=nothing, names="").reset_index(drop=True)
+
+
+def _reads(runs: pd.DataFrame) -> list[dict[str, int]]:
+    """Return for each run the names that it read, with the run that had set each."""
+    writer: dict[str, int] = {}
+    found = []
+    for run, source in enumerate(runs["source"].tolist()):
+        names = names_of(source)
+        found.append({name: writer[name] for name in names.reads if name in writer})
+        writer.update(dict.fromkeys(names.writes, run))
+    return found
+
+
+def stale_cells(trace: Trace) -> dict[int, str]:
+    """Return why results are not up to date, by run. Of each cell only the latest run is judged."""
+    runs = cell_runs(trace)
+    reads, setters = _reads(runs), _setters(runs)
+    place = runs["position"].where(runs["position"] >= 0, runs["cell"]).tolist()
+    number = runs["number"].tolist()
+    why: dict[int, str] = {}
+    for row in runs.drop_duplicates("cell", keep="last").to_dict("records"):
+        run, now = row["run"], row["now"]
+        if isinstance(now, str) and now.strip() != row["source"].strip():
+            why[run] = "edited" if now else DELETED
+            continue
+        for name, before in sorted(reads[run].items()):
+            # a cell further down that sets the name again does not change what *Run All* gives
+            newer = [one for one in setters[name] if one > run and place[one] < place[run]]
+            if newer:
+                why[run] = f"{name} changed in In[{number[newer[-1]]}]"
+            elif place[before] > place[run]:
+                why[run] = f"{name} is of In[{number[before]}], a cell below"
+            elif before in why:
+                why[run] = f"{name} is of In[{number[before]}], which is stale"
+            if run in why:
+                break
+    return why
+
+
+def _setters(runs: pd.DataFrame) -> dict[str, list[int]]:
+    setters: dict[str, list[int]] = {}
+    for run, source in enumerate(runs["source"].tolist()):
+        for name in names_of(source).writes:
+            setters.setdefault(name, []).append(run)
+    return setters
+
+
+def last_uses(trace: Trace) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the execution counts of the cells that last set each name, and that last read it."""
+    made: dict[str, int] = {}
+    used: dict[str, int] = {}
+    runs = cell_runs(trace)
+    for number, source in zip(runs["number"].tolist(), runs["source"].tolist(), strict=True):
+        names: Names = names_of(source)
+        used.update(dict.fromkeys(names.reads, number))
+        made.update(dict.fromkeys(names.writes, number))
+    return made, used

@@ -1,0 +1,285 @@
+"""Makes the Trace of a watched notebook."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..analysis.notebook.recorded import CELL_BUFFERS, CELL_RUNS
+from ..analysis.time.account import ACCOUNT
+from ..collectors.machine import machine
+from ..collectors.python.assemble import OTHER_CELLS, Exact, Timed, put
+from ..collectors.python.engine import with_gaps
+from ..collectors.python.frames import Stacks, trim, trim_thread
+from ..collectors.python.overlay import Rows
+from ..collectors.python.thread.call_tree import decode
+from ..collectors.python.thread.thread_stacks import ObservedThread
+from ..collectors.system import put_readings
+from ..collectors.system.cores import usable_cores
+from ..collectors.system.names.buffers import NOT_COMPARED
+from ..collectors.system.names.watch import put_names
+from ..collectors.system.readings import decode as decoded
+from ..trace.arrays import IntArray
+from ..trace.builder import TraceBuilder
+from ..trace.source_lines import SOURCE_FILES, text_lines
+from ..trace.trace import Trace
+from .watch import LONG_NS, SAMPLE_NS, CellRun, NotebookWatch
+
+_LONGEST: Final = 40
+_TRACK: Final = "cells"
+
+
+def build(watch: NotebookWatch, saved: Mapping[str, str] | None = None) -> Trace:
+    """Return the session so far. `saved` has the texts of the notebook's cells now, by id."""
+    watch.read_now()
+    walked = watch.walk(watch.current)
+    now_ns = watch.end_ns or watch.clock.now_ns()
+    runs = list(watch.runs)
+    builder = TraceBuilder(metadata=_described(watch))
+    ends = np.array([run.end_ns or max(now_ns, run.begin_ns) for run in runs], np.int64)
+    begins = np.array([run.begin_ns for run in runs], np.int64)
+    texts: dict[str, list[str]] = {}
+    lines = [texts.setdefault(run.source, _lines(run.source)) for run in runs]
+    names = [_name(run, own, int(end)) for run, own, end in zip(runs, lines, ends.tolist(), strict=True)]
+    tracks = {tid: _track(builder, watch, tid) for tid in dict.fromkeys([run.thread for run in runs])}
+    builder.slices(
+        ts=begins, dur=ends - begins, track=np.array([tracks[run.thread] for run in runs], np.int32),
+        name=names, category="annotation",
+    )  # fmt: skip
+    _put_statements(builder, runs, ends, lines, tracks)
+    _put_samples(builder, watch, runs, ends, tracks)
+    put_readings(builder, decoded(watch.data), watch.threads, watch.children)
+    watch.gpus.put(builder)
+    cells = _identities(runs)
+    builder.table(
+        CELL_RUNS.name,
+        CELL_RUNS.frame(
+            _columns(runs, begins, ends, cells, names, saved)
+            | {"track": [tracks[run.thread] for run in runs]}
+        ),
+    )
+    if walked is not None:
+        walked.buffers["earlier"], walked.buffers["first_step_bytes"] = NOT_COMPARED, -1
+        walked.facts["compared"] = 0
+        put_names([walked], builder)
+        rows = [(*key, run) for key, run in watch.made.items()]
+        made = pd.DataFrame(rows, columns=["device", "address", "bytes", "run"], dtype="int64")
+        builder.table(CELL_BUFFERS, made, times=())
+    builder.table(ACCOUNT, _account(watch.begin_ns, now_ns, begins, ends, cells, names))
+    for failure in dict.fromkeys(watch.failures):
+        builder.report.add("watch-failed", "loss", example=failure, effect="readings are missing")
+    return builder.seal(window=(watch.begin_ns, max(now_ns, watch.begin_ns + 1)))
+
+
+def _described(watch: NotebookWatch) -> dict[str, Any]:
+    return {
+        "source": "notebook",
+        "collectors": [],
+        "host": platform.node(),
+        "python": platform.python_version(),
+        "machine": machine(),
+        "cpu": {"pid": watch.pid, "tid": watch.tid, "cores": usable_cores()},
+        "watch_ns": watch.own_ns,
+        OTHER_CELLS: dict(watch.others),
+        SOURCE_FILES: {
+            f"In[{run.number}]": "\n".join(_lines(run.source)) for run in watch.runs if run.number
+        },
+    }
+
+
+def _lines(source: str) -> list[str]:
+    """Return the lines of a cell as the interpreter counts them: without empty ones at the top."""
+    lines = text_lines(source)
+    blank = next((i for i, text in enumerate(lines) if text.strip()), 0)
+    return lines[blank:]
+
+
+def _shown(run: CellRun) -> str:
+    return f"In[{run.number or ' '}]"
+
+
+def _name(run: CellRun, lines: list[str], end_ns: int) -> str:
+    """Return the number of a cell and its longest statement, or its first line of code."""
+    code = [text for text in lines if text.strip() and not text.lstrip().startswith("#")]
+    text = next((line for line in code if not line.startswith("%%")), "".join(code[:1]))
+    ts, line = run.statements.T
+    if len(ts):
+        took = np.diff(np.append(ts, end_ns))
+        number = int(line[int(np.argmax(took))])
+        text = lines[number - 1] if 0 < number <= len(lines) else text
+    text = " ".join(text.split())
+    return f"{_shown(run)} {text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}".rstrip()
+
+
+def _track(builder: TraceBuilder, watch: NotebookWatch, tid: int) -> int:
+    name = _TRACK if tid == watch.tid else f"{_TRACK}: {watch.threads.get(tid, tid)}"
+    return builder.track(name, pid=watch.pid, tid=tid)
+
+
+def _put_statements(
+    builder: TraceBuilder,
+    runs: list[CellRun],
+    ends: IntArray,
+    lines: list[list[str]],
+    tracks: Mapping[int, int],
+) -> None:
+    """Add a slice for each statement at the top level of each cell, named like a line."""
+    parts: list[tuple[IntArray, IntArray, int]] = []
+    names: list[str] = []
+    keys: list[int] = []
+    for run, end, own in zip(runs, ends.tolist(), lines, strict=True):
+        rows = _rows(run, end)
+        if not len(rows.ts):
+            continue
+        file, shown = next(iter(run.files), _shown(run)), _shown(run)
+        for line in rows.line.tolist():
+            text = " ".join(own[line - 1].split()) if 0 < line <= len(own) else ""
+            names.append(f"{shown}:{line}  {text if len(text) <= 60 else text[:59] + '…'}".rstrip())
+            keys.append(builder.stack([("<module>", file, line)]))  # noqa: PD013
+        parts.append((rows.ts, rows.end - rows.ts, tracks[run.thread]))
+    if parts:
+        builder.slices(
+            ts=np.concatenate([ts for ts, _, _ in parts]),
+            dur=np.concatenate([dur for _, dur, _ in parts]),
+            track=np.concatenate([np.full(len(ts), track, np.int32) for ts, _, track in parts]),
+            name=names,
+            category="python",
+            stack=np.array(keys, np.int64),
+        )
+
+
+def _rows(run: CellRun, end_ns: int) -> Rows:
+    ts = np.clip(np.maximum.accumulate(run.statements[:, 0]), run.begin_ns, end_ns)
+    return Rows(ts, np.append(ts[1:], end_ns)[: len(ts)], run.statements[:, 1].copy())
+
+
+def _put_samples(
+    builder: TraceBuilder,
+    watch: NotebookWatch,
+    runs: list[CellRun],
+    ends: IntArray,
+    tracks: Mapping[int, int],
+) -> None:
+    """Add the sampled stacks of long cells, below their statements, and of the other threads meanwhile."""
+    threads, looks = watch.stacks.threads, watch.stacks.ts
+    if not len(looks):
+        return
+    nodes = np.unique(np.concatenate([np.array(one.node, np.int64) for one in threads]))
+    stacks = decode(nodes, watch.stacks.tree)
+    own, others = trim(stacks), trim_thread(stacks)
+    for run, end in zip(runs, ends.tolist(), strict=True):
+        if end - run.begin_ns < LONG_NS:
+            continue
+        files = {file: _shown(run) for file in run.files}
+        builder.metadata[OTHER_CELLS] = {**watch.others, **files}
+        for one in threads:
+            mine = one.tid == run.thread
+            if not mine and one.tid in tracks:
+                continue
+            trimmed = own if mine else others
+            timed = _timed(one, looks, nodes, run.begin_ns + LONG_NS, end)
+            seen = timed.stack[timed.stack >= 0]
+            if not (trimmed.lengths[seen] > 0).any() or (not mine and _is_still(trimmed, seen)):
+                continue
+            track = builder.track(one.name or f"thread {one.tid}", pid=watch.pid, tid=one.tid)
+            rows = _rows(run, end) if mine and len(run.statements) else None
+            put(
+                builder, track, timed, trimmed, Exact(statements=rows),
+                interval_ns=2 * SAMPLE_NS, roots_are_lines=mine,
+            )  # fmt: skip
+    builder.metadata[OTHER_CELLS] = dict(watch.others)
+
+
+def _timed(one: ObservedThread, looks: IntArray, nodes: IntArray, begin_ns: int, end_ns: int) -> Timed:
+    """Return the samples of a thread within a cell; each covers the time since the look before it."""
+    ts = one.ts
+    inside = (ts >= begin_ns) & (ts <= end_ns)
+    ts, node = ts[inside], np.array(one.node, np.int64)[: len(inside)][inside]
+    at = np.searchsorted(looks, ts)
+    begin = np.maximum(np.where(at > 0, looks[np.maximum(at, 1) - 1], begin_ns), begin_ns)
+    begin = np.maximum(begin, np.append(begin[:1], ts[:-1]))
+    bounds, stack = with_gaps(begin, ts, np.searchsorted(nodes, node))
+    return Timed(bounds, stack)
+
+
+def _is_still(stacks: Stacks, seen: IntArray) -> bool:
+    """Return whether a thread was in one and the same call all the time, as one that waits is."""
+    return len(np.unique(seen)) == 1
+
+
+def _identities(runs: list[CellRun]) -> list[int]:
+    known: dict[str, int] = {}
+    return [known.setdefault(run.cell or f"source:{run.source.strip()}", len(known)) for run in runs]
+
+
+def _place(run: CellRun, saved: Mapping[str, str] | None) -> int:
+    return list(saved).index(run.cell) if saved is not None and run.cell in saved else -1
+
+
+def _columns(
+    runs: list[CellRun],
+    begins: IntArray,
+    ends: IntArray,
+    cells: list[int],
+    names: list[str],
+    saved: Mapping[str, str] | None,
+) -> dict[str, Any]:
+    same = ("run", "number", "source", "error", "imports", "full", "rss_bytes")
+    rss = [run.kept_bytes if run.end_ns else 0 for run in runs]
+    return {
+        **{name: [getattr(run, name) for run in runs] for name in same},
+        "cell": cells,
+        "cell_id": [run.cell for run in runs],
+        "name": names,
+        "ts": begins,
+        "dur": ends - begins,
+        "running": [not run.end_ns for run in runs],
+        "kept_bytes": rss,
+        "peak_bytes": [run.peak_bytes for run in runs],
+        "peak_exact": [run.exact for run in runs],
+        "device_bytes": [run.device_bytes if run.end_ns else 0 for run in runs],
+        "position": [_place(run, saved) for run in runs],
+        "now": [None if saved is None or not run.cell else saved.get(run.cell, "") for run in runs],
+    }
+
+
+def _account(
+    begin_ns: int, end_ns: int, begins: IntArray, ends: IntArray, cells: list[int], names: list[str]
+) -> pd.DataFrame:
+    """Divide the session among its cells and the time between them. Of two that run, the later one counts."""
+    edges = np.unique(np.clip(np.concatenate([[begin_ns, end_ns], begins, ends]), begin_ns, end_ns))
+    starts, owner = edges[:-1], np.full(max(len(edges) - 1, 0), -1, np.int64)
+    for i in np.argsort(begins, kind="stable").tolist():
+        first, last = np.searchsorted(edges, (begins[i], min(ends[i], end_ns)))
+        owner[first:last] = i
+    cell = np.append(np.array(cells, np.int64), -1)[owner]
+    latest = {number: names[i] for i, number in enumerate(cells)}
+    return pd.DataFrame(
+        {
+            "ts": starts,
+            "dur": np.diff(edges),
+            "kind": np.where(owner < 0, "not-recorded", "code"),
+            "line": -1,
+            "text": [latest.get(number, "between the cells") for number in cell.tolist()],
+            "loop": -1,
+            "steps": 0,
+            "cell": cell,
+        }
+    )
+
+
+def saved_sources() -> dict[str, str] | None:
+    """Return the texts of the cells in the notebook's file, by id; None if the server names none."""
+    path = os.environ.get("JPY_SESSION_NAME", "")
+    try:
+        with open(path, encoding="utf-8") as file:
+            cells = json.load(file)["cells"]
+        return {str(cell["id"]): "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"}
+    except (OSError, ValueError, LookupError, TypeError):
+        return None

@@ -1,0 +1,297 @@
+"""Watches each cell of a notebook: readings at its edges, and a thread that reads during long ones."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from .. import own_processes
+from ..collectors import statements
+from ..collectors.nvml.used import Gpus
+from ..collectors.python.thread.thread_stacks import ThreadStacks
+from ..collectors.system.names.roots import Roots
+from ..collectors.system.names.watch import Walked, walk_names
+from ..collectors.system.polling import Reader, resident_bytes
+from ..trace.arrays import IntArray
+from ..trace.clocks import Clock
+from . import marks
+
+GROWN_BYTES: Final = 32 << 20
+"""Growth of the process after which the names are walked."""
+LARGE_BYTES: Final = 1 << 20
+"""Smallest buffer whose cell is remembered."""
+LONG_NS: Final = 1_000_000_000
+"""Age of a cell from which on its stacks are sampled."""
+SAMPLE_NS: Final = 20_000_000
+_TICK_S: Final = 0.05
+"""Time between two looks of the thread for a cell that runs."""
+_PARKED_AFTER: Final = 40
+"""Number of looks without a cell after which the thread waits for the next one."""
+_LOOK_NS: Final = 250_000_000
+_SHORT_NS: Final = 20_000_000
+"""Shorter cells that follow one another share a reading of threads and children."""
+_OF_AGE: Final = 500
+"""Readings are at least this part of the cell's age apart, so a cell of hours leaves thousands of them."""
+MOST_SAMPLES: Final = 100_000
+"""Number of kept samples of stacks. Beyond it, every second one of the older half is dropped."""
+MOST_BUFFERS: Final = 10_000
+NO_STATEMENTS: Final = np.empty((0, 2), np.int64)
+
+
+@dataclass(slots=True)
+class CellRun:
+    """One execution of a cell. Times are Unix ns."""
+
+    run: int  # number in the session, from 0
+    number: int  # execution count; 0 if it is not counted
+    cell: str  # the front-end's id; may be empty
+    source: str
+    thread: int  # native id of its thread
+    begin_ns: int
+    rss_bytes: int
+    high_bytes: int  # highest resident memory of the process until then
+    end_ns: int = 0  # 0 while it runs
+    kept_bytes: int = 0  # growth of resident memory
+    peak_bytes: int = 0
+    exact: bool = False  # whether the system has recorded the peak
+    error: str = ""
+    imports: str = ""
+    full: bool = False  # whether ``%%profile`` recorded it
+    files: tuple[str, ...] = ()  # names under which it was compiled
+    lines: frozenset[int] = frozenset()  # first lines of its statements
+    first: int = 0  # line of its first statement, which has no mark; 0 if none is known
+    marked: bool = False
+    device_bytes: int = 0  # growth of torch's memory on GPUs; while it runs, that memory at its begin
+    statements: IntArray = field(
+        default_factory=lambda: NO_STATEMENTS
+    )  # begin and line of each, shape (n, 2)
+    previous: CellRun | None = None  # the cell that ran around it, in the same thread
+
+
+class NotebookWatch:
+    """Watches the cells of one kernel until `stop`."""
+
+    # `namespace` returns the user's names. Everything here runs in the thread of a cell, except `_poll`.
+    # A forked child inherits the object, but neither the thread nor the right to write.
+    def __init__(
+        self, namespace: Callable[[], Mapping[str, Any]], clock: Clock | None = None, threads: bool = True
+    ) -> None:
+        self.clock = clock if clock is not None else Clock()
+        self.pid, self.tid = os.getpid(), threading.get_native_id()
+        self.runs: list[CellRun] = []
+        self.data = bytearray()
+        self.threads: dict[int, str] = {}
+        self.children: dict[int, str] = {}
+        self.made: dict[tuple[int, int, int], int] = {}  # run that made a buffer: device, address, bytes
+        self.stacks = ThreadStacks(self.clock.now_ns)
+        self.own_ns = 0  # time that this took between cells
+        self.begin_ns, self.end_ns = self.clock.now_ns(), 0
+        self.others: dict[str, str] = {}  # displayed names of cells by file
+        self.failures: list[str] = []
+        self._namespace = namespace
+        self._texts: dict[str, str] = {}
+        self._open: dict[int, CellRun] = {}  # by thread
+        self._looked_ns = 0
+        self._walked_bytes = resident_bytes()
+        self._modules = len(sys.modules)
+        self._known = {name.partition(".")[0] for name in list(sys.modules)}
+        self._lock = threading.Lock()
+        self._reader = Reader(self.data.extend, self._learn_names, own_processes.pids())
+        self.gpus = Gpus()
+        self._parked = False
+        self._wake, self._quit = threading.Event(), threading.Event()
+        self._read(self.begin_ns)
+        marks.take()  # of a watch before
+        self._thread: threading.Thread | None = None
+        if threads:
+            self._thread = threading.Thread(target=self._poll, name="notebook_prof watch", daemon=True)
+            self._thread.start()
+
+    @property
+    def is_of_parent(self) -> bool:
+        """Whether this process was forked from the one that is watched."""
+        return self.pid != os.getpid()
+
+    @property
+    def current(self) -> CellRun | None:
+        """The cell that the calling thread runs."""
+        return self._open.get(threading.get_ident())
+
+    def begin(self, source: str, number: int, cell: str = "") -> CellRun:
+        """Begin a cell in the calling thread."""
+        asked_ns = self.clock.now_ns()
+        source = self._texts.setdefault(source, source)
+        level, high = self._read(asked_ns, _SHORT_NS)
+        me = threading.get_ident()
+        run = CellRun(
+            len(self.runs), number, cell, source, threading.get_native_id(), 0, level, high,
+            previous=self._open.get(me), device_bytes=self.gpus.allocated_bytes(),
+        )  # fmt: skip
+        run.peak_bytes = level
+        self.runs.append(run)
+        self._open[me] = run
+        run.begin_ns = self.clock.now_ns()
+        self.own_ns += run.begin_ns - asked_ns
+        if self._parked:  # waking it at every cell would make it fight for the GIL with short ones
+            self._wake.set()
+        return run
+
+    def end(self, run: CellRun, error: str = "", *, full: bool = False) -> None:
+        """End a cell. Does nothing if it has ended."""
+        if run.end_ns:
+            return
+        run.end_ns = end_ns = max(self.clock.now_ns(), run.begin_ns)
+        level, high = self._read(end_ns, _LOOK_NS if end_ns - run.begin_ns < _SHORT_NS else 0)
+        run.error, run.full, run.lines = error, full, frozenset()
+        self.others.update(dict.fromkeys(run.files, f"In[{run.number}]"))
+        run.kept_bytes = level - run.rss_bytes
+        run.exact = high > run.high_bytes > 0
+        run.peak_bytes = high if run.exact else max(run.peak_bytes, level)
+        run.device_bytes = self.gpus.allocated_bytes() - run.device_bytes
+        for ident in [ident for ident, one in self._open.items() if one is run]:
+            if run.previous is not None and not run.previous.end_ns:
+                self._open[ident] = run.previous
+            else:
+                del self._open[ident]
+        run.previous = None
+        self._take_marks()
+        if run.first and not full:
+            first = np.array([[run.begin_ns, run.first]], np.int64)
+            run.statements = np.concatenate([first, run.statements])
+        if len(sys.modules) != self._modules:
+            run.imports = self._imported()
+        if level - self._walked_bytes > GROWN_BYTES:
+            self.walk(run)
+        elif level < self._walked_bytes:
+            self._walked_bytes = level
+        self.own_ns += self.clock.now_ns() - end_ns
+
+    def walk(self, run: CellRun | None) -> Walked | None:
+        """Walk the names, and remember that buffers not seen before are of this run."""
+        self._walked_bytes = resident_bytes()
+        try:
+            walked = walk_names(Roots(self._namespace(), []))
+        except Exception as error:  # the user's code must run in any case
+            self.failures.append(f"{type(error).__name__}: {error}")
+            return None
+        table = walked.buffers[walked.buffers["bytes"] >= LARGE_BYTES]
+        keys = [*zip(*(table[name].tolist() for name in ("device", "address", "bytes")), strict=True)]
+        made, number = self.made, -1 if run is None else run.run
+        self.made = {key: made.get(key, number) for key in keys[:MOST_BUFFERS]}
+        return walked
+
+    def stop(self) -> None:
+        """End the open cells and the thread. Safe to repeat."""
+        if self.end_ns or self.is_of_parent:
+            return
+        for run in list(self._open.values()):
+            self.end(run)
+        self.end_ns = self.clock.now_ns()
+        self._quit.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._reader.tree is not None:
+            self._reader.tree.name_threads(self.end_ns)
+            self._reader.tree.close()
+        self.gpus.close()
+        self.stacks.let_go()
+
+    def read_now(self) -> None:
+        """Read memory and CPU times now, and learn the names of threads."""
+        if not self.end_ns:
+            now = self.clock.now_ns()
+            self._read(now)
+            if self._reader.tree is not None:
+                with self._lock:
+                    self._reader.tree.name_threads(now)
+            self._take_marks()
+
+    def _read(self, now: int, apart_ns: int = 0) -> tuple[int, int]:
+        """Read memory and CPU times; threads and children only if that is `apart_ns` ago."""
+        with self._lock:
+            tree = self._reader.tree
+            level = self._reader.memory(now)
+            if tree is None or now - self._looked_ns >= apart_ns:
+                self._looked_ns = now
+                self._reader.look(now)
+            if tree is not None:
+                tree.edge(now, threading.get_native_id())
+            return level, tree.high_bytes if tree is not None else 0
+
+    def _take_marks(self) -> None:
+        """Give the marks to their runs."""
+        rows = np.array(marks.take(), np.int64).reshape(-1, 2)
+        while len(rows):  # nearly always of one run
+            mine = rows[:, 1] >> marks.LINE_BITS == rows[0, 1] >> marks.LINE_BITS
+            run, own = self.runs[int(rows[0, 1]) >> marks.LINE_BITS], rows[mine]
+            own[:, 1] &= (1 << marks.LINE_BITS) - 1
+            run.statements = np.concatenate([run.statements, own]) if len(run.statements) else own
+            rows = rows[~mine]
+
+    def _imported(self) -> str:
+        names = {name.partition(".")[0] for name in list(sys.modules)}
+        new = sorted(name for name in names - self._known if not name.startswith("_"))
+        self._modules, self._known = len(sys.modules), names
+        return " ".join(new)
+
+    def _learn_names(self) -> None:
+        for thread in threading.enumerate():
+            if thread.native_id is not None:
+                self.threads[thread.native_id] = thread.name
+        for process in tuple(getattr(sys.modules.get("multiprocessing.process"), "_children", ())):
+            self.children[getattr(process, "pid", None) or 0] = str(getattr(process, "name", ""))
+
+    def _poll(self) -> None:
+        still = 0
+        while not self._quit.wait(_TICK_S):
+            running = self.runs_open()
+            still = 0 if running else still + 1
+            if running:
+                self._follow(max(running, key=lambda run: run.begin_ns))
+            elif still > _PARKED_AFTER:  # nothing of ours runs while the user reads or writes
+                self._parked = True
+                if not self.runs_open():
+                    self._wake.wait()
+                self._parked = False
+                self._wake.clear()
+                still = 0
+
+    def runs_open(self) -> list[CellRun]:
+        """Return the running cells."""
+        return [run for run in list(self._open.values()) if not run.end_ns]
+
+    def _follow(self, run: CellRun) -> None:
+        """Read during a cell, until it ends or another one begins."""
+        pause_ns, now_ns = 0, self.clock.now_ns
+        while not self._quit.wait(pause_ns / 1e9) and run in self.runs_open()[-1:]:
+            now = now_ns()
+            age_ns = now - run.begin_ns
+            try:
+                with self._lock:
+                    level = self._reader.memory(now)
+                    if now - self._looked_ns >= max(_LOOK_NS, age_ns // _OF_AGE):
+                        self._looked_ns = now
+                        self._reader.look(now)
+                        self.gpus.read(now)
+                run.peak_bytes = max(run.peak_bytes, level)
+                took_ns = 0
+                if age_ns >= LONG_NS and not sampled_elsewhere():
+                    took_ns = self.stacks.look()
+                    if self.stacks.count > MOST_SAMPLES:
+                        self.stacks.thin(MOST_SAMPLES // 2)
+            except Exception as error:  # for example too many open files
+                self.failures.append(f"{type(error).__name__}: {error}")
+                return
+            pause_ns = max(SAMPLE_NS, took_ns * 100, age_ns // (100 * _OF_AGE))
+
+
+def sampled_elsewhere() -> bool:
+    """Return whether a recording runs, whose own sampler reads the stacks."""
+    return statements.running() is not None

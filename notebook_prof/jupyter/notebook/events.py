@@ -1,0 +1,159 @@
+"""Tells the watch of a notebook of its cells, as IPython tells of them."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, Final
+
+import numpy as np
+
+from ...cells import marks
+from ...cells.current import remember
+from ...cells.watch import CellRun, NotebookWatch
+from ...collectors import statements
+from ...interrupts import DelayedInterrupt
+from ..cell import current_cell, frames_of_cells, watch
+from ..rewriting import is_future
+from . import MAGIC
+from .badges import Badges
+
+_MOST_MARKS: Final = 10_000
+
+
+class CellEvents:
+    """Tells the watch when cells begin and end, and marks their statements."""
+
+    def __init__(self, shell: Any) -> None:
+        self.watch = NotebookWatch(lambda: shell.user_ns)
+        self.badges = Badges(shell, self.watch)
+        self._shell = shell
+        self._infos: list[tuple[Any, CellRun]] = []  # of running cells; IPython's info tells a cell
+
+    def pre_run_cell(self, info: Any) -> None:
+        """Begin a cell; IPython calls this."""
+        if self.watch.is_of_parent:
+            return
+        with DelayedInterrupt():
+            running = self.watch.current
+            if running is not None:
+                if len(frames_of_cells()) > 1:  # run by that cell
+                    return
+                self.watch.end(running, "KeyboardInterrupt")  # which kept IPython from telling its end
+            number = int(self._shell.execution_count) if info.store_history else 0
+            if _only_ours(str(info.raw_cell)):
+                return
+            run = self.watch.begin(str(info.raw_cell), number, current_cell(self._shell))
+            self._infos = [*(one for one in self._infos if not one[1].end_ns), (info, run)]
+
+    def post_run_cell(self, result: Any) -> None:
+        """End a cell; IPython calls this."""
+        if self.watch.is_of_parent:
+            return
+        with DelayedInterrupt():
+            info = getattr(result, "info", None)
+            run = next((run for one, run in self._infos if one is info), None)
+            if run is None or run.end_ns:
+                return
+            error = result.error_in_exec or result.error_before_exec
+            recorded = statements.running()
+            if recorded is not None:
+                run.statements = _of_recording(recorded, run)
+            name = "" if error is None else type.__dict__["__name__"].__get__(type(error))
+            self.watch.end(run, name, full=recorded is not None)
+            self.badges.tell(run)
+
+    def visit(self, tree: ast.AST) -> ast.AST:
+        """Mark the statements of the cell that begins; IPython calls this."""
+        try:
+            run = self.watch.current
+            if run is None or run.marked or not isinstance(tree, ast.Module) or self.watch.is_of_parent:
+                return tree
+            run.marked = True
+            frames = frames_of_cells()
+            run.files = tuple(str(frame.f_locals.get("cell_name")) for frame in frames[:1])
+            run.lines = frozenset(node.lineno for node in tree.body)
+            run.first = min(run.lines, default=0)
+            if not run.source.lstrip().startswith("%%profile"):
+                tree.body = marked(tree.body, run.run)
+        except Exception as error:  # IPython would unregister what raises, for good
+            self.watch.failures.append(f"{type(error).__name__}: {error}")
+        return tree
+
+
+def _only_ours(source: str) -> bool:
+    """Return whether a cell does nothing but start, show or end the watch."""
+    lines = [line.strip() for line in source.splitlines()]
+    return all(
+        not line or line.startswith(("#", MAGIC, "%load_ext", "import notebook_prof")) for line in lines
+    )
+
+
+def marked(body: list[ast.stmt], run: int) -> list[ast.stmt]:
+    """Return statements with a mark before each but the first."""
+    # The result is shown as without: only the last statement is an expression of the user's, and it stays
+    # last. A mark evaluates to None, which no interactivity displays.
+    made: list[ast.stmt] = []
+    for i, node in enumerate(body):
+        if i and not is_future(node):  # the first one begins with the cell
+            line = min(part.lineno for part in (node, *getattr(node, "decorator_list", ())))
+            made.append(_mark(marks.mark_of(run, line), line))
+        made.append(node)
+    return made
+
+
+def _mark(number: int, line: int) -> ast.stmt:
+    """Return ``note((now(), number))``, found without names of the user's."""
+    load = ast.Load()
+
+    def found(name: str) -> ast.expr:
+        modules = ast.Attribute(
+            ast.Call(ast.Name("__import__", load), [ast.Constant("sys")], []), "modules", load
+        )
+        return ast.Attribute(ast.Subscript(modules, ast.Constant(marks.__name__), load), name, load)
+
+    pair = ast.Tuple([ast.Call(found("now"), [], []), ast.Constant(number)], load)
+    made = ast.Expr(ast.Call(found("note"), [pair], []))
+    for node in ast.walk(made):
+        if isinstance(node, ast.expr | ast.stmt):
+            node.lineno = node.end_lineno = line
+            node.col_offset = node.end_col_offset = 0
+    return made
+
+
+def _of_recording(recorded: statements.Marks, run: CellRun) -> Any:
+    """Return when the statements at the top level of a recorded cell began."""
+    ts, line = recorded.table()
+    kept = [i for i, one in enumerate(line.tolist()) if one in run.lines][:_MOST_MARKS]
+    return np.stack([ts[kept], line[kept]], axis=1)
+
+
+def events_of(shell: Any) -> CellEvents | None:
+    """Return what watches the cells of a shell."""
+    return next((one for one in shell.ast_transformers if isinstance(one, CellEvents)), None)
+
+
+def register(shell: Any) -> None:
+    """Begin to watch the cells of a shell."""
+    events = CellEvents(shell)
+    remember(events.watch)
+    shell.ast_transformers.append(events)
+    shell.events.register("pre_run_cell", events.pre_run_cell)
+    # first, so that a cell does not last until `%%profile` has shown it
+    shell.events.callbacks["post_run_cell"].insert(0, events.post_run_cell)
+    if (info := watch.info) is not None:  # the rest of the running cell
+        events.pre_run_cell(info)
+        if (run := events.watch.current) is not None:
+            run.marked = True
+
+
+def unregister(shell: Any) -> None:
+    """End the watch and remove everything of it. Does nothing if there is none."""
+    events = events_of(shell)
+    if events is None:
+        return
+    with DelayedInterrupt():
+        shell.ast_transformers.remove(events)
+        shell.events.unregister("pre_run_cell", events.pre_run_cell)
+        shell.events.unregister("post_run_cell", events.post_run_cell)
+        events.badges.close()
+        events.watch.stop()

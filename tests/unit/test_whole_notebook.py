@@ -1,0 +1,237 @@
+"""A watched notebook: sums, what depends on what, and how much of ours it keeps."""
+
+from __future__ import annotations
+
+import ast
+import tracemalloc
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from notebook_prof import Profile
+from notebook_prof.analysis.notebook.names import names_of
+from notebook_prof.cells import build as built
+from notebook_prof.cells import marks
+from notebook_prof.cells.watch import NotebookWatch
+from notebook_prof.collectors.python.thread import thread_stacks
+from notebook_prof.errors import OptionError
+from notebook_prof.jupyter.notebook.events import marked
+from notebook_prof.testing.fake_clock import FakeClock
+from notebook_prof.trace import Trace
+
+MS = 1_000_000
+
+
+class Session:
+    """Cells that take what they are told to take."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.names: dict[str, object] = {}
+        self.watch = NotebookWatch(lambda: self.names, self.clock, threads=False)
+        self.number = 0
+
+    def run(
+        self, source: str, ms: Sequence[int] = (10,), cell: str = "", idle: int = 3, error: str = ""
+    ) -> int:
+        """Run a cell whose statements take these times, after a pause."""
+        self.clock.advance(idle * MS)
+        self.number += 1
+        run = self.watch.begin(source, self.number, cell)
+        for line, took in enumerate(ms, 1):
+            marks.note((self.clock.now_ns(), marks.mark_of(run.run, line)))
+            self.clock.advance(took * MS)
+        self.watch.end(run, error)
+        return self.number
+
+    def trace(self, saved: dict[str, str] | None = None) -> Trace:
+        return built.build(self.watch, saved)
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    made = Session()
+    yield made
+    made.watch.stop()
+
+
+def test_times_of_cells_and_between_them_are_the_session(session: Session) -> None:
+    session.run("x = 1", [5], "a")
+    session.run("y = x\nz = y", [7, 20], "b")
+    session.run("x = 2", [4], "a")  # again
+    session.run("1/0", [1], "c", error="ZeroDivisionError")
+    session.clock.advance(2)  # nanoseconds
+    outer = session.watch.begin("run_cell(…)", 5, "d")
+    session.clock.advance(3 * MS)
+    p = Profile(session.trace())  # in the middle of a cell
+    every, latest = p.cells(runs=True), p.cells()
+    assert every["wall_ns"].tolist() == [5 * MS, 27 * MS, 4 * MS, MS, 3 * MS]
+    assert latest[["cell", "number", "runs"]].values.tolist() == [[0, 3, 2], [1, 2, 1], [2, 4, 1], [3, 5, 1]]
+    account = p.account()
+    idle = int(account.loc[account["kind"] == "not-recorded", "dur"].sum())
+    assert int(every["wall_ns"].sum()) + idle == p.trace.span.dur == 52 * MS + 2
+    assert idle == 12 * MS + 2
+    assert every["hottest"].tolist()[:2] == ["In[1]:1", "In[2]:2"]
+    assert latest["name"].tolist() == ["In[3] x = 2", "In[2] z = y", "In[4] 1/0", "In[5] run_cell(…)"]
+    session.watch.end(outer)
+
+
+def test_of_two_cells_at_once_the_later_one_counts(session: Session) -> None:
+    one = session.watch.begin("slow()", 1)
+    session.clock.advance(10)
+    two = session.watch.begin("aside()", 2)
+    session.clock.advance(5)
+    session.watch.end(one)
+    session.clock.advance(1)
+    session.watch.end(two)
+    p = Profile(session.trace())
+    parts = p.account().set_index("part")["dur"].to_dict()
+    assert parts == {"In[1] slow()": 10, "In[2] aside()": 6}
+    assert p.trace.span.dur == 16
+
+
+def test_every_number_of_the_headline_is_in_a_table(session: Session) -> None:
+    session.run("raw = read()", [900])
+    session.names["raw"] = np.zeros(5 << 20)
+    session.watch.walk(session.watch.runs[0])
+    session.run("fit(raw)", [2100])
+    session.run("fit(raw)", [2000])
+    session.run("raw[0] = 1\n1/0", [1], error="ZeroDivisionError")
+    p = Profile(session.trace())
+    assert p.verdict.kind == "notebook"
+    assert (
+        p.verdict.sentence
+        == "Run All takes about 2.9 s: In[3] `fit(raw)` 68.9 %, In[1] `raw = read()` 31.0 %."
+    )
+    assert "`raw` (made in In[1]" in str(p.verdict)
+    assert "In[4] ended with ZeroDivisionError" in str(p.verdict)
+    assert len(p.verdict.claims) >= 12
+    assert all(claim.holds(p.trace) for claim in p.verdict.claims)
+
+
+def test_names_sum_to_what_the_process_holds(session: Session) -> None:
+    session.names["kept"] = np.ones(1 << 20)
+    session.run("kept = ones()")
+    names = Profile(session.trace()).memory.names()
+    row = names[names["name"] == "kept"].iloc[0]
+    assert (row["bytes"], row["made_in"], row["used_in"]) == (8 << 20, "In[1]", None)
+    levels = Profile(session.trace()).trace.metadata["tables"]["memory_levels"]
+    of_host = names[(names["device"] == -1) & (names["kind"] != "file")]["bytes"].sum()
+    assert abs(of_host - levels.loc[levels["device"] == -1, "used"].iloc[0]) < 32 << 20  # two walks
+
+
+def test_what_is_stale_and_what_must_run_again(session: Session) -> None:
+    session.run("a = 1", cell="one")
+    session.run("b = a", cell="two")
+    session.run("c = b", cell="three")
+    session.run("d = 1\na = a + d", cell="four")  # a cell below, which Run All runs later too
+    session.run("def f(): return c", cell="five")
+    assert (Profile(session.trace()).cells()["stale"] == "").all()
+    session.run("a = 2", cell="one")
+    p = Profile(session.trace())
+    stale = dict(zip(p.cells()["cell_id"], p.cells()["stale"], strict=True))
+    assert stale == {
+        "one": "",
+        "two": "a changed in In[6]",
+        "three": "b is of In[2], which is stale",
+        "four": "a changed in In[6]",
+        "five": "c is of In[3], which is stale",
+    }
+    assert p.path(after=6)["cell"].tolist() == [0, 1, 2, 3, 4]
+    assert p.path(after=4)["cell"].tolist() == [3]
+    assert p.path().set_index("number").loc[3, ["needs_number", "names"]].tolist() == [2, "b"]
+    with pytest.raises(OptionError, match=r"In\[9\]"):
+        p.path(after=9)
+    saved = {"one": "a = 2", "two": "b = a", "four": "d = 1\na = a + d", "three": "c = b + 1", "new": ""}
+    edited = Profile(session.trace(saved))
+    assert edited.cells()["cell_id"].tolist() == ["one", "two", "three", "four"]  # five was deleted
+    assert edited.cells(runs=True)["stale"].tolist()[2:5] == ["edited", "a changed in In[6]", "deleted"]
+
+
+def test_a_result_of_a_cell_below_is_not_that_of_run_all(session: Session) -> None:
+    session.run("i = 0", cell="one")
+    session.run("show(i)", cell="two")
+    session.run("i += 1", cell="three")
+    session.run("show(i)", cell="two")
+    stale = Profile(session.trace()).cells()["stale"].tolist()
+    assert stale == ["", "i is of In[3], a cell below", ""]
+
+
+@pytest.mark.parametrize(
+    ("source", "reads", "writes"),
+    [
+        ("df = pd.read_csv(path)", "path pd", "df"),
+        ("df['a'] = x; df.b = 1; del y", "df x", "df y"),
+        ("x += 1", "x", "x"),
+        ("import numpy as np, os.path\nfrom a import b", "", "b np os"),
+        ("y = [i * k for i in items if i]", "items k", "y"),
+        (
+            "def f(a, b=c):\n    global g\n    g = a\n    z = 1\n    return z + w + later\nlater = 1",
+            "c w",
+            "f later",
+        ),
+        ("class A(B):\n    x = y\n    def m(self): return A, q", "B q y", "A"),
+        ("for i in r: t = i\nprint(t)", "r", "i t"),
+        ("with open(p) as f: data = f.read()", "p", "data f"),
+        ("%matplotlib inline\n!ls {x}\nfiles = !ls\nlen(files)", "", "files"),
+        ("%%time\nz = a", "a", "z"),
+        ("%%capture out\nz = a", "a", "out z"),
+        ("%%bash\necho $HOME", "", ""),
+        ("try:\n    a\nexcept E as e:\n    e", "E a", ""),
+        ("f = lambda v: v + u", "u", "f"),
+        ("(n := 3)\nn", "", "n"),
+    ],
+)
+def test_names_of_a_cell(source: str, reads: str, writes: str) -> None:
+    found = names_of(source)
+    assert found.known
+    assert (sorted(found.reads), sorted(found.writes)) == (reads.split(), writes.split())
+
+
+def test_marks_leave_the_statements_as_they_are() -> None:
+    source = "from __future__ import annotations\n'''doc'''\n@trace\ndef f(): pass\nx = 1\nx"
+    tree = ast.parse(source)
+    before = [ast.unparse(node) for node in tree.body]
+    tree.body = marked(tree.body, 7)
+    compile(tree, "<cell>", "exec")
+    assert [ast.unparse(node) for node in tree.body if "note(" not in ast.unparse(node)] == before
+    assert [node.lineno for node in tree.body if "note(" in ast.unparse(node)] == [2, 3, 5, 6]
+    assert ast.unparse(tree.body[-1]) == "x"
+
+
+def test_a_cell_keeps_less_than_five_kilobytes_of_ours(session: Session) -> None:
+    """So 10,000 cells stay below 50 MB."""
+    for i in range(100):
+        session.run(f"value_{i % 50} = {i}", [1, 1, 1], f"cell-{i % 50}")
+    tracemalloc.start()
+    for i in range(1000):
+        session.run(f"value_{i % 50} = {i}", [1, 1, 1], f"cell-{i % 50}")
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1000 * 5000
+    table = Profile(session.trace()).cells(runs=True)
+    assert len(table) == 1100
+    assert (table["wall_ns"] == 3 * MS).all()
+
+
+def test_old_samples_are_summed() -> None:
+    clock = FakeClock()
+    stacks = thread_stacks.ThreadStacks(clock.now_ns)
+    for _ in range(40):
+        stacks.look()
+        clock.advance(20 * MS)
+    before = stacks.ts
+    stacks.thin(20)
+    assert stacks.ts.tolist() == [*before[1:20:2].tolist(), *before[20:].tolist()]
+    assert all(len(one.when) == len(one.node) == 30 for one in stacks.all_threads)
+
+
+def test_metrics_are_the_numbers_of_the_tables(session: Session) -> None:
+    session.run("a = 1", [10])
+    session.run("b = a", [30])
+    p = Profile(session.trace())
+    metrics = p.metrics()
+    assert metrics["cells_s"] + metrics["idle_s"] == pytest.approx(metrics["wall_s"])
+    assert (metrics["cell_1_wall_s"], metrics["run_count"], metrics["stale_count"]) == (0.03, 2.0, 0.0)
+    assert all(type(value) is float for value in metrics.values())
