@@ -122,5 +122,6 @@ def test_lines_of_a_long_cell_and_what_holds_memory(watched: Kernel) -> None:
     assert "sum(range(99))" in lines
     held = watched.value("nbp.notebook().memory.names().iloc[0][['name', 'made_in', 'bytes']].tolist()")
     assert (held[0], int(held[2])) == ("big", 48 << 23)
-    numbers = "nbp.notebook().cells().set_index('name')['number'].filter(like='wait(time').tolist()"
-    assert held[1] == "In[{}]".format(*watched.value(numbers))
+    runs = "nbp.notebook().trace.metadata['tables']['cell_runs'].set_index('number')['source']"
+    made = watched.value(f"{runs}[lambda texts: texts.str.startswith('big =')].index.tolist()")
+    assert [held[1]] == [f"In[{number}]" for number in made]
