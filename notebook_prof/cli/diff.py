@@ -6,11 +6,15 @@ import argparse
 import math
 from typing import Any
 
+from ..analysis.notebook.recorded import is_notebook
+from ..comparison.cells import cells_text, compare_cells
 from ..comparison.comparison import Comparison, compare
 from ..comparison.verdict import comparison_text
 from ..expectations.outcomes import Expectations
+from ..profiles.files import open_profile
+from ..trace import Trace
 from .expect import add_expect_option, exit_code
-from .output import say
+from .output import data_text, say
 
 
 def add_diff(commands: Any) -> None:
@@ -18,7 +22,7 @@ def add_diff(commands: Any) -> None:
     description = (
         "Compare two recordings, of any format: by how much a step is faster or slower, with its interval, "
         "and in which phases, lines, operators and kernels. The differences of each table add up to that of "
-        "a mean step."
+        "a mean step. Two sessions of a notebook are compared cell by cell."
     )
     parser = commands.add_parser("diff", help="compare two recordings", description=description)
     add = parser.add_argument
@@ -33,6 +37,10 @@ def add_diff(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the comparison; returns the exit code."""
+    if (sessions := _sessions(options)) is not None:
+        table = compare_cells(*sessions)
+        say(data_text("json", table) if options.json else cells_text(*sessions, options.top))
+        return 0
     compared = compare(options.a.split(","), options.b.split(","))
     results = compared.expect(*options.expect, check=False) if options.expect else None
     say(as_json(compared, results) if options.json else comparison_text(compared, options.top))
@@ -41,6 +49,14 @@ def run(options: argparse.Namespace) -> int:
     if results is not None and not options.json:
         say(str(results))
     return 0 if results is None else exit_code(results)
+
+
+def _sessions(options: argparse.Namespace) -> tuple[Trace, Trace] | None:
+    """Return both sides if they are sessions of a notebook, which are compared cell by cell."""
+    if "," in options.a + options.b or options.expect or options.html:
+        return None
+    a = open_profile(options.a).trace
+    return (a, open_profile(options.b).trace) if is_notebook(a) else None
 
 
 def as_json(compared: Comparison, results: Expectations | None = None) -> str:

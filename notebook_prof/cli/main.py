@@ -14,6 +14,7 @@ from .analyze import add_analyze
 from .diff import add_diff
 from .expect import add_expect
 from .files import add_convert, add_formats, add_report
+from .run import add_run
 from .sql import add_sql
 from .summary import add_brief, add_summary
 
@@ -29,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"notebook-prof {version('notebook-prof')}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     asking = (add_analyze, add_summary, add_brief, add_diff, add_expect, add_sql)
-    for add in (*asking, add_report, add_convert, add_formats):
+    for add in (add_run, *asking, add_report, add_convert, add_formats):
         add(commands)
     return top
 

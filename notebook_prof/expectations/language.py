@@ -21,6 +21,8 @@ UNITS: Final = {
     "operator": ("share", "count"),
     "kernel": ("share", "count"),
     "line": ("share", "count"),
+    "notebook": ("ns",),
+    "cell": ("ns",),
     "slower": ("share",),
     "faster": ("share",),
 }
@@ -31,7 +33,7 @@ _WRITE: Final = {
     "bytes": "a size such as 8GiB",
     "count": "a number",
 }
-_NAMED: Final = frozenset({"phase", "operator", "kernel", "line"})
+_NAMED: Final = frozenset({"phase", "operator", "kernel", "line", "cell"})
 _EXPECTATION: Final = re.compile(r"\s*(\w+)\s*(.*?)\s*(<=|>=|==|!=|=|<|>)\s*([^<>=!]+?)\s*", re.DOTALL)
 _NUMBER: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*(\S*)", re.IGNORECASE)
 _BYTES: Final = {
@@ -126,8 +128,9 @@ def _part(text: str, quantity: str, of: str) -> str:
     if quantity in _NAMED:
         if not of:
             raise OptionError(f"{text!r}: which {quantity}? Write '{quantity} NAME' before the limit")
-        if quantity == "line" and not of.isdigit():
-            raise OptionError(f"{text!r}: {of!r} is not the number of a line of the cell")
+        if quantity in ("line", "cell") and not of.isdigit():
+            of_what = "a line of the cell" if quantity == "line" else "a cell, its execution count"
+            raise OptionError(f"{text!r}: {of!r} is not the number of {of_what}")
     elif of:
         raise OptionError(f"{text!r}: {quantity} takes nothing before the limit, not {of!r}")
     return of

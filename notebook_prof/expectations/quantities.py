@@ -14,6 +14,8 @@ from ..analysis.device.busy import device
 from ..analysis.device.idle import idle_causes
 from ..analysis.device.kernels import kernels
 from ..analysis.memory.curve import memory_peak
+from ..analysis.notebook.cells import cells
+from ..analysis.notebook.recorded import is_notebook
 from ..analysis.scope import once
 from ..analysis.source.annotated import line_steps
 from ..analysis.source.lines import CELL, lines
@@ -316,6 +318,19 @@ def _of_two(trace: Trace, expectation: Expectation) -> Measured:
     return missing("nbp.compare(a, b)", "one run cannot tell: nbp.compare(a, b).expect(…)")
 
 
+def _notebook(trace: Trace, expectation: Expectation) -> Measured:
+    call = "p.cells()"
+    if not is_notebook(trace):
+        return missing(call, "this is not the session of a notebook: %profile_notebook, or notebook-prof run")
+    table = cells(trace)
+    if expectation.quantity == "notebook":
+        return _exact(int(table["wall_ns"].sum()), call)
+    row = table[table["number"] == int(expectation.of)]
+    if not len(row):
+        return missing(call, f"no cell ran as In[{expectation.of}]")
+    return _exact(int(row["wall_ns"].iloc[0]), call)
+
+
 _MEASURES: Final[dict[str, Callable[[Trace, Expectation], Measured]]] = {
     "step": _step,
     "steps": _steps,
@@ -326,6 +341,8 @@ _MEASURES: Final[dict[str, Callable[[Trace, Expectation], Measured]]] = {
     "operator": _operator,
     "kernel": _kernel,
     "line": _line,
+    "notebook": _notebook,
+    "cell": _notebook,
     "slower": _of_two,
     "faster": _of_two,
 }

@@ -124,4 +124,5 @@ def test_lines_of_a_long_cell_and_what_holds_memory(watched: Kernel) -> None:
     assert (held[0], int(held[2])) == ("big", 48 << 23)
     runs = "nbp.notebook().trace.metadata['tables']['cell_runs'].set_index('number')['source']"
     made = watched.value(f"{runs}[lambda texts: texts.str.startswith('big =')].index.tolist()")
+    assert watched.value(f"In[{made[0]}]").startswith("big =")
     assert [held[1]] == [f"In[{number}]" for number in made]

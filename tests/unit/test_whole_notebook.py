@@ -15,6 +15,7 @@ from notebook_prof.cells import build as built
 from notebook_prof.cells import marks
 from notebook_prof.cells.watch import NotebookWatch
 from notebook_prof.collectors.python.thread import thread_stacks
+from notebook_prof.comparison.cells import compare_cells
 from notebook_prof.errors import OptionError
 from notebook_prof.jupyter.notebook.events import marked
 from notebook_prof.testing.fake_clock import FakeClock
@@ -235,3 +236,24 @@ def test_metrics_are_the_numbers_of_the_tables(session: Session) -> None:
     assert metrics["cells_s"] + metrics["idle_s"] == pytest.approx(metrics["wall_s"])
     assert (metrics["cell_1_wall_s"], metrics["run_count"], metrics["stale_count"]) == (0.03, 2.0, 0.0)
     assert all(type(value) is float for value in metrics.values())
+
+
+def test_two_sessions_are_compared_cell_by_cell(session: Session) -> None:
+    other = Session()
+    for one, times in ((session, (10, 500, 30, 5)), (other, (10, 900, 20, 7))):
+        one.run("import numpy", [times[0]])
+        one.run(
+            "model = fit(data, epochs=3)" if one is session else "model = fit(data, epochs=9)", [times[1]]
+        )
+        one.run("plot(model)" if one is session else "print('new')", [times[2]])
+        one.run("data = read()", [times[3]])
+    table = compare_cells(session.trace(), other.trace())
+    other.watch.stop()
+    rows = table[["name", "status", "a_ns", "b_ns"]].values.tolist()
+    assert rows == [
+        ["In[2] model = fit(data, epochs=9)", "edited", 500 * MS, 900 * MS],
+        ["In[3] plot(model)", "gone", 30 * MS, 0],
+        ["In[3] print('new')", "new", 0, 20 * MS],
+        ["In[4] data = read()", "same", 5 * MS, 7 * MS],
+        ["In[1] import numpy", "same", 10 * MS, 10 * MS],
+    ]

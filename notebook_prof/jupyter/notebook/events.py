@@ -15,7 +15,6 @@ from ...interrupts import DelayedInterrupt
 from ..cell import current_cell, frames_of_cells, watch
 from ..rewriting import is_future
 from . import MAGIC
-from .badges import Badges
 
 _MOST_MARKS: Final = 10_000
 
@@ -25,7 +24,6 @@ class CellEvents:
 
     def __init__(self, shell: Any) -> None:
         self.watch = NotebookWatch(lambda: shell.user_ns)
-        self.badges = Badges(shell, self.watch)
         self._shell = shell
         self._infos: list[tuple[Any, CellRun]] = []  # of running cells; IPython's info tells a cell
 
@@ -39,6 +37,7 @@ class CellEvents:
                 if len(frames_of_cells()) > 1:  # run by that cell
                     return
                 self.watch.end(running, "KeyboardInterrupt")  # which kept IPython from telling its end
+            # IPython 9.16 counts before this event, older ones after the cell; `visit` and the end know
             number = int(self._shell.execution_count) if info.store_history else 0
             if _only_ours(str(info.raw_cell)):
                 return
@@ -55,12 +54,12 @@ class CellEvents:
             if run is None or run.end_ns:
                 return
             error = result.error_in_exec or result.error_before_exec
+            run.number = (result.execution_count or run.number) if run.number else 0
             recorded = statements.running()
             if recorded is not None:
                 run.statements = _of_recording(recorded, run)
             name = "" if error is None else type.__dict__["__name__"].__get__(type(error))
             self.watch.end(run, name, full=recorded is not None)
-            self.badges.tell(run)
 
     def visit(self, tree: ast.AST) -> ast.AST:
         """Mark the statements of the cell that begins; IPython calls this."""
@@ -70,7 +69,9 @@ class CellEvents:
                 return tree
             run.marked = True
             frames = frames_of_cells()
-            run.files = tuple(str(frame.f_locals.get("cell_name")) for frame in frames[:1])
+            for known in (frame.f_locals for frame in frames[:1]):
+                run.files = (str(known.get("cell_name")),)
+                run.number = known.get("execution_count", run.number) if run.number else 0
             run.lines = frozenset(node.lineno for node in tree.body)
             run.first = min(run.lines, default=0)
             if not run.source.lstrip().startswith("%%profile"):
@@ -155,5 +156,4 @@ def unregister(shell: Any) -> None:
         shell.ast_transformers.remove(events)
         shell.events.unregister("pre_run_cell", events.pre_run_cell)
         shell.events.unregister("post_run_cell", events.post_run_cell)
-        events.badges.close()
         events.watch.stop()

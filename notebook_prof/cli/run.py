@@ -1,0 +1,85 @@
+"""``notebook-prof run``: runs a notebook or a script, and reports what it took."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ..errors import OptionError
+from ..expectations.language import Expectation
+from ..profiles.profile import Profile
+from .expect import add_expect_option, exit_code
+from .output import say
+
+FAILED = 1
+
+
+def add_run(commands: Any) -> None:
+    """Add the command to a parser."""
+    description = (
+        "Run a notebook in a fresh kernel with every cell watched, or a script under the profiler; then "
+        "print what it took. Options stand before the script, whose arguments follow it; of a notebook they "
+        "may follow. Exit code: that of the script; 1 if a cell or an expectation failed."
+    )
+    parser = commands.add_parser("run", help="run a notebook or a script, profiled", description=description)
+    _add_options(parser)
+    parser.add_argument("-m", dest="module", action="store_true", help="FILE is a module, as for python -m")
+    parser.add_argument("file", metavar="FILE", help="a notebook (.ipynb), or a Python script")
+    parser.add_argument("arguments", metavar="…", nargs=argparse.REMAINDER, help="of the script")
+    parser.set_defaults(run=run)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-o", "--output", metavar="OUT.ipynb", help="write the executed notebook")
+    add("--report", metavar="REPORT.html", help="write a report that needs neither network nor kernel")
+    add("--save", metavar="RUN.nbprof", help="save the recording, for `notebook-prof diff` and the others")
+    add("--no-source", action="store_true", help="leave source, file names and arguments out of the report")
+    add("-p", "--parameter", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"),
+        help="set a name after the cell tagged `parameters`, as papermill does; may be repeated")  # fmt: skip
+    add("--full", metavar="CELL", action="append", default=[],
+        help="record this cell with %%%%profile too: its number, as in 'cell 7', or a text in it; "
+        "its recording is saved beside --save or --output")  # fmt: skip
+    add("--kernel", metavar="NAME", help="kernel to use (default: the notebook's)")
+    add("--timeout", metavar="SECONDS", type=float, help="longest time of a cell (default: none)")
+    add_expect_option(parser, "'notebook < 5min', 'cell 7 < 30s', 'peak < 8GiB'")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the file; returns the exit code."""
+    if options.file.endswith(".ipynb"):
+        from .run_notebook import run_notebook
+
+        parser = argparse.ArgumentParser(prog="notebook-prof run FILE.ipynb")
+        _add_options(parser)
+        options = parser.parse_args(options.arguments, options)
+        _check(options)
+        return run_notebook(options)
+    if options.output or options.parameter or options.full:
+        raise OptionError("-o, -p and --full are for notebooks: a script gets its arguments behind its name")
+    from .run_script import run_script
+
+    for text in options.expect:
+        Expectation.parse(text)
+
+    return run_script(options)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Parse the expectations before the run, which may take hours."""
+    for text in options.expect:
+        Expectation.parse(text)
+
+
+def finish(profile: Profile, options: argparse.Namespace) -> int:
+    """Print and write what was asked for; returns 1 or 2 if an expectation did not pass."""
+    say(profile.headline)
+    if options.save:
+        profile.save(options.save)
+    if options.report:
+        profile.export.html(options.report)
+    if not options.expect:
+        return 0
+    results = profile.expect(*options.expect, check=False)
+    say(str(results))
+    return exit_code(results)

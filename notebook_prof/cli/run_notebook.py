@@ -1,0 +1,177 @@
+"""Runs a notebook by nbclient in a fresh kernel that watches every cell."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from tqdm import tqdm
+
+from ..errors import FormatError, NotebookProfError, OptionError
+from ..optional import require
+from ..profiles.files import open_profile
+from ..runs import writing
+from .run import FAILED, finish
+
+_CALL: Final = "__import__('notebook_prof.jupyter.notebook.remote', None, None, ['begin']).{call}"
+_PURPOSE: Final = "notebook-prof run"
+_WAIT_S: Final = 60.0
+_DIED: Final = "the kernel died"
+_ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def run_notebook(options: argparse.Namespace) -> int:
+    """Run the notebook; returns the exit code."""
+    nbformat = require("nbformat", extra="notebook", purpose=_PURPOSE)
+    book = _read(nbformat, options.file)
+    for path in filter(None, (options.output, options.report, options.save)):
+        _check_writable(path)
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    full = [_numbered(code, wanted) for wanted in options.full]
+    _inject(nbformat, book, options.parameter)
+    with tempfile.TemporaryDirectory() as folder:
+        saved = os.path.join(folder, "run.nbprof")
+        error = _execute(book, options, saved, _paths(options, code, full))
+        if options.output:
+            nbformat.write(book, options.output)
+        if not os.path.exists(saved):
+            raise FormatError(f"nothing was recorded: {error or 'a cell ended the watch'}")
+        profile = open_profile(saved)
+        profile.trace  # noqa: B018  (read before the folder goes)
+        source = "\n".join(cell.source for cell in code)
+        writing.remember(profile, source=source, name=Path(options.file).stem, failed=bool(error))()
+        outcome = finish(profile, options)
+        writing.wait(_WAIT_S)
+    if error:
+        sys.stderr.write(f"notebook-prof: {error}\n")
+    return FAILED if error else outcome
+
+
+def _read(nbformat: Any, path: str) -> Any:
+    try:
+        book = nbformat.read(path, 4)
+        nbformat.validate(book)
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0][:100]
+        raise FormatError(f"{path} is not a notebook that Jupyter can read: {first}") from None
+    return book
+
+
+def _check_writable(path: str) -> None:
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise OptionError(f"there is no folder {folder!r} to write {os.path.basename(path)!r} to")
+    if not os.access(folder, os.W_OK):
+        raise OptionError(
+            f"the folder {folder!r} is not writable, so {os.path.basename(path)!r} cannot be written"
+        )
+
+
+def _numbered(code: list[Any], wanted: str) -> int:
+    """Return the index, among the code cells, of ``7``, ``cell 7`` or a text in it."""
+    word = wanted.removeprefix("cell").strip()
+    if word.isdecimal() and 0 < int(word) <= len(code):
+        return int(word) - 1
+    found = [i for i, cell in enumerate(code) if wanted in cell.metadata.get("tags", ())]
+    found = found or [i for i, cell in enumerate(code) if wanted in cell.source]
+    if len(found) != 1:
+        raise OptionError(f"--full {wanted!r} names {len(found)} of {len(code)} code cells; give its number")
+    return found[0]
+
+
+def _inject(nbformat: Any, book: Any, parameters: list[list[str]]) -> None:
+    """Insert a cell with the parameters after the cell tagged ``parameters``, or at the top."""
+    if not parameters:
+        return
+    for name, _ in parameters:
+        if not name.isidentifier():
+            raise OptionError(f"-p {name}: a parameter is a Python name")
+    lines = ["# Parameters", *(f"{name} = {_value(value)!r}" for name, value in parameters)]
+    cell = nbformat.v4.new_code_cell("\n".join(lines), metadata={"tags": ["injected-parameters"]})
+    at = next((i + 1 for i, one in enumerate(book.cells) if "parameters" in one.metadata.get("tags", ())), 0)
+    if book.nbformat_minor < 5:
+        cell.pop("id", None)
+    book.cells.insert(at, cell)
+
+
+def _value(text: str) -> Any:
+    """Return a parameter as a number, a truth value, None, or as it is."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return {"true": True, "false": False}.get(text, text)
+    return value if isinstance(value, int | float | bool | None) else text
+
+
+def _execute(book: Any, options: argparse.Namespace, saved: str, full: dict[int, str]) -> str:
+    """Run the cells; return why it ended early, or nothing."""
+    nbclient: Any = require("nbclient", extra="notebook", purpose=_PURPOSE)
+    from jupyter_client.kernelspec import NoSuchKernel
+
+    folder = os.path.dirname(os.path.abspath(options.file))
+    named = {"kernel_name": options.kernel} if options.kernel else {}
+    client = nbclient.NotebookClient(
+        book, timeout=options.timeout, resources={"metadata": {"path": folder}}, **named
+    )
+    client.on_cell_start = client.on_cell_complete = None
+    code = [(i, cell) for i, cell in enumerate(book.cells) if cell.cell_type == "code"]
+    try:
+        with client.setup_kernel(env={**os.environ, "JPY_SESSION_NAME": os.path.abspath(options.file)}):
+            _ask(client, "begin()")
+            error = _run_cells(client, code, full, nbclient.exceptions)
+            ids = {cell.execution_count: cell.get("id", "") for _, cell in code if cell.execution_count}
+            if not error.startswith(_DIED):
+                _ask(client, f"finish({saved!r}, {ids!r})")
+            return error
+    except NoSuchKernel as missing:
+        raise OptionError(
+            f"there is no kernel {missing.name!r} here: `jupyter kernelspec list` names those there are, and "
+            "--kernel chooses one"
+        ) from None
+
+
+def _paths(options: argparse.Namespace, code: list[Any], full: list[int]) -> dict[int, str]:
+    """Return where the recordings of cells go, by the id of the cell object."""
+    base = options.save or options.output or options.file
+    stem = str(Path(base).absolute().with_suffix(""))
+    return {id(code[number]): f"{stem}.cell{number + 1}.nbprof" for number in full}
+
+
+def _run_cells(client: Any, code: list[tuple[int, Any]], full: dict[int, str], errors: Any) -> str:
+    bar = tqdm(code, unit="cell", disable=None, file=sys.stderr)
+    for number, (index, cell) in enumerate(bar, 1):
+        source, where = cell.source, f"cell {number} of {len(code)}"
+        if id(cell) in full and not source.lstrip().startswith("%%"):
+            cell.source = f"%%profile --quiet --save {shlex.quote(full[id(cell)])}\n{source}"
+        try:
+            client.execute_cell(cell, index)
+        except errors.DeadKernelError:
+            return f"{_DIED} in {where}: nothing could be recorded"
+        except (errors.CellExecutionError, errors.CellTimeoutError) as error:
+            last = [line for line in _ANSI.sub("", str(error)).splitlines() if line.strip()][-1:]
+            return f"{where} failed: {''.join(last)[:200]}"
+        finally:
+            cell.source = source
+    return ""
+
+
+def _ask(client: Any, call: str) -> None:
+    """Run a call of ours in the kernel, unseen by the notebook."""
+    from jupyter_core.utils import run_sync
+
+    ask = run_sync(client.kc.execute_interactive)
+    answer = ask(_CALL.format(call=call), silent=True, store_history=False, allow_stdin=False)["content"]
+    if answer["status"] != "ok":
+        raise NotebookProfError(
+            f"notebook_prof does not run in the kernel of this notebook ({answer.get('ename')}: "
+            f"{answer.get('evalue')}): install it there"
+        )

@@ -1,0 +1,104 @@
+"""``notebook-prof run``: a notebook with its cells watched, and a script as Python runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from notebook_prof import open_profile
+
+nbformat = pytest.importorskip("nbformat")
+pytest.importorskip("nbclient")
+
+
+def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "notebook_prof", "run", *arguments]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+
+
+def notebook(path: Path, *sources: str) -> None:
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    cells[0].metadata["tags"] = ["parameters"]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+
+
+def test_a_notebook_until_the_cell_that_fails(tmp_path: Path) -> None:
+    notebook(tmp_path / "in.ipynb", "size = 1", "size * 2", "total = sum(range(size))", "1 / 0", "never = 1")
+    files = ("-o", "out.ipynb", "--save", "run.nbprof", "--report", "r.html")
+    done = command(
+        tmp_path, "in.ipynb", *files, "-p", "size", "20", "--full", "cell 3", "--expect", "notebook < 60min"
+    )
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("Run All takes about ")
+    assert "PASS" in done.stdout
+    assert "cell 5 of 6 failed: ZeroDivisionError: division by zero" in done.stderr
+    book = nbformat.read(tmp_path / "out.ipynb", 4)
+    assert [cell.source for cell in book.cells[:4]] == [
+        "size = 1",
+        "# Parameters\nsize = 20",
+        "size * 2",
+        "total = sum(range(size))",
+    ]
+    assert [cell.execution_count for cell in book.cells] == [1, 2, 3, 4, 5, None]
+    assert book.cells[2].outputs[0].data["text/plain"] == "40"
+    cells = open_profile(tmp_path / "run.nbprof").cells()
+    assert cells["cell_id"].tolist() == [cell.id for cell in book.cells[:5]]
+    assert cells["number"].tolist() == [1, 2, 3, 4, 5]
+    assert cells["full"].tolist() == [False, False, False, True, False]
+    assert cells["error"].tolist()[-1] == "ZeroDivisionError"
+    assert open_profile(tmp_path / "run.cell3.nbprof").trace.metadata["source"] == "recording"
+    assert "ZeroDivisionError" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_a_script_is_main_with_its_arguments_and_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(
+        "import sys\nimport beside\nprint(sys.argv, __name__, sys.modules['__main__'].__file__)\n"
+        "def work():\n    return sum(range(10**6))\nwork()\nsys.exit(7)\n"
+    )
+    (tmp_path / "beside.py").write_text("")
+    done = command(tmp_path, "--save", "job.nbprof", "job.py", "--epochs", "3")
+    assert done.returncode == 7, done.stderr
+    assert done.stdout.splitlines()[0] == "['job.py', '--epochs', '3'] __main__ job.py"
+    assert len(open_profile(tmp_path / "job.nbprof").trace.slices)
+
+
+def test_an_error_of_a_script_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "boom.py").write_text("def g():\n    raise ValueError('mine')\ng()\n")
+    done = command(tmp_path, "boom.py")
+    assert done.returncode == 1
+    trace = done.stderr.splitlines()
+    assert trace[0] == "Traceback (most recent call last):"
+    assert '"boom.py", line 3' in trace[1]
+    assert trace[-1] == "ValueError: mine"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["not.ipynb"], "not.ipynb is not a notebook that Jupyter can read"),
+        (["in.ipynb", "--kernel", "none-such"], "there is no kernel 'none-such' here"),
+        (["in.ipynb", "-o", "nowhere/out.ipynb"], "to write 'out.ipynb' to"),
+        (["in.ipynb", "--full", "cell 9"], "names 0 of 1 code cells"),
+        (["in.ipynb", "--expect", "notebook < 1parsec"], "'1parsec' is not a duration"),
+        (["missing.ipynb"], "there is no file or folder 'missing.ipynb' here"),
+    ],
+)
+def test_what_cannot_run_is_said_in_one_sentence(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    said: str,
+) -> None:
+    from notebook_prof.cli.main import main
+
+    notebook(tmp_path / "in.ipynb", "x = 1")
+    (tmp_path / "not.ipynb").write_text("hello")
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
