@@ -77,7 +77,7 @@ def finish(profile: Profile, options: argparse.Namespace) -> int:
     if options.save:
         profile.save(options.save)
     if options.report:
-        profile.export.html(options.report)
+        profile.export.html(options.report, source=not options.no_source)
     if not options.expect:
         return 0
     results = profile.expect(*options.expect, check=False)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from .. import writers
+from ..trace.redaction import without_source
 from .namespace import Namespace, method
 
 
@@ -25,7 +26,7 @@ class Export(Namespace):
 
     path: ClassVar[str] = "export"
 
-    def html(self, path: str | os.PathLike[str]) -> None:
+    def html(self, path: str | os.PathLike[str], *, source: bool = True) -> None:
         """Write one self-contained HTML file with the four linked views.
 
         It needs no kernel and no network, and contains the current selection.
@@ -34,6 +35,8 @@ class Export(Namespace):
         ----------
         path : path
             An existing file is replaced.
+        source : bool
+            False leaves out source, file names, values of strings, and names of variables and annotations.
 
         Examples
         --------
@@ -47,11 +50,17 @@ class Export(Namespace):
         """
         from ..views.report.static_html import write_report
 
-        p = self._profile
+        p = self._shared(source)
         write_report(p.trace, p.selection, path, verdict=p.headline, claims=p.verdict.claims)
 
     def png(
-        self, path: str | os.PathLike[str], view: str = "all", *, width: int = 1000, theme: str = "light"
+        self,
+        path: str | os.PathLike[str],
+        view: str = "all",
+        *,
+        width: int = 1000,
+        theme: str = "light",
+        source: bool = True,
     ) -> None:
         """Write the views as a picture, without a browser. Everything outside the selection is pale.
 
@@ -64,6 +73,8 @@ class Export(Namespace):
             Width of the layout in pixels, at least 480. The picture has twice as many.
         theme : str
             ``light`` or ``dark``.
+        source : bool
+            False leaves out source, file names, values of strings, and names of variables and annotations.
 
         Raises
         ------
@@ -82,10 +93,17 @@ class Export(Namespace):
         """
         from ..views.pictures import write_png
 
-        write_png(self._profile.trace, self._profile.selection, path, view, width, theme)
+        p = self._shared(source)
+        write_png(p.trace, p.selection, path, view, width, theme)
 
     def svg(
-        self, path: str | os.PathLike[str], view: str = "all", *, width: int = 1000, theme: str = "light"
+        self,
+        path: str | os.PathLike[str],
+        view: str = "all",
+        *,
+        width: int = 1000,
+        theme: str = "light",
+        source: bool = True,
     ) -> None:
         """Write the views as a vector picture, without a browser. Arguments are those of `png`.
 
@@ -101,15 +119,18 @@ class Export(Namespace):
         """
         from ..views.pictures import write_svg
 
-        write_svg(self._profile.trace, self._profile.selection, path, view, width, theme)
+        p = self._shared(source)
+        write_svg(p.trace, p.selection, path, view, width, theme)
 
-    def chrome(self, path: str | os.PathLike[str]) -> None:
+    def chrome(self, path: str | os.PathLike[str], *, source: bool = True) -> None:
         """Write Chrome trace JSON, which Perfetto, TensorBoard and `open_profile` open.
 
         Parameters
         ----------
         path : path
             Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
+        source : bool
+            False leaves out source, file names, values of strings, and names of variables and annotations.
 
         Examples
         --------
@@ -121,15 +142,17 @@ class Export(Namespace):
         >>> len(read_trace(file))
         1
         """
-        self._profile.trace.to_chrome(path)
+        self._shared(source).trace.to_chrome(path)
 
-    def perfetto(self, path: str | os.PathLike[str]) -> None:
+    def perfetto(self, path: str | os.PathLike[str], *, source: bool = True) -> None:
         """Write Perfetto protobuf, which ui.perfetto.dev and `open_profile` open.
 
         Parameters
         ----------
         path : path
             Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
+        source : bool
+            False leaves out source, file names, values of strings, and names of variables and annotations.
 
         Examples
         --------
@@ -141,6 +164,11 @@ class Export(Namespace):
         >>> len(read_trace(file))
         1
         """
-        self._profile.trace.to_perfetto(path)
+        self._shared(source).trace.to_perfetto(path)
+
+    def _shared(self, source: bool) -> Any:
+        """Return the Profile, or one of the recording without source."""
+        p = self._profile
+        return p if source else type(p)(without_source(p.trace))
 
     stacks = method(lambda: writers.export_stacks)

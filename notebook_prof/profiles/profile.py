@@ -10,6 +10,7 @@ import pandas as pd
 from .. import analysis, expectations, profiles
 from ..errors import OptionError, nearest
 from ..selection import Selection
+from ..trace.redaction import without_source
 from ..trace.saving import format_of
 from ..trace.trace import Trace
 from .brief import brief
@@ -378,7 +379,7 @@ class Profile:
             return Text(self.compat.torch_table(row_limit=rows))
         return summary_text(self.verdict, self.account(), self.lines(), self.operators(), rows)
 
-    def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
+    def save(self, path: str | os.PathLike[str], format: str | None = None, *, source: bool = True) -> None:
         """Write the trace, or a report, to a file.
 
         Parameters
@@ -390,6 +391,8 @@ class Profile:
             PyTorch's files. ``.html``: the report of ``p.export.html``.
         format : str, optional
             ``native``, ``chrome``, ``perfetto`` or another writer, regardless of the suffix.
+        source : bool
+            False leaves out source, file names, values of strings, and names of variables and annotations.
 
         Raises
         ------
@@ -397,9 +400,10 @@ class Profile:
             For an unknown suffix or format.
         """
         if format is None and os.fspath(path).endswith(".html"):
-            self.export.html(path)
+            self.export.html(path, source=source)
         else:
-            self.trace.save(path, format_of(path, ".html") if format is None else format)
+            trace = self.trace if source else without_source(self.trace)
+            trace.save(path, format_of(path, ".html") if format is None else format)
 
     def __repr__(self) -> str:
         return profile_text(self.trace, self.verdict, self.trust, self.lines())

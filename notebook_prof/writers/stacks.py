@@ -17,6 +17,7 @@ from ..errors import OptionError, nearest
 from ..trace import Trace
 from ..trace.arrays import IntArray
 from ..trace.intervals import as_ints
+from ..trace.redaction import without_source
 from ..trace.taxonomy import DEVICE_CATEGORIES
 
 METRICS: Final = ("self_ns", "device_ns")
@@ -35,6 +36,7 @@ def export_stacks(
     metric: str = "self_ns",
     *,
     format: Literal["collapsed", "speedscope"] | None = None,
+    source: bool = True,
 ) -> None:
     """Write the distinct call paths of a Trace with their weights.
 
@@ -50,6 +52,8 @@ def export_stacks(
     format : {"collapsed", "speedscope"}, optional
         ``outer;inner 1234`` a line, for ``flamegraph.pl``, or JSON for speedscope.app; by default speedscope
         if the path ends in ``.json``. Weights are integer nanoseconds.
+    source : bool
+        False leaves out source, file names, values of strings, and names of variables and annotations.
 
     Raises
     ------
@@ -76,6 +80,7 @@ def export_stacks(
     step 10
     step;mm 3
     """
+    trace = trace if source else without_source(trace)
     metric = _TORCH_METRICS.get(metric, metric)
     if metric not in METRICS:
         raise OptionError(f"stacks have no weight {metric!r}: {nearest(metric, METRICS)}")

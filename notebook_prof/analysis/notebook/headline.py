@@ -39,8 +39,8 @@ def judge_notebook(trace: Trace) -> tuple[Finding, list[Sentence], int]:
 def _cell(row: dict[Any, Any], whole: Source) -> Sentence:
     source = Source("cells", "wall_ns", {"cell": int(row["cell"])})
     select = {"name": str(row["name"])}
-    number, _, text = str(row["name"]).partition("] ")
-    quoted = f"{number}] `{text}` " if text else f"{number}] "
+    number, _, text = str(row["name"]).partition("]")
+    quoted = f"{number}] `{text.strip()}` " if text.strip() else f"{number}] "
     return say(quoted, cite_share(float(row["share"]), source, whole, select))
 
 

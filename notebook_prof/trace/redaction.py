@@ -1,0 +1,125 @@
+"""Removes what a recording shows of the user's source: for files that are shared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from .report import ImportReport
+from .source_lines import LINE
+from .trace import Trace
+
+_FUNCTION: Final = re.compile(r"(?P<function>.+) \((?P<file>[^()]+)\)")
+_OF_CELL: Final = re.compile(r"(In\[[ \d]*\]).*", re.DOTALL)
+_PLACE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)")
+_CELLS: Final = re.compile(r"cell|In\[\d+\]")
+_FOREIGN: Final = re.compile(r"ProfilerStep#|nn\.Module|Optimizer|DataLoader|enumerate\(|## ")
+_FACTS: Final = (
+    "start_unix_ns", "source", "collectors", "python", "machine", "steps_requested", "steps_seen",
+    "steps_source", "recorded_ns", "partial_steps", "freed_bytes", "cpu", "python_engine", "time_line",
+    "table_times", "watch_ns", "overhead", "clock_jump_ns",
+)  # fmt: skip
+"""Keys of metadata that hold no text of the user's."""
+_KEPT: Final = frozenset({"kind", "type", "error", "status", "category", "phase", "moment", "device_name"})
+"""Text columns of other tables that are kept."""
+
+
+def without_source(trace: Trace) -> Trace:
+    """Return the recording without source, file names, values of strings, and names that the user chose.
+
+    Names of functions, modules, operators and kernels stay, and numbers of lines. Files become ``file 1``,
+    variables ``name 1``, annotations ``annotation 1``; the name of the computer goes too.
+    """
+    files, names, annotations = _Numbered("file"), _Numbered("name"), _Numbered("annotation")
+
+    def file(name: str) -> str:
+        return name if _CELLS.fullmatch(name) or not name else files(name)
+
+    def python(name: str) -> str:
+        if (line := LINE.fullmatch(name)) is not None or (line := _PLACE.fullmatch(name)) is not None:
+            return f"{file(line['file'])}:{line['line']}"
+        if (function := _FUNCTION.fullmatch(name)) is not None:
+            return f"{function['function']} ({file(function['file'])})"
+        return name
+
+    def annotation(name: str) -> str:
+        if (cell := _OF_CELL.fullmatch(name)) is not None:
+            return cell[1]
+        return name if _FOREIGN.match(name) else annotations(name)
+
+    slices = trace.slices
+    category = slices["category"].astype("str").to_numpy()
+    renamed = slices["name"].astype("object").to_numpy(copy=True)
+    for word, rename in (("python", python), ("annotation", annotation)):
+        rows = category == word
+        renamed[rows] = _each(renamed[rows], rename)
+    lines = slices["line"].astype("object")
+    lines = lines.where(lines.isna(), pd.Series(_each(lines.to_numpy(), python), index=lines.index))
+    slices = slices.assign(name=pd.Categorical(renamed), line=pd.Categorical(lines))
+    stacks, tracks = trace.stacks, trace.tracks
+    stacks = stacks.assign(
+        file=pd.Series(_each(stacks["file"].to_numpy(), file), index=stacks.index, dtype=stacks["file"].dtype)
+    )
+    stacks = stacks.assign(
+        name=pd.Series(
+            _each(stacks["name"].to_numpy(), python), index=stacks.index, dtype=stacks["name"].dtype
+        )
+    )
+    pid = (trace.metadata.get("cpu") or {}).get("pid")
+    child = (
+        tracks["pid"].notna() & (tracks["pid"] != pid) & tracks["kind"].isin(["thread", "process"])
+    ).to_numpy(bool)
+    shown = np.where(child, "process " + tracks["pid"].astype("str"), tracks["name"])
+    tracks = tracks.assign(name=pd.Series(shown, index=tracks.index, dtype=tracks["name"].dtype))
+    metadata = {key: trace.metadata[key] for key in _FACTS if key in trace.metadata}
+    metadata["tables"] = {
+        name: _scrubbed(name, table, names, annotation)
+        for name, table in (trace.metadata.get("tables") or {}).items()
+        if isinstance(table, pd.DataFrame)
+    }
+    report = ImportReport()
+    for issue in trace.report:
+        report.add(issue.code, issue.severity, issue.count)
+    tables = {"slices": slices, "stacks": stacks, "tracks": tracks}
+    rest = {name: getattr(trace, name) for name in ("counters", "flows", "steps", "allocations")}
+    return Trace({**tables, **rest}, metadata=metadata, report=report, span=trace.span)
+
+
+class _Numbered:
+    """Replaces each distinct text by a word and a number."""
+
+    def __init__(self, word: str) -> None:
+        self._word, self._known = word, {"": ""}
+
+    def __call__(self, text: str) -> str:
+        return self._known.setdefault(text, f"{self._word} {len(self._known)}")
+
+
+def _each(values: Any, rename: Callable[[str], str]) -> list[Any]:
+    known = {value: rename(value) if isinstance(value, str) else value for value in pd.unique(values)}
+    return [known[value] if isinstance(value, str) else value for value in values]
+
+
+def _scrubbed(
+    table_name: str, table: pd.DataFrame, names: Callable[[str], str], cell: Callable[[str], str]
+) -> pd.DataFrame:
+    """Return a table without the user's texts: names of memory are numbered, all others are empty."""
+    made: dict[str, Any] = {}
+    for column, values in table.items():
+        if values.dtype.kind in "iufbM" or str(values.dtype).startswith(("Int", "Float", "bool")):
+            continue
+        if column in _KEPT:
+            continue
+        texts: list[Any] = [""] * len(values)
+        if column == "name" and table_name == "memory_names":
+            texts = _each(values.to_numpy(), names)
+        elif column == "name" and table_name == "cell_runs":
+            texts = _each(values.to_numpy(), cell)
+        elif column == "now":
+            texts = [None] * len(values)
+        made[str(column)] = pd.Series(texts, index=table.index, dtype="object")
+    return table.assign(**made)

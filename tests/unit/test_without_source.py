@@ -1,0 +1,85 @@
+"""Exports with ``source=False`` show nothing of the user's source, files and strings."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof import Profile, open_profile
+from notebook_prof.cells.build import build
+from notebook_prof.cells.watch import NotebookWatch
+from notebook_prof.testing.fake_clock import FakeClock
+
+CODE = """
+import time
+import notebook_prof as nbp
+def work(until):
+    password = 'hunter-two'
+    with nbp.annotate('project-x'):
+        while time.time() < until: password.upper()
+"""
+SECRETS = ("hunter-two", "project-x", "secret_module", "password")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    file = tmp_path_factory.mktemp("code") / "secret_module.py"
+    file.write_text(CODE)
+    spec = importlib.util.spec_from_file_location("secret_module", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    import time
+
+    with nbp.profile("python", engine="thread"):
+        module.work(time.time() + 0.4)
+    assert nbp.last is not None
+    return Profile(nbp.last.trace)
+
+
+@pytest.fixture(scope="module")
+def session() -> Profile:
+    clock = FakeClock()
+    watch = NotebookWatch(lambda: {"password": bytearray(1 << 21)}, clock, threads=False)
+    for number, source in enumerate(("password = 'hunter-two'", "open('secret_module').read()"), 1):
+        run = watch.begin(source, number)
+        clock.advance(1_000_000)
+        watch.end(run)
+    trace = build(watch)
+    watch.stop()
+    return Profile(trace)
+
+
+@pytest.mark.parametrize("kind", ["recorded", "session"])
+@pytest.mark.parametrize("name", ["r.html", "r.json", "r.svg", "r.txt", "r.nbprof"])
+def test_files_without_source(kind: str, name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    p: Profile = request.getfixturevalue(kind)
+    texts = {}
+    for source in (True, False):
+        path = tmp_path / str(source) / name
+        path.parent.mkdir()
+        if name == "r.svg":
+            p.export.svg(path, source=source)
+        elif name == "r.txt":
+            p.export.stacks(path, source=source, format="collapsed")
+        else:
+            p.save(path, source=source)
+        files = path.rglob("*") if path.is_dir() else [path]
+        texts[source] = b"".join(file.read_bytes() for file in files if file.is_file())
+    shown = [word for word in SECRETS if word.encode() in texts[True]]
+    assert shown or name in ("r.svg", "r.txt")
+    assert [word for word in SECRETS if word.encode() in texts[False]] == []
+
+
+def test_what_is_left_is_the_recording(session: Profile, tmp_path: Path) -> None:
+    session.save(tmp_path / "run.nbprof", source=False)
+    shared = open_profile(tmp_path / "run.nbprof")
+    assert shared.cells()["wall_ns"].tolist() == session.cells()["wall_ns"].tolist()
+    assert shared.cells()["name"].tolist() == ["In[1]", "In[2]"]
+    assert shared.verdict.sentence.startswith("Run All takes about 2 ms: In[1] 50.0 %")
+    assert all(claim.holds(shared.trace) for claim in shared.verdict.claims)
+    assert shared.memory.names()["bytes"].tolist() == session.memory.names()["bytes"].tolist()
