@@ -17,7 +17,7 @@ from ..collectors.nvml.used import Gpus
 from ..collectors.python.thread.thread_stacks import ThreadStacks
 from ..collectors.system.names.roots import Roots
 from ..collectors.system.names.watch import Walked, walk_names
-from ..collectors.system.polling import Reader, resident_bytes
+from ..collectors.system.polling import MOVED_BYTES, Reader, resident_bytes
 from ..trace.arrays import IntArray
 from ..trace.clocks import Clock
 from . import marks
@@ -269,13 +269,16 @@ class NotebookWatch:
 
     def _follow(self, run: CellRun) -> None:
         """Read during a cell, until it ends or another one begins."""
-        pause_ns, now_ns = 0, self.clock.now_ns
+        pause_ns, shown, now_ns = 0, run.rss_bytes, self.clock.now_ns
         while not self._quit.wait(pause_ns / 1e9) and run in self.runs_open()[-1:]:
             now = now_ns()
             age_ns = now - run.begin_ns
             try:
                 with self._lock:
-                    level = self._reader.memory(now)
+                    tree = self._reader.tree
+                    level = tree.main.rss_bytes() if tree is not None else resident_bytes()
+                    if abs(level - shown) >= MOVED_BYTES:
+                        level = shown = self._reader.memory(now)
                     if now - self._looked_ns >= max(_LOOK_NS, age_ns // _OF_AGE):
                         self._looked_ns = now
                         self._reader.look(now)

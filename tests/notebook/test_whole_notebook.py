@@ -81,9 +81,9 @@ def test_cells_do_what_they_do_without(kernel: Kernel) -> None:
 
 def test_an_interrupt_a_subshell_and_a_cell_in_full(watched: Kernel) -> None:
     subshell = watched.subshell()
-    watched.rerun("import threading, time\ngate = threading.Event()", "zero")
-    waits = watched.rerun("time.sleep(0.01)\ngate.wait(200)", "one", wait=False)
-    watched.rerun("aside = 1", "two", subshell=subshell)
+    watched.rerun("import threading, time\ngate, began = threading.Event(), threading.Event()", "zero")
+    waits = watched.rerun("began.set()\ngate.wait(200)", "one", wait=False)
+    watched.rerun("began.wait(200)\ntime.sleep(0.3)", "two", subshell=subshell)
     watched.rerun("gate.set()", "three", subshell=subshell, wait=False)
     assert watched.reply_to(waits)["content"]["status"] == "ok"
     reply = watched.run("print('go', flush=True)\nwhile True: time.sleep(0.01)", interrupt_after=0.3)
