@@ -7,11 +7,7 @@ from typing import Any
 
 from ..errors import OptionError
 from ..expectations.language import Expectation
-from ..profiles.profile import Profile
-from .expect import add_expect_option, exit_code
-from .output import say
-
-FAILED = 1
+from .expect import add_expect_option
 
 
 def add_run(commands: Any) -> None:
@@ -69,17 +65,3 @@ def _check(options: argparse.Namespace) -> None:
     """Parse the expectations before the run, which may take hours."""
     for text in options.expect:
         Expectation.parse(text)
-
-
-def finish(profile: Profile, options: argparse.Namespace) -> int:
-    """Print and write what was asked for; returns 1 or 2 if an expectation did not pass."""
-    say(profile.headline)
-    if options.save:
-        profile.save(options.save)
-    if options.report:
-        profile.export.html(options.report, source=not options.no_source)
-    if not options.expect:
-        return 0
-    results = profile.expect(*options.expect, check=False)
-    say(str(results))
-    return exit_code(results)

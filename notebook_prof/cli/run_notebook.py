@@ -18,7 +18,7 @@ from ..errors import FormatError, NotebookProfError, OptionError
 from ..optional import require
 from ..profiles.files import open_profile
 from ..runs import writing
-from .run import FAILED, finish
+from .run_outcome import FAILED, finish
 
 _CALL: Final = "__import__('notebook_prof.jupyter.notebook.remote', None, None, ['begin']).{call}"
 _PURPOSE: Final = "notebook-prof run"

@@ -10,7 +10,7 @@ import traceback
 
 from ..errors import OptionError
 from ..session.recorder import profile
-from .run import FAILED, finish
+from .run_outcome import FAILED, finish
 
 
 def run_script(options: argparse.Namespace) -> int:
