@@ -148,6 +148,8 @@ def _drawn_trace(seed: int) -> Trace:
     rng = np.random.default_rng(seed)
     builder = TraceBuilder()
     names = ["f", "g", "aten::mm", "aten::conv2d", "backward", "cell:7  y = f(x)", "train.py:3  g()"]
+    frames = [("main", "train.py", 3), ("step", "train.py", 9), ("<listcomp>", "", 0), ("mm", "net.py", 0)]
+    stacks = [-1, *(builder.stack(frames[: i % 4 + 1] + frames[i // 2 :] * 12) for i in range(5))]
     hosts = []
     for k in range(int(rng.integers(1, 4))):
         n = int(rng.integers(5, 150))
@@ -161,6 +163,7 @@ def _drawn_trace(seed: int) -> Trace:
                 phase=[("forward", "backward", "data")[i] for i in rng.integers(0, 3, n)],
                 step=rng.integers(0, 4, n),
                 module=[("net", "net.layer")[i] for i in rng.integers(0, 2, n)],
+                stack=[stacks[i % len(stacks)] for i in range(n)],
             )
         )
     if seed % 3:
