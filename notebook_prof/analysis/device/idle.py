@@ -78,9 +78,11 @@ def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> 
     [[9, 16, 'input', 13, 0, 3]]
     """
     work = on_device(trace, window)
+    if not len(work.rows):
+        return _without_rows(trace)
     where = device_of(trace, work)
     parts = [_gaps(work.only(where == number), int(number), window) for number in np.unique(where)]
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [_NONE] * 4
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     number, start, end, after = (as_ints(column) for column in columns)
     long_enough = end - start >= min_ns
     number, start, end, after = (column[long_enough] for column in (number, start, end, after))
@@ -102,6 +104,17 @@ def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> 
 
 
 _NONE: Final = np.empty(0, np.int64)
+
+
+def _without_rows(trace: Trace) -> pd.DataFrame:
+    integers = ["ts", "dur", *(cause_column(name) for name in CAUSES)]
+    dtypes: dict[str, Any] = {"device": "int16", **dict.fromkeys(integers, "int64")}
+    table = pd.DataFrame({name: np.empty(0, dtype) for name, dtype in dtypes.items()})
+    table.insert(3, "cause", pd.Categorical([], categories=list(CAUSES)))
+    none = pd.arrays.IntegerArray(np.empty(0, np.int64), np.empty(0, bool))
+    return table.assign(
+        next=none, launch=none, **{name: trace.slices[name].iloc[:0] for name in ("step", "phase")}
+    )
 
 
 def cause_column(cause: str) -> str:

@@ -158,6 +158,8 @@ def _steady(trace: Trace) -> list[tuple[int, pd.DataFrame]]:
 
 def _steady_batches(trace: Trace) -> list[tuple[int, pd.DataFrame]]:
     batches = loader_batches(trace)
+    if not len(batches):
+        return []
     batches = batches[~batches["failed"] & batches["wait_ns"].notna()]
     chosen = []
     facts = loaders(trace)

@@ -168,6 +168,8 @@ def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
 
 def _processes(trace: Trace, track: IntArray) -> IntArray:
     """Return a number for each track: one per thread of the steps' process, one per other process."""
+    if not len(track):
+        return track
     tracks = trace.tracks.set_index("track")
     pid = tracks["pid"].reindex([stepping_track(trace)]).iloc[0]
     elsewhere = (tracks["pid"].notna() & (tracks["pid"] != pid)).fillna(False)
@@ -224,11 +226,15 @@ def _minddata(trace: Trace, queue: pd.DataFrame, window: WindowLike, step: Numbe
 
 
 def _ordered(table: pd.DataFrame) -> pd.DataFrame:
-    for name in _INTEGERS:
-        if name not in table:
-            table[name] = pd.array([None] * len(table), dtype="Int64")
-    table["empty"] = (table["queue_size"] == 0).astype("boolean")
-    table["full"] = (table["queue_size"] >= table["queue_capacity"]).astype("boolean")
+    n = len(table)
+    if "queue_size" in table:
+        full = (table["queue_size"] >= table["queue_capacity"]).astype("boolean")
+        table = table.assign(empty=(table["queue_size"] == 0).astype("boolean"), full=full)
+    else:
+        unknown = np.ones(n, dtype=bool)
+        sizes = {name: pd.arrays.IntegerArray(np.ones(n, np.int64), unknown) for name in _INTEGERS}
+        flags = {name: pd.arrays.BooleanArray(np.zeros(n, bool), unknown) for name in ("empty", "full")}
+        table = table.assign(**sizes, **flags)
     table["share"] = table["fetch_ns"] / table["dur"].where(table["dur"] > 0)
     numbers = ["dur", "fetches", "fetch_ns", "wait_ns", "push_ns", "worker_ns", "workers"]
     table = table.astype({**dict.fromkeys(numbers, "int64"), "share": "float64"})
