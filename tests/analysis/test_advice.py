@@ -19,6 +19,7 @@ from notebook_prof.analysis.advice.arrays import SAVED
 from notebook_prof.analysis.advice.concurrency import PROCESS_NS
 from notebook_prof.analysis.advice.finding import RECORDED_NS
 from notebook_prof.analysis.advice.host_overhead import FUSED
+from notebook_prof.analysis.scope import sharing
 from notebook_prof.readers import read_trace
 from notebook_prof.selection import Selection
 from notebook_prof.testing import draw, traces
@@ -33,6 +34,7 @@ CONSTANT = "less than 64 KiB each"
 SEVERAL = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
 
+@sharing
 def check_proven(trace, table):
     """Every number in a finding is a cell of a public table."""
     for row in table.itertuples():
@@ -567,6 +569,9 @@ def check(trace, window=None):
     assert table["gain_ns"].is_monotonic_decreasing
     assert ((table["gain_ns"] >= 0) & table["gain_share"].between(0, 1)).all()
     words = {str(name) for name in trace.slices["name"].cat.categories}
+    locations = {f"{file}:{line}" for file, line in lines(trace)[["file", "line"]].to_numpy().tolist()}
+    locations |= {f"cell:{line}" for line in loaders(trace)["line"]}
+    locations |= {f"{Path(file).name}:{n}" for file, n in loaders(trace)[["file", "line"]].to_numpy()}
     for row in table.itertuples():
         assert row.finding.endswith(".")
         assert row.remedy.endswith(".")
@@ -575,11 +580,6 @@ def check(trace, window=None):
         names = row.select.get("name", [])
         assert {names} <= words if isinstance(names, str) else set(names) <= words
         if row.place:
-            locations = {
-                f"{file}:{line}" for file, line in lines(trace)[["file", "line"]].to_numpy().tolist()
-            }
-            locations |= {f"cell:{line}" for line in loaders(trace)["line"]}
-            locations |= {f"{Path(file).name}:{n}" for file, n in loaders(trace)[["file", "line"]].to_numpy()}
             assert row.place in locations
         selection = Selection()
         selection.update(**row.select)

@@ -12,6 +12,7 @@ import pandas as pd
 
 from ...trace import Trace
 from ...units import format_ns, format_share
+from ..scope import once
 
 METHODS: dict[str, str] = {}
 """Name of an analysis → method of a Profile, if they differ; filled in by `profiles.topics`."""
@@ -33,8 +34,9 @@ class Source:
 
     def rows(self, trace: Trace) -> pd.DataFrame:
         """Return the matching rows of the table."""
-        analyses = importlib.import_module("notebook_prof.analysis")
-        table: pd.DataFrame = getattr(analyses, self.table)(trace, **self.arguments)
+        analysis = getattr(importlib.import_module("notebook_prof.analysis"), self.table)
+        key = ("source", self.table, repr(sorted(self.arguments.items())))
+        table: pd.DataFrame = once(trace, key, lambda: analysis(trace, **self.arguments))
         keep = np.ones(len(table), dtype=bool)
         for column, value in self.where.items():
             values = list(value) if isinstance(value, tuple) else [value]

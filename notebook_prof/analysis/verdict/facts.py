@@ -18,7 +18,7 @@ from ..grouping import group
 from ..memory.curve import memory_peak
 from ..memory.level_growth import level_growth, matters
 from ..name_labels import name_labels
-from ..scope import Scope, WindowLike, on_device, on_host, step_spans
+from ..scope import Scope, WindowLike, on_device, on_host, once, step_spans
 from ..source.hotspots import HotLines, hot_lines
 from ..time.account import ACCOUNT, account
 from ..time.phases import phases, stepping_track
@@ -202,6 +202,10 @@ class Facts:
 
 def gather(trace: Trace, window: WindowLike = None) -> Facts:
     """Measure everything that `verdict` needs."""
+    return once(trace, ("facts", window and tuple(window)), lambda: _gather(trace, window))
+
+
+def _gather(trace: Trace, window: WindowLike) -> Facts:
     spans = step_spans(trace, window)
     thread = _thread(trace, window)
     if len(spans):
