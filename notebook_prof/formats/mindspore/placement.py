@@ -15,9 +15,8 @@ from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from ...trace.taxonomy import STEP_PREFIX
 from ...trace.taxonomy import phase_of as phase_of_torch
-from .lanes import Lane, device_of, lanes, number_in
-from .rows import Timeline
-from .shapes import distinct_parts, is_collective
+from .operators import distinct_parts, is_collective
+from .rows import Lane, Timeline, device_of, lanes, number_in
 from .staging import Staging
 
 _STEP: Final = re.compile(r"(\d{1,9})|" + re.escape(STEP_PREFIX) + r"(\d{1,9})")

@@ -13,8 +13,7 @@ from ...trace.arrays import IntArray, number_rows
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
 from ...trace.strings import Coded
-from .columns import PaddleColumns, frames
-from .kinds import RUNTIME_TYPES, category, phase
+from .columns import RUNTIME_TYPES, PaddleColumns, category, frames, phase
 
 _DEVICE: Final = re.compile(r"Place\((?!.*pinned)[A-Za-z_]+:(\d{1,4})\)")
 _HOST: Final = "Place(cpu)"
