@@ -11,10 +11,9 @@ import pandas as pd
 from msgspec import Raw, Struct
 
 from ...errors import FormatError
-from ...readers.call_tree import sample_durations
+from ...readers.call_tree import add_tree_samples, sample_durations
 from ...readers.codec.tolerant_json import decode_object
 from ...readers.matching import match
-from ...readers.stack_tree import add_tree_samples
 from ...trace.arrays import BoolArray, FloatArray, IntArray
 from ...trace.builder import TraceBuilder
 from .stacks import (

@@ -11,8 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from ...readers.call_tree import Frame
-from ...readers.stack_tree import StackTree, stack_tree
+from ...readers.call_tree import Frame, StackTree, stack_tree
 from ...trace.arrays import FloatArray, IntArray
 from ...trace.nesting import inherit
 from ...trace.report import ImportReport

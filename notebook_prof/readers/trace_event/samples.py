@@ -13,8 +13,16 @@ from msgspec import Raw, Struct, field
 
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ..call_tree import MAX_DEPTH, Frame, Sampled, add_samples, depth_limit, sample_durations
-from ..stack_tree import add_tree_samples, stack_tree
+from ..call_tree import (
+    MAX_DEPTH,
+    Frame,
+    Sampled,
+    add_samples,
+    add_tree_samples,
+    depth_limit,
+    sample_durations,
+    stack_tree,
+)
 from .events import Events, Row, Tracks, atom, texts
 
 # Profiles of V8 inside of a trace, as Chrome's DevTools and Node.js write them: Profile and ProfileChunk.
