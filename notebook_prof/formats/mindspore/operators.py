@@ -12,7 +12,7 @@ import pandas as pd
 
 from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
-from ...trace.strings import Coded
+from ...trace.strings import Coded, by_value
 from .staging import Staging, csv_frame, ns_of
 
 # Shapes of operators: one spelling for the three in which MindSpore writes them.
@@ -236,17 +236,11 @@ def described(fulls: pd.Series) -> tuple[Coded, Coded, Coded]:
     parts = distinct_parts([str(full) for full in distinct])
     return (
         Coded(codes, [part.name for part in parts]),
-        _optional(codes, [part.phase or "" for part in parts]),
-        _optional(codes, [part.module for part in parts]),
+        by_value(codes, [part.phase for part in parts]),
+        by_value(codes, [part.module or None for part in parts]),
     )
 
 
 def clock_of(ts: npt.NDArray[np.int64]) -> str:
     """Return ``unix`` for times after 2001, else ``host``: MindSpore 2.0 writes a monotonic clock."""
     return "unix" if len(ts) and int(ts.min()) > 10**18 else "host"
-
-
-def _optional(codes: npt.NDArray[np.int64], values: list[str]) -> Coded:
-    kept = {value: i for i, value in enumerate(dict.fromkeys(value for value in values if value))}
-    lookup = np.array([kept.get(value, -1) for value in values] + [-1], np.int64)
-    return Coded(lookup[codes], list(kept))

@@ -9,7 +9,7 @@ import numpy as np
 from ...errors import FormatError
 from ...readers.call_tree import Frame, Sampled, add_samples, sample_durations
 from ...readers.codec.protobuf_columns import Fields, coded_texts
-from ...trace.arrays import IntArray, consecutive
+from ...trace.arrays import IntArray, consecutive, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from .annotations import Annotations
@@ -315,10 +315,4 @@ def _add_samples(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> Non
 def _find(epoch: IntArray, number: IntArray, of_epoch: IntArray, sought: IntArray) -> IntArray:
     """Return the entry with each number in its epoch, or -1."""
     width = int(max(number.max(initial=0), sought.max(initial=0))) + 1
-    key, own = epoch * width + number, of_epoch * width + sought
-    order = np.argsort(key, kind="stable")
-    if not len(order):
-        return np.full(len(own), -1, np.int64)
-    at = np.searchsorted(key[order], own, side="right") - 1
-    at = order[np.maximum(at, 0)]
-    return np.asarray(np.where(key[at] == own, at, -1))
+    return positions(epoch * width + number, of_epoch * width + sought)

@@ -12,7 +12,7 @@ import pandas as pd
 from ...errors import FormatError
 from ...readers.codec.rows import Rows, groups, texts_in
 from ...readers.folder import Folder
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from .csv_tables import (
@@ -39,7 +39,6 @@ from .work import (
     kind_of_region,
     named,
     optional,
-    positions,
     sizes,
     thread_tracks,
 )

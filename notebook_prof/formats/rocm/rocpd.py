@@ -12,7 +12,7 @@ from ...errors import FormatError
 from ...readers.codec.columns import INTS, TEXTS, Kind, TableSource
 from ...readers.codec.rows import Rows, Strings, groups, read_rows, texts_in
 from ...readers.codec.sqlite import Database
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from .rpd import read_rpd
@@ -28,7 +28,6 @@ from .work import (
     kind_of_region,
     named,
     optional,
-    positions,
     sizes,
 )
 

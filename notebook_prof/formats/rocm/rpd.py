@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...readers.codec.columns import INTS, TEXTS, Kind, TableSource
 from ...readers.codec.rows import Rows, Strings, read_rows, texts_in
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from .work import (
@@ -17,7 +17,6 @@ from .work import (
     add_events,
     kernel_kinds,
     optional,
-    positions,
     sizes,
     stream_tracks,
     thread_tracks,

@@ -133,16 +133,6 @@ def add_calls(
     )
 
 
-def positions(keys: IntArray, sought: IntArray) -> IntArray:
-    """Return where each key is among `keys`, the last of several; -1 for absent ones and those below 0."""
-    if not len(keys):
-        return np.full(len(sought), -1, np.int64)
-    order = np.argsort(keys, kind="stable")
-    at = np.searchsorted(keys[order], sought, side="right") - 1
-    at = order[np.maximum(at, 0)]
-    return np.asarray(np.where((keys[at] == sought) & (sought >= 0), at, -1))
-
-
 def optional(values: IntArray) -> Any:
     """Return numbers of which those below 0 are missing."""
     return pd.arrays.IntegerArray(np.asarray(values, np.int64), np.asarray(values < 0))
