@@ -8,6 +8,7 @@ from typing import Final
 import pandas as pd
 
 from .. import analysis
+from ..analysis.verdict.claims import Sentence
 from ..trace.trace import Trace
 from ..units import format_count, format_items, format_ns, format_share
 
@@ -27,19 +28,15 @@ class Text(str):
 
 def with_second_line(verdict: analysis.Verdict, line: str) -> analysis.Verdict:
     """Insert a line after the first line of a verdict. An empty line changes nothing."""
-    if not line:
-        return verdict
-    first, *further = verdict.lines or (verdict.sentence,)
-    claims = tuple(replace(claim, line=claim.line + (claim.line > 0)) for claim in verdict.claims)
-    return replace(verdict, lines=(first, line, *further), claims=claims)
+    return replace(verdict, further=(Sentence(line), *verdict.further)) if line else verdict
 
 
 def profile_text(trace: Trace, verdict: analysis.Verdict, trust: pd.DataFrame, lines: pd.DataFrame) -> str:
     """Return the verdict, the five hottest lines with bars, and the losses of the recording."""
     # a trace without slices gets the issues of its report instead
     if not len(trace.slices):
-        return "\n".join([*(verdict.lines or (verdict.sentence,)), *map(str, trace.report)][:5])
-    first, *further = verdict.lines or (verdict.sentence,)
+        return "\n".join([*verdict.lines, *map(str, trace.report)][:5])
+    first, *further = verdict.lines
     shown = line_bars(lines) if further else ()  # one line is enough for a trivial cell
     return "\n".join(filter(None, [first, *shown, *further, trust_line(trust)]))
 

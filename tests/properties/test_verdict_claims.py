@@ -32,6 +32,11 @@ HOST = ("launch-call", "launch-latency", "host-operator", "python", "overhead")
 """Classes of a critical path in which the host takes the time."""
 
 
+def value_of(result: analysis.Verdict, column: str) -> Any:
+    """The first number of the verdict that comes from this column, or is a share of it."""
+    return next(claim.value for claim in result.claims if claim.column == column)
+
+
 def tables_of(trace: Trace) -> Callable[..., pd.DataFrame]:
     """Public analyses by name and arguments, each worked out once."""
     cache: dict[tuple[str, str], pd.DataFrame] = {}
@@ -136,7 +141,7 @@ def check_kind(trace: Trace, result: analysis.Verdict) -> None:
         assert waiting["share"].sum() < 0.25 or "critical path" in result.sentence
         begin, end = (int(side[at]) for side, at in zip(judged_span(trace), (0, -1), strict=True))
         causes = analysis.idle_causes(trace, window=(begin, end))
-        causes = causes[causes["device"] == result.evidence["device"]]
+        causes = causes[causes["device"] == result.claims[0].where["device"]]
         host = causes["cause"].isin(["host-bound", "launch-latency"])
         most_idle = causes.loc[host, "idle_ns"].sum() > causes.loc[~host, "idle_ns"].sum()
         pieces = analysis.critical_path(trace, window=(begin, end), end="last")

@@ -134,7 +134,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
         "count": ("int64", [item.count for item in findings]),
         "rows": ("object", [item.rows for item in findings]),
         "select": ("object", [dict(item.select) for item in findings]),
-        "claims": ("object", [item.finding.placed(0) for item in findings]),
+        "claims": ("object", [item.finding.claims for item in findings]),
     }
     table = pd.DataFrame({name: pd.Series(values, dtype=dtype) for name, (dtype, values) in columns.items()})
     if run.facts.total_ns and (why := small_operators(run)):

@@ -123,7 +123,7 @@ def pool_overhead(run: Run) -> Finding | None:
             f"The pool of processes in `{first['text']}` ({location}) takes ",
             _line_claim(run, first),
             ", and its processes compute for ",
-            cite_ns(int(computed.value(run.trace)), computed),
+            cite_ns(int(computed.evaluate(run.trace)), computed),
             " in all: the rest is starting them, and sending values to and fro.",
         ),
         "Do this work in the cell itself; or send less: larger pieces (chunksize=…), a file name or a range "

@@ -38,7 +38,7 @@ def launch_bound(run: Run) -> Finding | None:
         "launch-bound",
         say(
             "The device waits for the host ",
-            cite_share(waited.value(run.trace) / window.value(run.trace), waited, window),
+            cite_share(waited.evaluate(run.trace) / window.evaluate(run.trace), waited, window),
             " of the time.",
         ),
         "Give it more work at once: a larger batch, torch.compile (mode='reduce-overhead' uses CUDA graphs), "

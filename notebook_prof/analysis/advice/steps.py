@@ -97,7 +97,7 @@ def uneven_steps(run: Run) -> Finding | None:
         "Steps take ",
         cite_ns(median, middle),
         " at the median and ",
-        cite_ns(high.value(run.trace), high),
+        cite_ns(high.evaluate(run.trace), high),
         f" at the 90th percentile. {len(slow)} of {len(steps)} take over {SLOW:g} times the median: ",
         joined(named, ", "),
         f"{more}; together they take ",
@@ -122,7 +122,7 @@ def uneven_steps(run: Run) -> Finding | None:
 def _took(run: Run, where: dict[str, Any], number: int) -> Sentence:
     """Say how long a step took."""
     source = Source("steps", "dur", {**where, "step": number}, run.looking)
-    return say(f"step {number} ", cite_ns(int(source.value(run.trace)), source, {"step": number}))
+    return say(f"step {number} ", cite_ns(int(source.evaluate(run.trace)), source, {"step": number}))
 
 
 def _phase(run: Run, slow: pd.DataFrame, steps: pd.DataFrame) -> Sentence:

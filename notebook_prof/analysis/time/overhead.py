@@ -13,7 +13,7 @@ from ...trace.arrays import IntArray
 from ...trace.schema import Column, Table
 from ..device.kernel_launches import launching_rows
 from ..scope import WindowLike, on_host
-from ..verdict.facts import TINY_NS
+from .thread_time import SMALL_NS
 
 ROUNDS: Final = 2000
 _COLUMNS: Final = Table(
@@ -102,7 +102,7 @@ def _events(trace: Trace, window: WindowLike) -> tuple[int, int]:
     launched = _launched_ns(trace)
     spent = (operator.end - operator.ts)[launched[operator.rows] > 0]
     work = launched[operator.rows]
-    bound = np.where(work > 0, False, operator.self_ns < TINY_NS)
+    bound = np.where(work > 0, False, operator.self_ns < SMALL_NS)
     bound[work > 0] = work[work > 0] < spent
     calls = host.among("category", ("launch", "sync"))
     owners = np.append(np.zeros(len(trace.slices), dtype=bool), False)

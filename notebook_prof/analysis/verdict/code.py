@@ -16,7 +16,7 @@ from ..source.hotspots import hot_lines
 from ..source.lines import LINE
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
+from .claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, joined, say, short
 from .code_lines import line_select, line_words
 from .facts import MOST, Facts
 from .lines import few, samples
@@ -31,7 +31,7 @@ _WORTH: Final = 0.1
 _IMPORT: Final = re.compile(r"(?:import|from)\s+(?P<module>[\w.]+)")
 
 
-def judge_code(facts: Facts) -> Finding | None:
+def judge_code(facts: Facts) -> Verdict | None:
     """Judge the line that takes most of a cell or of recorded Python, by the rules of `verdict`; None if no
     line is known.
     """
@@ -60,14 +60,13 @@ def judge_code(facts: Facts) -> Finding | None:
         ")",
         text.replace(", ", ": ", 1) if text else "",
         _outside(facts, row),
-        doing if doing.parts else _called_lines(facts, calls),
+        doing or _called_lines(facts, calls),
         ".",
     )
-    evidence = {"file": str(row["file"]), "line": int(row["line"]), "line_ns": int(row["total_ns"])}
-    return Finding(kind, sentence, share.value, evidence, select or line_select(row))
+    return Verdict(kind, sentence, share.value, select or line_select(row))
 
 
-def _displayed(facts: Facts) -> Finding | None:
+def _displayed(facts: Facts) -> Verdict | None:
     """Judge the display of the result, or of figures, if it takes most of the cell."""
     rows = facts.account[facts.account["kind"] == "display"]
     if not len(rows) or float(rows["share"].iloc[0]) < MOST:
@@ -88,7 +87,7 @@ def _displayed(facts: Facts) -> Finding | None:
         _displayed_lines(facts, part),
         ".",
     )
-    return Finding("display-bound", sentence, share.value, {"display_ns": int(part["dur"])})
+    return Verdict("display-bound", sentence, share.value)
 
 
 def _displayed_lines(facts: Facts, part: Any) -> Sentence:
@@ -134,7 +133,7 @@ def _took(facts: Facts, row: Any) -> Sentence:
     if row["exact"] or few(facts) is None:
         return say(cite_ns(int(row["total_ns"]), _line(facts, row), line_select(row)))
     source = replace(_line(facts, row), column="samples")
-    seen = int(source.value(facts.trace))
+    seen = int(source.evaluate(facts.trace))
     return say(cite(str(seen), seen, source, select=line_select(row)), " of ", samples(facts))
 
 
@@ -162,7 +161,7 @@ def _share(facts: Facts, row: Any, arguments: Mapping[str, Any] | None = None) -
     return cite(format_share(share, digits), share, source, Source("account", "dur"), line_select(row))
 
 
-def _spread_over_parts(parts: pd.DataFrame) -> Finding:
+def _spread_over_parts(parts: pd.DataFrame) -> Verdict:
     """Name the longest parts of the account, since time outside the recorded steps has no lines."""
     whole = Source("account", "dur")
     pieces, shares = [], []
@@ -172,27 +171,24 @@ def _spread_over_parts(parts: pd.DataFrame) -> Finding:
         text = f", `{short(str(row['text']), 60)}`" if row["kind"] == "code" and row["text"] else ""
         pieces.append(say(str(row["part"]), " ", shares[-1], text))
     begin = "Most of the cell is " if float(shares[0].value) > MOST else "Nothing takes most of the cell: "
-    first = parts.iloc[0]
-    evidence = {"part": str(first["part"]), "part_ns": int(first["dur"])}
-    return Finding("mixed", say(begin, joined(pieces, "; "), "."), float(shares[0].value), evidence)
+    return Verdict("mixed", say(begin, joined(pieces, "; "), "."), float(shares[0].value))
 
 
-def _spread(facts: Facts) -> Finding:
+def _spread(facts: Facts) -> Verdict:
     """Name the three longest lines, none inside another, if no line takes most; or longer parts."""
     table = facts.hot.table.iloc[facts.hot.outer[:_SHOWN]]
     parts = facts.account[facts.account["kind"].isin(_STATEMENTS)].nlargest(_SHOWN, "dur")
     if len(parts) and (not len(table) or int(parts["dur"].iloc[0]) > int(table["total_ns"].iloc[0])):
         return _spread_over_parts(parts)
     if not len(table):
-        return Finding("mixed", say("Nothing was seen of the cell's lines."), 0.0)
+        return Verdict("mixed", say("Nothing was seen of the cell's lines."))
     pieces = [
         say(line_words(row)[0], " ", _share(facts, row), line_words(row)[1])
         for row in table.to_dict("records")
     ]
     first = table.iloc[0]
     sentence = say("No line takes most of the cell: ", joined(pieces, "; "), ".")
-    evidence = {"file": str(first["file"]), "line": int(first["line"]), "line_ns": int(first["total_ns"])}
-    return Finding("mixed", sentence, float(_share(facts, first).value), evidence, line_select(first))
+    return Verdict("mixed", sentence, float(_share(facts, first).value), line_select(first))
 
 
 def _outside(facts: Facts, row: Any) -> Sentence:
@@ -227,7 +223,7 @@ def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, 
     if (library := library_of(file, name[0])) and spent > MOST * max(total, 1):
         by = {"by": ("name", "track")}
         source = Source("operators", "self_ns", {"name": name[0], "track": stepping_track(facts.trace)}, by)
-        own = int(source.value(facts.trace))
+        own = int(source.evaluate(facts.trace))
         whole = int(facts.account["dur"].sum())
         share = cite_share(min(own / max(whole, 1), 1.0), source, Source("account", "dur"), {"name": name[0]})
         words = f"; {short(name[0], 60)} of {spelled(library)} takes "

@@ -22,11 +22,9 @@ from ..scope import Scope, WindowLike, on_device, on_host, once, step_spans
 from ..source.hotspots import HotLines, hot_lines
 from ..time.account import ACCOUNT, account
 from ..time.phases import phases, stepping_track
-from ..time.thread_time import SMALL_NS, thread_time
+from ..time.thread_time import thread_time
 from .claims import Source
 
-TINY_NS: Final = SMALL_NS
-"""An operator with less self time than this is mostly the framework's overhead."""
 OPERATORS: Final = ("operator", "collective")
 _ENOUGH_STEPS: Final = 4
 _RUNTIME_CALLS: Final = ("kineto", "recording")
@@ -58,11 +56,8 @@ class Facts:
     steps: pd.DataFrame
     # Host time by phase, over all steps; without steps, only that of phase data, if there is any.
     phase_ns: dict[str, int]
-    # Operators on the thread of the steps: their count, the self time of those with less than `TINY_NS`, and
-    # the time with any operator open.
+    # Operators on the thread of the steps.
     calls: int
-    tiny_ns: int
-    operator_ns: int
     # Self time during which that thread waits for a device.
     sync_ns: int
     # That thread's operators by self time: ``name count self_ns``; or everything that it ran, if it ran
@@ -212,10 +207,8 @@ def _gather(trace: Trace, window: WindowLike) -> Facts:
         thread = thread.only(_inside_spans(spans, thread.ts))
     extent = _extent(trace, window, spans, thread)
     own_operators = thread.only(thread.among("category", OPERATORS))
-    tiny = own_operators.self_ns < TINY_NS
     number = spans["step"].tolist() if len(spans) else None
     python = thread.among("category", ("python",))
-    operator_ns = length(union(own_operators.ts, own_operators.end))
     arguments: dict[str, Any] = {} if window is None else {"window": tuple(window)}
     parts = trace.metadata.get("tables") or {}
     if len(spans):
@@ -237,8 +230,6 @@ def _gather(trace: Trace, window: WindowLike) -> Facts:
         steps=spans,
         phase_ns=_phase_times(trace, window) if len(spans) else _data_time(thread),
         calls=len(own_operators.rows),
-        tiny_ns=int(own_operators.self_ns[tiny].sum()),
-        operator_ns=operator_ns,
         sync_ns=int(thread.self_ns[thread.among("category", ("sync",))].sum()),
         top=_top(thread if mostly_python else own_operators),
         top_is_python=bool(mostly_python),

@@ -160,7 +160,7 @@ def _amount(spent: int, total: int, source: Source, whole: Source) -> tuple[str 
 def _updates(facts: Facts) -> Sentence | str:
     """Say how often optimizers stepped, unless once per step: gradients accumulate, or several step."""
     source = Source("steps", "updates", {}, facts.arguments)
-    updates = int(source.value(facts.trace))
+    updates = int(source.evaluate(facts.trace))
     if updates in (0, len(facts.steps)):
         return ""
     return say(" with ", cite(format_items(updates, "optimizer step"), updates, source))

@@ -17,7 +17,7 @@ from ..source.frames import Frames, frames
 from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from .claims import Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .claims import Sentence, Source, Verdict, cite, cite_ns, cite_share, joined, say, short
 from .facts import Facts
 
 _LINE: Final = re.compile(r"(?P<file>[^\s:]+):(?P<line>\d+)  (?P<text>.+)")
@@ -40,7 +40,7 @@ _WORKERS: Final = (
 )
 
 
-def python_verdict(facts: Facts) -> Finding:
+def python_verdict(facts: Facts) -> Verdict:
     """Say where the time of a Python thread goes; the `top` of `facts` must not be empty."""
     # ``wait-bound`` if at least half of the time is waits for locks, sockets, processes or the clock;
     # ``library-bound`` if the longest function belongs to a library; ``mixed`` if the longest entry is not
@@ -69,16 +69,15 @@ def python_verdict(facts: Facts) -> Finding:
         cite_ns(facts.total_ns, facts.total),
         ")",
     )
-    evidence = {"name": name, "self_ns": spent}
     if share.value < _TRIFLE:
         sentence = say(f"Nothing that was recorded takes {format_share(_TRIFLE, 0)} of {facts.whole}.")
-        return Finding("mixed", sentence, share.value, evidence)
+        return Verdict("mixed", sentence, share.value)
     any_language = trace.metadata.get("source") in _ANY_LANGUAGE
     other_language = any_language and not _of_python(trace, source_lines, row, name)
     if share.value < _LITTLE or other_language or str(trace.slices["category"].iloc[row]) != "python":
-        sentence = say(f"Nothing says what bounds it; {_cut(name)} is the longest by itself: ", of, ".")
-        return Finding("mixed", sentence, share.value, evidence, {"name": name})
-    return Finding("python-bound", _own_sentence(name, of), share.value, evidence, {"name": name})
+        sentence = say(f"Nothing says what bounds it; {short(name, 60)} is the longest by itself: ", of, ".")
+        return Verdict("mixed", sentence, share.value, {"name": name})
+    return Verdict("python-bound", _own_sentence(name, of), share.value, {"name": name})
 
 
 def _of_python(trace: Trace, source_lines: Frames, row: int, name: str) -> bool:
@@ -115,15 +114,15 @@ def _by_name(facts: Facts, name: str | tuple[str, ...]) -> Source:
 def _own_sentence(name: str, of: Sentence) -> Sentence:
     line = _LINE.fullmatch(name)
     if line is None:
-        return say(f"Python-bound: {_cut(name)} itself takes ", of, ".")
-    text, location = _cut(line["text"]), f"{line['file']}:{line['line']}"
+        return say(f"Python-bound: {short(name, 60)} itself takes ", of, ".")
+    text, location = short(line["text"], 60), f"{line['file']}:{line['line']}"
     if _LOOP.fullmatch(line["text"]):
         return say(f"Python-bound: the loop `{text}` in {location} takes ", of, ".")
     product = ", a matrix product," if _PRODUCT.search(line["text"]) and not text.startswith("@") else ""
     return say("One line takes ", of, f": `{text}`{product} in {location}.")
 
 
-def _waiting(facts: Facts, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: int) -> Finding:
+def _waiting(facts: Facts, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: int) -> Verdict:
     names = [str(name) for name in facts.top[waits]["name"]]
     source = _by_name(facts, tuple(names))
     share = cite_share(waited / max(facts.total_ns, 1), source, facts.total, {"name": names})
@@ -135,13 +134,11 @@ def _waiting(facts: Facts, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: i
         cite_ns(waited, source),
         " of ",
         cite_ns(facts.total_ns, facts.total),
-        f"), {'mostly' if most else 'longest'} in {_cut(names[0])}",
+        f"), {'mostly' if most else 'longest'} in {short(names[0], 60)}",
         meanwhile(facts, (facts.extent.start, facts.extent.end)),
         ".",
     )
-    return Finding(
-        "wait-bound", sentence, share.value, {"waited_ns": waited, "name": names[0]}, {"name": names}
-    )
+    return Verdict("wait-bound", sentence, share.value, {"name": names})
 
 
 def meanwhile(facts: Facts, window: tuple[int, int]) -> Sentence:
@@ -170,7 +167,7 @@ def meanwhile(facts: Facts, window: tuple[int, int]) -> Sentence:
     return say(", while ", joined(pieces, " and ")) if pieces else say()
 
 
-def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name: str) -> Finding:
+def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name: str) -> Verdict:
     """Say how long a library runs by itself, which function takes longest, and which user's line calls it."""
     thread = facts.thread
     files = np.array([library_of(str(file), "") == library for file in source_lines.file], dtype=bool)
@@ -184,7 +181,7 @@ def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name
     caller = _caller(thread, row)
     called = f", called from {caller}" if caller else ""
     line = int(source_lines.line[source_lines.code[row]])
-    where = f"{_cut(name[:-1])}:{line})" if name.endswith(".py)") and line > 0 else _cut(name)
+    where = f"{short(name[:-1], 60)}:{line})" if name.endswith(".py)") and line > 0 else short(name, 60)
     own = int(facts.top.loc[facts.top["name"] == name, "self_ns"].iloc[0])
     sentence = say(
         "Library-bound: ",
@@ -196,8 +193,7 @@ def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name
         f") is in {spelled(library)}, "
         f"{'most of it' if own > _MOSTLY * spent else 'longest'} in {where}{called}.",
     )
-    evidence = {"library": library, "library_ns": spent, "name": name}
-    return Finding("library-bound", sentence, share.value, evidence, {"name": name})
+    return Verdict("library-bound", sentence, share.value, {"name": name})
 
 
 def _caller(thread: Scope, row: int) -> str:
@@ -207,7 +203,7 @@ def _caller(thread: Scope, row: int) -> str:
     words = slices["name"]
     while (row := int(parent[row])) >= 0:
         if line := _LINE.fullmatch(str(words.iloc[row])):
-            return f"`{_cut(line['text'])}` in {line['file']}:{line['line']}"
+            return f"`{short(line['text'], 60)}` in {line['file']}:{line['line']}"
     return ""
 
 
@@ -216,7 +212,3 @@ def _longest(thread: Scope, name: str) -> int:
     code = int(thread.slices["name"].cat.categories.get_indexer([name])[0])
     own: IntArray = np.where(thread.codes("name") == code, thread.self_ns, -1)
     return int(thread.rows[int(own.argmax())])
-
-
-def _cut(text: str, limit: int = 60) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -9,7 +9,7 @@ from ...units import format_count, format_items
 from ..source.hotspots import hot_lines
 from ..source.lines import CELL
 from ..time.phases import stepping_track
-from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
+from .claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, joined, say, short
 from .code_lines import line_select, line_words
 from .facts import MOST, OPERATORS, WAITING, Facts
 from .python import python_verdict
@@ -21,7 +21,7 @@ NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "coll
 """Sources whose slices may be anything, but not operators of a framework."""
 
 
-def judge_steps(facts: Facts) -> Finding:
+def judge_steps(facts: Facts) -> Verdict:
     """Say what bounds the steps; the conditions are those of `verdict`."""
     if _ELSEWHERE in facts.trace.report and not facts.calls and not len(facts.device):
         return _judge_unseen_operators(facts)
@@ -29,16 +29,16 @@ def judge_steps(facts: Facts) -> Finding:
 
     costly = _recording_cost(facts)
     once, more = judge_once(facts)
-    finding = once or _judge(facts, costly=costly is not None)
-    sentence = finding.sentence
+    judged = once or _judge(facts, costly=costly is not None)
+    sentence = judged.sentence
     if costly is not None:
-        sentence = costly + " " + sentence
+        sentence = say(costly, " ", sentence)
     if more is not None:
-        sentence = sentence + " " + more
-    return replace(finding, sentence=sentence)
+        sentence = say(sentence, " ", more)
+    return replace(judged, sentence=sentence)
 
 
-def _judge_unseen_operators(facts: Facts) -> Finding:
+def _judge_unseen_operators(facts: Facts) -> Verdict:
     """Say that the operators of the steps were not recorded, and name the user's longest line."""
     sentence = say("The steps run in another thread than the cell's, whose operators were not recorded")
     heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
@@ -50,10 +50,10 @@ def _judge_unseen_operators(facts: Facts) -> Finding:
         sentence = say(
             sentence, "; ", *line_words(row), " takes ", _line_share(facts, row), f" of {facts.whole}"
         )
-    return Finding("mixed", say(sentence, "."), 0.0, {}, {})
+    return Verdict("mixed", say(sentence, "."))
 
 
-def _judge(facts: Facts, *, costly: bool) -> Finding:
+def _judge(facts: Facts, *, costly: bool) -> Verdict:
     from .waits import judge_waits
 
     waits, more = judge_waits(facts)
@@ -64,13 +64,13 @@ def _judge(facts: Facts, *, costly: bool) -> Finding:
 
         return judge_device(facts, costly=costly)
     if facts.top.empty:
-        return Finding("nothing-recorded", _times_alone(facts), 0.0)
+        return Verdict("nothing-recorded", _times_alone(facts))
     if not facts.top["self_ns"].any():
         return _instants(facts)
     if facts.top_is_python and not len(facts.steps):
         return _python(facts)
-    finding = _on_the_cpu(facts, costly=costly)
-    return finding if more is None else replace(finding, sentence=say(finding.sentence, " ", more))
+    judged = _on_the_cpu(facts, costly=costly)
+    return judged if more is None else replace(judged, sentence=say(judged.sentence, " ", more))
 
 
 def _times_alone(facts: Facts) -> Sentence:
@@ -107,11 +107,11 @@ def _line_share(facts: Facts, row: Any) -> Claim:
     return cite_share(int(row["total_ns"]) / facts.total_ns, source, facts.total, line_select(row))
 
 
-def _on_the_cpu(facts: Facts, *, costly: bool) -> Finding:
+def _on_the_cpu(facts: Facts, *, costly: bool) -> Verdict:
     from .waits import runtime_verdict
 
-    if not facts.calls and (finding := runtime_verdict(facts)) is not None:
-        return finding
+    if not facts.calls and (judged := runtime_verdict(facts)) is not None:
+        return judged
     thread = facts.thread_time
     total = max(int(thread["ns"].sum()), 1)
     python = int(thread.loc["python", "ns"]) / total
@@ -132,7 +132,7 @@ def _thread(facts: Facts, *states: str) -> Source:
     return Source("thread_time", "ns", {"state": states} if states else {}, facts.arguments)
 
 
-def _python_in_steps(facts: Facts, python: float) -> Finding:
+def _python_in_steps(facts: Facts, python: float) -> Verdict:
     """Judge steps in which Python between operators takes most time; name the loop body's hottest line."""
     table = facts.hot.table
     heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
@@ -161,8 +161,7 @@ def _python_in_steps(facts: Facts, python: float) -> Finding:
         row = _innermost(facts, row)
         if row is not None:
             sentence = sentence + say(", of that ", _line_share(facts, row), " is in ", *line_words(row))
-    evidence = {"python_share": python}
-    return Finding(kind, sentence + ".", python, evidence, select)
+    return Verdict(kind, sentence + ".", python, select)
 
 
 def _waited_in_steps(facts: Facts) -> Claim | None:
@@ -182,7 +181,7 @@ def _innermost(facts: Facts, row: Any) -> Any:
     return below.table.iloc[below.path[-1]] if len(below.path) > 1 else None
 
 
-def _overhead(facts: Facts, share: float, states: list[str]) -> Finding:
+def _overhead(facts: Facts, share: float, states: list[str]) -> Verdict:
     share_claim = cite_share(share, _thread(facts, *states), _thread(facts))
     small = int(facts.thread_time.loc["small operators", "count"])
     a_step = f", {format_count(round(small / facts.count))} a step" if len(facts.steps) else ""
@@ -200,13 +199,7 @@ def _overhead(facts: Facts, share: float, states: list[str]) -> Finding:
         a_step,
         ".",
     )
-    evidence = {
-        "overhead_ns": round(share * facts.total_ns),
-        "operators_under_10us_ns": facts.tiny_ns,
-        "calls": facts.calls,
-        "operator_ns": facts.operator_ns,
-    }
-    return Finding("overhead-bound", sentence, share, evidence)
+    return Verdict("overhead-bound", sentence, share)
 
 
 def on_thread(facts: Facts, column: str, **where: Any) -> Source:
@@ -217,7 +210,7 @@ def on_thread(facts: Facts, column: str, **where: Any) -> Source:
     return Source("operators", column, {"track": stepping_track(facts.trace), **where}, arguments)
 
 
-def _compute(facts: Facts, operators: float) -> Finding:
+def _compute(facts: Facts, operators: float) -> Verdict:
     first = facts.top.iloc[0]
     name, spent = first["name"], int(first["self_ns"])
     select = {"name": name}
@@ -225,7 +218,6 @@ def _compute(facts: Facts, operators: float) -> Finding:
     own_ns, own, words = facts.own
     share = cite_share(spent / own_ns, source, own, select)
     took = cite_ns(spent, source, select)
-    evidence = {"name": name, "self_ns": spent, "calls": int(first["count"])}
     if share.value >= MOST:
         sentence = say(
             f"Compute-bound on the CPU: {short(name)} takes ",
@@ -243,10 +235,10 @@ def _compute(facts: Facts, operators: float) -> Finding:
             share,
             "." if words == facts.whole else f" of {words}.",
         )
-    return Finding("compute-bound", sentence, share.value, evidence, select)
+    return Verdict("compute-bound", sentence, share.value, select)
 
 
-def _longest(facts: Facts) -> Finding:
+def _longest(facts: Facts) -> Verdict:
     """Name the longest entry, for recordings whose slices have no known meaning."""
     first = facts.top.iloc[0]
     name, spent = first["name"], int(first["self_ns"])
@@ -255,7 +247,7 @@ def _longest(facts: Facts) -> Finding:
     share = cite_share(spent / own_ns, source, own, select)
     took = cite_ns(spent, source, select)
     sentence = say(f"{short(name)} is the longest by itself: ", share, f" of {words} (", took, ").")
-    return Finding("mixed", sentence, share.value, {"name": name, "self_ns": spent}, select)
+    return Verdict("mixed", sentence, share.value, select)
 
 
 _IN_WORDS: Final = {
@@ -269,7 +261,7 @@ _IN_WORDS: Final = {
 }
 
 
-def _judge_mixed(facts: Facts) -> Finding:
+def _judge_mixed(facts: Facts) -> Verdict:
     thread = facts.thread_time.sort_values("ns", ascending=False, kind="stable").head(3)
     pieces = []
     for state, spent in zip(thread.index, thread["share"], strict=True):
@@ -279,16 +271,16 @@ def _judge_mixed(facts: Facts) -> Finding:
     first = float(thread["share"].iloc[0])
     begin = f"Most of {facts.whole} is " if first > MOST else f"Nothing takes half of {facts.whole}: "
     sentence = say(begin, joined(pieces, ", "), ".")
-    return Finding("mixed", sentence, first, {"state": str(thread.index[0])})
+    return Verdict("mixed", sentence, first)
 
 
-def _python(facts: Facts) -> Finding:
+def _python(facts: Facts) -> Verdict:
     from .waits import runtime_verdict
 
     return runtime_verdict(facts) or python_verdict(facts)
 
 
-def _instants(facts: Facts) -> Finding:
+def _instants(facts: Facts) -> Verdict:
     count = int(facts.top["count"].sum())
     where = " that began in the steps" if len(facts.steps) else ""
     sentence = say(
@@ -297,4 +289,4 @@ def _instants(facts: Facts) -> Finding:
         f", {format_items(count, 'instant')} {'were' if count != 1 else 'was'} recorded "
         "and nothing that lasts.",
     )
-    return Finding("nothing-recorded", sentence, 0.0, {"instants": count})
+    return Verdict("nothing-recorded", sentence)

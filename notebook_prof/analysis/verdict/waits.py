@@ -16,7 +16,7 @@ from ..scope import Scope, ints, on_host
 from ..source.lines import line_times
 from ..time.operators import operators
 from ..time.phases import stepping_track
-from .claims import Finding, Sentence, Source, cite, cite_ns, cite_share, say, short
+from .claims import Sentence, Source, Verdict, cite, cite_ns, cite_share, say, short
 from .code_lines import line_select, line_words
 from .device import of_device
 from .facts import MOST, WAITING, Facts
@@ -29,11 +29,11 @@ _WAITS: Final = {"communication": ("communication", "is communication"), "data":
 """Phases that wait → the kind of verdict, and the words for it."""
 
 
-def judge_waits(facts: Facts) -> tuple[Finding | None, Sentence | None]:
-    """Judge waits for data and communication from a quarter of the steps on; return a finding, or a sentence
+def judge_waits(facts: Facts) -> tuple[Verdict | None, Sentence | None]:
+    """Judge waits for data and communication from a quarter of the steps on; return a verdict, or a sentence
     to add later.
     """
-    # It is a finding if it bounds the steps: if there is device work, or no other phase of the steps takes
+    # It is a verdict if it bounds the steps: if there is device work, or no other phase of the steps takes
     # longer.
     waiting = {name: facts.phase_ns.get(name, 0) for name in _WAITS}
     exposed = None if len(facts.steps) else _exposed(facts)
@@ -50,7 +50,7 @@ def judge_waits(facts: Facts) -> tuple[Finding | None, Sentence | None]:
         return None, words
     kind = f"{_WAITS[phase][0]}-bound"
     sentence = say(f"{kind.capitalize()}: ", words)
-    return Finding(kind, sentence, spent / facts.total_ns, {f"{phase}_ns": spent}, {"phase": phase}), None
+    return Verdict(kind, sentence, spent / facts.total_ns, {"phase": phase}), None
 
 
 def _exposed(facts: Facts) -> tuple[int, int] | None:
@@ -61,7 +61,7 @@ def _exposed(facts: Facts) -> tuple[int, int] | None:
     return int(row["exposed_communication_ns"]), int(row["device"])
 
 
-def _exposed_communication(facts: Facts, exposed: tuple[int, int]) -> Finding:
+def _exposed_communication(facts: Facts, exposed: tuple[int, int]) -> Verdict:
     spent, number = exposed
     of = of_device(facts, number, "window_ns")
     share = cite_share(
@@ -79,8 +79,7 @@ def _exposed_communication(facts: Facts, exposed: tuple[int, int]) -> Finding:
         cite_ns(facts.extent.dur, of),
         ") in communication that no kernel hides.",
     )
-    evidence = {"communication_ns": spent, "device": number}
-    return Finding("communication-bound", sentence, share.value, evidence, {"category": "collective"})
+    return Verdict("communication-bound", sentence, share.value, {"category": "collective"})
 
 
 def _longest_work(facts: Facts) -> int:
@@ -165,7 +164,7 @@ def _share_in_line(
 _OPERATORS = ("operator", "collective")
 
 
-def runtime_verdict(facts: Facts) -> Finding | None:
+def runtime_verdict(facts: Facts) -> Verdict | None:
     """Judge a thread without operators: ``compute-bound`` if it mostly waits for other threads' operators,
     else None.
     """
@@ -196,8 +195,7 @@ def runtime_verdict(facts: Facts) -> Finding | None:
         cite(format_items(calls, "call"), calls, counted, select={"name": name}),
         ".",
     )
-    evidence = {"operator_ns": total, "name": name, "self_ns": longest_ns, "calls": calls}
-    return Finding("compute-bound", sentence, share, evidence, {"name": name})
+    return Verdict("compute-bound", sentence, share, {"name": name})
 
 
 def _track(thread: Scope) -> int:
