@@ -214,8 +214,8 @@ class Profile:
         Returns
         -------
         DataFrame
-            ``code severity count device_share effect advice example``, errors and losses first; no rows if
-            nothing was found.
+            ``code severity count device_share finding effect advice example``, errors and losses first; no
+            rows if nothing was found.
         """
         trace = self.trace
         if self._trust is None or self._trust[0] != len(trace.report):
