@@ -338,7 +338,7 @@ class Profile:
     def summary(
         self, by: str | None = None, rows: int = 10, *, style: str | None = None, **paddle: Any
     ) -> Text:
-        """Write the Profile as a short text: verdict, account, hottest lines, operators, memory.
+        """Write the Profile as a short text: `headline`, account, hottest lines, operators.
 
         Parameters
         ----------
@@ -373,7 +373,7 @@ class Profile:
             raise OptionError(f"summary cannot be written with {wrong}: {nearest(chosen, _STYLES)}")
         if chosen == "torch":
             return Text(self.compat.torch_table(row_limit=rows))
-        return summary_text(self.verdict, self.account(), self.lines(), self.operators(), rows)
+        return summary_text(self.headline, self.account(), self.lines(), self.operators(), rows)
 
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         """Write the trace, or a report, to a file.

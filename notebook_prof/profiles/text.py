@@ -67,10 +67,10 @@ def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
 
 
 def summary_text(
-    verdict: analysis.Verdict, account: pd.DataFrame, lines: pd.DataFrame, operators: pd.DataFrame, rows: int
+    headline: str, account: pd.DataFrame, lines: pd.DataFrame, operators: pd.DataFrame, rows: int
 ) -> Text:
-    """Summarise a Profile: verdict, account, hottest lines, operators."""
-    parts = [str(verdict)]
+    """Summarise a Profile: headline, account, hottest lines, operators."""
+    parts = [headline]
     if len(account) > 1:
         parts.append("\n".join(["Account", *_account_lines(account)]))
     if len(lines):
