@@ -7,7 +7,7 @@ import pytest
 from notebook_prof.analysis import critical_path_next, verdict, what_if
 from notebook_prof.analysis.critical_path.classes import IN_WORDS
 from notebook_prof.analysis.verdict.device import HOST
-from notebook_prof.analysis.verdict.facts import Facts, gather
+from notebook_prof.analysis.verdict.inputs import Facts, gather
 from notebook_prof.errors import OptionError
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw

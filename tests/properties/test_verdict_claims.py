@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -281,9 +282,9 @@ def test_work_that_began_before_the_steps_is_not_denied() -> None:
 def test_a_wrong_claim_is_found() -> None:
     """The checks above can fail."""
     trace = draw("main: [mm  ][ad]")
-    claim = Claim("60.0 %", "operators", {"name": "mm"}, "share", 0.6)
+    claim = Claim("operators", "share", {"name": "mm"}, text="60.0 %", value=0.6)
     assert claim.holds(trace)
-    assert not Claim("61.0 %", "operators", {"name": "mm"}, "share", 0.61).holds(trace)
+    assert not replace(claim, text="61.0 %", value=0.61).holds(trace)
     assert NUMBER.search("it takes 61.0 % of")
     assert NUMBER.search("(5 µs)")
     assert not NUMBER.search("device 0 is")

@@ -25,7 +25,7 @@ from ..time.one_time import one_time, steady_steps
 from ..time.phases import stepping_track
 from ..time.recorded_steps import recorded_table
 from ..verdict.claims import Claim, Sentence, Source, cite, cite_share, say
-from ..verdict.facts import Facts, gather
+from ..verdict.inputs import VerdictInputs, gather
 
 MOST_ROWS: Final = 1000
 RECORDED_NS: Final = 700
@@ -59,7 +59,7 @@ class AdviceContext:
         self.withheld: dict[str, str] = {}
 
     @cached_property
-    def facts(self) -> Facts:
+    def facts(self) -> VerdictInputs:
         """The verdict's inputs over all steps except a first one with one-time work."""
         return gather(self.trace, self.window)
 

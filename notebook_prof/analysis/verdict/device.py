@@ -14,7 +14,7 @@ from ..device.idle import idle_causes
 from ..time.host_waits import host_waits
 from ..time.one_time import one_time
 from .claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, joined, say, short
-from .facts import MOST, WAITING, Facts
+from .inputs import MOST, WAITING, VerdictInputs
 
 BUSY_DEVICE: Final = 0.7
 NOTICEABLE: Final = 0.1
@@ -48,7 +48,7 @@ _ONCE: Final = {
 }
 
 
-def judge_once(facts: Facts) -> tuple[Verdict | None, Sentence | None]:
+def judge_once(facts: VerdictInputs) -> tuple[Verdict | None, Sentence | None]:
     """Judge one-time work: return a verdict if it takes most of the time, a sentence if it is noticeable."""
     table = one_time(facts.trace, window=facts.window)
     share = float(table["share"].sum())
@@ -75,7 +75,7 @@ def judge_once(facts: Facts) -> tuple[Verdict | None, Sentence | None]:
     return Verdict("one-time", sentence, share, select), None
 
 
-def judge_device(facts: Facts, *, costly: bool) -> Verdict:
+def judge_device(facts: VerdictInputs, *, costly: bool) -> Verdict:
     """Judge a run with device work in which neither communication nor data takes much time."""
     # The device judged is the busiest from the first step to the last. *Compute-bound* from 70 % busy
     # (without steps, also from its first work to its last), but *launch-bound* if most of the critical path
@@ -101,25 +101,24 @@ def judge_device(facts: Facts, *, costly: bool) -> Verdict:
     return _waits(facts, busy, number) or _idle(facts, busy, number, host, costly=costly)
 
 
-def _one_time_share(facts: Facts, share: float, where: dict[str, Any]) -> Claim:
+def _one_time_share(facts: VerdictInputs, share: float, where: dict[str, Any]) -> Claim:
     return cite(format_share(share), share, Source("one_time", "share", where, facts.arguments))
 
 
-def _span(facts: Facts) -> str:
+def _span(facts: VerdictInputs) -> str:
     """Say which window devices' times refer to, since there may be gaps between steps."""
     gaps = facts.extent.dur - facts.total_ns
     return "the time from the first step to the last" if gaps > 0.01 * facts.total_ns else facts.whole
 
 
-def of_device(facts: Facts, number: int, column: str) -> Source:
+def of_device(facts: VerdictInputs, number: int, column: str) -> Source:
     """Return the source of a column of `device` for one device."""
     return Source("device", column, {"device": number}, {"window": tuple(facts.extent)})
 
 
-def _busy(facts: Facts, busy: float, when: Sentence, number: int) -> Verdict:
+def _busy(facts: VerdictInputs, busy: float, when: Sentence, number: int) -> Verdict:
     kernel = facts.kernels.iloc[0]
-    arguments = {**facts.in_steps, "category": ("kernel", "collective")}
-    source = Source("kernels", "share", {"name": kernel["name"]}, arguments)
+    source = facts.of_kernels("share", name=kernel["name"])
     share, select = float(kernel["share"]), {"name": kernel["name"]}
     sentence = say(
         f"Compute-bound: device {number} is busy ",
@@ -131,7 +130,7 @@ def _busy(facts: Facts, busy: float, when: Sentence, number: int) -> Verdict:
     return Verdict("compute-bound", sentence, busy, select)
 
 
-def _host_decides(facts: Facts, busy: float, number: int) -> Verdict | None:
+def _host_decides(facts: VerdictInputs, busy: float, number: int) -> Verdict | None:
     """Judge a device that nothing waits for: most of the critical path is the host."""
     # Launches bound the device only if it is busy most of the time; otherwise the host does other things.
     if facts.path is None:
@@ -156,13 +155,12 @@ def _host_decides(facts: Facts, busy: float, number: int) -> Verdict | None:
     return Verdict("launch-bound" if lacking else "mixed", sentence, host, select)
 
 
-def _kernel_count(facts: Facts) -> Claim:
+def _kernel_count(facts: VerdictInputs) -> Claim:
     count = int(facts.kernels["count"].sum())
-    arguments = {**facts.in_steps, "category": ("kernel", "collective")}
-    return cite(format_items(count, "kernel"), count, Source("kernels", "count", {}, arguments))
+    return cite(format_items(count, "kernel"), count, facts.of_kernels("count"))
 
 
-def _busy_while_it_works(facts: Facts, number: int) -> Verdict | None:
+def _busy_while_it_works(facts: VerdictInputs, number: int) -> Verdict | None:
     """Judge a device that is idle mainly before its first and after its last work, as with a single step."""
     table = device(facts.trace, window=facts.window)
     own = table[table["device"] == number].iloc[0]
@@ -183,7 +181,7 @@ def _busy_while_it_works(facts: Facts, number: int) -> Verdict | None:
 
 
 def _copies(
-    row: pd.Series[Any], arguments: Mapping[str, Any], when: Sentence, facts: Facts
+    row: pd.Series[Any], arguments: Mapping[str, Any], when: Sentence, facts: VerdictInputs
 ) -> Verdict | None:
     """Judge a device whose kernels take less than half of its busy time, so it is busy with copies."""
     number, busy = int(row["device"]), int(row["busy_ns"])
@@ -215,7 +213,7 @@ def _copies(
     return Verdict("copy-bound", sentence, share, {"category": "memcpy"})
 
 
-def _waits(facts: Facts, busy: float, number: int) -> Verdict | None:
+def _waits(facts: VerdictInputs, busy: float, number: int) -> Verdict | None:
     """Judge a steps' thread that waits for idle devices."""
     table = host_waits(facts.trace, window=facts.window)
     waits = table[table["kind"] == "waiting"]
@@ -241,7 +239,7 @@ def _waits(facts: Facts, busy: float, number: int) -> Verdict | None:
     return Verdict("sync-bound", sentence, share, calls)
 
 
-def _idle(facts: Facts, busy: float, number: int, host: Verdict | None, *, costly: bool) -> Verdict:
+def _idle(facts: VerdictInputs, busy: float, number: int, host: Verdict | None, *, costly: bool) -> Verdict:
     """Classify idle time. Falls back to `host` if no cause has half of it and the path is the host."""
     arguments: dict[str, Any] = {"window": tuple(facts.extent)}
     table = idle_causes(facts.trace, **arguments)

@@ -13,10 +13,9 @@ from ...units import format_items, format_share
 from ..scope import once
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.host_states import waits_by_name
-from ..time.phases import stepping_track
 from ..trust.trust import few_samples
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
-from .facts import OPERATORS, Facts
+from .inputs import VerdictInputs
 from .memory import memory_line
 
 _SHOWN: Final = 3
@@ -28,7 +27,7 @@ share is below 3 / n in 95 of 100 cases (rule of three).
 """
 
 
-def supporting_lines(facts: Facts) -> list[Sentence]:
+def supporting_lines(facts: VerdictInputs) -> list[Sentence]:
     """Return at most eight lines, including one about what was not recorded."""
     lines = []
     if facts.is_cell and len(facts.account):
@@ -49,11 +48,11 @@ def supporting_lines(facts: Facts) -> list[Sentence]:
     return lines
 
 
-def _account(facts: Facts) -> Sentence:
+def _account(facts: VerdictInputs) -> Sentence:
     """Write the cell as a sum of its largest parts."""
     table = facts.account
     whole = Source("account", "dur")
-    total = int(table["dur"].sum())
+    total = facts.cell_ns
     order = table.sort_values("dur", ascending=False, kind="stable")
     shown = order[order["share"] >= _SMALL].head(_SHOWN)
     others = order.drop(shown.index)
@@ -68,7 +67,7 @@ def _account(facts: Facts) -> Sentence:
     return say("Cell: ", cite_ns(total, whole), " = ", joined(pieces, " + "), _raised(facts), _issues(facts))
 
 
-def _raised(facts: Facts) -> Sentence:
+def _raised(facts: VerdictInputs) -> Sentence:
     """Return the exception that ended the cell, and its line."""
     raised = facts.trace.metadata.get("raised")
     if not isinstance(raised, Mapping):
@@ -82,14 +81,14 @@ def _raised(facts: Facts) -> Sentence:
     return say(f"; it ended with {raised.get('error')} in ", cite(f"line {line}", line, source))
 
 
-def _compilations(facts: Facts) -> Sentence | None:
+def _compilations(facts: VerdictInputs) -> Sentence | None:
     """Say how long ``torch.compile`` took in the cell, and what the costliest recompilation was for."""
     if "compilations" not in (facts.trace.metadata.get("tables") or {}):
         return None
     from ..source.compilations import compilations, graph_breaks
 
     table = compilations(facts.trace)
-    total, cell = int(table["dur"].sum()), int(facts.account["dur"].sum())
+    total, cell = int(table["dur"].sum()), facts.cell_ns
     if not total or total < _SMALL * cell:
         return None
     source = Source("compilations", "dur")
@@ -119,7 +118,7 @@ def _compilations(facts: Facts) -> Sentence | None:
     return say(sentence, "; ", number, ", the first at ", location)
 
 
-def _cores(facts: Facts) -> Sentence | None:
+def _cores(facts: VerdictInputs) -> Sentence | None:
     """Say how long threads waited for cores that other programs had, if that is significant."""
     arguments = {} if facts.window is None else {"window": facts.window}
     use = cpu_use(facts.trace, window=facts.window)
@@ -157,7 +156,7 @@ def _amount(spent: int, total: int, source: Source, whole: Source) -> tuple[str 
     return (cite_ns(spent, source), " (", cite_share(spent / max(total, 1), source, whole), ")")
 
 
-def _updates(facts: Facts) -> Sentence | str:
+def _updates(facts: VerdictInputs) -> Sentence | str:
     """Say how often optimizers stepped, unless once per step: gradients accumulate, or several step."""
     source = Source("steps", "updates", {}, facts.arguments)
     updates = int(source.evaluate(facts.trace))
@@ -166,7 +165,7 @@ def _updates(facts: Facts) -> Sentence | str:
     return say(" with ", cite(format_items(updates, "optimizer step"), updates, source))
 
 
-def _steps(facts: Facts) -> Sentence:
+def _steps(facts: VerdictInputs) -> Sentence:
     sentence = say()
     steps = facts.steps
     if len(steps):
@@ -200,29 +199,21 @@ def _steps(facts: Facts) -> Sentence:
     return sentence + (say() if facts.is_cell else _issues(facts))
 
 
-def _issues(facts: Facts) -> Sentence:
+def _issues(facts: VerdictInputs) -> Sentence:
     issues = [issue for issue in facts.trace.report if issue.severity != "info"]
     return say(f" · {format_items(len(issues), 'issue')} in trace.report") if issues else say()
 
 
-def _phases(facts: Facts) -> Sentence:
+def _phases(facts: VerdictInputs) -> Sentence:
     pieces = []
     for name, spent in facts.phase_ns.items():
         if spent:
-            if len(facts.steps):
-                source = Source("phases", "host_ns", {"phase": name}, facts.arguments)
-            else:
-                by = {"by": ("phase", "track"), **facts.arguments}
-                source = Source(
-                    "operators", "total_ns", {"phase": name, "track": stepping_track(facts.trace)}, by
-                )
-            pieces.append(
-                say(f"{name} ", cite_share(spent / facts.total_ns, source, facts.total, {"phase": name}))
-            )
+            share = cite_share(spent / facts.total_ns, facts.in_phase(name), facts.total, {"phase": name})
+            pieces.append(say(f"{name} ", share))
     return say("Phases: ", joined(pieces, " · "))
 
 
-def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
+def _path(facts: VerdictInputs, path: pd.DataFrame) -> Sentence:
     """Name the classes of the critical path, which show what a faster device would change."""
     from ..critical_path.classes import IN_WORDS
 
@@ -258,19 +249,13 @@ def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
 _WITHOUT: Final = {"between operators": "time between operators"}
 
 
-def _longest_names(facts: Facts) -> Sentence | None:
+def _longest_names(facts: VerdictInputs) -> Sentence | None:
     if len(facts.kernels):
         rows = facts.kernels.head(_SHOWN)
-        arguments = {**facts.in_steps, "category": ("kernel", "collective")}
         pieces = [
             say(
                 f"{facts.label(name)} ",
-                cite(
-                    format_share(share),
-                    share,
-                    Source("kernels", "share", {"name": name}, arguments),
-                    select={"name": name},
-                ),
+                cite(format_share(share), share, facts.of_kernels("share", name=name), select={"name": name}),
             )
             for name, share in zip(rows["name"].tolist(), rows["share"].tolist(), strict=True)
         ]
@@ -282,10 +267,6 @@ def _longest_names(facts: Facts) -> Sentence | None:
     rows = facts.top[np.array(works, dtype=bool) & enough].head(_SHOWN)
     if rows.empty:
         return None
-    by: dict[str, Any] = {"by": ("name", "track"), **facts.in_steps}
-    if not facts.top_is_python:
-        by["category"] = OPERATORS
-    track = stepping_track(facts.trace)
     own_ns, own, _ = facts.own
     pieces = [
         say(
@@ -293,7 +274,7 @@ def _longest_names(facts: Facts) -> Sentence | None:
             cite(
                 format_share(self_ns / own_ns, 1 if sampled is None else 0),
                 self_ns / own_ns,
-                Source("operators", "self_ns", {"name": name, "track": track}, by),
+                facts.self_time(name),
                 own,
                 {"name": name},
             ),
@@ -307,13 +288,13 @@ def _longest_names(facts: Facts) -> Sentence | None:
     return say("Own time (", samples(facts), "): ", joined(pieces, " · "))
 
 
-def few(facts: Facts) -> Any:
+def few(facts: VerdictInputs) -> Any:
     """Return the finding of the trust report that the cell's thread has few samples, or None."""
     first = lambda: next(iter(few_samples(facts.trace, facts.window)), None)  # noqa: E731
     return once(facts.trace, ("few-samples", facts.window), first)
 
 
-def samples(facts: Facts) -> Claim:
+def samples(facts: VerdictInputs) -> Claim:
     """Return how many samples there are, where they are `few`."""
     finding = few(facts)
     source = Source("trust", "count", {"code": finding.code}, facts.arguments)

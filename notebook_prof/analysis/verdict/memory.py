@@ -13,14 +13,14 @@ from ..memory.level_growth import matters
 from ..memory.names import MAPPED, memory_names
 from ..memory.processes import memory_processes
 from .claims import Claim, Sentence, Source, cite, cite_ns, joined, say, short
-from .facts import Facts
+from .inputs import VerdictInputs
 
 _SMALL: Final = 0.01
 """Least share of the peak from which child processes are named."""
 _LONGEST: Final = 60
 
 
-def memory_line(facts: Facts) -> Sentence:
+def memory_line(facts: VerdictInputs) -> Sentence:
     """Say how high memory rose, on each device."""
     if not len(facts.peak):
         return say("Memory was not recorded.")
@@ -58,7 +58,7 @@ def memory_line(facts: Facts) -> Sentence:
     return say("Memory: ", joined([*pieces, *_names(facts)], " · "))
 
 
-def _names(facts: Facts) -> list[Sentence]:
+def _names(facts: VerdictInputs) -> list[Sentence]:
     """Say which name grows most and, after an out-of-memory error, which one holds most memory."""
     if facts.window is not None:
         return []
@@ -102,7 +102,7 @@ class _Together:
     children: Sentence  # how much of it they hold
 
 
-def _together(facts: Facts) -> _Together | None:
+def _together(facts: VerdictInputs) -> _Together | None:
     """Return the joint peak of the process and its children; None if the children are negligible."""
     table = memory_processes(facts.trace, **facts.arguments)
     children = table[(table["kind"] == "child") & (table["bytes"] > 0)]

@@ -14,13 +14,13 @@ from ..scope import WindowLike, sharing
 from ..time.account import ACCOUNT
 from ..time.operators import operators
 from .claims import Source, Verdict, cite_ns, cite_share, say, short
-from .facts import MOST, Facts, gather
+from .inputs import MOST, VerdictInputs, gather
 from .lines import supporting_lines
 
 # Recordings with durations but without a time line: only the largest part is named.
 
 
-def _judge_sums(facts: Facts) -> Verdict | None:
+def _judge_sums(facts: VerdictInputs) -> Verdict | None:
     """Name the largest part of all durations; None if all are zero. What bounds the run is unknown."""
     table = operators(facts.trace)
     total = int(table["self_ns"].sum())
@@ -132,7 +132,7 @@ def _trifle(trace: Trace) -> pd.DataFrame | None:
     return stretches if 0 < int(stretches.loc[stretches["kind"] != _OURS, "dur"].sum()) < TRIFLE_NS else None
 
 
-def _judge_unreliable(facts: Facts) -> Verdict | None:
+def _judge_unreliable(facts: VerdictInputs) -> Verdict | None:
     """Judge a recording without a time line, or whose clock jumped; None for all others."""
     jump_ns, span_ns = facts.trace.metadata.get("clock_jump_ns", 0), facts.trace.span.dur
     if isinstance(jump_ns, int) and abs(jump_ns) >= _JUMP_SHARE * span_ns > 0:
@@ -143,7 +143,7 @@ def _judge_unreliable(facts: Facts) -> Verdict | None:
     return None if facts.has_time_line else _judge_sums(facts)
 
 
-def _judge(facts: Facts) -> Verdict:
+def _judge(facts: VerdictInputs) -> Verdict:
     if facts.total_ns <= _INSTANT_NS:
         return _nothing(facts)
     if not _steps_matter(facts):
@@ -156,7 +156,7 @@ def _judge(facts: Facts) -> Verdict:
     return judge_steps(facts)
 
 
-def _steps_matter(facts: Facts) -> bool:
+def _steps_matter(facts: VerdictInputs) -> bool:
     """Return whether there are steps and, in a cell, they take at least half of the user's code."""
     if not len(facts.steps) or not facts.is_cell:
         return bool(len(facts.steps))
@@ -180,7 +180,7 @@ _OF_RECORDINGS: Final = frozenset(
 """Tables that every recording has, even an empty one."""
 
 
-def _nothing(facts: Facts) -> Verdict:
+def _nothing(facts: VerdictInputs) -> Verdict:
     tables = sorted(set(facts.trace.metadata.get("tables") or {}) - _OF_RECORDINGS)
     what = "Nothing was recorded: the trace has no slices."
     if tables:

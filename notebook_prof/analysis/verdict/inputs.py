@@ -23,9 +23,10 @@ from ..source.hotspots import HotLines, hot_lines
 from ..time.account import ACCOUNT, account
 from ..time.phases import phases, stepping_track
 from ..time.thread_time import thread_time
-from .claims import Source
+from .claims import Sentence, Source, cite_ns, cite_share, say
 
 OPERATORS: Final = ("operator", "collective")
+KERNELS: Final = ("kernel", "collective")
 _ENOUGH_STEPS: Final = 4
 _RUNTIME_CALLS: Final = ("kineto", "recording")
 """Sources that record all runtime calls, so that waits for a device do not look like host work."""
@@ -42,7 +43,7 @@ _MOST_REPLAYED: Final = 200_000
 
 
 @dataclass(frozen=True)
-class Facts:
+class VerdictInputs:
     """Measurements in the steps of a trace or, without steps, in all of it."""
 
     trace: Trace
@@ -105,9 +106,35 @@ class Facts:
         spent = int(self.thread.self_ns.sum())
         if not len(self.steps) or spent <= self.total_ns:
             return self.total_ns, self.total, self.whole
-        by = {"by": ("name", "track"), **self.in_steps}
-        source = Source("operators", "self_ns", {"track": stepping_track(self.trace)}, by)
+        source = Source("operators", "self_ns", {"track": stepping_track(self.trace)}, self._by_name)
         return spent, source, "what began in the steps"
+
+    @property
+    def _by_name(self) -> dict[str, Any]:
+        return {"by": ("name", "track"), **self.in_steps}
+
+    def self_time(self, name: str | tuple[str, ...]) -> Source:
+        """The source of the self time in `top` of one name or several."""
+        kinds = {} if self.top_is_python else {"category": OPERATORS}
+        where = {"name": name, "track": stepping_track(self.trace)}
+        return Source("operators", "self_ns", where, {**self._by_name, **kinds})
+
+    def part_of_whole(self, ns: int, source: Source, select: Mapping[str, Any]) -> Sentence:
+        """Write a part of `total_ns`, like ``79.5 % of the steps (79 ms of 100 ms)``."""
+        share = cite_share(ns / max(self.total_ns, 1), source, self.total, select)
+        of = cite_ns(self.total_ns, self.total)
+        return say(share, f" of {self.whole} (", cite_ns(ns, source), " of ", of, ")")
+
+    def in_phase(self, phase: str) -> Source:
+        """The source of a number of `phase_ns`."""
+        if len(self.steps):
+            return Source("phases", "host_ns", {"phase": phase}, self.arguments)
+        where = {"phase": phase, "track": stepping_track(self.trace)}
+        return Source("operators", "total_ns", where, {"by": ("phase", "track"), **self.arguments})
+
+    def of_kernels(self, column: str, **where: Any) -> Source:
+        """The source of a column of `kernels`."""
+        return Source("kernels", column, where, {**self.in_steps, "category": KERNELS})
 
     @property
     def is_cell(self) -> bool:
@@ -129,6 +156,11 @@ class Facts:
     def account(self) -> pd.DataFrame:
         """The table of `account`."""
         return account(self.trace)
+
+    @cached_property
+    def cell_ns(self) -> int:
+        """The duration of the cell."""
+        return int(self.account["dur"].sum())
 
     @cached_property
     def thread_time(self) -> pd.DataFrame:
@@ -195,7 +227,7 @@ class Facts:
         return hot_lines(self.trace, window=self.window)
 
 
-def gather(trace: Trace, window: WindowLike = None) -> Facts:
+def gather(trace: Trace, window: WindowLike = None) -> VerdictInputs:
     """Measure everything that `verdict` needs."""
     return once(trace, ("facts", window and tuple(window)), lambda: _gather(trace, window))
 
@@ -221,7 +253,7 @@ def _gather(trace: Trace, window: WindowLike) -> Facts:
     mostly_python = not own_operators.self_ns.sum() or (
         bool(python.any()) and int(thread.self_ns[python].sum()) > int(own_operators.self_ns.sum())
     )
-    return Facts(
+    return VerdictInputs(
         trace=trace,
         window=window,
         total_ns=total_ns,
@@ -233,7 +265,7 @@ def _gather(trace: Trace, window: WindowLike) -> Facts:
         sync_ns=int(thread.self_ns[thread.among("category", ("sync",))].sum()),
         top=_top(thread if mostly_python else own_operators),
         top_is_python=bool(mostly_python),
-        kernels=kernels(trace, window=window, step=number, category=("kernel", "collective")),
+        kernels=kernels(trace, window=window, step=number, category=KERNELS),
         device=device(trace, window=extent),
         peak=memory_peak(trace, window=window),
         growth_bytes=_growth(trace) if window is None else {},
