@@ -23,8 +23,8 @@ class Column:
     # A pandas dtype; those with a capital first letter (``Int64``) allow missing values.
     dtype: str
     # ``"ns"``, ``"bytes"``, ``"1"`` for shares, or empty.
-    unit: str
-    doc: str
+    unit: str = ""
+    doc: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,11 @@ class Table:
 
     name: str
     columns: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, name: str, columns: str) -> Table:
+        """Make a table that its function's docstring describes, from ``name:dtype`` pairs with spaces."""
+        return cls(name, tuple(Column(*pair.split(":")) for pair in columns.split()))
 
     @property
     def names(self) -> list[str]:
@@ -84,12 +89,6 @@ class Table:
                 raise FormatError(
                     f"column {column.name!r} of table {self.name!r} is {dtype}; it must be {column.dtype}"
                 )
-
-    def describe(self) -> str:
-        """Return the columns as numpydoc lines, for docstrings and docs."""
-        return "\n".join(
-            f"{c.name} : {c.dtype}{f' [{c.unit}]' if c.unit else ''}\n    {c.doc}" for c in self.columns
-        )
 
 
 @functools.cache

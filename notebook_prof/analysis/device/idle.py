@@ -11,7 +11,7 @@ import pandas as pd
 from ...trace import Intervals, Trace, add, complement, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..busy_time import device_of, device_window
 from ..critical_path.dependences import Dependences, dependences
 from ..critical_path.waits import waiting_calls
@@ -206,17 +206,9 @@ def _device_of_tracks(trace: Trace) -> IntArray:
     return out
 
 
-_CAUSE_COLUMNS: Final = Table(
+_CAUSE_COLUMNS: Final = Table.of(
     "idle_causes",
-    (
-        Column("device", "int16", "", "number of the device"),
-        Column("cause", "str", "", "as in `device_idle`"),
-        Column("gaps", "int64", "", "gaps that have a part of this cause"),
-        Column("idle_ns", "int64", "ns", "idle time of this cause; sums to the device's idle time"),
-        Column("window_ns", "int64", "ns", "span of the device, busy or idle"),
-        Column("share", "float64", "1", "of `window_ns`; with the busy share it sums to 1"),
-        Column("idle_share", "float64", "1", "of the device's idle time; NaN where it has none"),
-    ),
+    "device:int16 cause:str gaps:int64 idle_ns:int64 window_ns:int64 share:float64 idle_share:float64",
 )
 
 

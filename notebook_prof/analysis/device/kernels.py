@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...errors import OptionError
 from ...trace import Trace
-from ...trace.schema import SLICES, Column, Table
+from ...trace.schema import SLICES, Table
 from ...trace.taxonomy import is_collective_kernel
 from ..grouping import group
 from ..scope import Numbers, Texts, WindowLike, many, on_device
@@ -245,16 +245,9 @@ def _means(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
     return pd.DataFrame(means)
 
 
-_COLUMNS = Table(
+_COLUMNS = Table.of(
     "kernel_origins",
-    (
-        Column("library", "str", "", "where the kernels come from"),
-        Column("operator", "str", "", "what the user called"),
-        Column("kind", "str", "", "elementwise, reduction, gemm …"),
-        Column("count", "int64", "", "kernels"),
-        Column("total_ns", "int64", "ns", "their summed time"),
-        Column("share", "float64", "1", "of the summed time of all kernels"),
-    ),
+    "library:str operator:str kind:str count:int64 total_ns:int64 share:float64",
 )
 
 

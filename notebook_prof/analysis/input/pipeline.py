@@ -10,27 +10,15 @@ import pandas as pd
 
 from ...trace import Intervals, Trace, Window, subtract, union
 from ...trace.arrays import BoolArray, IntArray
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..scope import Numbers, Scope, WindowLike, length_within, many, on_host, step_spans
 from ..time.phases import stepping_track
 from ..time.recorded_steps import recorded_table
 
-LOADERS: Final = Table(
+LOADERS: Final = Table.of(
     "loaders",
-    (
-        Column("dataset", "str", "", "class of the dataset; of a Subset, what it takes its items from"),
-        Column("method", "str", "", "`__getitem__` or `__iter__`"),
-        Column("file", "str", "", "where that method is defined; empty where it is not Python"),
-        Column("line", "int64", "", "its first line; -1 where it is not known"),
-        Column("in_memory", "bool", "", "a TensorDataset"),
-        Column("batched", "bool", "", "the dataset gives whole batches"),
-        Column("batch_size", "int64", "", "0 where it is not known"),
-        Column("num_workers", "int64", "", "processes that make batches; 0: the loop's own thread"),
-        Column("prefetch_factor", "int64", "", "batches that a worker makes ahead"),
-        Column("pin_memory", "bool", "", ""),
-        Column("persistent_workers", "bool", "", ""),
-        Column("iterators", "int64", "", "how often it was begun: epochs"),
-    ),
+    "dataset:str method:str file:str line:int64 in_memory:bool batched:bool batch_size:int64 "
+    "num_workers:int64 prefetch_factor:int64 pin_memory:bool persistent_workers:bool iterators:int64",
 )
 
 

@@ -14,7 +14,7 @@ from ...trace import Trace, Window, length, overlap, union
 from ...trace.arrays import BoolArray
 from ...trace.intervals import Intervals
 from ...trace.report import Statement
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ...units import format_items, format_ns, format_share
 from ..scope import Scope, WindowLike, on_device, on_host, step_spans
 from ..source.lines import sample_times, sampled_slices
@@ -23,18 +23,9 @@ from ..time.one_time import COMPILATION, LOADING, SLOW
 from ..time.phases import stepping_track
 from .device import device_findings
 
-TRUST: Final = Table(
+TRUST: Final = Table.of(
     "trust",
-    (
-        Column("code", "str", "", "stable name"),
-        Column("severity", "str", "", "`info`, `loss` or `error`, as in a trace's report"),
-        Column("count", "int64", "", "how often"),
-        Column("device_share", "float64", "1", "share of device time affected; NaN where it is none"),
-        Column("finding", "str", "", "what was found"),
-        Column("effect", "str", "", "what it does to the numbers"),
-        Column("advice", "str", "", "what to do"),
-        Column("example", "str", "", "the first or the worst one"),
-    ),
+    "code:str severity:str count:int64 device_share:float64 finding:str effect:str advice:str example:str",
 )
 
 # Whether the run was representative: steps, warm-up, the card's condition, the cost of recording.
