@@ -19,7 +19,7 @@ from ..device.kernel_launches import launch_calls
 from ..device.kernels import kernels
 from ..distributed.communication import distributed
 from ..scope import ints
-from ..verdict.claims import Claim, Sentence, Source, cite, cite_ns, cite_share, say, short
+from ..verdict.claims import Claim, Sentence, Source, cite, cite_bytes, cite_ns, cite_share, say, short
 from .context import Advice, AdviceContext, evidence, named, names_of
 
 _PLUMBING: Final = ("launch", "sync", "overhead")
@@ -179,7 +179,7 @@ def _longest_copies(run: AdviceContext, table: pd.DataFrame) -> tuple[Sentence, 
         )
     if pd.notna(first["bytes"]):
         moved = int(first["bytes"])
-        sentence += say(", ", cite(format_bytes(moved), moved, of("bytes")), " in all")
+        sentence += say(", ", cite_bytes(moved, of("bytes")), " in all")
         if count > 1 and moved < count * _SMALL_BYTES:
             sentence += say(f" and less than {format_bytes(_SMALL_BYTES)} each")
             remedies.append(

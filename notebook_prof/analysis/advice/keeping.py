@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...units import format_bytes, format_count
+from ...units import format_count
 from ..memory.growth import memory_growth
 from ..memory.level_growth import matters
 from ..memory.names import memory_names
 from ..time.overview import device_properties
-from ..verdict.claims import Sentence, Source, cite, cite_ns, say
+from ..verdict.claims import Sentence, Source, cite_bytes, cite_ns, say
 from .context import Advice, AdviceContext, evidence, named, names_of
 
 _FULL: Final = 0.9
@@ -48,9 +48,9 @@ def memory_growth_rule(run: AdviceContext) -> Advice | None:
         "memory-growth",
         say(
             f"Memory{of_device} grows by ",
-            cite(format_bytes(size), size, grown),
+            cite_bytes(size, grown),
             f" every step; {name}{where} leaves ",
-            cite(format_bytes(int(first["bytes_per_step"])), int(first["bytes_per_step"]), left),
+            cite_bytes(int(first["bytes_per_step"]), left),
             f" behind in each of {int(first['steps'])} steps",
             _growing_name(run),
             ".",
@@ -73,7 +73,7 @@ def _growing_name(run: AdviceContext) -> Sentence:
     row = names.loc[names["bytes_per_step"].astype("int64").idxmax()]
     source = Source("memory_names", "bytes_per_step", {"name": str(row["name"])}, reduce="max")
     size = int(row["bytes_per_step"])
-    return say(f"; {row['name']} keeps ", cite(format_bytes(size), size, source), " more after each")
+    return say(f"; {row['name']} keeps ", cite_bytes(size, source), " more after each")
 
 
 def _unnamed_growth(row: pd.Series[Any]) -> Advice:
@@ -83,7 +83,7 @@ def _unnamed_growth(row: pd.Series[Any]) -> Advice:
         "memory-growth",
         say(
             "Resident memory grows by ",
-            cite(format_bytes(size), size, source),
+            cite_bytes(size, source),
             f" every step, in {grown} of {steps} steps, outside of the blocks that were recorded: arrays, "
             "lists or other objects that stay.",
         ),
@@ -106,7 +106,7 @@ def near_full_memory(run: AdviceContext) -> Advice | None:
                 "memory-near-full",
                 say(
                     f"Device {number} has nearly all of its memory reserved: ",
-                    cite(format_bytes(int(reserved)), int(reserved), _at_peak("reserved_peak_bytes", number)),
+                    cite_bytes(int(reserved), _at_peak("reserved_peak_bytes", number)),
                     ".",
                 ),
                 "Keep less for the backward: activation checkpointing, half precision, a smaller batch with "
@@ -130,9 +130,9 @@ def fragmented_memory(run: AdviceContext) -> Advice | None:
         "memory-fragmented",
         say(
             f"Device {number} reserves ",
-            cite(format_bytes(reserved), reserved, _at_peak("reserved_peak_bytes", number)),
+            cite_bytes(reserved, _at_peak("reserved_peak_bytes", number)),
             ", of which tensors held ",
-            cite(format_bytes(held), held, _at_peak("peak_bytes", number)),
+            cite_bytes(held, _at_peak("peak_bytes", number)),
             " at their peak.",
         ),
         "Let segments grow: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; keep batches of one shape; "

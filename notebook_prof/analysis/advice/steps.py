@@ -11,7 +11,7 @@ from ...statistics.steps import compiling
 from ...units import format_items, format_ns
 from ..source.compilations import compilations
 from ..time.phases import phases
-from ..verdict.claims import Sentence, Source, cite, cite_ns, joined, say, short
+from ..verdict.claims import Sentence, Source, cite, cite_ns, say, short
 from .context import Advice, AdviceContext
 
 SLOW: Final = 1.25
@@ -99,7 +99,7 @@ def uneven_steps(run: AdviceContext) -> Advice | None:
         " at the median and ",
         cite_ns(high.evaluate(run.trace), high),
         f" at the 90th percentile. {len(slow)} of {len(steps)} take over {SLOW:g} times the median: ",
-        joined(named, ", "),
+        say(*named, between=", "),
         f"{more}; together they take ",
         cite_ns(int(slow["dur"].sum()), together),
         run.share(int(slow["dur"].sum()), together),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
-from ...units import format_ns, format_share
+from ...units import format_bytes, format_items, format_ns, format_share
 from ..scope import once
 
 METHODS: dict[str, str] = {}
@@ -137,10 +137,11 @@ class Sentence(str):
         return say(self, other)
 
 
-def say(*parts: str | Claim) -> Sentence:
-    """Build a sentence from texts, claims and other sentences."""
+def say(*parts: str | Claim, between: str = "") -> Sentence:
+    """Build a sentence from texts, claims and other sentences, with the text `between` them."""
     text, claims = "", []
-    for part in parts:
+    for i, part in enumerate(parts):
+        text += between if i else ""
         if isinstance(part, Claim):
             claims.append(replace(part, start=len(text)))
             text += part.text
@@ -149,12 +150,6 @@ def say(*parts: str | Claim) -> Sentence:
             claims += [replace(claim, start=len(text) + claim.start) for claim in inner]
             text += part
     return Sentence(text, tuple(claims))
-
-
-def joined(pieces: Iterable[str], between: str) -> Sentence:
-    """Join sentences with the text `between`."""
-    parts = [part for piece in pieces for part in (between, piece)]
-    return say(*parts[1:])
 
 
 def _written(value: Any) -> str:
@@ -180,9 +175,21 @@ def cite_ns(value: float, source: Source, select: Mapping[str, Any] | None = Non
     return cite(format_ns(value), value, source, select=select)
 
 
-def cite_share(value: float, source: Source, of: Source, select: Mapping[str, Any] | None = None) -> Claim:
-    """Return a claim about a share, a `value` between 0 and 1."""
+def cite_share(
+    value: float, source: Source, of: Source | None = None, select: Mapping[str, Any] | None = None
+) -> Claim:
+    """Return a claim about a share, a `value` between 0 and 1: of the column, or of its sum in `of`."""
     return cite(format_share(value), value, source, of, select)
+
+
+def cite_bytes(value: float, source: Source) -> Claim:
+    """Return a claim about a size."""
+    return cite(format_bytes(value), int(value), source)
+
+
+def cite_count(count: int, noun: str, source: Source) -> Claim:
+    """Return a claim about a number of things, like ``3 kernels``."""
+    return cite(format_items(count, noun), count, source)
 
 
 def short(name: object, limit: int = 48) -> str:

@@ -10,13 +10,13 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...units import format_items, format_share
+from ...units import format_share
 from ..source.frames import frames
 from ..source.hotspots import hot_lines
 from ..source.lines import LINE
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from .claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, joined, say, short
+from .claims import Claim, Sentence, Source, Verdict, cite, cite_count, cite_ns, cite_share, say, short
 from .code_lines import line_select, line_words
 from .inputs import MOST, VerdictInputs
 from .lines import few, samples
@@ -148,7 +148,7 @@ def _called_lines(
     if not big:
         return say()
     pieces = [say(line_words(row)[0], " ", _share(facts, row, arguments), line_words(row)[1]) for row in big]
-    return say("; in it ", joined(pieces, " and "))
+    return say("; in it ", say(*pieces, between=" and "))
 
 
 def _line(facts: VerdictInputs, row: Any, arguments: Mapping[str, Any] | None = None) -> Source:
@@ -174,7 +174,7 @@ def _spread_over_parts(parts: pd.DataFrame) -> Verdict:
         text = f", `{short(str(row['text']), 60)}`" if row["kind"] == "code" and row["text"] else ""
         pieces.append(say(str(row["part"]), " ", shares[-1], text))
     begin = "Most of the cell is " if float(shares[0].value) > MOST else "Nothing takes most of the cell: "
-    return Verdict("mixed", say(begin, joined(pieces, "; "), "."), float(shares[0].value))
+    return Verdict("mixed", say(begin, say(*pieces, between="; "), "."), float(shares[0].value))
 
 
 def _spread(facts: VerdictInputs) -> Verdict:
@@ -190,7 +190,7 @@ def _spread(facts: VerdictInputs) -> Verdict:
         for row in table.to_dict("records")
     ]
     first = table.iloc[0]
-    sentence = say("No line takes most of the cell: ", joined(pieces, "; "), ".")
+    sentence = say("No line takes most of the cell: ", say(*pieces, between="; "), ".")
     return Verdict("mixed", sentence, float(_share(facts, first).value), line_select(first))
 
 
@@ -201,7 +201,7 @@ def _outside(facts: VerdictInputs, row: Any) -> Sentence:
         return say()
     where = {"kind": ("steps", "outside-window")}
     steps, spent = int(stepping["steps"].sum()), int(stepping["dur"].sum())
-    count = cite(format_items(steps, "step"), steps, Source("account", "steps", where))
+    count = cite_count(steps, "step", Source("account", "steps", where))
     takes = ", which takes " if steps == 1 else ", which take "
     return say(", outside of the ", count, takes, cite_ns(spent, Source("account", "dur", where)))
 

@@ -7,13 +7,12 @@ from typing import Any, Final
 
 import pandas as pd
 
-from ...units import format_bytes, format_items, format_share
 from ..device.busy import device
 from ..device.copies import copies
 from ..device.idle import idle_causes
 from ..time.host_waits import host_waits
 from ..time.one_time import one_time
-from .claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, joined, say, short
+from .claims import Claim, Sentence, Source, Verdict, cite_bytes, cite_count, cite_ns, cite_share, say, short
 from .inputs import MOST, WAITING, VerdictInputs
 
 BUSY_DEVICE: Final = 0.7
@@ -66,7 +65,9 @@ def judge_once(facts: VerdictInputs) -> tuple[Verdict | None, Sentence | None]:
         )
         for row in table[table["share"] >= NOTICEABLE / 10].to_dict("records")
     ]
-    whole = say(_one_time_share(facts, share, {}), f" of {facts.whole} happens once: ", joined(kinds, ", "))
+    whole = say(
+        _one_time_share(facts, share, {}), f" of {facts.whole} happens once: ", say(*kinds, between=", ")
+    )
     if share <= MOST:
         return None, whole + "."
     row = table.iloc[0]
@@ -102,7 +103,7 @@ def judge_device(facts: VerdictInputs, *, costly: bool) -> Verdict:
 
 
 def _one_time_share(facts: VerdictInputs, share: float, where: dict[str, Any]) -> Claim:
-    return cite(format_share(share), share, Source("one_time", "share", where, facts.arguments))
+    return cite_share(share, Source("one_time", "share", where, facts.arguments))
 
 
 def _span(facts: VerdictInputs) -> str:
@@ -124,7 +125,7 @@ def _busy(facts: VerdictInputs, busy: float, when: Sentence, number: int) -> Ver
         f"Compute-bound: device {number} is busy ",
         when,
         f"; {facts.label(kernel['name'])} takes ",
-        cite(format_share(share), share, source, select=select),
+        cite_share(share, source, select=select),
         " of its work.",
     )
     return Verdict("compute-bound", sentence, busy, select)
@@ -144,9 +145,7 @@ def _host_decides(facts: VerdictInputs, busy: float, number: int) -> Verdict | N
         f"{'Launch-bound: d' if lacking else 'D'}evice {number} is busy ",
         cite_share(busy, of_device(facts, number, "busy_ns"), of_device(facts, number, "window_ns")),
         f" of {_span(facts)}, {'but' if lacking else 'and'} ",
-        cite(
-            format_share(host), host, Source("critical_path", "share", {"class": HOST}, facts.path_arguments)
-        ),
+        cite_share(host, Source("critical_path", "share", {"class": HOST}, facts.path_arguments)),
         f" of {whose} critical path is the host, which launches ",
         _kernel_count(facts),
         ".",
@@ -157,7 +156,7 @@ def _host_decides(facts: VerdictInputs, busy: float, number: int) -> Verdict | N
 
 def _kernel_count(facts: VerdictInputs) -> Claim:
     count = int(facts.kernels["count"].sum())
-    return cite(format_items(count, "kernel"), count, facts.of_kernels("count"))
+    return cite_count(count, "kernel", facts.of_kernels("count"))
 
 
 def _busy_while_it_works(facts: VerdictInputs, number: int) -> Verdict | None:
@@ -198,7 +197,7 @@ def _copies(
     size = table.loc[table["direction"] == longest, "bytes"]
     if longest and size.notna().all():
         source = Source("copies", "bytes", {"device": number, "direction": longest}, arguments)
-        more = say(", ", cite(format_bytes(int(size.sum())), int(size.sum()), source), f" of it {longest}")
+        more = say(", ", cite_bytes(int(size.sum()), source), f" of it {longest}")
     sentence = say(
         f"Copy-bound: device {number} is busy ",
         when,
@@ -250,7 +249,7 @@ def _idle(facts: VerdictInputs, busy: float, number: int, host: Verdict | None, 
     def of(*causes: str) -> Claim:
         share = float(table.loc[list(causes), "share"].sum())
         where = {"device": number, "cause": causes}
-        return cite(format_share(share), share, Source("idle_causes", "share", where, arguments))
+        return cite_share(share, Source("idle_causes", "share", where, arguments))
 
     halves = MOST * (1 - busy)
     kernels = bool(facts.kernels["count"].sum())
@@ -268,5 +267,5 @@ def _idle(facts: VerdictInputs, busy: float, number: int, host: Verdict | None, 
         return host
     shown = table[table["share"] >= 0.01].sort_values("idle_ns", ascending=False).index[:3]
     pieces = [say(of(str(cause)), f" {_FOR[str(cause)]}") for cause in shown]
-    sentence = say("D", begin, "; it waits " if pieces else "", joined(pieces, ", "), ".")
+    sentence = say("D", begin, "; it waits " if pieces else "", say(*pieces, between=", "), ".")
     return Verdict("mixed", sentence, 1 - busy)

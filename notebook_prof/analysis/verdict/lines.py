@@ -14,7 +14,7 @@ from ..scope import once
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.host_states import waits_by_name
 from ..trust.trust import few_samples
-from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
+from .claims import Claim, Sentence, Source, cite, cite_count, cite_ns, cite_share, say, short
 from .inputs import VerdictInputs
 from .memory import memory_line
 
@@ -64,7 +64,9 @@ def _account(facts: VerdictInputs) -> Sentence:
         left = int(others["dur"].sum())
         source = Source("account", "dur", {"part": tuple(others["part"]), "ts": tuple(others["ts"].tolist())})
         pieces.append(say(format_items(len(others), "other part"), " ", *_amount(left, total, source, whole)))
-    return say("Cell: ", cite_ns(total, whole), " = ", joined(pieces, " + "), _raised(facts), _issues(facts))
+    return say(
+        "Cell: ", cite_ns(total, whole), " = ", say(*pieces, between=" + "), _raised(facts), _issues(facts)
+    )
 
 
 def _raised(facts: VerdictInputs) -> Sentence:
@@ -93,7 +95,7 @@ def _compilations(facts: VerdictInputs) -> Sentence | None:
         return None
     source = Source("compilations", "dur")
     share = say(" (", cite_share(total / cell, source, Source("account", "dur")), ")") if cell else say()
-    number = cite(format_items(len(table), "compilation"), len(table), replace(source, reduce="count"))
+    number = cite_count(len(table), "compilation", replace(source, reduce="count"))
     sentence = say("torch.compile: ", cite_ns(total, source), share, " in ", number)
     again = table[table["guard"] != ""]
     if len(again):
@@ -110,9 +112,7 @@ def _compilations(facts: VerdictInputs) -> Sentence | None:
     breaks = graph_breaks(facts.trace)
     if not len(breaks):
         return sentence
-    number = cite(
-        format_items(len(breaks), "graph break"), len(breaks), Source("graph_breaks", "count", reduce="count")
-    )
+    number = cite_count(len(breaks), "graph break", Source("graph_breaks", "count", reduce="count"))
     first = str(breaks["place"].iloc[0])
     location = cite(first, first, Source("graph_breaks", "place", {"place": first}))
     return say(sentence, "; ", number, ", the first at ", location)
@@ -162,7 +162,7 @@ def _updates(facts: VerdictInputs) -> Sentence | str:
     updates = int(source.evaluate(facts.trace))
     if updates in (0, len(facts.steps)):
         return ""
-    return say(" with ", cite(format_items(updates, "optimizer step"), updates, source))
+    return say(" with ", cite_count(updates, "optimizer step", source))
 
 
 def _steps(facts: VerdictInputs) -> Sentence:
@@ -177,9 +177,7 @@ def _steps(facts: VerdictInputs) -> Sentence:
         end = cite(str(last), last, Source("steps", "step", {}, arguments, "max"))
         numbered = say(" … ", end) if several else ""
         sentence = say(
-            cite(
-                format_items(len(steps), "step"), len(steps), Source("steps", "step", {}, arguments, "count")
-            ),
+            cite_count(len(steps), "step", Source("steps", "step", {}, arguments, "count")),
             f" in {loops} loops" if loops > 1 else "",
             " (",
             cite(str(first), first, Source("steps", "step", {}, arguments, "min")),
@@ -210,7 +208,7 @@ def _phases(facts: VerdictInputs) -> Sentence:
         if spent:
             share = cite_share(spent / facts.total_ns, facts.in_phase(name), facts.total, {"phase": name})
             pieces.append(say(f"{name} ", share))
-    return say("Phases: ", joined(pieces, " · "))
+    return say("Phases: ", say(*pieces, between=" · "))
 
 
 def _path(facts: VerdictInputs, path: pd.DataFrame) -> Sentence:
@@ -221,22 +219,21 @@ def _path(facts: VerdictInputs, path: pd.DataFrame) -> Sentence:
     pieces = [
         say(
             f"{IN_WORDS[name]} ",
-            cite(
-                format_share(share),
+            cite_share(
                 share,
                 Source("critical_path", "share", {"class": name}, facts.path_arguments),
             ),
         )
         for name, share in zip(shown.index.astype(str), shown["share"].tolist(), strict=True)
     ]
-    sentence = say("Critical path: ", joined(pieces, " · "))
+    sentence = say("Critical path: ", say(*pieces, between=" · "))
     if (row := facts.next_class) is None:
         return sentence
 
     def of_next(column: str) -> Claim:
         share = float(row[column])
         source = Source("critical_path_next", column, {"class": str(row["class"])}, facts.next_arguments)
-        return cite(format_share(share), share, source)
+        return cite_share(share, source)
 
     first, following = IN_WORDS[str(row["class"])], IN_WORDS[str(row["next"])]
     left, most = of_next("left_share"), of_next("next_share")
@@ -255,11 +252,11 @@ def _longest_names(facts: VerdictInputs) -> Sentence | None:
         pieces = [
             say(
                 f"{facts.label(name)} ",
-                cite(format_share(share), share, facts.of_kernels("share", name=name), select={"name": name}),
+                cite_share(share, facts.of_kernels("share", name=name), select={"name": name}),
             )
             for name, share in zip(rows["name"].tolist(), rows["share"].tolist(), strict=True)
         ]
-        return say("Kernels: ", joined(pieces, " · "))
+        return say("Kernels: ", say(*pieces, between=" · "))
     works = [not waits_by_name(str(name)) for name in facts.top["name"]]
     sampled = few(facts) if facts.top_is_python else None
     small = _SMALL if sampled is None else max(_SMALL, min(0.5, _SAMPLES_OF_A_NAME / sampled.count))
@@ -282,10 +279,10 @@ def _longest_names(facts: VerdictInputs) -> Sentence | None:
         for name, self_ns in zip(rows["name"].tolist(), rows["self_ns"].tolist(), strict=True)
     ]
     if not facts.top_is_python:
-        return say("Operators: ", joined(pieces, " · "))
+        return say("Operators: ", say(*pieces, between=" · "))
     if sampled is None:
-        return say("Own time: ", joined(pieces, " · "))
-    return say("Own time (", samples(facts), "): ", joined(pieces, " · "))
+        return say("Own time: ", say(*pieces, between=" · "))
+    return say("Own time (", samples(facts), "): ", say(*pieces, between=" · "))
 
 
 def few(facts: VerdictInputs) -> Any:
@@ -298,4 +295,4 @@ def samples(facts: VerdictInputs) -> Claim:
     """Return how many samples there are, where they are `few`."""
     finding = few(facts)
     source = Source("trust", "count", {"code": finding.code}, facts.arguments)
-    return cite(format_items(finding.count, "sample"), finding.count, source)
+    return cite_count(finding.count, "sample", source)

@@ -16,7 +16,7 @@ from ..scope import Scope, ints
 from ..source.frames import Frames, frames
 from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
-from .claims import Sentence, Source, Verdict, cite, cite_ns, joined, say, short
+from .claims import Sentence, Source, Verdict, cite, cite_ns, say, short
 from .inputs import VerdictInputs
 
 _LINE: Final = re.compile(r"(?P<file>[^\s:]+):(?P<line>\d+)  (?P<text>.+)")
@@ -145,7 +145,7 @@ def meanwhile(facts: VerdictInputs, window: tuple[int, int]) -> Sentence:
         number = cite(str(len(rows)), len(rows), Source("cpu", "cpu_ns", where, during, "count"))
         who = say(number, f" {one if len(rows) == 1 else several}") if counted else say(several)
         pieces.append(say(who, " used ", spent, " of CPU time"))
-    return say(", while ", joined(pieces, " and ")) if pieces else say()
+    return say(", while ", say(*pieces, between=" and ")) if pieces else say()
 
 
 def _in_library(facts: VerdictInputs, source_lines: Frames, row: int, library: str, name: str) -> Verdict:

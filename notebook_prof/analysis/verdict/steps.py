@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...units import format_count, format_items
 from ..source.hotspots import hot_lines
 from ..source.lines import CELL
-from .claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, joined, say, short
+from .claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, say, short
 from .code_lines import line_select, line_words
 from .inputs import MOST, WAITING, VerdictInputs
 from .python import python_verdict
@@ -235,7 +235,7 @@ def _judge_mixed(facts: VerdictInputs) -> Verdict:
             pieces.append(say(f"{_IN_WORDS[str(state)]} ", share))
     first = float(thread["share"].iloc[0])
     begin = f"Most of {facts.whole} is " if first > MOST else f"Nothing takes half of {facts.whole}: "
-    sentence = say(begin, joined(pieces, ", "), ".")
+    sentence = say(begin, say(*pieces, between=", "), ".")
     return Verdict("mixed", sentence, first)
 
 
