@@ -229,10 +229,10 @@ class VerdictInputs:
 
 def gather(trace: Trace, window: WindowLike = None) -> VerdictInputs:
     """Measure everything that `verdict` needs."""
-    return once(trace, ("facts", window and tuple(window)), lambda: _gather(trace, window))
+    return once(trace, ("verdict inputs", window and tuple(window)), lambda: _gather(trace, window))
 
 
-def _gather(trace: Trace, window: WindowLike) -> Facts:
+def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
     spans = step_spans(trace, window)
     thread = _thread(trace, window)
     if len(spans):
