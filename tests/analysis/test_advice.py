@@ -23,8 +23,9 @@ from notebook_prof.analysis.advice.host_overhead import FUSED
 from notebook_prof.analysis.scope import sharing
 from notebook_prof.readers import read_trace
 from notebook_prof.selection import Selection
-from notebook_prof.testing import draw, traces
+from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
+from tests.strategies import traces
 
 US = 1000
 MOST_BYTES = 3_000_000

@@ -19,8 +19,9 @@ from hypothesis import given
 from notebook_prof import analysis
 from notebook_prof.analysis.time.host_waits import judged_span
 from notebook_prof.analysis.verdict.claims import Claim
-from notebook_prof.testing import draw, traces
+from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
+from tests.strategies import traces
 
 NUMBER = re.compile(r"(?<![\w.])<?\d[\d,]*(?:\.\d+)? (?:%|ns|µs|ms|s|min|h)(?!\w)")
 """Shares and durations, as verdicts write them."""

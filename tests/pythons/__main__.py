@@ -59,7 +59,7 @@ def script(python: str, folder: str, arguments: list[str]) -> str:
         f"rm -rf {shlex.quote(venv)} {shlex.quote(folder)}/made-* && "
         f"{shlex.quote(python)} -m venv {shlex.quote(venv)} && "
         f"{own} -m pip install --quiet --upgrade pip && "
-        f'{own} -m pip install --quiet --constraint .ci/constraints.txt -e ".[test-without-torch]" && '
+        f"{own} -m pip install --quiet --constraint .ci/constraints.txt -e . --group test-without-torch && "
         f"touch {shlex.quote(made)}"
     )
     run = shlex.join(pytest_command(f"{venv}/bin/python", arguments))
