@@ -455,8 +455,8 @@ def test_what_looks_like_a_habit_and_is_none(calls):
     assert advice(recorded_lines(calls)).empty
 
 
-def loading(cpus=2, item_ms=1.0, busy=0.1, **facts):
-    """Ten steps of 40 ms, 32 of them data that the loop's own thread gets."""
+def loading(cpus=2, item_ms=1.0, busy=0.1, start_method="fork", slower=1, **facts):
+    """Ten steps of 40 ms, 32 of them data that the loop's own thread gets, or slower ones."""
     loader = {
         "dataset": "Slow",
         "method": "__getitem__",
@@ -473,10 +473,13 @@ def loading(cpus=2, item_ms=1.0, busy=0.1, **facts):
         **facts,
     }
     b = TraceBuilder(
-        metadata={"machine": {"cpus": cpus, "accelerators": [], "start_method": "fork"}, "loaders": [loader]}
+        metadata={
+            "machine": {"cpus": cpus, "accelerators": [], "start_method": start_method},
+            "loaders": [loader],
+        }
     )
     main = b.track("MainThread", pid=1, tid=1)
-    ms = 1_000_000
+    ms = 1_000_000 * slower
     at = np.arange(10) * 40 * ms
     b.steps(np.arange(10), at, np.full(10, 40 * ms), "loop")
     workers = "Multi" if loader["num_workers"] else "Single"
@@ -502,6 +505,23 @@ def test_workers_by_the_machine_and_the_item():
     assert "num_workers=1" in advice_row(loading(cpus=1), "dataloader-workers")["remedy"]
     # two cores that compute all the time have no time for more
     assert advice_row(loading(busy=1.0), "dataloader-workers") is None
+
+
+@pytest.mark.parametrize(
+    ("cpus", "method", "file", "more"),
+    [
+        (2, "fork", "/tmp/ipykernel_7/1.py", ""),
+        (2, "forkserver", "/home/me/data.py", ""),
+        (2, "forkserver", "/tmp/ipykernel_7/1.py", 'in a module, or pass multiprocessing_context="fork"'),
+        (2, "spawn", "/tmp/ipykernel_7/1.py", "in a module."),
+        (0, "spawn", "/tmp/ipykernel_7/1.py", "in a module."),
+    ],
+)
+def test_workers_that_cannot_import_a_notebook_have_their_start_method_named(cpus, method, file, more):
+    row = advice_row(loading(cpus, start_method=method, file=file, slower=100), "dataloader-workers")
+    said = f"Workers start by {method} here and cannot import a notebook's classes: define `Slow` "
+    assert (said + more in row["remedy"]) == bool(more)
+    assert ("start by" in row["remedy"]) == bool(more)
 
 
 def test_no_more_workers_than_cores():

@@ -121,7 +121,8 @@ def loader_workers(run: AdviceContext) -> Advice | None:
         return Advice(
             "dataloader-workers",
             advice="Let other processes make the batches: DataLoader(num_workers=…, "
-            "persistent_workers=True), at most one a core; or prepare the data once, before training.",
+            f"persistent_workers=True), at most one a core. {_cannot_import(run)}"
+            "Or prepare the data once, before training.",
             # at best, other processes hide the shorter of the two (data, rest) behind the longer
             gain_ns=min(spent, max(run.total_ns - spent, 0)) or spent,
             bound=True,
@@ -138,7 +139,7 @@ def loader_workers(run: AdviceContext) -> Advice | None:
         "dataloader-workers",
         advice=f"Let {workers} other {'process' if workers == 1 else 'processes'} make the batches: "
         f"DataLoader(num_workers={workers}, persistent_workers=True{pinned}); {_cores(run, workers)}. "
-        "Or make the items once, before training.",
+        f"{_cannot_import(run)}Or make the items once, before training.",
         gain_ns=gain,
         **found,
     )
@@ -162,6 +163,18 @@ def _simulated(run: AdviceContext) -> _Simulated:
 def _cores(run: AdviceContext, workers: int) -> str:
     more = ", but items wait part of their time, for which they need none" if workers > run.cpus else ""
     return f"this machine has {format_items(run.cpus, 'core')}{more}"
+
+
+def _cannot_import(run: AdviceContext) -> str:
+    """Return what to do where workers start without the classes of the notebook that holds the dataset."""
+    method = str(run.machine.get("start_method", "fork"))
+    used = run.loader_facts
+    here = used.loc[used["file"].astype(str).str.contains(_CELL), "dataset"].tolist()
+    if method == "fork" or not here:
+        return ""
+    forks = ', or pass multiprocessing_context="fork"' if method == "forkserver" else ""
+    classes = f"cannot import a notebook's classes: define `{here[0]}` in a module{forks}. "
+    return f"Workers start by {method} here and {classes}"
 
 
 def items_one_by_one(run: AdviceContext) -> Advice | None:
