@@ -12,7 +12,7 @@ QUICKSTART := notebooks/quickstart.ipynb
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo stories lab test test-clock test-fast test-workloads test-front-ends test-pythons test-wheel dist truth check js docs fuzz soak bench images clean
+.PHONY: help demo stories lab test test-clock test-fast test-workloads test-front-ends test-pythons test-newest test-wheel dist truth check js docs fuzz soak bench images clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -104,8 +104,11 @@ test-front-ends: .venv-front-ends/.made ## go the journey in nbclassic, Voila, m
 	.venv-front-ends/bin/python -m pytest tests/browser/front_ends $(PYTEST_ARGS)
 
 # Debian's later releases are laid into folders of .pythons, which needs root; other versions run where they are found.
-test-pythons: ## what needs neither torch nor a browser on Python 3.10 to 3.14 (PYTHONS="3.13 3.14": on these)
+test-pythons: ## what needs neither torch nor a browser on Python 3.10 to 3.15 (PYTHONS="3.13 3.14": on these)
 	$(PYTHON) -m tests.pythons $(PYTHONS) -- $(PYTEST_ARGS)
+
+test-newest: ## the same and torch, with the newest of everything, on Python 3.14 (PYTHONS=3.15: on that); 3 GB to fetch
+	$(PYTHON) -m tests.pythons --newest $(or $(PYTHONS),3.14) -- $(PYTEST_ARGS)
 
 test-wheel: $(BIN)/.test ## the wheel is small, the same from the sdist, and runs in an empty environment
 	$(BIN)/python -m pytest tests/wheel $(PYTEST_ARGS)

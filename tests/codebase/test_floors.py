@@ -66,8 +66,8 @@ def test_imports_point_down() -> None:
     wrong = []
     for path in FILES:
         here = room(module_name(path))
-        if not here:
-            continue  # the package's lazy table names every room, and imports none
+        if here in ("", "__main__"):
+            continue  # the package's lazy table names every room, and imports none; the program is above all
         assert here in FLOORS, f"{here} has no floor: add the room to the architecture and to this table"
         for line, name, typing_only in imports(path):
             there = room(name)
