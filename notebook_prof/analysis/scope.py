@@ -150,9 +150,12 @@ class Scope:
 
     def among(self, column: str, words: Sequence[str]) -> BoolArray:
         """Return a mask of the slices with one of `words` in a categorical column."""
-        return matching_codes(
-            self._narrow_codes(column), self.slices[column].cat.categories.isin(list(words))
+        categories = self.slices[column].array.categories
+        # `isin` takes as long as a loop over a hundred words
+        known = (
+            [word in words for word in categories] if len(categories) <= 100 else categories.isin(list(words))
         )
+        return matching_codes(self._narrow_codes(column), known)
 
     @property
     def _is_whole(self) -> bool:
@@ -160,7 +163,7 @@ class Scope:
         return len(self.rows) == len(self.slices)
 
     def _narrow_codes(self, column: str) -> npt.NDArray[np.integer]:
-        codes = self.slices[column].cat.codes.to_numpy()
+        codes = self.slices[column].array.codes  # the accessor `cat` takes ten times as long
         return np.asarray(codes if self._is_whole else codes[self.rows])
 
 

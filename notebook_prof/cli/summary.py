@@ -103,12 +103,8 @@ def _text(profile: Any, options: argparse.Namespace) -> str:
     }
     arguments = {name: value for name, value in paddle.items() if value is not None}
     text = str(profile.summary(style=options.style, rows=options.top, **arguments))
-    if options.style == "torch" or options.views is not None:
-        return text
-    trust = profile.headline.split("\n")[len(profile.verdict.lines) :]
-    return "\n".join(
-        [text, *trust] if not arguments and options.style != "paddle" else [profile.headline, "", text]
-    )
+    as_paddle = arguments or options.style == "paddle"
+    return f"{profile.headline}\n\n{text}" if as_paddle and options.views is None else text
 
 
 def _table(profile: Any, options: argparse.Namespace) -> pd.DataFrame:

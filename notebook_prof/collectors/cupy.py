@@ -17,11 +17,10 @@ from ..optional import installed, require
 from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from .base import Availability, Collector
-from .devices import in_use
+from .devices import gpu_extra, in_use
 
 # The cupy collector: records allocations in CuPy's memory pool through CuPy's memory hook.
 
-_INSTALL: Final = 'cupy is not installed: pip install "notebook-prof[gpu]"'
 PINNED: Final = "CuPy pinned memory, free blocks"
 _left: dict[int, Any] = {}
 """Hooks that were stopped by another thread, keyed by their own thread, which is the only one that can remove
@@ -73,7 +72,7 @@ class CupyCollector(Collector):
     def availability(cls) -> Availability:
         """Return whether CuPy is installed and, if it is imported, finds a GPU."""
         if not installed("cupy"):
-            return Availability(False, _INSTALL)
+            return Availability(False, f'cupy is not installed: pip install "notebook-prof[{gpu_extra()}]"')
         cupy = sys.modules.get("cupy")
         if cupy is None:
             return Availability(True, "allocations of CuPy's memory pool; CuPy is not imported yet")
@@ -81,7 +80,7 @@ class CupyCollector(Collector):
 
     def start(self, clock: Clock) -> None:
         """Register the hook on this thread. Raises RuntimeError if CuPy cannot use a GPU."""
-        cupy = self._cupy = require("cupy", extra="gpu", purpose="the cupy collector")
+        cupy = self._cupy = require("cupy", extra=gpu_extra(), purpose="the cupy collector")
         state = _with_a_gpu(cupy)  # checked first, since a pool without a driver prints to stderr
         if not state.ok:
             raise RuntimeError(state.reason)

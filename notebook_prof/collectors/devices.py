@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -12,6 +13,12 @@ _NOT_INITIALIZED: Final = 3
 _IDLE: Final = (0, _NOT_INITIALIZED, 201)
 """Return codes after which there is nothing to wait for: success, CUDA not initialised in this process, no
 context in this thread. Source: ``cuda.h``."""
+
+
+def gpu_extra() -> str:
+    """Return the extra whose libraries are for the CUDA of torch, if torch is loaded."""
+    cuda = getattr(getattr(sys.modules.get("torch"), "version", None), "cuda", None)
+    return "gpu-cuda12" if str(cuda).startswith("12.") else "gpu-cuda13"
 
 
 class Primary(NamedTuple):

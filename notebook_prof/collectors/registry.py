@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..errors import OptionError, nearest
 from ..optional import installed
-from ..trace.schema import Column, Table
+from ..trace.schema import Table
 from .base import Availability, Collector
 from .marks import MarksCollector
 from .options import CollectorOptions
@@ -22,14 +22,9 @@ from .system import SystemCollector
 GROUP: Final = "notebook_prof.collectors"
 """Group of other packages' entry points: Collector subclasses that take only CollectorOptions."""
 
-COLLECTORS: Final = Table(
+COLLECTORS: Final = Table.of(
     "collectors",
-    (
-        Column("name", "str", "", "as in `--with NAME`"),
-        Column("available", "bool", "", "whether it can record in this process"),
-        Column("reason", "str", "", "why not, or how it records"),
-        Column("records", "str", "", "what it puts into a trace"),
-    ),
+    "name:str available:bool reason:str records:str",
 )
 
 

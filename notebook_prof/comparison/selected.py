@@ -19,7 +19,7 @@ from ..errors import SelectionError
 from ..profiles.profile import Profile
 from ..selection import Selection
 from ..selection.frames import filtered
-from ..trace.schema import Column, Table
+from ..trace.schema import Table
 from .parts import name_key
 from .run import TraceRun
 from .sources import labels_of_b
@@ -30,17 +30,9 @@ SIDES: Final = ("a", "b")
 
 Words = Mapping[str, tuple[str, ...]]
 
-_SELECTED: Final = Table(
+_SELECTED: Final = Table.of(
     "selected",
-    (
-        Column("name", "str", "", "as the comparison writes it"),
-        Column("on", "str", "", "`host` or `device`"),
-        Column("a_count", "int64", "", "slices of a"),
-        Column("b_count", "int64", "", "slices of b"),
-        Column("a_ns", "int64", "ns", "self time in a; of a device the sum of durations"),
-        Column("b_ns", "int64", "ns", "the same in b"),
-        Column("delta_ns", "int64", "ns", "b less a"),
-    ),
+    "name:str on:str a_count:int64 b_count:int64 a_ns:int64 b_ns:int64 delta_ns:int64",
 )
 
 

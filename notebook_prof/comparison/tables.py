@@ -13,7 +13,7 @@ from ..errors import OptionError, nearest
 from ..labels import short_names
 from ..statistics.shift import LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
 from ..statistics.steps import LEAST
-from ..trace.schema import Column, Table
+from ..trace.schema import Table
 from .attribution import attribution, missed_lines, share_of_both, undecided_lines
 from .conditions import conditions
 from .linked import LinkedSides
@@ -23,15 +23,9 @@ from .sources import labels_of_b, placed, source_changes
 
 LITTLE_CORE: Final = 0.5
 """If a thread has a smaller share of a core than this, its times depend on the machine, not on the code."""
-_MEMORY: Final = Table(
+_MEMORY: Final = Table.of(
     "memory",
-    (
-        Column("device", "int16", "", "device index; -1 for the host"),
-        Column("source", "str", "", "`rss`, `allocator` …, as in `p.memory.peak`"),
-        Column("a_bytes", "int64", "bytes", "highest in a, above what was there before"),
-        Column("b_bytes", "int64", "bytes", "highest in b, above what was there before"),
-        Column("delta_bytes", "int64", "bytes", "b less a"),
-    ),
+    "device:int16 source:str a_bytes:int64 b_bytes:int64 delta_bytes:int64",
 )
 
 

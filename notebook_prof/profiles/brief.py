@@ -12,7 +12,7 @@ import pandas as pd
 
 from .. import analysis
 from ..analysis.scope import sharing
-from ..analysis.verdict.claims import METHODS, Claim, Source
+from ..analysis.verdict.claims import Claim, Source
 from ..trace import Trace
 from ..units import format_ns, format_share
 from .text import base_name
@@ -46,7 +46,7 @@ class Brief:
     @property
     def text(self) -> str:
         """The Markdown."""
-        lines = (" ".join(line.split()) for line in self.verdict.lines or (self.verdict.sentence,))
+        lines = (" ".join(line.split()) for line in self.verdict.lines)
         parts = ["\n".join(["```text", *lines, "```"])]
         if calls := self._calls():
             numbers = "; ".join(f"{', '.join(texts)}: `{call}`" for call, texts in calls.items())
@@ -75,7 +75,7 @@ class Brief:
         content = {
             "version": VERSION,
             "verdict": self.verdict.kind,
-            "lines": list(self.verdict.lines or (self.verdict.sentence,)),
+            "lines": list(self.verdict.lines),
             "claims": [_claim(claim) for claim in self.verdict.claims],
             "tables": {name: table.to_dict("records") for name, table in self.tables.items()},
             "absent": list(self.absent),
@@ -131,20 +131,18 @@ def _brief(trace: Trace, verdict: analysis.Verdict, trust: pd.DataFrame, rows: i
     tables = {"lines": analysis.lines(trace), "advice": analysis.advice(trace), "trust": trust}
     first = {name: table.head(rows)[[*_COLUMNS[name]]] for name, table in tables.items()}
     absent = [name for name in _ASKED if not len(getattr(analysis, name)(trace))]
-    return Brief(verdict, first, tuple(f"p.{METHODS.get(name, name)}()" for name in absent))
+    return Brief(verdict, first, tuple(Source(name, "").call for name in absent))
 
 
 def _claim(claim: Claim) -> dict[str, Any]:
     whole = None if claim.of is None else _source(claim.of)
-    me = Source(claim.table, claim.column, claim.where, claim.arguments, claim.reduce)
     place = {"text": claim.text, "line": claim.line, "start": claim.start, "value": claim.value}
-    return {**place, **_source(me), "of": whole}
+    return {**place, **_source(claim), "of": whole}
 
 
 def _source(source: Source) -> dict[str, Any]:
-    call = Claim("", source.table, {}, "", None, arguments=source.arguments).call
     where = {column: list(v) if isinstance(v, tuple) else v for column, v in source.where.items()}
-    return {"call": call, "where": where, "column": source.column, "reduce": source.reduce}
+    return {"call": source.call, "where": where, "column": source.column, "reduce": source.reduce}
 
 
 def _plain(value: Any) -> Any:

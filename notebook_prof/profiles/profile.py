@@ -215,8 +215,8 @@ class Profile:
         Returns
         -------
         DataFrame
-            ``code severity count device_share effect advice example``, errors and losses first; no rows if
-            nothing was found.
+            ``code severity count device_share finding effect advice example``, errors and losses first; no
+            rows if nothing was found.
         """
         trace = self.trace
         if self._trust is None or self._trust[0] != len(trace.report):
@@ -342,7 +342,7 @@ class Profile:
     def summary(
         self, by: str | None = None, rows: int = 10, *, style: str | None = None, **paddle: Any
     ) -> Text:
-        """Write the Profile as a short text: verdict, account, hottest lines, operators, memory.
+        """Write the Profile as a short text: `headline`, account, hottest lines, operators.
 
         Parameters
         ----------
@@ -377,7 +377,7 @@ class Profile:
             raise OptionError(f"summary cannot be written with {wrong}: {nearest(chosen, _STYLES)}")
         if chosen == "torch":
             return Text(self.compat.torch_table(row_limit=rows))
-        return summary_text(self.verdict, self.account(), self.lines(), self.operators(), rows)
+        return summary_text(self.headline, self.account(), self.lines(), self.operators(), rows)
 
     def save(self, path: str | os.PathLike[str], format: str | None = None, *, source: bool = True) -> None:
         """Write the trace, or a report, to a file.

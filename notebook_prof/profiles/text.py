@@ -8,6 +8,7 @@ from typing import Final
 import pandas as pd
 
 from .. import analysis
+from ..analysis.verdict.claims import Sentence
 from ..trace.trace import Trace
 from ..units import format_count, format_items, format_ns, format_share
 
@@ -27,19 +28,15 @@ class Text(str):
 
 def with_second_line(verdict: analysis.Verdict, line: str) -> analysis.Verdict:
     """Insert a line after the first line of a verdict. An empty line changes nothing."""
-    if not line:
-        return verdict
-    first, *further = verdict.lines or (verdict.sentence,)
-    claims = tuple(replace(claim, line=claim.line + (claim.line > 0)) for claim in verdict.claims)
-    return replace(verdict, lines=(first, line, *further), claims=claims)
+    return replace(verdict, further=(Sentence(line), *verdict.further)) if line else verdict
 
 
 def profile_text(trace: Trace, verdict: analysis.Verdict, trust: pd.DataFrame, lines: pd.DataFrame) -> str:
     """Return the verdict, the five hottest lines with bars, and the losses of the recording."""
     # a trace without slices gets the issues of its report instead
     if not len(trace.slices):
-        return "\n".join([*(verdict.lines or (verdict.sentence,)), *map(str, trace.report)][:5])
-    first, *further = verdict.lines or (verdict.sentence,)
+        return "\n".join([*verdict.lines, *map(str, trace.report)][:5])
+    first, *further = verdict.lines
     shown = line_bars(lines) if further else ()  # one line is enough for a trivial cell
     return "\n".join(filter(None, [first, *shown, *further, trust_line(trust)]))
 
@@ -70,10 +67,10 @@ def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
 
 
 def summary_text(
-    verdict: analysis.Verdict, account: pd.DataFrame, lines: pd.DataFrame, operators: pd.DataFrame, rows: int
+    headline: str, account: pd.DataFrame, lines: pd.DataFrame, operators: pd.DataFrame, rows: int
 ) -> Text:
-    """Summarise a Profile: verdict, account, hottest lines, operators."""
-    parts = [str(verdict)]
+    """Summarise a Profile: headline, account, hottest lines, operators."""
+    parts = [headline]
     if len(account) > 1:
         parts.append("\n".join(["Account", *_account_lines(account)]))
     if len(lines):
@@ -105,31 +102,6 @@ def base_name(path: object) -> str:
     return str(path).replace("\\", "/").rpartition("/")[2]
 
 
-_SENTENCES: Final = {
-    "no-device-work": "no work of a device was recorded",
-    "kernels-lost-at-start": "the kernels of {launches} at the start are missing",
-    "kernels-lost-at-end": "the kernels of {launches} at the end are missing",
-    "kernels-lost-between": "the kernels of {launches} in between are missing",
-    "kernels-before-launch": "{pieces} began before the launch",
-    "launch-not-recorded": "{pieces} have no recorded launch",
-    "graph-launch-wrong": "{pieces} have the launch of something else",
-    "operator-unknown": "{pieces} were launched outside of any operator",
-    "clock-shift": "the clocks of host and device do not agree",
-    "stream-overlap": "{pieces} overlap others on the same stream",
-    "partial-first-step": "the first step is incomplete",
-    "partial-last-step": "the last step is incomplete",
-    "compilation-inside": "code was compiled or loaded meanwhile",
-    "slow-first-step": "the first step took far longer than the others",
-    "throttled": "the GPU was slowed down",
-    "card-shared": "another process used the GPU",
-    "counters-missing": "no counters of the GPU were recorded",
-    "cores-taken": "other programs used the cores",
-    "few-samples": "few samples saw the Python code",
-    "costly-recording": "recording slowed the code down",
-}
-"""The texts of findings in the trust report, by code. Findings of readers are named by their code."""
-
-
 def trust_line(trust: pd.DataFrame) -> str:
     """Summarise the losses and errors of a trust report in one line; empty if there are none.
 
@@ -141,8 +113,8 @@ def trust_line(trust: pd.DataFrame) -> str:
     bad = trust[trust["severity"] != "info"]
     if not len(bad):
         return ""
-    columns = (bad[name].head(_FINDINGS) for name in ("code", "count", "device_share"))
-    parts = [_finding(*row) for row in zip(*columns, strict=True)]
+    shown = bad.head(_FINDINGS)
+    parts = list(map(_with_share, shown["finding"], shown["device_share"]))
     if len(bad) > _FINDINGS:
         parts.append(f"and {format_items(len(bad) - _FINDINGS, 'more finding')}")
     mark = "✗" if (bad["severity"] == "error").any() else "!"
@@ -153,29 +125,17 @@ def trust_lines(trust: pd.DataFrame) -> list[str]:
     """Return `trust_line`, then a line for each loss or error with its effect and advice."""
     first = trust_line(trust)
     bad = trust[trust["severity"] != "info"]
-    columns = (bad[name] for name in ("code", "count", "device_share", "effect", "advice", "example"))
+    columns = (bad[name] for name in ("code", "finding", "device_share", "effect", "advice", "example"))
     return [first, *(_explained(*row) for row in zip(*columns, strict=True))] if first else []
 
 
-def _finding(code: str, count: int, share: float) -> str:
-    one = count == 1
-    words = _SENTENCES.get(code, "")
-    if one:
-        words = words.replace("{pieces} have", "{pieces} has").replace("{pieces} were", "{pieces} was")
-        words = words.replace("{pieces} lie", "{pieces} lies").replace("the kernels of", "the kernel of")
-        words = words.replace("are missing", "is missing")
-    written = words.format(
-        launches=f"{format_count(int(count))} {'launch' if one else 'launches'}",
-        pieces=f"{format_count(int(count))} {'piece' if one else 'pieces'} of device work",
-    )
-    if not words:  # a reader's own code, used as it is
-        written = code.replace("-", " ") + ("" if one else f", {format_count(int(count))} times")
-    return written + (f" ({format_share(share)} of device time)" if share == share else "")
+def _with_share(finding: str, share: float) -> str:
+    return finding + (f" ({format_share(share)} of device time)" if share == share else "")
 
 
-def _explained(code: str, count: int, share: float, effect: str, advice: str, example: str) -> str:
+def _explained(code: str, finding: str, share: float, effect: str, advice: str, example: str) -> str:
     """Describe a finding with its effect on the numbers, what to do, and the first or worst example."""
-    parts = [_finding(code, count, share), effect, advice, f"for example: {_cut(example)}" if example else ""]
+    parts = [_with_share(finding, share), effect, advice, f"for example: {_cut(example)}" if example else ""]
     sentences = (f"{part[0].upper()}{part[1:].rstrip('.')}." for part in parts if part)
     return f"{' '.join(sentences)} [{code}]"
 

@@ -7,12 +7,12 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 
 from .. import analysis
 from ..analysis import Claim
 from ..analysis.time.account import account_spans
+from ..analysis.verdict.claims import matching
 from ..trace import Trace
 from .packing import plain_patch
 
@@ -58,12 +58,12 @@ class _Rows:
         if claim.select:
             return claim.select
         if claim.table == "account" and claim.where:
-            rows = self._spans["part"].isin(_matching(self._account, claim.where).index)
+            rows = self._spans["part"].isin(matching(self._account, claim.where).index)
             spans = self._spans[rows]
             ends = spans["ts"] + spans["dur"]
             return {"window": (int(spans["ts"].min()), int(ends.max()))} if len(spans) else {}
         if claim.table == "steps":
-            steps = _matching(self._steps, claim.where)
+            steps = matching(self._steps, claim.where)
             if claim.reduce in ("min", "max"):
                 steps = steps[steps[claim.column] == claim.value]
             return {"step": steps["step"].tolist()} if 0 < len(steps) <= _MOST_STEPS else {}
@@ -80,11 +80,3 @@ class _Rows:
     @cached_property
     def _steps(self) -> pd.DataFrame:
         return analysis.steps(self._trace)
-
-
-def _matching(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
-    keep = np.ones(len(table), dtype=bool)
-    for column, value in where.items():
-        values = list(value) if isinstance(value, tuple) else [value]
-        keep &= table[column].astype("object").isin(values).to_numpy()
-    return table[keep]

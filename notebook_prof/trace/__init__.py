@@ -4,7 +4,7 @@ from .builder import TraceBuilder
 from .clocks import Clock, ClockPair
 from .intervals import Intervals, Window, add, clip, complement, contains, length, overlap, subtract, union
 from .nesting import Nesting, inherit, nest
-from .report import ImportReport, Issue
+from .report import ImportReport, Statement
 from .schema import (
     ALLOCATIONS,
     COUNTERS,
@@ -39,8 +39,8 @@ __all__ = [
     "Column",
     "ImportReport",
     "Intervals",
-    "Issue",
     "Nesting",
+    "Statement",
     "Table",
     "Trace",
     "TraceBuilder",

@@ -42,6 +42,20 @@ def number_rows(*columns: npt.ArrayLike | pd.Series) -> tuple[IntArray, pd.Multi
     return codes.astype(np.int64), distinct
 
 
+def positions(keys: IntArray, sought: IntArray) -> IntArray:
+    """Return where each number is among `keys`, the last of several; -1 for absent ones and those below 0.
+
+    >>> positions(np.array([5, 7, 5]), np.array([5, 6, -1])).tolist()
+    [2, -1, -1]
+    """
+    if not len(keys):
+        return np.full(len(sought), -1, np.int64)
+    order = np.argsort(keys, kind="stable")
+    at = np.searchsorted(keys[order], sought, side="right") - 1
+    at = order[np.maximum(at, 0)]
+    return np.asarray(np.where((keys[at] == sought) & (sought >= 0), at, -1))
+
+
 FORMAT: Final = "notebook_prof"
 SCHEMA: Final = 1
 """Version of the schema, increased with every change that an older reader would misread."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import OptionError
+from ..units import format_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,18 +70,35 @@ _MARK = {"info": "·", "loss": "!", "error": "✗"}
 
 
 @dataclass(frozen=True, slots=True)
-class Issue:
-    """A problem of a recording or an import."""
+class Statement:
+    """What an import report, the trust report or advice says: what was found, its effect and what to do."""
 
+    # A stable name, like ``truncated-file``.
     code: str
+    # What was found, in words. If its numbers are cells of public tables, it is a `Sentence` with claims.
+    text: str = ""
+    advice: str = ""
     # `info`: information. `loss`: something is missing from the numbers. `error`: a part failed.
-    severity: Severity
+    severity: Severity = "info"
     count: int = 1
-    # The first occurrence, as text.
-    example: str = ""
     # The effect on the numbers.
     effect: str = ""
-    advice: str = ""
+    # The first occurrence, or the worst one.
+    example: str = ""
+    # Selects what it is about: ``p.selection.update(**statement.select)``.
+    select: Mapping[str, Any] = field(default_factory=dict)
+    # Rows of the slices that it is about.
+    rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
+    # Share of the device's time that is affected; NaN if that does not apply.
+    device_share: float = float("nan")
+    # The step that it is about, or -1.
+    step: int = -1
+
+    @property
+    def finding(self) -> str:
+        """The text; without one, the code in words and how often it occurred."""
+        times = "" if self.count == 1 else f", {format_count(self.count)} times"
+        return self.text or self.code.replace("-", " ") + times
 
     def __str__(self) -> str:
         times = f" ×{self.count:,}" if self.count != 1 else ""
@@ -100,7 +118,7 @@ class ImportReport:
     """
 
     def __init__(self) -> None:
-        self._issues: dict[str, Issue] = {}
+        self._issues: dict[str, Statement] = {}
 
     def add(
         self,
@@ -127,8 +145,8 @@ class ImportReport:
         if (issue := self._issues.get(code)) is not None:
             self._issues[code] = replace(issue, count=issue.count + count)
         else:
-            known_advice = advice or advice_on(code, severity)
-            self._issues[code] = Issue(code, severity, count, example, effect, known_advice)
+            advice = advice or advice_on(code, severity)
+            self._issues[code] = Statement(code, "", advice, severity, count, effect, example)
 
     def add_where(
         self,
@@ -163,10 +181,10 @@ class ImportReport:
         twin._issues = dict(self._issues)
         return twin
 
-    def __iter__(self) -> Iterator[Issue]:
+    def __iter__(self) -> Iterator[Statement]:
         return iter(tuple(self._issues.values()))
 
-    def __getitem__(self, code: str) -> Issue:
+    def __getitem__(self, code: str) -> Statement:
         return self._issues[code]
 
     def __contains__(self, code: object) -> bool:

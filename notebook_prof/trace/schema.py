@@ -23,8 +23,8 @@ class Column:
     # A pandas dtype; those with a capital first letter (``Int64``) allow missing values.
     dtype: str
     # ``"ns"``, ``"bytes"``, ``"1"`` for shares, or empty.
-    unit: str
-    doc: str
+    unit: str = ""
+    doc: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,11 @@ class Table:
 
     name: str
     columns: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, name: str, columns: str) -> Table:
+        """Make a table that its function's docstring describes, from ``name:dtype`` pairs with spaces."""
+        return cls(name, tuple(Column(*pair.split(":")) for pair in columns.split()))
 
     @property
     def names(self) -> list[str]:
@@ -51,7 +56,9 @@ class Table:
         ready: dict[str, Any] = {}
         for column in self.columns:
             values = data[column.name]
-            if getattr(values, "dtype", None) != column.dtype:
+            if isinstance(values, list) and not values:
+                values = _empty_column(column.dtype)
+            elif getattr(values, "dtype", None) != column.dtype:
                 try:
                     integers = isinstance(values, np.ndarray) and values.dtype.kind in "iu"
                     if not integers or not column.dtype.startswith(("int", "uint")):
@@ -67,7 +74,9 @@ class Table:
 
     def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         """Make a frame from rows (mappings), with the right dtypes even if there are no rows."""
-        return self.frame({name: [row[name] for row in rows] for name in self.names})
+        return (
+            self.frame({name: [row[name] for row in rows] for name in self.names}) if rows else self.empty()
+        )
 
     def validate(self, frame: pd.DataFrame) -> None:
         """Raise FormatError unless `frame` has these columns with these dtypes."""
@@ -81,11 +90,12 @@ class Table:
                     f"column {column.name!r} of table {self.name!r} is {dtype}; it must be {column.dtype}"
                 )
 
-    def describe(self) -> str:
-        """Return the columns as numpydoc lines, for docstrings and docs."""
-        return "\n".join(
-            f"{c.name} : {c.dtype}{f' [{c.unit}]' if c.unit else ''}\n    {c.doc}" for c in self.columns
-        )
+
+@functools.cache
+def _empty_column(dtype: str) -> pd.Series:
+    """Return a column without values."""
+    values = pd.Series([])
+    return as_text(values) if dtype == "str" else values.astype(dtype)
 
 
 @functools.cache

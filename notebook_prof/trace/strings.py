@@ -21,6 +21,17 @@ class Coded(NamedTuple):
     values: Sequence[str]
 
 
+def by_value(codes: npt.NDArray[Any], values: Sequence[str | None]) -> Coded:
+    """Return a column of codes into `values`, of which some are equal; None is missing.
+
+    >>> by_value(np.array([0, 1, 2, -1]), ["a", None, "a"])
+    Coded(codes=array([ 0, -1,  0, -1]), values=['a'])
+    """
+    code_of = {value: i for i, value in enumerate(dict.fromkeys(v for v in values if v is not None))}
+    lookup = np.array([*(-1 if value is None else code_of[value] for value in values), -1], np.int64)
+    return Coded(lookup[codes], list(code_of))
+
+
 class Interner:
     """Numbers distinct strings by first appearance."""
 

@@ -333,9 +333,9 @@ def _span(tables: Mapping[str, pd.DataFrame]) -> Window:
     for name in ("slices", "steps"):
         frame = tables[name]
         if len(frame):
-            ends.append(int((frame["ts"] + frame["dur"]).max()))
+            ends.append(int((frame["ts"].to_numpy() + frame["dur"].to_numpy()).max()))
     for name in ("counters", "allocations"):
         frame = tables[name]
         if len(frame):
-            ends.append(int(frame["ts"].max()))
+            ends.append(int(frame["ts"].to_numpy().max()))
     return Window(0, max(ends))

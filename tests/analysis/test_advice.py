@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import shutil
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,14 @@ from notebook_prof.analysis import advice, lines, loaders, what_if
 from notebook_prof.analysis.advice.advice import RULES
 from notebook_prof.analysis.advice.arrays import SAVED
 from notebook_prof.analysis.advice.concurrency import PROCESS_NS
-from notebook_prof.analysis.advice.finding import RECORDED_NS
+from notebook_prof.analysis.advice.context import RECORDED_NS
 from notebook_prof.analysis.advice.host_overhead import FUSED
+from notebook_prof.analysis.scope import sharing
 from notebook_prof.readers import read_trace
 from notebook_prof.selection import Selection
-from notebook_prof.testing import draw, traces
+from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
+from tests.strategies import traces
 
 US = 1000
 MOST_BYTES = 3_000_000
@@ -33,6 +36,7 @@ CONSTANT = "less than 64 KiB each"
 SEVERAL = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
 
+@sharing
 def check_proven(trace, table):
     """Every number in a finding is a cell of a public table."""
     for row in table.itertuples():
@@ -45,10 +49,15 @@ def check_proven(trace, table):
         assert not NUMBER.search(said.replace(CONSTANT, "")), (row.rule, said)
 
 
-def advice_row(trace, rule, **options):
+@lru_cache(maxsize=2)
+def proven_advice(trace, **options):
     table = advice(trace, **options)
     check_proven(trace, table)
-    table = table.set_index("rule")
+    return table.set_index("rule")
+
+
+def advice_row(trace, rule, **options):
+    table = proven_advice(trace, **options)
     return table.loc[rule] if rule in table.index else None
 
 
@@ -211,8 +220,13 @@ COPIES = {
 }
 
 
-@pytest.mark.parametrize("name", COPIES)
-@pytest.mark.parametrize("size", [None, 4_096, 1 << 20])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        *((name, 4_096) for name in COPIES),
+        *(("Memcpy HtoD (Pageable -> Device)", n) for n in (None, 1 << 20)),
+    ],
+)
 def test_a_device_that_is_busy_with_copies(name, size):
     """What is advised follows from direction, kind of memory and size, as far as they are on record."""
     applies, said, advised = COPIES[name]
@@ -234,11 +248,11 @@ def test_a_device_that_is_busy_with_copies(name, size):
     kernel_us = 10 if applies else 55
     b.slices(ts=at + 40 * US, dur=np.full(4, kernel_us * US), name="gemm", category="kernel", track=stream)
     trace = b.seal()
-    check(trace)
-    row = advice_row(trace, "copy-bound")
+    table = check(trace).set_index("rule")
     if not applies:
-        assert row is None
+        assert advice_row(trace, "copy-bound") is None
         return
+    row = table.loc["copy-bound"]
     assert row["finding"].startswith("Device 0 copies for 200 µs")
     assert all(words in row["finding"] for words in said)
     assert all(words.lower() in row["remedy"].lower() for words in advised)
@@ -441,8 +455,8 @@ def test_what_looks_like_a_habit_and_is_none(calls):
     assert advice(recorded_lines(calls)).empty
 
 
-def loading(cpus=2, item_ms=1.0, busy=0.1, **facts):
-    """Ten steps of 40 ms, 32 of them data that the loop's own thread gets."""
+def loading(cpus=2, item_ms=1.0, busy=0.1, start_method="fork", slower=1, **facts):
+    """Ten steps of 40 ms, 32 of them data that the loop's own thread gets, or slower ones."""
     loader = {
         "dataset": "Slow",
         "method": "__getitem__",
@@ -459,10 +473,13 @@ def loading(cpus=2, item_ms=1.0, busy=0.1, **facts):
         **facts,
     }
     b = TraceBuilder(
-        metadata={"machine": {"cpus": cpus, "accelerators": [], "start_method": "fork"}, "loaders": [loader]}
+        metadata={
+            "machine": {"cpus": cpus, "accelerators": [], "start_method": start_method},
+            "loaders": [loader],
+        }
     )
     main = b.track("MainThread", pid=1, tid=1)
-    ms = 1_000_000
+    ms = 1_000_000 * slower
     at = np.arange(10) * 40 * ms
     b.steps(np.arange(10), at, np.full(10, 40 * ms), "loop")
     workers = "Multi" if loader["num_workers"] else "Single"
@@ -488,6 +505,23 @@ def test_workers_by_the_machine_and_the_item():
     assert "num_workers=1" in advice_row(loading(cpus=1), "dataloader-workers")["remedy"]
     # two cores that compute all the time have no time for more
     assert advice_row(loading(busy=1.0), "dataloader-workers") is None
+
+
+@pytest.mark.parametrize(
+    ("cpus", "method", "file", "more"),
+    [
+        (2, "fork", "/tmp/ipykernel_7/1.py", ""),
+        (2, "forkserver", "/home/me/data.py", ""),
+        (2, "forkserver", "/tmp/ipykernel_7/1.py", 'in a module, or pass multiprocessing_context="fork"'),
+        (2, "spawn", "/tmp/ipykernel_7/1.py", "in a module."),
+        (0, "spawn", "/tmp/ipykernel_7/1.py", "in a module."),
+    ],
+)
+def test_workers_that_cannot_import_a_notebook_have_their_start_method_named(cpus, method, file, more):
+    row = advice_row(loading(cpus, start_method=method, file=file, slower=100), "dataloader-workers")
+    said = f"Workers start by {method} here and cannot import a notebook's classes: define `Slow` "
+    assert (said + more in row["remedy"]) == bool(more)
+    assert ("start by" in row["remedy"]) == bool(more)
 
 
 def test_no_more_workers_than_cores():
@@ -567,6 +601,9 @@ def check(trace, window=None):
     assert table["gain_ns"].is_monotonic_decreasing
     assert ((table["gain_ns"] >= 0) & table["gain_share"].between(0, 1)).all()
     words = {str(name) for name in trace.slices["name"].cat.categories}
+    locations = {f"{file}:{line}" for file, line in lines(trace)[["file", "line"]].to_numpy().tolist()}
+    locations |= {f"cell:{line}" for line in loaders(trace)["line"]}
+    locations |= {f"{Path(file).name}:{n}" for file, n in loaders(trace)[["file", "line"]].to_numpy()}
     for row in table.itertuples():
         assert row.finding.endswith(".")
         assert row.remedy.endswith(".")
@@ -575,11 +612,6 @@ def check(trace, window=None):
         names = row.select.get("name", [])
         assert {names} <= words if isinstance(names, str) else set(names) <= words
         if row.place:
-            locations = {
-                f"{file}:{line}" for file, line in lines(trace)[["file", "line"]].to_numpy().tolist()
-            }
-            locations |= {f"cell:{line}" for line in loaders(trace)["line"]}
-            locations |= {f"{Path(file).name}:{n}" for file, n in loaders(trace)[["file", "line"]].to_numpy()}
             assert row.place in locations
         selection = Selection()
         selection.update(**row.select)

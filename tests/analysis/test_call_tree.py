@@ -17,8 +17,9 @@ from notebook_prof.analysis.source.call_tree import from_below
 from notebook_prof.analysis.source.my_code import is_library_file, my_code
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.selection import Selection
-from notebook_prof.testing import draw, traces
+from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
+from tests.strategies import traces
 
 PICTURE = """
 main:  [train                         ]

@@ -11,8 +11,9 @@ from hypothesis import given
 from notebook_prof.analysis import collectives, device, distributed
 from notebook_prof.errors import OptionError
 from notebook_prof.readers import read_trace
-from notebook_prof.testing import draw, traces
+from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
+from tests.strategies import traces
 
 KINDS = {"nccl": "collective", "gloo": "collective", "copy": "memcpy"}
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from notebook_prof.analysis import flame, operators
 from notebook_prof.analysis.device.kernel_launches import launching_rows
 from notebook_prof.errors import OptionError
-from notebook_prof.testing import draw, traces
+from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
+from tests.strategies import traces
 
 PICTURE = """
 main:  [train                         ]

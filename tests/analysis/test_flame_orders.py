@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from notebook_prof.analysis import call_tree, flame, operators, sandwich
 from notebook_prof.errors import OptionError
-from notebook_prof.testing import draw, traces
+from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
+from tests.strategies import traces
 
 PICTURE = """
 main:  [train            ][eval      ]

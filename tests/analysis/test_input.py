@@ -12,8 +12,8 @@ from hypothesis import given
 from notebook_prof.analysis import input_operators, input_pipeline, input_queues, phases
 from notebook_prof.errors import OptionError
 from notebook_prof.readers import read_trace
-from notebook_prof.testing import traces
 from notebook_prof.trace import TraceBuilder
+from tests.strategies import traces
 
 SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 SEVERAL = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"

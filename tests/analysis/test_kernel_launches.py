@@ -11,8 +11,9 @@ from hypothesis import given
 
 from notebook_prof.analysis import kernel_launches
 from notebook_prof.readers import read_trace
-from notebook_prof.testing import draw, traces
+from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
+from tests.strategies import traces
 
 PICTURE = """
 steps: [0                                    ]

@@ -15,8 +15,8 @@ from notebook_prof.analysis.name_labels import name_labels
 from notebook_prof.analysis.scope import on_device
 from notebook_prof.readers import read_trace
 from notebook_prof.service.palette import name_styles
-from notebook_prof.testing import traces
 from notebook_prof.trace import TraceBuilder
+from tests.strategies import traces
 
 
 def network():

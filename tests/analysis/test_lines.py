@@ -15,8 +15,8 @@ from notebook_prof.analysis import flame, operators
 from notebook_prof.analysis.source.lines import NOT_IN_LINES, lines
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.profiles.files import open_profile
-from notebook_prof.testing import traces
 from notebook_prof.trace import Trace, TraceBuilder, length, union
+from tests.strategies import traces
 
 from ..unit.test_source_lines import training
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from notebook_prof.analysis import memory_blocks, memory_by, memory_growth, memory_live, memory_operators
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.readers import read_trace
-from notebook_prof.testing import traces
 from notebook_prof.trace import TraceBuilder
+from tests.strategies import traces
 
 MB = 2**20
 

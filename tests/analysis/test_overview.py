@@ -14,8 +14,9 @@ from hypothesis import given
 from notebook_prof.analysis import distributed, kernels, operators, overview
 from notebook_prof.errors import OptionError
 from notebook_prof.readers import read_trace
-from notebook_prof.testing import draw, traces
+from notebook_prof.testing import draw
 from notebook_prof.trace import PHASES, Trace, TraceBuilder
+from tests.strategies import traces
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ import notebook_prof as nbp
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.readers import read_trace
 
+from ..properties.test_verdict_claims import value_of
+
 torch = pytest.importorskip("torch")
 
 BUSY = pytest.mark.clock("what a real run took is chance on a machine with other jobs")
@@ -106,7 +108,7 @@ def test_one_huge_product():
     x = torch.randn(700, 700)
     profile = undisturbed("compute-bound", lambda _: torch.mm(x, x))
     assert profile.verdict.kind == "compute-bound"
-    assert profile.verdict.evidence["name"] == "aten::mm"
+    assert profile.verdict.select == {"name": "aten::mm"}
     assert not {"small-operators", "input-bound", "memory-growth", "sync-points"} & set(rules(profile))
 
 
@@ -158,7 +160,7 @@ def test_resnet50_with_four_workers(shared_traces: Path):
     profile = Profile(read_trace(shared_traces / "kineto_2021" / name))
     # busy for 72 % of the time, as the plugin says, but nobody waits for it: see test_what_would_help
     assert profile.verdict.kind == "launch-bound"
-    assert profile.verdict.evidence["device_busy_share"] == pytest.approx(0.724, abs=0.001)
+    assert value_of(profile.verdict, "busy_ns") == pytest.approx(0.724, abs=0.001)
     advice = profile.advice().set_index("rule")
     withheld = profile.advice().attrs["withheld"]
     # the TensorBoard plugin recommends tensor cores for this run; the steps would not be shorter

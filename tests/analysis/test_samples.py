@@ -62,25 +62,27 @@ def test_a_sample_is_read_judged_and_written(sample: str, tmp_path: Path) -> Non
     trace = read_trace(path)
     figures = samples.figures(trace)
     assert figures == KNOWN[sample]
-    check_names(trace)
-    check_labels(trace)
-    check_replay(sample, trace)
-    if sample not in KINDS:
-        return
-    check_verdict(trace)
-    check_copies(sample, trace, figures, tmp_path)
-    if sample in ANALYSED:
-        check_analyses(trace, small=path.is_dir() or path.stat().st_size <= MOST_BYTES)
+    check_judgements(trace, sample)
+    if sample in KINDS:
+        check_copies(sample, trace, figures, tmp_path)
 
 
 @sharing
-def check_analyses(trace: Trace, small: bool) -> None:
+def check_judgements(trace: Trace, sample: str) -> None:
     """Laws of tables, which see rows and what a reader missed; advice and the brief of small ones."""
+    check_names(trace)
+    check_labels(trace)
+    check_replay(sample, trace)
+    if sample in KINDS:
+        check_verdict(trace)
+    if sample not in ANALYSED:
+        return
+    path = samples.path_of(sample)
     check_busy(trace)
     check_tables(trace)
     check_call_trees(trace)
     check_path(trace)
-    if small:
+    if path.is_dir() or path.stat().st_size <= MOST_BYTES:
         check_advice(trace)
         check_brief(trace)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from notebook_prof import Profile, TraceBuilder, read_trace
 from notebook_prof.analysis import trust
 from notebook_prof.analysis.device.kernel_launches import least_launch_delay
 from notebook_prof.analysis.trust.device import CUPTI_FAULTS
-from notebook_prof.profiles.text import _SENTENCES, trust_lines
+from notebook_prof.profiles.text import trust_lines
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 
@@ -61,7 +60,16 @@ def codes(trace: Trace) -> list[str]:
 def test_a_good_recording_is_clean():
     table = trust(run().seal())
     assert table.empty
-    assert list(table) == ["code", "severity", "count", "device_share", "effect", "advice", "example"]
+    assert list(table) == [
+        "code",
+        "severity",
+        "count",
+        "device_share",
+        "finding",
+        "effect",
+        "advice",
+        "example",
+    ]
     assert table["device_share"].dtype == "float64"
 
 
@@ -291,26 +299,43 @@ def test_the_least_launch_delay_is_a_property_of_the_machine(shared_traces: Path
         assert (min(delays), max(delays)) == (low, high), pattern
 
 
-def test_every_finding_is_a_sentence_with_its_own_numbers():
-    documented = set(re.findall(r"``([a-z]+(?:-[a-z]+)+|throttled)``", trust.__doc__ or ""))
-    assert documented == set(_SENTENCES)
-    for code in documented:
-        for count in (1, 235):
-            row = {"code": [code], "severity": ["loss"], "count": [count], "device_share": [0.301]}
-            table = pd.DataFrame({**row, "effect": ["lost"], "advice": ["look"], "example": ["mm"]})
-            line, explained = trust_lines(table)
-            assert code not in line
-            assert line.endswith(" (30.1 % of device time). p.trust says what to do.")
-            assert ("235" in line) <= (count == 235)
-            assert "{" not in line
-            assert explained.endswith(f"Lost. Look. For example: mm. [{code}]")
+@pytest.mark.parametrize(
+    ("faults", "text"),
+    [
+        ({"lose": (0,)}, "the kernel of 1 launch at the start is missing"),
+        ({"lose": (8, 9)}, "the kernels of 2 launches at the end are missing"),
+        ({"shift_ns": -5_000}, "10 pieces of device work began before the launch"),
+        ({"operators": False}, "10 pieces of device work were launched outside of any operator"),
+        ({"operators": False, "kernels": 1}, "1 piece of device work was launched outside of any operator"),
+        ({"dur": 1_100}, "9 pieces of device work overlap others on the same stream"),
+    ],
+)
+def test_a_finding_says_in_words_how_often(faults: dict[str, Any], text: str) -> None:
+    assert trust(run(**faults).seal())["finding"].tolist()[0] == text
+
+
+def test_the_lines_of_the_trust_report():
+    row = {
+        "code": ["a-b"],
+        "severity": ["loss"],
+        "count": [2],
+        "device_share": [0.301],
+        "finding": ["lost {x}"],
+    }
+    table = pd.DataFrame({**row, "effect": ["less"], "advice": ["look"], "example": ["mm"]})
+    line, explained = trust_lines(table)
+    assert line == "! Trust: lost {x} (30.1 % of device time). p.trust says what to do."
+    assert explained == "Lost {x} (30.1 % of device time). Less. Look. For example: mm. [a-b]"
     several = pd.concat([table] * 5)
     assert "and 2 more findings. p.trust" in trust_lines(several)[0]
     assert len(trust_lines(several)) == 6
-    unknown = table.assign(code="rows-dropped", device_share=np.nan)
-    assert trust_lines(unknown)[0] == "! Trust: rows dropped, 235 times. p.trust says what to do."
-    odd = table.assign(code="{window.x}", device_share=np.nan)
-    assert trust_lines(odd)[0].startswith("! Trust: {window.x}"), "a code from a file is text"
+    assert "device time" not in trust_lines(table.assign(device_share=np.nan))[0]
+
+
+def test_an_issue_without_words_is_its_code():
+    trace = draw("main: [mm]")
+    trace.report.add("rows-dropped", "loss", 1_235)
+    assert trust(trace)["finding"].tolist() == ["rows dropped, 1,235 times"]
 
 
 @pytest.mark.parametrize(("count", "points"), [(1, 98), (12, 28), (99, 10), (100, None)])

@@ -7,7 +7,7 @@ import pytest
 from notebook_prof.analysis import critical_path_next, verdict, what_if
 from notebook_prof.analysis.critical_path.classes import IN_WORDS
 from notebook_prof.analysis.verdict.device import HOST
-from notebook_prof.analysis.verdict.facts import Facts, gather
+from notebook_prof.analysis.verdict.inputs import VerdictInputs, gather
 from notebook_prof.errors import OptionError
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
@@ -30,7 +30,7 @@ NOTICEABLE = 0.25
 """Waiting for data or other ranks is said before what takes more: it is time in which nothing is done."""
 
 
-def classes_of(facts: Facts, kind: str) -> tuple[str, ...]:
+def classes_of(facts: VerdictInputs, kind: str) -> tuple[str, ...]:
     if kind == "compute-bound":
         return ("kernel", "copy", "communication") if len(facts.device) else HOST
     return BINDS.get(kind, ())

@@ -14,10 +14,12 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+import venv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jupyterlab
 from playwright.sync_api import Page, sync_playwright
 
 from .dashboard import Dashboard
@@ -75,8 +77,17 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
 class Server:
     """``jupyter lab`` or ``jupyter notebook`` with its own configuration, on a free port."""
 
-    def __init__(self, root: Path, app: str = "lab", options: Sequence[str] = (), base: str = "/") -> None:
+    def __init__(
+        self,
+        root: Path,
+        app: str = "lab",
+        options: Sequence[str] = (),
+        base: str = "/",
+        environment: Path | None = None,
+    ) -> None:
+        # `environment`: of the server alone, as `server_environment` makes it
         self.app, self.root, self.token, self.options, self.base = app, root, "browser-test", options, base
+        self.environment = environment
         self._home = tempfile.mkdtemp(prefix="nbp-jupyter-")
         for last in (False, False, True):
             self.port = free_port()
@@ -99,11 +110,17 @@ class Server:
         )
         # an editable install holds a copy of the extension: what is tested is the one of the working tree
         extension = home / "extensions" / "labextensions" / "notebook-prof-gutter"
-        if not extension.exists():
+        if not extension.exists() and self.environment is None:
             shutil.copytree(EXTENSION, extension)
         kind = "JupyterNotebookApp" if app == "notebook" else "LabApp"
+        program = [sys.executable, "-m", "jupyter", app]
+        if self.environment is not None:
+            program = [str(self.environment / "bin" / "python"), "-m", "jupyterlab"]
+            env["PYTHONPATH"] += os.pathsep + str(Path(jupyterlab.__file__).parents[1])
+            env["JUPYTER_PATH"] = ""
+            _write_kernel(home / "data" / "kernels" / "python3")
         command = [
-            sys.executable, "-m", "jupyter", app, "--allow-root", "--no-browser", f"--port={self.port}",
+            *program, "--allow-root", "--no-browser", f"--port={self.port}",
             "--ServerApp.port_retries=0",
             f"--IdentityProvider.token={self.token}", "--ServerApp.ip=127.0.0.1",
             f"--ServerApp.root_dir={root}", f"--{kind}.expose_app_in_browser=True", "--LabApp.news_url=None",
@@ -156,6 +173,30 @@ class Server:
         end_process(self._process)
         self._log.close()
         shutil.rmtree(self._home, ignore_errors=True)
+
+
+def server_environment(folder: Path, *extensions: str) -> Path:
+    """An environment for a server that has JupyterLab as it is here, and these extensions of it only.
+
+    It borrows the modules by a path, so that it takes no network and half a second.
+    """
+    venv.create(folder, symlinks=True)
+    share = Path("share", "jupyter")
+    (folder / share / "labextensions").mkdir(parents=True)
+    for name in ("lab", *(f"labextensions/{one}" for one in extensions)):
+        target = Path(sys.prefix) / share / name
+        assert target.is_dir(), target
+        (folder / share / name).parent.mkdir(exist_ok=True)
+        (folder / share / name).symlink_to(target)
+    return folder
+
+
+def _write_kernel(folder: Path) -> None:
+    """The kernel of this environment, whatever that of the server is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec = {"argv": argv, "display_name": "Python 3", "language": "python"}
+    (folder / "kernel.json").write_text(json.dumps(spec))
 
 
 class Browser:

@@ -102,7 +102,7 @@ def _assert_readable(page: Any) -> None:
     for title in ("Steps", "Phases", "Source", "Operators", "Memory"):
         assert f"{title}\n" in text
     assert "A dot a step; lines are medians." in text
-    assert "need a kernel: run the cell again." in text
+    assert "Run the cell again for the interactive views." in text
     rows = static.locator("table").nth(1).locator("tr").all_inner_texts()
     assert rows[2].endswith("~     total = sum([x * x for x in range(3_000)])"), rows
     last = static.locator("table").nth(1).locator("td:last-child").nth(1)

@@ -69,7 +69,7 @@ def test_a_cell_that_runs_again_before_its_views_are_there(notebook: Callable[..
 def test_a_reloaded_page_a_busy_kernel_and_a_lost_one(
     notebook: Callable[..., NotebookPage], root: Path
 ) -> None:
-    """Views come back with their selection, answer while a cell runs, and say when nobody answers."""
+    """Views come back with their selection, answer by themselves, and say what Python no longer hears."""
     shown = notebook("reload.ipynb", SETUP, "p")
     shown.wait_ready()
     shown.kernel("p.selection.name = 'aten::add_'")
@@ -81,15 +81,34 @@ def test_a_reloaded_page_a_busy_kernel_and_a_lost_one(
     shown.wait_views("v.store.isEmpty() && !v.timeline.snapshot().filtered")
     if "kernel subshells" in shown.page.evaluate(FEATURES):  # otherwise views wait for the cell, and say so
         _answers_while_a_cell_runs(shown, root)
+    shown.wait_views("v.transport.alone")
+    shown.settle()
     shown.kernel(WIDGETS + "[w._msg_callbacks.callbacks.clear() for w in widgets]")
-    shown.views("void v.table.refresh()")
+    sent = shown.views("v.transport.line.number")
+    _answers_by_itself(shown, 5)
+    assert shown.views("v.transport.line.number") == sent + 3, "Python is told, and asked nothing"
+    assert shown.trouble.count() == 0
+    shown.views("v.panels.show('advice')")
     shown.trouble.wait_for()
     assert "kernel is busy" in shown.trouble.inner_text()
     shown.kernel_command("session.kernel.restart()")
-    shown.trouble.filter(has_text="Run this cell again").wait_for()  # without any interaction
-    shown.phases.click()
-    assert "Run this cell again" in shown.trouble.inner_text(), "and it stays"
+    shown.trouble.filter(has_text="Python no longer hears").wait_for()  # without any interaction
+    shown.views("v.panels.show('operators')")
+    _answers_by_itself(shown, 2)
+    shown.views("v.panels.show('layers')")
+    shown.part(".nbp-tab-body").filter(has_text="whose kernel has ended").wait_for()
     shown.browser.forget()
+
+
+def _answers_by_itself(shown: NotebookPage, step: int) -> None:
+    """Select a step and a name, and change the view: timeline and table are drawn anew."""
+    drawn = shown.views("[v.counts.timeline, v.counts.table]")
+    shown.views(f"v.store.set({{step: [{step}]}}, 'test')")
+    shown.wait_views(f"v.counts.timeline > {drawn[0]} && v.counts.table > {drawn[1]}")
+    shown.views("v.setView(v.meta.span[1] / 4, v.meta.span[1] / 3)")
+    shown.views("v.store.set({name: ['aten::add_']}, 'test')")
+    shown.wait_views("v.timeline.snapshot().filtered && v.store.get().name?.length === 1")
+    shown.views("v.store.set({name: null}, 'test')")
 
 
 def _answers_while_a_cell_runs(shown: NotebookPage, root: Path) -> None:

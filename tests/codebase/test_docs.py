@@ -91,6 +91,13 @@ def test_a_page_shows_something(path: Path) -> None:
         assert not picture["to"].startswith("http"), picture["to"]
 
 
+@pytest.mark.parametrize("path", TEXTS, ids=name_of)
+def test_a_page_imports_the_package_before_an_example_uses_it(path: Path) -> None:
+    examples = "\n".join(block[0] for block in FENCE.finditer(path.read_text(encoding="utf-8")))
+    before, used, _ = examples.partition("nbp.")
+    assert not used or "import notebook_prof as nbp\n" in before
+
+
 def test_every_page_is_in_the_table_of_contents() -> None:
     listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(listed) == [page.relative_to(DOCS).as_posix() for page in PAGES]

@@ -56,7 +56,6 @@ HOMES = {
     "distributed": {"ranks"},
     "bokeh": {"ranks", "views"},
     "PIL": {"views"},
-    "hypothesis": {"testing"},
     "IPython": {"jupyter", "cli"},
     "ipywidgets": {"jupyter"},
     "anywidget": {"jupyter"},

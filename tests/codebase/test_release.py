@@ -36,7 +36,7 @@ def test_the_citation_names_the_authors_of_the_package() -> None:
 def test_the_version_is_written_once() -> None:
     """The build takes it from the package; the extension of JupyterLab has the same."""
     pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert 'dynamic = ["version"]' in pyproject
+    assert 'dynamic = ["version", "readme"]' in pyproject
     assert '[tool.hatch.version]\npath = "notebook_prof/__init__.py"' in pyproject
     extension = json.loads((ROOT / "js" / "labextension" / "package.json").read_text(encoding="utf-8"))
     assert extension["version"] == VERSION

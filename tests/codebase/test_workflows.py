@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,12 @@ from .source import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-EXTRAS = set(
-    re.findall(r"^([a-z-]+) = \[", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+GROUPS = set(
+    re.findall(
+        r"^([a-z-]+) = \[",
+        (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("[dependency-groups]")[1].split("\n[")[0],
+        re.MULTILINE,
+    )
 )
 
 
@@ -42,8 +47,8 @@ def missing(command: str) -> str:
     if words[0] == "bash":
         return "" if (ROOT / words[1]).is_file() else words[1]
     if words[:3] == ["python", "-m", "pip"]:
-        extras = re.findall(r"\[([a-z,-]+)\]", words[-1])
-        return ", ".join(extra for one in extras for extra in one.split(",") if extra not in EXTRAS)
+        groups = [word for option, word in pairwise(words) if option == "--group"]
+        return ", ".join(group for group in groups if group not in GROUPS)
     if words[:2] == ["python", "-m"] and words[2].startswith("tests."):
         return "" if (ROOT / Path(*words[2].split(".")) / "__main__.py").is_file() else words[2]
     return command
@@ -56,7 +61,7 @@ def missing(command: str) -> str:
         ("make nothing", "nothing"),
         ("bash .ci/run", ""),
         ("bash .ci/walk", ".ci/walk"),
-        ('python -m pip install -e ".[test-without-torch,nothing]"', "nothing"),
+        ("python -m pip install -e . --group test-without-torch --group nothing", "nothing"),
         ("python -m tests.nothing", "tests.nothing"),
         ("curl somewhere", "curl somewhere"),
     ],

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, TypeAlias
 
 from .source import PACKAGE, ROOT
@@ -41,22 +41,25 @@ def files(stops: list[Stop]) -> set[str]:
 
 def called(run: Callable[[], object]) -> set[tuple[str, str]]:
     """Give file and name of every function of ours that runs, in all threads."""
-    found: set[tuple[str, str]] = set()
+    codes: dict[int, CodeType] = {}
     inside = f"{PACKAGE}/"
 
+    # a tracer that returns None is told of calls of Python functions alone; a profiler of all of C too
     def note(frame: FrameType, event: str, argument: Any) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_filename.startswith(inside) and code.co_name != "<module>":
-            found.add((code.co_filename.removeprefix(inside), code.co_name))
+        codes[id(frame.f_code)] = frame.f_code
 
-    threading.setprofile(note)
-    sys.setprofile(note)
+    threading.settrace(note)
+    sys.settrace(note)
     try:
         run()
     finally:
-        sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
-    return found
+        sys.settrace(None)
+        threading.settrace(None)  # type: ignore[arg-type]
+    return {
+        (code.co_filename.removeprefix(inside), code.co_name)
+        for code in list(codes.values())
+        if code.co_filename.startswith(inside) and code.co_name != "<module>"
+    }
 
 
 def runs() -> dict[str, Callable[[], object]]:

@@ -16,8 +16,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
-STORIES = ("quickstart", "late_rank", "out_of_memory")
-"""One of torch with a report, one of files alone, one that prints what it found."""
+STORIES = ("quickstart", "late_rank")
+"""One of torch with a report, and one of files that prints what it found; others import nothing else."""
 CPU_INDEX = "--extra-index-url https://download.pytorch.org/whl/cpu"
 
 
@@ -114,7 +114,7 @@ def test_binder_requirements_run_the_quickstart(tmp_path: Path) -> None:
     run = [python, "notebooks/run.py", *STORIES]
     done = subprocess.run(run, cwd=checkout, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "`validation[] › AddmmBackward0`, made in cell:10," in done.stdout
+    assert "Rank 5 comes last to 5 of 5 collectives," in done.stdout
     assert (checkout / "notebooks" / "quickstart.report.html").stat().st_size > 10_000
     shutil.rmtree(clean)  # pytest would keep a gigabyte for three runs
 

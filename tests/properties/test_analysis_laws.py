@@ -15,8 +15,8 @@ from notebook_prof import analysis
 from notebook_prof.analysis.time.host_waits import judged_span
 from notebook_prof.analysis.time.phases import PRIORITY, stepping_track
 from notebook_prof.errors import SelectionError
-from notebook_prof.testing import traces
 from notebook_prof.trace import DEVICE_CATEGORIES, PHASES, length, union
+from tests.strategies import traces
 
 from ..draws import draws
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.selection import DIMENSIONS, Selection
-from notebook_prof.testing import traces
+from tests.strategies import traces
 
 from ..draws import draws
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,8 +19,9 @@ from hypothesis import given
 from notebook_prof import analysis
 from notebook_prof.analysis.time.host_waits import judged_span
 from notebook_prof.analysis.verdict.claims import Claim
-from notebook_prof.testing import draw, traces
+from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
+from tests.strategies import traces
 
 NUMBER = re.compile(r"(?<![\w.])<?\d[\d,]*(?:\.\d+)? (?:%|ns|µs|ms|s|min|h)(?!\w)")
 """Shares and durations, as verdicts write them."""
@@ -30,6 +32,11 @@ ANOTHER_WHOLE = re.compile(r" of (?:its|their|that|what|the device's) ")
 
 HOST = ("launch-call", "launch-latency", "host-operator", "python", "overhead")
 """Classes of a critical path in which the host takes the time."""
+
+
+def value_of(result: analysis.Verdict, column: str) -> Any:
+    """The first number of the verdict that comes from this column, or is a share of it."""
+    return next(claim.value for claim in result.claims if claim.column == column)
 
 
 def tables_of(trace: Trace) -> Callable[..., pd.DataFrame]:
@@ -136,7 +143,7 @@ def check_kind(trace: Trace, result: analysis.Verdict) -> None:
         assert waiting["share"].sum() < 0.25 or "critical path" in result.sentence
         begin, end = (int(side[at]) for side, at in zip(judged_span(trace), (0, -1), strict=True))
         causes = analysis.idle_causes(trace, window=(begin, end))
-        causes = causes[causes["device"] == result.evidence["device"]]
+        causes = causes[causes["device"] == result.claims[0].where["device"]]
         host = causes["cause"].isin(["host-bound", "launch-latency"])
         most_idle = causes.loc[host, "idle_ns"].sum() > causes.loc[~host, "idle_ns"].sum()
         pieces = analysis.critical_path(trace, window=(begin, end), end="last")
@@ -276,9 +283,9 @@ def test_work_that_began_before_the_steps_is_not_denied() -> None:
 def test_a_wrong_claim_is_found() -> None:
     """The checks above can fail."""
     trace = draw("main: [mm  ][ad]")
-    claim = Claim("60.0 %", "operators", {"name": "mm"}, "share", 0.6)
+    claim = Claim("operators", "share", {"name": "mm"}, text="60.0 %", value=0.6)
     assert claim.holds(trace)
-    assert not Claim("61.0 %", "operators", {"name": "mm"}, "share", 0.61).holds(trace)
+    assert not replace(claim, text="61.0 %", value=0.61).holds(trace)
     assert NUMBER.search("it takes 61.0 % of")
     assert NUMBER.search("(5 µs)")
     assert not NUMBER.search("device 0 is")

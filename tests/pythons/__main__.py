@@ -41,7 +41,7 @@ def pytest_command(python: str, arguments: list[str]) -> list[str]:
     return [python, "-m", "pytest", *options, "-p", "no:cacheprovider", *arguments, *paths]
 
 
-def script(python: str, folder: str, arguments: list[str]) -> str:
+def script(python: str, folder: str, arguments: list[str], newest: bool = False) -> str:
     """Return a shell's text that makes the environment where it is not there, and runs the tests.
 
     Parameters
@@ -52,19 +52,23 @@ def script(python: str, folder: str, arguments: list[str]) -> str:
         For the environment, and all that is written.
     arguments : list of str
         For pytest.
+    newest : bool
+        Whether to install the newest of everything, and torch with it, anew each time.
     """
     venv, made = f"{folder}/venv", f"{folder}/made-{requirements()}"
+    wanted = '".[torch]"' if newest else ". --constraint .ci/constraints.txt"
     own = shlex.quote(f"{venv}/bin/python")
     install = (
         f"rm -rf {shlex.quote(venv)} {shlex.quote(folder)}/made-* && "
         f"{shlex.quote(python)} -m venv {shlex.quote(venv)} && "
         f"{own} -m pip install --quiet --upgrade pip && "
-        f'{own} -m pip install --quiet --constraint .ci/constraints.txt -e ".[test-without-torch]" && '
+        f"{own} -m pip install --quiet --group test-without-torch -e {wanted} && "
         f"touch {shlex.quote(made)}"
     )
     run = shlex.join(pytest_command(f"{venv}/bin/python", arguments))
+    is_made = "false" if newest else f"test -e {shlex.quote(made)}"
     return (
-        f"mkdir -p {shlex.quote(folder)} && {{ test -e {shlex.quote(made)} || {{ {install}; }} }} && "
+        f"mkdir -p {shlex.quote(folder)} && {{ {is_made} || {{ {install}; }} }} && "
         f"export HYPOTHESIS_STORAGE_DIRECTORY={shlex.quote(folder)}/hypothesis && "
         f"export PYTHONPYCACHEPREFIX={shlex.quote(folder)}/bytecode && exec {run}"
     )
@@ -76,7 +80,9 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in drop}
 
 
-def run(version: str, paths: Mapping[str, Path], arguments: list[str]) -> tuple[str, str]:
+def run(
+    version: str, paths: Mapping[str, Path], arguments: list[str], newest: bool = False
+) -> tuple[str, str]:
     """Run the tests on a version.
 
     Returns
@@ -86,6 +92,7 @@ def run(version: str, paths: Mapping[str, Path], arguments: list[str]) -> tuple[
     reason : str
         Where it ran, or why it could not.
     """
+    name = f"newest-{version}" if newest else version
     refusal = chroots.refusal() if version in chroots.SUITES else ""
     if version in chroots.SUITES and not refusal:
         suite = chroots.SUITES[version]
@@ -94,11 +101,12 @@ def run(version: str, paths: Mapping[str, Path], arguments: list[str]) -> tuple[
             root = chroots.make(suite, FOLDER)
         except subprocess.CalledProcessError as error:
             return "failed", f"{where}: {error}; its log is {FOLDER.name}/{suite}.log"
-        command = chroots.command(root, ROOT, script("/usr/bin/python3", "/var/pythons", arguments))
+        inside = script(f"/usr/bin/python{version}", f"/var/pythons/{name}", arguments, newest)
+        command = chroots.command(root, ROOT, inside)
         values = environment() | {"HOME": "/root", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
     elif version in paths:
         where = str(paths[version])
-        command = ["bash", "-euc", script(where, str(FOLDER / version), arguments)]
+        command = ["bash", "-euc", script(where, str(FOLDER / name), arguments, newest)]
         values = environment()
     else:
         return "missing", refusal or f"no python{version} on PATH, in pyenv or in uv"
@@ -112,6 +120,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.pythons", description=__doc__)
     parser.add_argument("versions", nargs="*", metavar="VERSION", help=f"out of {', '.join(VERSIONS)}")
     parser.add_argument("--here", action="store_true", help="on this Python, with what is installed")
+    parser.add_argument("--newest", action="store_true", help="with the newest of everything, and torch")
     words = sys.argv[1:]
     own = words[: words.index("--")] if "--" in words else words
     arguments = words[len(own) + 1 :]
@@ -123,7 +132,7 @@ def main() -> int:
         parser.error(f"no version {unknown[0]!r}; choose from {', '.join(VERSIONS)}")
     FOLDER.mkdir(exist_ok=True)
     paths = interpreters()
-    outcomes = {one: run(one, paths, arguments) for one in versions}
+    outcomes = {one: run(one, paths, arguments, options.newest) for one in versions}
     print()
     for version, (outcome, where) in outcomes.items():
         print(f"Python {version:5} {outcome:8} {where}")

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-SUITES: Final = {"3.13": "trixie", "3.14": "sid"}
-"""Version of Python, and the release of Debian whose own Python has it."""
+SUITES: Final = {"3.13": "trixie", "3.14": "sid", "3.15": "sid"}
+"""Version of Python, and the release of Debian that has it."""
 SOURCE: Final = Path("/src/repository")
 """Where the repository lies inside; shared/ lies beside it, as it does here."""
-_PACKAGES: Final = "python3,python3-venv,ca-certificates"
 
 
 def refusal() -> str:
@@ -69,13 +68,18 @@ def make(suite: str, folder: Path) -> Path:
         part = folder / f"{suite}.part"
         shutil.rmtree(part, ignore_errors=True)
         subprocess.run(
-            ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", suite, str(part), mirror()],
+            ["debootstrap", "--variant=minbase", f"--include={_packages(suite)}", suite, str(part), mirror()],
             stdout=(folder / f"{suite}.log").open("w"),
             stderr=subprocess.STDOUT,
             check=True,
         )
         part.rename(root)
     return root
+
+
+def _packages(suite: str) -> str:
+    versions = [version for version, there in SUITES.items() if there == suite]
+    return ",".join(["ca-certificates", *(f"python{one},python{one}-venv" for one in versions)])
 
 
 def pip_paths() -> list[Path]:

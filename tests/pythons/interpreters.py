@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-VERSIONS: Final = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.14t")
+VERSIONS: Final = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "3.14t")
 """All that are supported; the last is free-threaded."""
 _ASK: Final = (
     "import ensurepip, sqlite3, ssl, sys, sysconfig, venv;"

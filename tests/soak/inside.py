@@ -109,7 +109,7 @@ def objects() -> dict[str, int]:
     counts: Counter[str] = Counter()
     for kind, count in kinds.items():
         ours = str(getattr(kind, "__module__", "")).startswith("notebook_prof")
-        if ours and kind.__name__ != "Issue":
+        if ours and kind.__name__ != "Statement":
             counts[kind.__name__] += count
     return dict(sorted(counts.items()))
 

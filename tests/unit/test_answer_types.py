@@ -16,6 +16,7 @@ from notebook_prof.readers import read_trace
 from notebook_prof.service.messages import ANSWERS, Declared
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views import page_queries
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.tabs import TABS
 
@@ -113,6 +114,7 @@ def _questions(queries: PageQueries) -> Iterator[dict[str, Any]]:
         yield {"t": "search", "text": text}
     for name in TABS:
         yield {"t": "panel", "name": name}
+    yield {"t": "recording"}
 
 
 def check_answers(trace: Trace) -> set[type[Declared]]:
@@ -139,7 +141,16 @@ def answered(data: Path) -> set[type[Declared]]:
 
 def test_every_alternative_comes(answered: set[type[Declared]]) -> None:
     declared = {one for question, kinds in ANSWERS.items() if question != "ranks" for one in kinds}
-    assert declared - answered == set()
+    assert {one.__name__ for one in declared - answered} == {"NoRecording"}
+
+
+def test_a_recording_that_is_too_long_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_queries, "MOST_IN_PAGE", len(OUTSIDE.slices) - 1)
+    queries = PageQueries(OUTSIDE, Selection())
+    queries.executor._patience_s = 60
+    content, buffers = queries.answer({"t": "recording"})
+    assert check_answer("recording", content, buffers).__name__ == "NoRecording"
+    assert content["too_many"] == len(OUTSIDE.slices)
 
 
 def test_what_is_not_declared_is_noticed() -> None:

@@ -210,9 +210,14 @@ def test_without_a_gpu_the_reason_is_reported(
     assert words in trace.report["collector-failed"].example
 
 
-def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("cuda", "extra"), [("12.8", 12), ("13.2", 13), (None, 13)])
+def test_not_installed(monkeypatch: pytest.MonkeyPatch, cuda: str | None, extra: int) -> None:
+    """The extra is for the CUDA of torch, since a library of another one cannot be loaded beside it."""
+    torch = SimpleNamespace(version=SimpleNamespace(cuda=cuda))
+    monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(cupy_room, "installed", lambda name: False)
-    assert "pip install" in cupy_room.CupyCollector.availability().reason
+    reason = cupy_room.CupyCollector.availability().reason
+    assert reason == f'cupy is not installed: pip install "notebook-prof[gpu-cuda{extra}]"'
 
 
 @pytest.mark.skipif(not installed("cupy"), reason="cupy is not installed")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from notebook_prof import NotebookProfError, Profile, open_profile
@@ -49,7 +50,7 @@ def calls(page: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_calls_of_a_page_can_be_made(page: str, profile: Profile) -> None:
     """Many answers are empty here, or refused by a sentence of ours; nothing else may be raised."""
-    row = {"what_if": {"scale": {"aten::mm": 0.5}}}
+    row = pd.Series({"what_if": {"scale": {"aten::mm": 0.5}}, "select": {"name": "aten::mm"}})
     track, query = profile.trace.tracks["track"].iloc[0], "select name from operators limit 2"
     names: dict[str, Any] = {"p": profile, "at": 1000, "track": track, "name": "aten::mm", "row": row}
     names |= {"query": query, "a": 0, "b": 10**7}

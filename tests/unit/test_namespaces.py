@@ -90,8 +90,8 @@ def test_every_analysis_has_one_method(profile: Profile) -> None:
 
 
 def test_a_claim_says_what_to_call(profile: Profile) -> None:
-    claims = [Claim("", name, {}, "", 0) for name in METHODS]
-    claims += [Claim("", "host_waits", {}, "", 0, arguments={"window": (2, 9)}), *profile.verdict.claims]
+    claims = [Claim(name, "") for name in METHODS]
+    claims += [Claim("host_waits", "", arguments={"window": (2, 9)}), *profile.verdict.claims]
     for claim in claims:
         table = eval(claim.call, {"p": profile})
         pd.testing.assert_frame_equal(table, getattr(analysis, claim.table)(profile.trace, **claim.arguments))

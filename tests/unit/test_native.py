@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from notebook_prof import Trace, TraceBuilder, read_trace
 from notebook_prof.errors import FormatError, NotebookProfError, OptionError
-from notebook_prof.readers.native.columns import ValueDecoder
-from notebook_prof.testing import traces
+from notebook_prof.readers.native.storage import ValueDecoder
 from notebook_prof.trace import TABLES
 from notebook_prof.trace.arrays import FIRST, LAST, SCHEMA
 from notebook_prof.writers.native import write_native
 from notebook_prof.writers.values import ValueEncoder
+from tests.strategies import traces
 
 from ..draws import draws
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from notebook_prof.errors import FormatError
-from notebook_prof.formats.paddle.settle import settle
+from notebook_prof.formats.paddle.chrome import settle
 from notebook_prof.readers import list_formats, read_trace
 from notebook_prof.readers.codec.protobuf import WireError, fields
 from notebook_prof.trace import Trace

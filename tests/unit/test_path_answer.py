@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from notebook_prof import Selection, analysis
-from notebook_prof.analysis.verdict.facts import judged_extent
+from notebook_prof.analysis.verdict.inputs import judged_extent
 from notebook_prof.service.executor import QueryService
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace

@@ -18,12 +18,12 @@ from notebook_prof import Profile
 from notebook_prof.errors import FormatError, NotebookProfError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.protobuf import fields
-from notebook_prof.testing import strategies
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.taxonomy import MODULE_PREFIX
 from notebook_prof.writers import write_perfetto
 from notebook_prof.writers.perfetto.tracks import lanes
 from notebook_prof.writers.rows import KIND
+from tests import strategies
 from tests.unit.test_chrome_writer import START, check_opened, trace  # noqa: F401
 
 from ..draws import draws

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from notebook_prof import analysis
 from notebook_prof.service.lod import RowIndex
 from notebook_prof.service.store import ViewStore
-from notebook_prof.testing.strategies import traces
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.report.reduced import longest_slices
 from notebook_prof.views.report.report_columns import Part
 from notebook_prof.views.report.residual_aggregates import SIDES, totals_left_out
+from tests.strategies import traces
 
 Rows = npt.NDArray[np.int64]
 

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import email
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -16,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import notebook_prof
+from tests.pythons.interpreters import VERSIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_BYTES = 2_000_000
@@ -75,7 +78,8 @@ def environment(folder: Path, *requirements: str | Path) -> Path:
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment with the build backend."""
-    return environment(tmp_path_factory.mktemp("builder") / "venv", "hatchling")
+    folder = tmp_path_factory.mktemp("builder") / "venv"
+    return environment(folder, "hatchling", "hatch-fancy-pypi-readme", "twine")
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +104,24 @@ def built(builder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     files = {path.suffix: path for path in (checkout / "out").iterdir()}
     assert sorted(files) == [".gz", ".whl"]
     return {"sdist": files[".gz"], "wheel": files[".whl"]}
+
+
+def test_a_registry_takes_both_and_shows_the_readme(built: dict[str, Path], builder: Path) -> None:
+    """Nothing in it leads to a file that only a checkout has."""
+    run(builder, "-m", "twine", "check", "--strict", *built.values(), cwd=builder.parent)
+    with zipfile.ZipFile(built["wheel"]) as archive:
+        (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(archive.read(name))
+    readme = str(metadata.get_payload())
+    assert "%%profile" in readme
+    assert 'pip install "notebook-prof[torch]"' in readme
+    assert "make " not in readme
+    assert re.findall(r"\]\((?!https://)[^)]*", readme) == []
+    extras = set(metadata.get_all("Provides-Extra", []))
+    assert extras & {"test", "test-without-torch", "front-ends", "fuzz", "docs"} == set()
+    assert {"torch", "gpu", "notebook"} <= extras
+    supported = {f"Programming Language :: Python :: {one}" for one in VERSIONS if not one.endswith("t")}
+    assert supported <= set(metadata.get_all("Classifier", []))
 
 
 def contents(wheel: Path) -> dict[str, str]:
@@ -134,10 +156,11 @@ def test_the_source_distribution_builds_the_same_wheel(
     assert contents(wheel) == contents(built["wheel"])
 
 
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
 def test_an_empty_environment_runs_the_core_of_the_quickstart(
-    built: dict[str, Path], tmp_path: Path, data: Path
+    built: dict[str, Path], tmp_path: Path, data: Path, kind: str
 ) -> None:
-    python = environment(tmp_path / "clean", built["wheel"])
+    python = environment(tmp_path / "clean", built[kind])
     recording, report = data / "torch213_cpu" / "cnn_sgd.pt.trace.json.gz", tmp_path / "report.html"
     answers = json.loads(run(python, "-I", "-c", OPEN, recording, report, cwd=tmp_path))
     expected = notebook_prof.open_profile(recording)
@@ -151,5 +174,7 @@ def test_an_empty_environment_runs_the_core_of_the_quickstart(
     recorded = json.loads(run(python, "-I", "-c", MAGIC, cwd=tmp_path).splitlines()[-1])
     assert recorded["total"] == sum(i * i for i in range(300_000))
     assert {3, 4} <= set(recorded["lines"]), "the loop and its body"
-    program = python.parent / "notebook-prof"
-    assert notebook_prof.__version__ in run(program, "--version", cwd=tmp_path)
+    for program in ([python.parent / "notebook-prof"], [python, "-I", "-m", "notebook_prof"]):
+        assert notebook_prof.__version__ in run(*program, "--version", cwd=tmp_path)
+    test = [python, "-I", "-c", "from notebook_prof.testing import *; print(draw('main: [mm]'))"]
+    assert "1 slices" in run(*test, cwd=tmp_path)

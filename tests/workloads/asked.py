@@ -37,6 +37,8 @@ def usage() -> dict[str, float]:
 
 def answers(profile: Any) -> dict[str, Any]:
     """What a Profile says. A table that cannot be made is in ``failures`` by its name, with the error."""
+    from notebook_prof.analysis.scope import sharing  # not before the cell has run
+
     said: dict[str, Any] = {"failures": {}}
     for name, path in TABLES.items():
         try:
@@ -47,6 +49,9 @@ def answers(profile: Any) -> dict[str, Any]:
     trace, verdict = profile.trace, profile.verdict
     said["verdict"], said["kind"] = str(verdict), verdict.kind
     said["headline"], said["shown"] = profile.headline, repr(profile)
+    claims = getattr(verdict, "claims", ())
+    # together: each alone would make what its table rests on anew
+    held = sharing(lambda trace: [claim.holds(trace) for claim in claims])(trace)
     said["claims"] = [
         {
             "text": claim.text,
@@ -56,9 +61,9 @@ def answers(profile: Any) -> dict[str, Any]:
             "value": claim.value,
             "line": claim.line,
             "start": claim.start,
-            "holds": claim.holds(trace),
+            "holds": holds,
         }
-        for claim in getattr(verdict, "claims", ())
+        for claim, holds in zip(claims, held, strict=True)
     ]
     said["report"] = [(issue.code, issue.severity, issue.example) for issue in trace.report]
     said["tracks"] = [str(name) for name in trace.tracks["name"]]

@@ -1,5 +1,5 @@
 // Mounts the dashboard: the same code for the live widget and for the HTML report.
-//   transport.request(message) -> Promise<{content, buffers}>   kernel, or the page itself (report/answers.js)
+//   transport.request(message) -> Promise<{content, buffers}>   kernel (widget/line.js), or the page itself (report/answers.js)
 //   store: see shared/store.js
 import {mountDocument} from '../figures/document.js';
 import {Asker} from '../shared/asker.js';
@@ -24,6 +24,8 @@ const TROUBLES = {
   waiting: 'The kernel is busy: what you see is from before. It goes on as soon as the kernel answers.',
   lost: 'The kernel does not answer. If it was restarted, run the cell again.',
 };
+
+const ALONE = 'The kernel that made this profile has ended. The views go on; Python no longer hears what is selected.';
 
 /**
  * Ask for what must be known once.
@@ -71,7 +73,7 @@ export async function mount({Bokeh: loading, el, document: json, settings, trans
     if (waits && part && !counts[kind]) part.dataset.awaited = 'summing up all slices …';
     else if (part) delete part.dataset.awaited;
   };
-  const asker = new Asker(transport, (state) => say(TROUBLES[state ?? ''] ?? ''), pending);
+  const asker = new Asker(transport, (state) => say(state === 'gone' && transport.alone ? ALONE : (TROUBLES[state ?? ''] ?? '')), pending);
   /** @type {Dashboard | null} */
   let dashboard = null;
   const stopFitting = fitOnPaper(parts.root);

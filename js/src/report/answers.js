@@ -62,12 +62,20 @@ export function createAnswers(columns, given) {
     selected: createLocalSelected(report),
     detail: createDetailAnswer(report),
     path: () => reply({...given.path.content}, given.path.data),
-    what_if: () => reply({found: false, text: 'What if is worked out in Python: open the recording there, and ask p.what_if(…).'}),
-    why: () => reply({found: false, lines: ['Why is worked out in Python: open the recording there, and ask p.why(time, track).']}),
-    panel: createLocalPanel(given),
     ...finding.answers,
   };
 }
+
+/**
+ * What Python works out, as far as it lies in a file.
+ * @param {ReportData} given
+ * @returns {Record<string, Answering>}
+ */
+export const fileAnswers = (given) => ({
+  what_if: () => reply({found: false, text: 'What if is worked out in Python: open the recording there, and ask p.what_if(…).'}),
+  why: () => reply({found: false, lines: ['Why is worked out in Python: open the recording there, and ask p.why(time, track).']}),
+  panel: createLocalPanel(given),
+});
 
 // All is worked out on the page's own thread: the hand first. What can wait comes one a frame, after the frame in which what
 // was clicked shows; also the timeline's marks, where its picture stays (`picture`).
@@ -77,16 +85,22 @@ const CAN_WAIT = ['table', 'strip', 'phases', 'memory', 'counters', 'selected'];
 const painted = () => new Promise((done) => (document.hidden ? done() : requestAnimationFrame(() => setTimeout(done, 0))));
 
 /**
- * Make the transport of a report.
+ * Make a transport that answers in the page.
  * @param {ReportColumns} columns
  * @param {ReportData} given
  * @param {Store} store
- * @returns {Transport}
+ * @param {Record<string, Answering>} more answers to other questions
  */
-export function createLocal(columns, given, store) {
-  const answers = createAnswers(columns, given);
+export function createLocal(columns, given, store, more = {}) {
+  const answers = {...createAnswers(columns, given), ...more};
   let turns = Promise.resolve();
   return {
+    /** @param {string} kind */
+    answers: (kind) => kind in answers,
+    /**
+     * @param {Message} q
+     * @returns {Promise<RawAnswer>}
+     */
     async request(q) {
       if (CAN_WAIT.includes(q.t) || 'picture' in q) await (turns = turns.then(painted));
       const began = performance.now();

@@ -5,6 +5,7 @@ import {createLocalArguments} from './arguments.js';
 
 const MOST_LINKS = 20;
 const LONGEST_NAME = 200;
+const MOST_FRAMES = 40;
 
 const textOf = (/** @type {string[] | undefined} */ list, /** @type {number} */ code) => (code >= 0 ? (list?.[code] ?? '') : '');
 
@@ -60,6 +61,15 @@ export function createDetailAnswer({columns, given, index, parent}) {
     }
     return out;
   }
+  /** @param {number} i */
+  function stackOf(i) {
+    /** @type {string[]} */
+    const out = [];
+    if (!given.stacks) return out;
+    const {texts, columns: {leaf, frame, parent: caller}} = given.stacks;
+    for (let at = leaf[i]; at >= 0 && out.length < MOST_FRAMES; at = caller[at]) out.unshift(texts[frame[at]]);
+    return out;
+  }
   /** @param {{id: number}} q */
   return async ({id: i}) => {
     if (!(i >= 0 && i < columns.row.length)) return reply({found: false});
@@ -85,7 +95,7 @@ export function createDetailAnswer({columns, given, index, parent}) {
       shapes: columns.shapes ? (given.groups.shapes?.details?.[columns.shapes[i]] ?? '') : '',
       parent: row > track.row ? parentOf(i, track) : null,
       ...(await argumentsOf(i)),
-      stack: [],
+      stack: stackOf(i),
       links: linksOf(i),
     });
   };

@@ -26,6 +26,8 @@ export class Asker {
   seq = 0;
   closed = false;
   /** @type {Trouble} */ troubled = null;
+  /** Questions that wait for long: others may be answered meanwhile, where the page answers them itself. */
+  late = new Set();
 
   /**
    * @param {Transport} transport
@@ -59,29 +61,30 @@ export class Asker {
    */
   async ask(request, wanted = () => true) {
     let waits = false;
+    const mine = {...request, seq: ++this.seq};
     const pending = () => {
       if (!waits) this.onPending(request.t, true);
       waits = true;
     };
     try {
-      return await this.askUntil(request, wanted, pending);
+      return await this.askUntil(mine, wanted, pending);
     } finally {
+      this.late.delete(mine);
       if (waits) this.onPending(request.t, false);
     }
   }
 
   /**
    * @template {Question} Q
-   * @param {QuestionOf<Q>} request
+   * @param {QuestionOf<Q> & {seq: number}} mine
    * @param {() => boolean} wanted
    * @param {() => void} pending
    * @returns {Promise<AnswerOf<Q>>}
    */
-  async askUntil(request, wanted, pending) {
-    const {log} = this,
-      mine = {...request, seq: ++this.seq};
+  async askUntil(mine, wanted, pending) {
+    const {log} = this;
     log.asked++;
-    log.of[request.t] = (log.of[request.t] ?? 0) + 1;
+    log.of[mine.t] = (log.of[mine.t] ?? 0) + 1;
     const began = performance.now();
     for (let attempt = 0; ; attempt++) {
       if (this.closed) throw new Error('closed');
@@ -89,9 +92,10 @@ export class Asker {
       if (answer === null) {
         if (attempt < 2) continue;
         this.trouble('lost');
-        throw new Error(`no answer to ${request.t}`);
+        throw new Error(`no answer to ${mine.t}`);
       }
-      this.trouble(null);
+      this.late.delete(mine);
+      if (!this.late.size) this.trouble(null);
       if (answer.content.pending) {
         if (!wanted()) throw new Error('nobody waits for it any more');
         pending();
@@ -112,7 +116,10 @@ export class Asker {
    * @returns {Promise<RawAnswer | null>}
    */
   async attempt(message) {
-    const late = setTimeout(() => this.trouble('waiting'), PATIENCE_MS);
+    const late = setTimeout(() => {
+      this.late.add(message);
+      this.trouble('waiting');
+    }, PATIENCE_MS);
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let lost;
     /** @type {Promise<null>} */

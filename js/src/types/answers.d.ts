@@ -639,6 +639,19 @@ interface NoPanel {
   name: string;
   absent: string;
 }
+/** UTF-8 of the JSON that a report holds as ``ReportData``. */
+type RecordingColumns = {
+  json: Uint8Array;
+};
+/** The recording as a report packs it. */
+interface RecordingAnswer {
+  slices: number;
+  data: RecordingColumns;
+}
+/** Too many slices for a page: the kernel goes on answering. */
+interface NoRecording {
+  too_many: number;
+}
 /** What comes back. */
 interface Answers {
   meta: MetaContent;
@@ -660,6 +673,7 @@ interface Answers {
   search: Match | NoMatch;
   calls: CallsAnswer;
   panel: PanelAnswer | NoPanel;
+  recording: RecordingAnswer | NoRecording;
   ranks: RanksAnswer;
   path: PathAnswer | NoPath;
   selected: SelectedAnswer;

@@ -16,6 +16,8 @@ interface Message {
 interface Transport {
   request(message: Message): Promise<RawAnswer>;
   flush?(): void;
+  /** Whether the views go on without a kernel. */
+  readonly alone?: boolean;
   whenLost?(tell: () => void): () => void;
   whenTold?(tell: (text: string, pieces: HeadlinePiece[][]) => void): () => void;
 }

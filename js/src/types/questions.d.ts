@@ -112,6 +112,8 @@ interface PanelRequest {
   own: Dimension[];
   choices: Record<string, string>;
 }
+/** The columns of the recording, from which the page answers by itself from then on. */
+interface RecordingRequest {}
 /** What the figures of many recordings show. */
 interface RanksRequest {}
 /** The critical path of the steps, or of the whole recording. */
@@ -145,6 +147,7 @@ interface Asked {
   search: SearchRequest;
   calls: CallsRequest;
   panel: PanelRequest;
+  recording: RecordingRequest;
   ranks: RanksRequest;
   path: PathRequest;
   selected: SelectedRequest;

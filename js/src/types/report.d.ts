@@ -94,6 +94,8 @@ interface ReportData {
   memory: ReportMemory[];
   counters: Record<string, {ts: NumberArray; value: NumberArray}>;
   told: ReportArguments | null;
+  /** Innermost frame of every slice; text and caller of every frame; -1 for none. Null where they are left out. */
+  stacks: {texts: string[]; columns: Record<'leaf' | 'frame' | 'parent', NumberArray>} | null;
   flowKinds: string[];
   left: ReportLeft | null;
   panels: ReportPanels;

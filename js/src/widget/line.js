@@ -55,6 +55,9 @@ export class Line {
   /** @type {object[]} */ batch = [];
   number = 0;
   lost = false;
+  /** Whether the page answers by itself: then a selection holds whether Python hears of it or not. */
+  kept = false;
+  /** @type {import('./page_answers.js').PageAnswers | undefined} */ inPage;
   /** Whether this page gets no binary buffers: answers come as base64 then. */
   text = false;
 
@@ -158,10 +161,30 @@ export class Line {
    * @param {string} origin
    */
   async select(patch, origin) {
+    if (this.kept) return this.selectKept(patch, origin);
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       const answer = await patiently(this.request({t: 'select', patch, origin}));
       if (answer) return /** @type {{state?: SelectionState}} */ (answer.content);
     }
     return null;
+  }
+
+  keep() {
+    this.kept = true;
+  }
+
+  /**
+   * @param {SelectionPatch} patch
+   * @param {string} origin
+   */
+  async selectKept(patch, origin) {
+    let stop = () => {};
+    /** @type {Promise<null>} */
+    const gone = new Promise((resolve) => {
+      stop = this.whenLost(() => resolve(null));
+    });
+    const answer = await Promise.race([this.request({t: 'select', patch, origin}).catch(() => null), gone]);
+    stop();
+    return answer ? /** @type {{state?: SelectionState}} */ (answer.content) : {state: {...this.store.get(), ...patch}};
   }
 }

@@ -6,11 +6,13 @@ import {lineTo, patiently} from './line.js';
 
 const STATIC_AFTER_MS = 8000; // then a reader gets the static picture, until the live view is there
 const ATTACHED_MS = 30;
+const FETCHED_AFTER_MS = 300; // the first picture goes before the recording
 
 /**
  * @typedef {import('../page/mount.js').Mounting} Mounting
  * @typedef {(mounting: Mounting) => Promise<() => void>} Mount
  * @typedef {{document: string, settings: Settings}} Begun
+ * @typedef {Transport & {fetch?: () => void}} Answers
  * @typedef {(settings: Settings, model: import('./line.js').WidgetModel, el: HTMLElement, line: import('./line.js').Line) => () => void} Beside
  *   what goes on beside the views, outside of their element; gives a function that ends it
  */
@@ -44,10 +46,26 @@ function hideStatic(uid) {
   return () => sheet.remove();
 }
 
+/**
+ * Do something once when the element comes into sight: what nobody looks at is not fetched.
+ * @param {HTMLElement} el
+ * @param {() => void} act
+ */
+function onceSeen(el, act) {
+  const watching = new IntersectionObserver((entries) => {
+    if (!entries.some(({isIntersecting}) => isIntersecting)) return;
+    watching.disconnect();
+    setTimeout(act, FETCHED_AFTER_MS);
+  });
+  watching.observe(el);
+  return () => watching.disconnect();
+}
+
 /** One display of a widget. */
 class View {
   dispose = () => {};
   endBeside = () => {};
+  stopWatching = () => {};
   gone = false;
   /** @type {() => void} */ end = () => {};
   /** @type {Promise<void>} */ closed = new Promise((resolve) => (this.end = resolve));
@@ -60,14 +78,16 @@ class View {
    * @param {Mount} mount
    * @param {boolean} needsBokeh whether `mount` takes BokehJS itself; else a promise of it, and asks for its facts meanwhile
    * @param {Beside} beside
+   * @param {(line: import('./line.js').Line) => Answers} answersTo who answers, chosen once
    */
-  constructor(model, el, mount, needsBokeh, beside) {
+  constructor(model, el, mount, needsBokeh, beside, answersTo) {
     this.model = model;
     this.el = el;
     this.mount = mount;
     this.needsBokeh = needsBokeh;
     this.beside = beside;
     this.line = lineTo(model);
+    this.answers = answersTo(this.line);
     /** @type {Settings} */
     this.settings = model.get('settings');
     el.append(this.host);
@@ -98,7 +118,7 @@ class View {
       el: host,
       document: JSON.parse(begun.document),
       settings: begun.settings,
-      transport: line,
+      transport: this.answers,
       store: line.store,
     });
     if (this.gone) {
@@ -108,6 +128,8 @@ class View {
     this.show();
     this.show = hideStatic(settings.uid);
     this.el.classList.add('nbp-ready');
+    const {fetch} = this.answers;
+    if (fetch) this.stopWatching = onceSeen(host, () => fetch.call(this.answers));
     this.endBeside = this.beside(begun.settings, model, this.el, line);
   }
 
@@ -115,6 +137,7 @@ class View {
     this.gone = true;
     this.end();
     this.endBeside();
+    this.stopWatching();
     clearTimeout(this.late);
     this.dispose();
     this.show();
@@ -127,11 +150,12 @@ class View {
  * @param {Mount} mount
  * @param {boolean} needsBokeh see `View`
  * @param {Beside} beside
+ * @param {(line: import('./line.js').Line) => Answers} answersTo who answers: the line to the kernel, or the page where it can
  */
-export const createWidget = (mount, needsBokeh, beside = () => () => {}) => ({
+export const createWidget = (mount, needsBokeh, beside = () => () => {}, answersTo = (line) => line) => ({
   /** @param {{model: import('./line.js').WidgetModel, el: HTMLElement}} given */
   async render({model, el}) {
-    const view = new View(model, el, mount, needsBokeh, beside);
+    const view = new View(model, el, mount, needsBokeh, beside, answersTo);
     return () => view.close();
   },
 });

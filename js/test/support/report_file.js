@@ -1,7 +1,7 @@
 // A report without a browser: its blocks, and the answers that its page would give.
 import {readFileSync} from 'node:fs';
 
-import {createAnswers} from '../../src/report/answers.js';
+import {createAnswers, fileAnswers} from '../../src/report/answers.js';
 import {unpackGiven} from '../../src/report/file/unpack.js';
 
 /** The JSON blocks of an HTML file by id. */
@@ -15,7 +15,7 @@ export function blocksOf(path) {
 export async function openReport(path) {
   const blocks = blocksOf(path),
     {given, columns} = await unpackGiven(blocks['nbp-given'], blocks['nbp-panels']),
-    answers = createAnswers(columns, given);
+    answers = {...createAnswers(columns, given), ...fileAnswers(given)};
   return async (request, state) => answers[request.t](request, state);
 }
 

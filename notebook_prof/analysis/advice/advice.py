@@ -14,6 +14,7 @@ from ...units import format_ns
 from ..scope import WindowLike, sharing
 from .arrays import RULES as ARRAY_RULES
 from .concurrency import pool_overhead, threads_take_turns
+from .context import Advice, AdviceContext
 from .device import (
     communication_exposed,
     copy_bound,
@@ -22,7 +23,6 @@ from .device import (
     sync_points,
     tensor_cores_unused,
 )
-from .finding import Finding, Run
 from .host_overhead import launch_bound, small_operators, unfused_optimizer
 from .keeping import fragmented_memory, memory_growth_rule, near_full_memory, small_allocations
 from .loading import input_bound, items_one_by_one, loader_workers
@@ -51,7 +51,7 @@ RULES = (
     small_allocations,
 )
 
-__all__ = ["RULES", "Finding", "Run", "small_operators"]
+__all__ = ["RULES", "Advice", "AdviceContext", "small_operators"]
 
 
 @sharing
@@ -112,16 +112,16 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
     >>> advice(trace)[["rule", "bound", "select"]].values.tolist()
     [['dataloader-workers', True, {'phase': 'data'}]]
     """
-    run = Run(trace, window)
+    run = AdviceContext(trace, window)
     findings = [finding for rule in RULES if run.facts.total_ns and (finding := rule(run)) is not None]
     findings = [item for item in findings if item.gain_bytes or item.gain_ns >= min_share * run.total_ns]
     findings = _replayed(run, findings, round(min_share * run.total_ns))
     findings.sort(key=lambda item: (-item.gain_ns, -item.gain_bytes))
     gains = [min(item.gain_ns, run.plain_ns) for item in findings]
     columns: dict[str, tuple[str, list[Any]]] = {
-        "rule": ("str", [item.rule for item in findings]),
-        "finding": ("str", [str(item.finding) for item in findings]),
-        "remedy": ("str", [item.remedy for item in findings]),
+        "rule": ("str", [item.code for item in findings]),
+        "finding": ("str", [str(item.text) for item in findings]),
+        "remedy": ("str", [item.advice for item in findings]),
         "gain_ns": ("int64", gains),
         "gain_share": ("float64", [gain / run.plain_ns for gain in gains]),
         "gain_bytes": ("int64", [item.gain_bytes for item in findings]),
@@ -134,7 +134,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
         "count": ("int64", [item.count for item in findings]),
         "rows": ("object", [item.rows for item in findings]),
         "select": ("object", [dict(item.select) for item in findings]),
-        "claims": ("object", [item.finding.placed(0) for item in findings]),
+        "claims": ("object", [getattr(item.text, "claims", ()) for item in findings]),
     }
     table = pd.DataFrame({name: pd.Series(values, dtype=dtype) for name, (dtype, values) in columns.items()})
     if run.facts.total_ns and (why := small_operators(run)):
@@ -152,7 +152,7 @@ def line_of(trace: Trace, rows: IntArray) -> str:
     return str(dur.idxmax())
 
 
-def _replayed(run: Run, findings: Sequence[Finding], least_ns: int) -> list[Finding]:
+def _replayed(run: AdviceContext, findings: Sequence[Advice], least_ns: int) -> list[Advice]:
     """Limit gains by the replay; drop findings that would shorten the steps by less than `least_ns`."""
     out = []
     for item in findings:
@@ -162,8 +162,8 @@ def _replayed(run: Run, findings: Sequence[Finding], least_ns: int) -> list[Find
         elif most >= least_ns or item.gain_bytes:
             out.append(replace(item, gain_ns=min(item.gain_ns, most)))
         else:
-            said, shorter = str(item.finding).removesuffix("."), format_ns(most / run.step_count)
-            run.withheld[item.rule] = (
+            said, shorter = str(item.text).removesuffix("."), format_ns(most / run.step_count)
+            run.withheld[item.code] = (
                 f"{said}, but steps without that would be shorter by {shorter} at most: something else takes "
                 "as long beside it"
             )

@@ -21,7 +21,7 @@ from ..source.frames import frames
 from ..source.line_calls import module_of
 from ..source.lines import line_slices, line_times
 from ..verdict.claims import Source, cite_ns, say
-from .finding import Finding, Run, evidence
+from .context import Advice, AdviceContext, evidence
 
 WORTH: Final = 0.05
 """Lines below this share of the measured time are not reported."""
@@ -47,7 +47,7 @@ _CHAINED: Final = re.compile(r"\w\[(?:[^\[\]]|\[[^\[\]]*\])*\]\s*\[\s*\[?\s*['\"
 _COPY: Final = re.compile(r"\.copy\((?!\s*deep\s*=\s*False)")
 
 
-def apply_rows(run: Run) -> Finding | None:
+def apply_rows(run: AdviceContext) -> Advice | None:
     """Find `DataFrame.apply`, which calls Python for every row."""
     calls = run.line_calls
     by_row = _calls_of(calls, "pandas.core.apply", "series_generator")
@@ -68,7 +68,7 @@ def apply_rows(run: Run) -> Finding | None:
     )
 
 
-def iterate_rows(run: Run) -> Finding | None:
+def iterate_rows(run: AdviceContext) -> Advice | None:
     """Find `iterrows`, which makes a Series of every row and looks up a label on each access."""
     loops = _calls_of(run.line_calls, "pandas.core.frame", "iterrows")
     if not len(loops):
@@ -91,7 +91,7 @@ def iterate_rows(run: Run) -> Finding | None:
     )
 
 
-def python_function(run: Run) -> Finding | None:
+def python_function(run: AdviceContext) -> Advice | None:
     """Find `Series.map`, `Series.apply` or `GroupBy.apply`, which call Python for each element or group."""
     calls = pd.concat(
         [
@@ -111,7 +111,7 @@ def python_function(run: Run) -> Finding | None:
     )
 
 
-def scalar_access(run: Run) -> Finding | None:
+def scalar_access(run: AdviceContext) -> Advice | None:
     """Find loops that read a Series or DataFrame element by element."""
     single = _calls_of(run.line_calls, "pandas.core.indexing", "__getitem__")
     single = single[
@@ -131,7 +131,7 @@ def scalar_access(run: Run) -> Finding | None:
     )
 
 
-def object_column(run: Run) -> Finding | None:
+def object_column(run: AdviceContext) -> Advice | None:
     """Find columns of Python objects, which pandas compares, groups or searches one object at a time."""
     calls = pd.concat(
         [
@@ -150,7 +150,7 @@ def object_column(run: Run) -> Finding | None:
     )
 
 
-def growing_array(run: Run) -> Finding | None:
+def growing_array(run: AdviceContext) -> Advice | None:
     """Find arrays or tables that are copied again and again to append a little."""
     calls = run.line_calls
     grows = np.array([_adds_to_itself(text) for text in calls["text"]], dtype=bool)
@@ -169,7 +169,7 @@ def growing_array(run: Run) -> Finding | None:
     )
 
 
-def repeated_copies(run: Run) -> Finding | None:
+def repeated_copies(run: AdviceContext) -> Advice | None:
     """Find tables that are copied again and again."""
     copies = _calls_of(run.line_calls, "pandas.core.generic", "copy")
     keep = (copies["count"] >= _OFTEN) & copies["text"].str.contains(_COPY.pattern, regex=True)
@@ -183,7 +183,7 @@ def repeated_copies(run: Run) -> Finding | None:
     )
 
 
-def chained_indexing(run: Run) -> Finding | None:
+def chained_indexing(run: AdviceContext) -> Advice | None:
     """Find rows of a table that are copied to get a single column, as in ``df[df['a'] > 2]['b']``."""
     copies = _calls_of(run.line_calls, "pandas.core.frame", "_getitem_bool_array")
     # The gain is a bound: the column's rows must still be selected.
@@ -197,7 +197,7 @@ def chained_indexing(run: Run) -> Finding | None:
     )
 
 
-def vectorized_function(run: Run) -> Finding | None:
+def vectorized_function(run: AdviceContext) -> Advice | None:
     """Find `np.vectorize` and `np.apply_along_axis`, which loop over a Python function."""
     calls = _calls_of(run.line_calls, "numpy", "_vectorize_call", "apply_along_axis")
     return _finding(
@@ -211,28 +211,25 @@ def vectorized_function(run: Run) -> Finding | None:
 
 
 def _finding(
-    run: Run, rule: str, calls: pd.DataFrame, does: str, remedy: str, table: str = "line_calls"
-) -> Finding | None:
+    run: AdviceContext, rule: str, calls: pd.DataFrame, does: str, remedy: str, table: str = "line_calls"
+) -> Advice | None:
     """Return advice on the line of the first (longest) of these calls, with the time of all of them."""
     spent = int(calls["total_ns"].sum())
     if not len(calls) or spent < WORTH * run.total_ns:
         return None
     first = calls.iloc[0]
     location = f"{first['file']}:{int(first['line'])}"
-    rows, count, names = line_evidence(run, str(first["file"]), int(first["line"]), str(first["text"]))
     columns = ["file", "line"] if table == "lines" else ["file", "line", "module", "function"]
     took = Source(table, "total_ns", {name: first[name] for name in columns}, run.asking)
     own = int(first["total_ns"])
-    return Finding(
+    return Advice(
         rule,
         say(f"`{first['text']}` ({location}) {does}: ", cite_ns(own, took), run.share(own, took), "."),
         remedy,
-        min(int(spent * SAVED.get(rule, 1)), run.total_ns),
+        gain_ns=min(int(spent * SAVED.get(rule, 1)), run.total_ns),
         bound=rule not in SAVED,
         place=location,
-        select={"name": names} if names else {},
-        rows=rows,
-        count=count,
+        **line_evidence(run, first),
     )
 
 
@@ -251,7 +248,7 @@ def _calls_of(calls: pd.DataFrame, module: str, *functions: str) -> pd.DataFrame
     return calls[_called_in(calls, module, *functions)]
 
 
-def _whole_lines(run: Run, calls: pd.DataFrame) -> pd.DataFrame:
+def _whole_lines(run: AdviceContext, calls: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `line_times` for the lines of these calls."""
     if not len(calls):
         return calls
@@ -259,7 +256,7 @@ def _whole_lines(run: Run, calls: pd.DataFrame) -> pd.DataFrame:
     return calls[["file", "line"]].merge(table, on=["file", "line"])
 
 
-def _calls_back(run: Run, modules: tuple[str, ...]) -> bool:
+def _calls_back(run: AdviceContext, modules: tuple[str, ...]) -> bool:
     """Return whether a function of these modules calls back into any of the user's lines."""
     where = frames(run.trace)
     module_of_file = {file: module_of(str(file)) for file in set(where.file)}
@@ -273,15 +270,14 @@ def _calls_back(run: Run, modules: tuple[str, ...]) -> bool:
     return bool((below[scope.rows] == 1).any())
 
 
-def line_evidence(run: Run, file: str, line: int, text: str) -> tuple[Any, int, list[str]]:
-    """Return a line's slices, how many there are, and their names."""
+def line_evidence(run: AdviceContext, line: pd.Series[Any]) -> dict[str, Any]:
+    """Return `rows` and `count` of a line's slices, and `select`, their names."""
     scope, _ = line_slices(run.trace, run.whole_window)
     words = scope.slices["name"].cat.categories.astype("str")
-    ending = f":{line}  {text}"
+    ending = f":{int(line['line'])}  {line['text']}"
     names = [word for word in words if word.endswith(ending)]
     of_line = np.append(words.isin(names), False)[scope.codes("name")]
-    rows, count = evidence(scope, of_line)
-    return rows, count, names if count else []
+    return {"select": {"name": names} if of_line.any() else {}, **evidence(scope, of_line)}
 
 
 def _adds_to_itself(text: str) -> bool:
@@ -293,7 +289,7 @@ def _adds_to_itself(text: str) -> bool:
     )
 
 
-RULES: Final[tuple[Callable[[Run], Finding | None], ...]] = (
+RULES: Final[tuple[Callable[[AdviceContext], Advice | None], ...]] = (
     apply_rows,
     iterate_rows,
     python_function,

@@ -16,7 +16,7 @@ from ..source.lines import line_slices, line_times
 from ..time.recorded_steps import recorded_table
 from ..verdict.claims import Claim, Source, cite_ns, say
 from .arrays import line_evidence
-from .finding import Finding, Run, evidence
+from .context import Advice, AdviceContext, evidence
 
 WORTH: Final = 0.05
 PROCESS_NS: Final = 40_000_000
@@ -32,7 +32,7 @@ _RECORDERS: Final = ("py-spy", "sh -c read go", "notebook_prof")
 _POOLS: Final = ("multiprocessing.pool", "concurrent.futures.process", "joblib.parallel")
 
 
-def threads_take_turns(run: Run) -> Finding | None:
+def threads_take_turns(run: AdviceContext) -> Advice | None:
     """Find threads that compute in Python one at a time, because of the interpreter lock."""
     used = cpu_table(run)
     if used is None or run.cpus < 2 or not run.machine.get("gil", True):
@@ -64,9 +64,9 @@ def threads_take_turns(run: Run) -> Finding | None:
         return None
     side_by_side = min(len(computing), run.cpus)
     computes = np.isin(track, spans.index[spans["tid"].isin(computing)])
-    rows, count = evidence(scope, computes)
+    found = evidence(scope, computes)
     line = line_times(run.trace, **run.asking)
-    names = scope.slices["name"].iloc[rows].astype("str")
+    names = scope.slices["name"].iloc[found["rows"]].astype("str")
     hottest = line[
         [any(name.endswith(f":{n}  {text}") for name in names[:1]) for n, text in _numbers_and_texts(line)]
     ]
@@ -74,7 +74,7 @@ def threads_take_turns(run: Run) -> Finding | None:
         return None
     first = hottest.iloc[0]
     location = f"{first['file']}:{int(first['line'])}"
-    return Finding(
+    return Advice(
         "threads-take-turns",
         say(
             f"{format_items(len(computing), 'thread')} compute in Python at the same time and get at most "
@@ -84,15 +84,14 @@ def threads_take_turns(run: Run) -> Finding | None:
         ),
         "Use processes: concurrent.futures.ProcessPoolExecutor in place of ThreadPoolExecutor, or functions "
         "that let others run while they compute, as NumPy's on large arrays do.",
-        max(work - work // side_by_side - PROCESS_NS * side_by_side, 0),
+        gain_ns=max(work - work // side_by_side - PROCESS_NS * side_by_side, 0),
         place=location,
         select={"name": sorted(set(names))},
-        rows=rows,
-        count=count,
+        **found,
     )
 
 
-def pool_overhead(run: Run) -> Finding | None:
+def pool_overhead(run: AdviceContext) -> Advice | None:
     """Find a process pool that takes longer than its work would take in this process."""
     used, calls = cpu_table(run), run.line_calls
     if used is None or not len(calls):
@@ -116,27 +115,24 @@ def pool_overhead(run: Run) -> Finding | None:
     first = table.iloc[0]
     computed = Source("cpu_use", "children_ns", arguments=run.asking)
     location = f"{first['file']}:{int(first['line'])}"
-    rows, count, names = line_evidence(run, str(first["file"]), int(first["line"]), str(first["text"]))
-    return Finding(
+    return Advice(
         "pool-overhead",
         say(
             f"The pool of processes in `{first['text']}` ({location}) takes ",
             _line_claim(run, first),
             ", and its processes compute for ",
-            cite_ns(int(computed.value(run.trace)), computed),
+            cite_ns(int(computed.evaluate(run.trace)), computed),
             " in all: the rest is starting them, and sending values to and fro.",
         ),
         "Do this work in the cell itself; or send less: larger pieces (chunksize=…), a file name or a range "
         "in place of the data, and keep the pool for several calls.",
-        spent - ready,
+        gain_ns=spent - ready,
         place=location,
-        select={"name": names} if names else {},
-        rows=rows,
-        count=count,
+        **line_evidence(run, first),
     )
 
 
-def cpu_table(run: Run) -> pd.DataFrame | None:
+def cpu_table(run: AdviceContext) -> pd.DataFrame | None:
     """Return the CPU times of threads and processes; None if not recorded."""
     table = recorded_table(run.trace, "cpu")
     return table if table is not None and {"pid", "tid", "ts", "cpu_ns"} <= set(table.columns) else None
@@ -150,7 +146,7 @@ def _increase(readings: pd.DataFrame, column: str, begin: int, end: int) -> int:
     return int(high - low)
 
 
-def _open(run: Run, table: pd.DataFrame) -> int:
+def _open(run: AdviceContext, table: pd.DataFrame) -> int:
     """Return the times at which any of these lines was open, on the thread where they took most time."""
     if not len(table):
         return 0
@@ -170,6 +166,6 @@ def _numbers_and_texts(table: pd.DataFrame) -> list[tuple[int, str]]:
     return list(zip(table["line"].tolist(), table["text"].tolist(), strict=True))
 
 
-def _line_claim(run: Run, row: pd.Series[Any]) -> Claim:
+def _line_claim(run: AdviceContext, row: pd.Series[Any]) -> Claim:
     where = {"file": row["file"], "line": int(row["line"])}
     return cite_ns(int(row["total_ns"]), Source("lines", "total_ns", where, run.asking))

@@ -19,14 +19,14 @@ from ..device.kernel_launches import launch_calls
 from ..device.kernels import kernels
 from ..distributed.communication import distributed
 from ..scope import ints
-from ..verdict.claims import Claim, Sentence, Source, cite, cite_ns, cite_share, say, short
-from .finding import Finding, Run, evidence, named, names_of
+from ..verdict.claims import Claim, Sentence, Source, cite, cite_bytes, cite_ns, cite_share, say, short
+from .context import Advice, AdviceContext, evidence, named, names_of
 
 _PLUMBING: Final = ("launch", "sync", "overhead")
 _SHOWN: Final = 3
 
 
-def sync_points(run: Run) -> Finding | None:
+def sync_points(run: AdviceContext) -> Advice | None:
     """Find calls in the steps that make the host wait while the device runs out of work."""
     host = run.host
     waits = host.among("category", ("sync",))
@@ -38,10 +38,9 @@ def sync_points(run: Run) -> Finding | None:
     dried = (at >= 0) & (idle["ts"].to_numpy() <= np.append(end, 0)[at])
     gain = int(idle["dur"].to_numpy()[dried].sum()) // max(idle["device"].nunique(), 1)
     callers = _callers(run, host.rows[waits])
-    rows, count = evidence(host, waits)
     waited, names = int(host.self_ns[waits].sum()), names_of(host, waits)
-    often = run.each(count, run.on_thread("count", names), _times)
-    return Finding(
+    often = run.each(int(waits.sum()), run.on_thread("count", names), _times)
+    return Advice(
         "sync-points",
         say(
             "The host waits for the device ",
@@ -52,12 +51,11 @@ def sync_points(run: Run) -> Finding | None:
         ),
         "Leave values on the device: collect losses as tensors and read them once in a while, in place of "
         ".item(), .cpu(), print(tensor), nonzero() and masks in each step; copy with non_blocking=True.",
-        gain,
+        gain_ns=gain,
         bound=True,
         what_if={"remove": "sync"},
         select={"category": "sync"},
-        rows=rows,
-        count=count,
+        **evidence(host, waits),
     )
 
 
@@ -65,20 +63,20 @@ def _times(number: float) -> str:
     return "once" if number == 1 else f"{format_number(number)} times"
 
 
-def _callers(run: Run, rows: IntArray) -> pd.Series[int]:
+def _callers(run: AdviceContext, rows: IntArray) -> pd.Series[int]:
     """Return names of the innermost operators around calls, most frequent first."""
     slices = run.trace.slices
     rows = climb(ints(slices["parent"]), rows, slices["category"].isin(_PLUMBING).to_numpy())
     return slices["name"].iloc[rows].astype("str").value_counts()
 
 
-def pageable_copies(run: Run) -> Finding | None:
+def pageable_copies(run: AdviceContext) -> Advice | None:
     """Find blocking copies to the device from memory that is not pinned."""
     work = run.device
     copies = work.among("category", ("memcpy",)) & named(work, ("pageable",)) & named(work, ("htod", "host"))
     if not copies.any():
         return None
-    rows, count = evidence(work, copies)
+    count = int(copies.sum())
     spent = int((work.end - work.ts)[copies].sum())
     ends = run.idle["next"].fillna(-1).to_numpy(dtype=np.int64)
     waits = int(run.idle.loc[np.isin(ends, work.rows[copies]), "memcpy_ns"].sum())
@@ -89,7 +87,7 @@ def pageable_copies(run: Run) -> Finding | None:
         Source("kernels", column, {"name": tuple(own)}, run.replay_arguments)
         for column in ("total_ns", "count")
     )
-    return Finding(
+    return Advice(
         "pageable-copies",
         say(
             cite(format_count(count), count, times),
@@ -100,12 +98,11 @@ def pageable_copies(run: Run) -> Finding | None:
         ),
         "Pin what is copied (DataLoader(pin_memory=True) or tensor.pin_memory()) and copy with "
         ".to(device, non_blocking=True), so that copies overlap with work.",
-        spent + waits,
+        gain_ns=spent + waits,
         bound=True,
         what_if={"remove": "copy", "scale": dict.fromkeys([*called, *own], 0)},
         select={"name": own},
-        rows=rows,
-        count=count,
+        **evidence(work, copies),
     )
 
 
@@ -114,7 +111,7 @@ _SMALL_BYTES: Final = 1 << 16
 """Smaller copies take about as long as starting a copy: PCIe 3 moves 64 KiB in 5 µs."""
 
 
-def copy_bound(run: Run) -> Finding | None:
+def copy_bound(run: AdviceContext) -> Advice | None:
     """Find a device that mostly copies, and say what would shorten its longest copies."""
     table = device(run.trace, **run.looking)
     if not len(table):
@@ -146,22 +143,20 @@ def copy_bound(run: Run) -> Finding | None:
         + sentence
         + "."
     )
-    rows, count = evidence(work, own)
     names = names_of(work, own)
-    return Finding(
+    return Advice(
         "copy-bound",
         sentence,
         f"{remedies[0][:1].upper()}{'; '.join(remedies)[1:]}.",
-        min(moved, run.total_ns),
+        gain_ns=min(moved, run.total_ns),
         bound=True,
         what_if={"scale": dict.fromkeys(names, 0)},
         select={"name": names},
-        rows=rows,
-        count=count,
+        **evidence(work, own),
     )
 
 
-def _longest_copies(run: Run, table: pd.DataFrame) -> tuple[Sentence, list[str]]:
+def _longest_copies(run: AdviceContext, table: pd.DataFrame) -> tuple[Sentence, list[str]]:
     """Describe the copies that take most time, and the remedies that the recording supports."""
     first = table.iloc[0]
     words = [str(first[name]) for name in ("direction", "source", "target")]
@@ -184,7 +179,7 @@ def _longest_copies(run: Run, table: pd.DataFrame) -> tuple[Sentence, list[str]]
         )
     if pd.notna(first["bytes"]):
         moved = int(first["bytes"])
-        sentence += say(", ", cite(format_bytes(moved), moved, of("bytes")), " in all")
+        sentence += say(", ", cite_bytes(moved, of("bytes")), " in all")
         if count > 1 and moved < count * _SMALL_BYTES:
             sentence += say(f" and less than {format_bytes(_SMALL_BYTES)} each")
             remedies.append(
@@ -215,7 +210,7 @@ _FASTER: Final = 2
 """Least speed-up by tensor cores that is assumed; NVIDIA's data sheets promise 8 to 16 times."""
 
 
-def low_occupancy(run: Run) -> Finding | None:
+def low_occupancy(run: AdviceContext) -> Advice | None:
     """Find kernels with grids too small to fill the device, or with low occupancy."""
     work = run.device
     table = kernels(run.trace, category="kernel", **run.replay_arguments)
@@ -224,9 +219,9 @@ def low_occupancy(run: Run) -> Finding | None:
     spent, names = table["total_ns"].to_numpy(np.float64), [str(name) for name in table["name"][low]]
     if float(spent[low].sum()) < max(_SHARE * float(spent.sum()), 1.0):
         return None
-    rows, count = evidence(work, work.among("category", ("kernel",)) & work.among("name", tuple(names)))
+    starved = work.among("category", ("kernel",)) & work.among("name", tuple(names))
     filled = np.where(blocks < 1, blocks, 1.0)[low]
-    return Finding(
+    return Advice(
         "low-occupancy",
         say(
             "Kernels with less than one block for each multiprocessor, or less than a quarter of the warps "
@@ -236,24 +231,23 @@ def low_occupancy(run: Run) -> Finding | None:
         ),
         "Give each kernel more to do: a larger batch or larger layers, channels that are multiples of 64, "
         "torch.compile to fuse small ones.",
-        int((spent[low] * (1 - filled)).sum()),
+        gain_ns=int((spent[low] * (1 - filled)).sum()),
         bound=True,
         # a kernel would take this share of its time on a full device
         what_if={"scale": dict(zip(names, filled.tolist(), strict=True))},
         select={"name": names},
-        rows=rows,
-        count=count,
+        **evidence(work, starved),
     )
 
 
-def _of_kernels(run: Run, names: list[str], ns: float, whole: float) -> Claim:
+def _of_kernels(run: AdviceContext, names: list[str], ns: float, whole: float) -> Claim:
     """Return a claim about the share of the kernels' time that kernels of these names take."""
     arguments = {"category": "kernel", **run.replay_arguments}
     source, of = (Source("kernels", "total_ns", where, arguments) for where in ({"name": tuple(names)}, {}))
     return cite_share(ns / whole, source, of)
 
 
-def tensor_cores_unused(run: Run) -> Finding | None:
+def tensor_cores_unused(run: AdviceContext) -> Advice | None:
     """Find matrix products and convolutions that do not use the device's tensor cores."""
     if not _has_tensor_cores(run):
         return None
@@ -265,9 +259,9 @@ def tensor_cores_unused(run: Run) -> Finding | None:
     spent = work.end - work.ts
     if int(spent[plain].sum()) < max(_SHARE * int(spent[kernel].sum()), 1):
         return None
-    rows, count = evidence(work, plain)
-    longest = short(work.slices["name"].iloc[int(rows[0])], 32)
-    return Finding(
+    found = evidence(work, plain)
+    longest = short(work.slices["name"].iloc[int(found["rows"][0])], 32)
+    return Advice(
         "tensor-cores-unused",
         say(
             "Matrix products and convolutions without tensor cores take ",
@@ -276,16 +270,15 @@ def tensor_cores_unused(run: Run) -> Finding | None:
         ),
         "Compute in half precision: torch.autocast('cuda', dtype=torch.float16 or bfloat16); on Ampere and "
         "later torch.set_float32_matmul_precision('high'); sizes that are multiples of 8.",
-        int(spent[plain].sum()) * (_FASTER - 1) // _FASTER,
+        gain_ns=int(spent[plain].sum()) * (_FASTER - 1) // _FASTER,
         bound=True,
         what_if={"scale": dict.fromkeys(names_of(work, plain), 1 / _FASTER)},
         select={"name": names_of(work, plain)},
-        rows=rows,
-        count=count,
+        **found,
     )
 
 
-def _has_tensor_cores(run: Run) -> bool:
+def _has_tensor_cores(run: AdviceContext) -> bool:
     names = run.trace.metadata.get("devices")
     return any(_HAVE.search(str(name)) for name in names) if isinstance(names, list | tuple) else False
 
@@ -294,7 +287,7 @@ WAITS: Final = 0.05
 """Waits below this share of the measured time are not reported."""
 
 
-def communication_exposed(run: Run) -> Finding | None:
+def communication_exposed(run: AdviceContext) -> Advice | None:
     """Find collectives that run while nothing computes."""
     spent = run.facts.phase_ns.get("communication", 0)
     source = Source("phases", "host_ns", {"phase": "communication"}, run.looking)
@@ -308,8 +301,7 @@ def communication_exposed(run: Run) -> Finding | None:
         source = Source("distributed", "exposed_ns", {"device": int(row["device"])}, arguments)
     if spent < WAITS * run.total_ns:
         return None
-    rows, count = evidence(scope, scope.among("category", ("collective",)))
-    return Finding(
+    return Advice(
         "communication-exposed",
         say(
             "Nothing computes during ",
@@ -321,10 +313,9 @@ def communication_exposed(run: Run) -> Finding | None:
         "Overlap it with backward (DDP's buckets: bucket_cap_mb, gradient_as_bucket_view), exchange less "
         "often (no_sync with gradient accumulation) or less (compression hooks, bfloat16), and look for a "
         "rank that arrives late: the others' communication is then waiting.",
-        min(spent, run.total_ns),
+        gain_ns=min(spent, run.total_ns),
         bound=True,
         what_if={"overlap_communication": True} if scope is run.device else {},
         select={"category": "collective"},
-        rows=rows,
-        count=count,
+        **evidence(scope, scope.among("category", ("collective",))),
     )

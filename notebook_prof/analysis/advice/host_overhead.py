@@ -8,7 +8,7 @@ from ...trace import DEVICE_CATEGORIES
 from ...units import format_count
 from ..verdict.claims import Source, cite_share, say
 from ..work.optimizer_steps import OPTIMIZER_STEP
-from .finding import COSTLY, Finding, Run, evidence, named
+from .context import COSTLY, Advice, AdviceContext, evidence, named
 
 _IDLE: Final = 0.1
 _MANY: Final = 50
@@ -19,7 +19,7 @@ FUSED: Final = 0.7
 """Share of Adam's step time that fused=True saves on a CPU; see ``benchmarks/advice.py``."""
 
 
-def launch_bound(run: Run) -> Finding | None:
+def launch_bound(run: AdviceContext) -> Advice | None:
     """Find devices that wait for the host to launch work."""
     idle = run.idle
     if not len(idle):
@@ -33,32 +33,30 @@ def launch_bound(run: Run) -> Finding | None:
         Source("idle_causes", column, {"cause": cause}, {"window": run.idle_window})
         for column, cause in (("idle_ns", causes), ("window_ns", causes[0]))
     )
-    rows, count = evidence(run.host, run.host.among("category", ("launch",)))
-    return Finding(
+    return Advice(
         "launch-bound",
         say(
             "The device waits for the host ",
-            cite_share(waited.value(run.trace) / window.value(run.trace), waited, window),
+            cite_share(waited.evaluate(run.trace) / window.evaluate(run.trace), waited, window),
             " of the time.",
         ),
         "Give it more work at once: a larger batch, torch.compile (mode='reduce-overhead' uses CUDA graphs), "
         "fused or foreach optimizers, and less Python between operators.",
-        spent,
+        gain_ns=spent,
         bound=True,
         what_if={"scale": {"*": 0, **dict.fromkeys(_on_devices(run), 1)}, "launch": 0},
         select={"category": "launch"},
-        rows=rows,
-        count=count,
+        **evidence(run.host, run.host.among("category", ("launch",))),
     )
 
 
-def _on_devices(run: Run) -> list[str]:
+def _on_devices(run: AdviceContext) -> list[str]:
     """Return `what_if` filters that match all of a run's device work."""
     work = run.device
     return [f"category={name}" for name in DEVICE_CATEGORIES if work.among("category", (name,)).any()]
 
 
-def small_operators(run: Run) -> str:
+def small_operators(run: AdviceContext) -> str:
     """Say why small operators are not judged; empty if there are few, or recording hardly slowed them."""
     # There is no rule for small operators: where they bound the steps, recording costs as much time as they
     # do, so a saving cannot be predicted. For a loop over the rows of a tensor, the predicted saving was half
@@ -71,7 +69,7 @@ def small_operators(run: Run) -> str:
     )
 
 
-def unfused_optimizer(run: Run) -> Finding | None:
+def unfused_optimizer(run: AdviceContext) -> Advice | None:
     """Find an optimizer that steps parameter by parameter."""
     spent = run.facts.phase_ns.get("optimizer", 0)
     if spent / run.total_ns < _UNFUSED:
@@ -82,7 +80,7 @@ def unfused_optimizer(run: Run) -> Finding | None:
     joined = of_optimizer & named(host, ("_foreach_", "_fused_", "fused_adam", "multi_tensor"))
     if calls < _MANY * run.step_count or joined.any():
         return None
-    rows, count = evidence(host, of_optimizer)
+    found = evidence(host, of_optimizer)
     took = Source("phases", "host_ns", {"phase": "optimizer"}, run.looking)
     finding = say(
         "The optimizer takes ",
@@ -94,37 +92,35 @@ def unfused_optimizer(run: Run) -> Finding | None:
     if len(run.device.rows):
         idle = run.idle[(run.idle["phase"] == "optimizer").to_numpy()] if len(run.idle) else run.idle
         gain = int((idle["host_ns"] + idle["launch_ns"]).sum()) // max(run.idle["device"].nunique(), 1)
-        return Finding(
+        return Advice(
             "unfused-optimizer",
             finding,
             "Step all parameters at once: fused=True in torch.optim's Adam, AdamW and SGD. Without "
             f"foreach=False the default does so too.{_trial(run)}",
-            min(gain, spent),
+            gain_ns=min(gain, spent),
             bound=True,
             what_if={"phase": {"optimizer": 0}},
             select={"phase": "optimizer"},
-            rows=rows,
-            count=count,
+            **found,
         )
-    names = {str(word) for word in host.slices["name"].iloc[rows].astype("str").unique()}
+    names = {str(word) for word in host.slices["name"].iloc[found["rows"]].astype("str").unique()}
     if not names & _MOMENTS:
         return None
     if why := small_operators(run):
         run.withheld["unfused-optimizer"] = why
         return None
-    return Finding(
+    return Advice(
         "unfused-optimizer",
         finding,
         "Step all parameters at once: fused=True in torch.optim's Adam and AdamW; without an accelerator it "
         f"is not the default.{_trial(run)}",
-        int((spent - run.cost_ns(host.among("phase", ("optimizer",)))) * FUSED),
+        gain_ns=int((spent - run.cost_ns(host.among("phase", ("optimizer",)))) * FUSED),
         select={"phase": "optimizer"},
-        rows=rows,
-        count=count,
+        **found,
     )
 
 
-def _trial(run: Run) -> str:
+def _trial(run: AdviceContext) -> str:
     """Return the call that tries a fused step, if PyTorch's range around the step was recorded."""
     names = [str(name) for name in run.trace.slices["name"].cat.categories]
     steps = [name for name in names if OPTIMIZER_STEP.fullmatch(name)]

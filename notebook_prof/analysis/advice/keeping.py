@@ -7,13 +7,13 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...units import format_bytes, format_count
+from ...units import format_count
 from ..memory.growth import memory_growth
 from ..memory.level_growth import matters
 from ..memory.names import memory_names
 from ..time.overview import device_properties
-from ..verdict.claims import Sentence, Source, cite, cite_ns, say
-from .finding import Finding, Run, evidence, named, names_of
+from ..verdict.claims import Sentence, Source, cite_bytes, cite_ns, say
+from .context import Advice, AdviceContext, evidence, named, names_of
 
 _FULL: Final = 0.9
 _LOOSE: Final = 0.25
@@ -22,7 +22,7 @@ _ALLOCATING: Final = 0.03
 _CALLS: Final = ("cudamalloc", "cudafree", "hipmalloc", "hipfree", "cudahostalloc")
 
 
-def memory_growth_rule(run: Run) -> Finding | None:
+def memory_growth_rule(run: AdviceContext) -> Advice | None:
     """Find blocks that every step leaves behind."""
     if not len(run.facts.peak) or not len(table := memory_growth(run.trace)):
         return None
@@ -44,13 +44,13 @@ def memory_growth_rule(run: Run) -> Finding | None:
     grown = Source("memory_growth", "growth_bytes", where_is, reduce="max")
     if not matters(size, step_count, run.facts.peak, int(first["device"]), "allocator"):
         return None
-    return Finding(
+    return Advice(
         "memory-growth",
         say(
             f"Memory{of_device} grows by ",
-            cite(format_bytes(size), size, grown),
+            cite_bytes(size, grown),
             f" every step; {name}{where} leaves ",
-            cite(format_bytes(int(first["bytes_per_step"])), int(first["bytes_per_step"]), left),
+            cite_bytes(int(first["bytes_per_step"]), left),
             f" behind in each of {int(first['steps'])} steps",
             _growing_name(run),
             ".",
@@ -64,7 +64,7 @@ def memory_growth_rule(run: Run) -> Finding | None:
     )
 
 
-def _growing_name(run: Run) -> Sentence:
+def _growing_name(run: AdviceContext) -> Sentence:
     """Say which name grows most; empty if no name is known to grow."""
     names = memory_names(run.trace)
     names = names[names["name"].notna() & (names["bytes_per_step"].fillna(0) > 0).to_numpy(bool)]
@@ -73,17 +73,17 @@ def _growing_name(run: Run) -> Sentence:
     row = names.loc[names["bytes_per_step"].astype("int64").idxmax()]
     source = Source("memory_names", "bytes_per_step", {"name": str(row["name"])}, reduce="max")
     size = int(row["bytes_per_step"])
-    return say(f"; {row['name']} keeps ", cite(format_bytes(size), size, source), " more after each")
+    return say(f"; {row['name']} keeps ", cite_bytes(size, source), " more after each")
 
 
-def _unnamed_growth(row: pd.Series[Any]) -> Finding:
+def _unnamed_growth(row: pd.Series[Any]) -> Advice:
     size, grown, steps = (int(row[name]) for name in ("bytes_per_step", "steps", "of_steps"))
     source = Source("memory_growth", "bytes_per_step", {"source": "rss"}, reduce="max")
-    return Finding(
+    return Advice(
         "memory-growth",
         say(
             "Resident memory grows by ",
-            cite(format_bytes(size), size, source),
+            cite_bytes(size, source),
             f" every step, in {grown} of {steps} steps, outside of the blocks that were recorded: arrays, "
             "lists or other objects that stay.",
         ),
@@ -93,7 +93,7 @@ def _unnamed_growth(row: pd.Series[Any]) -> Finding:
     )
 
 
-def near_full_memory(run: Run) -> Finding | None:
+def near_full_memory(run: AdviceContext) -> Advice | None:
     """Find a device whose memory is nearly all reserved."""
     peaks = run.facts.peak
     peaks = peaks[peaks["device"] >= 0]
@@ -102,11 +102,11 @@ def near_full_memory(run: Run) -> Finding | None:
     ):
         size = device_properties(run.trace, number).get("memory_bytes", np.nan)
         if reserved >= _FULL * size:
-            return Finding(
+            return Advice(
                 "memory-near-full",
                 say(
                     f"Device {number} has nearly all of its memory reserved: ",
-                    cite(format_bytes(int(reserved)), int(reserved), _at_peak("reserved_peak_bytes", number)),
+                    cite_bytes(int(reserved), _at_peak("reserved_peak_bytes", number)),
                     ".",
                 ),
                 "Keep less for the backward: activation checkpointing, half precision, a smaller batch with "
@@ -117,7 +117,7 @@ def near_full_memory(run: Run) -> Finding | None:
     return None
 
 
-def fragmented_memory(run: Run) -> Finding | None:
+def fragmented_memory(run: AdviceContext) -> Advice | None:
     """Find reserved memory that cannot be used."""
     peaks = run.facts.peak
     peaks = peaks[(peaks["device"] >= 0) & (peaks["reserved_peak_bytes"] > 0)]
@@ -126,13 +126,13 @@ def fragmented_memory(run: Run) -> Finding | None:
         return None
     row = peaks.iloc[int(loose.argmax())]
     number, reserved, held = (int(row[name]) for name in ("device", "reserved_peak_bytes", "peak_bytes"))
-    return Finding(
+    return Advice(
         "memory-fragmented",
         say(
             f"Device {number} reserves ",
-            cite(format_bytes(reserved), reserved, _at_peak("reserved_peak_bytes", number)),
+            cite_bytes(reserved, _at_peak("reserved_peak_bytes", number)),
             ", of which tensors held ",
-            cite(format_bytes(held), held, _at_peak("peak_bytes", number)),
+            cite_bytes(held, _at_peak("peak_bytes", number)),
             " at their peak.",
         ),
         "Let segments grow: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; keep batches of one shape; "
@@ -146,18 +146,18 @@ def _at_peak(column: str, device: int) -> Source:
     return Source("memory_peak", column, {"device": device}, reduce="max")
 
 
-def small_allocations(run: Run) -> Finding | None:
+def small_allocations(run: AdviceContext) -> Advice | None:
     """Find steps that request memory from the driver, which makes the host wait each time."""
     host = run.host
     calls = host.among("category", ("launch",)) & named(host, _CALLS, start=True)
     spent = int(host.self_ns[calls].sum())
-    rows, count = evidence(host, calls)
+    count = int(calls.sum())
     if count < run.step_count or spent < _ALLOCATING * run.total_ns:
         return None
     names = names_of(host, calls)
     times = run.each(count, run.on_thread("count", names), lambda number: format_count(round(number)))
     took = run.on_thread("self_ns", names)
-    return Finding(
+    return Advice(
         "small-allocations",
         say(
             "The driver is asked for memory ",
@@ -168,9 +168,8 @@ def small_allocations(run: Run) -> Finding | None:
             ".",
         ),
         "Use tensors again: operate in place or with out=, allocate buffers before the loop.",
-        spent,
+        gain_ns=spent,
         bound=True,
         select={"name": names},
-        rows=rows,
-        count=count,
+        **evidence(host, calls),
     )

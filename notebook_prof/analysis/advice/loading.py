@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import PurePath
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,7 +16,7 @@ from ..source.line_calls import module_of
 from ..source.lines import LINE, line_slices, line_times
 from ..verdict.claims import Sentence, Source, cite, cite_ns, say
 from ..verdict.loader import bounding_loader
-from .finding import Finding, Run, evidence
+from .context import Advice, AdviceContext, evidence
 
 WAITS: Final = 0.05
 """Waits below this share of the measured time are not reported."""
@@ -69,12 +67,12 @@ class Loading:
         return best, time
 
 
-def input_bound(run: Run) -> Finding | None:
+def input_bound(run: AdviceContext) -> Advice | None:
     """Find steps that wait for batches from workers, or from a source other than PyTorch's loader."""
     spent = _waited_ns(run)
     if spent is None or _in_process(run) or _is_cheap(run, spent):
         return None
-    finding = _finding_of(run, spent, "waits ", " for its data")
+    found = _found(run, spent, "waits ", " for its data")
     used = int(run.loader_facts["num_workers"].max()) if len(run.loader_facts) else 0
     if run.cpus and used:
         simulated = _simulated(run)
@@ -94,37 +92,41 @@ def input_bound(run: Run) -> Finding | None:
                     after, more = time, workers
         if after >= before:
             return None
-        return finding(
-            rule="input-bound",
-            remedy=f"Use more processes: num_workers={more} in place of {used}; {_cores(run, more)}. "
+        return Advice(
+            "input-bound",
+            advice=f"Use more processes: num_workers={more} in place of {used}; {_cores(run, more)}. "
             "Keep them with persistent_workers=True.",
             gain_ns=before - after,
+            **found,
         )
-    return finding(
-        rule="input-bound",
-        remedy="Raise num_workers up to the number of cores, make transforms cheaper (or move them to the "
+    return Advice(
+        "input-bound",
+        advice="Raise num_workers up to the number of cores, make transforms cheaper (or move them to the "
         "device), read from faster storage, and keep workers with persistent_workers=True.",
         gain_ns=spent,
         bound=True,
+        **found,
     )
 
 
-def loader_workers(run: Run) -> Finding | None:
+def loader_workers(run: AdviceContext) -> Advice | None:
     """Find a step thread that makes its own batches."""
     spent = _waited_ns(run)
     if spent is None or not _in_process(run) or _is_cheap(run, spent):
         return None
-    finding = _finding_of(run, spent, "spends ", " on getting its data, in its own thread")
+    found = _found(run, spent, "spends ", " on getting its data, in its own thread")
     accelerated = bool(run.machine.get("accelerators"))
     pinned = ", pin_memory=True" if accelerated else ""
     if not run.cpus:
-        return finding(
-            rule="dataloader-workers",
-            remedy="Let other processes make the batches: DataLoader(num_workers=…, "
-            "persistent_workers=True), at most one a core; or prepare the data once, before training.",
+        return Advice(
+            "dataloader-workers",
+            advice="Let other processes make the batches: DataLoader(num_workers=…, "
+            f"persistent_workers=True), at most one a core. {_cannot_import(run)}"
+            "Or prepare the data once, before training.",
             # at best, other processes hide the shorter of the two (data, rest) behind the longer
             gain_ns=min(spent, max(run.total_ns - spent, 0)) or spent,
             bound=True,
+            **found,
         )
     loading = _loading(run, spent)
     workers, time = loading.enough()
@@ -133,12 +135,13 @@ def loader_workers(run: Run) -> Finding | None:
     gain = loading.data_ns + loading.rest_ns - time
     if gain <= 0:
         return None
-    return finding(
-        rule="dataloader-workers",
-        remedy=f"Let {workers} other {'process' if workers == 1 else 'processes'} make the batches: "
+    return Advice(
+        "dataloader-workers",
+        advice=f"Let {workers} other {'process' if workers == 1 else 'processes'} make the batches: "
         f"DataLoader(num_workers={workers}, persistent_workers=True{pinned}); {_cores(run, workers)}. "
-        "Or make the items once, before training.",
+        f"{_cannot_import(run)}Or make the items once, before training.",
         gain_ns=gain,
+        **found,
     )
 
 
@@ -149,7 +152,7 @@ class _Simulated(NamedTuple):
     time: float
 
 
-def _simulated(run: Run) -> _Simulated:
+def _simulated(run: AdviceContext) -> _Simulated:
     """Return the loader's simulated schedule; 0 workers if unknown."""
     row = bounding_loader(run.trace)
     if row is None or pd.isna(row["best"]):
@@ -157,40 +160,53 @@ def _simulated(run: Run) -> _Simulated:
     return _Simulated(int(row["best"]), float(row["rate"] / row["best_rate"]))
 
 
-def _cores(run: Run, workers: int) -> str:
+def _cores(run: AdviceContext, workers: int) -> str:
     more = ", but items wait part of their time, for which they need none" if workers > run.cpus else ""
     return f"this machine has {format_items(run.cpus, 'core')}{more}"
 
 
-def items_one_by_one(run: Run) -> Finding | None:
+def _cannot_import(run: AdviceContext) -> str:
+    """Return what to do where workers start without the classes of the notebook that holds the dataset."""
+    method = str(run.machine.get("start_method", "fork"))
+    used = run.loader_facts
+    here = used.loc[used["file"].astype(str).str.contains(_CELL), "dataset"].tolist()
+    if method == "fork" or not here:
+        return ""
+    forks = ', or pass multiprocessing_context="fork"' if method == "forkserver" else ""
+    classes = f"cannot import a notebook's classes: define `{here[0]}` in a module{forks}. "
+    return f"Workers start by {method} here and {classes}"
+
+
+def items_one_by_one(run: AdviceContext) -> Advice | None:
     """Find in-memory data that is fetched item by item."""
     spent = _waited_ns(run)
     if spent is None or not _is_cheap(run, spent):
         return None
-    finding = _finding_of(run, spent, "spends ", " on taking items one by one")
-    return finding(
-        rule="items-one-by-one",
-        remedy="Take whole batches from the tensors: DataLoader(dataset, batch_size=None, "
+    found = _found(run, spent, "spends ", " on taking items one by one")
+    return Advice(
+        "items-one-by-one",
+        advice="Take whole batches from the tensors: DataLoader(dataset, batch_size=None, "
         "sampler=BatchSampler(RandomSampler(dataset), batch_size, drop_last=False)), without workers, or "
         "index the tensors with torch.randperm(n).split(batch_size).",
         gain_ns=int((spent - _cost(run)) * BATCHED),
+        **found,
     )
 
 
-def _waited_ns(run: Run) -> int | None:
+def _waited_ns(run: AdviceContext) -> int | None:
     spent = run.facts.phase_ns.get("data", 0)
     return spent if spent >= WAITS * run.total_ns else None
 
 
-def _in_process(run: Run) -> bool:
+def _in_process(run: AdviceContext) -> bool:
     return "in-process" in run.loaders and "workers" not in run.loaders
 
 
-def _cost(run: Run) -> int:
+def _cost(run: AdviceContext) -> int:
     return min(run.cost_ns(run.host.among("phase", ("data",))), run.facts.phase_ns.get("data", 0) // 2)
 
 
-def _is_cheap(run: Run, spent: int) -> bool:
+def _is_cheap(run: AdviceContext, spent: int) -> bool:
     """Return whether all loaders return items from memory or take negligible time."""
     used = run.loader_facts
     if not len(used) or used["batched"].any():
@@ -201,7 +217,7 @@ def _is_cheap(run: Run, spent: int) -> bool:
     return not used["num_workers"].any() and items > 0 and (spent - _cost(run)) / items < CHEAP_NS
 
 
-def _loading(run: Run, spent: int) -> Loading:
+def _loading(run: AdviceContext, spent: int) -> Loading:
     cost = run.cost_ns()
     data = spent - _cost(run)
     whole = max(run.facts.total_ns - cost, data)
@@ -216,7 +232,7 @@ def _loading(run: Run, spent: int) -> Loading:
     )
 
 
-def _busy(run: Run) -> int:
+def _busy(run: AdviceContext) -> int:
     """Return the CPU time of the process during the steps; one full core if not recorded."""
     total = run.facts.total_ns
     tracks = run.trace.tracks
@@ -235,8 +251,8 @@ def _busy(run: Run) -> int:
     return int(np.average(value, weights=part) * run.cpus * total)
 
 
-def _finding_of(run: Run, spent: int, before: str, after: str) -> Callable[..., Finding]:
-    """Return a maker of a Finding that still lacks its rule, remedy and gain."""
+def _found(run: AdviceContext, spent: int, before: str, after: str) -> dict[str, Any]:
+    """Return all of a rule's advice but its code, remedy and gain."""
     took = Source("phases", "host_ns", {"phase": "data"}, run.looking)
     if not len(run.facts.steps):  # which `phases` needs
         took, spent = Source("input_pipeline", "fetch_ns", {}, run.looking), int(run.input["fetch_ns"].sum())
@@ -253,19 +269,16 @@ def _finding_of(run: Run, spent: int, before: str, after: str) -> Callable[..., 
             where = cite(location, int(row["line"]), source)
             text += say(f"; items come from `{row['dataset']}.{row['method']}` (", where, ")")
             text += _hottest(run, str(row["method"]))
-    rows, count = evidence(run.host, run.host.among("phase", ("data",)))
-    return partial(
-        Finding,
-        finding=text + ".",
-        place=location,
-        what_if={"data": 0},
-        select={"phase": "data"},
-        rows=rows,
-        count=count,
-    )
+    return {
+        "text": text + ".",
+        "place": location,
+        "what_if": {"data": 0},
+        "select": {"phase": "data"},
+        **evidence(run.host, run.host.among("phase", ("data",))),
+    }
 
 
-def _hottest(run: Run, method: str) -> Sentence:
+def _hottest(run: AdviceContext, method: str) -> Sentence:
     """Describe the line that takes most time in the dataset's method, if lines were recorded."""
     scope, _ = line_slices(run.trace, run.window)
     where = frames(run.trace)

@@ -11,8 +11,8 @@ from ...statistics.steps import compiling
 from ...units import format_items, format_ns
 from ..source.compilations import compilations
 from ..time.phases import phases
-from ..verdict.claims import Sentence, Source, cite, cite_ns, joined, say, short
-from .finding import Finding, Run
+from ..verdict.claims import Sentence, Source, cite, cite_ns, say, short
+from .context import Advice, AdviceContext
 
 SLOW: Final = 1.25
 """A slow step takes at least this many times the median."""
@@ -24,7 +24,7 @@ _MOSTLY: Final = 0.5
 _LONGEST_GUARD: Final = 60
 
 
-def recompilations(run: Run) -> Finding | None:
+def recompilations(run: AdviceContext) -> Advice | None:
     """Find steps that recompiled a function because a guard failed."""
     # The gain is the time of recompiling, forward and backward. It is a bound, since code for changing shapes
     # may be slower.
@@ -56,20 +56,20 @@ def recompilations(run: Run) -> Finding | None:
         at,
         ".",
     )
-    return Finding(
+    return Advice(
         "recompilations",
         sentence,
         "Keep what the condition is about the same: pad batches to few shapes, drop the last one, pass "
         "numbers that change as tensors; or tell that it changes: torch.compile(dynamic=True), "
         "torch._dynamo.mark_dynamic(x, 0). p.compilations() lists every reason.",
-        lost,
+        gain_ns=lost,
         bound=True,
         place=line or str(longest["place"]),
         select={"step": where["step"]},
     )
 
 
-def uneven_steps(run: Run) -> Finding | None:
+def uneven_steps(run: AdviceContext) -> Advice | None:
     """Find steps over 1.25 times the median in the loop that takes most time."""
     # The gain is the time above the median. It is a bound, since some of that work may be needed.
     steps = run.facts.steps
@@ -97,9 +97,9 @@ def uneven_steps(run: Run) -> Finding | None:
         "Steps take ",
         cite_ns(median, middle),
         " at the median and ",
-        cite_ns(high.value(run.trace), high),
+        cite_ns(high.evaluate(run.trace), high),
         f" at the 90th percentile. {len(slow)} of {len(steps)} take over {SLOW:g} times the median: ",
-        joined(named, ", "),
+        say(*named, between=", "),
         f"{more}; together they take ",
         cite_ns(int(slow["dur"].sum()), together),
         run.share(int(slow["dur"].sum()), together),
@@ -107,25 +107,25 @@ def uneven_steps(run: Run) -> Finding | None:
         _phase(run, slow, steps),
     )
     first = int(slow["step"].iloc[0])
-    return Finding(
+    return Advice(
         "uneven-steps",
         sentence,
         f"Compare a slow step with a usual one: select step {first} and look what is longer, or "
         f"p.steps.breakdown(step={first}). Usual causes: data that come late, batches of other shapes, "
         "evaluation or checkpoints inside of the loop, garbage collection, another process.",
-        lost,
+        gain_ns=lost,
         bound=True,
         select={"step": numbers},
     )
 
 
-def _took(run: Run, where: dict[str, Any], number: int) -> Sentence:
+def _took(run: AdviceContext, where: dict[str, Any], number: int) -> Sentence:
     """Say how long a step took."""
     source = Source("steps", "dur", {**where, "step": number}, run.looking)
-    return say(f"step {number} ", cite_ns(int(source.value(run.trace)), source, {"step": number}))
+    return say(f"step {number} ", cite_ns(int(source.evaluate(run.trace)), source, {"step": number}))
 
 
-def _phase(run: Run, slow: pd.DataFrame, steps: pd.DataFrame) -> Sentence:
+def _phase(run: AdviceContext, slow: pd.DataFrame, steps: pd.DataFrame) -> Sentence:
     """Return the phase, in words, that takes most of the slow steps' extra time, if one does."""
     table = phases(run.trace, **run.looking)
     numbers = tuple(int(number) for number in slow["step"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 import numpy as np
@@ -58,10 +59,19 @@ def device(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     [[25, 20, 5, 5]]
     """
     work = on_device(trace, window)
+    if not len(work.rows):
+        return _without_rows().copy(deep=False)
     where = device_of(trace, work)
-    rows = [_row(work, where == number, int(number), window) for number in np.unique(where)]
-    table = pd.DataFrame(rows, columns=list(_COLUMNS)).astype("int64")
-    return table.astype({"device": "int16"})
+    return _table([_row(work, where == number, int(number), window) for number in np.unique(where)])
+
+
+def _table(rows: list[tuple[int, ...]]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=list(_COLUMNS)).astype("int64").astype({"device": "int16"})
+
+
+@functools.cache
+def _without_rows() -> pd.DataFrame:
+    return _table([])
 
 
 def _row(work: Scope, here: BoolArray, number: int, window: WindowLike) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ...errors import OptionError
 from ...trace import Trace, length, union
+from ...trace.schema import Table
 from ..busy_time import device_of
 from ..scope import Numbers, Scope, Texts, WindowLike, on_device
 from .counters import device_attributes
@@ -19,21 +20,12 @@ _NAME: Final = re.compile(
     r"(?:.*\((?P<source>[\w ]+?) *-> *(?P<target>[\w ]+?)\))?.*"
 )
 _OVER_LINK: Final = ("HtoD", "DtoH")
-_COLUMNS: Final = {
-    "device": "int64",
-    "direction": "str",
-    "source": "str",
-    "target": "str",
-    "pinned": "boolean",
-    "count": "int64",
-    "total_ns": "int64",
-    "union_ns": "int64",
-    "share": "float64",
-    "bytes": "Int64",
-    "bytes_per_s": "float64",
-    "link_bytes_per_s": "float64",
-    "link_share": "float64",
-}
+_COLUMNS: Final = Table.of(
+    "copies",
+    "device:int64 direction:str source:str target:str pinned:boolean count:int64 total_ns:int64 "
+    "union_ns:int64 share:float64 bytes:Int64 bytes_per_s:float64 link_bytes_per_s:float64 "
+    "link_share:float64",
+)
 
 
 def copies(
@@ -94,7 +86,7 @@ def copies(
         )
     work = on_device(trace, window).where(step=step, phase=phase, category="memcpy")
     if not len(work.rows):
-        return pd.DataFrame({name: pd.Series([], dtype=kind) for name, kind in _COLUMNS.items()})
+        return _COLUMNS.empty()
     device = device_of(trace, work)
     kinds = [_kind(str(name)) for name in work.slices["name"].cat.categories]
     distinct = sorted(set(kinds))
@@ -115,7 +107,7 @@ def copies(
     ]
     table = pd.DataFrame(rows)
     table["share"] = table["total_ns"] / max(int(table["total_ns"].sum()), 1)
-    table = table[list(_COLUMNS)].astype(_COLUMNS)
+    table = _COLUMNS.frame({name: table[name] for name in _COLUMNS.names})
     return table.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
 
 

@@ -9,30 +9,16 @@ import pandas as pd
 
 from ...trace import Trace
 from ...trace.arrays import IntArray
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..busy_time import device_of
 from ..scope import Numbers, Scope, WindowLike, many, on_device, texts
 from .counters import device_attributes
 from .kernel_launches import GRAPH_LAUNCH, launch_calls
 
-GRAPH_NODES: Final = Table(
+GRAPH_NODES: Final = Table.of(
     "graph_nodes",
-    (
-        Column("graph", "int64", "", "The recorder's number of the graph; else 1, 2, … as they first ran."),
-        Column("node", "Int64", "", "The recorder's number of the node; missing where it tells none."),
-        Column("name", "str", "", "Kernel, copy or fill."),
-        Column("category", "str", "", "As of slices."),
-        Column("device", "int64", "", "Device index."),
-        Column("stream", "Int64", "", "Where it ran; missing where replays ran it on several."),
-        Column("replays", "int64", "", "Launches of the graph that ran it."),
-        Column("count", "int64", "", "Times that it ran; more than `replays` for nodes in a loop."),
-        Column("total_ns", "int64", "ns", "Sum of durations."),
-        Column("mean_ns", "float64", "ns", "Of durations."),
-        Column("min_ns", "int64", "ns", "Of durations."),
-        Column("max_ns", "int64", "ns", "Of durations."),
-        Column("start_ns", "float64", "ns", "Mean start, from the first work of its replay."),
-        Column("share", "float64", "1", "Of the summed durations of the graph."),
-    ),
+    "graph:int64 node:Int64 name:str category:str device:int64 stream:Int64 replays:int64 count:int64 "
+    "total_ns:int64 mean_ns:float64 min_ns:int64 max_ns:int64 start_ns:float64 share:float64",
 )
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from ...trace import Intervals, Trace, add, complement, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..busy_time import device_of, device_window
 from ..critical_path.dependences import Dependences, dependences
 from ..critical_path.waits import waiting_calls
@@ -78,9 +78,11 @@ def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> 
     [[9, 16, 'input', 13, 0, 3]]
     """
     work = on_device(trace, window)
+    if not len(work.rows):
+        return _without_rows(trace)
     where = device_of(trace, work)
     parts = [_gaps(work.only(where == number), int(number), window) for number in np.unique(where)]
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [_NONE] * 4
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     number, start, end, after = (as_ints(column) for column in columns)
     long_enough = end - start >= min_ns
     number, start, end, after = (column[long_enough] for column in (number, start, end, after))
@@ -102,6 +104,17 @@ def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> 
 
 
 _NONE: Final = np.empty(0, np.int64)
+
+
+def _without_rows(trace: Trace) -> pd.DataFrame:
+    integers = ["ts", "dur", *(cause_column(name) for name in CAUSES)]
+    dtypes: dict[str, Any] = {"device": "int16", **dict.fromkeys(integers, "int64")}
+    table = pd.DataFrame({name: np.empty(0, dtype) for name, dtype in dtypes.items()})
+    table.insert(3, "cause", pd.Categorical([], categories=list(CAUSES)))
+    none = pd.arrays.IntegerArray(np.empty(0, np.int64), np.empty(0, bool))
+    return table.assign(
+        next=none, launch=none, **{name: trace.slices[name].iloc[:0] for name in ("step", "phase")}
+    )
 
 
 def cause_column(cause: str) -> str:
@@ -193,17 +206,9 @@ def _device_of_tracks(trace: Trace) -> IntArray:
     return out
 
 
-_CAUSE_COLUMNS: Final = Table(
+_CAUSE_COLUMNS: Final = Table.of(
     "idle_causes",
-    (
-        Column("device", "int16", "", "number of the device"),
-        Column("cause", "str", "", "as in `device_idle`"),
-        Column("gaps", "int64", "", "gaps that have a part of this cause"),
-        Column("idle_ns", "int64", "ns", "idle time of this cause; sums to the device's idle time"),
-        Column("window_ns", "int64", "ns", "span of the device, busy or idle"),
-        Column("share", "float64", "1", "of `window_ns`; with the busy share it sums to 1"),
-        Column("idle_share", "float64", "1", "of the device's idle time; NaN where it has none"),
-    ),
+    "device:int16 cause:str gaps:int64 idle_ns:int64 window_ns:int64 share:float64 idle_share:float64",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pandas as pd
 
 from ...errors import OptionError
 from ...trace import Trace
-from ...trace.schema import Column, Table
+from ...trace.schema import SLICES, Table
 from ...trace.taxonomy import is_collective_kernel
 from ..grouping import group
 from ..scope import Numbers, Texts, WindowLike, many, on_device
@@ -176,6 +177,8 @@ def kernels(
     columns = [by] if isinstance(by, str) else list(by)
     launched = [column for column in columns if column in LAUNCH]
     device = on_device(trace, window).where(step=step, phase=phase, category=category, line=line)
+    if not len(device.rows) and not launched:
+        return _without_rows(tuple(columns)).copy(deep=False)
     groups = group(device.slices, [column for column in columns if column not in LAUNCH])
     attributes = device_attributes(trace, device)
     for column in launched:
@@ -205,6 +208,16 @@ def kernels(
     return table.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
 
 
+@functools.cache
+def _without_rows(columns: tuple[str, ...]) -> pd.DataFrame:
+    """Return the table of a trace without device work."""
+    dtypes = dict.fromkeys(("count", "total_ns"), "int64") | dict.fromkeys(("mean_ns", "share"), "float64")
+    dtypes |= dict.fromkeys(("min_ns", "max_ns"), "int64")
+    dtypes |= {"tensor_cores": "bool"} if "name" in columns else {}
+    keys = group(SLICES.empty(), columns).keys
+    return keys.assign(**{name: pd.Series([], dtype=dtype) for name, dtype in dtypes.items()})
+
+
 def _sums(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
     """Return the count and durations, one row per group, in the order of codes."""
     each = frame.groupby(["code", *launched], dropna=False, sort=True)["dur"]
@@ -232,16 +245,9 @@ def _means(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
     return pd.DataFrame(means)
 
 
-_COLUMNS = Table(
+_COLUMNS = Table.of(
     "kernel_origins",
-    (
-        Column("library", "str", "", "where the kernels come from"),
-        Column("operator", "str", "", "what the user called"),
-        Column("kind", "str", "", "elementwise, reduction, gemm …"),
-        Column("count", "int64", "", "kernels"),
-        Column("total_ns", "int64", "ns", "their summed time"),
-        Column("share", "float64", "1", "of the summed time of all kernels"),
-    ),
+    "library:str operator:str kind:str count:int64 total_ns:int64 share:float64",
 )
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from ...errors import OptionError, SelectionError, nearest
 from ...trace import Trace
 from ...trace.arrays import BoolArray, FloatArray, IntArray
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..critical_path.dependences import Dependences, dependences
 from ..critical_path.replay.constraints import constraints
 from ..critical_path.replay.forward import Change, replay, replay_within_queues
@@ -21,21 +21,10 @@ from ..critical_path.waits import waiting_calls
 from ..scope import Numbers, WindowLike, ints, on_device, once, sharing
 from .kernel_launches import launching_rows
 
-SEQUENCES: Final = Table(
+SEQUENCES: Final = Table.of(
     "kernel_sequences",
-    (
-        Column("kernels", "object", "", "tuple of names, in the order in which they ran"),
-        Column("length", "int64", "", "of `kernels`"),
-        Column("count", "int64", "", "how often, without overlap"),
-        Column("kernel_ns", "int64", "ns", "sum of their durations"),
-        Column("gap_ns", "int64", "ns", "from the end of one to the start of the next, inside"),
-        Column("call_ns", "int64", "ns", "of the calls that launched them"),
-        Column("host_ns", "int64", "ns", "from the first of these calls to the last, less the calls"),
-        Column("launch_bound", "float64", "1", "of the starts inside, those that waited for their launch"),
-        Column("gain_ns", "Int64", "ns", "a step, if one call launched each; missing where it is not known"),
-        Column("reason", "str", "", "why it is not known; empty where it is"),
-        Column("first_slice", "int64", "", "row of the first kernel of the first of them"),
-    ),
+    "kernels:object length:int64 count:int64 kernel_ns:int64 gap_ns:int64 call_ns:int64 host_ns:int64 "
+    "launch_bound:float64 gain_ns:Int64 reason:str first_slice:int64",
 )
 _ASKED: Final = 5
 """Number of sequences for which a gain is computed; each takes a replay."""

@@ -8,68 +8,26 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ...trace.taxonomy import LOADER_MISSING as MISSING
 from ..scope import once
 from ..time.recorded_steps import recorded_table
 
-BATCHES: Final = Table(
+BATCHES: Final = Table.of(
     "loader_batches",
-    (
-        Column("loader", "int64", "", "row of `loaders`"),
-        Column("iterator", "int64", "", "from 0"),
-        Column("epoch", "int64", "", "from 0"),
-        Column("batch", "int64", "", "from 0 in each epoch"),
-        Column("worker", "Int64", "", "missing where the process itself made it"),
-        Column("pid", "Int64", "", "process that made it"),
-        Column("ts", "Int64", "ns", "when its first item was begun"),
-        Column("items_ns", "Int64", "ns", "to make the items"),
-        Column("collate_ns", "Int64", "ns", "to put them together"),
-        Column("cpu_ns", "Int64", "ns", "CPU time of both"),
-        Column("delay_ns", "Int64", "ns", "time that the worker stood ready without a core"),
-        Column("send_ns", "Int64", "ns", "to pickle it"),
-        Column("send_bytes", "Int64", "bytes", "what goes through the pipe"),
-        Column("receive_ns", "Int64", "ns", "until the process had it"),
-        Column("receive_cpu_ns", "Int64", "ns", "CPU time of the process for that"),
-        Column("wait_ns", "Int64", "ns", "duration of the `next` that gave it"),
-        Column("next_ts", "Int64", "ns", "begin of that `next`"),
-        Column("loop_ns", "Int64", "ns", "from its end to the `next` after it"),
-        Column("failed", "bool", "", "making it raised an exception"),
-    ),
+    "loader:int64 iterator:int64 epoch:int64 batch:int64 worker:Int64 pid:Int64 ts:Int64 items_ns:Int64 "
+    "collate_ns:Int64 cpu_ns:Int64 delay_ns:Int64 send_ns:Int64 send_bytes:Int64 receive_ns:Int64 "
+    "receive_cpu_ns:Int64 wait_ns:Int64 next_ts:Int64 loop_ns:Int64 failed:bool",
 )
-WORKERS: Final = Table(
+WORKERS: Final = Table.of(
     "loader_workers",
-    (
-        Column("loader", "int64", "", "row of `loaders`"),
-        Column("iterator", "Int64", "", "missing for the process itself"),
-        Column("worker", "Int64", "", "missing for the process itself"),
-        Column("pid", "Int64", "", "of the worker"),
-        Column("start_ns", "Int64", "ns", "from the iterator's begin to the worker's own"),
-        Column("init_ns", "Int64", "ns", "its `worker_init_fn`"),
-        Column("batches", "int64", "", "how many it made"),
-        Column("items", "int64", "", "how many it made"),
-        Column("items_ns", "int64", "ns", "sum over its batches"),
-        Column("collate_ns", "int64", "ns", "sum over its batches"),
-        Column("send_ns", "int64", "ns", "sum over its batches"),
-        Column("cpu_ns", "int64", "ns", "sum over its batches"),
-        Column("delay_ns", "int64", "ns", "sum over its batches"),
-        Column("busy_share", "float64", "1", "of the time from its first batch to its last"),
-        Column("exit", "Int64", "", "exit status, where it ended by itself"),
-        Column("in_item", "Int64", "", "item that it was making at the end"),
-    ),
+    "loader:int64 iterator:Int64 worker:Int64 pid:Int64 start_ns:Int64 init_ns:Int64 batches:int64 "
+    "items:int64 items_ns:int64 collate_ns:int64 send_ns:int64 cpu_ns:int64 delay_ns:int64 "
+    "busy_share:float64 exit:Int64 in_item:Int64",
 )
-TRANSFORMS: Final = Table(
+TRANSFORMS: Final = Table.of(
     "loader_transforms",
-    (
-        Column("loader", "int64", "", "row of `loaders`"),
-        Column("part", "str", "", "`transform`, `item`, `collate` or `send`"),
-        Column("name", "str", "", "of a transform"),
-        Column("items", "int64", "", "how many were made"),
-        Column("timed", "int64", "", "of how many it was timed"),
-        Column("total_ns", "int64", "ns", "of all items"),
-        Column("mean_ns", "float64", "ns", "by item"),
-        Column("share", "float64", "1", "of all parts of the loader"),
-    ),
+    "loader:int64 part:str name:str items:int64 timed:int64 total_ns:int64 mean_ns:float64 share:float64",
 )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..scope import once
 from ..time.cpu import whole_cores
 from ..time.recorded_steps import recorded_table
@@ -28,38 +28,15 @@ _PIPE: Final = 2.0
 batch may arrive later if the worker's Python delays its sending thread, but nobody waits for that.
 """
 _MOST_BATCHES: Final = 1000
-BOUNDS: Final = Table(
+BOUNDS: Final = Table.of(
     "loader_bounds",
-    (
-        Column("loader", "int64", "", "row of `loaders`"),
-        Column("dataset", "str", "", "its class"),
-        Column("workers", "int64", "", "that the loader has"),
-        Column("batches", "int64", "", "that were looked at"),
-        Column("bound", "str", "", "what holds the loop up"),
-        Column("wait_share", "float64", "1", "of the loop's time, in `next`"),
-        Column("loop_ns", "int64", "ns", "the rest of it, by batch"),
-        Column("batch_ns", "int64", "ns", "of a worker, sending included"),
-        Column("transform_ns", "int64", "ns", "of it in transforms"),
-        Column("storage_ns", "int64", "ns", "of it blocked"),
-        Column("collate_ns", "int64", "ns", "of it in collate"),
-        Column("transport_ns", "Int64", "ns", "sending and receiving"),
-        Column("cpu_ns", "int64", "ns", "CPU time of a batch in its worker"),
-        Column("spread", "float64", "1", "standard deviation of the workers' times by their mean"),
-        Column("order_gain", "float64", "1", "how much faster `in_order=False` would be"),
-        Column("enough", "Int64", "", "workers for which the loop does not wait"),
-        Column("best", "Int64", "", "that, or as good as any"),
-        Column("rate", "float64", "", "batches a second, measured"),
-        Column("best_rate", "float64", "", "with `best` workers"),
-    ),
+    "loader:int64 dataset:str workers:int64 batches:int64 bound:str wait_share:float64 loop_ns:int64 "
+    "batch_ns:int64 transform_ns:int64 storage_ns:int64 collate_ns:int64 transport_ns:Int64 cpu_ns:int64 "
+    "spread:float64 order_gain:float64 enough:Int64 best:Int64 rate:float64 best_rate:float64",
 )
-THROUGHPUT: Final = Table(
+THROUGHPUT: Final = Table.of(
     "loader_throughput",
-    (
-        Column("loader", "int64", "", "row of `loaders`"),
-        Column("workers", "int64", "", "number that is asked about"),
-        Column("rate", "float64", "", "batches a second, predicted"),
-        Column("measured", "float64", "", "the recording's own rate"),
-    ),
+    "loader:int64 workers:int64 rate:float64 measured:float64",
 )
 
 
@@ -158,6 +135,8 @@ def _steady(trace: Trace) -> list[tuple[int, pd.DataFrame]]:
 
 def _steady_batches(trace: Trace) -> list[tuple[int, pd.DataFrame]]:
     batches = loader_batches(trace)
+    if not len(batches):
+        return []
     batches = batches[~batches["failed"] & batches["wait_ns"].notna()]
     chosen = []
     facts = loaders(trace)

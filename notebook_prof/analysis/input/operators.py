@@ -9,23 +9,17 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
+from ...trace.schema import Table
 from ..time.recorded_steps import recorded_table
 
 RULES: Final = ("2.3.1", "0.5")
 _EMPTY: Final = {"2.3.1": 0.3, "0.5": 0.7}
 _TRANSMITTED: Final = 0.95
-_QUEUE_COLUMNS: Final = {
-    "rank": "int32",
-    "queue": "str",
-    "samples": "int64",
-    "empty": "int64",
-    "full": "int64",
-    "empty_share": "float64",
-    "mean_size": "float64",
-    "capacity": "float64",
-    "usage": "float64",
-    "finding": "str",
-}
+_QUEUE_COLUMNS: Final = Table.of(
+    "input_queues",
+    "rank:int32 queue:str samples:int64 empty:int64 full:int64 empty_share:float64 mean_size:float64 "
+    "capacity:float64 usage:float64 finding:str",
+)
 
 
 def input_queues(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
@@ -86,7 +80,7 @@ def input_queues(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
             first["finding"] = _finding(first, second, rule)
         queues = [first, second, *_operators(pipeline, rank)]
         rows += [{"rank": rank, "finding": "", **row} for row in queues if row and row["samples"]]
-    return pd.DataFrame(rows, columns=list(_QUEUE_COLUMNS)).astype(_QUEUE_COLUMNS)
+    return _QUEUE_COLUMNS.of_rows(rows)
 
 
 def _ranks(*tables: pd.DataFrame | None) -> list[int]:
@@ -132,19 +126,11 @@ def _finding(host: dict[str, Any], device: dict[str, Any] | None, rule: str) -> 
 HIGH: Final = 0.8
 LOW: Final = 0.6
 _DROP: Final = 0.1
-_COLUMNS: Final = {
-    "rank": "int32",
-    "op_id": "int64",
-    "name": "str",
-    "parent": "int64",
-    "workers": "float64",
-    "queue_length": "float64",
-    "queue_mean": "float64",
-    "usage": "float64",
-    "input_usage": "float64",
-    "cpu_share": "float64",
-    "suspect": "bool",
-}
+_COLUMNS: Final = Table.of(
+    "input_operators",
+    "rank:int32 op_id:int64 name:str parent:int64 workers:float64 queue_length:float64 queue_mean:float64 "
+    "usage:float64 input_usage:float64 cpu_share:float64 suspect:bool",
+)
 
 
 def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
@@ -196,7 +182,7 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
         raise OptionError(f"there is no rule {rule!r} of MindInsight's: {nearest(rule, RULES)}")
     pipeline = recorded_table(trace, "minddata_pipeline")
     if pipeline is None:
-        return pd.DataFrame({name: [] for name in _COLUMNS}).astype(_COLUMNS)
+        return _COLUMNS.empty()
     parts = []
     for rank, own in pipeline.groupby("rank", sort=True):
         ids = own["op_id"].tolist()
@@ -221,8 +207,8 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
                 }
             )
         )
-    table = pd.concat(parts, ignore_index=True)[list(_COLUMNS)].astype(_COLUMNS)
-    return table.sort_values(["rank", "op_id"], kind="stable").reset_index(drop=True)
+    table = pd.concat(parts).sort_values(["rank", "op_id"], kind="stable", ignore_index=True)
+    return _COLUMNS.frame({name: table[name] for name in _COLUMNS.names})
 
 
 def _inputs(children: dict[int, Any], usage: dict[int, float]) -> dict[int, list[int]]:

@@ -10,27 +10,15 @@ import pandas as pd
 
 from ...trace import Intervals, Trace, Window, subtract, union
 from ...trace.arrays import BoolArray, IntArray
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..scope import Numbers, Scope, WindowLike, length_within, many, on_host, step_spans
 from ..time.phases import stepping_track
 from ..time.recorded_steps import recorded_table
 
-LOADERS: Final = Table(
+LOADERS: Final = Table.of(
     "loaders",
-    (
-        Column("dataset", "str", "", "class of the dataset; of a Subset, what it takes its items from"),
-        Column("method", "str", "", "`__getitem__` or `__iter__`"),
-        Column("file", "str", "", "where that method is defined; empty where it is not Python"),
-        Column("line", "int64", "", "its first line; -1 where it is not known"),
-        Column("in_memory", "bool", "", "a TensorDataset"),
-        Column("batched", "bool", "", "the dataset gives whole batches"),
-        Column("batch_size", "int64", "", "0 where it is not known"),
-        Column("num_workers", "int64", "", "processes that make batches; 0: the loop's own thread"),
-        Column("prefetch_factor", "int64", "", "batches that a worker makes ahead"),
-        Column("pin_memory", "bool", "", ""),
-        Column("persistent_workers", "bool", "", ""),
-        Column("iterators", "int64", "", "how often it was begun: epochs"),
-    ),
+    "dataset:str method:str file:str line:int64 in_memory:bool batched:bool batch_size:int64 "
+    "num_workers:int64 prefetch_factor:int64 pin_memory:bool persistent_workers:bool iterators:int64",
 )
 
 
@@ -168,6 +156,8 @@ def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
 
 def _processes(trace: Trace, track: IntArray) -> IntArray:
     """Return a number for each track: one per thread of the steps' process, one per other process."""
+    if not len(track):
+        return track
     tracks = trace.tracks.set_index("track")
     pid = tracks["pid"].reindex([stepping_track(trace)]).iloc[0]
     elsewhere = (tracks["pid"].notna() & (tracks["pid"] != pid)).fillna(False)
@@ -224,11 +214,15 @@ def _minddata(trace: Trace, queue: pd.DataFrame, window: WindowLike, step: Numbe
 
 
 def _ordered(table: pd.DataFrame) -> pd.DataFrame:
-    for name in _INTEGERS:
-        if name not in table:
-            table[name] = pd.array([None] * len(table), dtype="Int64")
-    table["empty"] = (table["queue_size"] == 0).astype("boolean")
-    table["full"] = (table["queue_size"] >= table["queue_capacity"]).astype("boolean")
+    n = len(table)
+    if "queue_size" in table:
+        full = (table["queue_size"] >= table["queue_capacity"]).astype("boolean")
+        table = table.assign(empty=(table["queue_size"] == 0).astype("boolean"), full=full)
+    else:
+        unknown = np.ones(n, dtype=bool)
+        sizes = {name: pd.arrays.IntegerArray(np.ones(n, np.int64), unknown) for name in _INTEGERS}
+        flags = {name: pd.arrays.BooleanArray(np.zeros(n, bool), unknown) for name in ("empty", "full")}
+        table = table.assign(**sizes, **flags)
     table["share"] = table["fetch_ns"] / table["dur"].where(table["dur"] > 0)
     numbers = ["dur", "fetches", "fetch_ns", "wait_ns", "push_ns", "worker_ns", "workers"]
     table = table.astype({**dict.fromkeys(numbers, "int64"), "share": "float64"})

@@ -12,7 +12,7 @@ from ...errors import OptionError, nearest
 from ...trace import Trace, Window
 from ...trace.arrays import IntArray
 from ...trace.nesting import climb
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ...units import parse_ns
 from ..scope import WindowLike, ints, texts
 from ..time.recorded_steps import recorded_table
@@ -230,18 +230,10 @@ def _table(
 
 By = Literal["line", "function"]
 
-HEAP: Final = Table(
+HEAP: Final = Table.of(
     "memory_heap",
-    (
-        Column("line", "str", "", "of your code; missing where none was on the stack"),
-        Column("text", "str", "", "its source"),
-        Column("allocated_by", "str", "", "function that allocated most of it"),
-        Column("bytes", "int64", "bytes", "of blocks that were there at the peak"),
-        Column("count", "int64", "", "blocks at the peak"),
-        Column("share", "float64", "1", "of the peak"),
-        Column("kept_bytes", "int64", "bytes", "of blocks that are there at the end"),
-        Column("kept_count", "int64", "", "blocks at the end"),
-    ),
+    "line:str text:str allocated_by:str bytes:int64 count:int64 share:float64 kept_bytes:int64 "
+    "kept_count:int64",
 )
 
 

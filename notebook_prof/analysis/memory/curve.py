@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+import functools
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -59,6 +60,8 @@ def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None
     [[0, 64, 128], [9, 0, 128]]
     """
     events, (resident_at, resident) = trace.allocations, _resident(trace)
+    if not len(events) and not len(resident):
+        return _no_memory().copy(deep=False)
     ts, host = np.concatenate([resident_at, events["ts"].to_numpy()]), len(resident)
     of_source = np.repeat(np.arange(len(SOURCES), dtype=np.int8), [host, len(events)])
     columns = {
@@ -75,6 +78,18 @@ def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None
     if window is not None:
         table = _from_start(table, Window.of(window))
     return table
+
+
+@functools.cache
+def _no_memory() -> pd.DataFrame:
+    types: dict[str, Any] = {
+        "ts": "int64",
+        "device": "int16",
+        "allocated_bytes": "int64",
+        "reserved_bytes": "int64",
+        "source": _SOURCE,
+    }
+    return pd.DataFrame({name: pd.Series([], dtype=dtype) for name, dtype in types.items()})
 
 
 def _resident(trace: Trace) -> tuple[IntArray, IntArray]:
@@ -135,8 +150,10 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     [[5, 72, 128, 8]]
     """
     curve = memory(trace, window=window)
+    if not len(curve):
+        return _no_peaks().copy(deep=False)
     each = curve.groupby(["device", "source"], observed=True, sort=True)
-    top = curve.loc[each["allocated_bytes"].idxmax().to_numpy()] if len(curve) else curve
+    top = curve.loc[each["allocated_bytes"].idxmax().to_numpy()]
     table = pd.DataFrame(
         {
             "device": top["device"].to_numpy(),
@@ -154,6 +171,27 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     table["recorder_bytes"] = np.where(table["source"] == "rss", np.clip(most, 0, np.maximum(above, 0)), 0)
     table["step"] = _step_at(trace, table["ts"].to_numpy())
     return table
+
+
+@functools.cache
+def _no_peaks() -> pd.DataFrame:
+    """Return the table of a trace without memory."""
+    sizes = (
+        "ts",
+        "peak_bytes",
+        "reserved_peak_bytes",
+        "start_bytes",
+        "end_bytes",
+        "base_bytes",
+        "recorder_bytes",
+    )
+    types: dict[str, Any] = {
+        "device": "int16",
+        "source": _SOURCE,
+        **dict.fromkeys(sizes, "int64"),
+        "step": "Int32",
+    }
+    return pd.DataFrame({name: pd.Series([], dtype=dtype) for name, dtype in types.items()})
 
 
 def recorded_by_torch(trace: Trace) -> BoolArray:
@@ -176,8 +214,6 @@ def _events_until(trace: Trace, instants: IntArray) -> IntArray:
 
 def _level_before(trace: Trace, table: pd.DataFrame, curve: pd.DataFrame) -> IntArray:
     """Return, for each device and source of `table`, the level before the first event."""
-    if not len(table):
-        return np.empty(0, np.int64)
     curve = curve.drop_duplicates(["device", "source"])
     keys = pd.MultiIndex.from_arrays([curve["device"], curve["source"].astype("object")])
     level = pd.Series(curve["allocated_bytes"].to_numpy(), index=keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -69,10 +70,13 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
     >>> level_growth(b.seal())[["device", "growth_bytes", "steps", "grows"]].values.tolist()
     [[0, 8, 2, True]]
     """
+    curve = memory(trace)
+    if not len(curve):
+        return _without_rows().copy(deep=False)
     rows = []
     starts, ends = _borders(trace, spans)
     own = recorders_bytes(trace)
-    for (device, source), part in memory(trace).groupby(["device", "source"], observed=True, sort=True):
+    for (device, source), part in curve.groupby(["device", "source"], observed=True, sort=True):
         if source == "rss":
             trend = rising(_level(part, ends)[1:], own)
         else:
@@ -80,11 +84,20 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
             trend = _exact_trend(level)
             trend = trend if trend.grows else rising(level)
         rows.append((device, trend.slope_bytes, trend.steps, trend.grows, trend.grown, source))
+    return _table(rows)
+
+
+def _table(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
     names = ["device", "growth_bytes", "steps", "grows", "grown", "source"]
     table = pd.DataFrame(rows, columns=names)
     table["source"] = pd.Categorical(table["source"], categories=list(SOURCES))
     types = {"device": "int16", "growth_bytes": "int64", "steps": "int64", "grows": "bool", "grown": "int64"}
     return table.astype(types)
+
+
+@functools.cache
+def _without_rows() -> pd.DataFrame:
+    return _table([])
 
 
 def matters(growth_bytes: int, steps: int, peaks: pd.DataFrame, device: int, source: str) -> bool:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..notebook.holders import with_cells
 from ..notebook.recorded import is_notebook
 from ..scope import ints
@@ -23,35 +23,14 @@ REMAINDERS: Final = ("unnamed", "cached", "outside", "not resident")
 _GROWS_IN: Final = 0.8
 _FEWEST_STEPS: Final = 2
 
-NAMES: Final = Table(
+NAMES: Final = Table.of(
     "memory_names",
-    (
-        Column("name", "str", "", "missing for memory without one"),
-        Column("kind", "str", "", "what it is for"),
-        Column("type", "str", "", "as `float32[32, 64]`, or how many"),
-        Column("device", "int16", "", "-1 is the host"),
-        Column("buffers", "int64", "", "each counted once"),
-        Column("bytes", "int64", "bytes", "of the buffers"),
-        Column("share", "float64", "1", "of what is used of the device"),
-        Column("new_bytes", "Int64", "bytes", "of buffers that were not named when the cell began"),
-        Column("bytes_per_step", "Int64", "bytes", "median of what each step has added"),
-        Column("created_line", "str", "", "that allocated the largest of them"),
-        Column("operator", "str", "", "that allocated the largest of them"),
-        Column("kept_by", "str", "", "more names that lead to them"),
-        Column("slice", "Int64", "", "row of the operator in `trace.slices`"),
-        Column("moment", "str", "", "`recording` or `cell`: at the end of which it is held"),
-    ),
+    "name:str kind:str type:str device:int16 buffers:int64 bytes:int64 share:float64 new_bytes:Int64 "
+    "bytes_per_step:Int64 created_line:str operator:str kept_by:str slice:Int64 moment:str",
 )
-LEFT: Final = Table(
+LEFT: Final = Table.of(
     "memory_left_behind",
-    (
-        Column("name", "str", "", "variable, result or traceback"),
-        Column("device", "int16", "", "-1 is the host"),
-        Column("buffers", "int64", "", "that were not named before"),
-        Column("bytes", "int64", "bytes", "of them"),
-        Column("created_line", "str", "", "that allocated the largest of them"),
-        Column("release", "str", "", "what lets go of them"),
-    ),
+    "name:str device:int16 buffers:int64 bytes:int64 created_line:str release:str",
 )
 
 

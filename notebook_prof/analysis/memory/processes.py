@@ -8,21 +8,13 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace, Window
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..scope import WindowLike
 from .curve import memory
 
-COLUMNS: Final = Table(
+COLUMNS: Final = Table.of(
     "memory_processes",
-    (
-        Column("name", "str", "", "`process`, or name or command of the child"),
-        Column("kind", "str", "", "process or child"),
-        Column("pid", "int64", "", "process; -1 for the recorded one if unknown"),
-        Column("ts", "int64", "ns", "first instant of the highest sum over all processes"),
-        Column("bytes", "int64", "bytes", "resident at that instant; of a child, its own memory only"),
-        Column("start_bytes", "int64", "bytes", "the same at the start"),
-        Column("peak_bytes", "int64", "bytes", "highest value of this process"),
-    ),
+    "name:str kind:str pid:int64 ts:int64 bytes:int64 start_bytes:int64 peak_bytes:int64",
 )
 
 

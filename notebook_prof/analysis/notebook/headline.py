@@ -9,7 +9,7 @@ import pandas as pd
 from ...trace import Trace
 from ...units import format_bytes, format_items, format_ns
 from ..memory.names import MAPPED, memory_names
-from ..verdict.claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
+from ..verdict.claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, say, short
 from .cells import cells
 
 _NAMED_SHARE: Final = 0.05
@@ -17,23 +17,25 @@ _MOST: Final = 3
 _MUCH: Final = 0.02
 
 
-def judge_notebook(trace: Trace) -> tuple[Finding, list[Sentence], int]:
-    """Return the verdict of a notebook, its further lines, and the time of its cells."""
+def _joined(pieces: list[Sentence], between: str) -> Sentence:
+    return say(*(part for i, piece in enumerate(pieces) for part in ([between, piece] if i else [piece])))
+
+
+def judge_notebook(trace: Trace) -> Verdict:
+    """Return the verdict of a notebook."""
     table = cells(trace)
     total = int(table["wall_ns"].sum())
     if not total:
-        return Finding("nothing-recorded", say("No cell has run since the watch began."), 0.0), [], 0
+        return Verdict("nothing-recorded", say("No cell has run since the watch began."))
     whole = Source("cells", "wall_ns")
     longest = table.sort_values("wall_ns", ascending=False, kind="stable")
     shown = longest[longest["share"] >= _NAMED_SHARE].head(_MOST)
     pieces = [_cell(row, whole) for row in (shown if len(shown) else longest.head(1)).to_dict("records")]
-    sentence = say("Run All takes about ", cite_ns(total, whole), ": ", joined(pieces, ", "), ".")
+    sentence = say("Run All takes about ", cite_ns(total, whole), ": ", _joined(pieces, ", "), ".")
     first = longest.iloc[0]
     select = {"name": str(first["name"])}
-    evidence = {"cells": len(table), "longest": str(first["name"]), "longest_ns": int(first["wall_ns"])}
-    finding = Finding("notebook", sentence, float(first["share"]), evidence, select)
     lines = [_again(trace, table), _memory(trace), _stale(table), _failed(table)]
-    return finding, [line for line in lines if line.parts], total
+    return Verdict("notebook", sentence, float(first["share"]), select, tuple(filter(None, lines)))
 
 
 def _cell(row: dict[Any, Any], whole: Source) -> Sentence:
@@ -85,7 +87,7 @@ def _memory(trace: Trace) -> Sentence:
         " of ",
         cite(format_bytes(used), used, of),
         " are held by ",
-        joined(words, ", "),
+        _joined(words, ", "),
         ".",
     )
 
@@ -97,7 +99,7 @@ def _holder(row: dict[Any, Any]) -> Sentence:
             source = Source("memory_names", column, {"name": row["name"], "device": -1})
             parts.append(say(word, cite(row[column], row[column], source)))
     name = say(f"`{short(row['name'])}`")
-    return say(name, " (", joined(parts, ", "), ")") if parts else name
+    return say(name, " (", _joined(parts, ", "), ")") if parts else name
 
 
 def _stale(table: pd.DataFrame) -> Sentence:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...errors import SelectionError, nearest
 from ...trace import Trace, union
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ...trace.source_lines import SOURCE_FILES, text_lines
 from ..scope import WindowLike, length_within
 from .lines import CELL, COLUMNS, lines, lines_of_slices
@@ -98,15 +98,9 @@ def _file(file: str, recorded: list[str]) -> str:
     raise SelectionError(f"no line of {file!r} was recorded: {nearest(file, recorded)}")
 
 
-STEP_COLUMNS: Final = Table(
+STEP_COLUMNS: Final = Table.of(
     "line_steps",
-    (
-        Column("file", "str", "", "`cell` for the profiled cell, else the path"),
-        Column("line", "int64", "", "from 1, as the editor counts"),
-        Column("loop", "int64", "", "which run of a loop the step belongs to, as in `steps`"),
-        Column("step", "int64", "", "number of the step"),
-        Column("total_ns", "int64", "ns", "time of the step in which the line, or what it calls, ran"),
-    ),
+    "file:str line:int64 loop:int64 step:int64 total_ns:int64",
 )
 
 

@@ -8,59 +8,27 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..scope import WindowLike
 from ..time.recorded_steps import recorded_table
 from ..time.steps import steps
 
-COMPILATIONS: Final = Table(
+COMPILATIONS: Final = Table.of(
     "compilations",
-    (
-        Column("ts", "int64", "ns", "begin"),
-        Column("dur", "int64", "ns", ""),
-        Column("step", "Int64", "", "recorded step in which it began; missing for none"),
-        Column("id", "str", "", "TorchDynamo's, as `0/1`: the function, and how many compilations before"),
-        Column("function", "str", "", "that was compiled; empty for a backward graph"),
-        Column("place", "str", "", "where it begins, or goes on after a graph break, as `cell:4`"),
-        Column("resumed", "bool", "", "it goes on after a graph break"),
-        Column("backward", "bool", "", "a backward graph, compiled at its first call"),
-        Column("dynamo_ns", "int64", "ns", "tracing by TorchDynamo"),
-        Column("aot_ns", "int64", "ns", "AOTAutograd, and its partition into forward and backward"),
-        Column("inductor_ns", "int64", "ns", "passes and scheduling by Inductor"),
-        Column("codegen_ns", "int64", "ns", "code generation, and the compilers of C++ and Triton"),
-        Column("operators", "int64", "", "in the graph"),
-        Column("guards", "int64", "", "conditions under which it may be used again"),
-        Column("cached", "bool", "", "taken from a cache on disk"),
-        Column("guard", "str", "", "condition that no longer held, where it was compiled again"),
-        Column("guard_place", "str", "", "line that the condition is about"),
-        Column("failure", "str", "", "why it could not be compiled and runs as it is"),
-    ),
+    "ts:int64 dur:int64 step:Int64 id:str function:str place:str resumed:bool backward:bool "
+    "dynamo_ns:int64 aot_ns:int64 inductor_ns:int64 codegen_ns:int64 operators:int64 guards:int64 "
+    "cached:bool guard:str guard_place:str failure:str",
 )
 
-FUSED_KERNELS: Final = Table(
+FUSED_KERNELS: Final = Table.of(
     "fused_kernels",
-    (
-        Column("kernel", "str", "", "as its slices are called"),
-        Column("operators", "str", "", "that Inductor fused into it"),
-        Column("backward", "bool", "", "of a backward graph"),
-        Column("file", "str", "", "`cell`, or the path; empty where no line is known"),
-        Column("line", "int64", "", "0 where none is known"),
-        Column("text", "str", "", "source of the line"),
-        Column("exact", "bool", "", "told by the recording; else it is part of one of several kernels"),
-        Column("slices", "int64", "", "of the kernel"),
-        Column("total_ns", "int64", "ns", "of its slices, on devices or on the host"),
-    ),
+    "kernel:str operators:str backward:bool file:str line:int64 text:str exact:bool slices:int64 "
+    "total_ns:int64",
 )
 
-GRAPH_BREAKS: Final = Table(
+GRAPH_BREAKS: Final = Table.of(
     "graph_breaks",
-    (
-        Column("place", "str", "", "line at which the function goes on in a graph of its own, as `cell:6`"),
-        Column("function", "str", "", ""),
-        Column("reason", "str", "", "TorchDynamo's, of all breaks of that function"),
-        Column("count", "int64", "", "compilations that began there"),
-        Column("total_ns", "int64", "ns", "that they took"),
-    ),
+    "place:str function:str reason:str count:int64 total_ns:int64",
 )
 
 
@@ -190,7 +158,8 @@ def graph_breaks(trace: Trace) -> pd.DataFrame:
 
         - ``place`` str: the line at which the function continues, like ``cell:6``: the graph broke there, or
           in the previous line; ``function`` str;
-        - ``count`` int64: compilations that began there; ``total_ns`` int64: their total time.
+        - ``count`` int64: compilations that began there; ``total_ns`` int64: their total time;
+        - ``reason`` str: TorchDynamo's, of all breaks of that function.
 
     Notes
     -----

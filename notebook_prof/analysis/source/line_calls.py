@@ -12,25 +12,15 @@ import pandas as pd
 from ...trace import Trace, inherit
 from ...trace.arrays import IntArray
 from ...trace.intervals import as_ints
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..grouping import covered
 from ..scope import Scope, WindowLike, ints, on_host
 from .frames import Frames, frames
 from .lines import CELL, LINE, line_slices
 
-COLUMNS: Final = Table(
+COLUMNS: Final = Table.of(
     "line_calls",
-    (
-        Column("file", "str", "", "`cell` for the profiled cell, else the path"),
-        Column("line", "int64", "", "from 1, as the editor counts"),
-        Column("text", "str", "", "source of the line"),
-        Column("module", "str", "", "module of the called function"),
-        Column("function", "str", "", "function, with its class where that is known"),
-        Column(
-            "count", "int64", "", "stretches of time in which it was seen: at most how often it was called"
-        ),
-        Column("total_ns", "int64", "ns", "time in which it, or what it calls, ran for this line"),
-    ),
+    "file:str line:int64 text:str module:str function:str count:int64 total_ns:int64",
 )
 _PACKAGES: Final = re.compile(r".*[\\/](?:(?:site|dist)-packages|python3(?:\.\d+)?)[\\/]")
 _TYPED_IN: Final = re.compile(r"<(?:stdin|ipython-input-.*)>")
@@ -131,14 +121,9 @@ def module_of(file: str) -> str:
     return re.sub(r"(?:[\\/]__init__)?\.pyx?$", "", file[inside.end() :]).replace("\\", ".").replace("/", ".")
 
 
-IMPORT_COLUMNS: Final = Table(
+IMPORT_COLUMNS: Final = Table.of(
     "imports",
-    (
-        Column("module", "str", "", "what was imported, as `pandas`"),
-        Column("text", "str", "", "the user's line that led to it; empty where it is not known"),
-        Column("ts", "int64", "ns", "where it begins first"),
-        Column("total_ns", "int64", "ns", "time until it was imported, with all that it imports itself"),
-    ),
+    "module:str text:str ts:int64 total_ns:int64",
 )
 
 

@@ -9,7 +9,6 @@ import pandas as pd
 
 from ...trace import Trace, inherit
 from ...trace.arrays import BoolArray, IntArray
-from ...trace.schema import Column
 from ...trace.source_lines import is_line, running_lines
 from ..device.kernel_launches import launching_rows
 from ..memory.blocks import FOREVER, lives
@@ -19,15 +18,9 @@ from ..time.host_states import waiting
 from ..time.recorded_steps import recorded_table
 
 COSTS: Final = (
-    Column("device_ns", "int64", "ns", "device work that it launched"),
-    Column("backward_ns", "int64", "ns", "host time of the backward of what it ran forward"),
-    Column("backward_device_ns", "int64", "ns", "device work of that backward"),
-    Column("launch_ns", "int64", "ns", "own time of calls that launch device work"),
-    Column("wait_ns", "int64", "ns", "own time in which the host waits for a device"),
-    Column("bytes_allocated", "int64", "bytes", "blocks that were allocated for it"),
-    Column("bytes_kept", "int64", "bytes", "of these what is still allocated at the end"),
-    Column("peak_bytes", "int64", "bytes", "of these what was allocated at the memory's peak"),
-)
+    "device_ns", "backward_ns", "backward_device_ns", "launch_ns", "wait_ns",
+    "bytes_allocated", "bytes_kept", "peak_bytes",
+)  # fmt: skip
 
 
 def line_costs(

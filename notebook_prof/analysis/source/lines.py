@@ -11,7 +11,7 @@ from ...errors import OptionError
 from ...trace import Trace, nest, source_lines, union
 from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.intervals import Intervals, as_ints
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..grouping import covered, reach_before
 from ..scope import Numbers, Scope, Texts, WindowLike, on_host, step_spans
 from ..time.account import ACCOUNT
@@ -40,21 +40,11 @@ _EXACT: Final = 0.99
 LINE: Final = source_lines.LINE
 """Pattern of the names of slices that are lines."""
 
-COLUMNS: Final = Table(
+COLUMNS: Final = Table.of(
     "lines",
-    (
-        Column("file", "str", "", "`cell` for the profiled cell, else the path"),
-        Column("line", "int64", "", "from 1, as the editor counts"),
-        Column("text", "str", "", "source of the line"),
-        Column("count", "Int64", "", "how often it ran; missing where only samples tell"),
-        Column("total_ns", "int64", "ns", "time in which it, or what it calls, ran in any thread"),
-        Column("self_ns", "int64", "ns", "less other lines below it; summed over threads"),
-        Column("share", "float64", "1", "`total_ns` of the span"),
-        *COSTS,
-        Column("threads", "int64", "", "threads and processes in which it ran"),
-        Column("samples", "Int64", "", "looks of the Python engine that saw it; missing in files of others"),
-        Column("exact", "bool", "", "timed at each run instead of sampled"),
-    ),
+    "file:str line:int64 text:str count:Int64 total_ns:int64 self_ns:int64 share:float64 "
+    + "".join(f"{name}:int64 " for name in COSTS)
+    + "threads:int64 samples:Int64 exact:bool",
 )
 
 
@@ -266,7 +256,7 @@ def lines_of_slices(
     table = COLUMNS.frame(
         {
             **descriptions,
-            **{column.name: nothing for column in COSTS},
+            **dict.fromkeys(COSTS, nothing),
             "count": pd.arrays.IntegerArray(count, count < 0),
             "total_ns": total,
             "self_ns": _sum(code, own, size),

@@ -11,7 +11,7 @@ from pandas.api.types import union_categoricals
 from ...trace import Trace, add, complement, overlap, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import Intervals, as_ints
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ...units import format_items
 from ..busy_time import busy_within
 from ..notebook.recorded import is_notebook
@@ -24,22 +24,10 @@ KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded", "
 ACCOUNT: Final = "account"
 """Name of the table in ``metadata["tables"]`` that a recorded cell leaves."""
 
-COLUMNS: Final = Table(
+COLUMNS: Final = Table.of(
     "account",
-    (
-        Column("part", "str", "", "the part in words"),
-        Column("kind", "str", "", "one of " + " ".join(KINDS)),
-        Column("line", "Int64", "", "line of the statement or loop in the cell; missing where unknown"),
-        Column("text", "str", "", "source of that line"),
-        Column("ts", "int64", "ns", "first instant"),
-        Column("dur", "int64", "ns", "time of all its stretches"),
-        Column("share", "float64", "1", "of the whole account"),
-        Column("steps", "int64", "", "steps that ended in it"),
-        Column("cpu_ns", "Int64", "ns", "CPU time of the process and its children; missing if not recorded"),
-        Column("wait_ns", "Int64", "ns", "time that the cell's thread neither ran nor waited for a core"),
-        Column("device_ns", "int64", "ns", "time with work on any device"),
-        Column("loop", "Int64", "", "number of the loop of steps; missing elsewhere"),
-    ),
+    "part:str kind:str line:Int64 text:str ts:int64 dur:int64 share:float64 steps:int64 cpu_ns:Int64 "
+    "wait_ns:Int64 device_ns:int64 loop:Int64",
 )
 _SHOWN: Final = "display of the result"
 _DRAWN: Final = "flush_figures (backend_inline.py)"

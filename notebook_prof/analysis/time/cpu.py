@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...trace import Trace, Window
 from ...trace.arrays import IntArray
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..scope import WindowLike
 
 _ALL: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
@@ -121,18 +121,9 @@ def _idle(ts: IntArray, busy: IntArray, moments: IntArray) -> IntArray:
     return np.floor((moments - origin) - ran).astype(np.int64)
 
 
-COLUMNS: Final = Table(
+COLUMNS: Final = Table.of(
     "cpu",
-    (
-        Column("name", "str", "", "of the thread, or command of the child"),
-        Column("kind", "str", "", "process, python, native, profiler or child"),
-        Column("pid", "int64", "", "process"),
-        Column("tid", "int64", "", "thread; -1 for a process as a whole"),
-        Column("cpu_ns", "int64", "ns", "time on a core"),
-        Column("wait_ns", "int64", "ns", "time ready to run without a core, of all its threads"),
-        Column("wall_ns", "int64", "ns", "time that was looked at"),
-        Column("share", "float64", "1", "`cpu_ns` of `wall_ns`: 1 is a whole core"),
-    ),
+    "name:str kind:str pid:int64 tid:int64 cpu_ns:int64 wait_ns:int64 wall_ns:int64 share:float64",
 )
 
 
@@ -190,23 +181,11 @@ def cpu(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     return ordered.drop(columns="order").reset_index(drop=True)
 
 
-USE: Final = Table(
+USE: Final = Table.of(
     "cpu_use",
-    (
-        Column("wall_ns", "int64", "ns", "time that was looked at"),
-        Column("cpu_ns", "int64", "ns", "CPU time of the process and all children"),
-        Column("children_ns", "int64", "ns", "of it, that of the children"),
-        Column("cores", "float64", "", "cores that the process may use"),
-        Column("cores_got", "float64", "", "cores that it and its children got, on average"),
-        Column("ready_ns", "int64", "ns", "time in which threads ran or stood ready to, added up"),
-        Column("wait_ns", "int64", "ns", "of it, time without a core"),
-        Column("lost_ns", "int64", "ns", "of it, while cores went to other programs"),
-        Column("oversubscribed_ns", "int64", "ns", "of it, while more own threads were ready than cores"),
-        Column("oversubscribed_share", "float64", "1", "of the time, with more ready threads than cores"),
-        Column("most_threads", "float64", "", "most threads that ran or were ready, between two readings"),
-        Column("busy_threads", "int64", "", "threads of the process that used a twentieth of a core or more"),
-        Column("native_threads", "int64", "", "of those, threads that Python did not start, as OpenMP's"),
-    ),
+    "wall_ns:int64 cpu_ns:int64 children_ns:int64 cores:float64 cores_got:float64 ready_ns:int64 "
+    "wait_ns:int64 lost_ns:int64 oversubscribed_ns:int64 oversubscribed_share:float64 "
+    "most_threads:float64 busy_threads:int64 native_threads:int64",
 )
 _BUSY: Final = 0.05
 _CROWDED: Final = 1.1

@@ -11,7 +11,7 @@ from ...labels import variants
 from ...trace import Intervals, Trace, union
 from ...trace.arrays import BoolArray, IntArray
 from ..device.kernel_launches import launch_calls
-from ..scope import Scope, WindowLike, on_host, once
+from ..scope import Scope, WindowLike, matching_codes, on_host, once
 
 LATE_NS: Final = 1_000
 """Rounding between two clocks: a call that ends before its awaited work by no more than this did wait."""
@@ -86,16 +86,17 @@ def waiting(trace: Trace, scope: Scope) -> BoolArray:
 
 def _named(trace: Trace, pattern: re.Pattern[str]) -> BoolArray:
     """Return a mask of the names that match, and False for code -1; cached, since names may be a million."""
-    names = trace.slices["name"].cat.categories.astype("str")
-    return once(
-        trace,
-        ("named", pattern.pattern),
-        lambda: np.array([*(pattern.fullmatch(name) is not None for name in names), False], dtype=bool),
-    )
+
+    def matching() -> BoolArray:
+        names = trace.slices["name"].array.categories
+        return np.array([*(pattern.fullmatch(str(name)) is not None for name in names), False], dtype=bool)
+
+    return once(trace, ("named", pattern.pattern), matching)
 
 
 def _has_calls(trace: Trace) -> bool:
-    return bool(trace.slices["category"].isin(["launch", "sync"]).any())
+    category = trace.slices["category"].array
+    return bool(matching_codes(category.codes, category.categories.isin(["launch", "sync"])).any())
 
 
 def _work_done(trace: Trace) -> IntArray:

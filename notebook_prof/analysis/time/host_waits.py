@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...trace import Intervals, Trace, Window, add, subtract, union
 from ...trace.arrays import BoolArray, IntArray
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, step_spans
 from .host_states import waiting
 from .phases import stepping_track
@@ -17,15 +17,9 @@ from .phases import stepping_track
 KINDS: Final = ("waiting", "launching", "communication", "computing", "other")
 """The first of several that claim an instant gets it."""
 _COMPUTES: Final = ("operator", "module", "python", "io", "kernel", "memcpy", "memset")
-_COLUMNS: Final = Table(
+_COLUMNS: Final = Table.of(
     "host_waits",
-    (
-        Column("kind", "str", "", "`waiting launching communication computing other`"),
-        Column("name", "str", "", "of the call that waits or launches; empty for the other kinds"),
-        Column("count", "int64", "", "slices that begin in the span"),
-        Column("total_ns", "int64", "ns", "time of this kind; sums to the span"),
-        Column("share", "float64", "1", "of the span; sums to 1"),
-    ),
+    "kind:str name:str count:int64 total_ns:int64 share:float64",
 )
 
 

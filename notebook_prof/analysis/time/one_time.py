@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...trace import Intervals, Trace, add, subtract, union
 from ...trace.arrays import BoolArray, IntArray
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..busy_time import busy_within
 from ..device.kernel_launches import launch_calls
 from ..scope import Scope, WindowLike, length_within, on_device, on_host, step_spans
@@ -45,16 +45,9 @@ _INSTANTIATE: Final = re.compile(r"(?:cuda|cu|hip)Graph(?:Instantiate\w*|ExecUpd
 _CAPTURE: Final = re.compile(r"(?:cuda|cu|hip)Stream(Begin|End)Capture(?:_\w+)?")
 _ENOUGH: Final = 4
 _NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
-_COLUMNS: Final = Table(
+_COLUMNS: Final = Table.of(
     "one_time",
-    (
-        Column("kind", "str", "", "`compilation loading graph-capture initialisation first-step`"),
-        Column("name", "str", "", "the call or range that takes most of it"),
-        Column("count", "int64", "", "slices"),
-        Column("ts", "int64", "ns", "where it begins first"),
-        Column("total_ns", "int64", "ns", "time that the thread of the steps spends on it"),
-        Column("share", "float64", "1", "of the steps or, without any, of the time from first to last work"),
-    ),
+    "kind:str name:str count:int64 ts:int64 total_ns:int64 share:float64",
 )
 
 

@@ -10,23 +10,15 @@ import pandas as pd
 
 from ...trace import Trace
 from ...trace.arrays import IntArray
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..device.kernel_launches import launching_rows
 from ..scope import WindowLike, on_host
-from ..verdict.facts import TINY_NS
+from .thread_time import SMALL_NS
 
 ROUNDS: Final = 2000
-_COLUMNS: Final = Table(
+_COLUMNS: Final = Table.of(
     "overhead",
-    (
-        Column("part", "str", "", "`all`, then `launch-bound` and `other`, which sum to it"),
-        Column("ratio", "float64", "1", "recorded over unrecorded step time"),
-        Column("low", "float64", "1", "lower end of its 95 % interval"),
-        Column("high", "float64", "1", "upper end"),
-        Column("overhead_ns", "float64", "ns", "added to each step"),
-        Column("share", "float64", "1", "of the overhead"),
-        Column("events", "int64", "", "recorded slices on host threads"),
-    ),
+    "part:str ratio:float64 low:float64 high:float64 overhead_ns:float64 share:float64 events:int64",
 )
 
 
@@ -102,7 +94,7 @@ def _events(trace: Trace, window: WindowLike) -> tuple[int, int]:
     launched = _launched_ns(trace)
     spent = (operator.end - operator.ts)[launched[operator.rows] > 0]
     work = launched[operator.rows]
-    bound = np.where(work > 0, False, operator.self_ns < TINY_NS)
+    bound = np.where(work > 0, False, operator.self_ns < SMALL_NS)
     bound[work > 0] = work[work > 0] < spent
     calls = host.among("category", ("launch", "sync"))
     owners = np.append(np.zeros(len(trace.slices), dtype=bool), False)

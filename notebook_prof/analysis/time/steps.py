@@ -15,7 +15,17 @@ from ...trace.intervals import as_ints
 from ...trace.sealing import step_at
 from ...trace.taxonomy import STEP_PREFIX, call_category
 from ..busy_time import busy_within
-from ..scope import Numbers, Scope, WindowLike, length_within, many, on_device, on_host, step_spans
+from ..scope import (
+    Numbers,
+    Scope,
+    WindowLike,
+    length_within,
+    many,
+    matching_codes,
+    on_device,
+    on_host,
+    step_spans,
+)
 from ..trust.doubts import mark, step_doubts
 from .phases import stepping_track
 
@@ -64,23 +74,29 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
     thread = host.only(host.ints("track") == stepping_track(trace))
     table["host_busy_ns"] = busy_within(thread, start, end)
     table["device_busy_ns"] = busy_within(device, start, end)
-    number = np.concatenate([host.ints("step"), device.ints("step")])
-    values, count = np.unique(number[number >= 0], return_counts=True)
-    table["slices"] = table["step"].map(dict(zip(values.tolist(), count.tolist(), strict=True)))
-    table["slices"] = table["slices"].fillna(0).astype("int64")
-    values, count = np.unique(_updates(trace), return_counts=True)
-    table["updates"] = table["step"].map(dict(zip(values.tolist(), count.tolist(), strict=True)))
-    table["updates"] = table["updates"].fillna(0).astype("int64")
-    mark(table, step_doubts(trace, table["step"].to_numpy(np.int64), window))
+    number = table["step"].to_numpy(np.int64)
+    table["slices"] = _counts(np.concatenate([host.ints("step"), device.ints("step")]), number)
+    table["updates"] = _counts(_updates(trace), number)
+    mark(table, step_doubts(trace, number, window))
     return table
+
+
+def _counts(of: IntArray, steps: IntArray) -> IntArray:
+    """Return how often each step occurs in `of`."""
+    values, count = np.unique(of, return_counts=True)
+    known = dict(zip(values.tolist(), count.tolist(), strict=True))
+    return np.array([known.get(step, 0) for step in steps.tolist()], dtype=np.int64)
 
 
 def _updates(trace: Trace) -> IntArray:
     """Return the step that contains each optimizer step; an optimizer step inside another does not count."""
     slices = trace.slices
     words = slices["name"].cat.categories
-    named = np.flatnonzero(words.astype(str).str.startswith(_OPTIMIZER_STEP))
-    steps = np.isin(slices["name"].cat.codes.to_numpy(), named)
+    steps = matching_codes(
+        slices["name"].array.codes, [str(word).startswith(_OPTIMIZER_STEP) for word in words]
+    )
+    if not steps.any():
+        return np.empty(0, np.int64)
     parent = slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
     rows = np.flatnonzero(steps)
     rows = rows[~np.append(steps, False)[parent[rows]]]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...trace import Intervals, Trace, Window, add, length, nest, overlap, subtract, union
 from ...trace.arrays import BoolArray
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..scope import Scope, WindowLike, on_host, step_spans
 from .host_states import waiting
 from .phases import stepping_track
@@ -21,14 +21,9 @@ SMALL_NS: Final = 10_000
 """An operator with less self time than this is mostly the framework's overhead."""
 
 _OPERATORS: Final = ("operator", "collective")
-_COLUMNS: Final = Table(
+_COLUMNS: Final = Table.of(
     "thread_time",
-    (
-        Column("state", "str", "", "one of " + ", ".join(STATES)),
-        Column("ns", "int64", "ns", "time in this state"),
-        Column("share", "float64", "1", "of the steps, or of the span"),
-        Column("count", "int64", "", "slices that make up the state"),
-    ),
+    "state:str ns:int64 share:float64 count:int64",
 )
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from ...trace import Trace, contains, length, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
-from ...units import format_count, format_ns, format_share
+from ...trace.report import Statement
+from ...units import format_count, format_items, format_ns, format_share
 from ..device.counters import device_attributes
 from ..device.kernel_launches import (
     GRAPH_LAUNCH,
@@ -21,7 +22,6 @@ from ..device.kernel_launches import (
     least_launch_delay,
 )
 from ..scope import Scope, WindowLike, on_device, on_host
-from .finding import Finding
 
 CLOCK_STEP_NS: Final = 20_000
 """Change of a process's least launch delay that shows a shifted clock; normally it varies by a few µs."""
@@ -79,14 +79,15 @@ def fault_advice(code: str, trace: Trace) -> str:
     return fitting[0] if fitting else _OTHERWISE[code]
 
 
-def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
+def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Statement]:
     """Yield the problems of device work, in the order of `trust`."""
     work = on_device(trace, window)
     total = int((work.end - work.ts).sum())
     if not len(work.rows) and "cuda_route" in trace.metadata:
-        yield Finding(
+        yield Statement(
             "no-device-records",
-            "info",
+            "no device records",
+            severity="info",
             effect="if the code used a GPU, its kernels are missing",
             advice="another CUPTI client in this process (Nsight, another profiler) or the driver's "
             "permissions can be the reason: see the chapter on GPUs",
@@ -100,7 +101,7 @@ def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding
     yield from _overlapping(trace, work, total)
 
 
-def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
+def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Statement]:
     """Find calls that must have started a kernel, but without a recorded one."""
     host = on_host(trace, window)
     launching = host.slices["name"].cat.categories.isin(launch_names(trace))
@@ -114,48 +115,63 @@ def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Fin
     if has_work.all():
         return
     if not len(work.rows) or not has_work.any():
-        yield Finding(
+        yield Statement(
             "no-device-work",
-            "error",
-            len(calls.rows),
-            1.0,
+            "no work of a device was recorded",
+            severity="error",
+            count=len(calls.rows),
+            device_share=1.0,
             effect="the device's part of this recording is missing: only the host can be judged",
             advice="record again; if it stays so, look at nbp.list_collectors() for what the driver allows",
             example=f"{format_count(len(calls.rows))} launches and not one kernel of theirs",
-            slices=calls.rows,
+            rows=calls.rows,
         )
         return
     first, last = np.flatnonzero(has_work)[[0, -1]]
     position = np.arange(len(has_work))
     mean = float((work.end - work.ts).mean())
     seen_ns = float((work.end - work.ts).sum())
-    for code, where, advice in (
-        ("kernels-lost-at-start", position < first, fault_advice("kernels-lost-at-start", trace)),
+    start = "kernels-lost-at-start"
+    for code, where, lost, advice in (
+        (start, "at the start", position < first, fault_advice(start, trace)),
         (
             "kernels-lost-at-end",
+            "at the end",
             position > last,
             "the recorder's buffer was full, or ended before the device did: record fewer steps, "
             "or synchronise at the end of the cell",
         ),
         (
             "kernels-lost-between",
+            "in between",
             (position > first) & (position < last),
             "the recorder dropped buffers: record fewer steps, or without shapes and stacks",
         ),
     ):
-        rows = np.flatnonzero(~has_work & where)
+        rows = np.flatnonzero(~has_work & lost)
         if len(rows):
             call = calls.slices.loc[calls.rows[rows[0]]]
-            yield Finding(
+            yield Statement(
                 code,
-                "loss",
-                len(rows),
-                len(rows) * mean / (seen_ns + (~has_work).sum() * mean),
+                _lost(len(rows), where),
+                severity="loss",
+                count=len(rows),
+                device_share=len(rows) * mean / (seen_ns + (~has_work).sum() * mean),
                 effect="device time is too small by about this share (at the mean length of what was seen)",
                 advice=advice,
                 example=f"{call['name']} at {format_ns(call['ts'])} started nothing that was recorded",
-                slices=calls.rows[rows],
+                rows=calls.rows[rows],
             )
+
+
+def _lost(count: int, where: str) -> str:
+    if count == 1:
+        return f"the kernel of 1 launch {where} is missing"
+    return f"the kernels of {format_count(count)} launches {where} are missing"
+
+
+def _pieces(count: int) -> str:
+    return f"{format_items(count, 'piece')} of device work"
 
 
 def _while_capturing(trace: Trace, calls: Scope) -> BoolArray:
@@ -175,7 +191,7 @@ def _while_capturing(trace: Trace, calls: Scope) -> BoolArray:
     return inside
 
 
-def _early_kernels(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
+def _early_kernels(trace: Trace, work: Scope, total: int) -> Iterator[Statement]:
     """Find work that began before the call that launched it."""
     ts = trace.slices["ts"].to_numpy()
     src, dst = _launch_flows(trace, work)
@@ -184,11 +200,12 @@ def _early_kernels(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
     if not wrong.any():
         return
     worst = int(ahead.argmax())
-    yield Finding(
+    yield Statement(
         "kernels-before-launch",
-        "loss" if ahead[worst] > CLOCK_NOISE_NS else "info",
-        int(wrong.sum()),
-        _share(trace, dst[wrong], total),
+        f"{_pieces(int(wrong.sum()))} began before the launch",
+        severity="loss" if ahead[worst] > CLOCK_NOISE_NS else "info",
+        count=int(wrong.sum()),
+        device_share=_share(trace, dst[wrong], total),
         effect="launch delays and the causes of idle gaps are wrong by as much; device times are not",
         advice="the clocks of host and device were read apart: record again, in a fresh process if it stays",
         example=f"{trace.slices['name'].iloc[dst[worst]]} begins {format_ns(ahead[worst])} before "
@@ -196,7 +213,7 @@ def _early_kernels(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
     )
 
 
-def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
+def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Statement]:
     """Find work without a known launch or operator."""
     if not len(work.rows):
         return
@@ -206,34 +223,37 @@ def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
     _, launched = _launch_flows(trace, work)
     without = ~np.isin(work.rows, launched)
     nobody = ~without & ~kinds[owner]
-    for code, rows, effect, advice in (
+    for code, rows, verb, effect, advice in (
         (
             "launch-not-recorded",
             work.rows[without],
+            ("has no recorded launch", "have no recorded launch"),
             "this work has no operator, step, phase or module; it still counts as device time",
             "work queued before the window ends up here: synchronise before it, or record more steps",
         ),
         (
             "operator-unknown",
             work.rows[nobody],
+            ("was launched outside of any operator", "were launched outside of any operator"),
             "this work is missing from the operators' device time",
             "it was launched outside any operator (CuPy, Numba, a raw kernel): put nbp.annotate() around it",
         ),
     ):
         if len(rows):
             share = _share(trace, rows, total)
-            yield Finding(
+            yield Statement(
                 code,
-                "loss" if share >= MUCH else "info",
-                len(rows),
-                share,
+                f"{_pieces(len(rows))} {verb[len(rows) != 1]}",
+                severity="loss" if share >= MUCH else "info",
+                count=len(rows),
+                device_share=share,
                 effect=effect,
                 advice=advice,
                 example=str(trace.slices["name"].iloc[rows[0]]),
             )
 
 
-def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
+def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Statement]:
     """Find kernels of CUDA graphs that are linked to a call other than the graph launch."""
     attributes = device_attributes(trace, work)
     graph = [name for name in ("graph", "graph_node") if attributes is not None and name in attributes]
@@ -248,29 +268,31 @@ def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Fin
     if not wrong.any():
         return
     rows = work.rows[wrong]
-    yield Finding(
+    yield Statement(
         "graph-launch-wrong",
-        "loss",
-        len(rows),
-        _share(trace, rows, total),
+        f"{_pieces(len(rows))} {'has' if len(rows) == 1 else 'have'} the launch of something else",
+        severity="loss",
+        count=len(rows),
+        device_share=_share(trace, rows, total),
         effect="kernels of CUDA graphs hang on calls that did not launch them: their operators, steps and "
         "launch delays are wrong, their times hold",
         advice=fault_advice("graph-launch-wrong", trace),
         example=f"{names.iloc[rows[0]]} of a graph hangs on {names.iloc[call[wrong][0]]}",
-        slices=rows,
+        rows=rows,
     )
 
 
-def _shifted(trace: Trace) -> Iterator[Finding]:
+def _shifted(trace: Trace) -> Iterator[Statement]:
     """Find a shift of the device's clock since the first recording of the process."""
     before, now = trace.metadata.get("first_launch_delay_ns"), least_launch_delay(trace)
     if not isinstance(before, int) or now is None or abs(now - before) <= CLOCK_STEP_NS:
         return
-    yield Finding(
+    yield Statement(
         "clock-shift",
-        "loss",
-        1,
-        1.0,
+        "the clocks of host and device do not agree",
+        severity="loss",
+        count=1,
+        device_share=1.0,
         effect=f"device work lies about {format_ns(abs(now - before))} too "
         f"{'late' if now > before else 'early'} beside the host; durations on the device hold",
         advice="known fault of repeated CUDA recordings in one process (pytorch#175790): restart the kernel",
@@ -279,7 +301,7 @@ def _shifted(trace: Trace) -> Iterator[Finding]:
     )
 
 
-def _overlapping(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
+def _overlapping(trace: Trace, work: Scope, total: int) -> Iterator[Statement]:
     """Find work that overlaps on one stream, although a stream runs one piece of work at a time."""
     track = work.ints("track")
     count, doubled, example = 0, 0, ""
@@ -298,16 +320,17 @@ def _overlapping(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
         example = example or _overlap_example(trace, work.rows[rows], int(wrong[0]))
     if count:
         share = doubled / max(total, 1)
-        yield Finding(
+        yield Statement(
             "stream-overlap",
-            "loss" if share >= MUCH else "info",
-            count,
-            share,
+            f"{_pieces(count)} overlap others on the same stream",
+            severity="loss" if share >= MUCH else "info",
+            count=count,
+            device_share=share,
             effect=f"sums over kernels count {format_share(share)} of device time twice; busy time does not",
             advice="normal with programmatic dependent launch (Hopper and later) and with one row for "
             "several hardware queues; else the file is damaged",
             example=example,
-            slices=np.concatenate(both),
+            rows=np.concatenate(both),
         )
 
 

@@ -11,11 +11,11 @@ import pandas as pd
 
 from ...trace import Trace
 from ...trace.arrays import IntArray
+from ...trace.report import Statement
 from ..device.kernel_launches import launching_rows, owning_rows
 from ..grouping import Groups, group, inclusive
 from ..scope import Scope, WindowLike, ints, on_device, on_host, once
 from .device import device_findings
-from .finding import Finding
 from .trust import card_findings, step_findings
 
 COLUMN: Final = "doubt"
@@ -40,7 +40,7 @@ def kernel_doubts(trace: Trace, work: Scope, code: IntArray, n: int, window: Win
     total = np.bincount(code, spent, minlength=n)
     parts = []
     for finding in _serious(trace, window, _OF_DEVICE):
-        hit = np.isin(work.rows, finding.slices)
+        hit = np.isin(work.rows, finding.rows)
         parts.append((finding.code, np.bincount(code[hit], spent[hit], minlength=n) / np.maximum(total, 1)))
     return _texts(parts, n)
 
@@ -57,12 +57,12 @@ def operator_doubts(
     parts = []
     for finding in _serious(trace, window, (*_OF_DEVICE, *_OF_LAUNCHES)):
         if finding.code in _OF_LAUNCHES:
-            lost = owning_rows(trace, finding.slices[np.isin(finding.slices, host.rows)])
+            lost = owning_rows(trace, finding.rows[np.isin(finding.rows, host.rows)])
             affected, _ = inclusive(groups, parent, lost, np.ones(len(lost)))
             recorded, _ = inclusive(groups, parent, launcher, np.ones(len(launcher)))
             whole = recorded + affected
         else:
-            hit = np.isin(work.rows, finding.slices)
+            hit = np.isin(work.rows, finding.rows)
             affected, _ = inclusive(groups, parent, launcher[hit], spent[hit])
             whole, _ = inclusive(groups, parent, launcher, spent)
         parts.append((finding.code, affected / np.maximum(whole, 1)))
@@ -81,11 +81,11 @@ def step_doubts(trace: Trace, steps: IntArray, window: WindowLike = None) -> lis
     spent = (work.end - work.ts).astype(np.float64)
     for finding in _serious(trace, window, (*_OF_DEVICE, *_OF_LAUNCHES)):
         if finding.code in _OF_LAUNCHES:
-            lost = finding.slices[np.isin(finding.slices, host.rows)]
+            lost = finding.rows[np.isin(finding.rows, host.rows)]
             affected = _by_step(steps, every[lost], np.ones(len(lost)))
             whole = affected + _by_step(steps, every[work.rows], np.ones(len(work.rows)))
         else:
-            hit = np.isin(work.rows, finding.slices)
+            hit = np.isin(work.rows, finding.rows)
             affected = _by_step(steps, every[work.rows[hit]], spent[hit])
             whole = _by_step(steps, every[work.rows], spent)
         parts.append((finding.code, affected / np.maximum(whole, 1)))
@@ -125,13 +125,13 @@ def mark(table: pd.DataFrame, texts: list[str]) -> None:
         table[COLUMN] = pd.Series(texts, index=table.index, dtype="str")
 
 
-def _serious(trace: Trace, window: WindowLike, codes: Iterable[str]) -> Iterator[Finding]:
+def _serious(trace: Trace, window: WindowLike, codes: Iterable[str]) -> Iterator[Statement]:
     chosen = frozenset(codes)
     cut = None if window is None else (int(window[0]), int(window[1]))
     for finding in once(
         trace, ("doubts", cut), lambda: (*device_findings(trace, cut), *card_findings(trace, cut))
     ):
-        if finding.severity != "info" and finding.code in chosen and len(finding.slices):
+        if finding.severity != "info" and finding.code in chosen and len(finding.rows):
             yield finding
 
 

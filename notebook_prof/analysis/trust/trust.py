@@ -13,6 +13,8 @@ import pandas as pd
 from ...trace import Trace, Window, length, overlap, union
 from ...trace.arrays import BoolArray
 from ...trace.intervals import Intervals
+from ...trace.report import Statement
+from ...trace.schema import Table
 from ...units import format_items, format_ns, format_share
 from ..scope import Scope, WindowLike, on_device, on_host, step_spans
 from ..source.lines import sample_times, sampled_slices
@@ -20,7 +22,11 @@ from ..time.cpu import cores_were_lost, cpu_use
 from ..time.one_time import COMPILATION, LOADING, SLOW
 from ..time.phases import stepping_track
 from .device import device_findings
-from .finding import TRUST, Finding
+
+TRUST: Final = Table.of(
+    "trust",
+    "code:str severity:str count:int64 device_share:float64 finding:str effect:str advice:str example:str",
+)
 
 # Whether the run was representative: steps, warm-up, the card's condition, the cost of recording.
 
@@ -39,7 +45,7 @@ _ENOUGH: Final = 3
 _GPU: Final = re.compile(r"GPU (\d+) (.+)")
 
 
-def run_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
+def run_findings(trace: Trace, window: WindowLike = None) -> Iterator[Statement]:
     """Yield the problems of the recording, in the order of `trust`."""
     yield from _partial_steps(trace, window)
     yield from _compiling(trace, window)
@@ -50,13 +56,13 @@ def run_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
     yield from _overhead(trace)
 
 
-def step_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
+def step_findings(trace: Trace, window: WindowLike = None) -> Iterator[Statement]:
     """Yield the findings about single steps."""
     yield from _partial_steps(trace, window)
     yield from _slow_first_step(trace, window)
 
 
-def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Statement]:
     """Find a first or last step that lacks some of the work of other steps."""
     steps = step_spans(trace, window)
     if len(steps) < _ENOUGH:
@@ -74,11 +80,12 @@ def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
         if count[at] < FEW * usual:
             number = int(steps["step"].iloc[at])
             own = numbers == number
-            yield Finding(
+            yield Statement(
                 f"partial-{which}-step",
-                "loss",
-                1,
-                float((work.end - work.ts)[own].sum()) / total if total else float("nan"),
+                f"the {which} step is incomplete",
+                severity="loss",
+                count=1,
+                device_share=float((work.end - work.ts)[own].sum()) / total if total else float("nan"),
                 effect=f"step {number} looks shorter, and means over steps are too small",
                 advice=f"leave step {number} out",
                 example=f"step {number} has {count[at]} pieces of work, the middle ones {usual:g}",
@@ -86,7 +93,7 @@ def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
             )
 
 
-def _compiling(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+def _compiling(trace: Trace, window: WindowLike) -> Iterator[Statement]:
     """Find compilation and loading of code during the recording."""
     host = on_host(trace, window)
     words = [_compiles(str(name)) for name in host.slices["name"].cat.categories]
@@ -95,10 +102,11 @@ def _compiling(trace: Trace, window: WindowLike) -> Iterator[Finding]:
         spent = length(union(rows.ts, rows.end))
         extent = max(int(host.end.max()) - int(host.ts.min()), 1)
         first = rows.slices.loc[rows.rows[0]]
-        yield Finding(
+        yield Statement(
             "compilation-inside",
-            "loss" if spent >= NOTICEABLE * extent else "info",
-            len(rows.rows),
+            "code was compiled or loaded meanwhile",
+            severity="loss" if spent >= NOTICEABLE * extent else "info",
+            count=len(rows.rows),
             effect=f"{format_ns(spent)} ({format_share(spent / extent)} of the time) is compiling and "
             "loading of code, which happens once",
             advice="record later steps, as in --steps 3:14",
@@ -110,7 +118,7 @@ def _compiles(name: str) -> bool:
     return (COMPILATION.fullmatch(name) or LOADING.fullmatch(name)) is not None
 
 
-def _slow_first_step(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+def _slow_first_step(trace: Trace, window: WindowLike) -> Iterator[Statement]:
     """Find a first step that is much longer than the others."""
     steps = step_spans(trace, window)
     if len(steps) < _ENOUGH + 1:
@@ -118,10 +126,11 @@ def _slow_first_step(trace: Trace, window: WindowLike) -> Iterator[Finding]:
     dur = steps["dur"].to_numpy()
     usual = float(np.median(dur[1:]))
     if dur[0] >= SLOW * usual and usual:
-        yield Finding(
+        yield Statement(
             "slow-first-step",
-            "loss",
-            1,
+            "the first step took far longer than the others",
+            severity="loss",
+            count=1,
             effect="one-time costs are in the sums and means over steps",
             advice="begin a step later, as in --steps 3:14, or leave the first step out",
             example=f"step {int(steps['step'].iloc[0])} took {format_ns(dur[0])}, "
@@ -130,7 +139,7 @@ def _slow_first_step(trace: Trace, window: WindowLike) -> Iterator[Finding]:
         )
 
 
-def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+def card_findings(trace: Trace, window: WindowLike) -> Iterator[Statement]:
     """Find throttling, and other users of the card, from the counters of the `nvml` collector."""
     work = on_device(trace, window)
     if not len(work.rows):
@@ -141,23 +150,26 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
     counters = _gpu_counters(trace)
     if not counters:
         if trace.metadata.get("source") == "recording":
-            yield Finding(
+            yield Statement(
                 "counters-missing",
-                "info",
+                "no counters of the GPU were recorded",
+                severity="info",
                 effect="whether the card was throttled or shared with another process is not known",
                 advice="pip install nvidia-ml-py; see nbp.list_collectors()",
                 example="no counters of a GPU were recorded",
             )
         return
-    for code, counter, effect, advice in (
+    for code, text, counter, effect, advice in (
         (
             "throttled",
+            "the GPU was slowed down",
             "throttle reasons",
             "kernels ran slower than the card can: times do not compare with other runs",
             "see the counters of clocks, power and temperature; let the card cool, or raise its power limit",
         ),
         (
             "card-shared",
+            "another process used the GPU",
             "other processes",
             "another process may have taken device time: gaps and slow kernels may be its",
             "record on a card of its own",
@@ -169,15 +181,16 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
         )
         if during is not None and length(during):
             share = length(overlap(busy, during)) / total
-            yield Finding(
+            yield Statement(
                 code,
-                "loss" if share >= NOTICEABLE else "info",
-                len(during[0]),
-                share,
+                text,
+                severity="loss" if share >= NOTICEABLE else "info",
+                count=len(during[0]),
+                device_share=share,
                 effect=effect,
                 advice=advice,
                 example=f"from {format_ns(int(during[0][0]))} on, {format_ns(length(during))} in all",
-                slices=work.rows[_overlaps(work, during)],
+                rows=work.rows[_overlaps(work, during)],
             )
 
 
@@ -207,15 +220,16 @@ def _above_zero(values: pd.DataFrame, cut: Window) -> Intervals:
     return union(ts[on], until[on])
 
 
-def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Statement]:
     """Find long waits of threads for cores that other programs had."""
     use = cpu_use(trace, window=window)
     if not cores_were_lost(use):
         return
     row = use.iloc[0]
-    yield Finding(
+    yield Statement(
         "cores-taken",
-        "info",  # the verdict has a line about it
+        "other programs used the cores",
+        severity="info",  # the verdict has a line about it
         effect="times are longer than on a quiet machine, and differ from run to run",
         advice="record again when less runs beside it; %%profile_ab compares in turns",
         example=f"threads waited for {format_ns(int(row['lost_ns']))} while other programs had the cores, "
@@ -223,7 +237,7 @@ def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Finding]:
     )
 
 
-def few_samples(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+def few_samples(trace: Trace, window: WindowLike) -> Iterator[Statement]:
     """Yield the error of sampled shares if there are few samples and not nearly all time was timed."""
     # With n independent samples, a share p has the standard error √(p (1 − p) / n); at p = ½, 95 % of them
     # are within 0.98 / √n.
@@ -247,17 +261,18 @@ def few_samples(trace: Trace, window: WindowLike) -> Iterator[Finding]:
     count = int(own.sum())
     if 0 < count < _MANY_SAMPLES:
         where = "in the steps" if len(steps) else "in all"
-        yield Finding(
+        yield Statement(
             "few-samples",
-            "info",
-            count,
+            "few samples saw the Python code",
+            severity="info",
+            count=count,
             effect=f"a share of a sampled line may be {98 / math.sqrt(count):.0f} points off",
             advice="record more steps, or take the lines that were timed: p.lines().exact",
             example=f"{format_items(count, 'sample')} of the Python code {where}",
         )
 
 
-def _overhead(trace: Trace) -> Iterator[Finding]:
+def _overhead(trace: Trace) -> Iterator[Statement]:
     """Yield the cost of recording if it was measured and is high; see `overhead`."""
     measured: Any = trace.metadata.get("overhead")
     if not isinstance(measured, dict) or "ratio" not in measured:
@@ -265,10 +280,11 @@ def _overhead(trace: Trace) -> Iterator[Finding]:
     ratio, low, high = (float(measured[key]) for key in ("ratio", "low", "high"))
     if low <= 1 + COSTLY:
         return
-    yield Finding(
+    yield Statement(
         "costly-recording",
-        "loss",
-        int(measured.get("pairs", 1)),
+        "recording slowed the code down",
+        severity="loss",
+        count=int(measured.get("pairs", 1)),
         effect=f"recorded steps took {ratio:.2f} times as long as unrecorded ones "
         f"(95 %: {low:.2f} to {high:.2f})",
         advice="record without stacks and shapes (--no-shapes); shares move towards small operators",
@@ -292,9 +308,9 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per finding: ``code severity count device_share effect advice example``; errors first, then
-        losses, then information; empty if nothing was found. `device_share` (0–1) is the affected share of
-        the summed time of device work, NaN if that does not apply.
+        One row per finding: ``code severity count device_share finding effect advice example``; errors
+        first, then losses, then information; empty if nothing was found. `device_share` (0–1) is the affected
+        share of the summed time of device work, NaN if that does not apply.
 
         - Device: ``no-device-work``, ``kernels-lost-at-start``, ``kernels-lost-at-end``,
           ``kernels-lost-between``: launches without a kernel, by where they are; their time is estimated from
@@ -323,20 +339,7 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     >>> trust(trace)[["code", "count", "device_share"]].values.tolist()
     [['kernels-lost-at-end', 1, 0.5], ['operator-unknown', 1, 1.0]]
     """
-    findings = [*device_findings(trace, window), *run_findings(trace, window), *_reported(trace)]
+    reported = (one for one in trace.report if one.severity != "info" and one.code not in _COVERED_ELSEWHERE)
+    findings = [*device_findings(trace, window), *run_findings(trace, window), *reported]
     findings.sort(key=lambda finding: _ORDER[finding.severity])
     return TRUST.frame({name: [getattr(finding, name) for finding in findings] for name in TRUST.names})
-
-
-def _reported(trace: Trace) -> Iterator[Finding]:
-    """Yield the losses and errors reported by the recording or the import itself."""
-    for issue in trace.report:
-        if issue.severity != "info" and issue.code not in _COVERED_ELSEWHERE:
-            yield Finding(
-                issue.code,
-                issue.severity,
-                issue.count,
-                effect=issue.effect,
-                advice=issue.advice,
-                example=issue.example,
-            )

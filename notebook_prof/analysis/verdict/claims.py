@@ -1,9 +1,9 @@
-"""Sentences built from pieces that public tables prove."""
+"""Sentences whose numbers are cells of public tables."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
-from ...units import format_ns, format_share
+from ...units import format_bytes, format_items, format_ns, format_share
+from ..scope import once
 
 METHODS: dict[str, str] = {}
 """Name of an analysis → method of a Profile, if they differ; filled in by `profiles.topics`."""
@@ -31,19 +32,12 @@ class Source:
     # How to reduce several rows; ``p90`` is the smallest value that nine of ten rows do not exceed.
     reduce: str = "sum"
 
-    def rows(self, trace: Trace) -> pd.DataFrame:
-        """Return the matching rows of the table."""
-        analyses = importlib.import_module("notebook_prof.analysis")
-        table: pd.DataFrame = getattr(analyses, self.table)(trace, **self.arguments)
-        keep = np.ones(len(table), dtype=bool)
-        for column, value in self.where.items():
-            values = list(value) if isinstance(value, tuple) else [value]
-            keep &= table[column].astype("object").isin(values).to_numpy()
-        return table[keep]
-
-    def value(self, trace: Trace) -> Any:
-        """Recompute the number and return it; for a text column, return the text of the first row."""
-        rows = self.rows(trace)
+    def evaluate(self, trace: Trace) -> Any:
+        """Recompute the number from the public table; for a text column, the text of the first row."""
+        analysis = getattr(importlib.import_module("notebook_prof.analysis"), self.table)
+        key = ("source", self.table, repr(sorted(self.arguments.items())))
+        table: pd.DataFrame = once(trace, key, lambda: analysis(trace, **self.arguments))
+        rows = matching(table, self.where)
         values = rows[self.column]
         if len(values) and isinstance(values.iloc[0], str):
             return str(values.iloc[0])
@@ -53,25 +47,44 @@ class Source:
             return np.quantile(values.to_numpy(), 0.9, method="inverted_cdf") if len(rows) else 0
         return getattr(values, self.reduce)() if len(rows) else 0
 
+    @property
+    def call(self) -> str:
+        """The call on a Profile that returns the table, like ``p.memory.peak(window=(0, 10))``.
+
+        Examples
+        --------
+        >>> from notebook_prof import Profile  # defines the names of its methods
+        >>> Source("idle_causes", "idle_ns", arguments={"window": (0, 9)}).call
+        'p.device.idle_causes(window=(0, 9))'
+        """
+        arguments = ", ".join(f"{name}={_written(value)}" for name, value in self.arguments.items())
+        return f"p.{METHODS.get(self.table, self.table)}({arguments})"
+
+
+def matching(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows of a table whose columns have these values, or one of each tuple."""
+    keep = np.ones(len(table), dtype=bool)
+    for column, value in where.items():
+        values = list(value) if isinstance(value, tuple) else [value]
+        keep &= table[column].astype("object").isin(values).to_numpy()
+    return table[keep]
+
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Source):
     """A piece of a sentence that a public table proves.
 
     Attributes
     ----------
+    table, column, where, arguments, reduce : str, str, mapping, mapping, str
+        The cells that hold the number: the analysis, its column and rows, its arguments, and how several rows
+        become one number.
     text : str
         The piece, like ``"79.5 %"``.
-    table, where, column : str, mapping, str
-        The rows and the column that hold the number: see `Source`.
     value : number or str
         The number in the sentence, before rounding.
     of : Source, optional
         The whole, if `value` is a share: the column's sum divided by this.
-    arguments : mapping
-        Arguments of the analysis.
-    reduce : str
-        How several rows become one number.
     select : mapping
         A selection of the rows: ``p.selection.update(**claim.select)``.
     line, start : int
@@ -80,43 +93,25 @@ class Claim:
     Examples
     --------
     >>> from notebook_prof.testing import draw
-    >>> share = Claim("60.0 %", "operators", {"name": "mm"}, "share", 0.6)
+    >>> share = Claim("operators", "share", {"name": "mm"}, text="60.0 %", value=0.6)
     >>> share.holds(draw("main: [mm  ][ad]"))
     True
     """
 
-    text: str
-    table: str
-    where: Mapping[str, Any]
-    column: str
-    value: Any
+    text: str = ""
+    value: Any = None
     of: Source | None = None
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    reduce: str = "sum"
     select: Mapping[str, Any] = field(default_factory=dict)
     line: int = 0
     start: int = 0
 
     def evaluate(self, trace: Trace) -> Any:
         """Recompute the value from the public table."""
-        value = Source(self.table, self.column, self.where, self.arguments, self.reduce).value(trace)
+        value = Source.evaluate(self, trace)
         if self.of is None:
             return value
-        whole = self.of.value(trace)
+        whole = self.of.evaluate(trace)
         return float(value) / float(whole) if whole else 0.0
-
-    @property
-    def call(self) -> str:
-        """The call on a Profile that returns the table, like ``p.memory.peak(window=(0, 10))``.
-
-        Examples
-        --------
-        >>> from notebook_prof import Profile  # defines the names of its methods
-        >>> Claim("5 ms", "idle_causes", {}, "idle_ns", 5_000_000, arguments={"window": (0, 9)}).call
-        'p.device.idle_causes(window=(0, 9))'
-        """
-        arguments = ", ".join(f"{name}={_written(value)}" for name, value in self.arguments.items())
-        return f"p.{METHODS.get(self.table, self.table)}({arguments})"
 
     def holds(self, trace: Trace) -> bool:
         """Return whether the table agrees with the sentence."""
@@ -126,29 +121,35 @@ class Claim:
         return bool(np.isclose(float(value), float(self.value), rtol=1e-9, atol=1e-9))
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """A sentence made of texts and claims."""
+class Sentence(str):
+    """A text with its claims: each number in it, with its position."""
 
-    parts: tuple[str | Claim, ...] = field(default=())
+    __slots__ = ("claims",)
+    claims: tuple[Claim, ...]
 
-    def __str__(self) -> str:
-        return "".join(part if isinstance(part, str) else part.text for part in self.parts)
+    def __new__(cls, text: str = "", claims: tuple[Claim, ...] = ()) -> Sentence:
+        """Take the text and its claims, which have their positions already."""
+        sentence = super().__new__(cls, text)
+        sentence.claims = claims
+        return sentence
 
-    def __add__(self, other: Sentence | str | Claim) -> Sentence:
-        more = other.parts if isinstance(other, Sentence) else (other,)
-        return Sentence((*self.parts, *more))
+    def __add__(self, other: str | Claim) -> Sentence:
+        return say(self, other)
 
-    def placed(self, line: int) -> tuple[Claim, ...]:
-        """Return the claims with their positions, given the number of this line in the verdict."""
-        claims, at = [], 0
-        for part in self.parts:
-            if isinstance(part, str):
-                at += len(part)
-            else:
-                claims.append(replace(part, line=line, start=at))
-                at += len(part.text)
-        return tuple(claims)
+
+def say(*parts: str | Claim, between: str = "") -> Sentence:
+    """Build a sentence from texts, claims and other sentences, with the text `between` them."""
+    text, claims = "", []
+    for i, part in enumerate(parts):
+        text += between if i else ""
+        if isinstance(part, Claim):
+            claims.append(replace(part, start=len(text)))
+            text += part.text
+        else:
+            inner = part.claims if isinstance(part, Sentence) else ()
+            claims += [replace(claim, start=len(text) + claim.start) for claim in inner]
+            text += part
+    return Sentence(text, tuple(claims))
 
 
 def _written(value: Any) -> str:
@@ -160,37 +161,13 @@ def _written(value: Any) -> str:
     return repr(value)
 
 
-def joined(pieces: Iterable[Sentence], between: str) -> Sentence:
-    """Join sentences with the text `between`."""
-    parts: list[str | Claim] = []
-    for piece in pieces:
-        parts += [between, *piece.parts] if parts else piece.parts
-    return Sentence(tuple(parts))
-
-
-def say(*parts: str | Claim | Sentence) -> Sentence:
-    """Build a sentence from texts, claims and other sentences."""
-    result = Sentence()
-    for part in parts:
-        result = result + part
-    return result
-
-
 def cite(
     text: str, value: Any, source: Source, of: Source | None = None, select: Mapping[str, Any] | None = None
 ) -> Claim:
     """Return a claim about the value of `source`, or about its share of `of`."""
-    return Claim(
-        text,
-        source.table,
-        dict(source.where),
-        source.column,
-        value,
-        of,
-        dict(source.arguments),
-        source.reduce,
-        dict(select or {}),
-    )
+    where, arguments = dict(source.where), dict(source.arguments)
+    place = (source.table, source.column, where, arguments, source.reduce)
+    return Claim(*place, text, value, of, dict(select or {}))
 
 
 def cite_ns(value: float, source: Source, select: Mapping[str, Any] | None = None) -> Claim:
@@ -198,9 +175,21 @@ def cite_ns(value: float, source: Source, select: Mapping[str, Any] | None = Non
     return cite(format_ns(value), value, source, select=select)
 
 
-def cite_share(value: float, source: Source, of: Source, select: Mapping[str, Any] | None = None) -> Claim:
-    """Return a claim about a share, a `value` between 0 and 1."""
+def cite_share(
+    value: float, source: Source, of: Source | None = None, select: Mapping[str, Any] | None = None
+) -> Claim:
+    """Return a claim about a share, a `value` between 0 and 1: of the column, or of its sum in `of`."""
     return cite(format_share(value), value, source, of, select)
+
+
+def cite_bytes(value: float, source: Source) -> Claim:
+    """Return a claim about a size."""
+    return cite(format_bytes(value), int(value), source)
+
+
+def cite_count(count: int, noun: str, source: Source) -> Claim:
+    """Return a claim about a number of things, like ``3 kernels``."""
+    return cite(format_items(count, noun), count, source)
 
 
 def short(name: object, limit: int = 48) -> str:
@@ -209,17 +198,44 @@ def short(name: object, limit: int = 48) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-# A single judgement of a run.
+@dataclass(frozen=True, slots=True, repr=False)
+class Verdict:
+    """What bounds a run.
 
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A kind of verdict with its sentence; the fields are those of `Verdict`."""
+    Attributes
+    ----------
+    kind : str
+        ``input-bound``, ``communication-bound``, ``sync-bound``, ``launch-bound``, ``copy-bound``,
+        ``overhead-bound``, ``compute-bound``, ``python-bound``, ``library-bound``, ``wait-bound``,
+        ``import-bound``, ``display-bound``, ``one-time``, ``mixed`` (no part dominates),
+        ``nothing-recorded`` or ``clock-jumped``.
+    sentence : str
+        The verdict in words.
+    share : float
+        Share of `kind` in the measured time, 0–1.
+    select : mapping
+        A selection of the verdict's slices: ``p.selection.update(**p.verdict.select)``.
+    further : tuple of str
+        Lines below it: account of the cell, steps, phases, critical path, longest names, memory.
+    """
 
     kind: str
     sentence: Sentence
-    share: float
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    share: float = 0.0
     select: Mapping[str, Any] = field(default_factory=dict)
-    # Whether the verdict is only this sentence, without further lines.
-    nothing_else: bool = False
+    further: tuple[Sentence, ...] = ()
+
+    @property
+    def lines(self) -> tuple[Sentence, ...]:
+        """The sentence and the further lines."""
+        return (self.sentence, *self.further)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """Every number of the lines, with its public table."""
+        return tuple(replace(claim, line=i) for i, line in enumerate(self.lines) for claim in line.claims)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    __repr__ = __str__

@@ -10,18 +10,19 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...units import format_items, format_share
+from ...units import format_share
 from ..source.frames import frames
 from ..source.hotspots import hot_lines
 from ..source.lines import LINE
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
+from .claims import Claim, Sentence, Source, Verdict, cite, cite_count, cite_ns, cite_share, say, short
 from .code_lines import line_select, line_words
-from .facts import MOST, Facts
+from .inputs import MOST, VerdictInputs
 from .lines import few, samples
 from .python import library_of, meanwhile, python_verdict, spelled
 
+_CELL: Final = Source("account", "dur")
 _SHOWN: Final = 3
 _STATEMENTS: Final = ("code", "steps", "outside-window", "display")
 _CALLED: Final = 2
@@ -31,7 +32,7 @@ _WORTH: Final = 0.1
 _IMPORT: Final = re.compile(r"(?:import|from)\s+(?P<module>[\w.]+)")
 
 
-def judge_code(facts: Facts) -> Finding | None:
+def judge_code(facts: VerdictInputs) -> Verdict | None:
     """Judge the line that takes most of a cell or of recorded Python, by the rules of `verdict`; None if no
     line is known.
     """
@@ -45,9 +46,9 @@ def judge_code(facts: Facts) -> Finding | None:
     row, calls = _hottest(facts, part)
     if row is None:
         return _spread(facts)
-    kind, doing, select = _doing(facts, part, row)
+    kind, doing = _doing(facts, part, row)
     share = _share(facts, row)
-    whole = cite_ns(facts.account["dur"].sum(), Source("account", "dur"))
+    whole = cite_ns(facts.cell_ns, _CELL)
     line_name, text = line_words(row)
     sentence = say(
         line_name[:1].upper() + line_name[1:] if line_name.startswith("line ") else line_name,
@@ -60,20 +61,19 @@ def judge_code(facts: Facts) -> Finding | None:
         ")",
         text.replace(", ", ": ", 1) if text else "",
         _outside(facts, row),
-        doing if doing.parts else _called_lines(facts, calls),
+        doing or _called_lines(facts, calls),
         ".",
     )
-    evidence = {"file": str(row["file"]), "line": int(row["line"]), "line_ns": int(row["total_ns"])}
-    return Finding(kind, sentence, share.value, evidence, select or line_select(row))
+    return Verdict(kind, sentence, share.value, line_select(row))
 
 
-def _displayed(facts: Facts) -> Finding | None:
+def _displayed(facts: VerdictInputs) -> Verdict | None:
     """Judge the display of the result, or of figures, if it takes most of the cell."""
     rows = facts.account[facts.account["kind"] == "display"]
     if not len(rows) or float(rows["share"].iloc[0]) < MOST:
         return None
     part = rows.iloc[0]
-    source, whole = Source("account", "dur", {"kind": "display"}), Source("account", "dur")
+    source, whole = Source("account", "dur", {"kind": "display"}), _CELL
     share = cite_share(float(part["share"]), source, whole)
     words = str(part["part"])
     sentence = say(
@@ -83,30 +83,30 @@ def _displayed(facts: Facts) -> Finding | None:
         " of the cell (",
         cite_ns(int(part["dur"]), source),
         " of ",
-        cite_ns(facts.account["dur"].sum(), whole),
+        cite_ns(facts.cell_ns, whole),
         ")",
         _displayed_lines(facts, part),
         ".",
     )
-    return Finding("display-bound", sentence, share.value, {"display_ns": int(part["dur"])})
+    return Verdict("display-bound", sentence, share.value)
 
 
-def _displayed_lines(facts: Facts, part: Any) -> Sentence:
+def _displayed_lines(facts: VerdictInputs, part: Any) -> Sentence:
     """Return the line that takes most of a display of the result."""
     window = (int(part["ts"]), int(part["ts"]) + int(part["dur"]))
     hot = hot_lines(facts.trace, window=window)
     return _called_lines(facts, [hot.table.iloc[row] for row in hot.path[:1]], {"window": window})
 
 
-def _part(facts: Facts) -> Any:
+def _part(facts: VerdictInputs) -> Any:
     """Return the row of the account for the longest statement outside of steps; None without one."""
     code = facts.account[facts.account["kind"] == "code"]
     return code.loc[code["dur"].idxmax()] if len(code) else None
 
 
-def _hottest(facts: Facts, part: Any) -> tuple[Any, list[Any]]:
+def _hottest(facts: VerdictInputs, part: Any) -> tuple[Any, list[Any]]:
     """Return the row of the innermost line that takes most of the cell (else None), and of lines it calls."""
-    cell_ns = int(facts.account["dur"].sum())
+    cell_ns = facts.cell_ns
     hottest = facts.hot
     if part is not None and pd.notna(part["line"]) and int(part["dur"]) >= MOST * cell_ns:
         below = hot_lines(facts.trace, below=int(part["line"]))
@@ -123,48 +123,50 @@ def _hottest(facts: Facts, part: Any) -> tuple[Any, list[Any]]:
     return hottest.table.iloc[at[-1]], [hottest.table.iloc[row] for row in calls]
 
 
-def _too_few(facts: Facts) -> bool:
+def _too_few(facts: VerdictInputs) -> bool:
     """Return whether samples cannot tell lines apart: of nine, a line of a half has two to seven."""
     finding = few(facts)
     return finding is not None and finding.count < _FEWEST
 
 
-def _took(facts: Facts, row: Any) -> Sentence:
+def _took(facts: VerdictInputs, row: Any) -> Sentence:
     """Return the time of a line, or in how many samples it was, if these are few."""
     if row["exact"] or few(facts) is None:
         return say(cite_ns(int(row["total_ns"]), _line(facts, row), line_select(row)))
     source = replace(_line(facts, row), column="samples")
-    seen = int(source.value(facts.trace))
+    seen = int(source.evaluate(facts.trace))
     return say(cite(str(seen), seen, source, select=line_select(row)), " of ", samples(facts))
 
 
-def _called_lines(facts: Facts, rows: list[Any], arguments: Mapping[str, Any] | None = None) -> Sentence:
+def _called_lines(
+    facts: VerdictInputs, rows: list[Any], arguments: Mapping[str, Any] | None = None
+) -> Sentence:
     """Return the lines that a line calls, unless one of them takes most of it."""
     if rows and _too_few(facts):
         return say("; ", samples(facts), " cannot tell the lines in it apart")
-    big = [row for row in rows if int(row["total_ns"]) >= _WORTH * int(facts.account["dur"].sum())]
+    big = [row for row in rows if int(row["total_ns"]) >= _WORTH * facts.cell_ns]
     if not big:
         return say()
     pieces = [say(line_words(row)[0], " ", _share(facts, row, arguments), line_words(row)[1]) for row in big]
-    return say("; in it ", joined(pieces, " and "))
+    return say("; in it ", say(*pieces, between=" and "))
 
 
-def _line(facts: Facts, row: Any, arguments: Mapping[str, Any] | None = None) -> Source:
+def _line(facts: VerdictInputs, row: Any, arguments: Mapping[str, Any] | None = None) -> Source:
     where = {"file": str(row["file"]), "line": int(row["line"])}
     return Source("lines", "total_ns", where, facts.arguments if arguments is None else arguments)
 
 
-def _share(facts: Facts, row: Any, arguments: Mapping[str, Any] | None = None) -> Claim:
+def _share(facts: VerdictInputs, row: Any, arguments: Mapping[str, Any] | None = None) -> Claim:
     """Return the share of a line in the cell; a share of few samples has no decimals."""
-    share = int(row["total_ns"]) / max(int(facts.account["dur"].sum()), 1)
+    share = int(row["total_ns"]) / max(facts.cell_ns, 1)
     digits = 1 if row["exact"] or few(facts) is None else 0
     source = _line(facts, row, arguments)
-    return cite(format_share(share, digits), share, source, Source("account", "dur"), line_select(row))
+    return cite(format_share(share, digits), share, source, _CELL, line_select(row))
 
 
-def _spread_over_parts(parts: pd.DataFrame) -> Finding:
+def _spread_over_parts(parts: pd.DataFrame) -> Verdict:
     """Name the longest parts of the account, since time outside the recorded steps has no lines."""
-    whole = Source("account", "dur")
+    whole = _CELL
     pieces, shares = [], []
     for row in parts.to_dict("records"):
         source = Source("account", "dur", {"part": str(row["part"]), "ts": int(row["ts"])})
@@ -172,70 +174,64 @@ def _spread_over_parts(parts: pd.DataFrame) -> Finding:
         text = f", `{short(str(row['text']), 60)}`" if row["kind"] == "code" and row["text"] else ""
         pieces.append(say(str(row["part"]), " ", shares[-1], text))
     begin = "Most of the cell is " if float(shares[0].value) > MOST else "Nothing takes most of the cell: "
-    first = parts.iloc[0]
-    evidence = {"part": str(first["part"]), "part_ns": int(first["dur"])}
-    return Finding("mixed", say(begin, joined(pieces, "; "), "."), float(shares[0].value), evidence)
+    return Verdict("mixed", say(begin, say(*pieces, between="; "), "."), float(shares[0].value))
 
 
-def _spread(facts: Facts) -> Finding:
+def _spread(facts: VerdictInputs) -> Verdict:
     """Name the three longest lines, none inside another, if no line takes most; or longer parts."""
     table = facts.hot.table.iloc[facts.hot.outer[:_SHOWN]]
     parts = facts.account[facts.account["kind"].isin(_STATEMENTS)].nlargest(_SHOWN, "dur")
     if len(parts) and (not len(table) or int(parts["dur"].iloc[0]) > int(table["total_ns"].iloc[0])):
         return _spread_over_parts(parts)
     if not len(table):
-        return Finding("mixed", say("Nothing was seen of the cell's lines."), 0.0)
+        return Verdict("mixed", say("Nothing was seen of the cell's lines."))
     pieces = [
         say(line_words(row)[0], " ", _share(facts, row), line_words(row)[1])
         for row in table.to_dict("records")
     ]
     first = table.iloc[0]
-    sentence = say("No line takes most of the cell: ", joined(pieces, "; "), ".")
-    evidence = {"file": str(first["file"]), "line": int(first["line"]), "line_ns": int(first["total_ns"])}
-    return Finding("mixed", sentence, float(_share(facts, first).value), evidence, line_select(first))
+    sentence = say("No line takes most of the cell: ", say(*pieces, between="; "), ".")
+    return Verdict("mixed", sentence, float(_share(facts, first).value), line_select(first))
 
 
-def _outside(facts: Facts, row: Any) -> Sentence:
+def _outside(facts: VerdictInputs, row: Any) -> Sentence:
     """If the line does not run the steps, say how much of the cell they take."""
     stepping = facts.account[facts.account["kind"].isin(["steps", "outside-window"])]
     if not len(facts.steps) or (row["file"] == "cell" and (stepping["line"] == row["line"]).any()):
         return say()
     where = {"kind": ("steps", "outside-window")}
     steps, spent = int(stepping["steps"].sum()), int(stepping["dur"].sum())
-    count = cite(format_items(steps, "step"), steps, Source("account", "steps", where))
+    count = cite_count(steps, "step", Source("account", "steps", where))
     takes = ", which takes " if steps == 1 else ", which take "
     return say(", outside of the ", count, takes, cite_ns(spent, Source("account", "dur", where)))
 
 
-def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, Any]]:
-    """Return the kind of verdict, what the line does in words, and a selection if it is not the line."""
+def _doing(facts: VerdictInputs, part: Any, row: Any) -> tuple[str, Sentence]:
+    """Return the kind of verdict, and what the line does in words."""
     text = str(row["text"])
     if (imported := _IMPORT.match(text.strip())) is not None:
-        return "import-bound", say(f"; it imports {imported['module']}"), {}
+        return "import-bound", say(f"; it imports {imported['module']}")
     if (compiled := _compiled(facts, row)) is not None:
-        return "one-time", compiled, {}
-    name, spent, operators, total = _most_below(facts, row)
-    cell_ns = int(facts.account["dur"].sum())
-    if _waits(part, row, text, name[0], cell_ns):
-        if part is None or (part["line"] != row["line"] and part["dur"] < MOST * cell_ns):
-            return "wait-bound", say("; it waits"), {}
+        return "one-time", compiled
+    name, file, spent, operators, total = _most_below(facts, row)
+    if _waits(part, row, text, name, facts.cell_ns):
+        if part is None or (part["line"] != row["line"] and part["dur"] < MOST * facts.cell_ns):
+            return "wait-bound", say("; it waits")
         window = (int(part["ts"]), int(part["ts"]) + int(part["dur"]))
-        return "wait-bound", say("; it waits") + meanwhile(facts, window), {}
+        return "wait-bound", say("; it waits") + meanwhile(facts, window)
     if operators > MOST * max(total, 1):
-        return "compute-bound", say("; operators of the framework run most of it"), {}
-    file = name[1]
-    if (library := library_of(file, name[0])) and spent > MOST * max(total, 1):
+        return "compute-bound", say("; operators of the framework run most of it")
+    if (library := library_of(file, name)) and spent > MOST * max(total, 1):
         by = {"by": ("name", "track")}
-        source = Source("operators", "self_ns", {"name": name[0], "track": stepping_track(facts.trace)}, by)
-        own = int(source.value(facts.trace))
-        whole = int(facts.account["dur"].sum())
-        share = cite_share(min(own / max(whole, 1), 1.0), source, Source("account", "dur"), {"name": name[0]})
-        words = f"; {short(name[0], 60)} of {spelled(library)} takes "
-        return "library-bound", say(words, share, " of the cell by itself"), {}
-    return "python-bound", say(), {}
+        source = Source("operators", "self_ns", {"name": name, "track": stepping_track(facts.trace)}, by)
+        own = int(source.evaluate(facts.trace))
+        share = cite_share(min(own / max(facts.cell_ns, 1), 1.0), source, _CELL, {"name": name})
+        words = f"; {short(name, 60)} of {spelled(library)} takes "
+        return "library-bound", say(words, share, " of the cell by itself")
+    return "python-bound", say()
 
 
-def _compiled(facts: Facts, row: Any) -> Sentence | None:
+def _compiled(facts: VerdictInputs, row: Any) -> Sentence | None:
     """Return how long ``torch.compile`` took, if that is most of the line's time."""
     if "compilations" not in (facts.trace.metadata.get("tables") or {}):
         return None
@@ -262,15 +258,13 @@ def _waits(part: Any, row: Any, text: str, below: str, cell_ns: int) -> bool:
     return asleep or waits_by_name(f"cell:1  {text}") or waits_by_name(below)
 
 
-def _most_below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int, int]:
-    """Return the function with most self time below a line, its time, and operators' and all time there."""
-    trace = facts.trace
-    slices = trace.slices
+def _most_below(facts: VerdictInputs, row: Any) -> tuple[str, str, int, int, int]:
+    """Return name, file and time of the longest function below a line, and operators' and all time there."""
     select = line_select(row)["name"]
     thread = facts.thread
     here = thread.among("name", (select,))
     if not here.any():
-        return ("", "", ""), 0, 0, 0
+        return "", "", 0, 0, 0
     starts, ends = thread.ts[here], thread.end[here]
     order = np.argsort(starts, kind="stable")
     reach = np.maximum.accumulate(ends[order])
@@ -281,19 +275,15 @@ def _most_below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int,
     python = below.among("category", ("python",)) & ~_lines(below)
     spent = np.bincount(below.codes("name")[python], below.self_ns[python], minlength=1)
     if not python.any() or not spent.max():
-        return ("", "", ""), 0, operators, int(below.self_ns.sum())
+        return "", "", 0, operators, int(below.self_ns.sum())
     code = int(spent.argmax())
-    source_lines = frames(trace)
+    source_lines = frames(facts.trace)
     longest = below.rows[python][
         int(np.argmax(np.where(below.codes("name")[python] == code, below.self_ns[python], -1)))
     ]
-    frame = source_lines.code[longest]
-    name = (
-        str(slices["name"].cat.categories[code]),
-        str(source_lines.file[frame]),
-        str(source_lines.function[frame]),
-    )
-    return name, int(spent[code]), operators, int(below.self_ns.sum())
+    name = str(below.slices["name"].cat.categories[code])
+    file = str(source_lines.file[source_lines.code[longest]])
+    return name, file, int(spent[code]), operators, int(below.self_ns.sum())
 
 
 def _lines(scope: Any) -> Any:

@@ -7,14 +7,13 @@ from typing import Any, Final
 
 import pandas as pd
 
-from ...units import format_bytes, format_items, format_share
 from ..device.busy import device
 from ..device.copies import copies
 from ..device.idle import idle_causes
 from ..time.host_waits import host_waits
 from ..time.one_time import one_time
-from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
-from .facts import MOST, WAITING, Facts
+from .claims import Claim, Sentence, Source, Verdict, cite_bytes, cite_count, cite_ns, cite_share, say, short
+from .inputs import MOST, WAITING, VerdictInputs
 
 BUSY_DEVICE: Final = 0.7
 NOTICEABLE: Final = 0.1
@@ -48,8 +47,8 @@ _ONCE: Final = {
 }
 
 
-def judge_once(facts: Facts) -> tuple[Finding | None, Sentence | None]:
-    """Judge one-time work: return a finding if it takes most of the time, a sentence if it is noticeable."""
+def judge_once(facts: VerdictInputs) -> tuple[Verdict | None, Sentence | None]:
+    """Judge one-time work: return a verdict if it takes most of the time, a sentence if it is noticeable."""
     table = one_time(facts.trace, window=facts.window)
     share = float(table["share"].sum())
     if share < NOTICEABLE:
@@ -66,17 +65,18 @@ def judge_once(facts: Facts) -> tuple[Finding | None, Sentence | None]:
         )
         for row in table[table["share"] >= NOTICEABLE / 10].to_dict("records")
     ]
-    whole = say(_one_time_share(facts, share, {}), f" of {facts.whole} happens once: ", joined(kinds, ", "))
+    whole = say(
+        _one_time_share(facts, share, {}), f" of {facts.whole} happens once: ", say(*kinds, between=", ")
+    )
     if share <= MOST:
         return None, whole + "."
     row = table.iloc[0]
-    evidence = {"one_time_ns": int(table["total_ns"].sum()), "name": row["name"]}
     select = {} if row["kind"] == "first-step" else {"name": row["name"]}
     sentence = say("One-time work: ", whole, "; record later steps to see what repeats.")
-    return Finding("one-time", sentence, share, evidence, select), None
+    return Verdict("one-time", sentence, share, select), None
 
 
-def judge_device(facts: Facts, *, costly: bool) -> Finding:
+def judge_device(facts: VerdictInputs, *, costly: bool) -> Verdict:
     """Judge a run with device work in which neither communication nor data takes much time."""
     # The device judged is the busiest from the first step to the last. *Compute-bound* from 70 % busy
     # (without steps, also from its first work to its last), but *launch-bound* if most of the critical path
@@ -87,13 +87,7 @@ def judge_device(facts: Facts, *, costly: bool) -> Finding:
     busiest = facts.device.iloc[int(facts.device["busy_ns"].to_numpy().argmax())]
     number = int(busiest["device"])
     busy = int(busiest["busy_ns"]) / max(int(busiest["window_ns"]), 1)
-    evidence: dict[str, Any] = {
-        "device": number,
-        "device_busy_share": busy,
-        "sync_ns": facts.sync_ns,
-        "kernels": int(facts.kernels["count"].sum()),
-    }
-    host = None if costly else _host_decides(facts, busy, evidence)
+    host = None if costly else _host_decides(facts, busy, number)
     if len(facts.kernels):
         if busy >= BUSY_DEVICE:
             if host is not None:
@@ -102,44 +96,42 @@ def judge_device(facts: Facts, *, costly: bool) -> Finding:
                 busy, of_device(facts, number, "busy_ns"), of_device(facts, number, "window_ns")
             )
             when, arguments = say(share, f" of {_span(facts)}"), {"window": tuple(facts.extent)}
-            copied = _copies(busiest, arguments, when, facts, evidence)
-            return copied or _busy(facts, busy, when, evidence)
-        if not len(facts.steps) and (finding := _busy_while_it_works(facts, evidence)) is not None:
-            return host or finding
-    return _waits(facts, busy, evidence) or _idle(facts, busy, evidence, host, costly=costly)
+            return _copies(busiest, arguments, when, facts) or _busy(facts, busy, when, number)
+        if not len(facts.steps) and (judged := _busy_while_it_works(facts, number)) is not None:
+            return host or judged
+    return _waits(facts, busy, number) or _idle(facts, busy, number, host, costly=costly)
 
 
-def _one_time_share(facts: Facts, share: float, where: dict[str, Any]) -> Claim:
-    return cite(format_share(share), share, Source("one_time", "share", where, facts.arguments))
+def _one_time_share(facts: VerdictInputs, share: float, where: dict[str, Any]) -> Claim:
+    return cite_share(share, Source("one_time", "share", where, facts.arguments))
 
 
-def _span(facts: Facts) -> str:
+def _span(facts: VerdictInputs) -> str:
     """Say which window devices' times refer to, since there may be gaps between steps."""
     gaps = facts.extent.dur - facts.total_ns
     return "the time from the first step to the last" if gaps > 0.01 * facts.total_ns else facts.whole
 
 
-def of_device(facts: Facts, number: int, column: str) -> Source:
+def of_device(facts: VerdictInputs, number: int, column: str) -> Source:
     """Return the source of a column of `device` for one device."""
     return Source("device", column, {"device": number}, {"window": tuple(facts.extent)})
 
 
-def _busy(facts: Facts, busy: float, when: Sentence, evidence: dict[str, Any]) -> Finding:
+def _busy(facts: VerdictInputs, busy: float, when: Sentence, number: int) -> Verdict:
     kernel = facts.kernels.iloc[0]
-    arguments = {**facts.in_steps, "category": ("kernel", "collective")}
-    source = Source("kernels", "share", {"name": kernel["name"]}, arguments)
+    source = facts.of_kernels("share", name=kernel["name"])
     share, select = float(kernel["share"]), {"name": kernel["name"]}
     sentence = say(
-        f"Compute-bound: device {evidence['device']} is busy ",
+        f"Compute-bound: device {number} is busy ",
         when,
         f"; {facts.label(kernel['name'])} takes ",
-        cite(format_share(share), share, source, select=select),
+        cite_share(share, source, select=select),
         " of its work.",
     )
-    return Finding("compute-bound", sentence, busy, evidence, select)
+    return Verdict("compute-bound", sentence, busy, select)
 
 
-def _host_decides(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | None:
+def _host_decides(facts: VerdictInputs, busy: float, number: int) -> Verdict | None:
     """Judge a device that nothing waits for: most of the critical path is the host."""
     # Launches bound the device only if it is busy most of the time; otherwise the host does other things.
     if facts.path is None:
@@ -147,31 +139,30 @@ def _host_decides(facts: Facts, busy: float, evidence: dict[str, Any]) -> Findin
     host = float(facts.path.loc[facts.path.index.isin(HOST), "share"].sum())
     if host <= MOST:
         return None
-    number = evidence["device"]
     whose = "their" if len(facts.steps) else "its"
-    in_steps = {**facts.in_steps, "category": ("kernel", "collective")}
-    kernels = Source("kernels", "count", {}, in_steps)
     lacking = busy > MOST
     sentence = say(
         f"{'Launch-bound: d' if lacking else 'D'}evice {number} is busy ",
         cite_share(busy, of_device(facts, number, "busy_ns"), of_device(facts, number, "window_ns")),
         f" of {_span(facts)}, {'but' if lacking else 'and'} ",
-        cite(
-            format_share(host), host, Source("critical_path", "share", {"class": HOST}, facts.path_arguments)
-        ),
+        cite_share(host, Source("critical_path", "share", {"class": HOST}, facts.path_arguments)),
         f" of {whose} critical path is the host, which launches ",
-        cite(format_items(evidence["kernels"], "kernel"), evidence["kernels"], kernels),
+        _kernel_count(facts),
         ".",
     )
-    evidence = {**evidence, "host_path_share": host}
     select = {"category": "launch"} if lacking else {}
-    return Finding("launch-bound" if lacking else "mixed", sentence, host, evidence, select)
+    return Verdict("launch-bound" if lacking else "mixed", sentence, host, select)
 
 
-def _busy_while_it_works(facts: Facts, evidence: dict[str, Any]) -> Finding | None:
+def _kernel_count(facts: VerdictInputs) -> Claim:
+    count = int(facts.kernels["count"].sum())
+    return cite_count(count, "kernel", facts.of_kernels("count"))
+
+
+def _busy_while_it_works(facts: VerdictInputs, number: int) -> Verdict | None:
     """Judge a device that is idle mainly before its first and after its last work, as with a single step."""
-    number = evidence["device"]
-    own = device(facts.trace, window=facts.window).set_index("device").loc[number]
+    table = device(facts.trace, window=facts.window)
+    own = table[table["device"] == number].iloc[0]
     span, busy = int(own["window_ns"]), int(own["busy_ns"]) / max(int(own["window_ns"]), 1)
     if busy < BUSY_DEVICE or span < MOST * facts.extent.dur:
         return None
@@ -185,18 +176,14 @@ def _busy_while_it_works(facts: Facts, evidence: dict[str, Any]) -> Finding | No
         cite_ns(facts.extent.dur, of_device(facts, number, "window_ns")),
         ")",
     )
-    return _copies(own, facts.arguments, when, facts, evidence) or _busy(facts, busy, when, evidence)
+    return _copies(own, facts.arguments, when, facts) or _busy(facts, busy, when, number)
 
 
 def _copies(
-    row: pd.Series[Any],
-    arguments: Mapping[str, Any],
-    when: Sentence,
-    facts: Facts,
-    evidence: dict[str, Any],
-) -> Finding | None:
+    row: pd.Series[Any], arguments: Mapping[str, Any], when: Sentence, facts: VerdictInputs
+) -> Verdict | None:
     """Judge a device whose kernels take less than half of its busy time, so it is busy with copies."""
-    number, busy = evidence["device"], int(row["busy_ns"])
+    number, busy = int(row["device"]), int(row["busy_ns"])
     if int(row["compute_ns"]) + int(row["communication_ns"]) >= MOST * busy:
         return None
 
@@ -210,7 +197,7 @@ def _copies(
     size = table.loc[table["direction"] == longest, "bytes"]
     if longest and size.notna().all():
         source = Source("copies", "bytes", {"device": number, "direction": longest}, arguments)
-        more = say(", ", cite(format_bytes(int(size.sum())), int(size.sum()), source), f" of it {longest}")
+        more = say(", ", cite_bytes(int(size.sum()), source), f" of it {longest}")
     sentence = say(
         f"Copy-bound: device {number} is busy ",
         when,
@@ -222,10 +209,10 @@ def _copies(
         ".",
     )
     share = int(row["memory_ns"]) / max(int(row["window_ns"]), 1)
-    return Finding("copy-bound", sentence, share, evidence, {"category": "memcpy"})
+    return Verdict("copy-bound", sentence, share, {"category": "memcpy"})
 
 
-def _waits(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | None:
+def _waits(facts: VerdictInputs, busy: float, number: int) -> Verdict | None:
     """Judge a steps' thread that waits for idle devices."""
     table = host_waits(facts.trace, window=facts.window)
     waits = table[table["kind"] == "waiting"]
@@ -234,7 +221,7 @@ def _waits(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | Non
         return None
     whole = Source("host_waits", "total_ns", {}, facts.arguments)
     waiting = Source("host_waits", "total_ns", {"kind": "waiting"}, facts.arguments)
-    number, first, total = evidence["device"], waits.iloc[0], int(waits["total_ns"].sum())
+    first, total = waits.iloc[0], int(waits["total_ns"].sum())
     calls = {"category": "sync"} if facts.sync_ns > MOST * total else {"name": str(first["name"])}
     window = int(facts.device.loc[facts.device["device"] == number, "window_ns"].iloc[0])
     sentence = say(
@@ -248,14 +235,11 @@ def _waits(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | Non
         cite_ns(window, of_device(facts, number, "window_ns")),
         ".",
     )
-    return Finding("sync-bound", sentence, share, evidence, calls)
+    return Verdict("sync-bound", sentence, share, calls)
 
 
-def _idle(
-    facts: Facts, busy: float, evidence: dict[str, Any], host: Finding | None, *, costly: bool
-) -> Finding:
+def _idle(facts: VerdictInputs, busy: float, number: int, host: Verdict | None, *, costly: bool) -> Verdict:
     """Classify idle time. Falls back to `host` if no cause has half of it and the path is the host."""
-    number = evidence["device"]
     arguments: dict[str, Any] = {"window": tuple(facts.extent)}
     table = idle_causes(facts.trace, **arguments)
     table = table[table["device"] == number].set_index("cause")
@@ -265,25 +249,23 @@ def _idle(
     def of(*causes: str) -> Claim:
         share = float(table.loc[list(causes), "share"].sum())
         where = {"device": number, "cause": causes}
-        return cite(format_share(share), share, Source("idle_causes", "share", where, arguments))
+        return cite_share(share, Source("idle_causes", "share", where, arguments))
 
     halves = MOST * (1 - busy)
-    kernels = evidence["kernels"]
+    kernels = bool(facts.kernels["count"].sum())
     if of(*_LAUNCHING).value > halves and kernels and not costly:
-        asked_kernels = {**facts.in_steps, "category": ("kernel", "collective")}
-        count = cite(format_items(kernels, "kernel"), kernels, Source("kernels", "count", {}, asked_kernels))
-        sentence = say(
-            "Launch-bound: d", begin, ", ", of(*_LAUNCHING), " waiting for the host to launch its "
+        waiting = say(", ", of(*_LAUNCHING), " waiting for the host to launch its ", _kernel_count(facts))
+        return Verdict(
+            "launch-bound", say("Launch-bound: d", begin, waiting, "."), 1 - busy, {"category": "launch"}
         )
-        return Finding("launch-bound", sentence + count + ".", 1 - busy, evidence, {"category": "launch"})
     longest = str(table["idle_ns"].idxmax())
     if longest in _BOUND and of(longest).value > halves:
         kind = _BOUND[longest]
         sentence = say(f"{kind.capitalize()}: d", begin, ", ", of(longest), f" waiting {_FOR[longest]}.")
-        return Finding(kind, sentence, 1 - busy, evidence)
+        return Verdict(kind, sentence, 1 - busy)
     if host is not None and kernels:
         return host
     shown = table[table["share"] >= 0.01].sort_values("idle_ns", ascending=False).index[:3]
     pieces = [say(of(str(cause)), f" {_FOR[str(cause)]}") for cause in shown]
-    sentence = say("D", begin, "; it waits " if pieces else "", joined(pieces, ", "), ".")
-    return Finding("mixed", sentence, 1 - busy, evidence)
+    sentence = say("D", begin, "; it waits " if pieces else "", say(*pieces, between=", "), ".")
+    return Verdict("mixed", sentence, 1 - busy)

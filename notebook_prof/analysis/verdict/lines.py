@@ -13,10 +13,9 @@ from ...units import format_items, format_share
 from ..scope import once
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.host_states import waits_by_name
-from ..time.phases import stepping_track
 from ..trust.trust import few_samples
-from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
-from .facts import OPERATORS, Facts
+from .claims import Claim, Sentence, Source, cite, cite_count, cite_ns, cite_share, say, short
+from .inputs import VerdictInputs
 from .memory import memory_line
 
 _SHOWN: Final = 3
@@ -28,7 +27,7 @@ share is below 3 / n in 95 of 100 cases (rule of three).
 """
 
 
-def supporting_lines(facts: Facts) -> list[Sentence]:
+def supporting_lines(facts: VerdictInputs) -> list[Sentence]:
     """Return at most eight lines, including one about what was not recorded."""
     lines = []
     if facts.is_cell and len(facts.account):
@@ -49,11 +48,11 @@ def supporting_lines(facts: Facts) -> list[Sentence]:
     return lines
 
 
-def _account(facts: Facts) -> Sentence:
+def _account(facts: VerdictInputs) -> Sentence:
     """Write the cell as a sum of its largest parts."""
     table = facts.account
     whole = Source("account", "dur")
-    total = int(table["dur"].sum())
+    total = facts.cell_ns
     order = table.sort_values("dur", ascending=False, kind="stable")
     shown = order[order["share"] >= _SMALL].head(_SHOWN)
     others = order.drop(shown.index)
@@ -65,10 +64,12 @@ def _account(facts: Facts) -> Sentence:
         left = int(others["dur"].sum())
         source = Source("account", "dur", {"part": tuple(others["part"]), "ts": tuple(others["ts"].tolist())})
         pieces.append(say(format_items(len(others), "other part"), " ", *_amount(left, total, source, whole)))
-    return say("Cell: ", cite_ns(total, whole), " = ", joined(pieces, " + "), _raised(facts), _issues(facts))
+    return say(
+        "Cell: ", cite_ns(total, whole), " = ", say(*pieces, between=" + "), _raised(facts), _issues(facts)
+    )
 
 
-def _raised(facts: Facts) -> Sentence:
+def _raised(facts: VerdictInputs) -> Sentence:
     """Return the exception that ended the cell, and its line."""
     raised = facts.trace.metadata.get("raised")
     if not isinstance(raised, Mapping):
@@ -82,19 +83,19 @@ def _raised(facts: Facts) -> Sentence:
     return say(f"; it ended with {raised.get('error')} in ", cite(f"line {line}", line, source))
 
 
-def _compilations(facts: Facts) -> Sentence | None:
+def _compilations(facts: VerdictInputs) -> Sentence | None:
     """Say how long ``torch.compile`` took in the cell, and what the costliest recompilation was for."""
     if "compilations" not in (facts.trace.metadata.get("tables") or {}):
         return None
     from ..source.compilations import compilations, graph_breaks
 
     table = compilations(facts.trace)
-    total, cell = int(table["dur"].sum()), int(facts.account["dur"].sum())
+    total, cell = int(table["dur"].sum()), facts.cell_ns
     if not total or total < _SMALL * cell:
         return None
     source = Source("compilations", "dur")
     share = say(" (", cite_share(total / cell, source, Source("account", "dur")), ")") if cell else say()
-    number = cite(format_items(len(table), "compilation"), len(table), replace(source, reduce="count"))
+    number = cite_count(len(table), "compilation", replace(source, reduce="count"))
     sentence = say("torch.compile: ", cite_ns(total, source), share, " in ", number)
     again = table[table["guard"] != ""]
     if len(again):
@@ -111,15 +112,13 @@ def _compilations(facts: Facts) -> Sentence | None:
     breaks = graph_breaks(facts.trace)
     if not len(breaks):
         return sentence
-    number = cite(
-        format_items(len(breaks), "graph break"), len(breaks), Source("graph_breaks", "count", reduce="count")
-    )
+    number = cite_count(len(breaks), "graph break", Source("graph_breaks", "count", reduce="count"))
     first = str(breaks["place"].iloc[0])
     location = cite(first, first, Source("graph_breaks", "place", {"place": first}))
     return say(sentence, "; ", number, ", the first at ", location)
 
 
-def _cores(facts: Facts) -> Sentence | None:
+def _cores(facts: VerdictInputs) -> Sentence | None:
     """Say how long threads waited for cores that other programs had, if that is significant."""
     arguments = {} if facts.window is None else {"window": facts.window}
     use = cpu_use(facts.trace, window=facts.window)
@@ -157,16 +156,16 @@ def _amount(spent: int, total: int, source: Source, whole: Source) -> tuple[str 
     return (cite_ns(spent, source), " (", cite_share(spent / max(total, 1), source, whole), ")")
 
 
-def _updates(facts: Facts) -> Sentence | str:
+def _updates(facts: VerdictInputs) -> Sentence | str:
     """Say how often optimizers stepped, unless once per step: gradients accumulate, or several step."""
     source = Source("steps", "updates", {}, facts.arguments)
-    updates = int(source.value(facts.trace))
+    updates = int(source.evaluate(facts.trace))
     if updates in (0, len(facts.steps)):
         return ""
-    return say(" with ", cite(format_items(updates, "optimizer step"), updates, source))
+    return say(" with ", cite_count(updates, "optimizer step", source))
 
 
-def _steps(facts: Facts) -> Sentence:
+def _steps(facts: VerdictInputs) -> Sentence:
     sentence = say()
     steps = facts.steps
     if len(steps):
@@ -178,9 +177,7 @@ def _steps(facts: Facts) -> Sentence:
         end = cite(str(last), last, Source("steps", "step", {}, arguments, "max"))
         numbered = say(" … ", end) if several else ""
         sentence = say(
-            cite(
-                format_items(len(steps), "step"), len(steps), Source("steps", "step", {}, arguments, "count")
-            ),
+            cite_count(len(steps), "step", Source("steps", "step", {}, arguments, "count")),
             f" in {loops} loops" if loops > 1 else "",
             " (",
             cite(str(first), first, Source("steps", "step", {}, arguments, "min")),
@@ -200,29 +197,21 @@ def _steps(facts: Facts) -> Sentence:
     return sentence + (say() if facts.is_cell else _issues(facts))
 
 
-def _issues(facts: Facts) -> Sentence:
+def _issues(facts: VerdictInputs) -> Sentence:
     issues = [issue for issue in facts.trace.report if issue.severity != "info"]
     return say(f" · {format_items(len(issues), 'issue')} in trace.report") if issues else say()
 
 
-def _phases(facts: Facts) -> Sentence:
+def _phases(facts: VerdictInputs) -> Sentence:
     pieces = []
     for name, spent in facts.phase_ns.items():
         if spent:
-            if len(facts.steps):
-                source = Source("phases", "host_ns", {"phase": name}, facts.arguments)
-            else:
-                by = {"by": ("phase", "track"), **facts.arguments}
-                source = Source(
-                    "operators", "total_ns", {"phase": name, "track": stepping_track(facts.trace)}, by
-                )
-            pieces.append(
-                say(f"{name} ", cite_share(spent / facts.total_ns, source, facts.total, {"phase": name}))
-            )
-    return say("Phases: ", joined(pieces, " · "))
+            share = cite_share(spent / facts.total_ns, facts.in_phase(name), facts.total, {"phase": name})
+            pieces.append(say(f"{name} ", share))
+    return say("Phases: ", say(*pieces, between=" · "))
 
 
-def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
+def _path(facts: VerdictInputs, path: pd.DataFrame) -> Sentence:
     """Name the classes of the critical path, which show what a faster device would change."""
     from ..critical_path.classes import IN_WORDS
 
@@ -230,22 +219,21 @@ def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
     pieces = [
         say(
             f"{IN_WORDS[name]} ",
-            cite(
-                format_share(share),
+            cite_share(
                 share,
                 Source("critical_path", "share", {"class": name}, facts.path_arguments),
             ),
         )
         for name, share in zip(shown.index.astype(str), shown["share"].tolist(), strict=True)
     ]
-    sentence = say("Critical path: ", joined(pieces, " · "))
+    sentence = say("Critical path: ", say(*pieces, between=" · "))
     if (row := facts.next_class) is None:
         return sentence
 
     def of_next(column: str) -> Claim:
         share = float(row[column])
         source = Source("critical_path_next", column, {"class": str(row["class"])}, facts.next_arguments)
-        return cite(format_share(share), share, source)
+        return cite_share(share, source)
 
     first, following = IN_WORDS[str(row["class"])], IN_WORDS[str(row["next"])]
     left, most = of_next("left_share"), of_next("next_share")
@@ -258,23 +246,17 @@ def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
 _WITHOUT: Final = {"between operators": "time between operators"}
 
 
-def _longest_names(facts: Facts) -> Sentence | None:
+def _longest_names(facts: VerdictInputs) -> Sentence | None:
     if len(facts.kernels):
         rows = facts.kernels.head(_SHOWN)
-        arguments = {**facts.in_steps, "category": ("kernel", "collective")}
         pieces = [
             say(
                 f"{facts.label(name)} ",
-                cite(
-                    format_share(share),
-                    share,
-                    Source("kernels", "share", {"name": name}, arguments),
-                    select={"name": name},
-                ),
+                cite_share(share, facts.of_kernels("share", name=name), select={"name": name}),
             )
             for name, share in zip(rows["name"].tolist(), rows["share"].tolist(), strict=True)
         ]
-        return say("Kernels: ", joined(pieces, " · "))
+        return say("Kernels: ", say(*pieces, between=" · "))
     works = [not waits_by_name(str(name)) for name in facts.top["name"]]
     sampled = few(facts) if facts.top_is_python else None
     small = _SMALL if sampled is None else max(_SMALL, min(0.5, _SAMPLES_OF_A_NAME / sampled.count))
@@ -282,10 +264,6 @@ def _longest_names(facts: Facts) -> Sentence | None:
     rows = facts.top[np.array(works, dtype=bool) & enough].head(_SHOWN)
     if rows.empty:
         return None
-    by: dict[str, Any] = {"by": ("name", "track"), **facts.in_steps}
-    if not facts.top_is_python:
-        by["category"] = OPERATORS
-    track = stepping_track(facts.trace)
     own_ns, own, _ = facts.own
     pieces = [
         say(
@@ -293,7 +271,7 @@ def _longest_names(facts: Facts) -> Sentence | None:
             cite(
                 format_share(self_ns / own_ns, 1 if sampled is None else 0),
                 self_ns / own_ns,
-                Source("operators", "self_ns", {"name": name, "track": track}, by),
+                facts.self_time(name),
                 own,
                 {"name": name},
             ),
@@ -301,20 +279,20 @@ def _longest_names(facts: Facts) -> Sentence | None:
         for name, self_ns in zip(rows["name"].tolist(), rows["self_ns"].tolist(), strict=True)
     ]
     if not facts.top_is_python:
-        return say("Operators: ", joined(pieces, " · "))
+        return say("Operators: ", say(*pieces, between=" · "))
     if sampled is None:
-        return say("Own time: ", joined(pieces, " · "))
-    return say("Own time (", samples(facts), "): ", joined(pieces, " · "))
+        return say("Own time: ", say(*pieces, between=" · "))
+    return say("Own time (", samples(facts), "): ", say(*pieces, between=" · "))
 
 
-def few(facts: Facts) -> Any:
+def few(facts: VerdictInputs) -> Any:
     """Return the finding of the trust report that the cell's thread has few samples, or None."""
     first = lambda: next(iter(few_samples(facts.trace, facts.window)), None)  # noqa: E731
     return once(facts.trace, ("few-samples", facts.window), first)
 
 
-def samples(facts: Facts) -> Claim:
+def samples(facts: VerdictInputs) -> Claim:
     """Return how many samples there are, where they are `few`."""
     finding = few(facts)
     source = Source("trust", "count", {"code": finding.code}, facts.arguments)
-    return cite(format_items(finding.count, "sample"), finding.count, source)
+    return cite_count(finding.count, "sample", source)

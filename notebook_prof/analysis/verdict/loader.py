@@ -23,7 +23,8 @@ BOUNDS = {
 def bounding_loader(trace: Trace) -> dict[str, Any] | None:
     """Return the row of `loader_bounds` with the longest waits; None if no loader limits its loop."""
     table = loader_bounds(trace)
-    table = table[~table["bound"].isin([NOT_THE_LOADER, TOO_FEW])]
+    if len(table):
+        table = table[~table["bound"].isin([NOT_THE_LOADER, TOO_FEW])]
     if not len(table):
         return None
     waited = table["wait_share"] * table["batches"] / table["rate"]

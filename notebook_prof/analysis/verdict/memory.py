@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import pandas as pd
 
-from ...units import format_bytes, format_share
 from ..memory.curve import RECORDER_SHARE
 from ..memory.level_growth import matters
 from ..memory.names import MAPPED, memory_names
 from ..memory.processes import memory_processes
-from .claims import Claim, Sentence, Source, cite, cite_ns, joined, say, short
-from .facts import Facts
+from .claims import Claim, Sentence, Source, cite, cite_bytes, cite_ns, cite_share, say, short
+from .inputs import VerdictInputs
 
 _SMALL: Final = 0.01
 """Least share of the peak from which child processes are named."""
 _LONGEST: Final = 60
 
 
-def memory_line(facts: Facts) -> Sentence:
+def memory_line(facts: VerdictInputs) -> Sentence:
     """Say how high memory rose, on each device."""
     if not len(facts.peak):
         return say("Memory was not recorded.")
@@ -34,31 +33,31 @@ def memory_line(facts: Facts) -> Sentence:
             Source("memory_peak", column, rows, facts.arguments)
             for column in ("peak_bytes", "ts", "base_bytes")
         )
-        highest = cite(format_bytes(row["peak_bytes"]), int(row["peak_bytes"]), peak)
+        highest = cite_bytes(row["peak_bytes"], peak)
         growing = say()
         if grows := facts.growth_bytes.get((device, source)):
-            growth = cite(format_bytes(grows), grows, Source("level_growth", "growth_bytes", rows))
+            growth = cite_bytes(grows, Source("level_growth", "growth_bytes", rows))
             growing = say(", growing ", growth, " every step")
         if device < 0 and source != "rss" and resident:
             pieces.append(say("recorded blocks up to ", highest, " of it", growing))
             continue
-        before = cite(format_bytes(row["base_bytes"]), int(row["base_bytes"]), base)
+        before = cite_bytes(row["base_bytes"], base)
         at = cite_ns(int(row["ts"]), ts)
         if source == "rss" and (both := _together(facts)) is not None:
-            highest, before, at = both.peak, both.start, both.at
-            growing += both.children
+            highest, before, at, children = both
+            growing += children
         kind = say(", resident; ", before, " at the start") if source == "rss" else say()
         if (own := int(row["recorder_bytes"])) >= RECORDER_SHARE * int(row["peak_bytes"]) > 0:
             held = Source("memory_peak", "recorder_bytes", rows, facts.arguments)
-            kind += say(", up to ", cite(format_bytes(own), own, held), " held by the recording itself")
+            kind += say(", up to ", cite_bytes(own, held), " held by the recording itself")
         piece = say("peak ", highest, f" ({where}") + kind
         after = facts.is_cell and at.value > int((facts.account["ts"] + facts.account["dur"]).max())
         piece += say(") after the cell") if after else say(") at ", at)  # as in its traceback
         pieces.append(piece + growing)
-    return say("Memory: ", joined([*pieces, *_names(facts)], " · "))
+    return say("Memory: ", say(*pieces, *_names(facts), between=" · "))
 
 
-def _names(facts: Facts) -> list[Sentence]:
+def _names(facts: VerdictInputs) -> list[Sentence]:
     """Say which name grows most and, after an out-of-memory error, which one holds most memory."""
     if facts.window is not None:
         return []
@@ -70,7 +69,7 @@ def _names(facts: Facts) -> list[Sentence]:
         size, share = _cite_name(largest, "bytes"), float(largest["share"])
         of = Source("memory_names", "share", _row_of(largest))
         pieces.append(say(f"not enough: `{short(largest['name'])}` holds ", size, ", ",
-                          cite(format_share(share), share, of), " of what is used"))  # fmt: skip
+                          cite_share(share, of), " of what is used"))  # fmt: skip
     grows = names[names["bytes_per_step"].fillna(0) > 0]
     if len(grows):
         row = grows.loc[grows["bytes_per_step"].astype("int64").idxmax()]
@@ -89,21 +88,11 @@ def _row_of(row: pd.Series[Any]) -> dict[str, Any]:
 def _cite_name(row: pd.Series[Any], column: str) -> Claim:
     """Return a claim about the bytes of a name."""
     size = int(row[column])
-    return cite(format_bytes(size), size, Source("memory_names", column, _row_of(row)))
+    return cite_bytes(size, Source("memory_names", column, _row_of(row)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Together:
-    """Memory of the process and its children at their joint peak."""
-
-    peak: Claim
-    start: Claim
-    at: Claim
-    children: Sentence  # how much of it they hold
-
-
-def _together(facts: Facts) -> _Together | None:
-    """Return the joint peak of the process and its children; None if the children are negligible."""
+def _together(facts: VerdictInputs) -> tuple[Claim, Claim, Claim, Sentence] | None:
+    """Return peak, start and instant of the process with its children, and what these hold, if it matters."""
     table = memory_processes(facts.trace, **facts.arguments)
     children = table[(table["kind"] == "child") & (table["bytes"] > 0)]
     total, theirs, start = (
@@ -117,7 +106,7 @@ def _together(facts: Facts) -> _Together | None:
     children = children[children["bytes"] >= _SMALL * children["bytes"].max()]
     first, several = children.iloc[0], len(children) > 1
     size, name = int(first["bytes"]), " ".join(str(first["name"]).split())[:_LONGEST]
-    largest = cite(format_bytes(size), size, replace(every, where={"pid": int(first["pid"])}))
+    largest = cite_bytes(size, replace(every, where={"pid": int(first["pid"])}))
     large = replace(part, where={"pid": tuple(children["pid"].tolist())}, reduce="count")
     count = cite(str(len(children)), len(children), large)
     who = (
@@ -125,9 +114,9 @@ def _together(facts: Facts) -> _Together | None:
         if several
         else f" child process, `{name}`"
     )
-    return _Together(
-        cite(format_bytes(total), total, every),
-        cite(format_bytes(start), start, replace(every, column="start_bytes")),
+    return (
+        cite_bytes(total, every),
+        cite_bytes(start, replace(every, column="start_bytes")),
         cite_ns(int(table["ts"].iloc[0]), replace(every, column="ts", where={"kind": "process"})),
-        say("; ", cite(format_bytes(theirs), theirs, part), " of the peak in ", count, who),
+        say("; ", cite_bytes(theirs, part), " of the peak in ", count, who),
     )

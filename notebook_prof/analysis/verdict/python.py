@@ -16,9 +16,8 @@ from ..scope import Scope, ints
 from ..source.frames import Frames, frames
 from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
-from ..time.phases import stepping_track
-from .claims import Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say
-from .facts import Facts
+from .claims import Sentence, Source, Verdict, cite, cite_ns, say, short
+from .inputs import VerdictInputs
 
 _LINE: Final = re.compile(r"(?P<file>[^\s:]+):(?P<line>\d+)  (?P<text>.+)")
 _LOOP: Final = re.compile(r"(?:async\s+)?(?:for|while)\b.*:\s*(?:#.*)?")
@@ -40,7 +39,7 @@ _WORKERS: Final = (
 )
 
 
-def python_verdict(facts: Facts) -> Finding:
+def python_verdict(facts: VerdictInputs) -> Verdict:
     """Say where the time of a Python thread goes; the `top` of `facts` must not be empty."""
     # ``wait-bound`` if at least half of the time is waits for locks, sockets, processes or the clock;
     # ``library-bound`` if the longest function belongs to a library; ``mixed`` if the longest entry is not
@@ -58,27 +57,19 @@ def python_verdict(facts: Facts) -> Finding:
     source_lines = frames(trace)
     row = _longest(thread, name)
     library = library_of(str(source_lines.file[source_lines.code[row]]), name)
-    share = cite_share(spent / max(facts.total_ns, 1), _by_name(facts, name), facts.total, {"name": name})
+    share = spent / max(facts.total_ns, 1)
     if library and not _LINE.fullmatch(name):
         return _in_library(facts, source_lines, row, library, name)
-    of = say(
-        share,
-        f" of {facts.whole} (",
-        cite_ns(spent, _by_name(facts, name)),
-        " of ",
-        cite_ns(facts.total_ns, facts.total),
-        ")",
-    )
-    evidence = {"name": name, "self_ns": spent}
-    if share.value < _TRIFLE:
+    if share < _TRIFLE:
         sentence = say(f"Nothing that was recorded takes {format_share(_TRIFLE, 0)} of {facts.whole}.")
-        return Finding("mixed", sentence, share.value, evidence)
+        return Verdict("mixed", sentence, share)
+    of = facts.part_of_whole(spent, facts.self_time(name), {"name": name})
     any_language = trace.metadata.get("source") in _ANY_LANGUAGE
     other_language = any_language and not _of_python(trace, source_lines, row, name)
-    if share.value < _LITTLE or other_language or str(trace.slices["category"].iloc[row]) != "python":
-        sentence = say(f"Nothing says what bounds it; {_cut(name)} is the longest by itself: ", of, ".")
-        return Finding("mixed", sentence, share.value, evidence, {"name": name})
-    return Finding("python-bound", _own_sentence(name, of), share.value, evidence, {"name": name})
+    if share < _LITTLE or other_language or str(trace.slices["category"].iloc[row]) != "python":
+        sentence = say(f"Nothing says what bounds it; {short(name, 60)} is the longest by itself: ", of, ".")
+        return Verdict("mixed", sentence, share, {"name": name})
+    return Verdict("python-bound", _own_sentence(name, of), share, {"name": name})
 
 
 def _of_python(trace: Trace, source_lines: Frames, row: int, name: str) -> bool:
@@ -107,44 +98,31 @@ def spelled(library: str) -> str:
     return _SPELLED.get(library, library)
 
 
-def _by_name(facts: Facts, name: str | tuple[str, ...]) -> Source:
-    where = {"name": name, "track": stepping_track(facts.trace)}
-    return Source("operators", "self_ns", where, {"by": ("name", "track"), **facts.in_steps})
-
-
 def _own_sentence(name: str, of: Sentence) -> Sentence:
     line = _LINE.fullmatch(name)
     if line is None:
-        return say(f"Python-bound: {_cut(name)} itself takes ", of, ".")
-    text, location = _cut(line["text"]), f"{line['file']}:{line['line']}"
+        return say(f"Python-bound: {short(name, 60)} itself takes ", of, ".")
+    text, location = short(line["text"], 60), f"{line['file']}:{line['line']}"
     if _LOOP.fullmatch(line["text"]):
         return say(f"Python-bound: the loop `{text}` in {location} takes ", of, ".")
     product = ", a matrix product," if _PRODUCT.search(line["text"]) and not text.startswith("@") else ""
     return say("One line takes ", of, f": `{text}`{product} in {location}.")
 
 
-def _waiting(facts: Facts, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: int) -> Finding:
+def _waiting(facts: VerdictInputs, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: int) -> Verdict:
     names = [str(name) for name in facts.top[waits]["name"]]
-    source = _by_name(facts, tuple(names))
-    share = cite_share(waited / max(facts.total_ns, 1), source, facts.total, {"name": names})
     most = int(facts.top[waits].iloc[0]["self_ns"]) > _MOSTLY * waited
     sentence = say(
         "Wait-bound: the program waits ",
-        share,
-        f" of {facts.whole} (",
-        cite_ns(waited, source),
-        " of ",
-        cite_ns(facts.total_ns, facts.total),
-        f"), {'mostly' if most else 'longest'} in {_cut(names[0])}",
+        facts.part_of_whole(waited, facts.self_time(tuple(names)), {"name": names}),
+        f", {'mostly' if most else 'longest'} in {short(names[0], 60)}",
         meanwhile(facts, (facts.extent.start, facts.extent.end)),
         ".",
     )
-    return Finding(
-        "wait-bound", sentence, share.value, {"waited_ns": waited, "name": names[0]}, {"name": names}
-    )
+    return Verdict("wait-bound", sentence, waited / max(facts.total_ns, 1), {"name": names})
 
 
-def meanwhile(facts: Facts, window: tuple[int, int]) -> Sentence:
+def meanwhile(facts: VerdictInputs, window: tuple[int, int]) -> Sentence:
     """Say which other threads and processes worked in this window, while the recorded thread waited."""
     during = {"window": window}
     table, recorded = cpu(facts.trace, **during), facts.trace.metadata.get("cpu")
@@ -167,10 +145,10 @@ def meanwhile(facts: Facts, window: tuple[int, int]) -> Sentence:
         number = cite(str(len(rows)), len(rows), Source("cpu", "cpu_ns", where, during, "count"))
         who = say(number, f" {one if len(rows) == 1 else several}") if counted else say(several)
         pieces.append(say(who, " used ", spent, " of CPU time"))
-    return say(", while ", joined(pieces, " and ")) if pieces else say()
+    return say(", while ", say(*pieces, between=" and ")) if pieces else say()
 
 
-def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name: str) -> Finding:
+def _in_library(facts: VerdictInputs, source_lines: Frames, row: int, library: str, name: str) -> Verdict:
     """Say how long a library runs by itself, which function takes longest, and which user's line calls it."""
     thread = facts.thread
     files = np.array([library_of(str(file), "") == library for file in source_lines.file], dtype=bool)
@@ -179,25 +157,18 @@ def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name
     inside |= np.append([library_of("", str(word)) == library for word in words], False)[thread.codes("name")]
     names = tuple(str(words[code]) for code in np.unique(thread.codes("name")[inside]))
     spent = int(thread.self_ns[thread.among("name", names)].sum())
-    source = _by_name(facts, names)
-    share = cite_share(spent / max(facts.total_ns, 1), source, facts.total, {"name": list(names)})
     caller = _caller(thread, row)
     called = f", called from {caller}" if caller else ""
     line = int(source_lines.line[source_lines.code[row]])
-    where = f"{_cut(name[:-1])}:{line})" if name.endswith(".py)") and line > 0 else _cut(name)
+    where = f"{short(name[:-1], 60)}:{line})" if name.endswith(".py)") and line > 0 else short(name, 60)
     own = int(facts.top.loc[facts.top["name"] == name, "self_ns"].iloc[0])
     sentence = say(
         "Library-bound: ",
-        share,
-        f" of {facts.whole} (",
-        cite_ns(spent, source),
-        " of ",
-        cite_ns(facts.total_ns, facts.total),
-        f") is in {spelled(library)}, "
+        facts.part_of_whole(spent, facts.self_time(names), {"name": list(names)}),
+        f" is in {spelled(library)}, "
         f"{'most of it' if own > _MOSTLY * spent else 'longest'} in {where}{called}.",
     )
-    evidence = {"library": library, "library_ns": spent, "name": name}
-    return Finding("library-bound", sentence, share.value, evidence, {"name": name})
+    return Verdict("library-bound", sentence, spent / max(facts.total_ns, 1), {"name": name})
 
 
 def _caller(thread: Scope, row: int) -> str:
@@ -207,7 +178,7 @@ def _caller(thread: Scope, row: int) -> str:
     words = slices["name"]
     while (row := int(parent[row])) >= 0:
         if line := _LINE.fullmatch(str(words.iloc[row])):
-            return f"`{_cut(line['text'])}` in {line['file']}:{line['line']}"
+            return f"`{short(line['text'], 60)}` in {line['file']}:{line['line']}"
     return ""
 
 
@@ -216,7 +187,3 @@ def _longest(thread: Scope, name: str) -> int:
     code = int(thread.slices["name"].cat.categories.get_indexer([name])[0])
     own: IntArray = np.where(thread.codes("name") == code, thread.self_ns, -1)
     return int(thread.rows[int(own.argmax())])
-
-
-def _cut(text: str, limit: int = 60) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

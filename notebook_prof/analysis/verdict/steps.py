@@ -8,10 +8,9 @@ from typing import Any, Final
 from ...units import format_count, format_items
 from ..source.hotspots import hot_lines
 from ..source.lines import CELL
-from ..time.phases import stepping_track
-from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say, short
+from .claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, say, short
 from .code_lines import line_select, line_words
-from .facts import MOST, OPERATORS, WAITING, Facts
+from .inputs import MOST, WAITING, VerdictInputs
 from .python import python_verdict
 
 COSTLY_RECORDING: Final = 1.2
@@ -21,7 +20,7 @@ NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "coll
 """Sources whose slices may be anything, but not operators of a framework."""
 
 
-def judge_steps(facts: Facts) -> Finding:
+def judge_steps(facts: VerdictInputs) -> Verdict:
     """Say what bounds the steps; the conditions are those of `verdict`."""
     if _ELSEWHERE in facts.trace.report and not facts.calls and not len(facts.device):
         return _judge_unseen_operators(facts)
@@ -29,31 +28,33 @@ def judge_steps(facts: Facts) -> Finding:
 
     costly = _recording_cost(facts)
     once, more = judge_once(facts)
-    finding = once or _judge(facts, costly=costly is not None)
-    sentence = finding.sentence
+    judged = once or _judge(facts, costly=costly is not None)
+    sentence = judged.sentence
     if costly is not None:
-        sentence = costly + " " + sentence
+        sentence = say(costly, " ", sentence)
     if more is not None:
-        sentence = sentence + " " + more
-    return replace(finding, sentence=sentence)
+        sentence = say(sentence, " ", more)
+    return replace(judged, sentence=sentence)
 
 
-def _judge_unseen_operators(facts: Facts) -> Finding:
+def _judge_unseen_operators(facts: VerdictInputs) -> Verdict:
     """Say that the operators of the steps were not recorded, and name the user's longest line."""
     sentence = say("The steps run in another thread than the cell's, whose operators were not recorded")
+    if (row := _longest_line(facts)) is not None:
+        sentence += say("; ", *line_words(row), " takes ", _line_share(facts, row), f" of {facts.whole}")
+    return Verdict("mixed", sentence + ".")
+
+
+def _longest_line(facts: VerdictInputs) -> Any:
+    """Return the row of the user's longest line in the steps, apart from heads of loops; or None."""
     heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
     table = facts.hot.table
     inner = table[~((table["file"] == CELL) & table["line"].isin(heads))]
     inner = inner[inner["total_ns"] <= facts.total_ns]
-    if len(inner):
-        row = inner.iloc[0]
-        sentence = say(
-            sentence, "; ", *line_words(row), " takes ", _line_share(facts, row), f" of {facts.whole}"
-        )
-    return Finding("mixed", say(sentence, "."), 0.0, {}, {})
+    return inner.iloc[0] if len(inner) else None
 
 
-def _judge(facts: Facts, *, costly: bool) -> Finding:
+def _judge(facts: VerdictInputs, *, costly: bool) -> Verdict:
     from .waits import judge_waits
 
     waits, more = judge_waits(facts)
@@ -64,16 +65,16 @@ def _judge(facts: Facts, *, costly: bool) -> Finding:
 
         return judge_device(facts, costly=costly)
     if facts.top.empty:
-        return Finding("nothing-recorded", _times_alone(facts), 0.0)
+        return Verdict("nothing-recorded", _times_alone(facts))
     if not facts.top["self_ns"].any():
         return _instants(facts)
     if facts.top_is_python and not len(facts.steps):
         return _python(facts)
-    finding = _on_the_cpu(facts, costly=costly)
-    return finding if more is None else replace(finding, sentence=say(finding.sentence, " ", more))
+    judged = _on_the_cpu(facts, costly=costly)
+    return judged if more is None else replace(judged, sentence=say(judged.sentence, " ", more))
 
 
-def _times_alone(facts: Facts) -> Sentence:
+def _times_alone(facts: VerdictInputs) -> Sentence:
     """Say what is known where no call was recorded: the steps were too short, or nothing looked for calls."""
     took = cite_ns(facts.total_ns, facts.total)
     if len(facts.steps):
@@ -87,7 +88,7 @@ def _times_alone(facts: Facts) -> Sentence:
     return say("No call was recorded.")
 
 
-def _recording_cost(facts: Facts) -> Sentence | None:
+def _recording_cost(facts: VerdictInputs) -> Sentence | None:
     measured: Any = facts.trace.metadata.get("overhead")
     if not isinstance(measured, dict) or not measured.get("ratio", 0) > COSTLY_RECORDING:
         return None
@@ -100,18 +101,18 @@ def _recording_cost(facts: Facts) -> Sentence | None:
     )
 
 
-def _line_share(facts: Facts, row: Any) -> Claim:
+def _line_share(facts: VerdictInputs, row: Any) -> Claim:
     source = Source(
         "lines", "total_ns", {"file": str(row["file"]), "line": int(row["line"])}, facts.arguments
     )
     return cite_share(int(row["total_ns"]) / facts.total_ns, source, facts.total, line_select(row))
 
 
-def _on_the_cpu(facts: Facts, *, costly: bool) -> Finding:
+def _on_the_cpu(facts: VerdictInputs, *, costly: bool) -> Verdict:
     from .waits import runtime_verdict
 
-    if not facts.calls and (finding := runtime_verdict(facts)) is not None:
-        return finding
+    if not facts.calls and (judged := runtime_verdict(facts)) is not None:
+        return judged
     thread = facts.thread_time
     total = max(int(thread["ns"].sum()), 1)
     python = int(thread.loc["python", "ns"]) / total
@@ -124,24 +125,19 @@ def _on_the_cpu(facts: Facts, *, costly: bool) -> Finding:
     if overhead >= MOST and facts.calls and framework and not costly:
         return _overhead(facts, overhead, around)
     if operators >= MOST:
-        return _compute(facts, operators) if framework else _longest(facts)
+        return _operators(facts, operators, framework=framework)
     return _judge_mixed(facts)
 
 
-def _thread(facts: Facts, *states: str) -> Source:
+def _thread(facts: VerdictInputs, *states: str) -> Source:
     return Source("thread_time", "ns", {"state": states} if states else {}, facts.arguments)
 
 
-def _python_in_steps(facts: Facts, python: float) -> Finding:
+def _python_in_steps(facts: VerdictInputs, python: float) -> Verdict:
     """Judge steps in which Python between operators takes most time; name the loop body's hottest line."""
-    table = facts.hot.table
-    heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
-    inner = table[~((table["file"] == CELL) & table["line"].isin(heads))]
-    inner = inner[inner["total_ns"] <= facts.total_ns]
-    share = cite_share(python, _thread(facts, "python"), _thread(facts))
     waited = _waited_in_steps(facts)
     # torch's operators were not recorded, so their time counts as their caller's
-    late = any(issue.code == "torch-imported-late" for issue in facts.trace.report)
+    late = "torch-imported-late" in facts.trace.report
     kind = "mixed" if late else "python-bound"
     if late:
         sentence = say("Operators were not recorded, since torch was imported in this cell")
@@ -149,23 +145,21 @@ def _python_in_steps(facts: Facts, python: float) -> Finding:
         kind = "wait-bound"
         sentence = say("Wait-bound: the thread of the steps waits for ", waited, f" of {facts.whole}")
     else:
+        share = cite_share(python, _thread(facts, "python"), _thread(facts))
         sentence = say("Python-bound: ", share, f" of {facts.whole} is Python, not operators")
         if waited is not None and waited.value >= WAITING:
-            sentence = sentence + say(", and ", waited, " is waiting")
+            sentence += say(", and ", waited, " is waiting")
     select: dict[str, Any] = {"category": "python"}
-    if len(inner):
-        row = inner.iloc[0]
+    if (row := _longest_line(facts)) is not None:
         select = line_select(row)
-        sentence = sentence + say("; ", *line_words(row), " takes ", _line_share(facts, row))
-        sentence = sentence + say(f" of {facts.whole}" if late else "")
-        row = _innermost(facts, row)
-        if row is not None:
-            sentence = sentence + say(", of that ", _line_share(facts, row), " is in ", *line_words(row))
-    evidence = {"python_share": python}
-    return Finding(kind, sentence + ".", python, evidence, select)
+        sentence += say("; ", *line_words(row), " takes ", _line_share(facts, row))
+        sentence += f" of {facts.whole}" if late else ""
+        if (row := _innermost(facts, row)) is not None:
+            sentence += say(", of that ", _line_share(facts, row), " is in ", *line_words(row))
+    return Verdict(kind, sentence + ".", python, select)
 
 
-def _waited_in_steps(facts: Facts) -> Claim | None:
+def _waited_in_steps(facts: VerdictInputs) -> Claim | None:
     """Return the share of the steps in which their thread neither ran nor waited for a core, if read."""
     steps = facts.account[facts.account["kind"] == "steps"]
     if not facts.is_cell or facts.window is not None or not len(steps) or steps["wait_ns"].isna().any():
@@ -175,22 +169,19 @@ def _waited_in_steps(facts: Facts) -> Claim | None:
     return cite_share(share, Source("account", "wait_ns", where), Source("account", "dur", where))
 
 
-def _innermost(facts: Facts, row: Any) -> Any:
+def _innermost(facts: VerdictInputs, row: Any) -> Any:
     if row["file"] != CELL:
         return None
     below = hot_lines(facts.trace, window=facts.window, below=int(row["line"]))
     return below.table.iloc[below.path[-1]] if len(below.path) > 1 else None
 
 
-def _overhead(facts: Facts, share: float, states: list[str]) -> Finding:
+def _overhead(facts: VerdictInputs, share: float, states: list[str]) -> Verdict:
     share_claim = cite_share(share, _thread(facts, *states), _thread(facts))
     small = int(facts.thread_time.loc["small operators", "count"])
     a_step = f", {format_count(round(small / facts.count))} a step" if len(facts.steps) else ""
-    count = cite(
-        format_count(small),
-        small,
-        Source("thread_time", "count", {"state": "small operators"}, facts.arguments),
-    )
+    source = Source("thread_time", "count", {"state": "small operators"}, facts.arguments)
+    count = cite(format_count(small), small, source)
     sentence = say(
         "Overhead-bound: ",
         share_claim,
@@ -200,62 +191,28 @@ def _overhead(facts: Facts, share: float, states: list[str]) -> Finding:
         a_step,
         ".",
     )
-    evidence = {
-        "overhead_ns": round(share * facts.total_ns),
-        "operators_under_10us_ns": facts.tiny_ns,
-        "calls": facts.calls,
-        "operator_ns": facts.operator_ns,
-    }
-    return Finding("overhead-bound", sentence, share, evidence)
+    return Verdict("overhead-bound", sentence, share)
 
 
-def on_thread(facts: Facts, column: str, **where: Any) -> Source:
-    """Return the source of a column of `operators` on the thread of the steps."""
-    arguments = {"by": ("name", "track"), **facts.in_steps}
-    if not facts.top_is_python:
-        arguments["category"] = OPERATORS
-    return Source("operators", column, {"track": stepping_track(facts.trace), **where}, arguments)
-
-
-def _compute(facts: Facts, operators: float) -> Finding:
+def _operators(facts: VerdictInputs, operators: float, *, framework: bool) -> Verdict:
+    """Name the longest operator, or the longest entry if slices have no known meaning."""
     first = facts.top.iloc[0]
-    name, spent = first["name"], int(first["self_ns"])
-    select = {"name": name}
-    source = on_thread(facts, "self_ns", name=name)
+    name, spent, select = short(first["name"]), int(first["self_ns"]), {"name": first["name"]}
+    source = facts.self_time(first["name"])
     own_ns, own, words = facts.own
     share = cite_share(spent / own_ns, source, own, select)
     took = cite_ns(spent, source, select)
-    evidence = {"name": name, "self_ns": spent, "calls": int(first["count"])}
+    if not framework:
+        sentence = say(f"{name} is the longest by itself: ", share, f" of {words} (", took, ").")
+        return Verdict("mixed", sentence, share.value, select)
     if share.value >= MOST:
-        sentence = say(
-            f"Compute-bound on the CPU: {short(name)} takes ",
-            share,
-            f" of {words} by itself (",
-            took,
-            ").",
-        )
+        sentence = say(f"{name} takes ", share, f" of {words} by itself (", took, ").")
     else:
         whole = cite_share(operators, _thread(facts, "operators", "small operators"), _thread(facts))
-        sentence = say(
-            "Compute-bound on the CPU: operators run ",
-            whole,
-            f" of {facts.whole}; the longest of them, {short(name)}, takes ",
-            share,
-            "." if words == facts.whole else f" of {words}.",
-        )
-    return Finding("compute-bound", sentence, share.value, evidence, select)
-
-
-def _longest(facts: Facts) -> Finding:
-    """Name the longest entry, for recordings whose slices have no known meaning."""
-    first = facts.top.iloc[0]
-    name, spent = first["name"], int(first["self_ns"])
-    source, select = on_thread(facts, "self_ns", name=name), {"name": name}
-    own_ns, own, words = facts.own
-    share = cite_share(spent / own_ns, source, own, select)
-    took = cite_ns(spent, source, select)
-    sentence = say(f"{short(name)} is the longest by itself: ", share, f" of {words} (", took, ").")
-    return Finding("mixed", sentence, share.value, {"name": name, "self_ns": spent}, select)
+        of = "." if words == facts.whole else f" of {words}."
+        longest = f" of {facts.whole}; the longest of them, {name}, takes "
+        sentence = say("operators run ", whole, longest, share, of)
+    return Verdict("compute-bound", say("Compute-bound on the CPU: ", sentence), share.value, select)
 
 
 _IN_WORDS: Final = {
@@ -269,7 +226,7 @@ _IN_WORDS: Final = {
 }
 
 
-def _judge_mixed(facts: Facts) -> Finding:
+def _judge_mixed(facts: VerdictInputs) -> Verdict:
     thread = facts.thread_time.sort_values("ns", ascending=False, kind="stable").head(3)
     pieces = []
     for state, spent in zip(thread.index, thread["share"], strict=True):
@@ -278,17 +235,17 @@ def _judge_mixed(facts: Facts) -> Finding:
             pieces.append(say(f"{_IN_WORDS[str(state)]} ", share))
     first = float(thread["share"].iloc[0])
     begin = f"Most of {facts.whole} is " if first > MOST else f"Nothing takes half of {facts.whole}: "
-    sentence = say(begin, joined(pieces, ", "), ".")
-    return Finding("mixed", sentence, first, {"state": str(thread.index[0])})
+    sentence = say(begin, say(*pieces, between=", "), ".")
+    return Verdict("mixed", sentence, first)
 
 
-def _python(facts: Facts) -> Finding:
+def _python(facts: VerdictInputs) -> Verdict:
     from .waits import runtime_verdict
 
     return runtime_verdict(facts) or python_verdict(facts)
 
 
-def _instants(facts: Facts) -> Finding:
+def _instants(facts: VerdictInputs) -> Verdict:
     count = int(facts.top["count"].sum())
     where = " that began in the steps" if len(facts.steps) else ""
     sentence = say(
@@ -297,4 +254,4 @@ def _instants(facts: Facts) -> Finding:
         f", {format_items(count, 'instant')} {'were' if count != 1 else 'was'} recorded "
         "and nothing that lasts.",
     )
-    return Finding("nothing-recorded", sentence, 0.0, {"instants": count})
+    return Verdict("nothing-recorded", sentence)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import pandas as pd
 
@@ -15,14 +14,14 @@ from ..notebook.recorded import is_notebook
 from ..scope import WindowLike, sharing
 from ..time.account import ACCOUNT
 from ..time.operators import operators
-from .claims import Claim, Finding, Sentence, Source, cite_ns, cite_share, say, short
-from .facts import MOST, Facts, gather
+from .claims import Source, Verdict, cite_ns, cite_share, say, short
+from .inputs import MOST, VerdictInputs, gather
 from .lines import supporting_lines
 
 # Recordings with durations but without a time line: only the largest part is named.
 
 
-def judge_sums(facts: Facts) -> Finding | None:
+def _judge_sums(facts: VerdictInputs) -> Verdict | None:
     """Name the largest part of all durations; None if all are zero. What bounds the run is unknown."""
     table = operators(facts.trace)
     total = int(table["self_ns"].sum())
@@ -42,9 +41,7 @@ def judge_sums(facts: Facts) -> Finding | None:
         cite_ns(total, whole),
         ").",
     )
-    return Finding(
-        "mixed", sentence, share.value, {"name": name, "self_ns": spent}, select, nothing_else=True
-    )
+    return Verdict("mixed", sentence, share.value, select)
 
 
 TRIFLE_NS = 5_000_000
@@ -55,46 +52,6 @@ _JUMP_SHARE = 0.05
 """Share of the recording's length: if the clock was set by at least this much, nothing can be judged."""
 _INSTANT_NS = 1
 """Duration of slices made from a memory snapshot without history."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Verdict:
-    """What bounds a run.
-
-    Attributes
-    ----------
-    kind : str
-        ``input-bound``, ``communication-bound``, ``sync-bound``, ``launch-bound``, ``copy-bound``,
-        ``overhead-bound``, ``compute-bound``, ``python-bound``, ``library-bound``, ``wait-bound``,
-        ``import-bound``, ``display-bound``, ``one-time``, ``notebook`` (a session of cells), ``mixed`` (no
-        part dominates), ``nothing-recorded`` or ``clock-jumped``.
-    sentence : str
-        The verdict in words.
-    share : float
-        Share of `kind` in the measured time, 0–1.
-    evidence : mapping of str to number or str
-        The figures of the verdict; units are in the names.
-    select : mapping
-        A selection of the verdict's slices: ``p.selection.update(**p.verdict.select)``.
-    lines : tuple of str
-        The verdict in a few lines: sentence, account of the cell, steps, phases, critical path, longest
-        names, memory.
-    claims : tuple of Claim
-        Every number of the lines, with its public table.
-    """
-
-    kind: str
-    sentence: str
-    share: float
-    evidence: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    select: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    lines: tuple[str, ...] = ()
-    claims: tuple[Claim, ...] = ()
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines or (self.sentence,))
-
-    __repr__ = __str__
 
 
 @sharing
@@ -163,13 +120,13 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     if window is None and is_notebook(trace):
         from ..notebook.headline import judge_notebook
 
-        finding, further, total_ns = judge_notebook(trace)
-        return _verdict(finding, total_ns, further)
+        return judge_notebook(trace)
     if window is None and (stretches := _trifle(trace)) is not None:
-        return _verdict(_judge_trifle(trace, stretches), int(stretches["dur"].sum()), [])
+        return _judge_trifle(trace, stretches)
     facts = gather(trace, window)
-    finding = _judge(facts)
-    return _verdict(finding, facts.total_ns, [] if finding.nothing_else else supporting_lines(facts))
+    if (alone := _judge_unreliable(facts)) is not None:
+        return alone
+    return replace(_judge(facts), further=tuple(supporting_lines(facts)))
 
 
 def _trifle(trace: Trace) -> pd.DataFrame | None:
@@ -180,38 +137,31 @@ def _trifle(trace: Trace) -> pd.DataFrame | None:
     return stretches if 0 < int(stretches.loc[stretches["kind"] != _OURS, "dur"].sum()) < TRIFLE_NS else None
 
 
-def _verdict(finding: Finding, total_ns: int, further: list[Sentence]) -> Verdict:
-    sentences = [finding.sentence, *further]
-    return Verdict(
-        finding.kind,
-        str(finding.sentence),
-        finding.share,
-        MappingProxyType(dict(finding.evidence, total_ns=total_ns)),
-        MappingProxyType(dict(finding.select)),
-        tuple(map(str, sentences)),
-        tuple(claim for line, sentence in enumerate(sentences) for claim in sentence.placed(line)),
-    )
+def _judge_unreliable(facts: VerdictInputs) -> Verdict | None:
+    """Judge a recording without a time line, or whose clock jumped; None for all others."""
+    jump_ns, span_ns = facts.trace.metadata.get("clock_jump_ns", 0), facts.trace.span.dur
+    if isinstance(jump_ns, int) and abs(jump_ns) >= _JUMP_SHARE * span_ns > 0:
+        what = "The system's clock was set while this was recorded, so its times are wrong: record again."
+        return Verdict("clock-jumped", say(what))
+    if facts.total_ns <= _INSTANT_NS:
+        return _nothing(facts) if span_ns <= _INSTANT_NS else None
+    return None if facts.has_time_line else _judge_sums(facts)
 
 
-def _judge(facts: Facts) -> Finding:
-    jump_ns = facts.trace.metadata.get("clock_jump_ns", 0)
-    if isinstance(jump_ns, int) and abs(jump_ns) >= _JUMP_SHARE * facts.trace.span.dur > 0:
-        return _judge_clock_jump()
+def _judge(facts: VerdictInputs) -> Verdict:
     if facts.total_ns <= _INSTANT_NS:
         return _nothing(facts)
-    if not facts.has_time_line and (sums := judge_sums(facts)) is not None:
-        return sums
     if not _steps_matter(facts):
         from .code import judge_code
 
-        if (finding := judge_code(facts)) is not None:
-            return finding
+        if (judged := judge_code(facts)) is not None:
+            return judged
     from .steps import judge_steps
 
     return judge_steps(facts)
 
 
-def _steps_matter(facts: Facts) -> bool:
+def _steps_matter(facts: VerdictInputs) -> bool:
     """Return whether there are steps and, in a cell, they take at least half of the user's code."""
     if not len(facts.steps) or not facts.is_cell:
         return bool(len(facts.steps))
@@ -235,12 +185,7 @@ _OF_RECORDINGS: Final = frozenset(
 """Tables that every recording has, even an empty one."""
 
 
-def _judge_clock_jump() -> Finding:
-    what = "The system's clock was set while this was recorded, so its times are wrong: record again."
-    return Finding("clock-jumped", say(what), 0.0, nothing_else=True)
-
-
-def _nothing(facts: Facts) -> Finding:
+def _nothing(facts: VerdictInputs) -> Verdict:
     tables = sorted(set(facts.trace.metadata.get("tables") or {}) - _OF_RECORDINGS)
     what = "Nothing was recorded: the trace has no slices."
     if tables:
@@ -251,10 +196,10 @@ def _nothing(facts: Facts) -> Finding:
         issue.severity == "info" for issue in facts.trace.report
     ):
         what = "Nothing to report: no call was recorded."
-    return Finding("nothing-recorded", say(what), 0.0, nothing_else=facts.trace.span.dur <= _INSTANT_NS)
+    return Verdict("nothing-recorded", say(what))
 
 
-def _judge_trifle(trace: Trace, stretches: pd.DataFrame) -> Finding:
+def _judge_trifle(trace: Trace, stretches: pd.DataFrame) -> Verdict:
     source, raised = (trace.metadata.get(key) for key in ("cell_source", "raised"))
     kinds = tuple(kind for kind in stretches["kind"].unique() if kind != _OURS)
     took = int(stretches.loc[stretches["kind"] != _OURS, "dur"].sum())
@@ -266,4 +211,4 @@ def _judge_trifle(trace: Trace, stretches: pd.DataFrame) -> Finding:
         line.strip() and not line.lstrip().startswith("#") for line in text_lines(source)
     ):
         sentence = say("The cell is empty.")
-    return Finding("nothing-recorded", sentence, 0.0, nothing_else=True)
+    return Verdict("nothing-recorded", sentence)

@@ -16,10 +16,10 @@ from ..scope import Scope, ints, on_host
 from ..source.lines import line_times
 from ..time.operators import operators
 from ..time.phases import stepping_track
-from .claims import Finding, Sentence, Source, cite, cite_ns, cite_share, say, short
+from .claims import Sentence, Source, Verdict, cite, cite_ns, cite_share, say, short
 from .code_lines import line_select, line_words
 from .device import of_device
-from .facts import MOST, WAITING, Facts
+from .inputs import MOST, WAITING, VerdictInputs
 from .loader import loader_words
 from .python import is_wait
 
@@ -29,11 +29,11 @@ _WAITS: Final = {"communication": ("communication", "is communication"), "data":
 """Phases that wait → the kind of verdict, and the words for it."""
 
 
-def judge_waits(facts: Facts) -> tuple[Finding | None, Sentence | None]:
-    """Judge waits for data and communication from a quarter of the steps on; return a finding, or a sentence
+def judge_waits(facts: VerdictInputs) -> tuple[Verdict | None, Sentence | None]:
+    """Judge waits for data and communication from a quarter of the steps on; return a verdict, or a sentence
     to add later.
     """
-    # It is a finding if it bounds the steps: if there is device work, or no other phase of the steps takes
+    # It is a verdict if it bounds the steps: if there is device work, or no other phase of the steps takes
     # longer.
     waiting = {name: facts.phase_ns.get(name, 0) for name in _WAITS}
     exposed = None if len(facts.steps) else _exposed(facts)
@@ -50,10 +50,10 @@ def judge_waits(facts: Facts) -> tuple[Finding | None, Sentence | None]:
         return None, words
     kind = f"{_WAITS[phase][0]}-bound"
     sentence = say(f"{kind.capitalize()}: ", words)
-    return Finding(kind, sentence, spent / facts.total_ns, {f"{phase}_ns": spent}, {"phase": phase}), None
+    return Verdict(kind, sentence, spent / facts.total_ns, {"phase": phase}), None
 
 
-def _exposed(facts: Facts) -> tuple[int, int] | None:
+def _exposed(facts: VerdictInputs) -> tuple[int, int] | None:
     """Return the longest communication of a device that no kernel hides (ns), and which device that is."""
     if not len(facts.device):
         return None
@@ -61,7 +61,7 @@ def _exposed(facts: Facts) -> tuple[int, int] | None:
     return int(row["exposed_communication_ns"]), int(row["device"])
 
 
-def _exposed_communication(facts: Facts, exposed: tuple[int, int]) -> Finding:
+def _exposed_communication(facts: VerdictInputs, exposed: tuple[int, int]) -> Verdict:
     spent, number = exposed
     of = of_device(facts, number, "window_ns")
     share = cite_share(
@@ -79,23 +79,18 @@ def _exposed_communication(facts: Facts, exposed: tuple[int, int]) -> Finding:
         cite_ns(facts.extent.dur, of),
         ") in communication that no kernel hides.",
     )
-    evidence = {"communication_ns": spent, "device": number}
-    return Finding("communication-bound", sentence, share.value, evidence, {"category": "collective"})
+    return Verdict("communication-bound", sentence, share.value, {"category": "collective"})
 
 
-def _longest_work(facts: Facts) -> int:
+def _longest_work(facts: VerdictInputs) -> int:
     """Return the time of the longest phase that is not a wait, in ns."""
     return max((ns for name, ns in facts.phase_ns.items() if name not in _WAITS), default=0)
 
 
-def _waiting_words(facts: Facts, phase: str, spent: int) -> Sentence:
+def _waiting_words(facts: VerdictInputs, phase: str, spent: int) -> Sentence:
     """Say how much of the steps is waiting, in which line, and what bounds the loader."""
     select = {"phase": phase}
-    if len(facts.steps):
-        source = Source("phases", "host_ns", {"phase": phase}, facts.arguments)
-    else:
-        by = {"by": ("phase", "track"), **facts.arguments}
-        source = Source("operators", "total_ns", {"phase": phase, "track": stepping_track(facts.trace)}, by)
+    source = facts.in_phase(phase)
     share = cite_share(spent / facts.total_ns, source, facts.total, select)
     sentence = say(
         share,
@@ -112,7 +107,7 @@ def _waiting_words(facts: Facts, phase: str, spent: int) -> Sentence:
     return sentence
 
 
-def _line_in_phase(facts: Facts, phase: str, whole_ns: int, whole: Source) -> Sentence | None:
+def _line_in_phase(facts: VerdictInputs, phase: str, whole_ns: int, whole: Source) -> Sentence | None:
     """Name the user's innermost line that takes over half of the time for data, and does little else."""
     # If that line mostly calls others, like the head of a loop over a loader, name the longest of those with
     # over a quarter of the time. The share is the line's part of the time for data: the line may do other
@@ -146,7 +141,7 @@ def _line_in_phase(facts: Facts, phase: str, whole_ns: int, whole: Source) -> Se
 
 
 def _share_in_line(
-    facts: Facts, phase: str, row: Any, least: float, whole_ns: int, whole: Source
+    facts: VerdictInputs, phase: str, row: Any, least: float, whole_ns: int, whole: Source
 ) -> Sentence | None:
     """Say what share of a phase is in a line; None if it does not exceed `least`."""
     label = line_select(row)["name"].partition("  ")[0]
@@ -165,7 +160,7 @@ def _share_in_line(
 _OPERATORS = ("operator", "collective")
 
 
-def runtime_verdict(facts: Facts) -> Finding | None:
+def runtime_verdict(facts: VerdictInputs) -> Verdict | None:
     """Judge a thread without operators: ``compute-bound`` if it mostly waits for other threads' operators,
     else None.
     """
@@ -196,8 +191,7 @@ def runtime_verdict(facts: Facts) -> Finding | None:
         cite(format_items(calls, "call"), calls, counted, select={"name": name}),
         ".",
     )
-    evidence = {"operator_ns": total, "name": name, "self_ns": longest_ns, "calls": calls}
-    return Finding("compute-bound", sentence, share, evidence, {"name": name})
+    return Verdict("compute-bound", sentence, share, {"name": name})
 
 
 def _track(thread: Scope) -> int:

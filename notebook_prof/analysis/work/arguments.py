@@ -9,25 +9,14 @@ import pandas as pd
 
 from ...trace import Trace
 from ...trace.arrays import IntArray, number_rows
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..scope import Texts, WindowLike, many
 from ..time.operators import operators
 from ..time.recorded_steps import recorded_table
 
-ARGUMENTS: Final = Table(
+ARGUMENTS: Final = Table.of(
     "operator_arguments",
-    (
-        Column("name", "str", "", ""),
-        Column(
-            "shapes", "str", "", "of the inputs, as text: an entry an argument, `[]` for what is no tensor"
-        ),
-        Column("dtypes", "str", "", "element types as JSON, an entry an argument; empty if not recorded"),
-        Column("strides", "str", "", "as JSON, of one of these calls; empty if not recorded"),
-        Column("concrete", "str", "", "arguments that are no tensors, as JSON; empty if not recorded"),
-        Column("count", "int64", "", "calls"),
-        Column("total_ns", "int64", "ns", "on threads"),
-        Column("device_ns", "int64", "ns", "of the device work launched inside"),
-    ),
+    "name:str shapes:str dtypes:str strides:str concrete:str count:int64 total_ns:int64 device_ns:int64",
 )
 
 

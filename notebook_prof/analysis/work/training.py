@@ -16,23 +16,15 @@ from ...statistics.intervals import quantile_interval
 from ...statistics.steps import counted_steps, dependence
 from ...trace import Trace
 from ...trace.arrays import FloatArray
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..device.roofline import ceilings_of
 from ..scope import ints
 from .batches import Counts, step_counts
 from .slices import SliceWork, slice_work
 
-TRAINING: Final = Table(
+TRAINING: Final = Table.of(
     "training",
-    (
-        Column("quantity", "str", "", "what it is"),
-        Column("value", "float64", "", "median of the steps that count; NaN where it is not known"),
-        Column("lower", "float64", "", "end of its interval at 95 %; NaN where steps are too few"),
-        Column("upper", "float64", "", "the other end"),
-        Column("unit", "str", "", "of the three"),
-        Column("source", "str", "", "what it was worked out from"),
-        Column("reason", "str", "", "why it is not known; empty where it is"),
-    ),
+    "quantity:str value:float64 lower:float64 upper:float64 unit:str source:str reason:str",
 )
 _FORWARD_ONLY: Final = (
     "aten::linear", "aten::matmul", "aten::conv1d", "aten::conv2d", "aten::conv3d",

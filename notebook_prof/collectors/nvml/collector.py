@@ -20,6 +20,7 @@ from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ..base import Availability, Collector
+from ..devices import gpu_extra
 from .metrics import (
     METRICS,
     PCIE,
@@ -344,5 +345,7 @@ _question = lru_cache(maxsize=1)(_Question)
 
 def _availability() -> Availability:
     if not installed("pynvml"):
-        return Availability(False, 'nvidia-ml-py is not installed: pip install "notebook-prof[gpu]"')
+        return Availability(
+            False, f'nvidia-ml-py is not installed: pip install "notebook-prof[{gpu_extra()}]"'
+        )
     return _question().answer()

@@ -15,7 +15,7 @@ from ...units import format_bytes, format_count, format_ns
 from ...views.pictures.images import data_uri, pixels
 from ...views.pictures.scene import MUTED, PAPER, Rect, Scene, Text, fit
 from ...views.pictures.views import tick_step_ns
-from ...views.report.static_html import without_kernel
+from ...views.report.static_html import AGAIN, without_kernel
 from ..tables import ComparedTables
 from ..verdict import interval_text, label, sentences, signed_ns, signed_percent
 
@@ -84,7 +84,7 @@ def fragment(c: ComparedTables, uid: str = "") -> str:
         parts.append(_memory(c))
     if not uid:
         return f'<div class="nbp-compare">{"".join(parts)}</div>'
-    parts.append("<p>Timelines, memory curves and stacks need a kernel: run the cell again.</p>")
+    parts.append(AGAIN)
     mark = f"nbp-compare nbp-static nbp-static-{html.escape(uid, quote=True)}"
     return f'{without_kernel(uid)}<div class="{mark}">{"".join(parts)}</div>'
 

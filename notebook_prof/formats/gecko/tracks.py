@@ -10,7 +10,7 @@ import numpy as np
 
 from ...trace.arrays import FloatArray
 from ...trace.builder import TraceBuilder
-from .tables import NO_TIME, GeckoTable
+from .stacks import NO_TIME, GeckoTable
 
 _LARGEST = 2**62
 

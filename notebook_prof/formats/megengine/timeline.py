@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...errors import FormatError
 from ...readers.codec.tolerant_json import decode_events
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
 from ...trace.taxonomy import is_collective_kernel
@@ -266,10 +266,8 @@ def _arrows(
     operator = category == "operator"
     for kind, source, target in (("link", dispatched, operator), ("launch", operator, on_device)):
         call, work = np.flatnonzero(source & (key >= 0)), np.flatnonzero(target & (key >= 0))
-        call = call[np.argsort(key[call], kind="stable")]
-        at = np.searchsorted(key[call], key[work], side="right") - 1
-        same = (at >= 0) & (np.append(key[call], -1)[at] == key[work])
-        builder.flows(kind, handles[call[at[same]]], handles[work[same]])
+        at = positions(key[call], key[work])
+        builder.flows(kind, handles[call[at[at >= 0]]], handles[work[at >= 0]])
 
 
 def _steps(events: Timed, builder: TraceBuilder) -> None:

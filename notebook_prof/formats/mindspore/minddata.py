@@ -21,8 +21,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace.report import ImportReport
-from .staging import Staging, ns_of
-from .texts import csv_frame, json_cells, json_value, numbers
+from .staging import Staging, csv_frame, json_cells, json_value, ns_of, numbers
 
 _MS: Final = 1e6
 _MACHINE, _PROCESS = -1, -2

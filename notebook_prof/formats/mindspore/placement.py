@@ -10,14 +10,14 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ...readers.event_arguments import NAME, argument_rows
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.strings import Coded
+from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import STEP_PREFIX
 from ...trace.taxonomy import phase_of as phase_of_torch
-from .lanes import Lane, device_of, lanes, number_in
-from .rows import Timeline
-from .shapes import distinct_parts, is_collective
+from .operators import distinct_parts, is_collective
+from .rows import Lane, Timeline, device_of, lanes, number_in
 from .staging import Staging
 
 _STEP: Final = re.compile(r"(\d{1,9})|" + re.escape(STEP_PREFIX) + r"(\d{1,9})")
@@ -104,18 +104,11 @@ def _lane(lane: Lane, all_lanes: list[Lane], staging: Staging, how: Placement, m
 
 def _keep_arguments(rows: pd.DataFrame, name: Any, track: Any, move: int, staging: Staging) -> None:
     """Keep what the events told, as the table ``event_arguments`` that generic trace events have."""
-    has = np.flatnonzero((rows["args"] != "").to_numpy())
-    if not len(has):
-        return
-    words = np.array(name.values, dtype=object)[name.codes] if isinstance(name, Coded) else name.to_numpy()
-    columns = {
-        "track": np.broadcast_to(np.asarray(track, np.int32), len(rows))[has],
-        "start_unix_ns": rows["ts"].to_numpy()[has] + move,
-        "dur_ns": np.maximum(rows["dur"].to_numpy()[has], 0),
-        "name": words[has],
-        "arguments": rows["args"].to_numpy()[has],
-    }
-    staging.tables.setdefault("event_arguments", []).append(pd.DataFrame(columns))
+    ts, dur = rows["ts"].to_numpy() + move, rows["dur"].to_numpy()
+    arguments = by_value(*pd.factorize(rows["args"].mask(rows["args"] == "")))
+    names = name if isinstance(name, Coded) else Coded(*pd.factorize(name))
+    if len(kept := argument_rows(track, ts, dur, names, arguments)):
+        staging.tables.setdefault(NAME, []).append(kept)
 
 
 def _words(lane: Lane, rows: pd.DataFrame) -> tuple[Any, Any, Any, Any]:
@@ -126,16 +119,16 @@ def _words(lane: Lane, rows: pd.DataFrame) -> tuple[Any, Any, Any, Any]:
         category: Any = rows["cat"].map(_CATEGORY_OF_CAT).fillna("operator")
         phases = [phase_of_torch(str(full)) for full in fulls]
         step = rows["name"].str.startswith(STEP_PREFIX)
-        return category.where(~step, "annotation"), _coded(codes, phases), None, rows["name"]
+        return category.where(~step, "annotation"), by_value(codes, phases), None, rows["name"]
     if lane.role in ("runtime", "steps", "scopes"):
         waits = [("sync" if _WAITING.search(str(full)) else "launch") for full in fulls]
-        category = _coded(codes, list(waits)) if lane.role == "runtime" else "annotation"
+        category = by_value(codes, waits) if lane.role == "runtime" else "annotation"
         return _CATEGORY.get(lane.role, category), None, None, rows["name"]
     if lane.role in ("device", "communication"):
         kinds: list[str | None] = [
             _device_category(lane.role, part.name, str(full)) for part, full in zip(parts, fulls, strict=True)
         ]
-        category = _coded(codes, kinds)
+        category = by_value(codes, kinds)
         copies = rows["type"].str.contains(_COPY) & (lane.role == "device")
         if copies.any():
             category = (
@@ -143,8 +136,8 @@ def _words(lane: Lane, rows: pd.DataFrame) -> tuple[Any, Any, Any, Any]:
             )
     else:
         category = _CATEGORY[lane.role]
-    phase: Any = _coded(codes, [part.phase for part in parts])
-    module = _coded(codes, [part.module or None for part in parts])
+    phase: Any = by_value(codes, [part.phase for part in parts])
+    module = by_value(codes, [part.module or None for part in parts])
     if lane.role == "communication":
         phase = "communication"
     return category, phase, module, Coded(codes, [part.name for part in parts])
@@ -156,13 +149,6 @@ def _device_category(role: str, name: str, full: str) -> str:
     if role == "communication" or is_collective(name):
         return "collective"
     return "memcpy" if _COPY.search(full) else "kernel"
-
-
-def _coded(codes: Any, values: list[str | None]) -> Coded:
-    """Return a column by distinct value, None for missing."""
-    kept = {value: i for i, value in enumerate(dict.fromkeys(v for v in values if v is not None))}
-    lookup = np.array([kept[value] if value is not None else -1 for value in values] + [-1], np.int64)
-    return Coded(lookup[codes], list(kept))
 
 
 def _track(

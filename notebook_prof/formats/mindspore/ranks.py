@@ -9,17 +9,13 @@ import pandas as pd
 
 from . import minddata
 from .files import File, Source
-from .lanes import lanes
-from .operators import clock_of, device_executions, host_executions, stage_device, stage_host
+from .operators import clock_of, device_executions, host_executions, split, stage_device, stage_host
 from .placement import Placement, place_timeline
-from .rows import Timeline, aicpu_lines, aicpu_records, timeline, training_trace
-from .shapes import split
-from .staging import Staging, ns_of
-from .steps import named_points, stage_steps, step_trace
+from .rows import Timeline, aicpu_lines, aicpu_records, lanes, timeline, training_trace
+from .staging import Staging, json_value, ns_of
+from .steps import COUNT_NS, named_points, stage_steps, step_trace
 from .summaries import summary_tables
-from .texts import json_value
 
-_COUNT_NS: Final = 10.0
 _REDUNDANT: Final = ("compute_time", "compute_time_detail", "hwts", "pipeline_summary_csv")
 _REDUNDANT_EFFECT: Final = "not read: other files tell the same, and more exactly"
 
@@ -196,7 +192,7 @@ class Rank:
             return clock_of(slices["ts"].to_numpy()), 0
         if len(slices) and int(slices["ts"].min()) > 10**18:
             return "unix", 0
-        count, valid = ns_of([self._data("min_cycle").decode(errors="replace").strip()], _COUNT_NS)
+        count, valid = ns_of([self._data("min_cycle").decode(errors="replace").strip()], COUNT_NS)
         if valid[0]:
             return "device", int(count[0])
         drawn = slices["ts"][roles == "device"]

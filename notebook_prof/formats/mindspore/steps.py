@@ -20,8 +20,7 @@ from ...errors import OptionError, nearest
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
 from .operators import stream_track
-from .staging import Staging, ns_of
-from .texts import csv_frame
+from .staging import Staging, csv_frame, ns_of
 
 COUNT_NS: Final = 10.0
 """Duration of one count of the system counter."""

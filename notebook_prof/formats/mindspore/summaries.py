@@ -26,9 +26,8 @@ import numpy as np
 import pandas as pd
 
 from ...trace.report import ImportReport
-from .shapes import input_shapes
-from .staging import ns_of
-from .texts import csv_frame, json_cells, json_value, numbers
+from .operators import input_shapes
+from .staging import csv_frame, json_cells, json_value, ns_of, numbers
 
 Frames = dict[str, pd.DataFrame]
 _MS: Final = 1e6

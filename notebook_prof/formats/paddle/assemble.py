@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...trace.arrays import IntArray, number_rows
+from ...trace.arrays import IntArray, number_rows, positions
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
-from ...trace.strings import Coded
-from .columns import PaddleColumns, frames
-from .kinds import RUNTIME_TYPES, category, phase
+from ...trace.strings import Coded, by_value
+from .columns import RUNTIME_TYPES, PaddleColumns, category, frames, phase
 
 _DEVICE: Final = re.compile(r"Place\((?!.*pinned)[A-Za-z_]+:(\d{1,4})\)")
 _HOST: Final = "Place(cpu)"
@@ -95,7 +94,7 @@ def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
         track=track,
         name=Coded(name, list(names)),
         category=Coded(pair, categories),
-        phase=_words(word, [phase(str(text)) for text in words]),
+        phase=by_value(word, [phase(str(text)) for text in words]),
         correlation=rows["correlation"].to_numpy(),
         device=device,
         stream=rows["stream"].to_numpy(),
@@ -121,13 +120,6 @@ def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
     tables["operator_inputs"] = _inputs(columns.inputs)
     tables.update(allocations(columns, builder))
     _facts(columns, builder)
-
-
-def _words(codes: npt.NDArray[Any], values: list[str | None]) -> Coded:
-    """Return a column of words of which some are missing."""
-    words = [value for value in values if value is not None]
-    number = [words.index(value) if value is not None else -1 for value in values]
-    return Coded(np.array([*number, -1], np.int64)[codes], words)
 
 
 def _modules(rows: pd.DataFrame, track: IntArray) -> Coded:
@@ -162,9 +154,8 @@ def _launches(rows: pd.DataFrame, handles: IntArray, builder: TraceBuilder) -> N
     correlation = rows["correlation"].to_numpy()
     call = np.flatnonzero(rows["type"].isin(RUNTIME_TYPES).to_numpy() & (correlation >= 0))
     work = np.flatnonzero((rows["device"] >= 0).to_numpy())
-    call = call[np.argsort(correlation[call], kind="stable")]
-    at = np.searchsorted(correlation[call], correlation[work], side="right") - 1
-    linked = (at >= 0) & (np.append(correlation[call], -1)[at] == correlation[work])
+    at = positions(correlation[call], correlation[work])
+    linked = at >= 0
     builder.flows("launch", handles[call[at[linked]]], handles[work[linked]])
     builder.report.add(
         "device-work-without-launch",

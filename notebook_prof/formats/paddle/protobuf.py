@@ -12,15 +12,18 @@ from ...readers.codec.protobuf import Span, WireError, fields, float32, mapping,
 from ...trace.report import ImportReport
 from .columns import (
     DEVICE_COLUMNS,
+    DEVICE_TYPES,
+    EVENT_TYPES,
     INPUT_COLUMNS,
     MEMORY_COLUMNS,
+    MEMORY_TYPES,
     ROW_COLUMNS,
     Inputs,
     PaddleColumns,
+    event_type,
     frame,
     shapes_text,
 )
-from .kinds import DEVICE_TYPES, EVENT_TYPES, MEMORY_TYPES, event_type
 
 _LIMIT: Final = 1 << 62
 _OPERATOR: Final = EVENT_TYPES.index("Operator")

@@ -211,7 +211,7 @@ class PstatsReader(Reader):
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put the file's functions into `builder`."""
-        from .pstats import read_pstats
+        from .sums import read_pstats
 
         read_pstats(data, builder)
 
@@ -271,6 +271,6 @@ class TachyonJsonlReader(Reader):
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put the sums of the file into `builder`."""
-        from .tachyon_jsonl import read_tachyon_sums
+        from .sums import read_tachyon_sums
 
         read_tachyon_sums(data, builder)

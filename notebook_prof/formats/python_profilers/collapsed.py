@@ -14,8 +14,22 @@ from ...readers.base import HEAD_BYTES
 from ...readers.call_tree import Frame, Sampled, add_samples
 from ...trace.arrays import IntArray, consecutive
 from ...trace.builder import TraceBuilder
-from .austin import BINARY, BINARY_IS, check_times, facts, has_header, in_order, times
-from .collapsed_tools import AUSTIN, PLAIN, Kind, ThreadLabel, is_path, joined_lines, kind_of
+from .collapsed_tools import (
+    AUSTIN,
+    BINARY,
+    BINARY_IS,
+    PLAIN,
+    Kind,
+    ThreadLabel,
+    check_times,
+    facts,
+    has_header,
+    in_order,
+    is_path,
+    joined_lines,
+    kind_of,
+    times,
+)
 
 # Samples of several threads, each on its own track.
 

@@ -12,9 +12,8 @@ from ...readers.call_tree import Frame
 from ...readers.codec.record_chain import Bytes, Terminated, record_starts
 from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.builder import TraceBuilder
-from .austin import check_mode
 from .collapsed import Stacks, add_tracks
-from .collapsed_tools import AUSTIN, colon_frame
+from .collapsed_tools import AUSTIN, check_mode, colon_frame
 
 _METADATA, _STACK, _FRAME, _INVALID, _FRAME_REF, _KERNEL, _GC, _IDLE = range(1, 9)
 _TIME, _MEMORY, _STRING, _STRING_REF, _REPEAT, _TASK, _WAITER = range(9, 16)

@@ -9,10 +9,9 @@ import numpy as np
 
 from ...errors import FormatError
 from ...readers.base import decompress
-from ...readers.call_tree import Frame, sample_durations
+from ...readers.call_tree import Frame, add_tree_samples, sample_durations, stack_tree
 from ...readers.codec.protobuf_columns import PADDING, varints
 from ...readers.codec.record_chain import Bytes, Terminated, record_starts
-from ...readers.stack_tree import add_tree_samples, stack_tree
 from ...trace.arrays import IntArray, consecutive
 from ...trace.builder import TraceBuilder
 

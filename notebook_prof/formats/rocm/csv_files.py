@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from ...errors import FormatError
-from ...readers.codec.rows import Rows, groups, texts, texts_in
+from ...readers.codec.rows import Rows, groups, texts_in
 from ...readers.folder import Folder
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from .csv_tables import (
@@ -29,19 +29,18 @@ from .csv_tables import (
 )
 from .work import (
     OPERATOR,
+    Work,
     add_allocations,
+    add_calls,
     add_events,
-    call_kinds,
+    add_work,
     copy_name,
     kernel_kinds,
     kind_of_region,
-    link,
     named,
     optional,
-    positions,
     sizes,
-    stream_tracks,
-    times,
+    thread_tracks,
 )
 
 _KIND: Final = re.compile(
@@ -55,7 +54,7 @@ _NUMBERS: Final = {
         *_IDS, "agent_id", "queue_id", "stream_id", "dispatch_id", "lds_block_size", "vgpr_count",
         *(f"{size}_size_{axis}" for size in ("workgroup", "grid") for axis in "xyz"),
     ),
-    CALLS: (*_IDS, "process_id", "thread_id"),
+    CALLS: (*_IDS, "pid", "tid"),
     COPIES: (*_IDS, "stream_id", "source_agent_id", "destination_agent_id"),
     ALLOCATIONS: (*_IDS, "agent_id", "allocation_size", "address"),
     AGENTS: ("node_id", "logical_node_id", "logical_node_type_id"),
@@ -135,14 +134,13 @@ class _Process:
             to_device, copies.ints("destination_agent_id"), copies.ints("source_agent_id")
         )
         gpus = self._gpus(np.concatenate([kernels.ints("agent_id"), agent_of_copy]))
-        tables: list[pd.DataFrame] = []
-        work = [
-            self._add_kernels(kernels, gpus, rank, tables),
-            self._add_copies(copies, gpus(agent_of_copy), rank, tables),
-        ]
+        parts, tables = zip(
+            self._add_kernels(kernels, gpus, rank),
+            self._add_copies(copies, gpus(agent_of_copy), rank),
+            strict=True,
+        )
         add_events(self._builder, tables)
-        handles, correlation = (np.concatenate(parts) for parts in zip(*work, strict=True))
-        self._add_calls(calls, rank, handles, correlation)
+        self._add_calls(calls, rank, Work(*(np.concatenate(column) for column in zip(*parts, strict=True))))
         self._add_allocations(gpus)
         self._builder.report.add(
             "scratch-not-used",
@@ -172,12 +170,11 @@ class _Process:
 
         return gpu_of
 
-    def _add_kernels(
-        self, rows: Rows, gpus: Any, rank: int | None, tables: list[pd.DataFrame]
-    ) -> tuple[IntArray, IntArray]:
+    def _add_kernels(self, rows: Rows, gpus: Any, rank: int | None) -> tuple[Work, pd.DataFrame]:
         name = named(_coded(rows, "kernel_name"), "unknown kernel")
         grid, block = (tuple(f"{kind}_size_{axis}" for axis in "xyz") for kind in ("grid", "workgroup"))
         facts = {
+            "kind": "kernel",
             # a grid is told in work-items, not in blocks
             "grid": sizes(rows, grid, block),  # type: ignore[arg-type]
             "block": sizes(rows, block),  # type: ignore[arg-type]
@@ -185,11 +182,9 @@ class _Process:
             "shared_memory_bytes": optional(rows.ints("lds_block_size")),
         }
         device = gpus(rows.ints("agent_id"))
-        return self._add_work(rows, name, kernel_kinds(name), device, rank, ("kernel", facts), tables)
+        return self._add_work(rows, name, kernel_kinds(name), device, rank, facts)
 
-    def _add_copies(
-        self, rows: Rows, device: IntArray, rank: int | None, tables: list[pd.DataFrame]
-    ) -> tuple[IntArray, IntArray]:
+    def _add_copies(self, rows: Rows, device: IntArray, rank: int | None) -> tuple[Work, pd.DataFrame]:
         words = _coded(rows, "direction")
         name = named(Coded(words.codes, [copy_name(text) for text in words.values]), "Memcpy")
         self._builder.report.add(
@@ -199,7 +194,7 @@ class _Process:
             effect="the CSV of copies does not tell how many bytes they moved",
             advice="record with --output-format rocpd to have them",
         )
-        return self._add_work(rows, name, "memcpy", device, rank, ("gpu_memcpy", {}), tables)
+        return self._add_work(rows, name, "memcpy", device, rank, {"kind": "gpu_memcpy"})
 
     def _add_work(
         self,
@@ -208,53 +203,19 @@ class _Process:
         category: Any,
         device: IntArray,
         rank: int | None,
-        what: tuple[str, dict[str, Any]],
-        tables: list[pd.DataFrame],
-    ) -> tuple[IntArray, IntArray]:
-        correlation = rows.ints("correlation_id")
-        ts, dur = times(rows)
-        stream = np.maximum(
-            np.where(rows.ints("stream_id") < 0, rows.ints("queue_id"), rows.ints("stream_id")), 0
-        )
-        handles = self._builder.slices(
-            ts=ts,
-            dur=dur,
-            track=stream_tracks(self._builder, rank, device, stream),
-            name=name,
-            category=category,
-            correlation=correlation,
-            device=device,
-            stream=stream,
-        )
-        if len(rows):
-            where = {"device": device, "stream": stream, "start_unix_ns": ts, "correlation": correlation}
-            tables.append(pd.DataFrame({**where, "name": texts(name), "kind": what[0], **what[1]}))
-        return handles, correlation
+        facts: dict[str, Any],
+    ) -> tuple[Work, pd.DataFrame]:
+        stream = np.where(rows.ints("stream_id") < 0, rows.ints("queue_id"), rows.ints("stream_id"))
+        correlation, where = rows.ints("correlation_id"), (device, np.maximum(stream, 0))
+        return add_work(self._builder, rows, name, category, correlation, where, rank, facts)
 
-    def _add_calls(self, calls: Rows, rank: int | None, work: IntArray, correlation: IntArray) -> None:
+    def _add_calls(self, calls: Rows, rank: int | None, work: Work) -> None:
         names, domains = _coded(calls, "function"), _coded(calls, "domain")
-        words = [kind_of_region(word) for word in domains.values]
-        kinds = np.array([*words, OPERATOR], np.int64)[domains.codes]
-        source = positions(np.where(kinds == OPERATOR, calls.ints("correlation_id"), -1), correlation)
-        launched = np.zeros(len(calls), bool)
-        launched[source[source >= 0]] = True
-        code, first = groups(calls.ints("process_id"), calls.ints("thread_id"))
-        ids = zip(
-            *(np.maximum(calls.ints(c)[first], 0).tolist() for c in ("process_id", "thread_id")), strict=True
-        )
-        tracks = [self._builder.track(f"thread {tid}", pid=pid, tid=tid, rank=rank) for pid, tid in ids]
-        ts, dur = times(calls)
-        # a marker is named by its message, which may be that of a call
-        category = np.where(kinds == OPERATOR, call_kinds(names, launched, kinds).codes, kinds)
-        handles = self._builder.slices(
-            ts=ts,
-            dur=dur,
-            track=np.array(tracks, np.int64)[code],
-            name=named(names, "unknown call"),
-            category=Coded(category, call_kinds(names, launched, kinds).values),
-            correlation=calls.ints("correlation_id"),
-        )
-        link(self._builder, source, handles, work)
+        kinds = np.array([*map(kind_of_region, domains.values), OPERATOR], np.int64)[domains.codes]
+        numbers = calls.ints("correlation_id")
+        source = positions(np.where(kinds == OPERATOR, numbers, -1), work.correlation)
+        track = thread_tracks(self._builder, calls, rank)
+        add_calls(self._builder, calls, track, names, kinds, source, work.handle, correlation=numbers)
 
     def _add_allocations(self, gpus: Any) -> None:
         rows = self.rows(ALLOCATIONS)

@@ -33,6 +33,12 @@ _NEEDED: Final = (
 )
 _TEXTS: Final = frozenset({"kernel_name", "function", "domain", "direction", "operation", "agent_type"})
 _SKIPPED: Final = frozenset({"kind", "guid", "address", "counter_name", "counter_value"})
+_OURS: Final = {
+    "start_timestamp": "start",
+    "end_timestamp": "end",
+    "process_id": "pid",
+    "thread_id": "tid",
+}
 _LONGEST_HEAD: Final = 4_096
 
 
@@ -78,7 +84,7 @@ def read_csv(data: bytes, report: ImportReport) -> Rows:
 def _names(line: bytes) -> list[str]:
     words = line.decode(errors="replace").strip().split(",")
     lowered = [word.strip(' "').lower() for word in words]
-    return [{"start_timestamp": "start", "end_timestamp": "end"}.get(word, word) for word in lowered]
+    return [_OURS.get(word, word) for word in lowered]
 
 
 def _table(names: list[str], content: bytes, lost: list[str]) -> Any:

@@ -10,27 +10,25 @@ import pandas as pd
 
 from ...errors import FormatError
 from ...readers.codec.columns import INTS, TEXTS, Kind, TableSource
-from ...readers.codec.rows import Rows, Strings, groups, read_rows, texts, texts_in
+from ...readers.codec.rows import Rows, Strings, groups, read_rows, texts_in
 from ...readers.codec.sqlite import Database
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from .rpd import read_rpd
 from .work import (
     OPERATOR,
+    Work,
     add_allocations,
+    add_calls,
     add_events,
-    call_kinds,
+    add_work,
     copy_name,
     kernel_kinds,
     kind_of_region,
-    link,
     named,
     optional,
-    positions,
     sizes,
-    stream_tracks,
-    times,
 )
 
 _NOT_SHOWN = ("rocpd_pmc_event", "rocpd_sample", "rocpd_barrierop", "ext_callstack")
@@ -110,22 +108,12 @@ class Rocpd:
         )
         of_calls = self._event(calls)
         names = self._names(calls.ints("name_id"))
-        work, correlation = self._add_work()
-        source = positions(of_calls.correlation, correlation)
-        launched = np.zeros(len(calls), bool)
-        launched[source[source >= 0]] = True
+        work = self._add_work()
         words = [kind_of_region(word) for word in of_calls.category.values]
         other = np.array([*words, OPERATOR], np.int64)[of_calls.category.codes]
-        ts, dur = times(calls)
-        handles = self._builder.slices(
-            ts=ts,
-            dur=dur,
-            track=self._threads(calls),
-            name=named(names, "unknown call"),
-            category=call_kinds(names, launched, other),
-            correlation=of_calls.correlation,
-        )
-        link(self._builder, source, handles, work)
+        source = positions(of_calls.correlation, work.correlation)
+        track, numbers = self._threads(calls), of_calls.correlation
+        add_calls(self._builder, calls, track, names, other, source, work.handle, correlation=numbers)
         self._add_allocations()
 
     def _rows(self, table: str, kinds: dict[str, Kind]) -> Rows:
@@ -171,14 +159,12 @@ class Rocpd:
             result = np.where(result < 0, np.append(np.array(numbers, np.int64), -1)[at], result)
         return np.maximum(result, 0)
 
-    def _add_work(self) -> tuple[IntArray, IntArray]:
-        tables: list[pd.DataFrame] = []
-        parts = [self._add_kernels(tables), self._add_copies(tables)]
+    def _add_work(self) -> Work:
+        parts, tables = zip(self._add_kernels(), self._add_copies(), strict=True)
         add_events(self._builder, tables)
-        handles, correlations = zip(*parts, strict=True)
-        return np.concatenate(handles), np.concatenate(correlations)
+        return Work(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    def _add_kernels(self, tables: list[pd.DataFrame]) -> tuple[IntArray, IntArray]:
+    def _add_kernels(self) -> tuple[Work, pd.DataFrame]:
         grid = ("grid_size_x", "grid_size_y", "grid_size_z")
         block = ("workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
         columns = (
@@ -208,51 +194,30 @@ class Rocpd:
         name = named(Coded(at, values), "unknown kernel")
         device = np.array([self._gpus.get(agent, 0) for agent in rows.ints("agent_id").tolist()], np.int64)
         facts = {
+            "kind": "kernel",
             # a grid is told in work-items, not in blocks
             "grid": sizes(rows, grid, block),
             "block": sizes(rows, block),
             "registers_per_thread": optional(np.append(symbols.ints("arch_vgpr_count"), -1)[at]),
             "shared_memory_bytes": optional(rows.ints("group_segment_size")),
         }
-        return self._add(rows, name, kernel_kinds(name), device, "kernel", facts, tables)
+        return self._add(rows, name, kernel_kinds(name), device, facts)
 
-    def _add_copies(self, tables: list[pd.DataFrame]) -> tuple[IntArray, IntArray]:
+    def _add_copies(self) -> tuple[Work, pd.DataFrame]:
         columns = ("start", "end", "name_id", "dst_agent_id", "src_agent_id", "size", "queue_id", "stream_id")
         rows = self._rows("memory_copy", dict.fromkeys((*columns, "event_id"), INTS))
         names = self._names(rows.ints("name_id"))
         name = named(Coded(names.codes, [copy_name(text) for text in names.values]), "Memcpy")
         ends = (rows.ints(column).tolist() for column in ("dst_agent_id", "src_agent_id"))
         device = [self._gpus.get(to, self._gpus.get(of, 0)) for to, of in zip(*ends, strict=True)]
-        facts = {"bytes": optional(rows.ints("size"))}
-        return self._add(rows, name, "memcpy", np.array(device, np.int64), "gpu_memcpy", facts, tables)
+        facts = {"kind": "gpu_memcpy", "bytes": optional(rows.ints("size"))}
+        return self._add(rows, name, "memcpy", np.array(device, np.int64), facts)
 
     def _add(
-        self,
-        rows: Rows,
-        name: Coded,
-        category: Any,
-        device: IntArray,
-        kind: str,
-        facts: dict[str, Any],
-        tables: list[pd.DataFrame],
-    ) -> tuple[IntArray, IntArray]:
-        correlation = self._event(rows).correlation
-        ts, dur = times(rows)
-        stream = self._streams(rows)
-        handles = self._builder.slices(
-            ts=ts,
-            dur=dur,
-            track=stream_tracks(self._builder, self._rank, device, stream),
-            name=name,
-            category=category,
-            correlation=correlation,
-            device=device,
-            stream=stream,
-        )
-        if len(rows):
-            where = {"device": device, "stream": stream, "start_unix_ns": ts, "correlation": correlation}
-            tables.append(pd.DataFrame({**where, "name": texts(name), "kind": kind, **facts}))
-        return handles, correlation
+        self, rows: Rows, name: Coded, category: Any, device: IntArray, facts: dict[str, Any]
+    ) -> tuple[Work, pd.DataFrame]:
+        correlation, where = self._event(rows).correlation, (device, self._streams(rows))
+        return add_work(self._builder, rows, name, category, correlation, where, self._rank, facts)
 
     def _add_allocations(self) -> None:
         kinds: dict[str, Kind] = {

@@ -8,20 +8,18 @@ import numpy as np
 import pandas as pd
 
 from ...readers.codec.columns import INTS, TEXTS, Kind, TableSource
-from ...readers.codec.rows import Rows, Strings, groups, read_rows, texts_in
-from ...trace.arrays import BoolArray, IntArray
+from ...readers.codec.rows import Rows, Strings, read_rows, texts_in
+from ...trace.arrays import BoolArray, IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from .work import (
+    add_calls,
     add_events,
-    call_kinds,
     kernel_kinds,
-    link,
-    named,
     optional,
-    positions,
     sizes,
     stream_tracks,
+    thread_tracks,
     times,
 )
 
@@ -47,8 +45,6 @@ def read_rpd(source: TableSource, builder: TraceBuilder) -> None:
     )
     links = read_rows(source, "rocpd_api_ops", {"api_id": INTS, "op_id": INTS})
     work = _add_ops(source, strings, apis.ints("id"), links, builder)
-    launched = np.zeros(len(apis), bool)
-    launched[work["api"][work["api"] >= 0]] = True
     names = strings.names(apis.ints("apiName_id"))
     marker = np.array([*(name == _MARKER for name in names.values), False])[names.codes]
     messages = strings.names(apis.ints("args_id"))
@@ -56,23 +52,8 @@ def read_rpd(source: TableSource, builder: TraceBuilder) -> None:
     whole = Coded(np.where(marker, messages.codes + shift, names.codes), [*names.values, *messages.values])
     operator, shapes = _operators(source, apis.ints("id"))
     other = np.where(operator, _OPERATOR, np.where(marker, _ANNOTATION, _OVERHEAD))
-    ts, dur = times(apis)
-    code, first = groups(apis.ints("pid"), apis.ints("tid"))
-    tracks = [
-        builder.track(f"thread {tid}", pid=pid, tid=tid)
-        for pid, tid in zip(
-            apis.ints("pid", 0)[first].tolist(), apis.ints("tid", 0)[first].tolist(), strict=True
-        )
-    ]
-    handles = builder.slices(
-        ts=ts,
-        dur=dur,
-        track=np.array(tracks, np.int64)[code],
-        name=named(whole, "unknown call"),
-        category=call_kinds(whole, launched, other),
-        shapes=shapes,
-    )
-    link(builder, work["api"], handles, work["handle"])
+    track = thread_tracks(builder, apis)
+    add_calls(builder, apis, track, whole, other, work["api"], work["handle"], shapes=shapes)
     _add_monitors(source, builder)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ...readers.codec.columns import MISSING
-from ...readers.codec.rows import Rows, groups, marked
+from ...readers.codec.rows import Rows, groups, marked, texts
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
@@ -46,10 +47,11 @@ def kernel_kinds(names: Coded) -> Coded:
 def call_kinds(names: Coded, launched: BoolArray, other: IntArray) -> Coded:
     """Return the category of calls: positions in `CALL_KINDS`."""
     # `launched`: those that started work that was recorded; `other`: the category of what is no call of HIP
-    # or HSA
+    # or HSA. A marker is named by its message, which may be that of a call.
     kind = np.where(launched | marked(names, _STARTS_WORK.match), 1, 0)
     kind = np.where(marked(names, lambda name: "Synchronize" in name), 2, kind)
-    return Coded(np.where(marked(names, _CALL.match), kind, other), list(CALL_KINDS))
+    is_call = marked(names, _CALL.match) & (other != _ANNOTATION) & (other != _COLLECTIVE)
+    return Coded(np.where(is_call, kind, other), list(CALL_KINDS))
 
 
 def stream_tracks(builder: TraceBuilder, rank: int | None, device: IntArray, stream: IntArray) -> IntArray:
@@ -62,9 +64,65 @@ def stream_tracks(builder: TraceBuilder, rank: int | None, device: IntArray, str
     return np.array(tracks, np.int64)[code]
 
 
-def link(builder: TraceBuilder, source: IntArray, handles: IntArray, work: IntArray) -> None:
-    """Add launches from calls, by their positions (-1 for none) among `handles`, and count what has none."""
+def thread_tracks(builder: TraceBuilder, calls: Rows, rank: int | None = None) -> IntArray:
+    """Return the tracks of the threads that made calls, by ``pid`` and ``tid``."""
+    code, first = groups(calls.ints("pid"), calls.ints("tid"))
+    ids = zip(*(np.maximum(calls.ints(name)[first], 0).tolist() for name in ("pid", "tid")), strict=True)
+    return np.array([builder.track(f"thread {t}", pid=p, tid=t, rank=rank) for p, t in ids], np.int64)[code]
+
+
+class Work(NamedTuple):
+    """Kernels, copies and fills that calls may have launched."""
+
+    handle: IntArray
+    correlation: IntArray
+
+
+def add_work(
+    builder: TraceBuilder,
+    rows: Rows,
+    name: Coded,
+    category: Any,
+    correlation: IntArray,
+    where: tuple[IntArray, IntArray],  # device and stream of each row
+    rank: int | None,
+    columns: dict[str, Any],  # the other columns of `device_events`
+) -> tuple[Work, pd.DataFrame]:
+    """Add work on its streams; return it and its rows of ``device_events``."""
+    device, stream = where
+    ts, dur = times(rows)
+    handle = builder.slices(
+        ts=ts,
+        dur=dur,
+        track=stream_tracks(builder, rank, device, stream),
+        name=name,
+        category=category,
+        correlation=correlation,
+        device=device,
+        stream=stream,
+    )
+    table = {"device": device, "stream": stream, "start_unix_ns": ts, "correlation": correlation}
+    return Work(handle, correlation), pd.DataFrame({**table, "name": texts(name), **columns})
+
+
+def add_calls(
+    builder: TraceBuilder,
+    calls: Rows,
+    track: IntArray,
+    names: Coded,
+    other: IntArray,
+    source: IntArray,  # the call that launched each row of `work`; -1 for none
+    work: IntArray,
+    **columns: Any,
+) -> None:
+    """Add calls, with arrows to the work that they launched, and count work without a call."""
     has = source >= 0
+    launched = np.zeros(len(calls), bool)
+    launched[source[has]] = True
+    ts, dur = times(calls)
+    category = call_kinds(names, launched, other)
+    name = named(names, "unknown call")
+    handles = builder.slices(ts=ts, dur=dur, track=track, name=name, category=category, **columns)
     if len(handles):
         builder.flows("launch", handles[source[has]], work[has])
     builder.report.add(
@@ -73,16 +131,6 @@ def link(builder: TraceBuilder, source: IntArray, handles: IntArray, work: IntAr
         int((~has).sum()),
         effect="kernels and copies whose call was not recorded have no step or phase from it",
     )
-
-
-def positions(keys: IntArray, sought: IntArray) -> IntArray:
-    """Return where each key is among `keys`, the last of several; -1 for absent ones and those below 0."""
-    if not len(keys):
-        return np.full(len(sought), -1, np.int64)
-    order = np.argsort(keys, kind="stable")
-    at = np.searchsorted(keys[order], sought, side="right") - 1
-    at = order[np.maximum(at, 0)]
-    return np.asarray(np.where((keys[at] == sought) & (sought >= 0), at, -1))
 
 
 def optional(values: IntArray) -> Any:
@@ -100,13 +148,13 @@ def sizes(rows: Rows, names: tuple[str, str, str], by: tuple[str, str, str] | No
     if not len(rows) or (columns[0] < 0).all():
         return pd.Categorical([None] * len(rows))
     code, first = groups(*columns)
-    texts = [str(triple) for triple in np.stack([column[first] for column in columns], axis=1).tolist()]
-    return pd.Categorical.from_codes(code, texts)
+    triples = np.stack([column[first] for column in columns], axis=1).tolist()
+    return pd.Categorical.from_codes(code, [str(triple) for triple in triples])
 
 
-def add_events(builder: TraceBuilder, tables: list[pd.DataFrame]) -> None:
+def add_events(builder: TraceBuilder, parts: Sequence[pd.DataFrame]) -> None:
     """Add the table ``device_events``, in the columns of Kineto's."""
-    if tables:
+    if tables := [part for part in parts if len(part)]:
         table = pd.concat(tables, ignore_index=True)
         earlier = builder.metadata.setdefault("tables", {}).get("device_events")
         table = table if earlier is None else pd.concat([earlier, table], ignore_index=True)

@@ -20,22 +20,15 @@ from ...analysis.input.loader_bounds import schedules
 from ...analysis.input.loader_schedule import Schedule, batch_ns_together
 from ...errors import SelectionError
 from ...trace.arrays import IntArray
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ...units import format_items, format_ns, format_share
 from .critical_path import PATH, path_table, replayed_path, spans_of_ranks
 from .joint import Joint
 
-STEPS: Final = Table(
+STEPS: Final = Table.of(
     "ranks_what_if_steps",
-    (
-        Column("step", "Int32", "", "missing where there are no steps"),
-        Column("before_ns", "int64", "ns", "from the first begin on any rank to the last end"),
-        Column("usual_ns", "int64", "ns", "the same in the unchanged replay with usual lags"),
-        Column("after_ns", "Int64", "ns", "in the replay; missing where the answer is refused"),
-        Column("backlog_ns", "Int64", "ns", "by how much more devices fall behind in it; missing likewise"),
-        Column("last_rank", "int32", "", "that ended the step last"),
-        Column("last_rank_after", "Int32", "", "in the replay; missing where the answer is refused"),
-    ),
+    "step:Int32 before_ns:int64 usual_ns:int64 after_ns:Int64 backlog_ns:Int64 last_rank:int32 "
+    "last_rank_after:Int32",
 )
 
 

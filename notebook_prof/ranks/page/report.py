@@ -9,7 +9,7 @@ from typing import Final
 from ...views.bundle import bokehjs, script, stylesheet
 from ...views.report.html_file import data_blocks, deflated_json, html_page, json_text
 from ...views.report.report import MOST_BYTES, trace_blocks
-from ...views.report.static_html import without_kernel
+from ...views.report.static_html import AGAIN, without_kernel
 from .columns import rank_rows
 from .frames import PageFrames
 from .queries import Opened, RankProtocol, RankSource
@@ -30,7 +30,7 @@ def rank_fragment(frames: PageFrames, headline: str, uid: str = "") -> str:
     rows = "".join(f"<tr>{line}</tr>" for line in lines)
     more = f"<p>and {table['more']} more</p>" if table["more"] else ""
     said = f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in further)}</p>"
-    again = "<p>Run the cell again for the linked figures.</p>" if uid else ""
+    again = AGAIN if uid else ""
     alone = without_kernel(uid) if uid else ""
     return f'{alone}<div class="{mark}" style="font-size:13px">{said}<table>{rows}</table>{more}{again}</div>'
 

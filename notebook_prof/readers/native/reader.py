@@ -18,8 +18,7 @@ from ...trace.schema import SLICES, STEPS, TABLES
 from ...trace.source_lines import Nested, source_lines
 from ...trace.trace import Trace
 from ..base import MmapReader, Probe
-from .columns import ValueDecoder, decode_column
-from .storage import Storage, is_ours, starts_like_ours
+from .storage import Storage, ValueDecoder, decode_column, is_ours, starts_like_ours
 
 # Restores DataFrames from Parquet files exactly as they were.
 

@@ -9,12 +9,10 @@ from typing import ClassVar, Final
 from ...trace.builder import TraceBuilder
 from ..base import Probe, Reader
 from .arguments import Arguments
-from .events import Events, Tracks, columns, number
+from .events import Envelope, Events, Tracks, columns, decode, number
 from .flows import add_asyncs, add_flows
-from .rows import Envelope, decode
-from .samples import Stacks, add_counters, add_sampled
+from .samples import Stacks, add_counters, add_sampled, add_v8_profiles
 from .slices import FrameOf, add_slices
-from .v8 import add_v8_profiles
 
 _MARKS: Final = re.compile(rb'"traceEvents"\s*:|"ph"\s*:\s*"|"stackFrames"\s*:')
 _EMPTY: Final = re.compile(rb"\s*\[[\s\x00\]]*\Z")

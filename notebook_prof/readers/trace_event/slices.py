@@ -15,8 +15,7 @@ from ...trace.taxonomy import CATEGORIES, STEP_PREFIX, phase_of
 from ..call_tree import Frame
 from ..matching import match
 from .arguments import Arguments
-from .events import Events, Tracks
-from .rows import Row
+from .events import Events, Row, Tracks
 
 FrameOf = Callable[[str], Frame | None]
 

@@ -68,15 +68,19 @@ def _text(value: Any) -> str:
 def _stack(stacks: pd.DataFrame, leaf: Any) -> list[str]:
     if pd.isna(leaf) or not len(stacks):
         return []
-    table = stacks.set_index("stack")
-    frames: list[str] = []
+    parent = pd.Series(stacks["parent"].to_numpy(), stacks["stack"].to_numpy())
+    keys: list[int] = []
     key: Any = int(leaf)
-    while not pd.isna(key) and len(frames) < _MOST_FRAMES and int(key) in table.index:
-        frame = table.loc[int(key)]
-        line = "" if pd.isna(frame["line"]) else f":{int(frame['line'])}"
-        frames.append(f"{frame['name']} ({frame['file']}{line})" if frame["file"] else str(frame["name"]))
-        key = frame["parent"]
-    return frames[::-1]
+    while not pd.isna(key) and len(keys) < _MOST_FRAMES and int(key) in parent.index:
+        keys.append(int(key))
+        key = parent.loc[int(key)]
+    return [str(text) for text in frame_texts(stacks.set_index("stack").loc[keys[::-1]])]
+
+
+def frame_texts(stacks: pd.DataFrame) -> pd.Series:
+    """Return ``function (file:line)`` of each frame."""
+    place = stacks["file"] + (":" + stacks["line"].astype("str")).where(stacks["line"].notna(), "")
+    return stacks["name"].where(stacks["file"] == "", stacks["name"] + " (" + place + ")")
 
 
 def _links(store: ViewStore, row: int) -> list[dict[str, Any]]:

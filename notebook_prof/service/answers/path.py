@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ... import analysis
 from ...analysis.critical_path.classes import IN_WORDS
 from ...analysis.critical_path.path import critical_path, spans_of
-from ...analysis.verdict.facts import judged_extent
+from ...analysis.verdict.inputs import judged_extent
 from ...errors import NotebookProfError, SelectionError
 from ...trace import Trace
 from ...trace.arrays import IntArray

@@ -200,6 +200,12 @@ class PanelRequest(Question):
     choices: dict[str, str] = {}
 
 
+class RecordingRequest(Question):
+    """The columns of the recording, from which the page answers by itself from then on."""
+
+    t = "recording"
+
+
 class RanksRequest(Question):
     """What the figures of many recordings show."""
 
@@ -235,6 +241,7 @@ QUESTIONS: Final[Mapping[str, type[Question]]] = {
         SearchRequest,
         CallsRequest,
         PanelRequest,
+        RecordingRequest,
         RanksRequest,
         PathRequest,
         SelectedRequest,

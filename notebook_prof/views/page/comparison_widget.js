@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/2JKDC5Y3.js";import{a as r}from"./chunks/UKRSIAYC.js";import"./chunks/7VBFE6LQ.js";import"./chunks/HTJOAKVR.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/WYFNVEPB.js";import{a as r}from"./chunks/JBJ55KBL.js";import"./chunks/4P22RRHZ.js";import"./chunks/6TUUC5F6.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

@@ -1,1 +1,1 @@
-import{d as r,e,f as i}from"./chunks/AK6S4VT3.js";import{Z as t}from"./chunks/HTJOAKVR.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/U2RJW4AA.js";import{f as r}from"./chunks/IMDB7PUG.js";import{Z as t}from"./chunks/6TUUC5F6.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/UKRSIAYC.js";import"./chunks/7VBFE6LQ.js";import{a as r}from"./chunks/3HFAXO7U.js";import"./chunks/HTJOAKVR.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/JBJ55KBL.js";import"./chunks/4P22RRHZ.js";import{a as r}from"./chunks/LZACZDNG.js";import"./chunks/6TUUC5F6.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};

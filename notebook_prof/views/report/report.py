@@ -22,7 +22,7 @@ from ..bundle import bokehjs, script, stylesheet
 from ..dashboard import dashboard_document, dashboard_settings
 from .html_file import data_blocks, html_page, json_text
 from .reduced import MOST_SLICES, note_of
-from .report_columns import Part, payload
+from .report_columns import Part, has_stacks, payload
 from .tabs import embedded
 
 # The origin of a recording: the line at the top of a report.
@@ -155,10 +155,12 @@ def trace_blocks(
     """Return a trace with slices as `data_blocks` for ``openGiven`` of ``js/src/report/file/unpack.js``."""
     # The texts take at most `room` bytes; the ``notice`` says what is left out. `prefix` is that of the ids.
     panels = {"tabs": embedded(trace) if with_tabs else {}}
-    settings = {**dashboard_settings(trace, verdict, claims), "uid": "", "absent": _what_is_missing(trace)}
+    settings = {**dashboard_settings(trace, verdict, claims), "uid": ""}
     document = json_text(json.loads(dashboard_document(trace)))
     room -= sum(len(text.encode()) for text in (document, json_text(settings), json_text(panels)))
-    columns, settings["notice"], whole = _columns_that_fit(ViewStore(trace), room)
+    store = ViewStore(trace)
+    columns, settings["notice"], whole = _columns_that_fit(store, room)
+    settings["absent"] = "" if has_stacks(store, whole) else _what_is_missing(trace)
     parts = {
         "document": document,
         "given": columns,

@@ -7,8 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from ...service.answers import account, legend, meta, names, path, phases
+from ...service.answers.find import frame_texts
 from ...service.columns import coded
 from ...service.lod import StepCurve
 from ...service.packing import Answer
@@ -28,9 +30,11 @@ from .residual_aggregates import (
 
 _CELLS: Final = 0.6
 _TOTALS_SHARE: Final = 0.4
+"""Entries of the two grids for each slice in the file."""
 _MOST_WITH_PATH: Final = 2_000_000
 _MOST_SEGMENTS: Final = 5_000
-"""Entries of the two grids for each slice in the file."""
+_MOST_FRAMES: Final = 100_000
+"""Call stacks with more frames are left out of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,7 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
         "memory": [_memory(store, part, device, events) for device in store.memory_devices],
         "counters": {str(one.track): _counter(store, one.track) for one in store.counters},
         "told": arguments_in_file(store.trace, None if part is None else part.keep),
+        "stacks": _stacks(store, part),
         "flowKinds": coded(store.trace.flows["kind"])[1],
         "left": None if part is None else _left_out(store, part, head["content"]["groupings"]),
     }
@@ -148,6 +153,26 @@ def _relations(store: ViewStore, part: Part | None) -> dict[str, Any]:
         "flow_dst": deflated(dst),
         "flow_kind": deflated(kind),
     }
+
+
+def has_stacks(store: ViewStore, whole: bool) -> bool:
+    """Return whether call stacks are in the file: those of a part, or very many, are left out."""
+    return whole and 0 < len(store.trace.stacks) <= _MOST_FRAMES
+
+
+def _stacks(store: ViewStore, part: Part | None) -> dict[str, Any] | None:
+    """Return the innermost frame of every slice, and of every frame its text and its caller; -1 for none."""
+    if not has_stacks(store, part is None):
+        return None
+    stacks = store.trace.stacks
+    place = pd.Index(stacks["stack"])
+    code, texts = pd.factorize(frame_texts(stacks))
+    columns = {
+        "leaf": place.get_indexer(store.trace.slices["stack"].fillna(-1).astype("int64")),
+        "frame": code,
+        "parent": place.get_indexer(stacks["parent"].fillna(-1).astype("int64")),
+    }
+    return {"texts": texts.tolist(), "columns": {name: deflated(values) for name, values in columns.items()}}
 
 
 def _left_out(store: ViewStore, part: Part, groupings: list[str]) -> dict[str, Any]:

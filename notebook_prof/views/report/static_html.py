@@ -57,6 +57,12 @@ def thumbnail(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8]:
 
 _ROWS: Final = 12
 _LINES: Final = 5
+AGAIN: Final = (
+    "<p>Run the cell again for the interactive views. If only this comes back, the environment of the "
+    "Jupyter server, which need not be the kernel's, lacks anywidget: run <code>pip install anywidget</code> "
+    "there and reload the page.</p>"
+)
+"""What a reader sees as long as the live views, which hide the static form, are not there."""
 _FRAMES: Final = 8
 _STACK: Final = ("depth", "name", "total_ns", "share")
 _BAR: Final = 20
@@ -82,7 +88,7 @@ def fragment(
         parts.append(f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in further)}</p>")
     parts += [_picture(store), _account(store), _lines(store), _stack(store), _operators(store, selection)]
     if uid:
-        parts.append("<p>Run the cell again for the interactive views.</p>")
+        parts.append(AGAIN)
     return "".join([*parts, "</div>"])
 
 

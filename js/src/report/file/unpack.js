@@ -1,5 +1,5 @@
 // A trace that lies in the file, compressed: its columns unpacked, and a transport that answers in the page.
-import {createLocal} from '../answers.js';
+import {createLocal, fileAnswers} from '../answers.js';
 import {mergedName, mergedNames} from '../../shared/merged_names.js';
 import {inflateAll} from './inflate.js';
 
@@ -25,6 +25,7 @@ export async function unpackGiven(given, panels) {
     account.data[name] = (name === 'ts' || name === 'dur' ? Float64Array : Uint32Array).from(account.data[name]);
   for (const name of Object.keys(phases.data)) phases.data[name] = Float64Array.from(phases.data[name]);
   given.path.data = await inflateAll(given.path.columns);
+  if (given.stacks) given.stacks.columns = await inflateAll(given.stacks.columns);
   if (given.told) given.told.columns = await inflateAll(given.told.columns);
   for (const one of given.memory) one.columns = await inflateAll(one.columns);
   for (const track of Object.keys(given.counters)) given.counters[track] = await inflateAll(given.counters[track]);
@@ -50,5 +51,5 @@ export async function openGiven(prefix, store) {
   for (const tab of settings.tabs) tab.missing = given.panels.tabs[tab.name]?.missing ?? '';
   /** @type {DocumentJson} */
   const figures = jsonOf(`${prefix}document`);
-  return {document: figures, settings, transport: createLocal(columns, given, store)};
+  return {document: figures, settings, transport: createLocal(columns, given, store, fileAnswers(given))};
 }

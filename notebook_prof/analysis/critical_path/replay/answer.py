@@ -12,7 +12,7 @@ import pandas as pd
 
 from ....trace import Trace, nest
 from ....trace.arrays import IntArray
-from ....trace.schema import TABLES, Column, Table
+from ....trace.schema import TABLES, Table
 from ....units import format_ns, format_share
 from ...scope import once
 from ..dependences import Dependences, dependences
@@ -21,16 +21,9 @@ from ..walk import walk
 from .forward import Replay
 from .spans import Bounds, Spans
 
-STEPS: Final = Table(
+STEPS: Final = Table.of(
     "what_if_steps",
-    (
-        Column("step", "Int32", "", "missing where a window was replayed"),
-        Column("start_ns", "int64", "ns", "in the recording"),
-        Column("before_ns", "int64", "ns", "length in the recording"),
-        Column("usual_ns", "int64", "ns", "length in the unchanged replay with usual lags"),
-        Column("after_ns", "Int64", "ns", "length in the replay; missing where the answer is refused"),
-        Column("backlog_ns", "Int64", "ns", "by how much more devices fall behind in it; missing likewise"),
-    ),
+    "step:Int32 start_ns:int64 before_ns:int64 usual_ns:int64 after_ns:Int64 backlog_ns:Int64",
 )
 
 

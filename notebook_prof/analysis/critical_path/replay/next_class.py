@@ -8,25 +8,16 @@ import pandas as pd
 
 from ....errors import OptionError
 from ....trace import Trace
-from ....trace.schema import Column, Table
+from ....trace.schema import Table
 from ...scope import Numbers, WindowLike, sharing
 from ..classes import ON_STREAM, ON_THREAD
 from ..path import End, critical_path
 from .what_if import what_if
 
-_NEXT: Final = Table(
+_NEXT: Final = Table.of(
     "critical_path_next",
-    (
-        Column("class", "str", "", "of the critical path"),
-        Column("path_ns", "int64", "ns", "time of the paths in it"),
-        Column("share", "float64", "1", "of the paths"),
-        Column("left_ns", "Int64", "ns", "length of the paths if it took no time; missing where refused"),
-        Column("left_share", "float64", "1", "of the paths as they are; NaN where refused"),
-        Column("next", "str", "", "class that takes most of them then; empty where refused"),
-        Column("next_ns", "Int64", "ns", "time in it; missing where refused"),
-        Column("next_share", "float64", "1", "of `left_ns`; NaN where refused"),
-        Column("reason", "str", "", "why it is refused; empty else"),
-    ),
+    "class:str path_ns:int64 share:float64 left_ns:Int64 left_share:float64 next:str next_ns:Int64 "
+    "next_share:float64 reason:str",
 )
 _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "data": {"data": 0},

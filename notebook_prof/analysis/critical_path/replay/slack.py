@@ -11,7 +11,7 @@ import pandas as pd
 from ....errors import OptionError, nearest
 from ....trace import Trace
 from ....trace.arrays import IntArray
-from ....trace.schema import Column, Table
+from ....trace.schema import Table
 from ...scope import Numbers, WindowLike, ints, many, once, sharing
 from ..dependences import dependences
 from ..path import End, resource_column
@@ -24,22 +24,10 @@ from .spans import Spans
 BY: Final = ("name", "category", "resource", "track", "line", "phase", "module", "step")
 """The columns by which slack can be summed."""
 
-SLACK: Final = Table(
+SLACK: Final = Table.of(
     "slack",
-    (
-        Column("slice", "int64", "", "row in `trace.slices`"),
-        Column("step", "Int32", "", "of the slice"),
-        Column("name", "category", "", "of the slice"),
-        Column("category", "category", "", "of the slice"),
-        Column("track", "int32", "", "row key into `trace.tracks`"),
-        Column("resource", "category", "", "name of the thread or stream"),
-        Column("line", "category", "", "line of the user's source that it ran for"),
-        Column("phase", "category", "", "of the slice"),
-        Column("module", "category", "", "of the slice"),
-        Column("start_ns", "int64", "ns", "from the start of the trace"),
-        Column("dur_ns", "int64", "ns", "length"),
-        Column("slack_ns", "Int64", "ns", "how much later it could end; missing where no end depends on it"),
-    ),
+    "slice:int64 step:Int32 name:category category:category track:int32 resource:category line:category "
+    "phase:category module:category start_ns:int64 dur_ns:int64 slack_ns:Int64",
 )
 
 

@@ -35,6 +35,7 @@ ANSWERS: Final[Mapping[str, tuple[type[Declared], ...]]] = {
     "search": (slices.Match, slices.NoMatch),
     "calls": (slices.CallsAnswer,),
     "panel": (tabs.PanelAnswer, tabs.NoPanel),
+    "recording": (tabs.RecordingAnswer, tabs.NoRecording),
     "ranks": (tabs.RanksAnswer,),
     "path": (slices.PathAnswer, slices.NoPath),
     "selected": (timeline.SelectedAnswer,),

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from ..base import Columns, Declared, Dimensions, Patch
+from ..base import U1, Columns, Declared, Dimensions, Patch
 
 # The answer of the page of many ranks.
 
@@ -169,3 +169,22 @@ class NoPanel(Declared):
 
     name: str
     absent: str
+
+
+class RecordingColumns(Columns):
+    """UTF-8 of the JSON that a report holds as ``ReportData``."""
+
+    json: U1
+
+
+class RecordingAnswer(Declared):
+    """The recording as a report packs it."""
+
+    data = RecordingColumns
+    slices: int
+
+
+class NoRecording(Declared):
+    """Too many slices for a page: the kernel goes on answering."""
+
+    too_many: int

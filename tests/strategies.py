@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
-from ..trace import PHASES, Trace, TraceBuilder
+from notebook_prof.trace import PHASES, Trace, TraceBuilder
 
 _NAMES: Final = ("mm", "add", "conv", "relu", "step")
 _LINES: Final = ("cell:2  f(x)", "cell:5  g(x)", "model.py:3  h(x)", "mm", "add")

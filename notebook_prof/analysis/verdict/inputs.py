@@ -18,16 +18,15 @@ from ..grouping import group
 from ..memory.curve import memory_peak
 from ..memory.level_growth import level_growth, matters
 from ..name_labels import name_labels
-from ..scope import Scope, WindowLike, on_device, on_host, step_spans
+from ..scope import Scope, WindowLike, on_device, on_host, once, step_spans
 from ..source.hotspots import HotLines, hot_lines
 from ..time.account import ACCOUNT, account
 from ..time.phases import phases, stepping_track
-from ..time.thread_time import SMALL_NS, thread_time
-from .claims import Source
+from ..time.thread_time import thread_time
+from .claims import Sentence, Source, cite_ns, cite_share, say
 
-TINY_NS: Final = SMALL_NS
-"""An operator with less self time than this is mostly the framework's overhead."""
 OPERATORS: Final = ("operator", "collective")
+KERNELS: Final = ("kernel", "collective")
 _ENOUGH_STEPS: Final = 4
 _RUNTIME_CALLS: Final = ("kineto", "recording")
 """Sources that record all runtime calls, so that waits for a device do not look like host work."""
@@ -44,7 +43,7 @@ _MOST_REPLAYED: Final = 200_000
 
 
 @dataclass(frozen=True)
-class Facts:
+class VerdictInputs:
     """Measurements in the steps of a trace or, without steps, in all of it."""
 
     trace: Trace
@@ -58,11 +57,8 @@ class Facts:
     steps: pd.DataFrame
     # Host time by phase, over all steps; without steps, only that of phase data, if there is any.
     phase_ns: dict[str, int]
-    # Operators on the thread of the steps: their count, the self time of those with less than `TINY_NS`, and
-    # the time with any operator open.
+    # Operators on the thread of the steps.
     calls: int
-    tiny_ns: int
-    operator_ns: int
     # Self time during which that thread waits for a device.
     sync_ns: int
     # That thread's operators by self time: ``name count self_ns``; or everything that it ran, if it ran
@@ -110,9 +106,35 @@ class Facts:
         spent = int(self.thread.self_ns.sum())
         if not len(self.steps) or spent <= self.total_ns:
             return self.total_ns, self.total, self.whole
-        by = {"by": ("name", "track"), **self.in_steps}
-        source = Source("operators", "self_ns", {"track": stepping_track(self.trace)}, by)
+        source = Source("operators", "self_ns", {"track": stepping_track(self.trace)}, self._by_name)
         return spent, source, "what began in the steps"
+
+    @property
+    def _by_name(self) -> dict[str, Any]:
+        return {"by": ("name", "track"), **self.in_steps}
+
+    def self_time(self, name: str | tuple[str, ...]) -> Source:
+        """The source of the self time in `top` of one name or several."""
+        kinds = {} if self.top_is_python else {"category": OPERATORS}
+        where = {"name": name, "track": stepping_track(self.trace)}
+        return Source("operators", "self_ns", where, {**self._by_name, **kinds})
+
+    def part_of_whole(self, ns: int, source: Source, select: Mapping[str, Any]) -> Sentence:
+        """Write a part of `total_ns`, like ``79.5 % of the steps (79 ms of 100 ms)``."""
+        share = cite_share(ns / max(self.total_ns, 1), source, self.total, select)
+        of = cite_ns(self.total_ns, self.total)
+        return say(share, f" of {self.whole} (", cite_ns(ns, source), " of ", of, ")")
+
+    def in_phase(self, phase: str) -> Source:
+        """The source of a number of `phase_ns`."""
+        if len(self.steps):
+            return Source("phases", "host_ns", {"phase": phase}, self.arguments)
+        where = {"phase": phase, "track": stepping_track(self.trace)}
+        return Source("operators", "total_ns", where, {"by": ("phase", "track"), **self.arguments})
+
+    def of_kernels(self, column: str, **where: Any) -> Source:
+        """The source of a column of `kernels`."""
+        return Source("kernels", column, where, {**self.in_steps, "category": KERNELS})
 
     @property
     def is_cell(self) -> bool:
@@ -134,6 +156,11 @@ class Facts:
     def account(self) -> pd.DataFrame:
         """The table of `account`."""
         return account(self.trace)
+
+    @cached_property
+    def cell_ns(self) -> int:
+        """The duration of the cell."""
+        return int(self.account["dur"].sum())
 
     @cached_property
     def thread_time(self) -> pd.DataFrame:
@@ -200,18 +227,20 @@ class Facts:
         return hot_lines(self.trace, window=self.window)
 
 
-def gather(trace: Trace, window: WindowLike = None) -> Facts:
+def gather(trace: Trace, window: WindowLike = None) -> VerdictInputs:
     """Measure everything that `verdict` needs."""
+    return once(trace, ("verdict inputs", window and tuple(window)), lambda: _gather(trace, window))
+
+
+def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
     spans = step_spans(trace, window)
     thread = _thread(trace, window)
     if len(spans):
         thread = thread.only(_inside_spans(spans, thread.ts))
     extent = _extent(trace, window, spans, thread)
     own_operators = thread.only(thread.among("category", OPERATORS))
-    tiny = own_operators.self_ns < TINY_NS
     number = spans["step"].tolist() if len(spans) else None
     python = thread.among("category", ("python",))
-    operator_ns = length(union(own_operators.ts, own_operators.end))
     arguments: dict[str, Any] = {} if window is None else {"window": tuple(window)}
     parts = trace.metadata.get("tables") or {}
     if len(spans):
@@ -224,7 +253,7 @@ def gather(trace: Trace, window: WindowLike = None) -> Facts:
     mostly_python = not own_operators.self_ns.sum() or (
         bool(python.any()) and int(thread.self_ns[python].sum()) > int(own_operators.self_ns.sum())
     )
-    return Facts(
+    return VerdictInputs(
         trace=trace,
         window=window,
         total_ns=total_ns,
@@ -233,12 +262,10 @@ def gather(trace: Trace, window: WindowLike = None) -> Facts:
         steps=spans,
         phase_ns=_phase_times(trace, window) if len(spans) else _data_time(thread),
         calls=len(own_operators.rows),
-        tiny_ns=int(own_operators.self_ns[tiny].sum()),
-        operator_ns=operator_ns,
         sync_ns=int(thread.self_ns[thread.among("category", ("sync",))].sum()),
         top=_top(thread if mostly_python else own_operators),
         top_is_python=bool(mostly_python),
-        kernels=kernels(trace, window=window, step=number, category=("kernel", "collective")),
+        kernels=kernels(trace, window=window, step=number, category=KERNELS),
         device=device(trace, window=extent),
         peak=memory_peak(trace, window=window),
         growth_bytes=_growth(trace) if window is None else {},

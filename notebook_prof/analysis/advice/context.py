@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray
+from ...trace.report import Statement
 from ...units import format_ns
 from ..critical_path.replay.what_if import what_if
 from ..device.idle import device_idle
@@ -24,7 +25,7 @@ from ..time.one_time import one_time, steady_steps
 from ..time.phases import stepping_track
 from ..time.recorded_steps import recorded_table
 from ..verdict.claims import Claim, Sentence, Source, cite, cite_share, say
-from ..verdict.facts import Facts, gather
+from ..verdict.inputs import VerdictInputs, gather
 
 MOST_ROWS: Final = 1000
 RECORDED_NS: Final = 700
@@ -34,14 +35,10 @@ COSTLY: Final = 1.2
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One piece of advice."""
+class Advice(Statement):
+    """What a rule found: `code` is the rule, `advice` the remedy, `rows` the longest of `count` slices."""
 
-    rule: str
-    # What was found; each number is a claim.
-    finding: Sentence
-    # What to try.
-    remedy: str
+    count: int = 0
     # Expected saving over everything measured, without the cost of recording.
     gain_ns: int = 0
     gain_bytes: int = 0
@@ -51,13 +48,9 @@ class Finding:
     place: str = ""
     # Arguments of `what_if` for the most that the remedy could do; the answer bounds the gain.
     what_if: Mapping[str, Any] = field(default_factory=dict)
-    select: Mapping[str, Any] = field(default_factory=dict)
-    # Rows of the longest slices: at most `MOST_ROWS` of all `count`.
-    rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    count: int = 0
 
 
-class Run:
+class AdviceContext:
     """The inputs of the rules, each computed when first needed."""
 
     def __init__(self, trace: Trace, window: WindowLike = None) -> None:
@@ -66,7 +59,7 @@ class Run:
         self.withheld: dict[str, str] = {}
 
     @cached_property
-    def facts(self) -> Facts:
+    def facts(self) -> VerdictInputs:
         """The verdict's inputs over all steps except a first one with one-time work."""
         return gather(self.trace, self.window)
 
@@ -245,12 +238,12 @@ class Run:
         return spans["step"].tolist() if len(spans) else None
 
 
-def evidence(scope: Scope, keep: BoolArray) -> tuple[IntArray, int]:
-    """Return the rows of the longest slices in `keep`, and the number of slices in `keep`."""
+def evidence(scope: Scope, keep: BoolArray) -> dict[str, Any]:
+    """Return `rows`, of the longest slices in `keep`, and `count`, the number of slices in `keep`."""
     positions = np.flatnonzero(keep)
     spent = (scope.end - scope.ts)[positions]
     order = np.argsort(-spent, kind="stable")[:MOST_ROWS]
-    return scope.rows[positions[order]], len(positions)
+    return {"rows": scope.rows[positions[order]], "count": len(positions)}
 
 
 def named(scope: Scope, words: Sequence[str], *, start: bool = False) -> BoolArray:

@@ -1,0 +1,72 @@
+// A live view whose recording has come into the page: the page answers what it can, Python the rest.
+// Until then, and where a recording is too long for a page, the kernel answers.
+import {createLocal} from '../report/answers.js';
+import {unpackGiven} from '../report/file/unpack.js';
+import {reply, unpack} from '../shared/packing.js';
+import {patiently} from './line.js';
+
+const AGAIN_MS = 300;
+const GONE = 'This is worked out in Python, whose kernel has ended. Run the cell again.';
+
+/** What a view shows instead where Python is asked and has gone. @type {Record<string, (q: any) => RawAnswer>} */
+const WITHOUT_PYTHON = {
+  panel: ({name}) => reply({name, absent: GONE}),
+  what_if: () => reply({found: false, text: GONE}),
+  why: () => reply({found: false, lines: [GONE]}),
+};
+
+/**
+ * The answers of a widget model, shared by its views.
+ * @param {import('./line.js').Line} line
+ */
+export const answersTo = (line) => (line.inPage ??= new PageAnswers(line));
+
+/** @implements {Transport} */
+export class PageAnswers {
+  /** @type {ReturnType<typeof createLocal> | null} */ local = null;
+  fetching = false;
+
+  /** @param {import('./line.js').Line} line */
+  constructor(line) {
+    this.line = line;
+    this.whenLost = line.whenLost;
+    this.whenTold = line.whenTold;
+    this.flush = line.flush;
+  }
+
+  /** Whether the views go on without a kernel. */
+  get alone() {
+    return this.local !== null;
+  }
+
+  /**
+   * @param {Message} message
+   * @returns {Promise<RawAnswer>}
+   */
+  request = (message) => {
+    if (this.local?.answers(message.t)) return this.local.request(message);
+    const without = WITHOUT_PYTHON[message.t];
+    if (this.line.lost && this.local && without) return Promise.resolve(without(message));
+    return this.line.request(message);
+  };
+
+  /** Fetch the recording once, unless it is too long for a page. */
+  async fetch() {
+    if (this.fetching) return;
+    this.fetching = true;
+    while (!this.line.lost) {
+      const answer = await patiently(this.line.request({t: 'recording'}));
+      if (answer?.content.pending) await new Promise((done) => setTimeout(done, AGAIN_MS));
+      else if (answer) return this.open(answer);
+    }
+  }
+
+  /** @param {RawAnswer} answer */
+  async open(answer) {
+    if (answer.content.failed || 'too_many' in answer.content) return;
+    const given = JSON.parse(new TextDecoder().decode(unpack(answer).json)),
+      {columns} = await unpackGiven(given, {tabs: {}, focus: true});
+    this.local = createLocal(columns, given, this.line.store);
+    this.line.keep();
+  }
+}

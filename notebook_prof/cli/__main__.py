@@ -1,5 +1,0 @@
-"""``python -m notebook_prof.cli``."""
-
-from .main import main
-
-raise SystemExit(main())
