@@ -11,6 +11,8 @@ from playwright.sync_api import ViewportSize
 from notebook_prof.profiles.profile import Profile
 
 from .dashboard import Report
+from .desk import PLAIN, Desk
+from .drawn import drawn_profile
 from .jupyter_page import Browser, NotebookPage, Server, find_chromium, write_notebook
 
 SETUP = "from drawn import drawn_profile\np = drawn_profile(gpu=True)"
@@ -55,21 +57,36 @@ def lab(root: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def seven(root: Path) -> Iterator[Server]:
+    """A server of Notebook 7."""
+    made = Server(root, "notebook")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def desk(browser: Browser, lab: Server, root: Path) -> Desk:
+    """A JupyterLab that stays open."""
+    return Desk(browser, lab, root)
+
+
+@pytest.fixture(scope="session")
 def _opened(browser: Browser, lab: Server, root: Path) -> NotebookPage:
     write_notebook(root / "views.ipynb", [SETUP, "p", "'a cell below'"])
-    return NotebookPage(browser, lab, "views.ipynb")
+    opened = NotebookPage(browser, lab, "views.ipynb", browser.another())
+    opened.page.set_viewport_size(SIZE)
+    opened.open()
+    opened.run_all()
+    opened.command("application:toggle-left-area")
+    opened.wait_ready()
+    opened.to_views()
+    return opened
 
 
 @pytest.fixture
 def shown(_opened: NotebookPage) -> Iterator[NotebookPage]:
     """A notebook with one dashboard, nothing selected, the whole recording in view; no complaint may come."""
-    if "views.ipynb" not in _opened.page.url:
-        _opened.page.set_viewport_size(SIZE)
-        _opened.open()
-        _opened.run_all()
-        _opened.command("application:toggle-left-area")
-        _opened.wait_ready()
-        _opened.to_views()
+    _opened.page.bring_to_front()
     start_over(_opened)
     _opened.browser.forget()
     yield _opened
@@ -88,6 +105,14 @@ def start_over(shown: NotebookPage) -> None:
     shown.settle()
 
 
+@pytest.fixture(scope="session")
+def drawn_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a drawn training run."""
+    path = tmp_path_factory.mktemp("drawn") / "report.html"
+    drawn_profile(gpu=True).export.html(path)
+    return path
+
+
 @pytest.fixture
 def report(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Report]]:
     """Opens the report of a Profile, or a file; no complaint may come."""
@@ -100,30 +125,31 @@ def report(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Report]]:
         else:
             shown.export.html(path)
         browser.blank()
+        page.page.bring_to_front()
         page.page.set_viewport_size(SIZE)
         return page.show(path)
 
     yield show
     assert browser.errors == []
     assert browser.elsewhere == []
+    browser.page.evaluate("() => localStorage.clear()")  # what was set stays for a file
     browser.page.goto("about:blank")
 
 
 @pytest.fixture
-def notebook(browser: Browser, lab: Server, root: Path) -> Iterator[Callable[..., NotebookPage]]:
-    """Runs a fresh notebook; no complaint may come."""
+def notebook(desk: Desk) -> Iterator[Callable[..., NotebookPage]]:
+    """Opens a new notebook and runs it; no complaint may come."""
 
-    def opened(name: str, *cells: str) -> NotebookPage:
-        write_notebook(root / name, cells)
-        made = NotebookPage(browser, lab, name)
-        browser.blank()
-        browser.page.set_viewport_size(SIZE)  # a test before may have left another
-        made.open()
-        made.run_all()
+    def opened(name: str, *cells: str, kernel: str = PLAIN, run: bool = True) -> NotebookPage:
+        desk.close()
+        desk.browser.forget()
+        desk.page.set_viewport_size(SIZE)  # a test before may have left another
+        made = desk.open(name, cells, kernel)
+        if run:
+            made.run_all()
         return made
 
     yield opened
-    assert browser.errors == []
-    assert browser.elsewhere == []
-    NotebookPage(browser, lab, "").kernel_command("shutdown()")
-    browser.page.goto("about:blank")
+    complaints = [*desk.browser.errors, *desk.browser.elsewhere]
+    desk.close()
+    assert complaints == []

@@ -274,10 +274,16 @@ class NotebookPage(Dashboard):
     def open(self, url: str = "") -> NotebookPage:
         """Open (or reload), at another address if one is given, and wait until the kernel is connected."""
         self.page.goto(url or self.server.url(self.notebook))
+        return self.wait_connected()
+
+    def wait_connected(self) -> NotebookPage:
+        """Wait until the kernel is connected and has nothing to do."""
         self.page.wait_for_function(
-            """() => { const s = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;
-                 const kernel = s?.isReady && s.session?.kernel;
-                 return kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle'; }"""
+            """(path) => { const {context} = window.jupyterapp?.shell?.currentWidget ?? {};
+                 const s = context?.sessionContext, kernel = s?.isReady && s.session?.kernel;
+                 return kernel && context.path.endsWith(path)
+                     && kernel.connectionStatus === 'connected' && kernel.status === 'idle'; }""",
+            arg=self.notebook,
         )
         return self
 
@@ -318,9 +324,9 @@ class NotebookPage(Dashboard):
 
     def command(self, name: str, **arguments: Any) -> None:
         """Have JupyterLab execute a command."""
-        self.page.evaluate(
-            "([name, args]) => window.jupyterapp.commands.execute(name, args)", [name, arguments]
-        )
+        # nothing is given back: a command may give a widget, and with it all of JupyterLab
+        script = "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => {})"
+        self.page.evaluate(script, [name, arguments])
 
     def kernel_command(self, what: str) -> None:
         """Have the session do something with its kernel: ``shutdown()``, ``session.kernel.restart()``."""

@@ -10,7 +10,6 @@ import notebook_prof as nbp
 
 from ..node import JS, install_packages
 from .dashboard import Report
-from .drawn import drawn_profile
 
 AXE = JS / "node_modules" / "axe-core" / "axe.min.js"
 VIOLATIONS = """(part) => axe.run(part, {resultTypes: ['violations']}).then((told) =>
@@ -43,13 +42,13 @@ def axe_of_every_tab(opened: Report, rules: list[str] | None = None) -> None:
             assert page.evaluate(ask, ".nbp-tabs") == [], view.get_attribute("data-value")
 
 
-def test_axe_finds_nothing_in_any_tab(report: Callable[..., Report], data: Path) -> None:
+def test_axe_finds_nothing_in_any_tab(report: Callable[..., Report], data: Path, drawn_file: Path) -> None:
     """A recording of training, wide and light; a drawn one, narrow and dark, then its colours in light."""
     install_packages()
     opened = report(nbp.open_profile(data / "torch213_cpu/cnn_sgd.pt.trace.json.gz"))
     opened.page.set_viewport_size({"width": 1280, "height": 900})
     axe_of_every_tab(opened)
-    opened = report(drawn_profile(gpu=True))
+    opened = report(drawn_file)
     try:
         opened.page.emulate_media(color_scheme="dark")
         opened.page.set_viewport_size({"width": 390, "height": 900})
@@ -73,8 +72,10 @@ def stops_before_the_table(opened: Report) -> list[str]:
     return stops
 
 
-def test_few_stops_lie_before_the_table_and_arrows_walk_inside_of_them(report: Callable[..., Report]) -> None:
-    opened = report(drawn_profile(gpu=True))
+def test_few_stops_lie_before_the_table_and_arrows_walk_inside_of_them(
+    report: Callable[..., Report], drawn_file: Path
+) -> None:
+    opened = report(drawn_file)
     keyboard = opened.page.keyboard
     assert 8 <= len(stops_before_the_table(opened)) <= MOST_STOPS
     opened.views("v.store.set({phase: ['backward'], step: [3, 4], focus: 40}, 'test')")
@@ -96,8 +97,10 @@ def test_few_stops_lie_before_the_table_and_arrows_walk_inside_of_them(report: C
     assert len(opened.views("v.store.get().track")) == 1
 
 
-def test_a_narrow_page_keeps_names_and_has_a_menu_of_tabs(report: Callable[..., Report]) -> None:
-    opened = report(drawn_profile(gpu=True))
+def test_a_narrow_page_keeps_names_and_has_a_menu_of_tabs(
+    report: Callable[..., Report], drawn_file: Path
+) -> None:
+    opened = report(drawn_file)
     page = opened.page
     page.set_viewport_size({"width": 390, "height": 900})
     opened.wait_views("v.timeline.view.frame.bbox.width > 300")
@@ -117,8 +120,8 @@ def test_a_narrow_page_keeps_names_and_has_a_menu_of_tabs(report: Callable[..., 
     assert opened.views("v.doc.get_model_by_name('timeline').above[0].ticker.desired_num_ticks") > ticks
 
 
-def test_the_verdict_and_the_selection_stay_in_sight(report: Callable[..., Report]) -> None:
-    opened = report(drawn_profile(gpu=True))
+def test_the_verdict_and_the_selection_stay_in_sight(report: Callable[..., Report], drawn_file: Path) -> None:
+    opened = report(drawn_file)
     page = opened.page
     page.set_viewport_size({"width": 1280, "height": 620})
     page.evaluate("window.scrollTo(0, 300)")

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from notebook_prof.analysis import Claim
-from notebook_prof.profiles.profile import Profile
 from notebook_prof.views.report.static_html import write_report
 
 from .dashboard import Dashboard, Report
 from .drawn_cell import CELL, MS, cell_profile
-from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+from .jupyter_page import NotebookPage
 
 TEXT = "1.95 s = evaluation 1.35 s (line 8) + 20 steps 320 ms.\n20 steps of 16 ms\n! Trust: lost\nadvice"
 EVALUATION = [560 * MS, 1910 * MS]
@@ -33,14 +32,22 @@ CLAIMS = (
 )
 
 
-@pytest.fixture
-def opened(report: Callable[..., Report], tmp_path: Path) -> Callable[[Profile], Report]:
-    """Opens the report of a Profile under the headline above."""
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
+    """Reports of a cell with and without steps, under the headline above."""
+    folder, written = tmp_path_factory.mktemp("account"), {}
+    for steps in (True, False):
+        profile, written[steps] = cell_profile(steps=steps), folder / f"{steps}.html"
+        write_report(profile.trace, profile.selection, written[steps], verdict=TEXT, claims=CLAIMS)
+    return written
 
-    def show(profile: Profile) -> Report:
-        path = tmp_path / "account.html"
-        write_report(profile.trace, profile.selection, path, verdict=TEXT, claims=CLAIMS)
-        made = report(path)
+
+@pytest.fixture
+def opened(report: Callable[..., Report], files: dict[bool, Path]) -> Callable[..., Report]:
+    """Opens one of them."""
+
+    def show(*, steps: bool = True) -> Report:
+        made = report(files[steps])
         made.settle()
         return made
 
@@ -52,9 +59,9 @@ def _point(shown: Dashboard, stretch: int) -> tuple[float, float]:
     return at["x"], at["y"]
 
 
-def test_the_strip_selects_by_mouse_and_by_keyboard(opened: Callable[[Profile], Report]) -> None:
+def test_the_strip_selects_by_mouse_and_by_keyboard(opened: Callable[..., Report]) -> None:
     """A click takes a stretch, Shift extends it, the same again takes it away, two clicks look at it."""
-    shown = opened(cell_profile())
+    shown = opened()
     page = shown.page
     snapshot = shown.views("v.account.snapshot()")
     assert snapshot["shown"]
@@ -100,8 +107,8 @@ def test_the_strip_selects_by_mouse_and_by_keyboard(opened: Callable[[Profile], 
     assert abs(window[1] - EVALUATION[1]) < 30 * MS
 
 
-def test_links_of_the_headline_select_their_rows(opened: Callable[[Profile], Report]) -> None:
-    shown = opened(cell_profile())
+def test_links_of_the_headline_select_their_rows(opened: Callable[..., Report]) -> None:
+    shown = opened()
     verdict = shown.verdict
     assert verdict.locator(".nbp-line > span").inner_text() == TEXT.split("\n")[0]
     shown.views("void v.store.set({name: ['aten::linear'], phase: ['forward']}, 'test')")
@@ -127,8 +134,8 @@ def test_links_of_the_headline_select_their_rows(opened: Callable[[Profile], Rep
     assert shown.trust.locator(".nbp-line > span").inner_text() == "! Trust: lost"
 
 
-def test_the_source_is_one_click_away(opened: Callable[[Profile], Report]) -> None:
-    shown = opened(cell_profile())
+def test_the_source_is_one_click_away(opened: Callable[..., Report]) -> None:
+    shown = opened()
     assert shown.views("v.panels.snapshot().open") == "operators", "of the four views at first sight"
     shown.open_tab("source", "Source")
     assert shown.rail.first.inner_text() == "Source"
@@ -153,8 +160,8 @@ def test_the_source_is_one_click_away(opened: Callable[[Profile], Report]) -> No
     assert shown.views("v.store.get().line") is None
 
 
-def test_a_line_lights_up_below_a_slice_under_the_pointer(opened: Callable[[Profile], Report]) -> None:
-    shown = opened(cell_profile())
+def test_a_line_lights_up_below_a_slice_under_the_pointer(opened: Callable[..., Report]) -> None:
+    shown = opened()
     shown.open_tab("source", "Source")
     shown.views(f"v.setView({180 * MS}, {196 * MS})")
     shown.settle()
@@ -165,8 +172,8 @@ def test_a_line_lights_up_below_a_slice_under_the_pointer(opened: Callable[[Prof
     shown.page.wait_for_function("() => !document.querySelector('.nbp-lit')")
 
 
-def test_lines_are_sorted_and_select_all_that_ran_for_them(opened: Callable[[Profile], Report]) -> None:
-    shown = opened(cell_profile(steps=False))
+def test_lines_are_sorted_and_select_all_that_ran_for_them(opened: Callable[..., Report]) -> None:
+    shown = opened(steps=False)
     shown.open_tab("lines", "Lines")
     rows = shown.tab_rows
     assert rows.count() == 6
@@ -185,7 +192,7 @@ def test_lines_are_sorted_and_select_all_that_ran_for_them(opened: Callable[[Pro
     assert table.count() == 2, "what runs for the line"
 
 
-def test_live_and_linked_with_python(browser: Browser, lab: Server, root: Path) -> None:
+def test_live_and_linked_with_python(notebook: Callable[..., NotebookPage]) -> None:
     """In JupyterLab: the strip, a link and the lines tab write the selection that Python sees."""
     code = """
 import types
@@ -199,11 +206,8 @@ p.__class__ = type('Told', (Profile,), {'headline': 'It was 1.35 s.',
     'verdict': property(lambda self: types.SimpleNamespace(claims=(claim,), lines=said.lines))})
 p
 """
-    write_notebook(root / "cell.ipynb", [code.strip(), "'below'"])
-    browser.blank()
-    shown = NotebookPage(browser, lab, "cell.ipynb").open()
-    page = browser.page
-    shown.run_all()
+    shown = notebook("cell.ipynb", code.strip(), "'below'")
+    page = shown.page
     shown.wait_ready()
     shown.wait_views("v.account.snapshot().shown && v.panels.snapshot().state === 'shown'")
     shown.to_views()
@@ -217,7 +221,3 @@ p
     shown.kernel("p.selection.clear()")
     shown.wait_views("v.store.isEmpty()")
     assert shown.claims.get_attribute("aria-pressed") == "false"
-    shown.kernel_command("shutdown()")
-    assert browser.errors == []
-    assert browser.elsewhere == []
-    page.goto("about:blank")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from .dashboard import Report
-from .drawn import drawn_profile
 from .jupyter_page import NotebookPage
 
 ROWS = ".nbp-tree tbody tr"
@@ -109,8 +109,8 @@ def test_bottom_up_names_callers_and_the_log_shows_slices(calls: NotebookPage) -
     assert calls.part("[data-value=event_log]").get_attribute("aria-pressed") == "true"
 
 
-def test_a_report_has_all_three(report: Callable[..., Report]) -> None:
-    opened = report(drawn_profile(gpu=True))
+def test_a_report_has_all_three(report: Callable[..., Report], drawn_file: Path) -> None:
+    opened = report(drawn_file)
     opened.open_tab("calls", "Calls")
     assert opened.part(ROWS).count() > 3
     opened.part("[data-value=bottom_up]").click()

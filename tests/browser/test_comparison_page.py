@@ -95,20 +95,32 @@ def drawn() -> Comparison:
     return compare(step_loop(A, LINES_A), step_loop(B, LINES_B, 2, first=70_000))
 
 
+@pytest.fixture(scope="module")
+def files(recorded: Comparison, drawn: Comparison, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The files of both."""
+    folder = tmp_path_factory.mktemp("compared")
+    for number, c in enumerate((recorded, drawn)):
+        c.to_html(folder / f"{number}.html")
+    return sorted(folder.iterdir())
+
+
 @pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[[Comparison], ComparedPage]]:
+def opened(
+    browser: Browser, recorded: Comparison, files: list[Path]
+) -> Iterator[Callable[[Comparison], ComparedPage]]:
     """Opens the file of a comparison; no complaint may come, and nothing may be asked of anybody."""
 
     def show(c: Comparison) -> ComparedPage:
-        c.to_html(tmp_path / "compared.html")
         browser.blank()
+        browser.page.bring_to_front()
         browser.page.set_viewport_size(SIZE)
-        browser.page.goto((tmp_path / "compared.html").as_uri())
+        browser.page.goto(files[c is not recorded].as_uri())
         return ComparedPage(browser.page).ready()
 
     yield show
     assert browser.errors == []
     assert browser.elsewhere == []
+    browser.page.evaluate("() => localStorage.clear()")  # what was set stays for a file
     browser.page.goto("about:blank")
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from .conftest import SIZE
-from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+from .desk import Desk
+from .jupyter_page import Browser, NotebookPage
 from .test_comparison_page import ComparedPage
 from .test_without_kernel import SIZE as SIZE_OF_IMAGE
 from .test_without_kernel import TRUSTED, WORDS
@@ -26,24 +27,23 @@ for step in nbp.steps(range(6)):
 
 
 @pytest.fixture(scope="module")
-def ran(browser: Browser, lab: Server, root: Path) -> Iterator[NotebookPage]:
+def ran(desk: Desk) -> Iterator[NotebookPage]:
     """An open notebook that shows a comparison of two runs a side."""
-    write_notebook(root / "runs.ipynb", [SETUP, CELL])
-    browser.blank()
-    browser.page.set_viewport_size(SIZE)
-    page = NotebookPage(browser, lab, "runs.ipynb").open()
+    desk.page.set_viewport_size(SIZE)
+    desk.browser.forget()
+    page = desk.open("runs.ipynb", [SETUP, CELL])
     page.run_all()
     ComparedPage(page.page).ready()
     yield page
-    browser.blank()
+    desk.close()
+    desk.browser.forget()
 
 
 @pytest.fixture(scope="module")
-def saved(ran: NotebookPage, root: Path) -> Path:
-    """That notebook, saved and closed, with its kernel shut down."""
+def saved(ran: NotebookPage, root: Path, desk: Desk) -> Path:
+    """That notebook, saved and closed."""
     ran.save()
-    ran.kernel_command("shutdown()")
-    ran.page.goto("about:blank")
+    desk.close()
     ran.browser.forget()
     return root / "runs.ipynb"
 
@@ -128,6 +128,7 @@ def test_a_saved_comparison_is_small_and_static_wherever_it_is_read(
     body, _ = nbconvert.HTMLExporter().from_filename(str(saved))
     (tmp_path / "saved.html").write_text(body, encoding="utf-8")
     page = browser.page
+    page.bring_to_front()
     page.route("http*://**", lambda route: route.abort())  # its own scripts come from elsewhere
     try:
         page.goto((tmp_path / "saved.html").as_uri(), wait_until="domcontentloaded")
@@ -139,25 +140,20 @@ def test_a_saved_comparison_is_small_and_static_wherever_it_is_read(
 
 
 @pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "untrusted"])
-def test_a_saved_comparison_is_opened_again(
-    browser: Browser, lab: Server, saved: Path, trusted: bool
-) -> None:
+def test_a_saved_comparison_is_opened_again(desk: Desk, saved: Path, trusted: bool) -> None:
     """Who trusts nothing reads the same as who trusts: what a sanitiser keeps is enough."""
-    page, name = browser.page, "runs.ipynb"
+    page, name = desk.page, "runs.ipynb"
     if not trusted:
         notebook = json.loads(saved.read_text())
         notebook["cells"][0]["source"] = "'not what was signed'"
         name = "runs_of_a_stranger.ipynb"
         (saved.parent / name).write_text(json.dumps(notebook))
-    opened = NotebookPage(browser, lab, name)
-    page.goto(lab.url(name))
-    page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.content?.widgets?.length > 1")
+    desk.open(name)
     page.locator(".nbp-static").first.wait_for(state="visible")
     assert page.evaluate(TRUSTED) is trusted
     _assert_readable(page)
     if trusted:  # Jupyter's word on the widget that is gone comes late, and is hidden
         page.wait_for_function(f"() => {WORDS}.some(word => word.textContent.includes('model not found'))")
         assert page.evaluate(f"() => {WORDS}.map(word => word.offsetHeight)") == [0]
-    opened.kernel_command("shutdown()")
-    page.goto("about:blank")
-    browser.forget()
+    desk.close()
+    desk.browser.forget()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import SIZE
+from .desk import TORCH
 from .jupyter_page import NotebookPage
 from .test_comparison_page import ComparedPage
 
@@ -65,7 +65,11 @@ def test_a_change_of_a_cell_is_shown_with_its_lines(
     cells = [f"%%profile {name} --quiet{cell}" for name, cell in TURNS]
     names = 'names=("before", "after")'
     shown = notebook(
-        "compare.ipynb", SETUP.strip(), *cells, f"c = nbp.compare([a1, a2, a3], [b1, b2, b3], {names}); c"
+        "compare.ipynb",
+        SETUP.strip(),
+        *cells,
+        f"c = nbp.compare([a1, a2, a3], [b1, b2, b3], {names}); c",
+        kernel=TORCH,
     )
     page = shown.page
     ComparedPage(page).ready()
@@ -84,12 +88,9 @@ def test_a_change_of_a_cell_is_shown_with_its_lines(
     words = f"step times: {3 * STEPS} of before and {3 * STEPS} of after"
     assert static.locator("img").get_attribute("alt") == words, "a reader without a kernel sees every step"
     assert not static.is_visible()
-    try:
-        for width in (1400, 700):
-            page.set_viewport_size({"width": width, "height": 900})
-            inside = drawn.evaluate("e => [e.scrollWidth, e.clientWidth]")
-            assert inside[0] <= inside[1], f"nothing sticks out at {width} pixels"
-        if os.environ.get("NBP_UPDATE_IMAGES"):
-            take_picture(shown, tmp_path / "compare.html")
-    finally:
-        page.set_viewport_size(SIZE)  # the page is every test's
+    for width in (1400, 700):
+        page.set_viewport_size({"width": width, "height": 900})
+        inside = drawn.evaluate("e => [e.scrollWidth, e.clientWidth]")
+        assert inside[0] <= inside[1], f"nothing sticks out at {width} pixels"
+    if os.environ.get("NBP_UPDATE_IMAGES"):
+        take_picture(shown, tmp_path / "compare.html")

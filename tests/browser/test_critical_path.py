@@ -106,17 +106,17 @@ def test_a_slider_asks_what_if(shown: NotebookPage) -> None:
     page.keyboard.press("Escape")
 
 
-def test_a_report_draws_it_without_a_kernel(report: Callable[..., Report]) -> None:
-    shown = report(drawn_profile(gpu=True))
+def test_a_report_draws_it_without_a_kernel(report: Callable[..., Report], drawn_file: Path) -> None:
+    shown = report(drawn_file)
     toggle(shown)
     shown.wait_views(f"{BARS} > 0")
     assert "in Python: p.critical_path(window=(" in shown.detail.inner_text()
     toggle(shown)
 
 
-def test_a_report_says_where_to_ask_what_if(report: Callable[..., Report]) -> None:
+def test_a_report_says_where_to_ask_what_if(report: Callable[..., Report], drawn_file: Path) -> None:
     profile = drawn_profile(gpu=True)
-    shown = report(profile)
+    shown = report(drawn_file)
     shown.row(profile.operators(waits=False)["name"].iloc[0]).click()
     shown.part(".nbp-what-if-button").click()
     box = shown.part(".nbp-what-if")

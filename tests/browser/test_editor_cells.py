@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
-from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+import pytest
+
+from .jupyter_page import NotebookPage, write_notebook
 from .test_editor_heat import CELL, MARKS, SLOW
-from .test_notebook7 import KNOWN
 
 GONE = "() => !document.querySelector('.nbp-heat-gutter, .nbp-heat-tint')"
 SETTING = "@jupyterlab/codemirror-extension:plugin"
@@ -24,24 +26,21 @@ UPDATE = """async () => {
     return (performance.now() - began) / 20; }"""
 
 
-def _opened(browser: Browser, server: Server, root: Path, name: str, cells: list[str]) -> NotebookPage:
-    write_notebook(root / name, ["%load_ext notebook_prof", *cells])
-    browser.blank()
-    shown = NotebookPage(browser, server, name).open()
-    shown.run_all()
-    shown.wait_ready()
-    shown.page.locator(".nbp-heat").first.wait_for()
-    return shown
+@pytest.fixture
+def hot(notebook: Callable[..., NotebookPage]) -> Callable[..., NotebookPage]:
+    """Runs a notebook whose recorded lines show their heat."""
+
+    def opened(name: str, *cells: str) -> NotebookPage:
+        shown = notebook(name, "%load_ext notebook_prof", *cells)
+        shown.wait_ready()
+        shown.page.locator(".nbp-heat").first.wait_for()
+        return shown
+
+    return opened
 
 
-def _closed(shown: NotebookPage) -> None:
-    assert [error for error in shown.browser.errors if KNOWN not in error] == []
-    shown.kernel_command("shutdown()")
-    shown.browser.blank()
-
-
-def test_a_cell_that_is_split_merged_and_run_again(browser: Browser, lab: Server, root: Path) -> None:
-    shown = _opened(browser, lab, root, "heat_split.ipynb", [CELL, "1 + 1"])
+def test_a_cell_that_is_split_merged_and_run_again(hot: Callable[..., NotebookPage]) -> None:
+    shown = hot("heat_split.ipynb", CELL, "1 + 1")
     page = shown.page
     at = CELL.index("wait(0.3)")
     page.evaluate(
@@ -74,11 +73,10 @@ def test_a_cell_that_is_split_merged_and_run_again(browser: Browser, lab: Server
     shown.wait_ready()
     page.locator(".nbp-heat").first.wait_for()
     page.wait_for_function(f"() => ({IDLE})")
-    _closed(shown)
 
 
-def test_two_notebooks_of_the_same_cells(browser: Browser, lab: Server, root: Path) -> None:
-    shown = _opened(browser, lab, root, "heat_first.ipynb", [CELL])
+def test_two_notebooks_of_the_same_cells(hot: Callable[..., NotebookPage], root: Path) -> None:
+    shown = hot("heat_first.ipynb", CELL)
     page = shown.page
     write_notebook(root / "heat_second.ipynb", ["%load_ext notebook_prof", CELL])  # the same ids of cells
     shown.command("docmanager:open", path="heat_second.ipynb", options={"mode": "split-right"})
@@ -86,7 +84,7 @@ def test_two_notebooks_of_the_same_cells(browser: Browser, lab: Server, root: Pa
     page.wait_for_function(f"() => ({IDLE})")
     page.wait_for_function(f"() => Object.fromEntries(({OF_PANELS})())['heat_first.ipynb'] >= 4")
     assert dict(page.evaluate(OF_PANELS))["heat_second.ipynb"] == 0
-    second = NotebookPage(browser, lab, "heat_second.ipynb")
+    second = NotebookPage(shown.browser, shown.server, "heat_second.ipynb", page)
     second.run_all()
     page.wait_for_function(f"() => Object.fromEntries(({OF_PANELS})())['heat_second.ipynb'] >= 4")
     panel = page.locator(".jp-NotebookPanel").filter(visible=True).last
@@ -100,12 +98,11 @@ def test_two_notebooks_of_the_same_cells(browser: Browser, lab: Server, root: Pa
     second.kernel_command("shutdown()")
     shown.command("docmanager:open", path="heat_first.ipynb")
     assert shown.kernel("import notebook_prof; print(notebook_prof.last.selection.line)") == "None"
-    _closed(shown)
 
 
-def test_a_cell_of_a_thousand_lines(browser: Browser, lab: Server, root: Path) -> None:
+def test_a_cell_of_a_thousand_lines(hot: Callable[..., NotebookPage]) -> None:
     body = "\n".join(f"x{k} = sum(range({k % 7 * 1000 + 100}))" for k in range(999))
-    shown = _opened(browser, lab, root, "heat_long.ipynb", [f"%%profile\n{body}"])
+    shown = hot("heat_long.ipynb", f"%%profile\n{body}")
     page = shown.page
     page.evaluate("() => window.jupyterapp.shell.currentWidget.content.scrollToItem(1, 'start')")
     page.locator(".nbp-heat").first.wait_for()
@@ -116,11 +113,10 @@ def test_a_cell_of_a_thousand_lines(browser: Browser, lab: Server, root: Path) -
     shown.kernel("nbp.last.selection.line = 'cell:500'")
     words = page.locator(".nbp-heat-words").first
     assert words.inner_text().count("line ") == 5, "a reader hears the hottest, not a thousand"
-    _closed(shown)
 
 
-def test_the_setting_switches_it_off(browser: Browser, lab: Server, root: Path) -> None:
-    shown = _opened(browser, lab, root, "heat_off.ipynb", [CELL])
+def test_the_setting_switches_it_off(hot: Callable[..., NotebookPage]) -> None:
+    shown = hot("heat_off.ipynb", CELL)
     page = shown.page
     shown.save()
     for on in (False, True):
@@ -136,4 +132,3 @@ def test_the_setting_switches_it_off(browser: Browser, lab: Server, root: Path) 
             shown.settle()
             assert page.evaluate(GONE)
     page.evaluate("id => window.jupyterapp.serviceManager.settings.save(id, '{}')", SETTING)
-    _closed(shown)

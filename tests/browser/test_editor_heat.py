@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+from .desk import OWN
+from .jupyter_page import Browser, NotebookPage, write_notebook
 from .test_notebook7 import KNOWN
 
 CELL = """
@@ -33,27 +34,27 @@ EDIT = """([at, text]) => {
     sharedModel.updateSource(at, at + (text ? 0 : 1), text); }"""
 
 
-@pytest.fixture(params=["lab", "notebook"])
-def recorded(
-    request: pytest.FixtureRequest, browser: Browser, lab: Server, root: Path
-) -> Iterator[NotebookPage]:
+@pytest.fixture(scope="module", params=["lab", "seven"])
+def ran(request: pytest.FixtureRequest, browser: Browser, root: Path) -> Iterator[NotebookPage]:
     """A notebook whose second cell was recorded."""
-    server = lab if request.param == "lab" else Server(root, "notebook")
     name = f"heat_{request.param}.ipynb"
     write_notebook(root / name, ["%load_ext notebook_prof", CELL, "1 + 1"])
+    page = NotebookPage(browser, request.getfixturevalue(request.param), name)
     browser.blank()
-    page = NotebookPage(browser, server, name)
-    try:
-        page.open().run_all()
-        page.wait_ready()
-        yield page
-        assert [error for error in browser.errors if KNOWN not in error] == []
-        assert browser.elsewhere == []
-        page.kernel_command("shutdown()")
-        browser.page.goto("about:blank")
-    finally:
-        if server is not lab:
-            server.close()
+    page.page.bring_to_front()
+    page.open().run_all()
+    page.wait_ready()
+    yield page
+    page.kernel_command("shutdown()")
+    browser.blank()
+
+
+@pytest.fixture
+def recorded(ran: NotebookPage) -> Iterator[NotebookPage]:
+    """The same; no complaint may come."""
+    yield ran
+    assert [error for error in ran.browser.errors if KNOWN not in error] == []
+    assert ran.browser.elsewhere == []
 
 
 def test_the_editor_shows_the_heat_and_shares_the_selection(recorded: NotebookPage) -> None:
@@ -127,13 +128,10 @@ for step in range(30):
 
 
 @pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
-def test_take_pictures_of_the_editor_and_the_source(browser: Browser, lab: Server, root: Path) -> None:
+def test_take_pictures_of_the_editor_and_the_source(notebook: Callable[..., NotebookPage]) -> None:
     pytest.importorskip("torch")
-    write_notebook(root / "picture.ipynb", [SETUP.strip(), TRAINING])
-    shown = NotebookPage(browser, lab, "picture.ipynb")
-    browser.blank()
-    browser.page.set_viewport_size({"width": 1400, "height": 1000})
-    shown.open()
+    shown = notebook("picture.ipynb", SETUP.strip(), TRAINING, kernel=OWN, run=False)
+    shown.page.set_viewport_size({"width": 1400, "height": 1000})
     shown.command("application:toggle-left-area")
     shown.run_all()
     shown.wait_ready()
@@ -143,5 +141,3 @@ def test_take_pictures_of_the_editor_and_the_source(browser: Browser, lab: Serve
     shown.page.locator(".nbp-heat").first.wait_for()  # an editor out of sight is not drawn
     shown.settle()
     shown.page.locator(".jp-Notebook").screenshot(path=IMAGES / "editor-heat.png")
-    shown.kernel_command("shutdown()")
-    browser.blank()

@@ -39,6 +39,7 @@ def test_a_report_has_them_on_its_first_screen(browser: Browser, data: Path, tmp
     for name in TALL:
         nbp.open_profile(data / name).export.html(path := tmp_path / "first_screen.html")
         browser.blank()
+        browser.page.bring_to_front()
         browser.page.set_viewport_size(SMALL_SCREEN)
         opened = Report(browser.page).show(path)
         edges: dict[str, Any] = opened.page.evaluate(EDGES)

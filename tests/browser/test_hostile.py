@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from notebook_prof.analysis import Claim
@@ -12,7 +13,7 @@ from .conftest import SIZE
 from .dashboard import Report
 from .drawn_cell import drawn_cell
 from .hostile import EVIL, assert_harmless, hostile_profile, touch_everything
-from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+from .jupyter_page import Browser, NotebookPage
 
 HACKED = "() => window.hacked"
 # what is not of the file, whichever way it comes in
@@ -23,26 +24,17 @@ INTRUDE = """() => { const s = document.createElement('script'); s.textContent =
         image.addEventListener('error', () => setTimeout(done, 0)); }); }"""
 
 
-def test_the_live_views_are_harmless(browser: Browser, lab: Server, root: Path) -> None:
-    write_notebook(
-        root / "hostile.ipynb", ["from hostile import hostile_profile\np = hostile_profile()", "p"]
-    )
-    notebook = NotebookPage(browser, lab, "hostile.ipynb")
-    browser.blank()
-    notebook.open()
-    notebook.run_all()
-    notebook.wait_ready()
-    notebook.to_views()
-    assert_harmless(browser.page, touch_everything(browser.page), stacks=True)
-    notebook.kernel("import ipywidgets\nipywidgets.Widget.close_all()")
-    notebook.static.locator("img").wait_for(state="visible")
-    assert "<img src=x onerror='window.hacked=1'>" in notebook.static.inner_text()
-    assert notebook.static.locator("img").count() == 1, "the picture is the only one"
-    assert browser.page.evaluate(HACKED) is None
-    assert browser.errors == []
-    assert browser.elsewhere == [], "mathematics would be fetched"
-    notebook.kernel_command("shutdown()")
-    browser.page.goto("about:blank")
+def test_the_live_views_are_harmless(notebook: Callable[..., NotebookPage]) -> None:
+    """And ask for nothing from elsewhere: mathematics would be fetched."""
+    shown = notebook("hostile.ipynb", "from hostile import hostile_profile\np = hostile_profile()", "p")
+    shown.wait_ready()
+    shown.to_views()
+    assert_harmless(shown.page, touch_everything(shown.page), stacks=True)
+    shown.kernel("import ipywidgets\nipywidgets.Widget.close_all()")
+    shown.static.locator("img").wait_for(state="visible")
+    assert "<img src=x onerror='window.hacked=1'>" in shown.static.inner_text()
+    assert shown.static.locator("img").count() == 1, "the picture is the only one"
+    assert shown.page.evaluate(HACKED) is None
 
 
 def test_the_report_is_harmless_with_and_without_its_scripts(browser: Browser, tmp_path: Path) -> None:
@@ -50,6 +42,7 @@ def test_the_report_is_harmless_with_and_without_its_scripts(browser: Browser, t
     path, page = tmp_path / "evil.html", browser.page
     hostile_profile().export.html(path)
     browser.blank()
+    page.bring_to_front()
     page.set_viewport_size(SIZE)
     page.goto(path.as_uri())
     assert_harmless(page, touch_everything(page), stacks=False)
@@ -80,6 +73,7 @@ def test_account_lines_and_headline_are_harmless(browser: Browser, tmp_path: Pat
     path = tmp_path / "evil.html"
     write_report(profile.trace, profile.selection, path, verdict=text, claims=(claim,))
     browser.blank()
+    browser.page.bring_to_front()
     shown = Report(browser.page).show(path)
     shown.wait_tab("Source")
     assert shown.claims.inner_text() == EVIL

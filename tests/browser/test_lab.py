@@ -60,7 +60,8 @@ def test_two_displays_stay_in_step_and_leave_nothing_behind(notebook: Callable[.
 def test_a_cell_that_runs_again_before_its_views_are_there(notebook: Callable[..., NotebookPage]) -> None:
     """The display that was loading BokehJS for the page is gone: the next one loads it."""
     for number in range(2):
-        shown = notebook(f"at_once_{number}.ipynb", SETUP, "p")
+        shown = notebook(f"at_once_{number}.ipynb", SETUP, "p", run=False)
+        shown.open().run_all()  # a new page has no BokehJS
         shown.command("notebook:run-all-cells")
         shown.page.wait_for_function(IDLE)
         shown.wait_ready()

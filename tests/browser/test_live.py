@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .desk import TORCH
 from .goldens import REPOSITORY, image_path
-from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+from .jupyter_page import NotebookPage
 
 SETUP = """\
 %load_ext notebook_prof
@@ -130,16 +132,16 @@ def _rate(before: dict[str, Any], state: dict[str, Any]) -> float:
 
 
 def test_a_recording_is_watched_and_stopped_while_its_cell_runs(
-    browser: Browser, lab: Server, root: Path
+    notebook: Callable[..., NotebookPage], tmp_path: Path
 ) -> None:
     """Steps, phases, rate and end are told meanwhile; the button ends the recording and not the cell."""
     pytest.importorskip("torch")
-    (root / "live").mkdir()
-    write_notebook(root / "live" / "live.ipynb", [SETUP, TRAINING])
-    page = browser.page
-    browser.blank()
+    enough = tmp_path / "enough"
+    shown = notebook(
+        "live.ipynb", SETUP.replace('"enough"', repr(str(enough))), TRAINING, kernel=TORCH, run=False
+    )
+    page = shown.page
     page.set_viewport_size({"width": 1000, "height": 900})
-    shown = NotebookPage(browser, lab, "live/live.ipynb").open()
     shown.command("application:toggle-left-area")
     page.evaluate(HEAR)
     page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
@@ -164,7 +166,7 @@ def test_a_recording_is_watched_and_stopped_while_its_cell_runs(
     stopped = _step(shown)
     assert _wait_step(shown, stopped + 10) < STEPS
     assert _is_running(shown)
-    (root / "live" / "enough").touch()
+    enough.touch()
     shown.wait_ready()
     assert not _is_running(shown)
     assert shown.part(".nbp-live").count() == 0
@@ -174,7 +176,3 @@ def test_a_recording_is_watched_and_stopped_while_its_cell_runs(
     assert 60 <= recorded <= ended - 10
     assert "it was stopped by hand" in shown.kernel("print(p.trace.report['ended-early'].example)")
     _check_messages(page.evaluate("() => window.heard"))
-    assert browser.errors == []
-    assert browser.elsewhere == []
-    shown.kernel_command("shutdown()")
-    page.goto("about:blank")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from .desk import TORCH
 from .goldens import REPOSITORY
-from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+from .jupyter_page import NotebookPage
 
 FAILING = """\
 %%profile p
@@ -34,15 +36,12 @@ def _picture(name: str) -> Path:
     return folder / name
 
 
-def test_without_memory_enough_a_profile_opens_on_names(browser: Browser, lab: Server, root: Path) -> None:
+def test_without_memory_enough_a_profile_opens_on_names(notebook: Callable[..., NotebookPage]) -> None:
     pytest.importorskip("torch")
-    write_notebook(
-        root / "failing.ipynb", ["%load_ext notebook_prof\nimport torch\nfrom torch import nn", FAILING]
-    )
-    page = browser.page
+    setup = "%load_ext notebook_prof\nimport torch\nfrom torch import nn"
+    shown = notebook("failing.ipynb", setup, FAILING, kernel=TORCH, run=False)
+    page = shown.page
     page.set_viewport_size({"width": 1400, "height": 1330})
-    browser.blank()
-    shown = NotebookPage(browser, lab, "failing.ipynb").open()
     shown.command("application:toggle-left-area")
     shown.run_all()
     shown.wait_ready()
@@ -58,6 +57,3 @@ def test_without_memory_enough_a_profile_opens_on_names(browser: Browser, lab: S
     first.click()
     shown.wait_views("v.store.get().focus !== null")
     shown.kernel("row = p.trace.slices.loc[p.selection.focus]; assert row['line'] == 'cell:7', row")
-    assert browser.errors == []
-    shown.kernel_command("shutdown()")
-    page.goto("about:blank")

@@ -15,20 +15,19 @@ KNOWN = "Cannot read properties of undefined (reading 'schema')"
 
 
 @pytest.fixture
-def notebook7(browser: Browser, root: Path) -> Iterator[NotebookPage]:
+def notebook7(browser: Browser, seven: Server, root: Path) -> Iterator[NotebookPage]:
     """An open notebook in Notebook 7."""
-    server = Server(root, "notebook")
     write_notebook(root / "seven.ipynb", [SETUP, "p", "'below'"])
-    try:
-        browser.blank()
-        yield NotebookPage(browser, server, "seven.ipynb")
-        browser.page.goto("about:blank")
-    finally:
-        server.close()
+    browser.blank()
+    opened = NotebookPage(browser, seven, "seven.ipynb")
+    opened.page.bring_to_front()
+    yield opened.open()
+    opened.kernel_command("shutdown()")
+    browser.blank()
 
 
 def test_gestures_and_keys(notebook7: NotebookPage) -> None:
-    notebook7.open().run_all()
+    notebook7.run_all()
     notebook7.wait_ready()
     page = notebook7.page
     notebook7.to_views()

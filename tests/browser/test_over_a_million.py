@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from .conftest import SIZE
+from .desk import OWN, Desk
 from .goldens import compare
-from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+from .jupyter_page import NotebookPage
 
 SLICES = 1_300_480
 
@@ -24,20 +25,18 @@ ALL_THERE = """() => { const drawn = document.querySelector('.nbp-host')?.nbp?.c
 
 
 @pytest.fixture(scope="module")
-def shown(browser: Browser, lab: Server, root: Path) -> Iterator[NotebookPage]:
+def shown(desk: Desk) -> Iterator[NotebookPage]:
     """A dashboard of more than a million slices."""
     setup = "from over_a_million import profile_of_many\np = profile_of_many()"
-    write_notebook(root / "many.ipynb", [setup, "p"])
-    browser.page.set_viewport_size(SIZE)
-    browser.blank()
-    notebook = NotebookPage(browser, lab, "many.ipynb").open()
+    desk.page.set_viewport_size(SIZE)
+    desk.browser.forget()
+    notebook = desk.open("many.ipynb", [setup, "p"], OWN)
     notebook.command("application:toggle-left-area")
     notebook.run_all()
-    browser.page.wait_for_function(ALL_THERE)
+    desk.page.wait_for_function(ALL_THERE)
     notebook.to_views()
     yield notebook
-    notebook.kernel_command("shutdown()")
-    browser.page.goto("about:blank")
+    desk.close()
 
 
 def test_it_looks_as_before(shown: NotebookPage, root: Path) -> None:

@@ -15,9 +15,9 @@ from notebook_prof.profiles.profile import Profile
 from notebook_prof.trace import TraceBuilder
 
 from .dashboard import Report
-from .drawn import drawn_profile
+from .desk import OWN
 from .goldens import compare, image_path
-from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+from .jupyter_page import Browser, NotebookPage
 
 SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 SELECTIONS: Final = {
@@ -112,9 +112,9 @@ ODD: Final[dict[str, Callable[[TraceBuilder], None]]] = {
 Open = Callable[..., Report]
 
 
-def test_a_report_looks_as_before(report: Open) -> None:
+def test_a_report_looks_as_before(report: Open, drawn_file: Path) -> None:
     """Whatever is selected, in light and in dark, also where the system changes its mind."""
-    shown = report(drawn_profile(gpu=True))
+    shown = report(drawn_file)
     page = shown.page
     page.set_viewport_size({"width": 1280, "height": 880})
     try:
@@ -137,6 +137,7 @@ def test_odd_traces_are_drawn(report: Open, browser: Browser, tmp_path: Path) ->
             fill(builder)
             Profile(builder.seal()).export.html(path)
             if case == "empty":
+                page.bring_to_front()
                 page.set_viewport_size({"width": 1280, "height": 880})
                 page.goto(path.as_uri())
                 assert "Nothing was recorded" in page.locator("body").inner_text()
@@ -163,13 +164,11 @@ def test_odd_traces_are_drawn(report: Open, browser: Browser, tmp_path: Path) ->
         page.emulate_media(color_scheme="light")
 
 
-def test_a_real_training_loop_in_lab(browser: Browser, lab: Server, root: Path) -> None:
-    """The whole way: ``%%profile`` in a cell, and the four views of what it recorded."""
-    write_notebook(root / "training.ipynb", ["%load_ext notebook_prof", TRAINING])
-    page = browser.page
+def test_a_real_training_loop_in_lab(notebook: Callable[..., NotebookPage]) -> None:
+    """The whole way: ``%%profile`` in a cell of a new kernel, and the four views of what it recorded."""
+    shown = notebook("training.ipynb", "%load_ext notebook_prof", TRAINING, kernel=OWN, run=False)
+    page = shown.page
     page.set_viewport_size({"width": 1400, "height": 1330})
-    browser.blank()
-    shown = NotebookPage(browser, lab, "training.ipynb").open()
     shown.command("application:toggle-left-area")
     shown.run_all()
     shown.wait_ready()
@@ -197,7 +196,3 @@ def test_a_real_training_loop_in_lab(browser: Browser, lab: Server, root: Path) 
     shown.settle()
     host.screenshot(path=image_path("views-dark.png"))
     shown.change_theme("Light")
-    assert browser.errors == []
-    assert browser.elsewhere == []
-    shown.kernel_command("shutdown()")
-    page.goto("about:blank")

@@ -36,6 +36,7 @@ def file(ranks: Ranks, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def report(browser: Browser, file: Path) -> Iterator[Browser]:
     """The open report."""
     browser.blank()
+    browser.page.bring_to_front()
     browser.page.set_viewport_size(SIZE)
     browser.page.goto(file.as_uri())
     browser.page.wait_for_function(f"() => {PAGE}?.draws > 0", timeout=60_000)

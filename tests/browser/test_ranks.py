@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,7 @@ import pytest
 
 from ..ranks.drawn import write_run
 from ..ranks.piped import write_gpipe
-from .conftest import SIZE
-from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+from .jupyter_page import NotebookPage
 
 PAGE = "[...document.querySelectorAll('.nbp-host')].find((host) => host.nbpRanks)?.nbpRanks"
 
@@ -20,22 +19,12 @@ TO_TOP = "() => document.querySelector('.nbp-ranks').scrollIntoView()"  # nothin
 
 
 @pytest.fixture
-def board(browser: Browser, lab: Server, root: Path) -> Iterator[NotebookPage]:
-    folder = root / "run"
-    folder.mkdir(exist_ok=True)
-    write_run(folder)
-    cell = "import notebook_prof as nbp\nranks = nbp.read_ranks('run', progress=False)\nranks.dashboard()"
-    write_notebook(root / "ranks.ipynb", [cell])
-    opened = NotebookPage(browser, lab, "ranks.ipynb")
-    browser.page.set_viewport_size(SIZE)  # a test before may have left another
-    browser.blank()
-    opened.open()
-    opened.run_all()
+def board(notebook: Callable[..., NotebookPage], tmp_path: Path) -> NotebookPage:
+    write_run(tmp_path)
+    ranks = f"ranks = nbp.read_ranks({str(tmp_path)!r}, progress=False)"
+    opened = notebook("ranks.ipynb", f"import notebook_prof as nbp\n{ranks}\nranks.dashboard()")
     wait(opened, "page.draws > 0")
-    yield opened
-    assert browser.errors == []
-    assert browser.elsewhere == []
-    browser.page.goto("about:blank")
+    return opened
 
 
 def wait(notebook: NotebookPage, condition: str) -> None:
@@ -87,55 +76,47 @@ def test_the_page_python_and_the_timelines_share_one_selection(board: NotebookPa
 
 @pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
 def test_pictures_for_the_documentation(
-    browser: Browser, lab: Server, root: Path, shared_traces: Path
+    notebook: Callable[..., NotebookPage], root: Path, shared_traces: Path
 ) -> None:
     (root / "piped").mkdir(exist_ok=True)
     write_gpipe(root / "piped", 4, 8, 6)
     (root / "run-81").symlink_to(shared_traces / "param_dlrm_8rank")
-    before = browser.page.viewport_size
-    browser.page.set_viewport_size({"width": 1400, "height": 1500})
-    try:
-        notebook = _shown(browser, lab, root, "piped")
-        notebook.kernel("ranks.selection.step = 3")
-        wait(notebook, "page.draws > 1")
-        _shoot(browser, "ranks-pipeline.png", ".nbp-rank-grid")
-        notebook = _shown(browser, lab, root, "run-81")
-        notebook.kernel("ranks.selection.rank = [2, 7]")
-        wait(notebook, "page.draws > 1")
-        _shoot(browser, "ranks-light.png", ".nbp-ranks")
-        browser.page.locator(".nbp-rank-bar > button").click()
-        wait(notebook, "page.timeline?.counts.timeline && page.timeline.counts.table")
-        _shoot(browser, "ranks-timelines.png", ".nbp-rank-below .nbp-timeline")
-        _theme(browser, "Dark")
-        _shoot(browser, "ranks-dark.png", ".nbp-rank-grid")
-        _theme(browser, "Light")
-    finally:
-        browser.page.set_viewport_size(before or {"width": 1400, "height": 1250})
+    shown = _shown(notebook, "piped")
+    shown.kernel("ranks.selection.step = 3")
+    wait(shown, "page.draws > 1")
+    _shoot(shown, "ranks-pipeline.png", ".nbp-rank-grid")
+    shown = _shown(notebook, "run-81")
+    shown.kernel("ranks.selection.rank = [2, 7]")
+    wait(shown, "page.draws > 1")
+    _shoot(shown, "ranks-light.png", ".nbp-ranks")
+    shown.page.locator(".nbp-rank-bar > button").click()
+    wait(shown, "page.timeline?.counts.timeline && page.timeline.counts.table")
+    _shoot(shown, "ranks-timelines.png", ".nbp-rank-below .nbp-timeline")
+    _theme(shown, "Dark")
+    _shoot(shown, "ranks-dark.png", ".nbp-rank-grid")
+    _theme(shown, "Light")
 
 
-def _shown(browser: Browser, lab: Server, root: Path, folder: str) -> NotebookPage:
+def _shown(notebook: Callable[..., NotebookPage], folder: str) -> NotebookPage:
     cell = f"import notebook_prof as nbp\nranks = nbp.read_ranks({folder!r})\nranks.dashboard()"
-    write_notebook(root / f"{folder}.ipynb", [cell])
-    browser.page.goto("about:blank")
-    notebook = NotebookPage(browser, lab, f"{folder}.ipynb").open()
-    notebook.run_all()
-    wait(notebook, "page.draws > 0")
-    return notebook
+    shown = notebook(f"{folder}.ipynb", cell)
+    shown.page.set_viewport_size({"width": 1400, "height": 1500})
+    wait(shown, "page.draws > 0")
+    return shown
 
 
-def _theme(browser: Browser, name: str) -> None:
-    change = "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', {theme})"
-    browser.page.evaluate(change, f"JupyterLab {name}")
+def _theme(shown: NotebookPage, name: str) -> None:
+    shown.command("apputils:change-theme", theme=f"JupyterLab {name}")
     light = "true" if name == "Light" else "false"
-    browser.page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{light}'")
+    shown.page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{light}'")
 
 
-def _shoot(browser: Browser, name: str, selector: str) -> None:
-    browser.page.mouse.move(0, 0)
-    browser.page.evaluate(TO_TOP)
-    browser.page.wait_for_timeout(800)  # figures paint a frame after their data
+def _shoot(shown: NotebookPage, name: str, selector: str) -> None:
+    shown.page.mouse.move(0, 0)
+    shown.page.evaluate(TO_TOP)
+    shown.page.wait_for_timeout(800)  # figures paint a frame after their data
     images = Path(__file__).parents[2] / "docs" / "images"
-    part = browser.page.locator(selector).first
+    part = shown.page.locator(selector).first
     part.evaluate("(el) => { el.style.padding = '8px' }")
     part.screenshot(path=images / name)
     part.evaluate("(el) => { el.style.padding = '' }")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .conftest import SETUP
+from .conftest import SIZE as SCREEN
 from .dashboard import Dashboard
-from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+from .desk import Desk
+from .jupyter_page import Browser
 
 SIZE = "image => [image.naturalWidth, image.naturalHeight, image.getBoundingClientRect().width]"
 WORDS = "[...document.querySelectorAll('.jp-OutputArea-output')].filter(o => !o.firstElementChild)"
@@ -23,20 +24,17 @@ TRUSTED = (
 
 
 @pytest.fixture(scope="module")
-def saved(browser: Browser, lab: Server, root: Path) -> Iterator[Path]:
-    """A notebook that was run, saved and closed, with its kernel shut down."""
-    write_notebook(root / "saved.ipynb", [SETUP, "p"])
-    page = browser.page
-    page.goto("about:blank")
-    notebook = NotebookPage(browser, lab, "saved.ipynb").open()
+def saved(desk: Desk, root: Path) -> Path:
+    """A notebook that was run, saved and closed."""
+    desk.page.set_viewport_size(SCREEN)
+    notebook = desk.open("saved.ipynb", [SETUP, "p"])
     notebook.run_all()
     notebook.wait_ready()
     notebook.static.locator("img").wait_for(state="attached")  # it comes after the views
     notebook.save()
-    notebook.kernel_command("shutdown()")
-    page.goto("about:blank")
-    yield root / "saved.ipynb"
-    browser.forget()
+    desk.close()
+    desk.browser.forget()
+    return root / "saved.ipynb"
 
 
 def _outputs(path: Path) -> list[dict[str, Any]]:
@@ -80,6 +78,7 @@ def test_a_saved_notebook_is_small_and_static_wherever_it_is_read(
     body, _ = nbconvert.HTMLExporter().from_filename(str(saved))
     (tmp_path / "saved.html").write_text(body, encoding="utf-8")
     page = browser.page
+    page.bring_to_front()
     page.route("http*://**", lambda route: route.abort())  # its own scripts come from elsewhere
     try:
         page.goto((tmp_path / "saved.html").as_uri(), wait_until="domcontentloaded")
@@ -90,24 +89,20 @@ def test_a_saved_notebook_is_small_and_static_wherever_it_is_read(
 
 
 @pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "untrusted"])
-def test_a_saved_notebook_is_opened_again(browser: Browser, lab: Server, saved: Path, trusted: bool) -> None:
+def test_a_saved_notebook_is_opened_again(desk: Desk, saved: Path, trusted: bool) -> None:
     """Who trusts nothing sees the same as who trusts: what a sanitiser keeps is enough."""
-    page = browser.page
-    name = "saved.ipynb"
+    page, name = desk.page, "saved.ipynb"
     if not trusted:
         notebook = json.loads(saved.read_text())
         notebook["cells"][0]["source"] = "'not what was signed'"
         name = "stranger.ipynb"
         (saved.parent / name).write_text(json.dumps(notebook))
-    page.goto("about:blank")
-    opened = NotebookPage(browser, lab, name)
-    page.goto(lab.url(name))
-    page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.content?.widgets?.length > 1")
+    opened = desk.open(name)
     opened.static.first.wait_for(state="visible")
     assert page.evaluate(TRUSTED) is trusted
     _assert_readable(page)
     if trusted:  # Jupyter's word on the widget that is gone comes late, and is hidden
         page.wait_for_function(f"() => {WORDS}.some(word => word.textContent.includes('model not found'))")
         assert page.evaluate(f"() => {WORDS}.map(word => word.offsetHeight)") == [0]
-    opened.kernel_command("shutdown()")
-    page.goto("about:blank")
+    desk.close()
+    desk.browser.forget()
