@@ -18,28 +18,34 @@ STOP = """() => {
     const e = document.activeElement;
     return [Boolean(e.closest('.nbp-table tbody')), e.getAttribute('aria-label') || e.title || e.textContent];
 }"""
+TABS = "() => [...document.querySelectorAll('.nbp-rail [data-tab]')].map((one) => one.dataset.tab)"
 MOST_STOPS = 12
 
 
-def axe_of_every_tab(opened: Report, rules: list[str] | None = None) -> None:
-    """Ask axe about the whole page, then about each tab and each of its views."""
-    page, ask = opened.page, VIOLATIONS
+def axe_of_every_tab(
+    opened: Report, tabs: set[str] | None = None, rules: list[str] | None = None
+) -> set[str]:
+    """Ask axe about the page and the views of each tab, or of these; gives which tabs have a recording."""
+    page, ask, shown = opened.page, VIOLATIONS, set()
     if rules:
         ask = ask.replace("{resultTypes", f"{{runOnly: {json.dumps(rules)}, resultTypes")
     page.evaluate(AXE.read_text(encoding="utf-8"))
-    assert page.evaluate(ask, ".nbp") == []
     for more in opened.part(".nbp-rail .nbp-more").all():
         more.evaluate("(more) => more.click()")  # hidden where the tabs are a menu
-    for tab in opened.rail.all():
-        if not tab.get_attribute("data-tab"):
+    assert page.evaluate(ask, ".nbp") == []
+    for name in page.evaluate(TABS):
+        if tabs is not None and name not in tabs:
             continue
-        tab.evaluate("(button) => button.click()")
+        opened.rail_of(name).evaluate("(button) => button.click()")
         opened.wait_views("!['asked', 'failed'].includes(v.panels.snapshot().state)")
-        assert page.evaluate(ask, ".nbp-tabs") == [], tab.get_attribute("data-tab")
+        assert page.evaluate(ask, ".nbp-tabs") == [], name
+        if not opened.is_missing(name):
+            shown.add(name)
         for view in opened.part(".nbp-views button").all()[1:]:
             view.click()
             opened.wait_views("!['asked', 'failed'].includes(v.panels.snapshot().state)")
-            assert page.evaluate(ask, ".nbp-tabs") == [], view.get_attribute("data-value")
+            assert page.evaluate(ask, ".nbp-tab") == [], view.get_attribute("data-value")
+    return shown
 
 
 def test_axe_finds_nothing_in_any_tab(report: Callable[..., Report], data: Path, drawn_file: Path) -> None:
@@ -47,14 +53,16 @@ def test_axe_finds_nothing_in_any_tab(report: Callable[..., Report], data: Path,
     install_packages()
     opened = report(nbp.open_profile(data / "torch213_cpu/cnn_sgd.pt.trace.json.gz"))
     opened.page.set_viewport_size({"width": 1280, "height": 900})
-    axe_of_every_tab(opened)
+    light = axe_of_every_tab(opened)
     opened = report(drawn_file)
     try:
         opened.page.emulate_media(color_scheme="dark")
         opened.page.set_viewport_size({"width": 390, "height": 900})
-        axe_of_every_tab(opened)
+        dark = axe_of_every_tab(opened)
         opened.page.emulate_media(color_scheme="light")
-        axe_of_every_tab(opened, ["color-contrast"])  # all that another scheme can change
+        assert axe_of_every_tab(
+            opened, dark - light, ["color-contrast"]
+        )  # all that another scheme can change
     finally:
         opened.page.emulate_media(color_scheme="light")
 
