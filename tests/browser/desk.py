@@ -17,11 +17,12 @@ OPEN: Final = """async ([path, id]) => {
 CLOSE: Final = """async ([own, code]) => {
     const {shell} = window.jupyterapp, widgets = [...shell.widgets('main')];
     const session = widgets.map(({context}) => context?.sessionContext).find(Boolean);
-    const kernel = () => session?.session?.kernel;
+    if (!session) return false; // a launcher, or nothing
+    const kernel = () => session.session?.kernel;
     const idle = () => kernel()?.status === 'idle';
     for (let k = 0; k < 100 && !own && !idle(); k++) await new Promise((done) => setTimeout(done, 50));
     const ends = own || !idle();
-    if (ends) await session?.shutdown();
+    if (ends) await session.shutdown();
     else await kernel().requestExecute({code, store_history: false}).done;
     for (const widget of widgets) widget.dispose();
     return ends; }"""
