@@ -164,7 +164,7 @@ class TestIt:
         steps()
 
     def test_fails_by_the_module(self):
-        steps(count=20)
+        steps(count=79)
 """,
         "--junitxml=junit.xml",
     )
