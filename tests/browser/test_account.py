@@ -22,7 +22,7 @@ WINDOW = "v.store.get().window"
 
 def _claim(text: str, line: int = 0, **select: Any) -> Claim:
     start = TEXT.split("\n")[line].index(text)
-    return Claim(text, "account", {}, "dur", 1, select=select, line=line, start=start)
+    return Claim("account", "dur", text=text, value=1, select=select, line=line, start=start)
 
 
 CLAIMS = (
@@ -201,7 +201,7 @@ from notebook_prof.profiles.profile import Profile
 from drawn_cell import cell_profile
 p = cell_profile(steps=False)
 said = p.verdict
-claim = Claim('1.35 s', 'account', {}, 'dur', 1, select={'name': 'cell:6  loss.backward()'}, start=7)
+claim = Claim('account', 'dur', text='1.35 s', value=1, select={'name': 'cell:6  loss.backward()'}, start=7)
 p.__class__ = type('Told', (Profile,), {'headline': 'It was 1.35 s.',
     'verdict': property(lambda self: types.SimpleNamespace(claims=(claim,), lines=said.lines))})
 p

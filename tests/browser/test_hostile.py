@@ -68,7 +68,7 @@ def test_the_report_is_harmless_with_and_without_its_scripts(browser: Browser, t
 
 def test_account_lines_and_headline_are_harmless(browser: Browser, tmp_path: Path) -> None:
     text = f"Most of it: {EVIL} 50 %."
-    claim = Claim(EVIL, "lines", {}, "share", 1, select={"name": EVIL}, start=12)
+    claim = Claim("lines", "share", text=EVIL, value=1, select={"name": EVIL}, start=12)
     profile = Profile(drawn_cell(steps=False, evil=EVIL))
     path = tmp_path / "evil.html"
     write_report(profile.trace, profile.selection, path, verdict=text, claims=(claim,))

@@ -184,7 +184,7 @@ def test_lines_of_files_with_one_name_are_told_apart_by_their_path() -> None:
 
 
 def _claim(text: str, line: int, start: int, **select: Any) -> Claim:
-    return Claim(text, "account", {}, "dur", 1.0, select=select, line=line, start=start)
+    return Claim("account", "dur", text=text, value=1.0, select=select, line=line, start=start)
 
 
 def test_a_headline_in_pieces_is_the_headline() -> None:
@@ -208,11 +208,11 @@ def test_a_headline_in_pieces_is_the_headline() -> None:
 def test_claims_about_the_account_and_the_steps_select_them_too(trace: Trace) -> None:
     loop = {"kind": ("steps", "outside-window")}
     claims = [
-        Claim("1", "account", {"line": 8}, "dur", 1350 * MS, start=0),
-        Claim("2", "account", loop, "dur", 440 * MS, start=1),
-        Claim("3", "account", {}, "dur", 1950 * MS, start=2),
-        Claim("4", "steps", {}, "step", 20, reduce="count", start=3),
-        Claim("5", "steps", {}, "step", 6, reduce="min", start=4),
+        Claim("account", "dur", {"line": 8}, text="1", value=1350 * MS, start=0),
+        Claim("account", "dur", loop, text="2", value=440 * MS, start=1),
+        Claim("account", "dur", {}, text="3", value=1950 * MS, start=2),
+        Claim("steps", "step", {}, text="4", value=20, reduce="count", start=3),
+        Claim("steps", "step", {}, text="5", value=6, reduce="min", start=4),
     ]
     (line,) = headline_pieces(trace, "12345", claims)
     assert line == [
