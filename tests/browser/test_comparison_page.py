@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +50,15 @@ class ComparedPage:
             text = self.page.locator(".nbp-host").all_inner_texts()
             raise AssertionError(f"not {expression}: {shown}, {text}") from error
 
-    def click(self, row: Locator, expression: str) -> None:
-        """Click a row until a function gives true: one drawn anew under the pointer gets no click."""
-        for _ in range(5):
-            self.rest()
-            row.click()
-            with suppress(AssertionError):
-                return self.wait(expression, 20_000)
-        return self.wait(expression)
+    def press(self, row: Locator, expression: str) -> None:
+        """Press a row that moves before it is let go, as on a busy page; wait until a function gives true."""
+        self.rest()
+        row.scroll_into_view_if_needed()
+        row.hover()
+        self.page.mouse.down()
+        row.evaluate("row => { row.closest('table').style.translate = '0 90px'; }")
+        self.page.mouse.up()
+        self.wait(expression)
 
     def ready(self) -> ComparedPage:
         """Wait until both timelines and the differences are drawn."""
@@ -341,7 +341,7 @@ def test_turns_show_the_page_live_and_python_selects_in_it(notebook: Callable[..
     page.wait("(c) => c.sides.every(({store}) => store.get().phase?.[0] === 'forward')")
     assert not shown.page.locator(".nbp-static").first.is_visible(), "the static form gives way"
     selected = "(c) => c.store.get().line?.length === 1 && (c.store.get().revision ?? 0) > 1"
-    page.click(page.rows("source of both sides").filter(has_text="sum(x").first, selected)
+    page.press(page.rows("source of both sides").filter(has_text="sum(x").first, selected)
     shown.kernel("assert c.selection.line and c.selection.phase is None, c.selection")
     shown.kernel("assert c.selection.a.line and len(c.selected.a)")
     shown.kernel("c.selection.clear()")

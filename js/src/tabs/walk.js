@@ -2,6 +2,8 @@
 /** @type {Record<string, number>} */
 const ITEMS_OF_KEY = {ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -1e9, End: 1e9};
 
+const SLOP_PX = 4;
+
 /**
  * @typedef {(patch: SelectionPatch | null) => void} Pick
  * @typedef {{el: HTMLElement, select: SelectionPatch | null}} Item
@@ -16,9 +18,7 @@ const ITEMS_OF_KEY = {ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home
 export function walked(list, items, pick) {
   items.forEach((item, i) => {
     item.el.tabIndex = i ? -1 : 0;
-    item.el.addEventListener('click', () => {
-      if (!String(getSelection())) pick(item.select);
-    });
+    onPress(item.el, () => pick(item.select));
   });
   list.addEventListener('keydown', (event) => {
     const at = items.findIndex((item) => item.el === event.target),
@@ -33,5 +33,31 @@ export function walked(list, items, pick) {
     else return;
     event.preventDefault();
     event.stopPropagation();
+  });
+}
+
+/**
+ * Act where the pointer was pressed and let go, unless text was selected. Not a click: on a busy page a list is drawn anew
+ * or moves while the button is down, and the browser gives the click to what is around both places.
+ * @param {HTMLElement} el
+ * @param {() => void} act
+ */
+function onPress(el, act) {
+  el.addEventListener('pointerdown', ({button, clientX: x, clientY: y}) => {
+    if (button) return;
+    const held = new AbortController(),
+      {signal} = held;
+    window.addEventListener('pointercancel', () => held.abort(), {signal}); // a finger scrolls
+    window.addEventListener(
+      'pointerup',
+      (up) => {
+        held.abort();
+        if (Math.hypot(up.clientX - x, up.clientY - y) < SLOP_PX && !String(getSelection())) act();
+      },
+      {signal},
+    );
+  });
+  el.addEventListener('click', ({detail}) => {
+    if (!detail) act(); // a screen reader's has no pointer
   });
 }

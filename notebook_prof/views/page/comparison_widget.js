@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/WYFNVEPB.js";import{a as r}from"./chunks/JBJ55KBL.js";import"./chunks/4P22RRHZ.js";import"./chunks/6TUUC5F6.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/IYTNEZRD.js";import{a as r}from"./chunks/LF67C7G3.js";import"./chunks/54LQBNDP.js";import"./chunks/43UCLS72.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/JBJ55KBL.js";import"./chunks/4P22RRHZ.js";import{a as r}from"./chunks/LZACZDNG.js";import"./chunks/6TUUC5F6.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/LF67C7G3.js";import"./chunks/54LQBNDP.js";import{a as r}from"./chunks/BWNKSIRY.js";import"./chunks/43UCLS72.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
