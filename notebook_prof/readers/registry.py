@@ -52,6 +52,9 @@ def describe(head: bytes) -> str:
         kind = "object" if text.startswith(b"{") else "list"
         named = f" with the key{'s' if len(keys) > 1 else ''} {', '.join(map(repr, keys))}" if keys else ""
         return f"a JSON {kind}{named}, without events; the nearest format is 'trace_event'"
+    if head[257:262] == b"ustar":
+        first = head[:100].rstrip(b"\0").decode(errors="replace")
+        return f"a tar archive, of which the first file is {first!r}; unpack it, and open each trace in it"
     for sign, words in _SIGNS:
         if head.startswith(sign):
             return words

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import pickle
 import re
+import tarfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -159,7 +161,12 @@ def test_numbers_are_read_alike_together_and_alone(texts: list[str]) -> None:
 
 
 def test_a_file_that_is_none_is_described(tmp_path: Path) -> None:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("linux.pftrace"), io.BytesIO())
     for content, words in (
+        (archive.getvalue(), "tar archive, of which the first file is 'linux.pftrace'; unpack it"),
+        (gzip.compress(archive.getvalue()), "tar archive.*unpack it"),
         (b"SQLite format 3\0....", "SQLite.*damaged"),
         (b"\x80\x04pickle", "pickle|not recognised"),
         (b'{"a": {"b": 1}}', "keys 'a', 'b'.*nearest format is 'trace_event'"),
