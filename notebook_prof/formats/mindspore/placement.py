@@ -105,7 +105,8 @@ def _lane(lane: Lane, all_lanes: list[Lane], staging: Staging, how: Placement, m
 def _keep_arguments(rows: pd.DataFrame, name: Any, track: Any, move: int, staging: Staging) -> None:
     """Keep what the events told, as the table ``event_arguments`` that generic trace events have."""
     ts, dur = rows["ts"].to_numpy() + move, rows["dur"].to_numpy()
-    arguments = by_value(*pd.factorize(rows["args"].mask(rows["args"] == "")))
+    codes, texts = pd.factorize(rows["args"])
+    arguments = by_value(codes, [str(text) or None for text in texts])
     names = name if isinstance(name, Coded) else Coded(*pd.factorize(name))
     if len(kept := argument_rows(track, ts, dur, names, arguments)):
         staging.tables.setdefault(NAME, []).append(kept)
