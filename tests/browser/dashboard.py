@@ -287,7 +287,7 @@ class Dashboard:
     @property
     def row_filter(self) -> Locator:
         """Box that filters rows."""
-        return self.part(".nbp-panel-head input")
+        return self.part(".nbp-panel-head input[type=search]")
 
     @property
     def problem(self) -> Locator:

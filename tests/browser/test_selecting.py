@@ -13,9 +13,10 @@ HOLD = """(() => { const plain = v.transport.request; let go;
     const gate = new Promise((done) => { go = done; });
     v.transport.request = (message) => plain(message).then((answer) => gate.then(() => answer));
     window.nbpGo = () => { v.transport.request = plain; go(); }; return true; })()"""
-# the columns of each picture that is sent are noted
-NOTE = """(() => { const plain = v.transport.request; window.nbpAnswers = [];
-    window.nbpPlain = () => { v.transport.request = plain; };
+# the kernel answers, as where a recording is too long for a page; the columns of its pictures are noted
+NOTE = """(() => { const plain = v.transport.request, {local} = v.transport; window.nbpAnswers = [];
+    v.transport.local = null;
+    window.nbpPlain = () => { Object.assign(v.transport, {request: plain, local}); };
     v.transport.request = (message) => plain(message).then((answer) => {
         if (message.t === 'lod') window.nbpAnswers.push(answer.content.columns.map(([name]) => name));
         return answer; });
@@ -186,6 +187,10 @@ def test_what_was_clicked_shows_before_the_kernel_answers(shown: NotebookPage) -
     start_over(shown)
     shown.views(NOTE)
     try:
+        shown.views("v.setView(v.meta.span[0], v.meta.span[1] / 4)")
+        shown.page.wait_for_function("() => window.nbpAnswers.length > 0")  # a whole picture
+        shown.settle()
+        shown.page.evaluate("() => { window.nbpAnswers = []; }")
         shown.row(ADD).click()
         shown.page.wait_for_function("() => window.nbpAnswers.length > 0")
     finally:
