@@ -120,7 +120,8 @@ def test_a_registry_takes_both_and_shows_the_readme(built: dict[str, Path], buil
     extras = set(metadata.get_all("Provides-Extra", []))
     assert extras & {"test", "test-without-torch", "front-ends", "fuzz", "docs"} == set()
     assert {"torch", "gpu", "notebook"} <= extras
-    supported = {f"Programming Language :: Python :: {one}" for one in VERSIONS if not one.endswith("t")}
+    whole = [one for one in VERSIONS if one not in ("3.14t", "3.15")]  # of which every test passes
+    supported = {f"Programming Language :: Python :: {one}" for one in whole}
     assert supported <= set(metadata.get_all("Classifier", []))
 
 
