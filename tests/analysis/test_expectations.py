@@ -276,6 +276,7 @@ def test_every_kind_of_recording_answers(name: str) -> None:
         "peak < 1GiB",
     ]
     texts += ["sync == 0", "phase forward < 5%", "operator mm < 5%", "kernel gemm == 0", "line 1 < 5%"]
+    texts += ["notebook < 5min", "cell 7 < 30s"]
     table = expect(trace, *texts, check=False).table
     assert (
         (table["low"] <= table["value"]) & (table["value"] <= table["high"]) | table["value"].isna()

@@ -121,7 +121,7 @@ def test_the_method_is_the_writer_with_pytorchs_metrics(tmp_path: Path) -> None:
         p.export.stacks(tmp_path / "theirs", theirs)
         assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
     assert Export.stacks.__doc__ == export_stacks.__doc__
-    assert list(inspect.signature(Export.stacks).parameters) == ["self", "path", "metric", "format"]
+    assert list(inspect.signature(Export.stacks).parameters) == ["self", "path", "metric", "format", "source"]
     with pytest.raises(NotebookProfError, match="self_ns"):
         p.export.stacks(tmp_path / "x", "self_nss")
 

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from notebook_prof import optional
 from notebook_prof.errors import ExtraNotInstalledError, FormatError, NotebookProfError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.compression import decompress
@@ -106,6 +107,7 @@ def test_zstd_frames_and_breaks() -> None:
 def test_without_a_library_zstd_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("zstandard", "compression.zstd"):
         monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr(optional, "_version", lambda name: "")
     with pytest.raises(ExtraNotInstalledError, match=r"notebook-prof\[zstd\]"):
         decompress(b"\x28\xb5\x2f\xfd rest", ImportReport())
 

@@ -273,7 +273,20 @@ def test_fragment_survives_untrusted_notebooks_and_names() -> None:
     html = fragment(builder.seal(), Selection(), verdict=evil + "\nline two", uid='"><b>')
     parsed = _Tags()
     parsed.feed(html)
-    assert set(parsed.tags) <= {"div", "p", "b", "br", "img", "table", "tr", "th", "td", "span", "style"}
+    assert set(parsed.tags) <= {
+        "div",
+        "p",
+        "b",
+        "br",
+        "img",
+        "table",
+        "tr",
+        "th",
+        "td",
+        "span",
+        "style",
+        "code",
+    }
     assert parsed.tags.count("style") == 1, "our own rule, which sanitizers may take away"
     assert parsed.text.count(evil) == 2, "in the verdict and the table; the track is in the picture"
     assert "data:image/png;base64," in html

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from notebook_prof import Profile
+from notebook_prof.analysis.notebook import headline
 from notebook_prof.analysis.notebook.names import names_of
 from notebook_prof.cells import build as built
 from notebook_prof.cells import marks
@@ -92,7 +93,10 @@ def test_of_two_cells_at_once_the_later_one_counts(session: Session) -> None:
     assert p.trace.span.dur == 16
 
 
-def test_every_number_of_the_headline_is_in_a_table(session: Session) -> None:
+def test_every_number_of_the_headline_is_in_a_table(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(headline, "_NAMED_SHARE", 1e-3)  # of a process that holds much else
     session.run("raw = read()", [900])
     session.names["raw"] = np.zeros(5 << 20)
     session.watch.walk(session.watch.runs[0])

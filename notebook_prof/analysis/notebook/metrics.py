@@ -62,7 +62,7 @@ def metrics(trace: Trace) -> dict[str, float]:
         key = f"{name}_peak_bytes"
         found[key] = max(found.get(key, 0), int(row["peak_bytes"]))
     for row in device(trace).to_dict("records"):
-        found[f"device_{row['device']}_busy_share"] = float(row["busy_share"])
+        found[f"device_{row['device']}_busy_share"] = row["busy_ns"] / max(row["window_ns"], 1)
     if is_notebook(trace):
         table = cells(trace)
         found["cells_s"] = int(parts.loc[parts["kind"] == "code", "dur"].sum()) / 1e9
