@@ -25,7 +25,7 @@ if os.geteuid() == 0:
 assert libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
 print(attachment.refusal())
 """
-"""What a container without CAP_SYS_PTRACE amounts to, done by the kernel to itself."""
+"""Drops CAP_SYS_PTRACE in the kernel, as a container does."""
 ENGINE = "print(_profile.trace.metadata['python_engine'])"
 
 
