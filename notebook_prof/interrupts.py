@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, Final
+
+PATIENCE_S: Final = 10.0
+"""Seconds an interrupt waits at most: after that, another one is raised at once, in case our code hangs."""
 
 
 class DelayedInterrupt:
-    """Delays an interrupt until the block has ended. A second one is raised at once.
+    """Delays interrupts until the block has ended.
 
     >>> with DelayedInterrupt(deliver=False) as interrupt:
     ...     signal.raise_signal(signal.SIGINT)
@@ -17,12 +21,13 @@ class DelayedInterrupt:
     1
     """
 
-    # Starting and stopping collectors takes milliseconds and must not be left half done. Only the main thread
-    # gets interrupts, so this does nothing in other threads, nor when nested. With `deliver`, an interrupt is
-    # handled at the end of the block, usually by raising `KeyboardInterrupt` there; otherwise it only
-    # increases `count`.
+    # Starting and stopping collectors takes milliseconds and must not be left half done: a second Ctrl-C
+    # during a stop left PyTorch's profiler on. Only the main thread gets interrupts, so this does nothing in
+    # other threads, nor when nested. With `deliver`, an interrupt is handled at the end of the block, usually
+    # by raising `KeyboardInterrupt` there; otherwise it only increases `count`.
     def __init__(self, *, deliver: bool = True) -> None:
         self.count = 0
+        self._first_s = 0.0
         self._deliver = deliver
         self._before: Any = None
 
@@ -57,7 +62,10 @@ class DelayedInterrupt:
     def _note(self, number: int, frame: FrameType | None) -> None:
         __tracebackhide__ = True
         self.count += 1
-        if self.count > 1 and self._before is not None:
+        now_s = time.monotonic()
+        if self.count == 1:
+            self._first_s = now_s
+        elif self._before is not None and now_s - self._first_s > PATIENCE_S:
             self._before(number, frame)
 
 

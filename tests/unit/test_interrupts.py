@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof import interrupts
 from notebook_prof.collectors.base import Availability, Collector
 from notebook_prof.interrupts import DelayedInterrupt
 from notebook_prof.session import current, recorder
@@ -39,10 +40,10 @@ def default_handler() -> Iterator[None]:
 class Lines:
     """Follows the lines of ours that run, and interrupts at one of them."""
 
-    def __init__(self, at: Line | None = None) -> None:
+    def __init__(self, at: Line | None = None, times: int = 1) -> None:
         self.reached: set[Line] = set()
         self.fired = False
-        self._at = at
+        self._at, self._times = at, times
 
     def __enter__(self) -> Lines:
         sys.settrace(self._call)
@@ -60,7 +61,8 @@ class Lines:
             self.reached.add(line)
             if line == self._at and not self.fired:
                 self.fired = True
-                signal.raise_signal(signal.SIGINT)
+                for _ in range(self._times):
+                    signal.raise_signal(signal.SIGINT)
         return self._line
 
 
@@ -105,7 +107,9 @@ def test_an_interrupt_waits_for_the_end_of_the_block() -> None:
     assert done == [0, 1]
 
 
-def test_a_second_interrupt_does_not_wait() -> None:
+def test_a_second_interrupt_waits_too_unless_the_first_has_waited_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     done = []
 
     def work() -> None:
@@ -117,7 +121,11 @@ def test_a_second_interrupt_does_not_wait() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         work()
-    assert done == [1]
+    assert done == [1, 2]
+    monkeypatch.setattr(interrupts, "PATIENCE_S", -1.0)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == [1, 2, 1]
 
 
 def test_a_handler_of_the_users_is_called_once() -> None:
@@ -155,10 +163,10 @@ def recorded(switch: Switch) -> Any:
     return p
 
 
-def interrupted(action: Callable[[Switch], Any], line: Line) -> str:
-    """What is wrong after an interrupt at a line; empty if all is well."""
+def interrupted(action: Callable[[Switch], Any], line: Line, times: int) -> str:
+    """What is wrong after so many interrupts at a line; empty if all is well."""
     switch, raised = Switch(), False
-    with Lines(line) as lines:
+    with Lines(line, times) as lines:
         try:
             action(switch)
         except KeyboardInterrupt:
@@ -174,13 +182,14 @@ def interrupted(action: Callable[[Switch], Any], line: Line) -> str:
     return ", ".join(wrong)
 
 
-def test_at_every_line_of_a_recording() -> None:
-    """A quarter of the lines: the first is another one every day."""
+@pytest.mark.parametrize("times", [1, 2])
+def test_at_every_line_of_a_recording(times: int) -> None:
+    """A quarter of the lines: the first is another one every day. People press Ctrl-C twice."""
     with Lines() as lines:
         recorded(Switch())
     assert len(lines.reached) > 200
     lines_of_today = share_of_today(sorted(lines.reached), 4)
-    wrong = {line: problem for line in lines_of_today if (problem := interrupted(recorded, line))}
+    wrong = {line: problem for line in lines_of_today if (problem := interrupted(recorded, line, times))}
     # in the first lines of __exit__ any context manager loses its end
     first = [inspect.getsourcelines(one) for one in (nbp.profile.__exit__, nbp.profile._stop)]
     lost = {number for text, begin in first for number in range(begin, begin + len(text))}

@@ -241,7 +241,7 @@ def test_a_thread_that_ends_behind_the_recording_keeps_its_name() -> None:
 
 
 @pytest.mark.parametrize("reached", ["made", "warm", "started", "stopped"])
-def test_abandoned_in_every_state_leaves_nothing(reached: str) -> None:
+def test_abandoned_in_every_state_leaves_nothing(reached: str, capfd: pytest.CaptureFixture[str]) -> None:
     before = fingerprint()
     recording = Recording([TorchCollector()])
     if reached != "made":
@@ -254,6 +254,7 @@ def test_abandoned_in_every_state_leaves_nothing(reached: str) -> None:
     recording.abandon()
     assert fingerprint() == before
     assert len(record().slices) > 900
+    assert capfd.readouterr().err == "", "torch warned of a preparation that was never used"
 
 
 def test_an_exception_in_a_module_closes_its_range() -> None:

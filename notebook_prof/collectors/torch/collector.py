@@ -216,8 +216,12 @@ class TorchCollector(Collector):
         """Stop without a result and remove every hook."""
         self._take_hooks_away()
         session, self._session = self._session, None
-        if session is not None and self._running and not self._is_superseded():
-            stop_or_strand(session)
+        if session is not None and not self._finished:
+            if not self._running and not profiling(self._torch):
+                session.start()  # torch would warn at the next recording of a preparation that was never used
+                stop_or_strand(session)
+            elif self._running and not self._is_superseded():
+                stop_or_strand(session)
         self._running = self._finished = False
 
     def _ask_for_reasons(self) -> None:
