@@ -48,6 +48,10 @@ HEAR = """() => {
     kernel.anyMessage.connect((_, {msg}) => window.heard.push({
         at: Date.parse(msg.header.date), type: msg.header.msg_type, comm: msg.content.comm_id ?? '',
         bytes: new Blob([JSON.stringify(msg.content)]).size, data: msg.content.data ?? {}})); }"""
+COMMS_WAIT = """() => {
+    const {kernel} = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+    kernel.commsOverSubshells = 'disabled'; }"""
+"""As with JupyterLab's setting: messages of comms wait until the cell has ended."""
 CELL = "window.jupyterapp.shell.currentWidget.content.widgets[1]"
 CUT = """() => [...document.querySelectorAll('.nbp-live-legend > span')].filter((label) => {
     const [inner, outer] = [label, label.closest('.nbp-live')].map((one) => one.getBoundingClientRect());
@@ -144,6 +148,7 @@ def test_a_recording_is_watched_and_stopped_while_its_cell_runs(
     page.set_viewport_size({"width": 1000, "height": 900})
     shown.command("application:toggle-left-area")
     page.evaluate(HEAR)
+    page.evaluate(COMMS_WAIT)
     page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
     live = shown.part(".jp-CodeCell:nth-of-type(2) .nbp-live[data-state=recording]")
     live.wait_for()

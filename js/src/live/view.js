@@ -5,13 +5,41 @@ import {phaseShares, progressText, stateText, stepsText} from './texts.js';
 /** @typedef {import('./texts.js').LiveState} LiveState */
 
 const WAITS = 'Messages of this page wait until the cell has ended: interrupt the cell to end both, what was recorded is kept.';
-const HEARD_MS = 1000,
+const CONTROL = 'notebook_prof_live',
+  HEARD_MS = 1000,
   MOST_ATTEMPTS = 5;
+
+/**
+ * @typedef {object} Model
+ * @property {(name: string) => any} get
+ * @property {(message: unknown) => void} send
+ * @property {{kernel?: any}} [widget_manager]
+ */
+
+/**
+ * Send by the kernel's control channel, which a busy kernel reads, where the front-end gives access to it. By the widget's comm too.
+ * @param {Model} model
+ * @param {{t: 'hello' | 'stop'}} content
+ */
+function send(model, content) {
+  model.send(content);
+  const kernel = model.widget_manager?.kernel;
+  if (typeof kernel?.sendControlMessage !== 'function') return;
+  const header = {
+    msg_id: `${CONTROL}-${Math.random()}`,
+    msg_type: CONTROL,
+    session: kernel.clientId,
+    username: kernel.username,
+    version: '5.4',
+    date: new Date().toISOString(),
+  };
+  kernel.sendControlMessage({channel: 'control', header, parent_header: {}, metadata: {}, content, buffers: []}, false);
+}
 
 /** One display. */
 class LiveView {
   host = textElement('div', 'nbp-live', '');
-  /** @param {{get: (name: string) => any, send: (message: unknown) => void}} model */
+  /** @param {Model} model */
   constructor(model) {
     this.model = model;
     this.host.setAttribute('role', 'group');
@@ -34,14 +62,14 @@ class LiveView {
 
   /** Ask for the end of the recording. */
   stop() {
-    this.model.send({t: 'stop'});
+    send(this.model, {t: 'stop'});
     this.button.disabled = true;
     this.button.textContent = 'Stops with this step …';
   }
 
   /**
    * Offer the button once the kernel has heard of this page; say why not, where it does not. JupyterLab makes the subshell for a
-   * page's first comm after it was opened: what is sent before that waits until the cell has ended.
+   * page's first comm after it was opened: what is sent by comm before that waits until the cell has ended.
    * @param {number} attempt
    */
   greet(attempt = 0) {
@@ -50,7 +78,7 @@ class LiveView {
       this.note.textContent = WAITS;
       return;
     }
-    this.model.send({t: 'hello'});
+    send(this.model, {t: 'hello'});
     this.timer = setTimeout(() => this.greet(attempt + 1), HEARD_MS);
   }
 

@@ -4,10 +4,10 @@ A thread updates the page twice a second. The display needs a front-end that dra
 listening, recognised by the cell's id in its requests. Terminals have none, nor do programs that only execute
 cells (nbclient, papermill, nbconvert).
 
-A message of the page is handled while the cell runs if the kernel has subshells and the front-end uses them
-for comms (ipykernel 7 with JupyterLab 4.4 or Notebook 7.4). Otherwise it waits until the cell has ended. So
-the page offers the button only once the kernel has answered a message; until then it says how to end a
-recording.
+The page's messages come by the kernel's control channel, which has a thread of its own. JupyterLab and
+Notebook give access to it. Elsewhere they come by the widget's comm, which a busy kernel reads only if it has subshells
+and the front-end uses them. So the page offers the button only once the kernel has answered a message; until
+then it says how to end a recording.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import anywidget
 import traitlets
+from IPython import get_ipython
 from IPython.display import display
 
 from ...session.engine import Session
@@ -30,6 +31,8 @@ from .state import LiveState
 AFTER_S: Final = 1.0
 """Cells that take less time show nothing."""
 PERIOD_S: Final = 0.5
+CONTROL: Final = "notebook_prof_live"
+"""The type of the page's messages on the control channel."""
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
 _GONE: Final = {"text/plain": ""}
 
@@ -49,11 +52,14 @@ class LiveWidget(anywidget.AnyWidget):
         self.on_msg(self._receive)
 
     def _receive(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
-        if not isinstance(message, Mapping):
-            return
+        if isinstance(message, Mapping):
+            self.take(message)
+            self.heard = True
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """Do what the page asks for. Any thread may call this."""
         if message.get("t") == "stop":
             self._session.early_end.ask()
-        self.heard = True
 
     def _send(self, msg: Mapping[str, Any], buffers: Any = None) -> None:
         """Send, and forget the subshell of the page's last message: see `LinkedWidget`."""
@@ -70,6 +76,9 @@ class LiveDisplay:
         self._session, self._uid = session, uuid.uuid4().hex[:12]
         self._ended, self._telling = threading.Event(), threading.Lock()
         self._widget: LiveWidget | None = None
+        self._heard = False
+        handlers = getattr(getattr(get_ipython(), "kernel", None), "control_handlers", None)
+        self._handlers = handlers if isinstance(handlers, dict) else {}
         own = contextvars.copy_context()  # so that messages belong to the cell
         self._thread = threading.Thread(
             target=own.run, args=(self._run,), name="notebook_prof live", daemon=True
@@ -86,6 +95,7 @@ class LiveDisplay:
             with self._telling:
                 widget, self._widget = self._widget, None
                 if widget is not None:
+                    self._handlers.pop(CONTROL, None)
                     widget.close()
                     display(_GONE, raw=True, display_id=self._uid, update=True)
         except Exception:  # the display must not make a cell fail
@@ -105,9 +115,20 @@ class LiveDisplay:
 
     def _tell(self, state: dict[str, Any]) -> None:
         if self._widget is not None:
-            self._widget.state = state
+            with self._widget.hold_sync():
+                self._widget.state = state
+                self._widget.heard = self._widget.heard or self._heard
             return
         self._widget = LiveWidget(self._session, state)
+        self._handlers[CONTROL] = self._control
         view = {"version_major": 2, "version_minor": 0, "model_id": self._widget.model_id}
         text = "This cell is being recorded; its profile appears when it has ended."
         display({_MIME: view, "text/plain": text}, raw=True, display_id=self._uid)
+
+    def _control(self, _stream: Any, _identities: Any, message: Mapping[str, Any]) -> None:
+        """Handle a message on the control channel, in the kernel's thread for it."""
+        # traits are set by our own thread, whose messages belong to the cell
+        content, widget = message.get("content"), self._widget
+        if widget is not None and isinstance(content, Mapping):
+            self._heard = True
+            widget.take(content)
