@@ -150,8 +150,8 @@ def by_reader(path: Path, side: str) -> Callable[[], int]:
     """What does it with the reader."""
     from notebook_prof.formats.nsys import NsysReader
     from notebook_prof.formats.nsys.device import DeviceWork
+    from notebook_prof.formats.nsys.samples import launching_calls
     from notebook_prof.formats.nsys.session import Session, pid_of
-    from notebook_prof.formats.nsys.stacks import launching_calls
     from notebook_prof.readers import read_trace
     from notebook_prof.readers.codec.columns import INTS, TEXTS
     from notebook_prof.readers.codec.sqlite import Database

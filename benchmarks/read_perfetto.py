@@ -30,9 +30,9 @@ FILES = {
 
 def run(repeat: int = 7) -> list[dict[str, Any]]:
     """Measure; nothing where the recordings are absent."""
-    from notebook_prof.formats.perfetto.annotations import Annotations
     from notebook_prof.formats.perfetto.events import TrackEvents
     from notebook_prof.formats.perfetto.packets import Packets
+    from notebook_prof.formats.perfetto.tracks import Annotations
     from notebook_prof.readers import read_trace
     from notebook_prof.trace import ImportReport
     from notebook_prof.writers import write_chrome, write_perfetto

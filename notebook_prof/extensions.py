@@ -47,7 +47,7 @@ OURS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "printers": {
         "torch_table": "formats.torch.table:torch_table",
-        "paddle_summary": "formats.paddle.summary.text:paddle_summary",
+        "paddle_summary": "formats.paddle.summary:paddle_summary",
         "paddle_timer": "formats.paddle.timer:paddle_timer",
         "megengine": "formats.megengine.ranking:ranked_calls",
     },
@@ -56,7 +56,7 @@ OURS: Final[Mapping[str, Mapping[str, str]]] = {
         for name in ("cluster_steps", "cluster_links", "cluster_advice")
     },
     "formulas": {"paddle": "formats.paddle.work:paddle_formula"},
-    "footprints": {"megengine": "formats.megengine.footprints:with_footprints"},
+    "footprints": {"megengine": "formats.megengine.memory:with_footprints"},
 }
 """Module names are relative to `notebook_prof`."""
 

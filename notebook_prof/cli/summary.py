@@ -11,8 +11,8 @@ import pandas as pd
 
 from .. import analysis
 from ..errors import OptionError, nearest
-from ..formats.paddle.summary.events import SORTED_KEYS
-from ..formats.paddle.summary.text import UNITS, VIEWS
+from ..formats.paddle.summary import UNITS, VIEWS
+from ..formats.paddle.summary_events import SORTED_KEYS
 from ..profiles.files import open_profile
 from ..profiles.topics import TOPICS
 from ..units import format_bytes, format_count, format_ns, format_share

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from notebook_prof.analysis import device, kernels, operators, steps, verdict
 from notebook_prof.errors import FormatError, NotebookProfError
-from notebook_prof.formats.jax import decoder, xplane
+from notebook_prof.formats.jax import xplane
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import ImportReport, Trace
 
@@ -158,7 +158,7 @@ def test_a_file_that_breaks_off_gives_what_it_has(folder: Path, tmp_path: Path) 
 def test_jax_and_our_walker_agree(folder: Path) -> None:
     pytest.importorskip("jax", reason="JAX is not installed")
     content = gzip.decompress((folder / "vm.xplane.pb.gz").read_bytes())
-    theirs, ours = decoder.through_jax(content), xplane.walk(content, ImportReport())
+    theirs, ours = xplane.through_jax(content), xplane.walk(content, ImportReport())
     assert theirs is not None
     assert [(line.plane, line.name, len(line.ts)) for line in theirs.lines] == [
         (line.plane, line.name, len(line.ts)) for line in ours.lines
@@ -184,7 +184,7 @@ def test_damage_gives_a_trace_or_an_error_of_ours(
     start, end = content[:6000], content[-3000:]
     path = tmp_path_factory.mktemp("damaged") / "file"
     # what JAX's decoder does with damage is its own affair; files that are whole go there
-    monkeypatch.setattr(decoder, "installed", lambda module: False)
+    monkeypatch.setattr(xplane, "installed", lambda module: False)
 
     @given(
         st.sampled_from([start, content[:40000], start + end]),

@@ -12,10 +12,10 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.errors import OptionError
-from notebook_prof.formats.paddle.summary.events import Events
-from notebook_prof.formats.paddle.summary.operators import operator_table, user_table
-from notebook_prof.formats.paddle.summary.overview import memory_table
-from notebook_prof.formats.paddle.summary.text import VIEWS
+from notebook_prof.formats.paddle.summary import VIEWS
+from notebook_prof.formats.paddle.summary_events import Events
+from notebook_prof.formats.paddle.summary_operators import operator_table, user_table
+from notebook_prof.formats.paddle.summary_overview import memory_table
 from notebook_prof.profiles.topics import Compat
 from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from notebook_prof.errors import FormatError
-from notebook_prof.formats.rocm import csv_tables
-from notebook_prof.formats.rocm.csv_tables import kind_of
+from notebook_prof.formats import rocm
+from notebook_prof.formats.rocm import kind_of
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace
 from tests import samples
@@ -146,7 +146,7 @@ def test_damage_is_counted(run: Path) -> None:
 
 def test_a_line_that_is_no_text_is_no_table() -> None:
     """A carriage return inside of a line is an error of Python's csv, and not of who asks."""
-    assert csv_tables.kind_of(b"austin\rbinary, \xff\x00\n1,2\n") is None
+    assert rocm.kind_of(b"austin\rbinary, \xff\x00\n1,2\n") is None
 
 
 def test_scratch_memory_and_json_are_named(run: Path, tmp_path: Path) -> None:

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from notebook_prof import Profile, Trace, read_trace
 from notebook_prof.analysis import verdict
 from notebook_prof.errors import FormatError, NotebookProfError, OptionError
-from notebook_prof.formats.torch.memory_timeline import CATEGORIES
-from notebook_prof.formats.torch.plain_pickle import load_plain
+from notebook_prof.formats.torch.memory_timeline import CATEGORIES, load_plain
 
 from ..draws import draws
 

@@ -9,7 +9,7 @@ import pytest
 
 from notebook_prof.analysis import operator_work, roofline
 from notebook_prof.analysis.work.formulas import formula_of, work_of
-from notebook_prof.formats.megengine.footprints import footprints
+from notebook_prof.formats.megengine.memory import footprints
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import TraceBuilder
 

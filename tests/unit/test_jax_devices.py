@@ -8,9 +8,8 @@ import numpy as np
 
 from notebook_prof.analysis import trust
 from notebook_prof.collectors.jax import of_devices
-from notebook_prof.formats.jax.assemble import assemble
-from notebook_prof.formats.jax.columns import Line, Space, coded
-from notebook_prof.formats.jax.decoder import decode
+from notebook_prof.formats.jax.assemble import Line, Space, assemble, coded
+from notebook_prof.formats.jax.xplane import decode
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport
 

@@ -11,9 +11,8 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...formats.jax.assemble import assemble
-from ...formats.jax.columns import Line, Space
-from ...formats.jax.decoder import decode
+from ...formats.jax.assemble import Line, Space, assemble
+from ...formats.jax.xplane import decode
 from ...optional import installed, require
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock

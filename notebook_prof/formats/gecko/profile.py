@@ -16,17 +16,20 @@ from ...readers.codec.tolerant_json import decode_object
 from ...readers.matching import match
 from ...trace.arrays import BoolArray, FloatArray, IntArray
 from ...trace.builder import TraceBuilder
-from .stacks import (
+from .threads import (
+    CPU_SCALE,
     NO_TIME,
     GeckoCategory,
     GeckoStacks,
     GeckoTable,
+    GeckoTracks,
+    add_counters,
+    add_cpu_use,
     gecko_categories,
     gecko_stacks,
     ms_to_ns,
     to_floats,
 )
-from .tracks import CPU_SCALE, GeckoTracks, add_counters, add_cpu_use
 
 _NOTHING: Final = Raw(b"null")
 _BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)

@@ -91,7 +91,7 @@ class JaxReader(FolderReader):
 def _add(data: bytes, rank: int | None, builder: TraceBuilder) -> None:
     from .assemble import assemble
     from .chrome import read_space
-    from .decoder import decode
+    from .xplane import decode
 
     if not data:
         raise FormatError(f"the file is empty, as JAX leaves it where a profile is above 2 GB: {_SMALLER}")

@@ -13,7 +13,7 @@ from ...readers.codec.numbers import to_ns
 from ...readers.codec.tolerant_json import decode_events
 from ...trace.arrays import number_rows
 from ...trace.report import ImportReport
-from .columns import STATISTICS, Line, Space, as_arguments, coded
+from .assemble import STATISTICS, Line, Space, as_arguments, coded
 
 Scalar = int | float | str | None
 _NOTHING: Final = Raw(b"")

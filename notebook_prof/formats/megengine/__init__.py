@@ -42,7 +42,7 @@ class MegEngineReader(Reader):
         """Put what the file holds into `builder`."""
         head = data.lstrip()[:65536]
         if head[:1] == b"<":
-            from .memory_flow import read_memory_flow as read
+            from .memory import read_memory_flow as read
         elif _GRAPH.search(head) is not None and b'"traceEvents"' not in head:
             from .graph import read_graph as read
         else:

@@ -14,8 +14,21 @@ from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
 from ...trace.taxonomy import is_collective_kernel
-from .nodes import Nodes, Operators, operators, physical_nodes, tensors
-from .rows import File, Ranges, Row, Timed, links, ranges, thread_track, timed
+from .nodes import (
+    File,
+    Nodes,
+    Operators,
+    Ranges,
+    Row,
+    Timed,
+    links,
+    operators,
+    physical_nodes,
+    ranges,
+    tensors,
+    thread_track,
+    timed,
+)
 
 ALIASES: Final = {
     "gpu_usgae_ratio": "gpu_usage_ratio",

@@ -38,7 +38,7 @@ class MemrayReader(PiecesReader):
 
             read_recording(pieces, builder)
         else:
-            from .heap import read_table
+            from .recording import read_table
 
             read_table(b"".join(pieces), builder)
 

@@ -2,16 +2,133 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import ClassVar, Final
+import io
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import Any, ClassVar, Final
+
+import numpy as np
 
 from ...errors import FormatError
 from ...readers.base import DatabaseReader, Probe
-from ...readers.codec.columns import TableSource
+from ...readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Column, Kind, TableSource, Texts
 from ...readers.codec.sqlite import Database
 from ...readers.folder import Folder, FolderReader
 from ...trace.builder import TraceBuilder
-from .arrow_tables import STREAM, ArrowTables, names_of_streams
+from ...trace.report import ImportReport
+
+STREAM: Final = b"\xff\xff\xff\xff"
+_PARQUET: Final = b"PAR1"
+_ENDINGS: Final = (".arrow", ".arrows", ".parquet")
+
+
+class ArrowTables:
+    """Tables of a folder, one a file, or of one file with several streams."""
+
+    def __init__(
+        self,
+        loaders: Mapping[str, Callable[[list[str]], Any]],
+        tables: Mapping[str, tuple[str, ...]],
+        counts: Mapping[str, int],
+    ) -> None:
+        # by table: what returns a `pyarrow.Table` of some columns, the columns, and the number of rows
+        self._loaders, self.tables, self._counts = loaders, tables, counts
+
+    @staticmethod
+    def names_in(folder: Folder) -> set[str]:
+        """Return the tables of a folder, by the names of those files that begin like Arrow or Parquet."""
+        names = {PurePosixPath(name).stem: name for name in folder.names if name.endswith(_ENDINGS)}
+        if "StringIds" not in names or not folder.head(names["StringIds"]).startswith((STREAM, _PARQUET)):
+            return set()
+        return set(names)
+
+    @classmethod
+    def of_folder(cls, folder: Folder, report: ImportReport) -> ArrowTables:
+        """Return the tables of a folder; files that cannot be read are counted as ``broken-file``."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        loaders: dict[str, Callable[[list[str]], Any]] = {}
+        tables, counts = {}, {}
+        for name in folder.names:
+            if not name.endswith(_ENDINGS):
+                continue
+            table = PurePosixPath(name).stem
+            try:
+                if folder.head(name).startswith(_PARQUET):
+                    # only the columns that are asked for are read
+                    file = pq.ParquetFile(folder.path_of(name))
+                    loaders[table] = file.read
+                    tables[table], counts[table] = tuple(file.schema_arrow.names), file.metadata.num_rows
+                else:
+                    whole = _checked(pa.ipc.open_stream(io.BytesIO(folder.read(name))).read_all())
+                    loaders[table] = whole.select
+                    tables[table], counts[table] = tuple(whole.column_names), whole.num_rows
+            except (pa.ArrowException, OSError) as error:
+                report.add("broken-file", "loss", example=f"{name}: {error}", effect="this table is missing")
+        return cls(loaders, tables, counts)
+
+    @classmethod
+    def of_streams(cls, data: bytes) -> ArrowTables:
+        """Return the tables of streams that follow one another, as far as they are whole."""
+        import pyarrow as pa
+
+        loaders: dict[str, Callable[[list[str]], Any]] = {}
+        tables, counts = {}, {}
+        source = pa.BufferReader(data)
+        while source.tell() < len(data):
+            try:
+                whole = _checked(pa.ipc.open_stream(source).read_all())
+            except (pa.ArrowException, OSError):
+                break
+            name = (whole.schema.metadata or {}).get(b"table_name", b"").decode(errors="replace")
+            loaders[name] = whole.select
+            tables[name], counts[name] = tuple(whole.column_names), whole.num_rows
+        return cls(loaders, tables, counts)
+
+    def count(self, table: str) -> int:
+        """Return how many rows a table has."""
+        return self._counts.get(table, 0)
+
+    def read(self, table: str, kinds: Mapping[str, Kind]) -> dict[str, Column]:
+        """Return columns of a table; those that it does not have are left out."""
+        columns = [name for name in kinds if name in self.tables.get(table, ())]
+        if not columns:
+            return {}
+        whole = self._loaders[table](columns)
+        return {name: _column(whole.column(name), kinds[name]) for name in columns}
+
+
+def names_of_streams(source: ArrowTables) -> str:
+    """Return the names of the tables, for messages."""
+    return ", ".join(repr(name) for name in list(source.tables)[:5]) or "no table is whole"
+
+
+def _checked(table: Any) -> Any:
+    table.validate(full=True)
+    return table
+
+
+def _column(column: Any, kind: Kind) -> Column:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    if kind == TEXTS:
+        is_text = not (numeric or pa.types.is_boolean(column.type) or pa.types.is_null(column.type))
+        whole = column.cast(pa.large_string()) if is_text else pa.nulls(len(column), pa.large_string())
+        return Texts(whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole)
+    if pa.types.is_boolean(column.type):
+        column, numeric = column.cast(pa.int8()), True
+    if not numeric:
+        missing = MISSING if kind == INTS else np.nan
+        return np.full(len(column), missing)
+    if kind == FLOATS:
+        return np.asarray(pc.cast(column, pa.float64(), safe=False).fill_null(np.nan).to_numpy())
+    # uint64 wraps as in SQLite, which has no unsigned numbers
+    whole = pc.cast(column, pa.int64(), safe=False).fill_null(MISSING)
+    return np.asarray(whole.to_numpy(), np.int64)
+
 
 _MARKS: Final = ("CUPTI_ACTIVITY_KIND_", "TARGET_INFO_", "OSRT_API", "NVTX_EVENTS", "COMPOSITE_EVENTS")
 _HEADS: Final = (b"NVIDIA Tegra Profiler Report", b'{"data":["[Unknown]"')
@@ -64,18 +181,21 @@ class NsysReader(DatabaseReader, FolderReader):
 
 def _read_tables(source: TableSource, builder: TraceBuilder) -> None:
     """Put a report into `builder`, whatever its tables are stored in."""
-    from .counters import (
+    from .device import add_device_work
+    from .ranges import add_ranges
+    from .samples import (
+        add_calls,
         add_gpu_metrics,
         add_memory,
         add_network,
+        add_overhead,
         add_page_faults,
         add_scheduling,
+        add_stack_samples,
+        add_system_calls,
         report_diagnostics,
     )
-    from .device import add_device_work
-    from .ranges import add_ranges
     from .session import Session
-    from .stacks import add_calls, add_overhead, add_stack_samples, add_system_calls
 
     session = Session(source, builder)
     work = add_device_work(session)

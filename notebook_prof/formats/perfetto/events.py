@@ -15,9 +15,8 @@ from ...trace.builder import TraceBuilder
 from ...trace.pairing import pair
 from ...trace.strings import Coded
 from ...trace.taxonomy import is_collective_kernel, phase_of
-from .annotations import Annotations
 from .packets import CATEGORIES, NAMES, TRACK_EVENT, Packets, either
-from .tracks import Tracks
+from .tracks import Annotations, Tracks
 
 _BEGIN, _END, _INSTANT, _COUNTER, _COMPLETE = 1, 2, 3, 4, 5
 _LEGACY: Final = {

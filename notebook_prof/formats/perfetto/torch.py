@@ -23,11 +23,10 @@ from ...readers.kineto.operator_arguments import to_json
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from .annotations import Annotations
 from .events import Slices, TrackEvents
 from .gpu import Stages
 from .packets import distinct
-from .tracks import Tracks
+from .tracks import Annotations, Tracks
 
 _MARKS: Final = ("Record function id", "Ev Idx", "External id")
 _STAGES: Final = {"kernel": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset"}

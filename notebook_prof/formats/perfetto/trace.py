@@ -12,12 +12,11 @@ from ...readers.codec.protobuf_columns import Fields, coded_texts
 from ...trace.arrays import IntArray, consecutive, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from .annotations import Annotations
 from .events import TrackEvents, add_counters, add_events, add_flows, paired
 from .gpu import Stages, add_gpu_counters, add_stages
 from .packets import CALLSTACKS, FRAMES, FTRACE, FUNCTIONS, PERF_SAMPLE, STACK_SAMPLE, Packets
 from .torch import add_torch, is_torch
-from .tracks import Tracks
+from .tracks import Annotations, Tracks
 
 # Events of the Linux kernel: when threads ran, and when they waited for a core.
 

@@ -15,18 +15,7 @@ from ...readers.folder import Folder
 from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from .csv_tables import (
-    AGENTS,
-    ALLOCATIONS,
-    CALLS,
-    COPIES,
-    COUNTERS,
-    KERNELS,
-    SCRATCH,
-    kind_of,
-    merged,
-    read_csv,
-)
+from . import AGENTS, ALLOCATIONS, CALLS, COPIES, COUNTERS, KERNELS, SCRATCH, kind_of, merged, read_csv
 from .work import (
     OPERATOR,
     Work,

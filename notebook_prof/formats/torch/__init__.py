@@ -55,7 +55,7 @@ class TorchMemoryReader(Reader):
         """Fill the builder; see `read_snapshot` and `read_timeline`."""
         if data[:1] == b"\x80":
             from .memory_snapshot import read_snapshot
-            from .plain_pickle import load_plain
+            from .memory_timeline import load_plain
 
             read_snapshot(load_plain(data), builder)
         else:

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ....analysis.work.slices import inclusive_work, slice_work
-from ....trace.arrays import BoolArray, IntArray
-from .events import DEVICE, STEP, Events, ranked, ratios, spread
+from ...analysis.work.slices import inclusive_work, slice_work
+from ...trace.arrays import BoolArray, IntArray
+from .summary_events import DEVICE, STEP, Events, ranked, ratios, spread
 
 _ARGUMENTS: Final = re.compile(r"(.+?)(<.*>)(\(.*\))")
 _MEMORY_WORDS: Final = ("memcpy", "memorycopy", "memset")

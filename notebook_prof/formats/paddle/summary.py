@@ -1,4 +1,4 @@
-"""The text of ``paddle.profiler``'s summary: tables with ruled lines."""
+"""The tables of ``paddle.profiler.Profiler.summary()`` for any recording, as DataFrames and as text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import pandas as pd
 
-from ....errors import OptionError, nearest
-from ....trace import Trace
-from .events import STATISTICS, Events, sort_key
-from .operators import kernel_table, operator_table, user_table
-from .overview import device_table, distribution_table, memory_table, model_table, overview_table
+from ...errors import OptionError, nearest
+from ...trace import Trace
+from .summary_events import STATISTICS, Events, sort_key
+from .summary_operators import kernel_table, operator_table, user_table
+from .summary_overview import device_table, distribution_table, memory_table, model_table, overview_table
 
 
 class RuledTable:

@@ -7,13 +7,13 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ....analysis.busy_time import device_of
-from ....analysis.scope import ints, on_device
-from ....analysis.time.phases import phases
-from ....trace import Intervals, length, overlap, union
-from ....trace.arrays import BoolArray, IntArray
-from ....trace.taxonomy import is_collective_kernel
-from .events import DEVICE, PHASES, STEP, Events, ratios, spread
+from ...analysis.busy_time import device_of
+from ...analysis.scope import ints, on_device
+from ...analysis.time.phases import phases
+from ...trace import Intervals, length, overlap, union
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.taxonomy import is_collective_kernel
+from .summary_events import DEVICE, PHASES, STEP, Events, ratios, spread
 
 _COLUMNS = ("allocation_count", "free_count", "allocation_bytes", "free_bytes", "increase_bytes")
 

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ....analysis.scope import ints, of_kind
-from ....errors import OptionError, nearest
-from ....trace import Trace
-from ....trace.arrays import BoolArray, IntArray
-from ....trace.intervals import as_ints
+from ...analysis.scope import ints, of_kind
+from ...errors import OptionError, nearest
+from ...trace import Trace
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
 
 SORTED_KEYS: Final = ("CPUTotal", "CPUAvg", "CPUMax", "CPUMin", "GPUTotal", "GPUAvg", "GPUMax", "GPUMin")
 """Paddle's ``SortedKeys``. All sort from largest to smallest, except the two minima."""

@@ -1,1 +1,0 @@
-"""The tables of ``paddle.profiler.Profiler.summary()`` for any recording, as DataFrames and as text."""
