@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from notebook_prof.readers.kineto.activity_types import DEVICE_TYPES
+from notebook_prof.readers.kineto.columns import DEVICE_TYPES
 
 COMMUNICATION = "record_param_comms"
 _OF_KERNELS = frozenset(

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..lazy import lazy
-from .base import Probe as Probe
-from .base import Reader as Reader
+from .base import Probe, Reader
 
 if TYPE_CHECKING:
     from .registry import list_formats as list_formats

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -9,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
-from ..errors import OptionError
+from ..errors import FormatError, OptionError
 from ..trace.builder import TraceBuilder
+from ..trace.report import ImportReport
 from ..trace.trace import Trace
-from .codec.compression import decompress
+from .codec.compression import decompress, first_bytes
 from .codec.sqlite import Database
 
 __all__ = [
@@ -168,3 +170,157 @@ class MarkedJsonReader(Reader):
         """Return whether the head begins a JSON object with this format's keys."""
         head = probe.head
         return head.lstrip()[:1] == b"{" and all(mark.search(head) is not None for mark in self.marks)
+
+
+MAX_FILES: Final = 20_000
+MAX_DEPTH: Final = 8
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+class Folder:
+    """The regular files in a folder and its subfolders.
+
+    Links to files are followed only if they lead to a file inside the folder. Links to folders are never
+    followed. Pipes, sockets and devices are not files.
+
+    Parameters
+    ----------
+    path : Path
+        An existing folder.
+    report : ImportReport
+        Gets issues about files that are left out (``link-outside``, ``too-many-files``, ``unreadable-file``).
+    max_bytes : int, optional
+        Limit on the decompressed size of a file.
+
+    Attributes
+    ----------
+    path : Path
+    names : tuple of str
+        Sorted paths relative to the folder, separated by ``/``.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as name:
+    ...     _ = Path(name, "a.txt").write_text("hello")
+    ...     folder = Folder(Path(name), ImportReport())
+    ...     folder.names, folder.read("a.txt")
+    (('a.txt',), b'hello')
+    """
+
+    def __init__(self, path: Path, report: ImportReport, max_bytes: int | None = None) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._root = path.resolve()
+        self._report = report
+        self.names = tuple(sorted(self._walk()))
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+    def read(self, name: str) -> bytes:
+        """Return the whole file after decompression, without a byte-order mark.
+
+        Raises
+        ------
+        FormatError
+            If there is no such file inside the folder.
+        """
+        return decompress(
+            self.path_of(name).read_bytes(), self._report, max_bytes=self._max_bytes
+        ).removeprefix(_BOM)
+
+    def head(self, name: str) -> bytes:
+        """Return the first 64 KiB after decompression; empty if the file cannot be read."""
+        try:
+            with self.path_of(name).open("rb") as file:
+                start = file.read(HEAD_BYTES)
+        except OSError:
+            return b""
+        return first_bytes(start).removeprefix(_BOM)
+
+    def describe(self, most: int = 6) -> str:
+        """Return the number of files and the names of some, for messages."""
+        if not self.names:
+            return "no files"
+        shown = ", ".join(self.names[:most]) + (", …" if len(self.names) > most else "")
+        return f"{len(self.names)} file{'s' if len(self.names) > 1 else ''}: {shown}"
+
+    def path_of(self, name: str) -> Path:
+        """Return the path of a file.
+
+        Raises
+        ------
+        FormatError
+            If there is no such file inside the folder.
+        """
+        # checked again at every read, since the link may have changed meanwhile
+        target = (self._root / name).resolve()
+        if not target.is_relative_to(self._root) or not target.is_file():
+            raise FormatError(f"{self.path.name}: there is no file {name!r} inside the folder")
+        return target
+
+    def _walk(self) -> Iterator[str]:
+        count = 0
+        for path, folders, files in os.walk(self._root, followlinks=False, onerror=self._unreadable):
+            here = Path(path).relative_to(self._root)
+            if len(here.parts) >= MAX_DEPTH:
+                folders.clear()
+            folders.sort()
+            for file in sorted(files):
+                name = (here / file).as_posix()
+                if not self._usable(name):
+                    continue
+                if count >= MAX_FILES:
+                    self._report.add(
+                        "too-many-files",
+                        "loss",
+                        example=f"more than {MAX_FILES:,}",
+                        effect="the rest of the folder is left out",
+                        advice="open the folder of one recording",
+                    )
+                    return
+                count += 1
+                yield name
+
+    def _usable(self, name: str) -> bool:
+        try:
+            target = (self._root / name).resolve()
+            if not target.is_relative_to(self._root):
+                self._report.add(
+                    "link-outside", "loss", example=name, effect="not followed out of the folder"
+                )
+                return False
+            return target.is_file()
+        except (OSError, RuntimeError):
+            self._report.add("unreadable-file", "loss", example=name, effect="left out")
+            return False
+
+    def _unreadable(self, error: OSError) -> None:
+        name = os.path.basename(error.filename or "")
+        self._report.add("unreadable-file", "loss", example=f"{name}: {error.strerror}", effect="left out")
+
+
+class FolderReader(Reader):
+    """A reader of a format that consists of a folder of files. Single files may be readable too."""
+
+    @abstractmethod
+    def recognises_folder(self, folder: Folder) -> bool:
+        """Return whether the folder contains files of this format. File names are part of such formats."""
+
+    @abstractmethod
+    def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
+        """Add everything in the folder to `builder`.
+
+        Parameters
+        ----------
+        folder : Folder
+            Can be used as a path (``Path(folder) / name``), but only `Folder.read` never leaves the folder.
+        builder : TraceBuilder
+            Its report counts everything that is not used.
+
+        Raises
+        ------
+        FormatError
+            If nothing can be read.
+        """

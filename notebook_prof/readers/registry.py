@@ -18,12 +18,10 @@ from ..errors import FormatError, OptionError, nearest
 from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
-from .base import HEAD_BYTES, DatabaseReader, MmapReader, PiecesReader, Probe, Reader
+from .base import HEAD_BYTES, DatabaseReader, Folder, FolderReader, MmapReader, PiecesReader, Probe, Reader
 from .codec.compression import Pieces
 from .codec.sqlite import MAGIC, opened
-from .codec.stream import in_pieces
-from .folder import Folder, FolderReader
-from .progress import Progress
+from .codec.stream import Progress, in_pieces
 
 _KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
 _GPERFTOOLS: Final = (

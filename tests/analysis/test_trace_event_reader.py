@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from notebook_prof.errors import NotebookProfError
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.matching import lanes
+from notebook_prof.readers.events import lanes
 from notebook_prof.readers.trace_event import read_events
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.writers import write_chrome

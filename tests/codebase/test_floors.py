@@ -200,7 +200,7 @@ def test_loading_the_extension_leaves_what_no_cell_needs_yet() -> None:
     }
     assert rooms & later == set()
     readers = {name.split(".")[1] for name in modules if name.startswith("readers.")}
-    kineto = {"base", "codec", "event_arguments", "folder", "kineto"}  # PyTorch's own
+    kineto = {"base", "codec", "events", "kineto"}  # PyTorch's own
     assert readers <= kineto
     assert {name.split(".")[1] for name in modules if name.startswith("formats.")} <= {"torch"}
     assert "profiles.profile" not in modules

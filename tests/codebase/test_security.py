@@ -8,8 +8,8 @@ from notebook_prof.atomic_files import PRIVATE
 from notebook_prof.errors import LONGEST
 from notebook_prof.profiles.export import Export
 from notebook_prof.profiles.profile import Profile
+from notebook_prof.readers.base import MAX_FILES
 from notebook_prof.readers.codec import compression
-from notebook_prof.readers.folder import MAX_FILES
 from notebook_prof.runs import folder, store
 from notebook_prof.runs.entry import FOLDER, LIMIT
 from notebook_prof.trace.sealing import LONGEST_TEXT

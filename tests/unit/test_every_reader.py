@@ -15,7 +15,8 @@ import pytest
 
 from notebook_prof import open_profile
 from notebook_prof.errors import FormatError, NotebookProfError, OptionError
-from notebook_prof.readers import list_formats, progress, read_trace
+from notebook_prof.readers import list_formats, read_trace
+from notebook_prof.readers.codec import stream
 from notebook_prof.trace import Trace, TraceBuilder
 
 from ..properties.test_damage import CASES, content
@@ -68,15 +69,15 @@ def bars(monkeypatch: pytest.MonkeyPatch) -> list[Bar]:
     """Bars come at once, and reading waits until there is one."""
     Bar.made.clear()
     shown = threading.Event()
-    monkeypatch.setattr(progress, "PATIENCE_S", -1.0)
-    monkeypatch.setattr(progress, "_bar", lambda name, size: (Bar(name, size), shown.set())[0])
-    real = progress.Progress.__exit__
+    monkeypatch.setattr(stream, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(stream, "_bar", lambda name, size: (Bar(name, size), shown.set())[0])
+    real = stream.Progress.__exit__
 
-    def patient(self: progress.Progress, *error: Any) -> None:
+    def patient(self: stream.Progress, *error: Any) -> None:
         shown.wait(60)
         real(self, *error)
 
-    monkeypatch.setattr(progress.Progress, "__exit__", patient)
+    monkeypatch.setattr(stream.Progress, "__exit__", patient)
     return Bar.made
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from notebook_prof.errors import FormatError, OptionError
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.folder import Folder
+from notebook_prof.readers.base import Folder
 from notebook_prof.trace import ImportReport
 
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from notebook_prof.errors import FormatError, NotebookProfError
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.codec.event_list import EventText
 from notebook_prof.readers.codec.numbers import exact_ns
 from notebook_prof.readers.codec.stream import in_pieces
 from notebook_prof.readers.kineto import KinetoColumns, event_decoder
+from notebook_prof.readers.kineto.event_decoder import EventText
 from notebook_prof.readers.kineto.reader import parse
 from notebook_prof.trace import TABLES, ImportReport, Trace
 from tests.frames import differences
@@ -230,7 +230,7 @@ def test_a_bar_appears_when_it_takes_long(
 ) -> None:
     path = write(tmp_path, op("a", "1", "1"))
     assert names(read_trace(path)) == ["a"]
-    monkeypatch.setattr("notebook_prof.readers.progress.PATIENCE_S", -1.0)
+    monkeypatch.setattr("notebook_prof.readers.codec.stream.PATIENCE_S", -1.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     read_trace(path)
     assert "trace.json" in capsys.readouterr().err

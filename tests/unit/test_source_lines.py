@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from notebook_prof.profiles.profile import Profile
-from notebook_prof.readers.native.reader import NativeReader
+from notebook_prof.readers.native import NativeReader
 from notebook_prof.selection import Selection
 from notebook_prof.service.answers.find import detail
 from notebook_prof.service.answers.table import table

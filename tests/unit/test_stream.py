@@ -14,8 +14,7 @@ import pytest
 
 from notebook_prof.errors import FormatError
 from notebook_prof.readers import read_trace, registry
-from notebook_prof.readers.codec.stream import in_pieces
-from notebook_prof.readers.progress import Progress
+from notebook_prof.readers.codec.stream import Progress, in_pieces
 from notebook_prof.trace import ImportReport, TraceBuilder
 
 LINES = b"".join(b"%d,%d\n" % (i, i * i) for i in range(300_000)) * 4
@@ -92,7 +91,7 @@ def test_every_reader_has_a_bar(
 ) -> None:
     path = tmp_path / "slow.json"
     path.write_bytes(GENERIC)
-    monkeypatch.setattr("notebook_prof.readers.progress.PATIENCE_S", -1.0)
+    monkeypatch.setattr("notebook_prof.readers.codec.stream.PATIENCE_S", -1.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert read_trace(path, format="trace_event").slices["name"].tolist() == ["a"]
     assert "slow.json" in capsys.readouterr().err
@@ -105,7 +104,7 @@ def test_a_bar_appears_while_a_reader_is_busy(
 ) -> None:
     path = tmp_path / "busy.bin"
     path.write_bytes(b"x" * 100)
-    monkeypatch.setattr("notebook_prof.readers.progress.PATIENCE_S", 0.01)
+    monkeypatch.setattr("notebook_prof.readers.codec.stream.PATIENCE_S", 0.01)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     shown = threading.Event()
     real = Progress._show

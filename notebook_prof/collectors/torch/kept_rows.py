@@ -14,7 +14,7 @@ import pandas as pd
 from ...background import checkpoint
 from ...readers.kineto import KinetoColumns, MemoryColumns
 from ...readers.kineto.activity_metadata import activity_metadata
-from ...readers.kineto.activity_types import CALL_TYPES, DEVICE_TYPES, rows_of
+from ...readers.kineto.columns import CALL_TYPES, DEVICE_TYPES, rows_of
 from ...trace.arrays import BoolArray
 from ...trace.intervals import contains, union
 from ...trace.report import ImportReport

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from ...background import checkpoint
 from ...readers.kineto import KinetoColumns, MemoryColumns
-from ...readers.kineto.activity_types import DEVICE_TYPES, EXTRAS, concrete_matters, flags_of_name
+from ...readers.kineto.arguments import to_json
 from ...readers.kineto.column_builder import FirstCalls
-from ...readers.kineto.operator_arguments import to_json
+from ...readers.kineto.columns import DEVICE_TYPES, EXTRAS, concrete_matters, flags_of_name
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from .kept_rows import DeviceActivities, details

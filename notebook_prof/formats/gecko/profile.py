@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from ...errors import FormatError
 from ...readers.call_tree import add_tree_samples, sample_durations
 from ...readers.codec.tolerant_json import decode_object
-from ...readers.matching import match
+from ...readers.events import match
 from ...trace.arrays import BoolArray, FloatArray, IntArray
 from ...trace.builder import TraceBuilder
 from .threads import (

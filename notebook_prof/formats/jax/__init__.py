@@ -7,9 +7,8 @@ from pathlib import PurePosixPath
 from typing import ClassVar, Final
 
 from ...errors import FormatError
-from ...readers.base import Probe
+from ...readers.base import Folder, FolderReader, Probe
 from ...readers.codec.protobuf import WireError, fields, varint
-from ...readers.folder import Folder, FolderReader
 from ...trace.builder import TraceBuilder
 
 _PLANE: Final = re.compile(

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from ...readers.event_arguments import NAME, argument_rows, argument_table
+from ...readers.events import NAME, argument_rows, argument_table
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded

@@ -10,8 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from ...errors import FormatError, OptionError, nearest
-from ...readers.base import Probe, Reader
-from ...readers.folder import Folder, FolderReader
+from ...readers.base import Folder, FolderReader, Probe, Reader
 from ...trace.builder import TraceBuilder
 
 _ID: Final = r"(?P<rank>\d+)"

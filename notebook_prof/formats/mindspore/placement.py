@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...readers.event_arguments import NAME, argument_rows
+from ...readers.events import NAME, argument_rows
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded, by_value

@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from ...errors import FormatError
-from ...readers.base import DatabaseReader, Probe
+from ...readers.base import DatabaseReader, Folder, FolderReader, Probe
 from ...readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Column, Kind, TableSource, Texts
 from ...readers.codec.sqlite import Database
-from ...readers.folder import Folder, FolderReader
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 

@@ -8,8 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import INTS, MISSING
-from ...readers.codec.rows import Rows, groups, marked
+from ...readers.codec.columns import INTS, MISSING, Rows, groups, marked
 from ...trace.arrays import IntArray
 from ...trace.strings import Coded
 from ...trace.taxonomy import is_collective_kernel

@@ -9,10 +9,8 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind, Texts
-from ...readers.codec.rows import Rows, groups, marked, texts_in
-from ...readers.event_arguments import NAME, argument_rows, argument_table
-from ...readers.matching import lanes
+from ...readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind, Rows, Texts, groups, marked, texts_in
+from ...readers.events import NAME, argument_rows, argument_table, lanes
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.strings import Coded
 from ...trace.taxonomy import is_collective_range, phase_of

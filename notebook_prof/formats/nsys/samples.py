@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...readers.call_tree import Frame, Sampled, add_samples, sample_durations
-from ...readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind
-from ...readers.codec.rows import Rows, groups, marked, texts, texts_in
+from ...readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind, Rows, groups, marked, texts, texts_in
 from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.strings import Coded
 from .device import DeviceWork

@@ -8,8 +8,19 @@ from typing import Final
 
 import numpy as np
 
-from ...readers.codec.columns import INTS, MISSING, TEXTS, Kind, TableSource
-from ...readers.codec.rows import Rows, Strings, groups, read_rows, texts, texts_in
+from ...readers.codec.columns import (
+    INTS,
+    MISSING,
+    TEXTS,
+    Kind,
+    Rows,
+    Strings,
+    TableSource,
+    groups,
+    read_rows,
+    texts,
+    texts_in,
+)
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ...readers.codec.protobuf_columns import Fields, text_column
-from ...readers.event_arguments import NAME, argument_rows, argument_table
+from ...readers.events import NAME, argument_rows, argument_table
 from ...readers.trace_event.slices import CATEGORY_OF_WORD
 from ...trace.arrays import BoolArray, IntArray, TextArray
 from ...trace.builder import TraceBuilder

@@ -9,17 +9,19 @@ import msgspec
 import numpy as np
 
 from ...readers.kineto.activity_metadata import activity_metadata
-from ...readers.kineto.activity_types import (
+from ...readers.kineto.arguments import to_json
+from ...readers.kineto.assemble import assemble
+from ...readers.kineto.columns import (
     BOOKKEEPING_TYPES,
     DEVICE_TYPES,
+    MAX_DEVICE,
+    KinetoColumns,
+    MemoryColumns,
     concrete_matters,
     is_known,
     rows_of,
 )
-from ...readers.kineto.assemble import assemble
-from ...readers.kineto.columns import MAX_DEVICE, KinetoColumns, MemoryColumns
 from ...readers.kineto.event_types import EXTRA, AllArguments
-from ...readers.kineto.operator_arguments import to_json
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded

@@ -12,7 +12,7 @@ from msgspec import Raw, Struct, field
 from ...errors import bounded_repr
 from ...readers.call_tree import Frame, Sampled, add_samples, labels
 from ...readers.codec.tolerant_json import decode_object
-from ...readers.matching import match
+from ...readers.events import match
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 

@@ -8,11 +8,9 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from ...errors import FormatError
-from ...readers.base import HEAD_BYTES, DatabaseReader, Probe
-from ...readers.codec.columns import MISSING, Column, Texts
-from ...readers.codec.rows import Rows
+from ...readers.base import HEAD_BYTES, DatabaseReader, Folder, FolderReader, Probe
+from ...readers.codec.columns import MISSING, Column, Rows, Texts
 from ...readers.codec.sqlite import Database
-from ...readers.folder import Folder, FolderReader
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport

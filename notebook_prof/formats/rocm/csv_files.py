@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from ...errors import FormatError
-from ...readers.codec.rows import Rows, groups, texts_in
-from ...readers.folder import Folder
+from ...readers.base import Folder
+from ...readers.codec.columns import Rows, groups, texts_in
 from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded

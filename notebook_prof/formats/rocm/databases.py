@@ -9,8 +9,17 @@ import numpy as np
 import pandas as pd
 
 from ...errors import FormatError
-from ...readers.codec.columns import INTS, TEXTS, Kind, TableSource
-from ...readers.codec.rows import Rows, Strings, groups, read_rows, texts_in
+from ...readers.codec.columns import (
+    INTS,
+    TEXTS,
+    Kind,
+    Rows,
+    Strings,
+    TableSource,
+    groups,
+    read_rows,
+    texts_in,
+)
 from ...readers.codec.sqlite import Database
 from ...trace.arrays import BoolArray, IntArray, positions
 from ...trace.builder import TraceBuilder

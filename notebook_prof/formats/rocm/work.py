@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import MISSING
-from ...readers.codec.rows import Rows, groups, marked, texts
+from ...readers.codec.columns import MISSING, Rows, groups, marked, texts
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded

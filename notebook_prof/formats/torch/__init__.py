@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from ...errors import OptionError
-from ...readers.base import PiecesReader, Probe, Reader, pieces_of
+from ...readers.base import Folder, FolderReader, PiecesReader, Probe, Reader, pieces_of
 from ...readers.codec.protobuf import WireError, fields, varint
-from ...readers.folder import Folder, FolderReader
 from ...trace.builder import TraceBuilder
 
 _KEYS: Final = (b"segments", b"device_traces", b"segment_type")

@@ -14,8 +14,7 @@ import pandas as pd
 from ...trace.arrays import IntArray
 from ...trace.strings import Coded
 from ..codec.columns import Interner
-from .activity_types import UNNAMED
-from .columns import KinetoColumns
+from .columns import UNNAMED, KinetoColumns
 from .event_types import EXTRA, NO_ARGUMENTS, UNDECODABLE, AllArguments, extra_of
 
 LAUNCH_NUMBERS: Final = {

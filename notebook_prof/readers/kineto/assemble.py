@@ -26,11 +26,9 @@ from ...trace.taxonomy import (
     phase_of,
 )
 from .activity_metadata import attribute_tables, named_calls, stream_priorities
-from .activity_types import categories, module_name, rows_of
-from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns
+from .arguments import argument_table, compiled_arguments, range_counters, range_table, stack_frames
+from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns, categories, module_name, rows_of
 from .instant_events import Links, backward_nodes, forward_links, launch_links
-from .operator_arguments import argument_table, compiled_arguments, stack_frames
-from .profiler_ranges import range_counters, range_table
 
 # Phases and modules of the rows that prove them. Nested rows inherit them in the builder.
 

@@ -15,7 +15,8 @@ from ...trace.pairing import pair
 from ...trace.report import ImportReport
 from ..codec.columns import Interner
 from ..codec.numbers import exact_ns, identifiers, integers, number_of, to_ns
-from .activity_types import (
+from .arguments import ACTIVITY_TYPE, ProfilerRanges
+from .columns import (
     ANY,
     BOOKKEEPING,
     CALL,
@@ -30,7 +31,6 @@ from .activity_types import (
 )
 from .event_types import EXTRA, AllArguments, Arguments, Begin, OldArguments, Variant, complete_type, extra_of
 from .instant_events import InstantEvents
-from .profiler_ranges import ACTIVITY_TYPE, ProfilerRanges
 
 _BARE_CHUNKS: Final = 3
 """After this many chunks in which no event needs its arguments, arguments are no longer decoded."""

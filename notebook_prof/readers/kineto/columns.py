@@ -1,7 +1,8 @@
-"""Kineto's rows as columns, the common form of files and live recordings."""
+"""Kineto's rows as columns, the common form of files and live recordings, and its activity types."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
@@ -11,6 +12,14 @@ import numpy.typing as npt
 
 from ...trace.arrays import IntArray
 from ...trace.strings import Coded
+from ...trace.taxonomy import (
+    CATEGORIES,
+    EVALUATION_SUFFIX,
+    MODULE_PREFIX,
+    call_category,
+    is_collective_kernel,
+    is_collective_range,
+)
 
 MAX_DEVICE: Final = int(np.iinfo(np.int16).max)
 """The largest device index that fits into the tables."""
@@ -135,3 +144,162 @@ def _joined(columns: Sequence[Coded | None], sizes: Sequence[int]) -> Coded:
         lookup = [numbers.setdefault(value, len(numbers)) for value in column.values]
         codes.append(np.array([*lookup, -1], np.int64)[column.codes])
     return Coded(np.concatenate(codes), list(numbers))
+
+
+_CATEGORY_OF_TYPE: Final = {
+    "cpu_op": "operator",
+    "operator": "operator",
+    "user_annotation": "annotation",
+    "gpu_user_annotation": "annotation",
+    "python_function": "python",
+    "instant": "annotation",
+    "cpu_instant_event": "annotation",
+    "kernel": "kernel",
+    "concurrent_kernel": "kernel",
+    "mtia_ccp_events": "kernel",
+    "hpu_op": "kernel",
+    "cuda_event": "annotation",
+    "gpu_memcpy": "memcpy",
+    "memcpy": "memcpy",
+    "gpu_memset": "memset",
+    "memset": "memset",
+    "runtime": "launch",
+    "cuda_runtime": "launch",
+    "cuda_driver": "launch",
+    "privateuse1_runtime": "launch",
+    "privateuse1_driver": "launch",
+    "mtia_runtime": "launch",
+    "xpu_runtime": "launch",
+    "xpu_driver": "launch",
+    "glow_runtime": "launch",
+    "cuda_sync": "sync",
+    "xpu_sync": "sync",
+    "collective_comm": "collective",
+    "overhead": "overhead",
+    "cuda_profiler_range": "overhead",
+}
+
+BOOKKEEPING_TYPES: Final = frozenset({"trace"})
+"""Types of rows about the recording itself, such as ``PyTorch Profiler (0)``."""
+
+DEVICE_TYPES: Final = frozenset(
+    {
+        "kernel",
+        "concurrent_kernel",
+        "gpu_memcpy",
+        "memcpy",
+        "gpu_memset",
+        "memset",
+        "gpu_user_annotation",
+        "mtia_ccp_events",
+        "hpu_op",
+        "cuda_event",
+        "cuda_sync",
+        "cuda_profiler_range",
+    }
+)
+"""Types of rows that belong to a device, not to a thread. Their process id is a device index."""
+
+OPERATOR_TYPES: Final = frozenset({"cpu_op", "operator", "user_annotation"})
+"""Types of rows that can have shapes and a sequence number."""
+
+CALL_TYPES: Final = frozenset(
+    kind for kind, category in _CATEGORY_OF_TYPE.items() if category == "launch" or kind == "xpu_sync"
+)
+"""Types of calls into a device's runtime or driver."""
+
+_PYTHON_MODULE_PREFIX: Final = "nn.Module: "
+_CONCRETE: Final = re.compile(r"conv|pool|attention", re.IGNORECASE)
+
+OPERATOR, CALL, DEVICE, UNKNOWN, EXTRAS, CONCRETE, BOOKKEEPING, NAMELESS = (1 << bit for bit in range(8))
+"""Flags for the kind of an event, by its type and name, and for the arguments it can have."""
+
+ANY: Final = OPERATOR | CALL | DEVICE | UNKNOWN | EXTRAS
+"""An event's arguments are read if it has any of these flags."""
+
+UNNAMED: Final = "INVALID"
+"""Kineto's name for a CUDA call whose number is not in its table."""
+_EXTRAS_PREFIXES: Final = ("record_param_comms", "nccl:", "c10d::", "triton_")
+_AMD_LAUNCH: Final = re.compile(r"hip\w*LaunchKernel")
+
+
+def is_known(activity_type: str) -> bool:
+    """Return whether the activity type has a category."""
+    return activity_type.lower() in _CATEGORY_OF_TYPE
+
+
+def flags_of_type(activity_type: str | None) -> int:
+    """Return the flags that an activity type implies."""
+    activity_type = (activity_type or "").lower()
+    if activity_type in BOOKKEEPING_TYPES:
+        return BOOKKEEPING
+    if activity_type in DEVICE_TYPES:
+        return DEVICE | EXTRAS
+    if activity_type in OPERATOR_TYPES:
+        return OPERATOR
+    if activity_type in CALL_TYPES:
+        return CALL
+    return 0 if is_known(activity_type) else UNKNOWN
+
+
+def flags_of_name(name: str | None) -> int:
+    """Return the flags that a name implies: it is missing, or its events have further arguments."""
+    if name is None:
+        return NAMELESS
+    flags = EXTRAS if name.startswith(_EXTRAS_PREFIXES) or name == UNNAMED or _AMD_LAUNCH.match(name) else 0
+    return flags | CONCRETE if concrete_matters(name) else flags
+
+
+def concrete_matters(name: str) -> bool:
+    """Return whether an operator's work depends on arguments other than tensors.
+
+    >>> concrete_matters("aten::conv2d"), concrete_matters("aten::mm")
+    (True, False)
+    """
+    return _CONCRETE.search(name) is not None
+
+
+def rows_of(column: Coded, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return a mask of a coded column's rows with a value marked in `chosen`; False if missing."""
+    return np.asarray(np.append(chosen, False)[column.codes])
+
+
+def categories(columns: KinetoColumns) -> Coded:
+    """Return the category of every row, as codes into `CATEGORIES`."""
+    # Unknown activity types are operators on a thread and kernels on a device. Device rows of communication
+    # libraries are `collective`, runtime calls that only wait are `sync`. ``nn.Module: X`` rows, which
+    # torch's Python tracer writes, are `module` if the recording has no ranges of our module hooks.
+    code = {category: i for i, category in enumerate(CATEGORIES)}
+    names = columns.name.values
+    by_kind = [code[_CATEGORY_OF_TYPE.get(kind.lower(), "operator")] for kind in columns.kind.values]
+    result = np.append(np.array(by_kind, np.int8), np.int8(code["operator"]))[columns.kind.codes]
+    on_device = columns.device >= 0
+
+    def named(marked: object) -> npt.NDArray[np.bool_]:
+        return rows_of(columns.name, np.array(marked, bool))
+
+    result[on_device & (result == code["operator"])] = code["kernel"]
+    transfers = on_device & (result == code["kernel"])
+    if transfers.any():
+        result[transfers & named([is_collective_kernel(name) for name in names])] = code["collective"]
+    ranges = ~on_device & (result == code["annotation"])
+    result[ranges & named([is_collective_range(name) for name in names])] = code["collective"]
+    calls = result == code["launch"]
+    if calls.any():
+        kinds = [call_category(name) for name in names]
+        for word in ("sync", "overhead"):
+            result[calls & named([kind == word for kind in kinds])] = code[word]
+    hooked = named([name.startswith(MODULE_PREFIX) for name in names])
+    if hooked.any():
+        result[hooked] = code["module"]
+    else:
+        traced = named([name.startswith(_PYTHON_MODULE_PREFIX) for name in names])
+        result[traced & (result == code["python"])] = code["module"]
+    return Coded(result, CATEGORIES)
+
+
+def module_name(name: str) -> str:
+    """Return the module path in the name of a range of category `module`."""
+    if name.startswith(MODULE_PREFIX):
+        return name.removeprefix(MODULE_PREFIX).removesuffix(EVALUATION_SUFFIX)
+    return name.removeprefix(_PYTHON_MODULE_PREFIX)

@@ -11,8 +11,7 @@ from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
 from ...trace.taxonomy import BACKWARD_NODE_PREFIX
 from ..codec.numbers import exact_ns, identifiers, integers, number_of, to_ns
-from .activity_types import rows_of
-from .columns import MAX_DEVICE, CounterColumns, KinetoColumns, MemoryColumns
+from .columns import MAX_DEVICE, CounterColumns, KinetoColumns, MemoryColumns, rows_of
 from .event_types import Begin, Counter, End, Instant, Metadata, QuickInstant
 
 _MEMORY: Final = "[memory]"

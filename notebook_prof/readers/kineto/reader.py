@@ -16,16 +16,14 @@ from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ..base import PiecesReader, Probe
 from ..codec.columns import Interner
-from ..codec.event_list import EventText
 from ..codec.tolerant_json import mend
 from .activity_metadata import extra_text
-from .activity_types import BOOKKEEPING_TYPES, DEVICE, UNKNOWN, is_known, rows_of
+from .arguments import module_path, to_json
 from .assemble import assemble
 from .column_builder import ColumnBuilder, add_pairs_and_marks
-from .columns import MAX_DEVICE, KinetoColumns
-from .event_decoder import EventDecoder
+from .columns import BOOKKEEPING_TYPES, DEVICE, MAX_DEVICE, UNKNOWN, KinetoColumns, is_known, rows_of
+from .event_decoder import EventDecoder, EventText
 from .event_types import UNDECODABLE, Arguments, OldArguments
-from .operator_arguments import module_path, to_json
 
 _MARKS: Final = re.compile(
     rb'"traceEvents"\s*:\s*\[\s*\]|"schemaVersion"|"deviceProperties"|"baseTimeNanoseconds"|PyTorch Profiler'

@@ -13,10 +13,9 @@ from ...trace.arrays import IntArray, number_rows
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
 from ...trace.strings import Coded
-from ..matching import lanes, match
-from .arguments import Arguments
+from ..events import lanes, match
 from .events import Events, Tracks, texts
-from .slices import Placed
+from .slices import Arguments, Placed
 
 # Asynchronous events, nestable (b n e) and old (S T p F), on separate lanes.
 

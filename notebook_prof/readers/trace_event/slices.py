@@ -1,11 +1,14 @@
-"""The slices of threads, from complete events, begins and ends, and instants."""
+"""The slices of threads, from complete events, begins and ends, and instants, with their arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
+import pandas as pd
+from msgspec import Raw
 
 from ...errors import bounded_repr
 from ...trace.arrays import IntArray
@@ -13,9 +16,90 @@ from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, STEP_PREFIX, phase_of
 from ..call_tree import Frame
-from ..matching import match
-from .arguments import Arguments
+from ..events import match
 from .events import Events, Row, Tracks
+
+_NOTHING: Final = Raw(b"")
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Arguments:
+    """Collects the arguments of events that become slices."""
+
+    def __init__(self) -> None:
+        self.count = 0  # events whose arguments were collected
+        self._codes: dict[tuple[bytes, bytes], int] = {}
+        self._texts: dict[str, int] = {}
+        self._parts: list[pd.DataFrame] = []
+
+    def add(
+        self, events: Events, begin: IntArray, end: IntArray, track: IntArray, name: Coded, dur: IntArray
+    ) -> None:
+        """Add the arguments of the events that began and ended some slices."""
+        # `end` is -1 if no other event ended the slice. Negative durations become 0, as in the slices.
+        has_arguments = np.fromiter((len(row.arguments()) > 2 for row in events.rows), bool, len(events.rows))
+        late = (end >= 0) & has_arguments[end]
+        has = np.flatnonzero(has_arguments[begin] | late)
+        if not len(has):
+            return
+        rows = events.rows
+        code = np.fromiter(
+            (
+                self._code(rows[b].arguments(), rows[e].arguments() if e >= 0 else _NOTHING)
+                for b, e in zip(begin[has].tolist(), end[has].tolist(), strict=True)
+            ),
+            np.int64,
+            len(has),
+        )
+        self.count += int(has_arguments[begin].sum() + late.sum())
+        has, code = has[code >= 0], code[code >= 0]
+        words = np.array(name.values, dtype=object)[name.codes[has]]
+        columns = {
+            "track": track[has].astype(np.int32),
+            "start_unix_ns": events.ts[begin[has]],
+            "dur_ns": np.maximum(dur[has], 0),
+            "name": words,
+        }
+        self._parts.append(pd.DataFrame({**columns, "arguments": code}))
+
+    def table(self) -> pd.DataFrame | None:
+        """Make the table ``event_arguments`` of the metadata, in the order of `add`; None without rows."""
+        # ``track`` (int32), ``start_unix_ns``, ``dur_ns`` (int64) and ``name`` (category) identify the slice;
+        # ``arguments`` is a category of JSON objects as text.
+        if not any(map(len, self._parts)):
+            return None
+        table = pd.concat(self._parts, ignore_index=True)
+        texts = pd.Index(list(self._texts), dtype="object")
+        categorical = pd.Categorical.from_codes(table["arguments"].to_numpy(), categories=texts)
+        return table.assign(name=table["name"].astype("category"), arguments=categorical)
+
+    def _code(self, begin: Raw, end: Raw) -> int:
+        key = bytes(begin), bytes(end)
+        if (code := self._codes.get(key)) is None:
+            text = _merged(*key)
+            code = -1 if text is None else self._texts.setdefault(text, len(self._texts))
+            self._codes[key] = code
+        return code
+
+
+def _merged(begin: bytes, end: bytes) -> str | None:
+    """Merge the arguments of a begin and its end (which wins) into compact JSON; None if there are none.
+
+    >>> _merged(b'{"a": 1, "b": 2}', b'{"b": 3.50}'), _merged(b"{}", b"null")
+    ('{"a":1,"b":3.50}', None)
+    """
+    merged: dict[str, Raw] = {}
+    for text in (begin, end):
+        if len(text) <= 2 or text == b"null":
+            continue
+        try:
+            plain = msgspec.json.format(text, indent=-1)
+            merged |= _OBJECT.decode(plain) if plain.startswith(b"{") else {"args": Raw(plain)}
+        except _UNDECODABLE:
+            continue
+    return msgspec.json.encode(merged).decode(errors="replace") if merged else None
+
 
 FrameOf = Callable[[str], Frame | None]
 
@@ -141,7 +225,7 @@ def _functions(
 ) -> tuple[list[str], IntArray]:
     """Return the label of the slices with each name, and the key of its frame; -1 for none."""
     frames = [frame_of(name) if frame_of is not None else None for name in values]
-    keys = [-1 if frame is None else builder.stack([frame]) for frame in frames]
+    keys = [-1 if frame is None else builder.stack([frame]) for frame in frames]  # noqa: PD013
     names = [name if f is None else f.label() for name, f in zip(values, frames, strict=True)]
     return names, np.array(keys, np.int64)
 
