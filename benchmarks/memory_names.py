@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from notebook_prof.collectors.system.names.roots import Roots
 from notebook_prof.collectors.system.names.walk import BUDGET_NS
-from notebook_prof.collectors.system.names.watch import walk_names
+from notebook_prof.collectors.system.names.watch import Roots, walk_names
 
 TITLE = "Names of memory"
 ROUNDS = 5

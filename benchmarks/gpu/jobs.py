@@ -61,7 +61,7 @@ def inside(name: str, folder: Path, device: str) -> int:
 
 
 def _lacks(name: str, device: str) -> str:
-    from notebook_prof.collectors.nvml.collector import NvmlCollector
+    from notebook_prof.collectors.nvml import NvmlCollector
     from tests.gpu.scenes import BY_NAME
 
     kind, what, *route = re.split("[/:]", name)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import notebook_prof as nbp
 from notebook_prof.collectors.cuda import driver
-from notebook_prof.collectors.nvml.collector import NvmlCollector
+from notebook_prof.collectors.nvml import NvmlCollector
 from notebook_prof.collectors.nvml.metrics import METRICS, visible, why_missing
 from notebook_prof.trace.clocks import Clock
 

@@ -13,15 +13,13 @@ import pandas as pd
 
 from ..analysis.notebook.recorded import CELL_BUFFERS, CELL_RUNS
 from ..analysis.time.account import ACCOUNT
-from ..collectors.machine import machine
+from ..collectors.machine import machine, usable_cores
 from ..collectors.python.assemble import OTHER_CELLS, Exact, Timed, put
 from ..collectors.python.engine import with_gaps
 from ..collectors.python.frames import Stacks, trim, trim_thread
 from ..collectors.python.overlay import Rows
-from ..collectors.python.thread.call_tree import decode
-from ..collectors.python.thread.thread_stacks import ObservedThread
+from ..collectors.python.thread_stacks import ObservedThread, decode
 from ..collectors.system import put_readings
-from ..collectors.system.cores import usable_cores
 from ..collectors.system.names.buffers import NOT_COMPARED
 from ..collectors.system.names.watch import put_names
 from ..collectors.system.readings import decode as decoded

@@ -13,10 +13,9 @@ import numpy as np
 
 from .. import own_processes
 from ..collectors import statements
-from ..collectors.nvml.used import Gpus
-from ..collectors.python.thread.thread_stacks import ThreadStacks
-from ..collectors.system.names.roots import Roots
-from ..collectors.system.names.watch import Walked, walk_names
+from ..collectors.nvml.metrics import Gpus
+from ..collectors.python.thread_stacks import ThreadStacks
+from ..collectors.system.names.watch import Roots, Walked, walk_names
 from ..collectors.system.polling import MOVED_BYTES, Reader, resident_bytes
 from ..trace.arrays import IntArray
 from ..trace.clocks import Clock

@@ -1,13 +1,19 @@
-"""Facts about the machine: cores, accelerators, and how Python starts threads and processes."""
+"""Facts about the machine: cores, accelerators, how Python starts threads and processes, energy counters."""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 import sysconfig
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from .system import usable_cpus
+import numpy as np
+
+from ..trace.builder import TraceBuilder
+from ..trace.clocks import Clock
 
 
 def machine() -> dict[str, Any]:
@@ -53,3 +59,90 @@ def _start_method() -> str:
     if sys.platform != "linux":
         return "spawn"
     return "forkserver" if sys.version_info >= (3, 14) else "fork"
+
+
+def usable_cpus() -> int:
+    """Return the number of CPUs that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def usable_cores(cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float:
+    """Count the cores that this process may use: under a container's quota fewer than its CPUs."""
+    return min([float(usable_cpus()), *_quotas(cgroups, own)])  # may be fractional
+
+
+def _quotas(cgroups: Path, own: Path) -> list[float]:
+    """Return the CPU quotas of the process's cgroups and their parents, in cores."""
+    quotas = []
+    for line in _text(own).splitlines():
+        number, _, fields = line.partition(":")
+        controllers, _, path = fields.partition(":")
+        if number != "0" and "cpu" not in controllers.split(","):
+            continue
+        roots = [cgroups] if number == "0" else [cgroups / controllers, cgroups / "cpu"]
+        for root in roots:
+            innermost = root / path.strip("/")
+            for folder in (innermost, *innermost.parents):
+                if folder == root.parent:
+                    break
+                quotas += _quota(folder)
+    return quotas
+
+
+def _quota(folder: Path) -> list[float]:
+    limit = _text(folder / "cpu.max").split() or [
+        _text(folder / "cpu.cfs_quota_us").strip(),
+        _text(folder / "cpu.cfs_period_us").strip(),
+    ]
+    try:
+        quota, period = int(limit[0]), int(limit[1])
+    except (ValueError, IndexError):
+        return []
+    return [quota / period] if quota > 0 and period > 0 else []
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+RAPL: Final = Path("/sys/class/powercap")
+"""Folder of the energy counters of Intel's and AMD's RAPL: one folder per package, readable only by root."""
+
+
+class Energy(NamedTuple):
+    """The counters of all packages at an instant, in µJ, and the values at which they wrap around."""
+
+    now_ns: int
+    microjoules: Mapping[int, int]
+    limits: Mapping[int, int]
+
+
+def read_energy(clock: Clock, root: Path = RAPL) -> Energy:
+    """Read the counters of all readable packages, if there are any."""
+    microjoules, limits = {}, {}
+    for folder in sorted(root.glob("intel-rapl:*")):
+        try:
+            name = (folder / "name").read_text(encoding="ascii").strip()
+            kind, _, number = name.rpartition("-")
+            if kind != "package":
+                continue  # skip cores (part of packages), memory and platform
+            microjoules[int(number)] = int((folder / "energy_uj").read_text(encoding="ascii"))
+            limits[int(number)] = int((folder / "max_energy_range_uj").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            continue
+    return Energy(clock.now_ns(), microjoules, limits)
+
+
+def put_energy(builder: TraceBuilder, first: Energy, last: Energy) -> None:
+    """Add a counter ``package 0 energy`` in J for each package, 0 at the first reading."""
+    for number in sorted(first.microjoules.keys() & last.microjoules.keys()):
+        used = last.microjoules[number] - first.microjoules[number]
+        if used < 0:  # it wrapped around; a second time, after minutes at full power, cannot be detected
+            used += first.limits.get(number, 0)
+        track = builder.track(f"package {number} energy", "counter", unit="J")
+        builder.counter(track, np.array([first.now_ns, last.now_ns]), np.array([0.0, used / 1e6]))

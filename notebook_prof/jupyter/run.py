@@ -18,8 +18,7 @@ from IPython.display import display
 
 from ..collectors.lines.sources import CELLS
 from ..collectors.python.assemble import OTHER_CELLS
-from ..collectors.system.names.roots import Roots, running_frames
-from ..collectors.system.names.watch import NameWatch
+from ..collectors.system.names.watch import NameWatch, Roots, running_frames
 from ..errors import NotebookProfError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace

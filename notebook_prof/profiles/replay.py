@@ -254,7 +254,7 @@ def _recorded_calls(trace: Trace, operator: str, most: int) -> tuple[pd.DataFram
 
 def _recorded_steps(trace: Trace, name: str) -> tuple[pd.DataFrame, list[Any]]:
     """Return a table with one row for the steps of an optimizer, and these as a list."""
-    from ..collectors.torch.replay.optimizers import RecordedStep
+    from ..collectors.torch.replay.turns import RecordedStep
 
     _check_name(trace, name)
     steps = optimizer_steps(trace, name)

@@ -11,8 +11,7 @@ from typing import Any, TypeVar, cast
 
 from ..collectors.base import Collector
 from ..collectors.options import CollectorOptions, EngineName, PythonMode
-from ..collectors.system.names.roots import roots_of_process
-from ..collectors.system.names.watch import NameWatch
+from ..collectors.system.names.watch import NameWatch, roots_of_process
 from ..errors import NotRecordedError, OptionError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace

@@ -10,8 +10,7 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof import analysis
-from notebook_prof.collectors.system.names.roots import Roots
-from notebook_prof.collectors.system.names.watch import NAMES, NameWatch, Walked, put_names
+from notebook_prof.collectors.system.names.watch import NAMES, NameWatch, Roots, Walked, put_names
 from notebook_prof.errors import OptionError
 from notebook_prof.session.findings import out_of_memory
 from notebook_prof.trace import Trace, TraceBuilder

@@ -11,7 +11,7 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof import Profile, TraceBuilder
-from notebook_prof.collectors.system.cores import Energy, put_energy, read_energy
+from notebook_prof.collectors.machine import Energy, put_energy, read_energy
 from notebook_prof.errors import OptionError
 from notebook_prof.statistics.intervals import quantile_interval
 from notebook_prof.statistics.steps import counted_steps, dependence

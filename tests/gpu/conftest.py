@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from notebook_prof.collectors.nvml.collector import NvmlCollector
+from notebook_prof.collectors.nvml import NvmlCollector
 from notebook_prof.optional import installed
 
 from .scenes import BY_NAME

@@ -120,11 +120,11 @@ def measured(shell: Any) -> dict[str, Any]:
     for _ in range(3):
         gc.collect()
     from notebook_prof.collectors.python.py_spy import attachment as py_spy
-    from notebook_prof.collectors.system import heap
+    from notebook_prof.collectors.system import polling
 
-    heap.trim()
+    polling.trim()
     widgets = sys.modules.get("ipywidgets.widgets.widget")
-    libc = heap._libc()
+    libc = polling._libc()
     malloc = libc.mallinfo2() if libc is not None else None
     return {
         "threads": sorted(thread.name for thread in threading.enumerate()),

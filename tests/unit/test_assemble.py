@@ -29,9 +29,8 @@ from notebook_prof.collectors.python.frames import (
     owner_of,
     trim,
 )
-from notebook_prof.collectors.python.sample_spans import bridged
-from notebook_prof.collectors.python.thread.call_tree import CallTree, decode
-from notebook_prof.collectors.python.thread.walk import walk
+from notebook_prof.collectors.python.snapping import bridged
+from notebook_prof.collectors.python.thread_stacks import CallTree, decode, walk
 from notebook_prof.trace import Trace, TraceBuilder
 
 CELL_1 = Frame("<module>", "<ipython-input-1-a>", 1, 3, CELL)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof.collectors import cuda
 from notebook_prof.collectors.base import Availability, Recording
-from notebook_prof.collectors.cuda import CudaCollector, choose, collector, routes
+from notebook_prof.collectors.cuda import CudaCollector, choose, routes
 from notebook_prof.collectors.cuda.routes import ROUTES, Facts, Route
 from notebook_prof.collectors.registry import make
 from notebook_prof.collectors.torch import TorchCollector
@@ -118,7 +119,7 @@ def test_looking_around_loads_nothing() -> None:
 
 
 def test_without_a_gpu_every_route_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "survey", lambda *_: Facts(NO_DRIVER))
+    monkeypatch.setattr(cuda, "survey", lambda *_: Facts(NO_DRIVER))
     assert CudaCollector.availability() == NO_DRIVER
     with nbp.profile("cuda") as p:
         done = sum(range(10))
@@ -130,7 +131,7 @@ def test_without_a_gpu_every_route_is_reported(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_torch_route_without_a_line_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
-    monkeypatch.setattr(collector, "survey", lambda *_: Facts(GPU, torch_cuda="12.8", torch_sees_gpu=True))
+    monkeypatch.setattr(cuda, "survey", lambda *_: Facts(GPU, torch_cuda="12.8", torch_sees_gpu=True))
     with nbp.profile("cuda") as p:
         sum(range(1000))
     assert p.trace.metadata["cuda_route"] == "kineto"
@@ -149,9 +150,9 @@ def test_cupy_without_torch_brings_kernels(monkeypatch: pytest.MonkeyPatch) -> N
         sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), __spec__=1)
     )
     monkeypatch.setattr("notebook_prof.collectors.cupy.installed", lambda name: True)
-    monkeypatch.setattr(collector, "survey", lambda *_: Facts(GPU, torch_cuda="12.8"))
+    monkeypatch.setattr(cuda, "survey", lambda *_: Facts(GPU, torch_cuda="12.8"))
     assert [one.name for one in make()][:2] == ["cuda", "cupy"]
-    monkeypatch.setattr(collector, "survey", lambda *_: Facts(NO_DRIVER))
+    monkeypatch.setattr(cuda, "survey", lambda *_: Facts(NO_DRIVER))
     assert make()[0].name == "cupy"
 
 
@@ -255,7 +256,7 @@ def test_a_torch_without_cuda_leaves_the_kernels_to_cupti(monkeypatch: pytest.Mo
     home = sys.modules["notebook_prof.collectors.cuda"]
     facts = Facts(GPU, torch_cuda="", cupti=CUPTI)
     monkeypatch.setattr(home, "survey", lambda: facts)
-    monkeypatch.setattr(collector, "survey", lambda *_: facts)
+    monkeypatch.setattr(cuda, "survey", lambda *_: facts)
     made = make(["torch", "cuda"])
     assert [one.name for one in made][:2] == ["torch", "cuda"]
     assert not made[0].claims() & made[1].claims()
@@ -265,7 +266,7 @@ def test_a_torch_without_cuda_leaves_the_kernels_to_cupti(monkeypatch: pytest.Mo
 def test_jax_on_a_gpu_and_cuda_want_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
     from notebook_prof.collectors.jax import JaxCollector
 
-    monkeypatch.setattr(collector, "survey", lambda *_: Facts(GPU, cupti=CUPTI))
+    monkeypatch.setattr(cuda, "survey", lambda *_: Facts(GPU, cupti=CUPTI))
     for plugin, together in (("jax_cuda13_plugin", False), ("none", True)):
         monkeypatch.setattr(
             "notebook_prof.collectors.jax.installed", lambda name, plugin=plugin: name == plugin

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.collectors import journal
+from notebook_prof.collectors import cuda, journal
 from notebook_prof.collectors.base import Availability
-from notebook_prof.collectors.cuda import CudaCollector, collector, events
+from notebook_prof.collectors.cuda import CudaCollector, events
 from notebook_prof.collectors.cuda.routes import Facts
 
 
@@ -77,7 +77,7 @@ class Event:
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     device = Device()
     monkeypatch.setitem(sys.modules, "cupy", device)
-    monkeypatch.setattr(collector, "survey", lambda *_: Facts(Availability(True)))
+    monkeypatch.setattr(cuda, "survey", lambda *_: Facts(Availability(True)))
     return device
 
 
@@ -169,7 +169,7 @@ def test_a_device_lost_in_the_middle_leaves_the_cell_alone(device: Device, when:
 
 def test_without_cupy_it_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
-    monkeypatch.setattr(collector, "survey", lambda *_: Facts(Availability(True)))
+    monkeypatch.setattr(cuda, "survey", lambda *_: Facts(Availability(True)))
     assert CudaCollector.availability().ok
     with nbp.profile(CudaCollector()) as p:
         pass

@@ -401,13 +401,14 @@ def test_a_forked_child_stops_nothing(cupti: Cupti) -> None:
 
 
 def test_a_whole_recording(cupti: Cupti, monkeypatch: pytest.MonkeyPatch) -> None:
+    from notebook_prof.collectors import cuda
     from notebook_prof.collectors.base import Availability
-    from notebook_prof.collectors.cuda import CudaCollector, collector
+    from notebook_prof.collectors.cuda import CudaCollector
     from notebook_prof.collectors.cuda.routes import Facts
 
     facts = Facts(Availability(True), cupti=Availability(True, "by NVIDIA"))
-    monkeypatch.setattr(collector, "survey", lambda *_: facts)
-    monkeypatch.setattr(collector, "CuptiSession", lambda keep: CuptiSession(keep, Driver().load))
+    monkeypatch.setattr(cuda, "survey", lambda *_: facts)
+    monkeypatch.setattr(cuda, "CuptiSession", lambda keep: CuptiSession(keep, Driver().load))
     with nbp.profile(CudaCollector()) as p:
         t = time.time_ns()
         cupti.launch("k", t + 10_000, t + 20_000)

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from notebook_prof.collectors.machine import has_gil, is_free_threaded
-from notebook_prof.collectors.python.collector import PythonCollector
+from notebook_prof.collectors.python import PythonCollector
 from notebook_prof.collectors.python.py_spy import attachment
-from notebook_prof.collectors.python.thread.sampler import Sampler
+from notebook_prof.collectors.python.sampler import Sampler
 from notebook_prof.trace import Clock
 from notebook_prof.trace.report import ImportReport
 

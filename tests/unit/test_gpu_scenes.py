@@ -19,9 +19,9 @@ from benchmarks import gpu
 from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import jobs, kineto, machine, outcomes, runner, scene, wheels
 from benchmarks.gpu.outcomes import Outcome, judge
+from notebook_prof.collectors import nvml as program_nvml
 from notebook_prof.collectors.base import Availability
 from notebook_prof.collectors.cuda.cupti import fitting
-from notebook_prof.collectors.nvml import collector as program_nvml
 from tests.gpu import conftest as alone
 from tests.gpu.scenes import BY_NAME, ELEMENTWISE, LEAK_BYTES, SCENES, Scene
 from tests.pretend_nvml import Driver

@@ -12,7 +12,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.collectors import jax as room
 from notebook_prof.collectors.base import Recording
-from notebook_prof.collectors.jax import JaxCollector, session
+from notebook_prof.collectors.jax import JaxCollector
 from notebook_prof.optional import installed
 from notebook_prof.trace import TraceBuilder
 
@@ -111,7 +111,7 @@ def test_recordings_can_be_repeated_and_abandoned() -> None:
 
 @needs_jax
 def test_through_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_native", lambda: None)
+    monkeypatch.setattr(room, "_native", lambda: None)
     step = step_function()
     with nbp.profile("jax") as p:
         step()

@@ -33,9 +33,9 @@ from torch.utils.data._utils import fetch  # noqa: E402
 from torch.utils.data._utils import pin_memory as pin  # noqa: E402
 
 import notebook_prof  # noqa: E402
+from notebook_prof.collectors.torch.loader import fetching as inside  # noqa: E402
 from notebook_prof.collectors.torch.loader import ring as rings  # noqa: E402
 from notebook_prof.collectors.torch.loader import watch as watching  # noqa: E402
-from notebook_prof.collectors.torch.loader import worker as inside  # noqa: E402
 from notebook_prof.collectors.torch.loader.records import RingRecords, parse  # noqa: E402
 from notebook_prof.collectors.torch.loader.tables import put  # noqa: E402
 from notebook_prof.collectors.torch.loader.watch import LoaderWatch  # noqa: E402

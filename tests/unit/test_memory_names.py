@@ -19,9 +19,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof.collectors.system.names.roots import Roots, running_frames
 from notebook_prof.collectors.system.names.walk import Walk
-from notebook_prof.collectors.system.names.watch import NameWatch, walk_names
+from notebook_prof.collectors.system.names.watch import NameWatch, Roots, running_frames, walk_names
 
 MANY = 100_000
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.collectors.system.names.roots import Roots
-from notebook_prof.collectors.system.names.watch import NameWatch, levels, put_names, walk_names
+from notebook_prof.collectors.system.names.watch import NameWatch, Roots, levels, put_names, walk_names
 from notebook_prof.trace import TraceBuilder
 
 MIB = 1 << 20

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof.collectors.system.names.roots import Roots
-from notebook_prof.collectors.system.names.watch import walk_names
+from notebook_prof.collectors.system.names.watch import Roots, walk_names
 
 torch = pytest.importorskip("torch")
 

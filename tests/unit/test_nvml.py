@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from notebook_prof.collectors.nvml import collector as nvml
-from notebook_prof.collectors.nvml.collector import NvmlCollector
+from notebook_prof.collectors import nvml
+from notebook_prof.collectors.nvml import NvmlCollector
 from notebook_prof.collectors.nvml.metrics import cuda_uuids, visible
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock

@@ -32,15 +32,21 @@ from notebook_prof.collectors.python.frames import (
     trim_process,
     trim_thread,
 )
+from notebook_prof.collectors.python.names import Process, name_processes
 from notebook_prof.collectors.python.overlay import Rows
-from notebook_prof.collectors.python.processes import Process, name_processes
 from notebook_prof.collectors.python.py_spy import attachment as py_spy
 from notebook_prof.collectors.python.py_spy.engine import PySpy
-from notebook_prof.collectors.python.py_spy.file import Functions, parse, stacks_of
-from notebook_prof.collectors.python.py_spy.heartbeat import NAMES, STARVED_INTERVALS, align
+from notebook_prof.collectors.python.py_spy.file import (
+    NAMES,
+    STARVED_INTERVALS,
+    Functions,
+    align,
+    parse,
+    stacks_of,
+)
 from notebook_prof.collectors.python.py_spy.threads import samples_by_thread
 from notebook_prof.collectors.python.snapping import Ranges
-from notebook_prof.collectors.python.thread.thread_stacks import ObservedThread, is_servant
+from notebook_prof.collectors.python.thread_stacks import ObservedThread, is_servant
 from notebook_prof.collectors.statements import SHOWING
 from notebook_prof.trace import Clock, Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport

@@ -20,9 +20,7 @@ def names(*choice: str, **options: object) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "notebook_prof.collectors.nvml.collector._availability", lambda: Availability(False, "no GPU")
-    )
+    monkeypatch.setattr("notebook_prof.collectors.nvml._availability", lambda: Availability(False, "no GPU"))
 
 
 def test_the_list_says_what_is_available_and_why_not() -> None:
@@ -55,9 +53,7 @@ def test_an_unknown_name_gives_the_nearest() -> None:
 
 
 def test_a_gpu_is_counted_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "notebook_prof.collectors.nvml.collector._availability", lambda: Availability(True, "1 GPU")
-    )
+    monkeypatch.setattr("notebook_prof.collectors.nvml._availability", lambda: Availability(True, "1 GPU"))
     assert names("python") == ["system", "nvml", "marks", "python"]
 
 

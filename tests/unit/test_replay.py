@@ -20,8 +20,7 @@ from notebook_prof.analysis.work.optimizer_steps import optimizer_steps
 from notebook_prof.collectors.torch.replay import turns
 from notebook_prof.collectors.torch.replay.calls import CannotReplayError, Recorded, prepare
 from notebook_prof.collectors.torch.replay.isolation import changed, isolated
-from notebook_prof.collectors.torch.replay.optimizers import RecordedStep, prepare_step
-from notebook_prof.collectors.torch.replay.turns import Measured
+from notebook_prof.collectors.torch.replay.turns import Measured, RecordedStep, prepare_step
 from notebook_prof.profiles.replay import Replayed
 from notebook_prof.units import format_ns
 

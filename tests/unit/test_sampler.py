@@ -22,11 +22,9 @@ import pytest
 from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.marks import annotate
 from notebook_prof.collectors.options import CollectorOptions
-from notebook_prof.collectors.python import PythonCollector
+from notebook_prof.collectors.python import PythonCollector, sampler
 from notebook_prof.collectors.python.frames import KEPT_FRAMES
-from notebook_prof.collectors.python.thread import sampler
-from notebook_prof.collectors.python.thread.thread_stacks import ThreadStacks
-from notebook_prof.collectors.python.thread.walk import Walked
+from notebook_prof.collectors.python.thread_stacks import ThreadStacks, Walked
 from notebook_prof.collectors.registry import make
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock

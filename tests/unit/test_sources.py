@@ -14,7 +14,7 @@ import pytest
 from notebook_prof.collectors.lines import sources as module
 from notebook_prof.collectors.lines.sources import Place, Sources, lines_now, parts_of
 from notebook_prof.collectors.python.frames import USER, Frame
-from notebook_prof.collectors.python.line_names import EDITED, line_name, placed
+from notebook_prof.collectors.python.names import EDITED, line_name, placed
 from notebook_prof.collectors.statements import offer, sources
 from notebook_prof.runs.identity import tokens
 

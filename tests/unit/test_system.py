@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 from notebook_prof.analysis import memory_processes
+from notebook_prof.collectors.machine import usable_cores
 from notebook_prof.collectors.system import (
     CHILDREN_TRACK,
     CPU_TRACK,
@@ -24,7 +25,6 @@ from notebook_prof.collectors.system import (
     SystemCollector,
     usable_cpus,
 )
-from notebook_prof.collectors.system.cores import usable_cores
 from notebook_prof.collectors.system.polling import resident_bytes
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock

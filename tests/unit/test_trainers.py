@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from notebook_prof.collectors.trainers import trainer_ticks
+from notebook_prof.session.sources import trainer_ticks
 
 
 class Optimizer:

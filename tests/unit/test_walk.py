@@ -12,7 +12,7 @@ from functools import partial
 
 import pytest
 
-from notebook_prof.collectors.python.thread.walk import walk
+from notebook_prof.collectors.python.thread_stacks import walk
 
 _IS_ON = iter(gc.isenabled, None).__next__
 """A clock that tells whether the collector is on."""
@@ -62,7 +62,7 @@ def test_a_thread_that_recurses_may_be_looked_at() -> None:
     """On Python 3.11 a loop over `f_back` ends this by SIGSEGV within seconds."""
     program = """
         import faulthandler, gc, sys, threading, time
-        from notebook_prof.collectors.python.thread.walk import walk
+        from notebook_prof.collectors.python.thread_stacks import walk
         faulthandler.enable()
         sys.setrecursionlimit(10_000)
         gc.callbacks.append(lambda phase, info: time.sleep(0))

@@ -15,7 +15,7 @@ from notebook_prof.analysis.notebook.names import names_of
 from notebook_prof.cells import build as built
 from notebook_prof.cells import marks
 from notebook_prof.cells.watch import NotebookWatch
-from notebook_prof.collectors.python.thread import thread_stacks
+from notebook_prof.collectors.python import thread_stacks
 from notebook_prof.comparison.cells import compare_cells
 from notebook_prof.errors import OptionError
 from notebook_prof.jupyter.notebook.events import marked

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ...errors import OptionError, nearest
 from ..base import Availability
-from ..nvml.collector import NvmlCollector
+from ..nvml import NvmlCollector
 from . import cupti, driver
 
 ROUTES: Final = ("kineto", "cupti", "counters")

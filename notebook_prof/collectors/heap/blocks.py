@@ -20,7 +20,7 @@ import pandas as pd
 from ...optional import require
 from ..giving_way import GivingWay
 from ..python.frames import CELL, OURS, USER, Frame, owner_of
-from ..python.line_names import line_name, placed, short_file
+from ..python.names import line_name, placed, short_file
 
 KEYS: Final = ("line", "text", "allocated_by")
 NUMBERS: Final = ("bytes", "count", "kept_bytes", "kept_count")

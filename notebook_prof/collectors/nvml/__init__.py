@@ -1,1 +1,351 @@
 """Counters of NVIDIA GPUs, from NVIDIA's management library."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import time
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...optional import installed
+from ...trace.arrays import IntArray
+from ...trace.builder import TraceBuilder
+from ...trace.clocks import Clock
+from ..base import Availability, Collector
+from ..devices import gpu_extra
+from .metrics import (
+    METRICS,
+    PCIE,
+    Card,
+    Metric,
+    NoSamplesError,
+    cuda_uuids,
+    pcie_link,
+    samples_since,
+    visible,
+    why_missing,
+)
+
+FAST_S: Final = 0.05
+"""Time between two readings of memory and power."""
+
+LIMIT_S: Final = 1.0
+"""Longest wait for the driver. A counter that takes longer is not read again."""
+
+RETRIES: Final = 3
+"""Number of consecutive errors after which a counter is given up if it never had a value, or else read less
+often."""
+
+SLOW_EVERY: Final = 4
+"""Slow counters are read every fourth time, since the driver averages use and clocks over longer."""
+
+
+class Readings:
+    """Times and values of one counter, appended by one thread."""
+
+    def __init__(self) -> None:
+        self.ts = array("q")
+        self.values = array("d")
+
+    def add(self, ts: int, value: float) -> None:
+        """Append one reading."""
+        self.ts.append(ts)
+        self.values.append(value)
+
+    def taken(self) -> tuple[IntArray, npt.NDArray[np.float64]]:
+        """Return the readings so far. A thread that is blocked in the driver may add more later."""
+        values = np.array(self.values.tolist(), dtype=np.float64)
+        return np.array(self.ts.tolist(), dtype=np.int64)[: len(values)], values
+
+    def put(self, builder: TraceBuilder, track: int) -> None:
+        """Add the readings to a counter track."""
+        builder.counter(track, *self.taken())
+
+
+@dataclass(slots=True)
+class _Gpu:
+    card: Card
+    metrics: list[Metric]
+    link: dict[str, float] | None = None
+    readings: dict[str, Readings] = field(default_factory=dict)
+    since_us: dict[str, int] = field(default_factory=dict)
+    """Time of the last value read from each of the driver's buffers."""
+    polled: set[str] = field(default_factory=set)
+    """Counters for which the driver keeps no buffer."""
+    failed: dict[str, tuple[int, Exception]] = field(default_factory=dict)
+    """The number of consecutive failures of each counter, and its last error."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Why each of these counters is no longer read."""
+    answered: set[str] = field(default_factory=set)
+    """Counters for which the driver has answered at all."""
+    gaps: int = 0
+
+
+class NvmlCollector(Collector):
+    """Reads utilisation, memory, power and clocks of the GPUs that CUDA may use, in a thread."""
+
+    # Memory and power are read every 50 ms; temperature, energy, throttling, the number of other processes
+    # and NVLink traffic every 200 ms. The driver's buffers of utilisation and clocks are also read every 200
+    # ms; without a buffer, the values are queried. The driver averages utilisation over 0.2 to 1 s. The
+    # thread loads the library, so starting takes no time, and nothing waits longer than 1 s for a driver that
+    # does not answer. GPUs get CUDA's numbers, which are found by UUID once CUDA is initialised. Each reading
+    # of `pcie` throughput keeps the thread busy for 20 ms.
+    name: ClassVar[str] = "nvml"
+
+    def __init__(self, pcie: bool = False, devices: Sequence[int] | None = None) -> None:
+        self._keep = devices
+        self._metrics = (*METRICS, *PCIE) if pcie else METRICS
+        self._gpus: list[_Gpu] = []
+        self._quit = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failure: Exception | None = None
+        self._late = False
+        self._sure = True
+        self._uuids: list[str] | None = None
+
+    @classmethod
+    def availability(cls) -> Availability:
+        """Return whether nvidia-ml-py is installed and finds a driver with a GPU. Asked once per process."""
+        return _availability()
+
+    def start(self, clock: Clock) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(
+            target=self._run, args=(clock,), name="notebook_prof nvml", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let the thread read once more, without waiting for a driver that does not answer."""
+        self._quit.set()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(LIMIT_S)
+            self._late = thread.is_alive()
+        self._uuids = cuda_uuids()
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Add a counter per GPU and metric, such as ``GPU 0 power`` in W, and metadata ``pcie_links``."""
+        if self._late:
+            self.report.add(
+                "gpu-counters-late",
+                "loss",
+                example=f"NVIDIA's driver did not answer within {LIMIT_S:g} s",
+                effect="the counters of GPUs end before the recording does, or are missing",
+                advice="see whether nvidia-smi answers, and the kernel's log (dmesg)",
+            )
+        if self._failure is not None:
+            self.report.add("gpu-counters-failed", "loss", example=repr(self._failure))
+        gpus = self._numbered()
+        links = [{"device": gpu.card.number, **gpu.link} for gpu in gpus if gpu.link]
+        if links:
+            builder.metadata["pcie_links"] = links
+        for gpu in gpus:
+            self._tell(gpu)
+            for metric in self._metrics:
+                readings = gpu.readings.get(metric.name)
+                if readings is not None and len(readings.ts):
+                    name = f"GPU {gpu.card.number} {metric.name}"
+                    track = builder.track(name, "counter", device=gpu.card.number, unit=metric.unit)
+                    (_rates(readings) if metric.total else readings).put(builder, track)
+        missing = "; ".join(filter(None, map(self._missing, gpus)))
+        if missing:
+            self.report.add(
+                "gpu-counters-missing", "info", example=missing, effect="these are not in the profile"
+            )
+
+    def abandon(self) -> None:
+        """End the thread."""
+        self.stop()
+
+    def _numbered(self) -> list[_Gpu]:
+        """Return the GPUs with CUDA's numbers, found by UUID. GPUs that CUDA does not see are left out."""
+        gpus = self._gpus
+        if self._uuids is not None and all(gpu.card.uuid for gpu in gpus):
+            for gpu in gpus:
+                gpu.card.number = self._uuids.index(gpu.card.key) if gpu.card.key in self._uuids else -1
+            gpus = [gpu for gpu in gpus if gpu.card.number >= 0]
+        elif not self._sure and len(gpus) > 1:
+            self.report.add(
+                "gpu-order-unknown",
+                "info",
+                example=f"cards of several kinds: {', '.join(gpu.card.name for gpu in gpus)}",
+                effect="they are numbered by PCI bus; CUDA, which was not used, may number them differently",
+                advice="set CUDA_DEVICE_ORDER=PCI_BUS_ID",
+            )
+        gpus = [gpu for gpu in gpus if self._keep is None or gpu.card.number in self._keep]
+        return sorted(gpus, key=lambda gpu: gpu.card.number)
+
+    def _tell(self, gpu: _Gpu) -> None:
+        """Report counters that failed for good, and single readings that failed."""
+        for name in (*gpu.left_out, *gpu.failed):
+            if name in gpu.readings:
+                reason = gpu.left_out.get(name) or str(gpu.failed[name][1])
+                self.report.add(
+                    "gpu-counters-ended",
+                    "loss",
+                    example=f"GPU {gpu.card.number} {name}: {reason}",
+                    effect="these counters end before the recording does",
+                    advice="see the kernel's log (dmesg) for a lost GPU or a reset driver",
+                )
+        self.report.add(
+            "gpu-counters-gaps",
+            "info",
+            gpu.gaps,
+            example=f"GPU {gpu.card.number}: the driver failed now and then, and answered again",
+            effect="single readings are missing",
+        )
+
+    def _missing(self, gpu: _Gpu) -> str:
+        """Return one clause per reason for metrics without a value."""
+        names: dict[str, list[str]] = {}
+        for metric in self._metrics:
+            if metric.name not in gpu.readings and metric.name in gpu.answered:
+                error = gpu.failed[metric.name][1] if metric.name in gpu.failed else None
+                reason = gpu.left_out.get(metric.name) or why_missing(metric.name, error, gpu.card.name)
+                if reason:
+                    names.setdefault(reason, []).append(metric.name)
+        sentences = [f"{', '.join(each)}: {reason}" for reason, each in names.items()]
+        return f"GPU {gpu.card.number}: {'; '.join(sentences)}" if sentences else ""
+
+    def _run(self, clock: Clock) -> None:
+        try:
+            with _library() as nvml:
+                cards, self._sure = visible(nvml)
+                if self._sure and self._keep is not None:
+                    cards = [card for card in cards if card.number in self._keep]
+                self._gpus = [_Gpu(card, list(self._metrics), pcie_link(nvml, card.handle)) for card in cards]
+                self._loop(nvml, clock)
+        except Exception as error:
+            self._failure = error
+
+    def _loop(self, nvml: Any, clock: Clock) -> None:
+        round_ = 0
+        running = True
+        while running:
+            for gpu in self._gpus:
+                self._read(nvml, gpu, clock, slow=round_ % SLOW_EVERY == 0)
+            running = not self._quit.wait(FAST_S)
+            round_ += 1
+        end = time.monotonic() + LIMIT_S
+        for gpu in self._gpus:
+            if time.monotonic() < end:
+                self._read(nvml, gpu, clock, slow=False)
+
+    def _read(self, nvml: Any, gpu: _Gpu, clock: Clock, slow: bool) -> None:
+        ending = self._quit.is_set()
+        for metric in tuple(gpu.metrics):
+            if self._quit.is_set() and not ending:
+                return  # hurry, since `stop` waits for the last readings
+            failures, _ = gpu.failed.get(metric.name, (0, None))
+            if (metric.slow and not slow) or (failures >= RETRIES and not slow):
+                continue
+            begun = time.monotonic()
+            _read_metric(nvml, gpu, metric, clock)
+            gpu.answered.add(metric.name)
+            if (took := time.monotonic() - begun) > LIMIT_S:
+                gpu.metrics.remove(metric)
+                gpu.left_out[metric.name] = f"the driver took {took:.1f} s for one reading"
+
+
+def _read_metric(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> None:
+    name = metric.name
+    try:
+        if metric.samples and name not in gpu.polled and _from_buffer(nvml, gpu, metric, clock):
+            return
+        value = metric.read(nvml, gpu.card.handle)
+    except (nvml.NVMLError, AttributeError) as error:
+        if isinstance(error, AttributeError) and error.obj is not nvml:
+            raise
+        failures, _ = gpu.failed.get(name, (0, None))
+        gpu.failed[name] = (failures + 1, error)
+        if name not in gpu.readings and failures + 1 >= RETRIES:
+            gpu.metrics.remove(metric)
+        return
+    if gpu.failed.pop(name, None) is not None:
+        gpu.gaps += 1
+    if value is not None:
+        gpu.readings.setdefault(name, Readings()).add(clock.now_ns(), float(value))
+
+
+def _from_buffer(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> bool:
+    """Read new values from the driver's buffer. Returns False if the driver keeps none."""
+    name = metric.name
+    since = gpu.since_us.setdefault(name, clock.now_ns() // 1000)
+    try:
+        samples = samples_since(nvml, gpu.card.handle, metric.samples, since)
+    except NoSamplesError:
+        gpu.polled.add(name)
+        return False
+    for at_us, value in samples:
+        gpu.readings.setdefault(name, Readings()).add(at_us * 1000, value * metric.scale)
+        gpu.since_us[name] = at_us
+    return True
+
+
+def _rates(totals: Readings) -> Readings:
+    """Return the growth of a total per second between readings; 0 where it was reset."""
+    ts, values = totals.taken()
+    grown = np.maximum(np.diff(values), 0) / np.maximum(np.diff(ts), 1) * 1e9
+    rates = Readings()
+    rates.ts.extend(ts[:-1].tolist())
+    rates.values.extend(grown.tolist())
+    return rates
+
+
+@contextmanager
+def _library() -> Iterator[Any]:
+    nvml: Any = importlib.import_module("pynvml")
+    nvml.nvmlInit()
+    try:
+        yield nvml
+    finally:
+        with suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
+
+
+class _Question:
+    """Asks the driver in a thread, once per process, so nobody waits long for a driver that hangs."""
+
+    def __init__(self) -> None:
+        self._answer: Availability | None = None
+        self._answered = threading.Event()
+        threading.Thread(target=self._ask, name="notebook_prof nvml", daemon=True).start()
+        self._answered.wait(LIMIT_S)
+
+    def answer(self) -> Availability:
+        """Return the driver's answer so far."""
+        return self._answer or Availability(False, f"NVIDIA's driver did not answer within {LIMIT_S:g} s")
+
+    def _ask(self) -> None:
+        try:
+            with _library() as nvml:
+                count = len(visible(nvml)[0])
+        except Exception as error:
+            self._answer = Availability(False, f"no NVIDIA driver: {error}")
+        else:
+            self._answer = (
+                Availability(True, f"{count} GPU{'s' if count > 1 else ''}")
+                if count
+                else Availability(False, "there is an NVIDIA driver, but no GPU that CUDA may use")
+            )
+        self._answered.set()
+
+
+_question = lru_cache(maxsize=1)(_Question)
+
+
+def _availability() -> Availability:
+    if not installed("pynvml"):
+        return Availability(
+            False, f'nvidia-ml-py is not installed: pip install "notebook-prof[{gpu_extra()}]"'
+        )
+    return _question().answer()

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
+import sys
+from array import array
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
+from ...trace.builder import TraceBuilder
 from ..devices import driver
 
 _OF_TYPE: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
@@ -240,11 +247,7 @@ class Card:
     @property
     def key(self) -> str:
         """The 32 digits of the UUID, which CUDA also reports."""
-        return _digits(self.uuid)
-
-
-def _digits(uuid: str) -> str:
-    return uuid.partition("-")[2].replace("-", "").lower()
+        return self.uuid.partition("-")[2].replace("-", "").lower()
 
 
 def cuda_uuids(load: Callable[[str], Any] = ctypes.CDLL) -> list[str] | None:
@@ -335,3 +338,62 @@ def _told(nvml: Any, name: str, handle: Any) -> str:
     except (nvml.NVMLError, AttributeError):
         return ""
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+_WATCHED: Final = [metric for metric in METRICS if metric.name in ("memory", "utilisation")]
+
+
+class Gpus:
+    """Counters of the visible GPUs. Nothing is loaded before a library of the user's has loaded CUDA."""
+
+    def __init__(self) -> None:
+        self._nvml: Any = None
+        self._cards: list[Card] = []
+        self._failed = False
+        self._readings: dict[tuple[int, Metric], tuple[array[int], array[float]]] = {}
+
+    @staticmethod
+    def allocated_bytes() -> int:
+        """Return what torch's allocators have handed out on all GPUs; 0 before CUDA is initialised."""
+        with suppress(Exception):
+            if cuda := _torch_cuda():
+                return sum(int(cuda.memory_allocated(device)) for device in range(cuda.device_count()))
+        return 0
+
+    def read(self, now_ns: int) -> None:
+        """Read the counters. The first reading loads the driver's library, in up to 100 ms."""
+        if self._failed or not (self._nvml or "cupy" in sys.modules or _torch_cuda()):
+            return
+        try:
+            if self._nvml is None:
+                self._nvml = importlib.import_module("pynvml")
+                self._nvml.nvmlInit()
+                self._cards = visible(self._nvml)[0]
+            for card in self._cards:
+                for metric in _WATCHED:
+                    if (value := metric.read(self._nvml, card.handle)) is not None:
+                        key = card.number, metric
+                        ts, values = self._readings.setdefault(key, (array("q"), array("d")))
+                        ts.append(now_ns)
+                        values.append(float(value))
+        except Exception:  # no such library, or a GPU without these figures
+            self._failed = True
+
+    def put(self, builder: TraceBuilder) -> None:
+        """Add the counters, named like those of the nvml collector."""
+        for (number, metric), (ts, values) in self._readings.items():
+            track = builder.track(f"GPU {number} {metric.name}", "counter", device=number, unit=metric.unit)
+            builder.counter(track, np.array(ts, np.int64), np.array(values))
+
+    def close(self) -> None:
+        """Let go of the driver's library."""
+        nvml, self._nvml, self._failed = self._nvml, None, True
+        if nvml is not None:
+            with suppress(Exception):
+                nvml.nvmlShutdown()
+
+
+def _torch_cuda() -> Any:
+    """Return ``torch.cuda``; None if the user's code has not initialised it."""
+    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda if cuda is not None and cuda.is_initialized() else None

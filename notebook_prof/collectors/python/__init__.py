@@ -1,5 +1,342 @@
 """The python collector: a timeline of Python code, by sampling lines or by tracing calls."""
 
-from .collector import PythonCollector
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+import numpy as np
+import pandas as pd
+
+from ...background import checkpoint
+from ...trace.builder import TraceBuilder
+from ...trace.clocks import Clock
+from ...trace.strings import Coded
+from .. import marks
+from ..base import Availability, Collector
+from ..journal import Edges
+from ..options import CollectorOptions
+from ..statements import watched_lines
+from .assemble import Exact, Timed, put
+from .engine import Engine, Recorded, ThreadSamples
+from .frames import CELL, LIBRARY, Frame, Stacks, trim, trim_process, trim_thread
+from .garbage_collections import GARBAGE, GarbageCollections
+from .names import Process, cell_lines, line_name, name_processes, placed
+from .overlay import Rows
+from .py_spy import attachment as py_spy
+from .py_spy.engine import PySpy
+from .sampler import Sampler
+from .snapping import Ranges
+from .tracing import CallTracer
+
+_DISPLAY: Final = Frame("display of the result", "<display>", 1, 1, LIBRARY)
+_SHOWN_NS: Final = 1_000_000
+"""A shorter display of the result is no slice."""
+_INTERPRETED: Final = frozenset({"annotation", "module", "python", "io"})
+"""Categories of slices in which Python code may run."""
+
+_WAITS: Final = frozenset(
+    {"socket.py", "socketserver.py", "selectors.py", "threading.py", "queue.py", "ssl.py"}
+)
+_WHOLE: Final = 0.9
+
+_CLOSED: Final = ("aten::", GARBAGE)
+"""Beginnings of the names of slices in which no line begins or ends."""
+
+SAMPLES: Final = "samples"
+"""Name of the table of looks in ``metadata["tables"]``: ``ts dur track count``, with one row for each stack
+that was seen `count` times in succession.
+"""
+
+
+class PythonCollector(Collector):
+    """Records the Python code of all threads, and of child processes if the engine can."""
+
+    # By default it samples stacks: from outside, by py-spy, if that may read this process, otherwise by a
+    # thread inside it. With ``python="calls"`` it traces every call (×1–1.3 for NumPy and pandas, ×2–7 for
+    # code of many small calls). Other collectors also use the tracks of the threads, so this one comes last,
+    # and fits its slices to those with exact times. `edges` returns the begins and ends of annotations by
+    # native thread id, at which samples are cut.
+    name: ClassVar[str] = "python"
+    holds: ClassVar[frozenset[str]] = frozenset({"Python sampler"})
+
+    def __init__(
+        self,
+        options: CollectorOptions | None = None,
+        edges: Callable[[int], Edges] | None = None,
+    ) -> None:
+        self._options = options if options is not None else CollectorOptions()
+        self._edges = edges
+        self._engine: Engine | None = None
+        self._instead = ""
+        self._tracer: CallTracer | None = None
+        self._garbage: GarbageCollections | None = None
+        self._tid = 0
+        self._thread = ""
+        self._clock = Clock()
+        self._window_ns = (0, 0)
+        self._children: dict[int, str] = {}
+        self._looks: list[pd.DataFrame] = []
+
+    @classmethod
+    def availability(cls) -> Availability:
+        """Return that this is always available, how it samples, and whether calls can be traced."""
+        no_spy = py_spy.refusal()
+        how = f"samples lines by a thread ({no_spy})" if no_spy else "samples lines by py-spy"
+        why_not = CallTracer.refusal()
+        calls = "or every call (--python calls)" if not why_not else f"no tracing of calls: {why_not}"
+        return Availability(True, f"{how}, {calls}")
+
+    def warm(self, clock: Clock) -> None:
+        """Start py-spy if it should be kept warm. Nothing is recorded."""
+        if self._options.python != "calls" and self._options.engine != "thread":
+            py_spy.prepare()
+
+    def start(self, clock: Clock) -> None:
+        """Start recording. Waits briefly for py-spy if none is warm."""
+        self._tid = threading.get_native_id()
+        if self._options.python == "calls":
+            why_not = CallTracer.refusal()
+            if not why_not:
+                self._tracer = CallTracer(self._options.min_duration_ns, self.report)
+                self._tracer.start(clock)
+                return
+            self.report.add(
+                "calls-not-traced",
+                "loss",
+                example=why_not,
+                effect="lines were sampled instead of calls traced",
+            )
+        self._thread = threading.current_thread().name
+        self._clock = clock
+        self._engine = self._choose()
+        self._engine.start(clock)
+        self._garbage = GarbageCollections(self.report)
+        self._window_ns = (clock.now_ns(), 0)
+        self._garbage.start(clock.now_ns)
+
+    def stop(self) -> None:
+        """End the recording."""
+        if self._garbage is not None:
+            self._garbage.stop()
+        if self._engine is not None:
+            if not self._window_ns[1]:
+                self._window_ns = (self._window_ns[0], self._clock.now_ns())
+            self._children = _named_children()
+            self._engine.stop()
+            if self._options.engine != "thread":
+                py_spy.prepare()
+        if self._tracer is not None:
+            self._tracer.stop()
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Add slices of category ``python``."""
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            builder.metadata["python_engine"] = engine.name
+            if self._instead:
+                builder.metadata["python_engine_reason"] = self._instead
+            self._put(builder, engine.recorded())
+            self._garbage = None
+        if self._tracer is not None:
+            self._tracer.result(builder)
+            self._tracer = None
+
+    def abandon(self) -> None:
+        """Release processes, threads and hooks."""
+        if self._garbage is not None:
+            self._garbage.stop()
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.abandon()
+        if self._tracer is not None:
+            self._tracer.stop()
+        self._tracer = None
+
+    def _choose(self) -> Engine:
+        engine = self._options.engine
+        if engine != "thread":
+            attachment = py_spy.take()
+            if attachment is not None:
+                return PySpy(self.report, attachment)
+            self._instead = py_spy.refusal() or "py-spy did not attach soon enough"
+            self.report.add(
+                "sampled-in-process",
+                "info",
+                example=self._instead,
+                effect="a thread of this process took the stacks; child processes have none",
+            )
+        return Sampler(self.report)
+
+    def _put(self, builder: TraceBuilder, recorded: Recorded) -> None:
+        stacks = recorded.stacks
+        recorded = replace(
+            recorded,
+            stacks=replace(stacks, distinct=placed(stacks.distinct)),
+            context=placed(recorded.context),
+        )
+        own = [thread for thread in recorded.threads if thread.pid == os.getpid()]
+        # too short for samples, but not for statements
+        if all(thread.tid != self._tid for thread in own):
+            nothing = np.empty(0, np.int64)
+            own.insert(0, ThreadSamples(os.getpid(), self._tid, self._thread, "", nothing, nothing))
+        for thread in own:
+            checkpoint()
+            self._put_thread(builder, thread, recorded)
+        self._put_children(builder, recorded)
+        if self._looks:
+            builder.table(SAMPLES, pd.concat(self._looks, ignore_index=True))
+        self._looks = []
+
+    def _put_looks(self, thread: ThreadSamples, stacks: Stacks, track: int) -> None:
+        """Store the times and counts of a thread's looks, except those that saw no user code."""
+        of_user = (thread.samples > 0) & (np.append(stacks.lengths, 0)[thread.stack] > 0)
+        columns = {
+            "ts": thread.bounds[:-1][of_user],
+            "dur": np.diff(thread.bounds)[of_user],
+            "track": np.full(int(of_user.sum()), track, np.int32),
+            "count": thread.samples[of_user],
+        }
+        self._looks.append(pd.DataFrame(columns))
+
+    def _statements(self, tid: int) -> Rows | None:
+        """Return the cell's statements that ran in a thread during the recording, if they were noted."""
+        noted = marks.statements()
+        begin_ns, end_ns = self._window_ns
+        ts, end = np.maximum(noted.ts, begin_ns), np.minimum(noted.end, end_ns)
+        kept = (end > ts) & ((noted.line > 0) | (end - ts >= _SHOWN_NS))
+        if noted.thread != tid or not kept.any():
+            return None
+        return Rows(ts[kept], end[kept], noted.line[kept])
+
+    def _only_waited(self, thread: ThreadSamples, stacks: Stacks) -> bool:
+        """Return whether a thread was in the same wait during the whole recording."""
+        window = self._window_ns[1] - self._window_ns[0]
+        if int(thread.bounds[-1] - thread.bounds[0]) < _WHOLE * window:
+            return False
+        used = np.unique(thread.stack[thread.stack >= 0])
+        leaves = stacks.frames[(stacks.offsets + stacks.lengths - 1)[used][stacks.lengths[used] > 0]]
+        files = {os.path.basename(stacks.distinct[leaf].file) for leaf in leaves.tolist()}
+        return len(np.unique(leaves)) == 1 and files <= _WAITS
+
+    def _put_thread(self, builder: TraceBuilder, thread: ThreadSamples, recorded: Recorded) -> None:
+        recorded_here = thread.tid == self._tid
+        stacks = trim(recorded.stacks, recorded.context) if recorded_here else trim_thread(recorded.stacks)
+        statements = self._statements(thread.tid) if recorded_here else None
+        if statements is None and not _has_samples(thread, stacks):
+            return
+        if not recorded_here and self._only_waited(thread, stacks):
+            return
+        track = builder.track(thread.name or f"thread {thread.tid}", pid=thread.pid, tid=thread.tid)
+        edges = self._edges(thread.tid) if self._edges is not None else Edges.none()
+        if self._garbage is not None:
+            # in the cell's thread, other code runs after the cell, for example to draw the traceback
+            within = None if statements is None else (int(statements.ts[0]), int(statements.end[-1]))
+            self._garbage.put(builder, track, thread.tid, within)
+        ranges = _ranges(builder, track)
+        watched = watched_lines()
+        runs = watched.threads.get(thread.tid) if watched is not None else None
+        timed = None if watched is None or runs is None else (runs.within(*self._window_ns), watched.codes)
+        exact = Exact(edges, statements, ranges, timed)
+        if statements is not None:
+            _put_statements(builder, track, statements, recorded.context)
+        if len(thread.stack) == 0 and timed is None:
+            return
+        self._put_looks(thread, stacks, track)
+        put(
+            builder,
+            track,
+            Timed(thread.bounds, thread.stack, thread.looks),
+            stacks,
+            exact,
+            interval_ns=recorded.interval_ns,
+            roots_are_lines=recorded_here,
+        )
+
+    def _put_children(self, builder: TraceBuilder, recorded: Recorded) -> None:
+        """Add the threads of child processes, on tracks that are named after the kind of process."""
+        threads = [thread for thread in recorded.threads if thread.pid != os.getpid()]
+        by_pid: dict[int, list[ThreadSamples]] = {}
+        for thread in threads:
+            by_pid.setdefault(thread.pid, []).append(thread)
+        frames = {pid: _frames(threads_of_pid, recorded.stacks) for pid, threads_of_pid in by_pid.items()}
+        commands = {
+            pid: max((t.command for t in threads_of_pid), key=len) for pid, threads_of_pid in by_pid.items()
+        }
+        children = [Process(pid, commands[pid], frames[pid], _rank(pid)) for pid in by_pid]
+        stacks = trim_process(recorded.stacks)
+        for pid, name in name_processes(children, self._children).items():
+            threads_of_pid = sorted(by_pid[pid], key=lambda thread: thread.tid != pid)
+            for thread in threads_of_pid:
+                if not _has_samples(thread, stacks):
+                    continue
+                suffix = "" if thread is threads_of_pid[0] else f": {thread.name or thread.tid}"
+                checkpoint()
+                track = builder.track(f"{name}{suffix}", pid=pid, tid=thread.tid)
+                timed = Timed(thread.bounds, thread.stack, thread.looks)
+                self._put_looks(thread, stacks, track)
+                put(builder, track, timed, stacks, interval_ns=recorded.interval_ns, roots_are_lines=False)
+
+
+def _frames(threads: list[ThreadSamples], stacks: Stacks) -> list[Frame]:
+    used = np.unique(np.concatenate([thread.stack for thread in threads]))
+    used = used[used >= 0]
+    in_stacks = np.isin(np.repeat(np.arange(len(stacks.lengths)), stacks.lengths), used)
+    return [stacks.distinct[i] for i in np.unique(stacks.frames[in_stacks]).tolist()]
+
+
+def _has_samples(thread: ThreadSamples, stacks: Stacks) -> bool:
+    """Return whether a thread has any stacks left."""
+    sampled = thread.stack[thread.stack >= 0]
+    return bool((stacks.lengths[sampled] > 0).any())
+
+
+def _ranges(builder: TraceBuilder, track: int) -> Ranges | None:
+    ts, dur, name, category = builder.placed(track)
+    if len(ts) == 0:
+        return None
+    operator = np.array([word not in _INTERPRETED for word in category.values], dtype=bool)[category.codes]
+    closed = np.array([str(word).startswith(_CLOSED) for word in name.values], dtype=bool)[name.codes]
+    annotation = np.array([word == "annotation" for word in category.values], dtype=bool)[category.codes]
+    return Ranges.of(ts, dur, operator, closed, annotation)
+
+
+def _put_statements(builder: TraceBuilder, track: int, rows: Rows, context: Sequence[Frame]) -> None:
+    """Add one exact slice per statement, in which samples are nested."""
+    file = next((frame.file for frame in reversed(context) if frame.owner == CELL), "")
+    cell = cell_lines(builder)
+    lines, code = np.unique(rows.line, return_inverse=True)
+    frames = [Frame("<module>", file, 1, line, CELL) if line > 0 else _DISPLAY for line in lines.tolist()]
+    keys = [builder.stack([(frame.function, frame.file, frame.line)]) for frame in frames]  # noqa: PD013
+    builder.slices(
+        ts=rows.ts,
+        dur=rows.end - rows.ts,
+        track=track,
+        name=Coded(code.ravel(), [f.function if f is _DISPLAY else line_name(f, {}, cell) for f in frames]),
+        category="python",
+        stack=np.array(keys, dtype=np.int64)[code.ravel()],
+    )
+
+
+def _named_children() -> dict[int, str]:
+    """Return the names that `multiprocessing` has given to the live children."""
+    process = sys.modules.get("multiprocessing.process")
+    children = tuple(getattr(process, "_children", ())) if process is not None else ()
+    return {child.pid: child.name for child in children if child.pid is not None}
+
+
+def _rank(pid: int) -> int:
+    """Return ``RANK`` from a process's environment; -1 if the process has ended or has no such variable."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as stream:
+            words = stream.read().split(b"\0")
+        return next((int(word[5:]) for word in words if word.startswith(b"RANK=")), -1)
+    except (OSError, ValueError):
+        return -1
+
 
 __all__ = ["PythonCollector"]

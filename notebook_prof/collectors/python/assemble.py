@@ -17,10 +17,9 @@ from ...trace.strings import Coded
 from ..journal import Edges
 from ..lines.runs import LineRuns, WatchedCode
 from .frames import CELL, USER, Frame, Stacks
-from .line_names import cell_lines, fused_kernel, keep_source_files, line_name, short_file
+from .names import cell_lines, fused_kernel, keep_source_files, line_name, short_file
 from .overlay import Rows, hang, overlay
-from .sample_spans import NEVER, SampleSpans, bridged
-from .snapping import Ranges, beside_ranges
+from .snapping import NEVER, Ranges, SampleSpans, beside_ranges, bridged
 
 OTHER_CELLS: Final = "other_cells"
 """Metadata key: the displayed names, such as ``In[3]``, of the cells other than the profiled one, by file."""

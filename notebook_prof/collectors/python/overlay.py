@@ -11,7 +11,7 @@ from ...trace.arrays import BoolArray, IntArray
 from ..lines.runs import LineRuns, WatchedCode
 from ..statements import SHOWING
 from .frames import Frame, Stacks, owner_of
-from .sample_spans import NEVER, SampleSpans
+from .snapping import NEVER, SampleSpans
 
 # First the cell's statements, whose times are exact: samples are nested below them.
 

@@ -16,8 +16,8 @@ from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...units import format_bytes
 from ..base import Availability, Collector
-from . import heap
-from .cores import Energy, put_energy, read_energy, usable_cores, usable_cpus
+from ..machine import Energy, put_energy, read_energy, usable_cores, usable_cpus
+from . import polling
 from .polling import Poller, Reader
 from .process_tree import REAPED, RECORD, RSS, THREAD
 from .readings import (
@@ -79,7 +79,7 @@ class SystemCollector(Collector):
         self._reader = Reader(self._data.extend, self._learn_names, own_processes.pids())
         self._read(self._reader, clock.now_ns())
         self._energy = [read_energy(clock)]
-        self._freed_bytes = heap.freed_bytes(), 0
+        self._freed_bytes = polling.freed_bytes(), 0
         self._poller = Poller(clock, self._reader)
         self._poller.start()
 
@@ -92,7 +92,7 @@ class SystemCollector(Collector):
         self._failure = poller.failure
         self._read(reader, Clock().now_ns())
         self._energy.append(read_energy(Clock()))
-        self._freed_bytes = self._freed_bytes[0], heap.freed_bytes()
+        self._freed_bytes = self._freed_bytes[0], polling.freed_bytes()
         self._reads_children = reader.tree is not None
         if reader.tree is None:
             self._learn_names()
@@ -138,7 +138,7 @@ class SystemCollector(Collector):
         begin, end = self._freed_bytes
         builder.metadata["freed_bytes"] = [begin, end]
         if end - begin >= MUCH_FREED:
-            heap.trim()
+            polling.trim()
             self.report.add(
                 "freed-memory-kept",
                 "info",

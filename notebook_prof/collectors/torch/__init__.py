@@ -1,7 +1,7 @@
 """The torch collector: runs PyTorch's profiler (Kineto) at little cost, without printing anything.
 
 torch is imported when a recording starts, never before. The collector is imported lazily too, since
-DataLoader workers import only `loader.worker`.
+DataLoader workers import only `loader.fetching`.
 """
 
 from __future__ import annotations

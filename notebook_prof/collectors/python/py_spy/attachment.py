@@ -26,8 +26,8 @@ from typing import IO, Final
 
 from .... import own_processes
 from ...machine import is_free_threaded
-from ..thread.walk import walk
-from .heartbeat import Heartbeat
+from ..thread_stacks import walk
+from .file import Heartbeat
 
 RATES_HZ: Final = (100, 400)
 """The lowest and the highest initial sampling rate."""

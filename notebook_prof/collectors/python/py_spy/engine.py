@@ -16,10 +16,9 @@ from ....trace.clocks import Clock
 from ....trace.report import ImportReport
 from ..engine import Recorded, join
 from ..frames import Frame
-from ..thread.sampler import Sampler
+from ..sampler import Sampler
 from .attachment import Attachment
-from .file import CallPaths, Changes, Functions, parse, stacks_of
-from .heartbeat import CALM_S, Offset, align
+from .file import CALM_S, CallPaths, Changes, Functions, Offset, align, parse, stacks_of
 from .threads import Children, ended, samples_by_thread
 
 NET_NS: Final = round(CALM_S * 1e9)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ....trace.arrays import IntArray
 from ..engine import Recorded, ThreadSamples, with_gaps
-from ..thread.thread_stacks import ObservedThread, is_servant
+from ..thread_stacks import ObservedThread, is_servant
 from .file import CallPaths, Changes, Home
 
 # Lifetimes of threads and child processes, since py-spy does not report when one ends.

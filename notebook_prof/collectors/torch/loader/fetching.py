@@ -1,4 +1,4 @@
-"""Times the fetches of a DataLoader, in its workers or, without workers, in this process.
+"""Times the fetches of a DataLoader, in its workers, which it prepares, or, without workers, in this process.
 
 Imports only the standard library. Dataset, ``collate_fn`` and samplers remain the user's objects: torch's
 fetcher iterates over the indices of a batch, and the time between two indices is that of an item.
@@ -6,6 +6,7 @@ fetcher iterates over the indices of a batch, and the time between two indices i
 
 from __future__ import annotations
 
+import multiprocessing.queues
 import os
 import sys
 import threading
@@ -16,9 +17,38 @@ from typing import Any, Final
 
 from ..tracing import compilations
 from . import ring as rings
-from .patches import Patches, drop_frame
 from .ring import DONE, ENDED, FAILED, ITEM, Ring, clock
 from .transforms import active, time_transforms, untime
+
+
+def drop_frame(error: BaseException) -> None:
+    """Remove the caller's frame from an error's traceback. A following ``raise`` does not add it again."""
+    # Python 3.10 still shows the frame, since it keeps a copy of the traceback.
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next
+
+
+class Patches:
+    """The functions of classes that were replaced."""
+
+    def __init__(self) -> None:
+        self._undo: list[tuple[Any, str, Any, Any]] = []
+
+    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace ``owner.name`` by what `make` returns for it."""
+        original = vars(owner)[name]
+        new = make(original)
+        new.__name__, new.__qualname__, new.__doc__ = name, original.__qualname__, original.__doc__
+        setattr(owner, name, new)
+        self._undo.append((owner, name, original, new))
+
+    def restore(self) -> None:
+        """Restore all functions that nobody else has replaced since. A second call does nothing."""
+        while self._undo:
+            owner, name, original, new = self._undo.pop()
+            if vars(owner).get(name) is new:
+                setattr(owner, name, original)
+
 
 _STATE: Final = "_notebook_prof_fetches"
 _TRIED: Final = 64
@@ -31,7 +61,7 @@ _BATCHED: Final = {"__getitems__", "__getattr__", "__getattribute__"}
 """A class with one of these methods may return whole batches: an object with dynamic attributes may have
 ``__getitems__``."""
 _WIDTH: Final = 64
-_cpu = time.thread_time_ns
+_cpu: Final = time.thread_time_ns
 
 
 class TimedItems:
@@ -285,3 +315,82 @@ class FetchHook:
             return int(os.pread(self._schedstat[me], 64, 0).split()[1])
         except (OSError, IndexError, ValueError, AttributeError):
             return 0
+
+
+inherited: list[Patches] = []
+"""Patches made by the main process. A forked worker restores the originals."""
+
+
+class WorkerInit:
+    """A ``worker_init_fn`` that opens the worker's ring and then calls the user's function `inner`."""
+
+    # pickled by its import path, so it works with every start method
+    def __init__(self, pattern: str, inner: Any) -> None:
+        self.pattern, self.inner = pattern, inner
+
+    def __call__(self, worker: int) -> None:
+        ring = None
+        try:
+            ring = _arm(self.pattern.format(worker), worker)
+        except Exception:  # a failure of ours must not affect the user's code
+            ring = None
+        if self.inner is not None:
+            try:
+                self.inner(worker)
+            except BaseException as error:
+                drop_frame(error)
+                raise
+        if ring is not None:
+            ring.put(rings.INIT_END, clock())
+
+
+def _arm(path: str, worker: int) -> Ring:
+    opened = clock()
+    for patches in inherited:
+        patches.restore()
+    ring = Ring(path)
+    for field, value in ((rings.PID, os.getpid()), (rings.WORKER, worker), (rings.OPENED, opened)):
+        ring.put(field, value)
+    ring.begin_item(-1, 0)
+    epochs = iter(range(sys.maxsize))
+    pickling = _time_pickling(ring)
+
+    def over() -> None:
+        pickling()
+        ring.close()
+
+    FetchHook(lambda fetcher: (ring, next(epochs)), over).install()
+    return ring
+
+
+def _time_pickling(ring: Ring) -> Callable[[], None]:
+    """Time how long the sending thread pickles batches. Call the returned function to stop."""
+    original: Any = multiprocessing.queues._ForkingPickler  # type: ignore[attr-defined]
+    epoch = sender = 0
+
+    class _ForkingPickler(original):  # type: ignore[misc]
+        @classmethod
+        def dumps(cls, obj: Any, protocol: Any = None) -> Any:
+            nonlocal epoch, sender
+            begin, cpu = clock(), _cpu()
+            try:
+                data = original.dumps(obj, protocol)
+            except BaseException as error:
+                drop_frame(error)
+                raise
+            if type(obj) is tuple and len(obj) == 2 and ring.recording:
+                if type(obj[0]) is int:
+                    if not sender:
+                        sender = threading.get_native_id()
+                        ring.put(rings.SENDER, sender)
+                    ring.send(epoch, obj[0], begin, clock(), _cpu() - cpu, len(data))
+                elif type(obj[0]).__name__ == "_ResumeIteration":
+                    epoch += 1
+            return data
+
+    def restore() -> None:
+        if multiprocessing.queues._ForkingPickler is _ForkingPickler:  # type: ignore[attr-defined]
+            multiprocessing.queues._ForkingPickler = original  # type: ignore[attr-defined]
+
+    multiprocessing.queues._ForkingPickler = _ForkingPickler  # type: ignore[attr-defined]
+    return restore

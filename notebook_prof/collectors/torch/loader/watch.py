@@ -15,12 +15,9 @@ from typing import Any, Final
 
 from ....trace.report import ImportReport
 from . import ring as rings
-from .facts import LoaderFacts
-from .fetching import FetchHook, restore_fetcher
-from .patches import Patches, drop_frame
-from .pinning import Pinned, PinWatch
+from .fetching import FetchHook, Patches, WorkerInit, drop_frame, inherited, restore_fetcher
+from .main_process import LoaderFacts, Pinned, PinWatch
 from .ring import Ring, clock
-from .worker import WorkerInit, inherited
 
 _STATE: Final = "_notebook_prof_iterator"
 _NO_MORE: Final = "_IterableDatasetStopIteration"

@@ -10,15 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from ....trace.arrays import IntArray
-from ....trace.clocks import Clock
-from ....trace.report import ImportReport
-from ...machine import has_gil
-from ..engine import Recorded, ThreadSamples, with_gaps
-from ..frames import Frame, cell_runner, context_of, tell_folded
-from .call_tree import CallTree, decode
-from .thread_stacks import ObservedThread, ThreadStacks
-from .walk import MemoryReader, walk
+from ...trace.arrays import IntArray
+from ...trace.clocks import Clock
+from ...trace.report import ImportReport
+from ..machine import has_gil
+from .engine import Recorded, ThreadSamples, with_gaps
+from .frames import Frame, cell_runner, context_of, tell_folded
+from .thread_stacks import CallTree, MemoryReader, ObservedThread, ThreadStacks, decode, walk
 
 INTERVAL_S: Final = 0.002
 """Pause between samples. Waiting for the GIL takes additional time: up to 5 ms while the cell runs Python."""

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from ....trace.arrays import IntArray
-from ....trace.clocks import Clock
-from ....trace.pairing import pair
-from ....trace.strings import readable
-from ..frames import CELL, USER, owner_of
+from ...trace.arrays import IntArray
+from ...trace.clocks import Clock
+from ...trace.pairing import pair
+from ...trace.strings import readable
+from .frames import CELL, USER, owner_of
 
 # The result of every tracing backend.
 

@@ -1,1 +1,0 @@
-"""The engine inside the process: a thread that samples the others."""

@@ -1,1 +1,0 @@
-"""Traces every call, with VizTracer or `sys.monitoring`."""
