@@ -3,6 +3,15 @@
 const MOST_CELLS = 65536;
 
 /**
+ * The nearest whole nanosecond, as NumPy's rint: parts of one would light a bin in which the kernel sees no time.
+ * @param {number} ns
+ */
+const wholeNs = (ns) => {
+  const nearest = Math.round(ns);
+  return nearest - ns === 0.5 && nearest % 2 ? nearest - 1 : nearest;
+};
+
+/**
  * @param {ReportColumns} columns
  * @param {ReportData} given
  * @param {import('./columns.js').RowIndex} index
@@ -50,10 +59,11 @@ export function createLocalBins(columns, given, index, tintOf, left) {
    */
   return function bins(rows, a, b, wanted, mask, crumbMask, tint, drawn = null) {
     const {origin, width, n, whole} = place(rows, a, b, wanted),
-      sums = emptySums(n * rows.length, Boolean(left));
+      sums = emptySums(n * rows.length, Boolean(left)),
+      edges = Float64Array.from({length: n + 1}, (_, k) => wholeNs(origin + k * width));
     rows.forEach((row, slot) => {
-      const [from, stop] = index.stretch(row, origin, origin + n * width);
-      for (let p = from; p < stop; p++) if (!(whole && drawn?.has(p))) addSlice(sums, p, slot * n, origin, width, n, mask);
+      const [from, stop] = index.stretch(row, edges[0], edges[n]);
+      for (let p = from; p < stop; p++) if (!(whole && drawn?.has(p))) addSlice(sums, p, slot * n, edges, width, mask);
       left?.spread(row, origin, width, n, crumbMask, (k, ns, selected, slices, p) => {
         const cell = slot * n + k;
         sums.busy[cell] += ns;
@@ -75,25 +85,26 @@ export function createLocalBins(columns, given, index, tintOf, left) {
    * @param {Sums} sums
    * @param {number} p its position
    * @param {number} base first cell of its row
-   * @param {number} origin
+   * @param {Float64Array} edges of the bins
    * @param {number} width
-   * @param {number} n
    * @param {Mask} mask
    */
-  function addSlice({busy, lit, touches, longest}, p, base, origin, width, n, mask) {
+  function addSlice({busy, lit, touches, longest}, p, base, edges, width, mask) {
     const i = index.order[p],
       s = index.start[p],
-      e = index.end[p];
-    const k0 = Math.max(0, Math.floor((s - origin) / width)),
-      k1 = Math.min(n - 1, Math.max(k0, Math.ceil((e - origin) / width) - 1));
-    for (let k = k0; k <= k1; k++) {
+      e = index.end[p],
+      last = edges.length - 2;
+    let k = Math.min(last, Math.max(0, Math.floor((s - edges[0]) / width)));
+    while (k > 0 && edges[k] > s) k--;
+    while (k < last && edges[k + 1] <= s) k++;
+    do {
       const cell = base + k,
-        part = Math.max(0, Math.min(e, origin + (k + 1) * width) - Math.max(s, origin + k * width));
+        part = Math.max(0, Math.min(e, edges[k + 1]) - Math.max(s, edges[k]));
       busy[cell] += part;
       if (!mask || mask[i]) lit[cell] += part;
       touches[cell]++;
       if (longest[cell] < 0 || e - s > columns.dur[longest[cell]] - index.shorter(longest[cell])) longest[cell] = i;
-    }
+    } while (++k <= last && edges[k] < e);
   }
 
   /**
