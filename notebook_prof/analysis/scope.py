@@ -134,10 +134,21 @@ class Scope:
         return as_ints(self._narrow_codes(column))
 
     def where(
-        self, *, step: Numbers = None, phase: Texts = None, category: Texts = None, line: Texts = None
+        self,
+        *,
+        step: Numbers = None,
+        phase: Texts = None,
+        category: Texts = None,
+        line: Texts = None,
+        name: Texts = None,
+        track: Numbers = None,
     ) -> Scope:
-        """Return the slices with one of the given steps, phases, categories and lines."""
+        """Return the slices with one of the given steps, phases, categories, lines, names and tracks."""
         keep = np.ones(len(self.rows), dtype=bool)
+        if name is not None:
+            keep &= self.among("name", many(name))
+        if track is not None:
+            keep &= np.isin(self.ints("track"), list(many(track)))
         if step is not None:
             keep &= np.isin(self.ints("step"), list(many(step)))
         if phase is not None:

@@ -163,13 +163,34 @@ def test_lines_follow_steps_and_phases() -> None:
     assert total(step=[0, 2]) == {2: 150, 6: 50, 7: 90}
     assert lines(trace, step=[0, 2]).set_index("line").loc[2, ["self_ns", "share"]].tolist() == [10, 1.0]
     assert total(phase="forward") == {2: 40, 6: 40}
-    assert total(phase="backward") == {2: 100, 7: 100}
-    assert total(phase=["forward", "backward"], step=1) == {2: 50, 7: 50}
-    assert total(window=(30, 120), step=0, phase="backward") == {2: 40, 7: 40}
+    assert total(phase="backward", track=main) == {2: 100, 7: 100}
+    assert total(phase="backward") == {2: 200, 7: 100}, "the other thread runs it for line 2"
+    assert total(phase=["forward", "backward"], step=1, track=main) == {2: 50, 7: 50}
+    assert total(window=(30, 120), step=0, phase="backward", track=main) == {2: 40, 7: 40}
     with pytest.raises(SelectionError, match="forward"):
         lines(trace, phase="forwards")
     with pytest.raises(OptionError, match="remainder"):
         lines(trace, step=1, remainder=True)
+
+
+def test_lines_follow_names_categories_and_tracks() -> None:
+    """A line has the time in which what is chosen ran for it; who launched a chosen kernel is listed."""
+    trace = training().seal()
+    names = trace.slices.groupby("name", observed=True)
+    for name, rows in names:
+        table = lines(trace, name=name)
+        if rows["category"].iloc[0] == "kernel":
+            assert table["device_ns"].sum() == rows["dur"].sum()
+            assert table["total_ns"].sum() == 0
+        for line, here in rows[rows["category"] == "operator"].groupby("line", observed=True):
+            number = int(str(line).rpartition(":")[2])
+            spent = table.loc[table["line"] == number, "total_ns"].sum()
+            assert spent == length(union(here["ts"], here["ts"] + here["dur"])), (name, line)
+    assert lines(trace, category="kernel")["device_ns"].sum() == lines(trace)["device_ns"].sum()
+    threads = trace.tracks.loc[trace.tracks["kind"] == "thread", "track"].tolist()
+    assert lines(trace, track=threads)["total_ns"].tolist() == lines(trace)["total_ns"].tolist()
+    with pytest.raises(OptionError, match="no name"):
+        lines(trace, name="mm", remainder=True)
 
 
 def test_bytes_by_line_and_what_is_left_of_them() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from ...trace.source_lines import is_line, running_lines
 from ..device.kernel_launches import launching_rows
 from ..memory.blocks import FOREVER, lives
 from ..memory.live import peak_instant
-from ..scope import Numbers, Scope, Texts, WindowLike, ints, on_device, on_host
+from ..scope import Scope, WindowLike, ints, on_device, on_host
 from ..time.host_states import waiting
 from ..time.recorded_steps import recorded_table
 
@@ -28,19 +29,16 @@ def line_costs(
     row_of_line: IntArray,
     size: int,
     window: WindowLike,
-    step: Numbers = None,
-    phase: Texts = None,
+    chosen: Mapping[str, Any],
 ) -> dict[str, IntArray]:
     """Sum the `COSTS` of lines; the last value of each column belongs to no row.
 
-    `row_of_line` has the result row for each code of ``trace.slices["line"]``, and `size` for codes without a
-    row and as its last entry.
+    `chosen` is given to `Scope.where`. `row_of_line` has the result row for each code of
+    ``trace.slices["line"]``, and `size` for codes without a row and as its last entry.
     """
     slices = trace.slices
     row = row_of_line[slices["line"].cat.codes.to_numpy()]
-    host, device = (
-        scope.where(step=step, phase=phase) for scope in (on_host(trace, window), on_device(trace, window))
-    )
+    host, device = (scope.where(**chosen) for scope in (on_host(trace, window), on_device(trace, window)))
     forward = np.append(row_of_line[_forward_lines(trace)], size)
     backward = host.among("phase", ("backward",))
     launcher = launching_rows(trace)[device.rows]
@@ -61,9 +59,9 @@ def line_costs(
         "launch_ns": own(host, host.among("category", ("launch",))),
         "wait_ns": own(host, waiting(trace, host) & (len(on_device(trace).rows) > 0)),
     }
-    whole = window is None and step is None and phase is None
-    heap = recorded_table(trace, "heap") if whole else None
-    costs |= _memory(trace, row, size, window, step=step, phase=phase)
+    limited = any(value is not None for value in (window, *chosen.values()))
+    heap = None if limited else recorded_table(trace, "heap")
+    costs |= _memory(trace, row, size, window, chosen)
     return costs if heap is None else costs | _with_heap(trace, heap, row_of_line, row, size)
 
 
@@ -95,7 +93,7 @@ def _with_heap(
 ) -> dict[str, IntArray]:
     """Return kept and peak bytes, on the host from the traced heap."""
     code = trace.slices["line"].cat.categories.get_indexer(heap["line"])
-    on_devices = _memory(trace, row, size, None, host=False)
+    on_devices = _memory(trace, row, size, None, {}, host=False)
     return {
         column: on_devices[column] + np.bincount(row_of_line[code], heap[of_heap], size + 1).astype(np.int64)
         for column, of_heap in (("bytes_kept", "kept_bytes"), ("peak_bytes", "bytes"))
@@ -107,17 +105,16 @@ def _memory(
     row: IntArray,
     size: int,
     window: WindowLike,
+    limits: Mapping[str, Any],
     *,
     host: bool = True,
-    step: Numbers = None,
-    phase: Texts = None,
 ) -> dict[str, IntArray]:
     events = trace.allocations
     blocks = lives(events)
     born = blocks.birth >= 0
-    if step is not None or phase is not None:
+    if any(value is not None for value in limits.values()):
         chosen = np.zeros(len(row) + 1, bool)
-        chosen[on_host(trace, window).where(step=step, phase=phase).rows] = True
+        chosen[on_host(trace, window).where(**limits).rows] = True
         born &= chosen[ints(events["slice"])[blocks.event]]
     if window is not None:
         born &= (blocks.birth >= window[0]) & (blocks.birth < window[1])

@@ -13,7 +13,7 @@ from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.intervals import Intervals, as_ints
 from ...trace.schema import Table
 from ..grouping import covered, reach_before
-from ..scope import Numbers, Scope, Texts, WindowLike, on_host, step_spans
+from ..scope import Numbers, Scope, Texts, WindowLike, on_device, on_host, step_spans
 from ..time.account import ACCOUNT
 from ..time.recorded_steps import recorded_table
 from .frames import frames
@@ -54,6 +54,9 @@ def lines(
     window: WindowLike = None,
     step: Numbers = None,
     phase: Texts = None,
+    name: Texts = None,
+    category: Texts = None,
+    track: Numbers = None,
     remainder: bool = False,
 ) -> pd.DataFrame:
     """Return the time of every line of the cell and of the user's files, and its costs elsewhere.
@@ -66,10 +69,15 @@ def lines(
     step : int or iterable of int, optional
         Only the time in these steps, cut at their edges; costs of the slices of these steps.
     phase : str or iterable of str, optional
-        Only the time in which the line's thread was in these phases; costs of the slices of these phases.
+        Only the time in which the line's thread, or another thread for it, was in these phases; costs of the
+        slices of these phases.
+    name, category : str or iterable of str, optional
+        The same for slices of these names or categories. Lines that launched device work of these are listed,
+        too.
+    track : int or iterable of int, optional
+        Only the time on these threads; costs of the slices on these threads and streams.
     remainder : bool
-        Add a last row for time outside any line, with an empty `file` and `line` 0; not with `step` or
-        `phase`.
+        Add a last row for time outside any line, with an empty `file` and `line` 0; only with `window`.
 
     Returns
     -------
@@ -101,9 +109,9 @@ def lines(
     Raises
     ------
     SelectionError
-        For an unknown phase.
+        For an unknown phase or category.
     OptionError
-        For a remainder of some steps or phases.
+        For a remainder of anything but a window.
 
     Notes
     -----
@@ -124,17 +132,22 @@ def lines(
     >>> lines(b.seal())[["file", "line", "total_ns", "self_ns", "share"]].values.tolist()
     [['cell', 2, 100, 20, 1.0], ['cell', 5, 80, 80, 0.8]]
     """
-    if remainder and (step is not None or phase is not None):
-        raise OptionError("remainder=True adds up to the whole, so it takes no step and no phase")
-    table, scope, row = lines_of_slices(trace, window, step, phase)
+    given = {"phase": phase, "name": name, "category": category, "track": track}
+    chosen: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    if remainder and (step is not None or chosen):
+        asked = " and no ".join(["step"] * (step is not None) + list(chosen))
+        raise OptionError(f"remainder=True adds up to the whole, so it takes no {asked}")
+    table, scope, row = lines_of_slices(trace, window, step, **chosen)
     size = len(table)
     looks = _looks(trace, scope, row, size, window)
     table["samples"] = pd.array(looks[:size], "Int64")
     row_of_line = np.full(len(trace.slices["line"].cat.categories) + 1, size, np.int64)
     row_of_line[scope.codes("line")] = row
-    costs = line_costs(trace, row_of_line, size, window, step, phase)
-    for name, values in costs.items():
-        table[name] = values[:size]
+    costs = line_costs(trace, row_of_line, size, window, {"step": step, **chosen})
+    for column, values in costs.items():
+        table[column] = values[:size]
+    if chosen:
+        table = table[(table["total_ns"] > 0) | (table["device_ns"] > 0)].reset_index(drop=True)
     return _with_remainder(trace, table, costs | {"samples": looks}, window) if remainder else table
 
 
@@ -225,9 +238,10 @@ def line_times(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def lines_of_slices(
-    trace: Trace, window: WindowLike = None, step: Numbers = None, phase: Texts = None
+    trace: Trace, window: WindowLike = None, step: Numbers = None, **chosen: Any
 ) -> tuple[pd.DataFrame, Scope, IntArray]:
     """Return the table of `lines`, the line slices, and the table row of each slice."""
+    # `chosen`: phase, name, category and track, as `Scope.where` takes them
     if window is None and (cell := _cell(trace)) is not None:
         window = cell  # other threads were sampled before and after it, too
     scope, _ = line_slices(trace, window)
@@ -236,8 +250,9 @@ def lines_of_slices(
         spans = step_spans(trace, window, step)
         scope = _inside(scope, union(as_ints(spans["ts"]), as_ints(spans["ts"] + spans["dur"])))
         span = int(spans["dur"].sum())
-    if phase is not None:
-        scope = _in_phases(scope, on_host(trace, window).where(phase=phase))
+    if chosen:
+        launched = on_device(trace, window).where(step=step, **chosen).codes("line")
+        scope = _during(scope, on_host(trace, window).where(**chosen), np.isin(scope.codes("line"), launched))
     own = nest(scope.ints("track"), scope.ts, scope.end - scope.ts).self_ns
     if not len(scope.rows):
         return COLUMNS.empty(), scope, np.empty(0, np.int64)
@@ -269,18 +284,24 @@ def lines_of_slices(
     return table.iloc[order].reset_index(drop=True), scope, row[code]
 
 
-def _in_phases(lines: Scope, slices: Scope) -> Scope:
-    """Return the parts of lines during which their track is in one of `slices`."""
-    on, track = lines.ints("track"), slices.ints("track")
-    parts = [
+def _during(lines: Scope, slices: Scope, kept: BoolArray) -> Scope:
+    """Return the parts of lines in which their track is in one of `slices`, and no time of those `kept`."""
+    on, track, of = lines.ints("track"), slices.ints("track"), lines.codes("line")
+    none = lines.only(kept)
+    parts = [Scope(lines.slices, none.rows, none.ts, none.ts, np.zeros_like(none.ts))] + [
         _inside(lines.only(on == one), union(slices.ts[track == one], slices.end[track == one]))
         for one in np.unique(on).tolist()
     ]
+    # what another thread runs for a line, as autograd's does for the one that calls the backward
+    elsewhere = slices.only(~np.isin(track, on))
+    runs_for = elsewhere.codes("line")
+    for code in np.intersect1d(of, runs_for).tolist():
+        there = runs_for == code
+        parts.append(_inside(lines.only(of == code), union(elsewhere.ts[there], elsewhere.end[there])))
     rows, ts, end, own = (
-        np.concatenate([np.empty(0, np.int64), *(getattr(part, name) for part in parts)])
-        for name in ("rows", "ts", "end", "self_ns")
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "ts", "end", "self_ns")
     )
-    order = np.argsort(ts, kind="stable")
+    order = np.lexsort((ts - end, ts))
     return Scope(lines.slices, rows[order], ts[order], end[order], own[order])
 
 

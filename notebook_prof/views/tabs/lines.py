@@ -26,7 +26,7 @@ _MEANING: Final = Note(
 
 def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Return the table of `analysis.lines`; a click selects everything that ran for a line."""
-    table = filtered(analysis.lines, trace, state)
+    table = filtered(analysis.lines, trace, {**state, "line": None})  # the page marks a selected line
     if not len(table):
         return Absent(without_lines(trace) or "No line of yours ran in what is selected.")
     gone = _constant_columns(table)

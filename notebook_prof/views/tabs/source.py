@@ -45,7 +45,7 @@ _MOST_STEPS: Final = 32
 
 def source(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Return the cell and the user's other files that took time, as `analysis.annotated_source` does."""
-    table = filtered(analysis.lines, trace, state)
+    table = filtered(analysis.lines, trace, {**state, "line": None})  # the page marks a selected line
     if not len(table):
         return Absent(without_lines(trace) or "No line of yours ran in what is selected.")
     texts = source_texts(trace)
@@ -111,6 +111,8 @@ def _near(ran: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
 
 def _trends(trace: Trace, state: Mapping[str, Any]) -> pd.DataFrame:
     """Return the time of every line (rows, by file and line) in groups of neighbouring steps (columns)."""
+    if any(state.get(name) is not None for name in ("name", "category", "track", "phase")):
+        return pd.DataFrame()  # known of all that a line ran only
     table = filtered(analysis.line_steps, trace, {name: state[name] for name in ("window",) if name in state})
     if not len(table):
         return pd.DataFrame()
