@@ -5,9 +5,9 @@ listening, recognised by the cell's id in its requests. Terminals have none, nor
 cells (nbclient, papermill, nbconvert).
 
 The page's messages come by the kernel's control channel, which has a thread of its own. JupyterLab and
-Notebook give access to it. Elsewhere they come by the widget's comm, which a busy kernel reads only if it has subshells
-and the front-end uses them. So the page offers the button only once the kernel has answered a message; until
-then it says how to end a recording.
+Notebook give access to it. Elsewhere they come by the widget's comm, which a busy kernel reads only if it has
+subshells and the front-end uses them. So the page offers the button only once the kernel has answered a
+message; until then it says how to end a recording.
 """
 
 from __future__ import annotations
