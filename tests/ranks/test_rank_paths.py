@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from notebook_prof.ranks.analysis.joint import Joint, joint
 from notebook_prof.ranks.analysis.tables import matched
 from notebook_prof.ranks.analysis.what_if import what_if_of_ranks
 from notebook_prof.testing import draw
-from notebook_prof.testing.programs import changed, joined
+from notebook_prof.testing.programs import Instruction, changed, joined
 from notebook_prof.testing.rank_programs import Job, rank_programs
 from notebook_prof.trace import Trace
 
@@ -35,8 +36,15 @@ WAKE_NS = 4_000
 """What a call that waits needs to go on, in a simulated program."""
 
 
-def joint_of(job: Job) -> Joint:
-    return joint_of_traces(job.traces())
+@cache
+def joint_of(seed: int, *, host: bool = False, events: bool = True) -> Joint:
+    """The drawn job of this seed; without `events`, its calls are launches with lengths of their own."""
+    return joint_of_traces(Job(programs_of(seed, host, events)).traces())
+
+
+def programs_of(seed: int, host: bool = False, events: bool = True) -> list[list[Instruction]]:
+    programs = rank_programs(seed, host=host)
+    return [[one for one in own if events or not one[0].startswith("event")] for own in programs]
 
 
 def joint_of_traces(traces: Sequence[Trace]) -> Joint:
@@ -50,8 +58,7 @@ def joint_of_traces(traces: Sequence[Trace]) -> Joint:
 def test_the_walk_finds_the_true_path_through_the_last_rank(host: bool) -> None:
     visited = []
     for seed in SEEDS:
-        job = Job(rank_programs(seed, host=host))
-        one = joint_of(job)
+        job, one = Job(rank_programs(seed, host=host)), joint_of(seed, host=host)
         table = path_table(one, spans_of_ranks(one, [0], None, "host"))
         names = table["name"].astype(object).fillna("")
         columns = (table["start_ns"], table["end_ns"], table["rank"], table["resource"].astype(str), names)
@@ -72,7 +79,7 @@ def test_a_replay_of_all_ranks_gives_back_every_instant_and_predicts_a_rank_that
     for seed in SEEDS:
         programs = rank_programs(seed, host=host)
         job, rank = Job(programs), seed % 3
-        one = joint_of(job)
+        one = joint_of(seed, host=host)
         edges = constraints(one.graph)
         same = replay(edges, Change(factor=one.waiting))
         assert (same.start == edges.work.start).all()

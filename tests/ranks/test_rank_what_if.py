@@ -16,20 +16,15 @@ from notebook_prof.analysis.input.pipeline import LOADERS
 from notebook_prof.errors import SelectionError
 from notebook_prof.ranks.analysis.critical_path import path_table, spans_of_ranks
 from notebook_prof.ranks.analysis.what_if import RanksWhatIf, what_if_of_ranks
-from notebook_prof.testing.programs import Costs, Instruction, changed, joined
+from notebook_prof.testing.programs import Costs, changed, joined
 from notebook_prof.testing.rank_programs import Job, rank_programs
 from notebook_prof.trace import Trace
 
 from ..draws import draws
-from .test_rank_paths import WAKE_NS, joint_of, joint_of_traces
+from .test_rank_paths import WAKE_NS, joint_of, joint_of_traces, programs_of
 
 SEEDS = range(300, 300 + draws(18))
 HALF = Question({"kernel*": 0.5, "op*": 0.5, "aten*": 0.5})
-
-
-def without_events(programs: list[list[Instruction]]) -> list[list[Instruction]]:
-    """Their calls are launches, too, with lengths of their own."""
-    return [[one for one in own if one[0] not in ("event", "event-sync")] for own in programs]
 
 
 def off_by(answer: RanksWhatIf, true: int, waits: int) -> int:
@@ -48,11 +43,10 @@ def test_launches_that_take_half(rank: int | None) -> None:
     """Launch calls and the latency behind them, on all ranks and on one."""
     off, gains = [], []
     for seed in SEEDS:
-        programs = without_events(rank_programs(seed))
+        programs = programs_of(seed, events=False)
         costs, half = Costs(), replace(Costs(), launch=2_500, call=3_000)
-        job = Job(programs)
         again = Job(programs, [half if rank in (None, number) else costs for number in range(3)])
-        one = joint_of(job)
+        one = joint_of(seed, events=False)
         answer = what_if_of_ranks(one, Question(launch=0.5), rank, [0], "host", 0.0)
         off.append(off_by(answer, again.end, len(constraints(one.graph).waits.end)) / again.end)
         gains.append(answer.gain)
@@ -66,9 +60,8 @@ def test_nothing_waits_for_communication(rank: int | None) -> None:
     off, gains = [], []
     for seed in SEEDS:
         programs = rank_programs(seed)
-        job = Job(programs)
         again = Job(programs, overlaps={0, 1, 2} if rank is None else {rank})
-        one = joint_of(job)
+        one = joint_of(seed)
         question = Question(overlap_communication=True)
         answer = what_if_of_ranks(one, question, rank, [0], "host", 0.0)
         off.append(off_by(answer, again.device_end, len(constraints(one.graph).waits.end)) / again.end)
@@ -83,7 +76,7 @@ def test_the_path_of_the_answer_is_that_of_the_job_run_again(host: bool) -> None
     equal, ranks = [], []
     for seed in SEEDS:
         programs = rank_programs(seed, host=host)
-        one, rank = joint_of(Job(programs)), seed % 3
+        one, rank = joint_of(seed, host=host), seed % 3
         programs[rank] = changed(programs[rank], lambda kind, _: 1.0 if kind == "copy" else 0.5)
         again = Job(programs)
         answer = what_if_of_ranks(one, HALF, rank, [0], "host", 0.0)
@@ -113,7 +106,7 @@ def near(path: list[Any], true: list[Any], most_ns: int) -> bool:
 
 
 def test_a_rank_without_communication_has_none_to_overlap() -> None:
-    one = joint_of(Job(rank_programs(3, host=True)))
+    one = joint_of(300, host=True)
     with pytest.raises(SelectionError, match="no communication on a device"):
         what_if_of_ranks(one, Question(overlap_communication=True), 1, [0], "host", 0.0)
     answer = what_if_of_ranks(one, Question(workers=2), None, [0], "host", 0.0)
@@ -124,7 +117,7 @@ def test_a_rank_without_communication_has_none_to_overlap() -> None:
 
 
 def test_an_unchanged_answer_has_the_path_of_the_recording() -> None:
-    one = joint_of(Job(rank_programs(5)))
+    one = joint_of(301)
     answer = what_if_of_ranks(one, Question({"kernel*": 1.0}), None, [0], "host", 0.0)
     recorded = path_table(one, spans_of_ranks(one, [0], None, "host"))
     columns = ["rank", "slice", "start_ns", "end_ns", "class"]
