@@ -1,8 +1,7 @@
-"""The tables of Paddle's ``summary()`` from a Trace with plain pandas, and the reader of its texts."""
+"""Paddle's event types, phases and device time from a Trace with plain pandas."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -12,26 +11,6 @@ from notebook_prof.trace import Trace
 from notebook_prof.trace.intervals import length, overlap, union
 
 PHASES = ("Dataloader", "Forward", "Backward", "Optimization")
-
-
-def sections(text: str) -> dict[str, list[list[str]]]:
-    """Rows of each table, cells split at runs of blanks, by title."""
-    rows_of: dict[str, list[list[str]]] = {}
-    rows: list[list[str]] = []
-    for line in text.splitlines():
-        if match := re.fullmatch(r"-+([A-Z][\w ():-]+?)-+", line.strip()):
-            if not match[1].startswith("Thread"):
-                rows = rows_of.setdefault(match[1].strip(), [])
-        elif line.startswith("Note:"):
-            rows = []
-        elif line.strip() and not set(line.strip()) <= {"-", " "}:
-            rows.append(re.split(r"\s{2,}", line.strip()))
-    return rows_of
-
-
-def numbers(cell: str) -> list[float]:
-    """``"1.0 / 2.0 / -"`` as numbers."""
-    return [float(part) for part in cell.split(" / ") if part.strip() != "-"]
 
 
 def typed(trace: Trace) -> pd.DataFrame:
@@ -67,13 +46,6 @@ def outermost(table: pd.DataFrame, types: tuple[str, ...]) -> pd.DataFrame:
         inside |= np.append(selected, False)[above]
         above = np.append(up, -1)[above]
     return table[selected & ~inside]
-
-
-def spread(durations: pd.Series, whole: float) -> list[float]:
-    """Total, average, maximum, minimum in ms, and per cent of `whole` (ns)."""
-    ms = durations / 1e6
-    share = 100 * float(durations.sum()) / whole if whole else 0.0
-    return [float(ms.sum()), float(ms.mean()), float(ms.max()), float(ms.min()), share]
 
 
 def busy(table: pd.DataFrame) -> tuple[Any, Any]:

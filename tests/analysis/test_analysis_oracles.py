@@ -11,6 +11,7 @@ import pytest
 
 from notebook_prof import analysis
 from notebook_prof.readers import read_trace
+from notebook_prof.trace import DEVICE_CATEGORIES
 
 KEY_AVERAGES = ("cnn_adam", "cnn_sgd", "lm_adamw", "mini_noschedule")
 TRACELENS = (
@@ -81,10 +82,20 @@ def test_device_agrees_with_independent_intervals(shared_traces: Path) -> None:
             continue
         columns = ("span", "busy", "idle", "comp", "comm", "mem", "comm_exposed_vs_comp")
         want = [scopes["all"][f"{column}_ns"] for column in columns]
-        figures = analysis.device(read_trace(path)).iloc[0].tolist()[1:]
+        trace = read_trace(path)
+        figures = analysis.device(trace).iloc[0].tolist()[1:]
         checked += 1
-        if figures != want:
-            wrong[key] = (figures, want)
+        work = trace.slices["category"].isin(DEVICE_CATEGORIES) & trace.slices["device"].notna()
+        linked = trace.flows.loc[trace.flows["kind"] == "launch", "dst"]
+        counts = [int(work.sum()), len(linked), linked.nunique()]
+        reported_counts = [scopes["all"]["n"], *[scopes["linked_to_runtime"]["n"]] * 2]
+        if figures != want or counts != reported_counts:
+            wrong[key] = (figures, want, counts, reported_counts)
+        whole = analysis.distributed(trace, by="trace")
+        if len(whole) == 1:  # the figures join all devices of a file
+            parts = ["communication_ns", "overlap_ns", "computation_ns", "busy_ns"]
+            same = [scopes["all"][f"{name}_ns"] for name in ("comm", "comp_comm_overlap", "comp", "busy")]
+            assert whole[parts].iloc[0].tolist() == same, key
     assert not wrong
     assert checked >= 20
 

@@ -108,16 +108,6 @@ def test_operators_by_arguments(shared_traces: Path, name: str) -> None:
     assert len(reported) >= 10
 
 
-@pytest.mark.parametrize("name", TRACELENS)
-def test_categories_sum_to_the_device_time_of_all_operators(shared_traces: Path, name: str) -> None:
-    folder = shared_traces / "tracelens" / f"{name}_oracle"
-    reported = pd.read_csv(folder / "ops_summary_by_category.csv")
-    ours = linked(read_trace(shared_traces / "tracelens" / f"{name}.json.gz"))
-    ours = ours[ours["operator"] != "none"]
-    assert ours["us"].sum() / US == pytest.approx(reported["total_direct_kernel_time_ms"].sum(), abs=1e-4)
-    assert ours["call"].nunique() == reported["Count"].sum()
-
-
 def test_delays_on_htas_critical_path(shared_traces: Path) -> None:
     """Weights of its edges: from a launch to its kernel, and from a kernel to the next of the stream."""
     trace = read_trace(shared_traces / HTA_CRITICAL_PATH)

@@ -14,7 +14,6 @@ from notebook_prof import Profile, TraceBuilder, read_trace
 from notebook_prof.analysis import trust
 from notebook_prof.analysis.device.kernel_launches import least_launch_delay
 from notebook_prof.analysis.trust.device import CUPTI_FAULTS
-from notebook_prof.profiles.text import trust_lines
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 
@@ -71,10 +70,6 @@ def test_a_good_recording_is_clean():
         "example",
     ]
     assert table["device_share"].dtype == "float64"
-
-
-def test_an_empty_trace_has_nothing_to_distrust():
-    assert trust(TraceBuilder().seal()).empty
 
 
 @pytest.mark.parametrize(
@@ -297,39 +292,6 @@ def test_the_least_launch_delay_is_a_property_of_the_machine(shared_traces: Path
     for pattern, (low, high) in cards.items():
         delays = [least_launch_delay(read_trace(path)) for path in shared_traces.glob(pattern)]
         assert (min(delays), max(delays)) == (low, high), pattern
-
-
-@pytest.mark.parametrize(
-    ("faults", "text"),
-    [
-        ({"lose": (0,)}, "the kernel of 1 launch at the start is missing"),
-        ({"lose": (8, 9)}, "the kernels of 2 launches at the end are missing"),
-        ({"shift_ns": -5_000}, "10 pieces of device work began before the launch"),
-        ({"operators": False}, "10 pieces of device work were launched outside of any operator"),
-        ({"operators": False, "kernels": 1}, "1 piece of device work was launched outside of any operator"),
-        ({"dur": 1_100}, "9 pieces of device work overlap others on the same stream"),
-    ],
-)
-def test_a_finding_says_in_words_how_often(faults: dict[str, Any], text: str) -> None:
-    assert trust(run(**faults).seal())["finding"].tolist()[0] == text
-
-
-def test_the_lines_of_the_trust_report():
-    row = {
-        "code": ["a-b"],
-        "severity": ["loss"],
-        "count": [2],
-        "device_share": [0.301],
-        "finding": ["lost {x}"],
-    }
-    table = pd.DataFrame({**row, "effect": ["less"], "advice": ["look"], "example": ["mm"]})
-    line, explained = trust_lines(table)
-    assert line == "! Trust: lost {x} (30.1 % of device time). p.trust says what to do."
-    assert explained == "Lost {x} (30.1 % of device time). Less. Look. For example: mm. [a-b]"
-    several = pd.concat([table] * 5)
-    assert "and 2 more findings. p.trust" in trust_lines(several)[0]
-    assert len(trust_lines(several)) == 6
-    assert "device time" not in trust_lines(table.assign(device_share=np.nan))[0]
 
 
 def test_an_issue_without_words_is_its_code():

@@ -424,11 +424,6 @@ def test_what_could_not_be_trusted_is_mentioned():
     assert "1 issue in trace.report" in verdict(b.seal()).lines[1]
 
 
-def test_it_reads_as_its_lines():
-    result = verdict(draw("main: [aten::mm     ]"))
-    assert repr(result) == str(result) == "\n".join(result.lines)
-
-
 def test_input_bound_without_steps():
     result = verdict(draw("main:  [next/data  ][mm/forward]", unit_ns=US))
     assert result.kind == "input-bound"
@@ -578,25 +573,6 @@ def test_starting_and_stopping_the_recording_is_no_part_of_what_the_user_wrote()
 def test_imports_are_called_imports() -> None:
     result = verdict(cell([(0, 90 * MS, "cell:2  import sklearn.svm")], [(90 * MS, "code", 2, 0)]).seal())
     assert (result.kind, result.sentence.endswith("it imports sklearn.svm.")) == ("import-bound", True)
-
-
-@pytest.mark.parametrize("which", range(6))
-def test_every_number_is_in_a_table(which: int) -> None:
-    drawn = [
-        "steps: [0         ][1         ]\nmain:  [next/data ][aten::mm/forward]",
-        "main:     [mm       ][mm       ][mm       ]\nstream 7:   [k]        [k]        [k]",
-        "main:     [mm][mm]\nstream 7:  [gemm            ][copy]",
-        "main: [aten::conv2d                 ][add]",
-        "main: [aten::conv2d                 ][add]\nmain:   [aten::mm]",
-        "steps: [0         ][1         ]\nmain:  [forward/forward ]",
-    ]
-    trace = draw(drawn[which], unit_ns=100 * US, categories={"copy": "memcpy"})
-    result = verdict(trace)
-    assert result.claims
-    for claim in result.claims:
-        assert claim.holds(trace), claim
-        assert result.lines[claim.line][claim.start :].startswith(claim.text), claim
-        assert claim.of is None or 0 <= claim.value <= 1
 
 
 def test_the_line_that_waits_is_told_by_its_share_of_the_waiting() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof.analysis import kernels, memory, operators, phases
+from notebook_prof.analysis import memory, operators, phases
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace
 
@@ -90,20 +90,6 @@ def test_phases_of_every_step(answers: Answers) -> None:
         for name, values in zip(reported["order"], reported["data"], strict=True):
             if name in PHASES:
                 near([sums.get((PHASES[name], step), 0) for step in reported["steps"]], values)
-
-
-@pytest.mark.parametrize("run", GPU)
-def test_kernels_and_tensor_cores(answers: Answers) -> None:
-    table = kernels(answers.trace, category=("kernel", "collective"))
-    table = table.set_index("name")
-    for row in answers.read("kernel_pie")["events"]:
-        own = table.loc[row["name"]]
-        assert own["count"] == row["calls"]
-        near(own["total_ns"] / 1e3, row["total_time"])
-        near(100 * own["share"], row["ratio"])
-    used = table.groupby("tensor_cores")["count"].sum()
-    reported = {row["name"]: row["calls"] for row in answers.read("kernel_tensorcore_pie")["events"]}
-    assert list(reported.values()) == [used[True], used[False]]
 
 
 @pytest.mark.parametrize("run", GPU)

@@ -13,7 +13,7 @@ from notebook_prof import Profile, TraceBuilder
 from notebook_prof.analysis import WhatIf
 from notebook_prof.analysis.critical_path.dependences import dependences
 from notebook_prof.analysis.critical_path.replay.constraints import constraints
-from notebook_prof.analysis.critical_path.replay.forward import Change, Forward, replay, replay_within_queues
+from notebook_prof.analysis.critical_path.replay.forward import Change, replay, replay_within_queues
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
@@ -25,21 +25,6 @@ from ..properties.test_verdict_claims import value_of
 
 SMALL = 3_000_000
 KINDS = samples.kinds(SMALL)
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_what_is_worked_out_later_needs_what_is_worked_out_before(name: str) -> None:
-    """The replay works out waits and runs of device work once each, by their recorded time."""
-    trace = samples.trace_of(name)
-    forward = Forward(constraints(dependences(trace)), Change())
-    forward.run()
-    order = forward.order()
-    position = np.full(forward.pieces + len(forward.runs.begins), -1)
-    position[order] = np.arange(len(order))
-    for target, source, *_ in forward.parts:
-        assert (position[source] < position[target]).all()
-    launched = np.flatnonzero(forward.runs.piece >= 0)
-    assert (position[forward.runs.piece[launched]] < position[forward.pieces + launched]).all()
 
 
 @pytest.mark.parametrize("name", KINDS)
