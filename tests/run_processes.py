@@ -1,8 +1,10 @@
-"""Which processes belong to a run of the tests: kernels, servers and browsers may not outlive it."""
+"""What belongs to a run of the tests: kernels, servers, browsers and temporary files may not outlive it."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -12,11 +14,21 @@ RUN: Final = "NBP_TEST_RUN"
 
 
 def mark() -> str:
-    """Name this run for all that it starts; empty inside of another run, which ends what this one starts."""
+    """Name this run, and its temporary files, for all that it starts; empty inside of another run."""
     if RUN in os.environ:
         return ""
     os.environ[RUN] = f"{os.getpid()}-{time.time_ns()}"
+    # pytest's own folders stay where they are: it keeps those of the last three runs
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="nbp-tests-")
     return os.environ[RUN]
+
+
+def remove_temporary_files() -> None:
+    """Remove the folder in which the run, and all that it started, had their temporary files."""
+    folder = os.environ.pop("TMPDIR")
+    tempfile.tempdir = None
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def end_marked(run: str, patience_s: float = 10.0) -> list[str]:

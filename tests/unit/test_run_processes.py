@@ -15,12 +15,12 @@ from tests.conftest import REPOSITORY
 from tests.run_processes import RUN
 
 ONE_TEST = """
-import pathlib, subprocess, sys, time
+import pathlib, subprocess, sys, tempfile, time
 def test_it():
     # a kernel has a session of its own too, so Ctrl-C in a terminal does not reach it
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
     started = pathlib.Path(__file__).with_name("started")
-    started.with_suffix(".new").write_text(str(child.pid))
+    started.with_suffix(".new").write_text(f"{{child.pid}} {{tempfile.mkdtemp()}}")
     started.with_suffix(".new").rename(started)
     if {waits}:
         child.wait()
@@ -28,7 +28,7 @@ def test_it():
 
 
 def run_tests(folder: Path, *options: str, interrupted: bool) -> tuple[int, str]:
-    """The pid of a process that a run left behind, and what the run printed."""
+    """The pid of a process that a run left behind, and what the run printed; its temporary folder is gone."""
     file, started = folder / "test_it.py", folder / "started"
     file.write_text(ONE_TEST.format(waits=interrupted))
     command = [
@@ -54,7 +54,9 @@ def run_tests(folder: Path, *options: str, interrupted: bool) -> tuple[int, str]
         run.send_signal(signal.SIGINT)
     printed, _ = run.communicate(timeout=240)
     assert started.exists(), printed
-    return int(started.read_text()), printed
+    pid, temporary = started.read_text().split()
+    assert not Path(temporary).exists(), temporary
+    return int(pid), printed
 
 
 def test_what_a_run_leaves_behind_is_ended(tmp_path: Path) -> None:
