@@ -81,11 +81,6 @@ def test_a_file_is_divided_over_its_span() -> None:
     assert table["device_ns"].sum() == 4
 
 
-def test_nothing_has_no_account() -> None:
-    assert not len(account(TraceBuilder().seal()))
-    assert not len(lines(TraceBuilder().seal()))
-
-
 def test_lines_count_recursion_once_and_threads_together() -> None:
     b = TraceBuilder()
     names = ["cell:2  run()", "run (cell)", "cell:5  run()", "run (cell)", "cell:5  run()"]

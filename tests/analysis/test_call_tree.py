@@ -15,7 +15,6 @@ from notebook_prof.analysis.device.kernel_launches import launching_rows
 from notebook_prof.analysis.scope import on_device
 from notebook_prof.analysis.source.call_tree import from_below
 from notebook_prof.analysis.source.my_code import is_library_file, my_code
-from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.selection import Selection
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
@@ -206,20 +205,6 @@ def test_small_rows_can_be_left_without_their_callers() -> None:
     roots = [table[table["depth"] == 0]["self_ns"].tolist() for table in (whole, some)]
     assert roots[0] == roots[1]
     assert paths(some)[:3] == [("mm",), ("mm", "linear"), ("mm", "linear", "train")]
-
-
-def test_empty_and_wrong() -> None:
-    for analysis in (call_tree, bottom_up, heaviest_stack):
-        for trace in (TraceBuilder().seal(), draw("stream 7: [gemm]")):
-            table = analysis(trace)
-            assert table.empty
-            assert set(TIMES) < set(table.columns)
-        with pytest.raises(SelectionError, match="forward"):
-            analysis(draw("main: [mm ]"), phase="foward")
-    with pytest.raises(OptionError, match="negative"):
-        bottom_up(draw("main: [mm ]"), levels=-1)
-    with pytest.raises(OptionError, match="total_ns"):
-        heaviest_stack(draw("main: [mm ]"), by="total")
 
 
 def calls() -> Trace:

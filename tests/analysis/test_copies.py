@@ -78,6 +78,8 @@ def test_pinned_or_not_against_the_link() -> None:
     pinned = copies(recording({PINNED: [40_000]}), link_bytes_per_s=64e9)
     assert pinned["link_share"].iloc[0] == pytest.approx(rate / 64e9)
     assert copies(recording({PINNED: [40_000]}, link=False))["link_share"].isna().all()
+    with pytest.raises(OptionError, match="above 0"):
+        copies(TraceBuilder().seal(), link_bytes_per_s=0)
 
 
 def test_a_window_keeps_copies_whole() -> None:
@@ -90,9 +92,3 @@ def test_names_of_other_recorders() -> None:
     table = copies(recording({"MemcpyD2D": [5], "__amd_rocclr_copyBuffer.kd": [7], "memcpy P2P": [9]}))
     assert table["direction"].tolist() == ["", "PtoP"]  # 12 ns of those that do not tell
     assert table["count"].sum() == 3
-
-
-def test_nothing_to_tell() -> None:
-    assert copies(TraceBuilder().seal()).empty
-    with pytest.raises(OptionError, match="above 0"):
-        copies(TraceBuilder().seal(), link_bytes_per_s=0)

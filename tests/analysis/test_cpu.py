@@ -193,13 +193,6 @@ def test_a_scheduler_that_counts_late_does_not_run_faster_than_time() -> None:
     assert [part.tolist() for part in parts] == [[0, 44], [0, 10], [40, 0]]
 
 
-def test_nothing_recorded() -> None:
-    empty = TraceBuilder().seal()
-    assert cpu(empty).empty
-    assert cpu_use(empty).empty
-    assert cpu_within(empty, np.array([0]), np.array([1])) is None
-
-
 readings = st.lists(
     st.tuples(st.integers(1, 50), st.integers(0, 60), st.integers(0, 60)), min_size=2, max_size=8
 ).map(lambda steps: [tuple(int(n) for n in row) for row in np.cumsum([(0, 3, 2), *steps], axis=0)])

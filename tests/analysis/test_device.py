@@ -51,11 +51,6 @@ def test_each_device_has_a_row():
     assert device(b.seal())[["device", "busy_ns"]].values.tolist() == [[1, 1], [3, 10]]
 
 
-def test_empty():
-    assert device(TraceBuilder().seal()).empty
-    assert device(draw("main: [mm ]")).empty
-
-
 def check_busy(trace: Trace) -> None:
     """Check that busy and idle time of each device sum to its window, and that no share exceeds all of it."""
     devices = device(trace).set_index("device")

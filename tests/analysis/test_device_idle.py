@@ -101,13 +101,6 @@ def test_streams_of_two_devices_are_apart():
     assert device_idle(b.seal())[["device", "ts", "dur"]].values.tolist() == [[0, 2, 7], [1, 7, 13]]
 
 
-def test_empty():
-    for trace in (TraceBuilder().seal(), draw("main: [mm ]")):
-        table = device_idle(trace)
-        assert table.empty
-        assert {"device", "cause", "next", *PARTS} <= set(table.columns)
-
-
 windows = st.tuples(st.integers(0, 120), st.integers(0, 120)).filter(lambda pair: pair[0] < pair[1])
 
 

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 
 from notebook_prof.analysis import collectives, device, distributed
-from notebook_prof.errors import OptionError
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
 from tests.strategies import traces
 
 KINDS = {"nccl": "collective", "gloo": "collective", "copy": "memcpy"}
@@ -61,13 +59,6 @@ def test_what_came_before_a_collective(phase: str, before: str):
         categories={"read": "annotation", "all_reduce": "collective"},
     )
     assert collectives(trace)["before"].tolist() == [before, before]
-
-
-def test_nothing_to_divide():
-    assert distributed(TraceBuilder().seal()).empty
-    assert distributed(draw("main: [mm ]")).empty
-    with pytest.raises(OptionError, match="steps"):
-        distributed(draw("main: [mm ]"), by="steps")
 
 
 @given(traces())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from notebook_prof.analysis import call_tree, flame, operators, sandwich
 from notebook_prof.errors import OptionError
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.trace import Trace
 from tests.strategies import traces
 
 PICTURE = """
@@ -107,12 +107,3 @@ def test_a_sandwich_has_callers_above_and_callees_below() -> None:
     )
     again = sandwich(draw("main: [f        ]\nmain:  [f     ]\nmain:   [g ]"), "f")
     assert again[["name", "depth", "total"]].values.tolist() == [["f", 0, 11], ["f", 1, 8], ["g", 2, 4]]
-
-
-def test_empty_and_wrong() -> None:
-    for trace in (TraceBuilder().seal(), draw("stream 7: [gemm]"), draw("main: [add]")):
-        table = sandwich(trace, "mm")
-        assert table.empty
-        assert list(table.columns) == list(flame(trace).columns)
-    with pytest.raises(OptionError, match="self_ns"):
-        sandwich(draw("main: [mm]"), "mm", metric="self")

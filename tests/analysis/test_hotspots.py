@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from notebook_prof.analysis import hotspots
-from notebook_prof.errors import OptionError
 from notebook_prof.trace import TraceBuilder
 
 
@@ -75,8 +74,3 @@ def test_a_function_without_a_place_is_its_name():
     row = hotspots(b.seal()).iloc[0]
     assert (row["name"], row["file"]) == ("<built-in function len>", "")
     assert hotspots(TraceBuilder().seal()).empty
-
-
-def test_refuses_what_it_cannot_group_by(trace):
-    with pytest.raises(OptionError, match="'line'"):
-        hotspots(trace, by="lines")

@@ -50,13 +50,6 @@ def test_a_queue_that_grows():
     assert table["device"].tolist() == [0, 0, 0]
 
 
-def test_nothing_launched():
-    for trace in (TraceBuilder().seal(), draw("stream 7: [gemm]"), draw("main: [mm ]")):
-        table = kernel_launches(trace)
-        assert table.empty
-        assert {"slice", "operator", "delay_ns", "queue"} <= set(table)
-
-
 @given(traces())
 def test_each_launch_has_a_row(trace):
     table = kernel_launches(trace)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.analysis import advice, imports, line_calls, loaders
+from notebook_prof.analysis import advice, imports, loaders
 from notebook_prof.collectors.machine import machine
 from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
@@ -107,11 +107,6 @@ def test_imports_get_no_advice_and_no_share() -> None:
     main = builder.track("main", tid=1)
     imported(builder, main, 0, "pandas")
     assert advice(builder.seal()).empty
-
-
-def test_nothing_is_called_where_no_lines_are() -> None:
-    assert line_calls(draw("main: [mm ]")).empty
-    assert line_calls(TraceBuilder().seal()).empty
 
 
 def test_a_cell_with_nothing_in_it_gets_no_advice() -> None:

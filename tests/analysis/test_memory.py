@@ -215,13 +215,6 @@ def test_children_with_next_to_nothing_are_not_named() -> None:
     assert "Memory: peak 1 GiB (host, resident; 1 GiB at the start) at 0 ns" in verdict(b.seal()).lines
 
 
-def test_empty():
-    empty = TraceBuilder().seal()
-    assert list(memory(empty)) == ["ts", "device", "allocated_bytes", "reserved_bytes", "source"]
-    for table in (memory(empty), memory_peak(empty), memory_live(empty), memory_live(empty, 5)):
-        assert table.empty
-
-
 def test_sums_of_live_blocks_are_the_curve(trace):
     rng = np.random.default_rng(0)
     b, live, ts, rows = TraceBuilder(), {}, 0, []

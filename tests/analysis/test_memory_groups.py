@@ -186,18 +186,6 @@ def test_sound_runs_do_not_grow(shared_traces: Path, name: str):
     assert memory_growth(read_trace(shared_traces / "torch213_cpu" / name)).empty
 
 
-def test_nothing_recorded():
-    empty = TraceBuilder().seal()
-    assert memory_by(empty).empty
-    assert memory_growth(empty).empty
-    assert memory_operators(empty).empty
-    assert "bytes_per_step" in memory_growth(empty)
-    with pytest.raises(OptionError, match="kind"):
-        memory_by(empty, "kinds")
-    with pytest.raises(OptionError, match="operator"):
-        memory_growth(empty, by="operators")
-
-
 def test_blocks_are_those_of_visualdl(shared_traces: Path):
     """Every block that VisualDL lists with birth and death, in milliseconds of two decimals and KB."""
     folder = shared_traces / "paddle"

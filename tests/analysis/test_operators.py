@@ -54,17 +54,6 @@ def test_device_time_goes_to_the_launcher_and_what_is_around_it(trace):
     }
 
 
-@pytest.mark.parametrize("window", [(0, 5), (3, 12), (7, 40), (12, 13)])
-def test_a_window_cuts_exactly(trace, window):
-    table = operators(trace, window=window)
-    slices = trace.slices[trace.slices["track"] == 0]
-    for name, total in zip(table["name"], table["total_ns"], strict=True):
-        row = slices[slices["name"] == name].iloc[0]
-        assert total == max(0, min(row.ts + row.dur, window[1]) - max(row.ts, window[0]))
-    busy = sum(((slices.ts <= t) & (t < slices.ts + slices.dur)).any() for t in range(*window))
-    assert table["self_ns"].sum() == busy
-
-
 def test_work_launched_before_the_window_still_belongs_to_its_operator(trace):
     table = operators(trace, window=(22, 24)).set_index("name")
     assert table.loc["relu", ["count", "self_ns"]].tolist() == [1, 2]
@@ -96,11 +85,6 @@ def test_redispatch_of_one_call_counts_once():
         """
     )
     assert rows(operators(trace), "count", "total_ns") == {"div_": (2, 16), "mul": (1, 6)}
-
-
-def test_the_same_name_on_two_threads_adds_up():
-    trace = draw("one: [mm ]\ntwo:  [mm ]")
-    assert rows(operators(trace), "count", "total_ns", "self_ns") == {"mm": (2, 10, 10)}
 
 
 def test_grouping_and_filters():
@@ -152,17 +136,6 @@ def test_kernels(trace):
     assert kernels(trace, step=3)["name"].tolist() == ["gemm"]
     assert kernels(trace, category="memcpy")["share"].tolist() == [1.0]
     assert kernels(trace, window=(7, 10))[names].values.tolist() == [["gemm", 1, 3, 3.0, 1.0]]
-
-
-def test_empty():
-    empty = TraceBuilder().seal()
-    assert list(operators(empty)) == [
-        "name", "count", "total_ns", "self_ns", "device_ns", "device_self_ns", "share",
-    ]  # fmt: skip
-    assert operators(empty).empty
-    columns = ["name", "count", "total_ns", "mean_ns", "share", "min_ns", "max_ns", "tensor_cores"]
-    assert list(kernels(empty)) == columns
-    assert kernels(empty).empty
 
 
 def test_instants_count_and_take_no_time():

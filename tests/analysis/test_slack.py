@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof import Profile, TraceBuilder
+from notebook_prof import Profile
 from notebook_prof.analysis import slack
 from notebook_prof.analysis.critical_path.dependences import Dependences, dependences
 from notebook_prof.analysis.critical_path.path import Span, paths
@@ -228,13 +228,6 @@ def test_what_cannot_be_asked() -> None:
         slack(trace, by="nam")
     with pytest.raises(SelectionError, match="there is no step 7"):
         slack(trace, step=7)
-
-
-def test_empty() -> None:
-    table = slack(TraceBuilder().seal())
-    assert table.empty
-    assert np.isnan(table.attrs["replay_error"])
-    assert slack(TraceBuilder().seal(), by="name").columns.tolist()[0] == "name"
 
 
 def test_device_work_alone_is_bound_by_nothing() -> None:

@@ -88,12 +88,6 @@ def test_windows_and_steps() -> None:
     ]
 
 
-def test_nothing_in_nothing_out() -> None:
-    empty = step_breakdown(TraceBuilder().seal())
-    assert len(empty) == 0
-    assert empty.columns.tolist() == ["step", *(f"{name}_ns" for name in (*PARTS, "other", "total"))]
-
-
 def test_without_a_device_steps_are_those_of_the_host(data: Path) -> None:
     trace = read_trace(data / "torch213_cpu" / "cnn_adam.pt.trace.json.gz")
     got = step_breakdown(trace)

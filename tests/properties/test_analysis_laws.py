@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter, defaultdict
 from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from notebook_prof import analysis
 from notebook_prof.analysis.time.host_waits import judged_span
 from notebook_prof.analysis.time.phases import PRIORITY, stepping_track
-from notebook_prof.errors import SelectionError
-from notebook_prof.trace import DEVICE_CATEGORIES, PHASES, length, union
+from notebook_prof.errors import OptionError, SelectionError
+from notebook_prof.testing import draw
+from notebook_prof.trace import DEVICE_CATEGORIES, PHASES, TraceBuilder, length, union
 from tests.strategies import traces
 
 from ..draws import draws
@@ -276,23 +279,54 @@ def test_live_blocks_are_those_not_freed_yet(trace, at):
     assert table["bytes"].is_monotonic_decreasing
 
 
+NEEDED = {"sandwich": ("mm",), "why": (0,)}
+ANALYSES = [name for name in analysis.__all__ if name[0].islower()]  # results have names of their own
+WORDS = ("by", "metric", "order", "rule", "end", "phase", "at")
+"""Options that take one of some words."""
+
+
+def asked(name, trace, **options):
+    changed = {"data": 0} if name == "what_if" else {}
+    return getattr(analysis, name)(trace, *NEEDED.get(name, ()), **changed, **options)
+
+
 @settings(max_examples=draws(4))  # sixty analyses each
 @given(traces())
 def test_an_analysis_does_not_change_its_input(trace):
     before = {
         name: getattr(trace, name).copy(deep=True) for name in ("slices", "steps", "allocations", "flows")
     }
-    needed = {"sandwich": ("mm",), "why": (0,)}
-    for name in analysis.__all__:
-        if name[0].islower():  # results have names of their own
-            with suppress(
-                SelectionError
-            ):  # of traces without threads, or without time, why() has none to tell
-                getattr(analysis, name)(
-                    trace, *needed.get(name, ()), **({"data": 0} if name == "what_if" else {})
-                )
+    for name in ANALYSES:
+        with suppress(SelectionError):  # of traces without threads, or without time, why() has none to tell
+            asked(name, trace)
     for name, table in before.items():
         assert getattr(trace, name).equals(table), name
+
+
+def test_of_nothing_an_analysis_gives_an_empty_table_with_all_columns():
+    nothing, some = TraceBuilder().seal(), draw("steps: [0    ]\nmain: [mm ]\nstream 7: [gemm]")
+    answers = {name: asked(name, nothing) for name in ANALYSES if name != "why"}
+    tables = {name: one for name, one in answers.items() if isinstance(one, pd.DataFrame)}
+    assert {*answers} - {*tables} == {"metrics", "overview", "verdict", "what_if"}
+    assert {name for name, table in tables.items() if len(table)} == {"thread_time", "training"}
+    for name, table in tables.items():
+        assert list(table) == list(asked(name, some)), name
+    for lonely in ("main: [mm ]", "stream 7: [gemm]"):
+        for name in ANALYSES:
+            with suppress(SelectionError):
+                asked(name, draw(lonely))
+
+
+def test_a_word_that_is_no_choice_is_refused_with_the_choices():
+    trace = draw("steps: [0    ]\nmain: [mm ]\nstream 7: [gemm]")
+    refused = 0
+    for name in ANALYSES:
+        for word in WORDS:
+            if word in inspect.signature(getattr(analysis, name)).parameters:
+                with pytest.raises((OptionError, SelectionError), match="wrogn"):
+                    asked(name, trace, **{word: "wrogn"})
+                refused += 1
+    assert refused > 40
 
 
 @given(traces())

@@ -143,11 +143,3 @@ def test_several_epochs_and_two_loaders() -> None:
     batches = loader_batches(profile.trace)
     assert batches.groupby(["loader", "iterator", "epoch"]).size().tolist() == [4, 4, 2, 2]
     assert loader_workers(profile.trace)["batches"].tolist() == [8, 4]
-
-
-def test_a_trace_without_loaders() -> None:
-    trace = nbp.TraceBuilder().seal()
-    for analysis in (loader_batches, loader_workers, loader_transforms, loader_bounds, loader_throughput):
-        table = analysis(trace)
-        assert table.empty
-        assert len(table.columns) > 3
