@@ -8,7 +8,9 @@ import re
 import textwrap
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,8 +135,9 @@ def _plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-def new_kernel(directory: Any, **options: Any) -> Iterator[Kernel]:
-    """Start a kernel with the extension loaded, and shut it down after its one use."""
+@contextmanager
+def bare_kernel(directory: Any, **options: Any) -> Iterator[Kernel]:
+    """A kernel, which is shut down afterwards."""
     # the cost of a debugger's checks at every start is not what is tested here
     env = {
         **os.environ,
@@ -144,12 +147,26 @@ def new_kernel(directory: Any, **options: Any) -> Iterator[Kernel]:
     }
     manager, client = start_new_kernel(startup_timeout=PATIENCE_S, kernel_name="python3", env=env, **options)
     try:
-        kernel = Kernel(manager, client)
-        kernel.must(SETUP)
-        yield kernel
+        yield Kernel(manager, client)
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
+
+
+@contextmanager
+def silent_kernel(folder: Path) -> Iterator[Kernel]:
+    """A kernel that may end inside, and whose log has no error then."""
+    with (folder / "kernel.txt").open("w") as log, bare_kernel(folder, stdout=log, stderr=log) as kernel:
+        yield kernel
+    printed = (folder / "kernel.txt").read_text()
+    assert not [word for word in ("Traceback", "Fatal Python error", "terminate called") if word in printed]
+
+
+def new_kernel(directory: Any, **options: Any) -> Iterator[Kernel]:
+    """Start a kernel with the extension loaded, and shut it down after its one use."""
+    with bare_kernel(directory, **options) as kernel:
+        kernel.must(SETUP)
+        yield kernel
 
 
 @pytest.fixture(scope="session")

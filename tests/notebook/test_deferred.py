@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from queue import Empty
 
 import pytest
-from jupyter_client.manager import start_new_kernel
 
-from .conftest import PATIENCE_S, SETUP, Kernel
+from .conftest import PATIENCE_S, SETUP, Kernel, silent_kernel
 
 HOLD = """
 import threading
@@ -42,13 +40,8 @@ def paused_kernel(torch_kernel: Kernel) -> Iterator[Kernel]:
 
 def test_the_prompt_is_back_before_the_trace_is_there(paused_kernel: Kernel) -> None:
     paused_kernel.must(f"%%profile p --quiet\n{TRAIN}\nlast = 7")
-    assert paused_kernel.value("(p.pending is not None, last, nbp.last is p, _profile is p)") == [
-        True
-    ] * 1 + [
-        7,
-        True,
-        True,
-    ]
+    bound = paused_kernel.value("(p.pending is not None, last, nbp.last is p, _profile is p)")
+    assert bound == [True, 7, True, True]
     paused_kernel.must("import gc; x = [n * n for n in range(100_000)]; assert gc.isenabled()")
     paused_kernel.must(LET_GO)
     assert paused_kernel.value(COUNT) == [10, 20, True]
@@ -128,29 +121,13 @@ def _heard(kernel: Kernel, msg_id: str, count: int) -> list[dict[str, dict[str, 
 def test_a_kernel_may_end_while_it_is_made(tmp_path: Path) -> None:
     """By a restart, and then for good."""
     pytest.importorskip("torch")
-    env = {
-        **os.environ,
-        "IPYTHONDIR": str(tmp_path),
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-        "PYTHONFAULTHANDLER": "1",
-    }
-    with (tmp_path / "kernel.txt").open("w") as log:
-        manager, client = start_new_kernel(startup_timeout=PATIENCE_S, env=env, stdout=log, stderr=log)
-        try:
-            kernel = Kernel(manager, client)
-            _begin_to_make(kernel)
-            manager.restart_kernel()
-            client.wait_for_ready(timeout=PATIENCE_S)
-            _begin_to_make(kernel)
-            manager.shutdown_kernel()
-            assert not manager.is_alive()
-        finally:
-            client.stop_channels()
-            manager.shutdown_kernel(now=True)
-    printed = (tmp_path / "kernel.txt").read_text()
-    assert "Traceback" not in printed
-    assert "Fatal Python error" not in printed
-    assert "terminate called" not in printed
+    with silent_kernel(tmp_path) as kernel:
+        _begin_to_make(kernel)
+        kernel.manager.restart_kernel()
+        kernel.client.wait_for_ready(timeout=PATIENCE_S)
+        _begin_to_make(kernel)
+        kernel.manager.shutdown_kernel()
+        assert not kernel.manager.is_alive()
 
 
 def _begin_to_make(kernel: Kernel) -> None:

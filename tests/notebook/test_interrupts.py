@@ -37,41 +37,17 @@ for x in loader:
     time.sleep(0.002)
 """
 
-STATE = """
-def _state():
-    import gc, json, signal, sys, threading, tracemalloc
-    import torch
-    from torch.nn.modules import module
-    from torch.optim import optimizer
-    from torch.utils.data import DataLoader
-    shell = get_ipython()
-    monitoring = getattr(sys, "monitoring", None)
-    return json.dumps({
-        "threads": sorted(t.name for t in threading.enumerate() if t.name != "MainThread"),
-        "handlers": {s.name: str(signal.getsignal(s)).split(" at ")[0] for s in signal.valid_signals()
-                     if isinstance(s, signal.Signals)},
-        "timers": [signal.getitimer(which)[0] > 0 for which in (0, 1, 2)],
-
-        "trace": [str(sys.gettrace()), str(sys.getprofile()), threading.gettrace(), threading.getprofile()],
-        "tools": [monitoring.get_tool(n) for n in range(6)] if monitoring else [],
-        "gc": len(gc.callbacks),
-        "tracemalloc": tracemalloc.is_tracing(),
-        "torch": torch._C._autograd._profiler_enabled(),
-        "optimizer": [len(optimizer._global_optimizer_pre_hooks), len(optimizer._global_optimizer_post_hooks),
-                      optimizer.Optimizer.step.__qualname__, type(opt).step.__qualname__,
-                      len(opt._optimizer_step_pre_hooks), len(opt._optimizer_step_post_hooks)],
-        "module": [len(module._global_forward_hooks), len(module._global_forward_pre_hooks),
-                   len(module._global_backward_hooks), torch.nn.Module.__call__.__qualname__,
-                   *(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in net.modules())],
-        "loader": [DataLoader.__iter__.__module__, DataLoader.__iter__.__qualname__],
-        "backward": [torch.Tensor.backward.__module__, torch.Tensor.backward.__qualname__],
-        "sleep": str(time.sleep),
-        "shell": {name: len(calls) for name, calls in sorted(shell.events.callbacks.items())},
-        "transformers": [len(shell.ast_transformers), len(shell.input_transformers_cleanup)],
-        "names": sorted(n for n in shell.user_ns if n.startswith("__nbp") or n.startswith("_nbp")),
-        "finders": len(sys.meta_path),
-    })
-print(_state()); del _state
+INSIDE = Path(__file__).parents[1] / "soak" / "inside.py"
+STATE = f"""
+exec(open({str(INSIDE)!r}).read(), _space := {{"__name__": "inside"}})
+import json, threading
+print(json.dumps({{
+    **_space["state"](get_ipython()),
+    "threads": sorted(t.name for t in threading.enumerate() if t.name != "MainThread"),
+    "own hooks": [type(opt).step.__qualname__, len(opt._optimizer_step_pre_hooks),
+                  len(opt._optimizer_step_post_hooks),
+                  *(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in net.modules())],
+}})); del _space
 """
 
 

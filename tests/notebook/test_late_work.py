@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from queue import Empty
 from typing import Any
 
 import pytest
-from jupyter_client.manager import start_new_kernel
 
-from .conftest import PATIENCE_S
+from .conftest import PATIENCE_S, silent_kernel
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 SHOW = """
@@ -75,25 +73,12 @@ def _in_the_middle(client: Any, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["waits", "computes"])
 def test_a_kernel_may_end_in_the_middle_of_it(how: str, tmp_path: Path) -> None:
-    env = {
-        **os.environ,
-        "IPYTHONDIR": str(tmp_path),
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-        "PYTHONFAULTHANDLER": "1",
-    }
-    with (tmp_path / "kernel.txt").open("w") as log:
-        manager, client = start_new_kernel(startup_timeout=PATIENCE_S, env=env, stdout=log, stderr=log)
-        try:
-            _in_the_middle(client, how)
-            manager.restart_kernel()
-            client.wait_for_ready(timeout=PATIENCE_S)
-            assert _printed(_run(client, f"import threading; {LATE}")) == "[]\n"
-            _in_the_middle(client, how)
-            manager.shutdown_kernel()
-            assert not manager.is_alive()
-        finally:
-            client.stop_channels()
-            manager.shutdown_kernel(now=True)
-    printed = (tmp_path / "kernel.txt").read_text()
-    assert "Traceback" not in printed
-    assert "Fatal Python error" not in printed
+    with silent_kernel(tmp_path) as kernel:
+        manager, client = kernel.manager, kernel.client
+        _in_the_middle(client, how)
+        manager.restart_kernel()
+        client.wait_for_ready(timeout=PATIENCE_S)
+        assert _printed(_run(client, f"import threading; {LATE}")) == "[]\n"
+        _in_the_middle(client, how)
+        manager.shutdown_kernel()
+        assert not manager.is_alive()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -20,9 +19,9 @@ SPIN = """
 """
 
 
-@pytest.fixture
-def own_kernel(tmp_path: Any) -> Iterator[Kernel]:
-    for made in new_kernel(tmp_path):
+@pytest.fixture(scope="module")
+def own_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    for made in new_kernel(tmp_path_factory.mktemp("ipython")):
         made.must("attachment.PATIENCE_S = 60")  # a loaded machine needs long to start py-spy
         yield made
 

@@ -75,7 +75,7 @@ def test_an_error_is_shown_once_and_what_was_recorded_is_compared(torch_kernel: 
     assert torch_kernel.must("%%profile p --quiet\nx = 1").status == "ok", "nothing records any more"
 
 
-@pytest.mark.parametrize("after", [0.5, 0.9, 1.6])
+@pytest.mark.parametrize("after", [0.5, 1.6])
 def test_an_interrupt_keeps_what_was_recorded(torch_kernel: Kernel, after: float) -> None:
     torch_kernel.must(SETUP + "c = None")
     slow = "print('now', flush=True)\nfor step in range(10):\n    time.sleep(0.03)\norder.append(0)\n"

@@ -1,6 +1,7 @@
 """Runs in the kernel that is measured: lets its memory go, and prints what it holds as JSON.
 
-It is executed in a space of its own, so that nothing of it stays in the kernel.
+It is executed in a space of its own, so that nothing of it stays in the kernel. Tests of interrupts ask it
+for the `state` alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+import tracemalloc
 from collections import Counter
 from typing import Any
 
@@ -52,6 +54,8 @@ def state(shell: Any) -> dict[str, str]:
         "trace": [name_of(sys.gettrace()), name_of(threading.gettrace())],
         "profile": [name_of(sys.getprofile()), name_of(threading.getprofile())],
         "switch interval": sys.getswitchinterval(),
+        "monitoring": [sys.monitoring.get_tool(n) for n in range(6)] if hasattr(sys, "monitoring") else [],
+        "tracemalloc": tracemalloc.is_tracing(),
         "collector": [gc.isenabled(), gc.get_threshold(), len(gc.callbacks)],
         "finders": len(sys.meta_path),
         "callbacks of the shell": {
