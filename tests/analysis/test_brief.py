@@ -196,28 +196,6 @@ def test_which_kernel_takes_the_most() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("sample", "answer"),
-    [
-        ("data/paddle/synthetic_rank0.json.gz", "Input-bound: 28.5 %"),
-        ("data/mindspore/v200_minddata", "Input-bound"),
-        ("data/torch213_cpu/empty.pt.trace.json.gz", "`p.operators()`, "),
-        ("data/torch213_cpu/cnn_adam.pt.trace.json.gz", "The optimizer takes 2.09 ms a step, 6.4 %"),
-        (
-            "data/torch213_cpu/cnn_adam.pt.trace.json.gz",
-            "nothing was recorded for: `p.lines()`, `p.device()`",
-        ),
-        ("data/megengine/cli.chrome_timeline.json.gz", "nothing was recorded for: `p.steps()`"),
-        ("data/torch_memory/profile.snapshot.pickle.gz", "Memory: peak 541 KiB"),
-        ("shared/hta/nccl_data.json.gz", "Launch-bound"),
-        ("shared/hta/amd_trace/mi250_minitoy_train_ROCm6_2_kineto.json.gz", "70.1 %"),
-        ("shared/hta/trace_diff/test.json.gz", "| launch-not-recorded | "),
-    ],
-)
-def test_a_question_has_its_known_answer(sample: str, answer: str) -> None:
-    assert answer in open_sample(sample).brief().text
-
-
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(samples.path_of("data/torch213_cpu/cnn_adam.pt.trace.json.gz"))
     assert main(["brief", path, "--rows", "1"]) == 0

@@ -13,7 +13,7 @@ from notebook_prof.testing.programs import Costs, Run, elsewhere, joined, progra
 
 from ..draws import EXPLORE, draws
 
-COUNT = 100
+COUNT = draws(120)
 FIRST = (0, 5000) if EXPLORE else (0,)
 
 
@@ -65,7 +65,8 @@ def test_the_walk_finds_the_true_path(
     first: int, options: dict[str, object], waits_recorded: bool, least: float, most_off: float
 ) -> None:
     """Rates of the rest: two hand-overs in a row, and waits for a stream that nothing names."""
-    runs = (Run(program(seed, **options)) for seed in range(first, first + COUNT))  # type: ignore[arg-type]
+    count = COUNT if waits_recorded else 100  # without waits few programs have most of what is off
+    runs = (Run(program(seed, **options)) for seed in range(first, first + count))  # type: ignore[arg-type]
     equal, off = compared(runs, waits_recorded=waits_recorded)
     assert equal >= least
     assert off <= most_off

@@ -85,23 +85,6 @@ def test_item_waits_only_where_nothing_else_tells() -> None:
     assert spent(builder.seal()) == {"waiting": 5_000, "computing": 47_000}
 
 
-def test_a_server_that_copies_its_result_waits() -> None:
-    """As SGLang on MI300: one call of ``hipMemcpyWithStream`` is 99 % of the thread."""
-    builder = TraceBuilder()
-    main = builder.track("main")
-    stream = builder.track("stream", "stream", device=0, stream=7)
-    names = ["aten::argmax", "hipLaunchKernel", "hipMemcpyWithStream"]
-    kinds = ["operator", "launch", "launch"]
-    calls = builder.slices(ts=[0, 20, 100], dur=[100, 50, 9_900], name=names, category=kinds, track=main)
-    work = builder.slices(ts=80, dur=4_000, name="argmax", category="kernel", track=stream)
-    builder.flows("launch", calls[1:2], work)
-    trace = builder.seal()
-    table = analysis.host_waits(trace)
-    first = table.iloc[0]
-    assert (first["kind"], first["name"], first["share"]) == ("waiting", "hipMemcpyWithStream", 0.99)
-    assert table["share"].sum() == pytest.approx(1)
-
-
 def test_idle_causes_are_the_gaps_added_up() -> None:
     trace = draw(
         """

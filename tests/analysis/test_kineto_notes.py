@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import DEVICE_CATEGORIES, Trace
@@ -18,24 +17,6 @@ NS_RESOLUTION = "hta/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"
 def work(trace: Trace) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     s = trace.slices
     return (s["device"].notna() & s["category"].isin(DEVICE_CATEGORIES)).to_numpy()
-
-
-@pytest.mark.parametrize(
-    ("file", "without", "rows"),
-    [
-        ("tracelens/h100/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz", 509, 1707),
-        ("param_dlrm_8rank/worker1_step_12.1694128201556.pt.trace.json.gz", 64, 326),
-        ("param_dlrm_8rank/worker3_step_12.1694128201557.pt.trace.json.gz", 64, 337),
-        ("param_dlrm_8rank/worker0_step_12.1694128201545.pt.trace.json.gz", 0, 261),
-    ],
-)
-def test_device_work_that_was_launched_before(
-    shared_traces: Path, file: str, without: int, rows: int
-) -> None:
-    trace = read_trace(shared_traces / file)
-    assert int(work(trace).sum()) == rows
-    count_of = {issue.code: issue.count for issue in trace.report}
-    assert count_of.get("device-work-without-launch", 0) == without
 
 
 def test_hta_puts_device_work_under_the_same_annotations(shared_traces: Path) -> None:

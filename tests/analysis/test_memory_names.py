@@ -10,8 +10,7 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof import analysis
-from notebook_prof.collectors.system.names.watch import NAMES, NameWatch, Roots, Walked, put_names
-from notebook_prof.errors import OptionError
+from notebook_prof.collectors.system.names.watch import NameWatch, Roots, Walked, put_names
 from notebook_prof.session.findings import out_of_memory
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.dashboard import dashboard_settings
@@ -138,14 +137,6 @@ def test_what_was_not_compared_is_missing() -> None:
     assert analysis.memory_left_behind(trace).empty
 
 
-def test_without_names_and_with_a_wrong_instant() -> None:
-    trace = TraceBuilder().seal()
-    assert list(analysis.memory_names(trace)) == list(analysis.memory_names(sample()))
-    assert analysis.memory_names(trace).empty
-    with pytest.raises(OptionError, match="recording"):
-        analysis.memory_names(trace, at="recordin")  # type: ignore[arg-type]
-
-
 def test_an_errors_locals_and_results_are_let_go_of() -> None:
     b = TraceBuilder()
     rows: list[tuple[Any, ...]] = [
@@ -177,10 +168,6 @@ def test_a_walk_of_this_process_sums_to_its_resident_memory() -> None:
     names = analysis.memory_names(b.seal())
     assert names["bytes"][0] == large.nbytes
     assert names["bytes"].sum() == pytest.approx(resident, abs=2**24)
-
-
-def test_the_table_of_the_trace_is_declared() -> None:
-    NAMES.validate(sample().metadata["tables"]["memory_names"])
 
 
 def shown(trace: Trace) -> Panel:

@@ -8,14 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from notebook_prof.analysis import verdict
 from notebook_prof.errors import FormatError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.record_chain import record_starts
 from notebook_prof.trace import Trace
 
 from .. import samples
-from ..properties.test_verdict_claims import check_verdict
 
 FOLDER = samples.ROOTS["shared"] / "python_samplers"
 shared = pytest.mark.skipif(not FOLDER.is_dir(), reason="the shared recordings are not here")
@@ -88,14 +86,6 @@ def test_a_recording_is_what_austin_python_makes_of_it() -> None:
     # samples without a frame are idle, and make no slice
     assert 0 <= answers["sum_of_first_metric"] * 1000 - trace.slices["self_ns"].sum() < 10_000_000
     assert not len(trace.report)
-
-
-@shared
-@pytest.mark.parametrize("name", ["austin37_wall.mojo", "austin_python_austinp.mojo"])
-def test_what_is_said_of_them_is_true(name: str) -> None:
-    trace = read_trace(FOLDER / name)
-    check_verdict(trace)
-    assert verdict(trace).kind != "nothing-recorded"
 
 
 @shared

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -216,13 +215,3 @@ def test_no_value_of_the_environment_is_kept(report: str, tmp_path: Path) -> Non
         + "\n".join(trace.slices["name"].cat.categories)
     )
     assert [text for text in secrets if text in content] == []
-
-
-def test_figures_of_the_format_document() -> None:
-    """The figures that were reproduced before there was a reader."""
-    assert busy_ns(of_category(trace_of("gomory_2025_5"), *DEVICE_WORK)) == 36_701_169
-    assert busy_ns(of_category(trace_of("cloverleaf_2024_5"), *DEVICE_WORK)) == 303_795_463
-    saxpy = trace_of("saxpy_mpi_2022_2")
-    assert saxpy.slices.loc[saxpy.slices["name"] == "MPI_Init", "dur"].tolist() == [645_678_983]
-    assert len(trace_of("cloverleaf_2024_5").flows) == 1_591
-    assert np.all(trace_of("synthetic_thin").slices["dur"] >= 0)

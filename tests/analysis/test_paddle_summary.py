@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import inspect
 from enum import Enum
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 import notebook_prof as nbp
@@ -15,8 +13,6 @@ from notebook_prof.errors import OptionError
 from notebook_prof.formats.paddle.summary import VIEWS
 from notebook_prof.formats.paddle.summary_events import Events
 from notebook_prof.formats.paddle.summary_operators import operator_table, user_table
-from notebook_prof.formats.paddle.summary_overview import memory_table
-from notebook_prof.profiles.topics import Compat
 from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
 
@@ -73,18 +69,6 @@ def test_paddles_own_enums_are_taken() -> None:
     assert p.compat.paddle_summary(views=summary_view.OverView).startswith("-------")
 
 
-def test_the_signature_is_the_seeds() -> None:
-    parameters = inspect.signature(Compat.paddle_summary).parameters
-    defaults = {name: p.default for name, p in parameters.items() if name not in ("self", "by", "rows")}
-    assert defaults == {
-        "sorted_by": "CPUTotal",
-        "views": None,
-        "op_detail": True,
-        "thread_sep": False,
-        "time_unit": "ms",
-    }
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -131,11 +115,3 @@ def test_other_traces_have_all_tables_too(data: Path) -> None:
     steps = p.phases().groupby("phase", observed=True)["host_ns"].sum()
     line = next(line for line in text.splitlines() if line.startswith("  Forward  ") and "/" in line)
     assert f"{steps['forward'] / 1e6:.2f}" in line
-
-
-def test_nothing_is_no_text() -> None:
-    text = nbp.Profile(TraceBuilder().seal()).compat.paddle_summary()
-    assert "Operator Summary" not in text
-    for table in (operator_table, user_table, memory_table):
-        assert isinstance(table(Events(TraceBuilder().seal())), pd.DataFrame)
-        assert table(Events(TraceBuilder().seal())).empty

@@ -88,13 +88,6 @@ def test_units_of_time_may_be_short(tmp_path: Path) -> None:
     )
 
 
-def test_bytes_are_no_time(tmp_path: Path) -> None:
-    path = tmp_path / "unknown"
-    path.write_bytes(profile("inuse_space", "bytes"))
-    with pytest.raises(FormatError, match="tells no time, but inuse_space in bytes"):
-        read_trace(path)
-
-
 @shared
 @pytest.mark.parametrize(
     ("name", "total"), [("go_solarlune.pprof", 5_190_000_000), ("julia_cpu.pb.gz", 15_000_000)]

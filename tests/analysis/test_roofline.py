@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -259,12 +257,9 @@ def test_variants_of_one_shape_are_averaged() -> None:
     assert roofline(b.seal())["bytes"].tolist() == [12 * 4 + 12 * 2]
 
 
-def test_nothing_and_nonsense() -> None:
-    empty = TraceBuilder().seal()
-    assert roofline(empty).empty
-    assert operator_work(empty).empty
+def test_a_device_computes_something() -> None:
     with pytest.raises(OptionError, match="above 0"):
-        roofline(empty, flops_per_s=0)
+        roofline(TraceBuilder().seal(), flops_per_s=0)
 
 
 def test_arguments_are_read_and_recorded_alike(data: Path) -> None:
@@ -284,17 +279,3 @@ def test_arguments_are_read_and_recorded_alike(data: Path) -> None:
         convolution[["shapes", "dtypes", "concrete", "strides"]].tolist()
         == conv[["shapes", "dtypes", "concrete", "strides"]].tolist()
     )
-
-
-def test_ten_thousand_shapes_take_no_time() -> None:
-    b = TraceBuilder()
-    n = 200_000
-    shapes = np.array([f"[[{i % 2000 + 1}, 64], [64, 64]]" for i in range(n)], dtype=object)
-    b.slices(ts=np.arange(n) * 10, dur=np.full(n, 5), name="aten::mm", shapes=shapes, track=b.track("main"))
-    table = roofline(b.seal())
-    assert table["flops"].iloc[0] == sum(2 * (i % 2000 + 1) * 64 * 64 for i in range(n))
-
-
-def test_files_say_it_as_text(data: Path) -> None:
-    text = gzip.decompress((data / "torch213_cpu/cnn_adam.pt.trace.json.gz").read_bytes())
-    assert b'"Input type"' in text

@@ -116,9 +116,3 @@ def test_mindinsight_gives_the_same_parts(shared_traces: Path, folder: str, summ
         )
         np.testing.assert_allclose(table[column].to_numpy() / 1e6, values.astype(float), atol=6e-5)
     assert set(table["points"]) == {"file"}
-
-
-def test_averages_of_the_seed(shared_traces: Path):
-    table = step_trace(read_trace(shared_traces / RESOURCE / "profiler"))
-    mean = table.loc[1:, ["total_ns", *PARTS]].mean() / 1e6  # its first step has no start of its own
-    assert mean.round(4).tolist() == [130.4561, 90.3536, 17.0945, 23.008]

@@ -375,12 +375,6 @@ def test_a_wait_without_the_operators_of_the_runtime() -> None:
     assert result.kind == "wait-bound"
 
 
-def test_a_recording_of_the_device_alone():
-    result = verdict(draw("stream 7: [gemm           ][copy]", categories={"copy": "memcpy"}))
-    assert result.kind == "compute-bound"
-    assert result.share == 1.0
-
-
 def test_nothing_recorded():
     result = verdict(TraceBuilder().seal())
     assert result.kind == "nothing-recorded"

@@ -74,30 +74,8 @@ def test_kernels_and_input_that_take_less() -> None:
     assert one.steps["step"].tolist() == [1]
 
 
-def test_an_operator_scales_what_it_calls_and_launches() -> None:
-    builder = TraceBuilder()
-    main, stream = builder.track("main", tid=1), builder.track("s", "stream", device=0, stream=7)
-    host = builder.slices(
-        ts=[0, 20, 50, 100], dur=[100, 20, 20, 60], name=["conv", "mm", "add", "sync"],
-        category=["operator", "operator", "operator", "sync"], track=main,
-    )  # fmt: skip
-    work = builder.slices(ts=[50], dur=[100], name="gemm", category="kernel", track=stream)
-    builder.flows("launch", host[1:2], work)
-    profile = Profile(builder.seal())
-
-    def lengths(**scale: float) -> tuple[int, int, int]:
-        slices = profile.what_if(scale=scale).trace.slices.set_index("name")["dur"]
-        return slices["conv"], slices["mm"], slices["gemm"]
-
-    assert lengths(conv=0.5) == (50, 10, 50)
-    assert lengths(conv=0.5, mm=1) == (60, 20, 100)
-    assert lengths(conv=0.5, gemm=1) == (50, 10, 100)
-    assert lengths(**{"c*v": 0.5}) == (50, 10, 50)
-    assert lengths(**{"*m*": 0.5}) == (90, 10, 50)
-
-
-def test_what_to_scale_by_a_filter() -> None:
-    """The same as where= reads; the innermost slice and the later factor count, as with names."""
+def convolution() -> Profile:
+    """An operator with two in it, of which the first launches a kernel that is waited for."""
     builder = TraceBuilder()
     main, stream = builder.track("main", tid=1), builder.track("s", "stream", device=0, stream=7)
     host = builder.slices(
@@ -106,12 +84,26 @@ def test_what_to_scale_by_a_filter() -> None:
     )  # fmt: skip
     work = builder.slices(ts=[50], dur=[100], name="gemm", category="kernel", track=stream)
     builder.flows("launch", host[1:2], work)
-    profile = Profile(builder.seal())
+    return Profile(builder.seal())
 
-    def lengths(scale: dict[str, float]) -> tuple[int, ...]:
-        slices = profile.what_if(scale=scale).trace.slices.set_index("name")["dur"]
-        return tuple(int(slices[name]) for name in ("conv", "mm", "gemm"))
 
+def lengths(scale: dict[str, float]) -> tuple[int, ...]:
+    """Of the operator, the first one in it and its kernel, with these factors."""
+    slices = convolution().what_if(scale=scale).trace.slices.set_index("name")["dur"]
+    return tuple(int(slices[name]) for name in ("conv", "mm", "gemm"))
+
+
+def test_an_operator_scales_what_it_calls_and_launches() -> None:
+    assert lengths({"conv": 0.5}) == (50, 10, 50)
+    assert lengths({"conv": 0.5, "mm": 1}) == (60, 20, 100)
+    assert lengths({"conv": 0.5, "gemm": 1}) == (50, 10, 100)
+    assert lengths({"c*v": 0.5}) == (50, 10, 50)
+    assert lengths({"*m*": 0.5}) == (90, 10, 50)
+
+
+def test_what_to_scale_by_a_filter() -> None:
+    """The same as where= reads; the innermost slice and the later factor count, as with names."""
+    profile = convolution()
     assert lengths({"category=kernel": 0.5}) == (100, 20, 50)
     assert lengths({"/^co/": 0.5}) == lengths({"conv": 0.5}) == (50, 10, 50)
     assert lengths({"module=a.b": 0.5, "mm": 1}) == (60, 20, 50)  # modules are inherited

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 import numpy as np
 import pytest
@@ -67,23 +68,31 @@ def unwaited(trace: Trace, factor: np.ndarray) -> np.ndarray:
     return (trace.slices["category"] == "sync").to_numpy()
 
 
+@cache
+def executed(
+    seed: int, waits_recorded: bool, queue: int, **options: int | bool
+) -> tuple[list[Instruction], Run, Trace, Constraints]:
+    """A program, and its recording, for all changes that are made to it."""
+    instructions = whole(program(seed, **options))  # type: ignore[arg-type]
+    if queue:
+        instructions = [without_graphs(one) for one in instructions]
+    run = Run(instructions, Costs(queue=queue))
+    trace = run.trace(waits_told=waits_recorded)
+    return instructions, run, trace, constraints(dependences(trace))
+
+
 def errors(
     factor: Factor, *, waits: bool = True, waits_recorded: bool = True, queue: int = 0, **options: int | bool
 ) -> np.ndarray:
     """By how much the replayed length of each program is off, as a share of the true length."""
-    out, costs = [], Costs(queue=queue)
+    out = []
     for seed in range(2 * COUNT if queue else COUNT):  # few have a limit on record
-        instructions = whole(program(seed, **options))  # type: ignore[arg-type]
-        if queue:
-            instructions = [without_graphs(one) for one in instructions]
-        run = Run(instructions, costs)
-        true = Run(changed(instructions, factor, waits=waits), costs).end
-        trace = run.trace(waits_told=waits_recorded)
+        instructions, run, trace, edges = executed(seed, waits_recorded, queue, **options)
         if queue and not dependences(trace).waits(WAITS.index("queue")):
             continue  # that there is a limit is not on record
+        true = Run(changed(instructions, factor, waits=waits), Costs(queue=queue)).end
         of_slices = factors(trace, factor)
         change = Change(of_slices, removed=None if waits else unwaited(trace, of_slices))
-        edges = constraints(dependences(trace))
         replays = replay_within_queues(edges, [change])
         assert replays is not None
         out.append(end_of(replays[0], run.end) / true - 1)

@@ -239,6 +239,8 @@ def test_a_blocking_copy_is_no_launch() -> None:
     work = builder.slices(ts=80, dur=4_000, name="argmax", category="kernel", track=stream)
     builder.flows("launch", calls[1:2], work)
     trace = builder.seal()
+    first = analysis.host_waits(trace).iloc[0]
+    assert (first["kind"], first["name"], first["share"]) == ("waiting", "hipMemcpyWithStream", 0.99)
     result, wholes = check_claims(trace)
     check_words(result, wholes)
     assert result.kind == "sync-bound"

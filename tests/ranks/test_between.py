@@ -15,7 +15,6 @@ from notebook_prof.ranks.analysis.clocks import clock_offsets
 from notebook_prof.ranks.analysis.folding import METRICS, fold
 from notebook_prof.ranks.analysis.tables import matched
 from notebook_prof.testing import draw
-from notebook_prof.trace.taxonomy import is_collective_kernel, is_collective_range
 
 from .drawn import write_rank, write_run
 
@@ -131,20 +130,6 @@ def test_imbalance_finds_the_slow_rank(tmp_path: Path):
 )
 def test_names_of_operations(name: str, operation: str):
     assert operation_of(name) == operation
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "void deep_ep::intranode::combine<8>(int4*)",
-        "rcclGenericKernel",
-        "hcom_allReduce__360_0",
-        "gloo:barrier",
-    ],
-)
-def test_what_moves_data_between_ranks(name: str):
-    assert is_collective_kernel(name) or is_collective_range(name)
-    assert not is_collective_kernel("ampere_sgemm_128x64_nn")
 
 
 def test_folding_a_thousand_ranks():

@@ -22,6 +22,7 @@ from notebook_prof.ranks.analysis.critical_path import path_table, spans_of_rank
 from notebook_prof.ranks.analysis.joint import Joint, joint
 from notebook_prof.ranks.analysis.tables import matched
 from notebook_prof.ranks.analysis.what_if import what_if_of_ranks
+from notebook_prof.ranks.profiles import Ranks
 from notebook_prof.testing import draw
 from notebook_prof.testing.programs import Instruction, changed, joined
 from notebook_prof.testing.rank_programs import Job, rank_programs
@@ -153,24 +154,28 @@ def test_what_cannot_be_known_is_refused_with_a_reason(tmp_path: Path) -> None:
         ranks.critical_path(rank=1)
 
 
-def test_eight_ranks_of_a_v100_job_are_late_since_rank_7_began_late(shared_traces: Path) -> None:
-    ranks = nbp.read_ranks(shared_traces / "param_dlrm_8rank", processes=1)
-    path, steps = ranks.critical_path(), ranks.steps().set_index("rank")
+@pytest.fixture(scope="module")
+def dlrm(shared_traces: Path) -> Ranks:
+    return nbp.read_ranks(shared_traces / "param_dlrm_8rank", processes=1)
+
+
+def test_eight_ranks_of_a_v100_job_are_late_since_rank_7_began_late(dlrm: Ranks) -> None:
+    path, steps = dlrm.critical_path(), dlrm.steps().set_index("rank")
     first, last = steps["start_ns"].min(), steps["end_ns"].max()
     assert path["dur_ns"].sum() == last - first
     assert (path["start_ns"].to_numpy()[1:] == path["end_ns"].to_numpy()[:-1]).all()
-    hops = ranks.critical_path_hops()
+    hops = dlrm.critical_path_hops()
     assert hops[["rank", "cause_rank"]].values.tolist() == [[4, 7]]
     before = path[(path["class"] == "idle") & (path["start_ns"] == first)]
     assert before[["rank", "dur_ns"]].values.tolist() == [[7, steps.loc[7, "start_ns"] - first]]
-    arrived = ranks.arrivals()
+    arrived = dlrm.arrivals()
     row = arrived[(arrived["rank"] == 7) & (arrived["slice"] == hops["cause_slice"].item())]
     assert row["last"].item()
     # slices are those of the rank's own recording
     own = path[(path["rank"] == 7) & path["slice"].notna()]
-    assert (ranks[7].trace.slices["name"].iloc[own["slice"]].tolist()) == own["name"].tolist()
-    assert ranks.what_if(rank=0, scale=0.5).gain == 0  # it waits for others everywhere
-    assert (ranks.what_if(rank=7, scale=0.5).gain or 0) > 400_000
+    assert (dlrm[7].trace.slices["name"].iloc[own["slice"]].tolist()) == own["name"].tolist()
+    assert dlrm.what_if(rank=0, scale=0.5).gain == 0  # it waits for others everywhere
+    assert (dlrm.what_if(rank=7, scale=0.5).gain or 0) > 400_000
 
 
 def test_the_late_rank_of_two_on_gloo_holds_the_path_that_the_other_sees_as_communication() -> None:
@@ -195,12 +200,11 @@ def test_the_path_of_a_rank_that_waits_for_nobody_is_that_of_its_own_recording(s
     assert sums.astype({"class": str}).sort_values("class").values.tolist() == expected
 
 
-def test_the_page_says_on_which_rank_the_path_is(shared_traces: Path) -> None:
-    ranks = nbp.read_ranks(shared_traces / "param_dlrm_8rank", processes=1)
-    first, line, *_ = ranks.dashboard().headline.splitlines()
-    share = ranks.critical_path(by="rank").set_index("rank")["share"]
+def test_the_page_says_on_which_rank_the_path_is(dlrm: Ranks) -> None:
+    first, line, *_ = dlrm.dashboard().headline.splitlines()
+    share = dlrm.critical_path(by="rank").set_index("rank")["share"]
     assert first.endswith(f"; {100 * share[7]:.1f} % of the critical path is on rank 7")
-    idle = ranks.critical_path(by=["rank", "class"]).set_index(["rank", "class"])["share"][7, "idle"]
+    idle = dlrm.critical_path(by=["rank", "class"]).set_index(["rank", "class"])["share"][7, "idle"]
     assert line.startswith(
         f"critical path: {100 * share[7]:.1f} % on rank 7 ({100 * idle:.1f} % nothing recorded"
     )

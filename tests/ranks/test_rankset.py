@@ -15,7 +15,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof import analysis
 from notebook_prof.analysis.time.operators import operator_times
-from notebook_prof.errors import FormatError, OptionError, SelectionError
+from notebook_prof.errors import FormatError, OptionError
 from notebook_prof.ranks.analysis.tables import STANDARD
 from notebook_prof.ranks.reading.cache import open_rank, reduce_rank, twin_path, with_rank
 from notebook_prof.ranks.reading.files import RankFile, inspected
@@ -242,13 +242,6 @@ def test_many_threads_share_one_cache(tmp_path: Path):
         assert {code for _, codes in results for code in codes} <= ({"cache-damaged"} if damage else set())
         assert list(twin.parent.iterdir()) == [twin]
         assert len(read_trace(twin).slices) == len(results[0][0].slices)
-
-
-def test_some_ranks(tmp_path: Path):
-    ranks = nbp.read_ranks(write_run(tmp_path))
-    assert list(ranks.chosen([3, 1])) == [1, 3]
-    with pytest.raises(SelectionError, match="no rank 9"):
-        ranks.chosen([9])
 
 
 def test_progress_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
