@@ -48,33 +48,6 @@ def test_files_stay_small() -> None:
     assert len([p for p, n in lines.items() if n > 400]) <= 5, "a file holds one idea"
 
 
-def test_a_listing_reads_like_a_table_of_contents() -> None:
-    """About fifteen entries a folder; of rooms, frameworks, topics and tabs as many as there are."""
-    entries = {
-        str(folder.relative_to(PACKAGE)): len([entry for entry in folder.iterdir() if not _is_left(entry)])
-        for folder in (PACKAGE, *PACKAGE.rglob("*"))
-        if folder.is_dir() and folder.name not in ("__pycache__", "static")
-    }
-    more = {
-        ".": 34,
-        "analysis": 18,
-        "analysis/critical_path": 17,
-        "collectors": 22,
-        "jupyter": 18,
-        "profiles": 17,
-        "readers/kineto": 14,
-        "session": 17,
-        "trace": 17,
-        "views/tabs": 17,
-    }
-    assert {name: n for name, n in entries.items() if n > more.get(name, 16)} == {}
-
-
-def _is_left(entry: Path) -> bool:
-    """Return whether only bytecode is left of a folder."""
-    return entry.name == "__pycache__" or (entry.is_dir() and all(map(_is_left, entry.iterdir())))
-
-
 def test_small_modules_of_one_user_are_concepts() -> None:
     """What has one importer and under 70 lines joins it, unless it names a concept of the field."""
     lines = {
@@ -150,24 +123,6 @@ def without_docstring(source: ast.Module) -> list[str]:
 
 def test_public_things_have_docstrings() -> None:
     assert in_files(lambda path: without_docstring(tree(path))) == {}
-
-
-@pytest.mark.parametrize(
-    ("source", "missing"),
-    [
-        ("def f(): ...", ["1 f"]),
-        ("class A:\n    'Keep.'\n    def f(self): ...", ["3 f"]),
-        ("if True:\n    async def f(): ...", ["2 f"]),
-        ("def _f():\n    def g(): ...", []),
-        ("class _A:\n    def f(self): ...", []),
-        ("def f():\n    'Return.'\n    def g(): ...", []),
-        ("@overload\ndef f(): ...", []),
-    ],
-)
-def test_what_counts_as_public(source: str, missing: list[str]) -> None:
-    assert without_docstring(ast.parse(f"'A module.'\n{source}")) == [
-        f"{int(one[0]) + 1}{one[1:]}" for one in missing
-    ]
 
 
 def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:

@@ -54,22 +54,6 @@ def missing(command: str) -> str:
     return command
 
 
-@pytest.mark.parametrize(
-    ("command", "hits"),
-    [
-        ("make test docs", ""),
-        ("make nothing", "nothing"),
-        ("bash .ci/run", ""),
-        ("bash .ci/walk", ".ci/walk"),
-        ("python -m pip install -e . --group test-without-torch --group nothing", "nothing"),
-        ("python -m tests.nothing", "tests.nothing"),
-        ("curl somewhere", "curl somewhere"),
-    ],
-)
-def test_what_is_missing_is_seen(command: str, hits: str) -> None:
-    assert missing(command) == hits
-
-
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_a_workflow_calls_what_is_there(path: Path) -> None:
     parsed = workflow(path.name)
