@@ -56,49 +56,52 @@ def test_data_that_takes_less_than_the_work_is_told_second():
     check_claims(trace)
 
 
-def test_communication_bound_on_the_device():
-    result = verdict(
-        draw(
-            """
-            main:     [launches        ]
-            stream 7: [gemm]
-            stream 9:    [ncclAllReduce]
-            """,
-            categories={"ncclAllReduce": "collective"},
-            launches=[("launches", "gemm")],
-        )
-    )
-    assert result.kind == "communication-bound"
+DRAWN: dict[str, tuple[str, dict[str, Any], str, dict[str, str], str]] = {
+    "a collective that hides nothing": (
+        "main: [launches        ]\nstream 7: [gemm]\nstream 9:    [ncclAllReduce]",
+        {"categories": {"ncclAllReduce": "collective"}, "launches": [("launches", "gemm")]},
+        *("communication-bound", {}, ""),
+    ),
+    "a call that waits": (
+        "main: [item             ]\nmain:   [cudaStreamSync]\nstream 7:   [gemm]",
+        {"categories": {"cudaStreamSync": "sync"}},
+        *("sync-bound", {"category": "sync"}, ""),
+    ),
+    "kernels shorter than their operators": (
+        "main: [mm       ][mm       ][mm       ]\nstream 7: [k]        [k]        [k]",
+        {"launches": [("mm", "k")]},
+        *("launch-bound", {}, "3 kernels"),
+    ),
+    "a device with one long kernel": (
+        "main: [mm][mm]\nstream 7:  [gemm            ][copy]",
+        {"categories": {"copy": "memcpy"}},
+        *("compute-bound", {"name": "gemm"}, "gemm"),
+    ),
+    "a processor with one long operator": (
+        "main: [aten::conv2d                 ][add]",
+        {"unit_ns": 100 * US},
+        *("compute-bound", {"name": "aten::conv2d"}, "Compute-bound on the CPU: aten::conv2d takes 86.1 %"),
+    ),
+    "a function of Python": (
+        "main: [train             ]\nmain:    [parse      ]",
+        {"categories": {"train": "python", "parse": "python"}},
+        *("python-bound", {"name": "parse"}, "Own time: parse"),
+    ),
+    "data without steps": (
+        "main:  [next/data  ][mm/forward]",
+        {"unit_ns": US},
+        *("input-bound", {}, "Input-bound: 52.0 % of the time waits for data (13 µs of 25 µs)"),
+    ),
+}
 
 
-def test_sync_bound():
-    result = verdict(
-        draw(
-            """
-            main:     [item             ]
-            main:       [cudaStreamSync]
-            stream 7:   [gemm]
-            """,
-            categories={"cudaStreamSync": "sync"},
-        )
-    )
-    assert result.kind == "sync-bound"
-    assert dict(result.select) == {"category": "sync"}
-
-
-def test_launch_bound():
-    result = verdict(
-        draw(
-            """
-            main:     [mm       ][mm       ][mm       ]
-            stream 7:   [k]        [k]        [k]
-            """,
-            launches=[("mm", "k")],
-        )
-    )
-    assert result.kind == "launch-bound"
-    assert "3 kernels" in result.sentence
-    assert value_of(result, "idle_ns") > 0.5
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_bounds_a_drawing(name: str) -> None:
+    picture, options, kind, select, said = DRAWN[name]
+    result = verdict(draw(picture, **options))
+    assert result.kind == kind
+    assert said in str(result)
+    assert not select or dict(result.select) == select
 
 
 def launching(operator: int, kernel: int, *, waits: bool = False, source: str = "kineto") -> Trace:
@@ -203,28 +206,6 @@ def test_without_calls_that_wait_no_path_is_said():
     assert "ritical path" not in str(result)
 
 
-def test_compute_bound_on_the_device():
-    result = verdict(
-        draw(
-            """
-            main:     [mm][mm]
-            stream 7:  [gemm            ][copy]
-            """,
-            categories={"copy": "memcpy"},
-        )
-    )
-    assert result.kind == "compute-bound"
-    assert "gemm" in result.sentence
-    assert dict(result.select) == {"name": "gemm"}
-
-
-def test_compute_bound_on_the_cpu():
-    result = verdict(draw("main: [aten::conv2d                 ][add]", unit_ns=100 * US))
-    assert result.kind == "compute-bound"
-    assert result.select == {"name": "aten::conv2d"}
-    assert result.sentence.startswith("Compute-bound on the CPU: aten::conv2d takes 86.1 %")
-
-
 def test_overhead_bound():
     b = TraceBuilder()
     ts = np.arange(1000) * 10 * US
@@ -233,18 +214,6 @@ def test_overhead_bound():
     assert result.kind == "overhead-bound"
     assert "1,000 operators of less than 10 µs of their own" in result.sentence
     assert result.share == 1.0
-
-
-def test_python_bound():
-    result = verdict(
-        draw(
-            "main: [train             ]\nmain:    [parse      ]",
-            categories={"train": "python", "parse": "python"},
-        )
-    )
-    assert result.kind == "python-bound"
-    assert result.select == {"name": "parse"}
-    assert any(line.startswith("Own time: parse") for line in result.lines)
 
 
 def sampled(*rows):
@@ -416,12 +385,6 @@ def test_what_could_not_be_trusted_is_mentioned():
     b.slices(ts=0, dur=5, name="mm", track=b.track("main"))
     b.report.add("dropped", "loss", 3)
     assert "1 issue in trace.report" in verdict(b.seal()).lines[1]
-
-
-def test_input_bound_without_steps():
-    result = verdict(draw("main:  [next/data  ][mm/forward]", unit_ns=US))
-    assert result.kind == "input-bound"
-    assert result.sentence.startswith("Input-bound: 52.0 % of the time waits for data (13 µs of 25 µs)")
 
 
 def test_instants_take_no_time() -> None:
