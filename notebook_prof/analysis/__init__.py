@@ -15,27 +15,17 @@ from ..extensions import OURS
 from ..lazy import lazy
 
 if TYPE_CHECKING:
-    from ..formats.mindspore.cluster import (
-        cluster_advice as cluster_advice,
-    )
-    from ..formats.mindspore.cluster import (
-        cluster_links as cluster_links,
-    )
-    from ..formats.mindspore.cluster import (
-        cluster_steps as cluster_steps,
-    )
+    from ..formats.mindspore.cluster import cluster_advice as cluster_advice
+    from ..formats.mindspore.cluster import cluster_links as cluster_links
+    from ..formats.mindspore.cluster import cluster_steps as cluster_steps
     from .advice.advice import advice as advice
-    from .critical_path.doubts import critical_path_doubts as critical_path_doubts
-    from .critical_path.hops import (
-        critical_path_hops as critical_path_hops,
-    )
-    from .critical_path.hops import (
-        critical_path_spans as critical_path_spans,
-    )
+    from .critical_path.hops import critical_path_doubts as critical_path_doubts
+    from .critical_path.hops import critical_path_hops as critical_path_hops
+    from .critical_path.hops import critical_path_spans as critical_path_spans
     from .critical_path.path import critical_path as critical_path
     from .critical_path.replay.answer import WhatIf as WhatIf
-    from .critical_path.replay.next_class import critical_path_next as critical_path_next
     from .critical_path.replay.slack import slack as slack
+    from .critical_path.replay.what_if import critical_path_next as critical_path_next
     from .critical_path.replay.what_if import what_if as what_if
     from .critical_path.why import why as why
     from .device.busy import device as device
@@ -50,16 +40,10 @@ if TYPE_CHECKING:
     from .device.sequences import kernel_sequences as kernel_sequences
     from .distributed.collectives import collectives as collectives
     from .distributed.communication import distributed as distributed
-    from .distributed.exposed_by import exposed_collectives as exposed_collectives
-    from .input.loader_batches import (
-        loader_batches as loader_batches,
-    )
-    from .input.loader_batches import (
-        loader_transforms as loader_transforms,
-    )
-    from .input.loader_batches import (
-        loader_workers as loader_workers,
-    )
+    from .distributed.communication import exposed_collectives as exposed_collectives
+    from .input.loader_batches import loader_batches as loader_batches
+    from .input.loader_batches import loader_transforms as loader_transforms
+    from .input.loader_batches import loader_workers as loader_workers
     from .input.loader_bounds import loader_bounds as loader_bounds
     from .input.loader_bounds import loader_throughput as loader_throughput
     from .input.operators import input_operators as input_operators
@@ -68,39 +52,27 @@ if TYPE_CHECKING:
     from .input.pipeline import loaders as loaders
     from .memory.blocks import memory_blocks as memory_blocks
     from .memory.blocks import memory_heap as memory_heap
+    from .memory.blocks import memory_operators as memory_operators
     from .memory.curve import memory as memory
     from .memory.curve import memory_peak as memory_peak
+    from .memory.curve import memory_processes as memory_processes
+    from .memory.growth import level_growth as level_growth
     from .memory.growth import memory_growth as memory_growth
-    from .memory.level_growth import level_growth as level_growth
     from .memory.live import memory_by as memory_by
     from .memory.live import memory_live as memory_live
     from .memory.names import memory_left_behind as memory_left_behind
     from .memory.names import memory_names as memory_names
-    from .memory.operators import memory_operators as memory_operators
-    from .memory.processes import memory_processes as memory_processes
     from .notebook.cells import cells as cells
     from .notebook.metrics import metrics as metrics
     from .notebook.path import path as path
     from .source.annotated import annotated_source as annotated_source
     from .source.annotated import line_steps as line_steps
-    from .source.call_tree import (
-        bottom_up as bottom_up,
-    )
-    from .source.call_tree import (
-        call_tree as call_tree,
-    )
-    from .source.call_tree import (
-        heaviest_stack as heaviest_stack,
-    )
-    from .source.compilations import (
-        compilations as compilations,
-    )
-    from .source.compilations import (
-        fused_kernels as fused_kernels,
-    )
-    from .source.compilations import (
-        graph_breaks as graph_breaks,
-    )
+    from .source.call_tree import bottom_up as bottom_up
+    from .source.call_tree import call_tree as call_tree
+    from .source.call_tree import heaviest_stack as heaviest_stack
+    from .source.compilations import compilations as compilations
+    from .source.compilations import fused_kernels as fused_kernels
+    from .source.compilations import graph_breaks as graph_breaks
     from .source.event_log import event_log as event_log
     from .source.flame import flame as flame
     from .source.flame import sandwich as sandwich
@@ -111,7 +83,6 @@ if TYPE_CHECKING:
     from .time.account import account as account
     from .time.cpu import cpu as cpu
     from .time.cpu import cpu_use as cpu_use
-    from .time.host_waits import host_waits as host_waits
     from .time.layers import layers as layers
     from .time.one_time import one_time as one_time
     from .time.operators import calls as calls
@@ -125,6 +96,7 @@ if TYPE_CHECKING:
     from .time.steps import breakdown as breakdown
     from .time.steps import step_breakdown as step_breakdown
     from .time.steps import steps as steps
+    from .time.thread_time import host_waits as host_waits
     from .time.thread_time import thread_time as thread_time
     from .trust.trust import trust as trust
     from .verdict.claims import Claim as Claim
@@ -137,13 +109,11 @@ __all__ = lazy(
     __name__,
     {
         "advice.advice": "advice",
-        "critical_path.doubts": "critical_path_doubts",
-        "critical_path.hops": "critical_path_hops critical_path_spans",
+        "critical_path.hops": "critical_path_doubts critical_path_hops critical_path_spans",
         "critical_path.path": "critical_path",
         "critical_path.replay.answer": "WhatIf",
-        "critical_path.replay.next_class": "critical_path_next",
         "critical_path.replay.slack": "slack",
-        "critical_path.replay.what_if": "what_if",
+        "critical_path.replay.what_if": "critical_path_next what_if",
         "critical_path.why": "why",
         "device.busy": "device",
         "device.copies": "copies",
@@ -154,20 +124,16 @@ __all__ = lazy(
         "device.roofline": "roofline",
         "device.sequences": "kernel_sequences",
         "distributed.collectives": "collectives",
-        "distributed.communication": "distributed",
-        "distributed.exposed_by": "exposed_collectives",
+        "distributed.communication": "distributed exposed_collectives",
         "input.loader_batches": "loader_batches loader_transforms loader_workers",
         "input.loader_bounds": "loader_bounds loader_throughput",
         "input.operators": "input_operators input_queues",
         "input.pipeline": "input_pipeline loaders",
-        "memory.blocks": "memory_blocks memory_heap",
-        "memory.curve": "memory memory_peak",
-        "memory.growth": "memory_growth",
-        "memory.level_growth": "level_growth",
+        "memory.blocks": "memory_blocks memory_heap memory_operators",
+        "memory.curve": "memory memory_peak memory_processes",
+        "memory.growth": "level_growth memory_growth",
         "memory.live": "memory_by memory_live",
         "memory.names": "memory_left_behind memory_names",
-        "memory.operators": "memory_operators",
-        "memory.processes": "memory_processes",
         "notebook.cells": "cells",
         "notebook.metrics": "metrics",
         "notebook.path": "path",
@@ -181,7 +147,6 @@ __all__ = lazy(
         "source.lines": "lines",
         "time.account": "account",
         "time.cpu": "cpu cpu_use",
-        "time.host_waits": "host_waits",
         "time.layers": "layers",
         "time.one_time": "one_time",
         "time.operators": "calls operator_work operators",
@@ -190,7 +155,7 @@ __all__ = lazy(
         "time.phases": "phases",
         "time.step_trace": "step_trace",
         "time.steps": "breakdown step_breakdown steps",
-        "time.thread_time": "thread_time",
+        "time.thread_time": "host_waits thread_time",
         "trust.trust": "trust",
         "verdict.claims": "Claim Verdict",
         "verdict.verdict": "verdict",

@@ -50,7 +50,7 @@ _BUILT_IN: Final = {
     "torch": _Entry(".torch", "TorchCollector", "operators, kernels, memory and modules of PyTorch"),
     "python": _Entry(".python", "PythonCollector", "lines and functions of Python code"),
     "system": _Entry(".system", "SystemCollector", "memory and CPU time of process, threads and children"),
-    "nvml": _Entry(".nvml.collector", "NvmlCollector", "use, memory, power and clocks of NVIDIA GPUs"),
+    "nvml": _Entry(".nvml", "NvmlCollector", "use, memory, power and clocks of NVIDIA GPUs"),
     "marks": _Entry(".marks", "MarksCollector", "nbp.annotate in your code"),
     "cuda": _Entry(".cuda", "CudaCollector", "kernels and copies of any CUDA library in the process"),
     "cupy": _Entry(".cupy", "CupyCollector", "allocations of CuPy's memory pool"),

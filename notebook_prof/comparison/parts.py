@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..analysis.critical_path.segments import segments
+from ..analysis.critical_path.resources import segments
 from ..analysis.scope import Scope, ints, on_device, on_host, sharing
 from ..analysis.source.lines import sampled_slices
 from ..analysis.time.phases import stepping_track

@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 
 from .. import analysis
-from ..analysis.work.arguments import ARGUMENTS
-from ..analysis.work.optimizer_steps import OPTIMIZER_STEP, optimizer_steps
+from ..analysis.work.arguments import ARGUMENTS, OPTIMIZER_STEP, optimizer_steps
 from ..errors import NotRecordedError, OptionError, nearest
 from ..statistics.intervals import FloatArray
 from ..statistics.shift import shift_of_runs

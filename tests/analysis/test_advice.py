@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from notebook_prof.analysis import advice, lines, loaders, what_if
 from notebook_prof.analysis.advice.advice import RULES
 from notebook_prof.analysis.advice.arrays import SAVED
-from notebook_prof.analysis.advice.concurrency import PROCESS_NS
 from notebook_prof.analysis.advice.context import RECORDED_NS
-from notebook_prof.analysis.advice.host_overhead import FUSED
+from notebook_prof.analysis.advice.host import FUSED, PROCESS_NS
 from notebook_prof.analysis.scope import sharing
 from notebook_prof.readers import read_trace
 from notebook_prof.selection import Selection

@@ -14,7 +14,7 @@ from notebook_prof.analysis import bottom_up, call_tree, event_log, heaviest_sta
 from notebook_prof.analysis.device.kernel_launches import launching_rows
 from notebook_prof.analysis.scope import on_device
 from notebook_prof.analysis.source.call_tree import from_below
-from notebook_prof.analysis.source.my_code import is_library_file, my_code
+from notebook_prof.analysis.source.line_calls import is_library_file, my_code
 from notebook_prof.selection import Selection
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder

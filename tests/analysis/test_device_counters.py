@@ -7,7 +7,7 @@ import pytest
 
 from notebook_prof import TraceBuilder
 from notebook_prof.analysis import overview
-from notebook_prof.analysis.device.counters import device_counters
+from notebook_prof.analysis.device.busy import device_counters
 from notebook_prof.trace import Trace
 
 

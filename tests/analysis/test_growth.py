@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from notebook_prof.analysis import memory_growth, verdict
 from notebook_prof.analysis.advice.advice import advice
-from notebook_prof.analysis.memory.level_growth import level_growth, rising
+from notebook_prof.analysis.memory.growth import level_growth, rising
 from notebook_prof.trace import Trace, TraceBuilder
 
 from ..draws import draws

@@ -10,7 +10,7 @@ import pytest
 
 from notebook_prof import TraceBuilder
 from notebook_prof.analysis import critical_path
-from notebook_prof.analysis.critical_path import handovers
+from notebook_prof.analysis.critical_path import dependences
 from notebook_prof.analysis.critical_path.resources import Resources
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
@@ -84,7 +84,7 @@ def test_they_are_those_of_the_definition(threads: int, bursts: int) -> None:
     """Also where more bursts lie in a rest than are looked at one after another."""
     for seed in range(8 if bursts < 10 else 2):
         trace = many_threads(seed, threads, bursts)
-        parts = handovers.wakeups(Resources(trace), 0, np.empty(0, np.int64))
+        parts = dependences.wakeups(Resources(trace), 0, np.empty(0, np.int64))
         waits = {
             row
             for one in parts

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from notebook_prof.analysis.critical_path.segments import Segments, nested_segments, segments
+from notebook_prof.analysis.critical_path.resources import Segments, nested_segments, segments
 from notebook_prof.trace import complement, contains, length, nest, overlap, subtract, union
 from notebook_prof.trace.nesting import crossing_frames
 from notebook_prof.trace.pairing import pair

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 
 from notebook_prof import analysis
-from notebook_prof.analysis.time.host_waits import judged_span
+from notebook_prof.analysis.time.thread_time import judged_span
 from notebook_prof.analysis.verdict.claims import Claim
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder

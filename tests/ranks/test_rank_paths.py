@@ -12,9 +12,9 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof import analysis
-from notebook_prof.analysis.critical_path.replay.changes import Question
 from notebook_prof.analysis.critical_path.replay.constraints import constraints
 from notebook_prof.analysis.critical_path.replay.forward import Change, replay
+from notebook_prof.analysis.critical_path.replay.question import Question
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.ranks.analysis.arrivals import arrivals, with_margins
 from notebook_prof.ranks.analysis.clocks import clock_offsets

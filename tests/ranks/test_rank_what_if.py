@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from notebook_prof import TraceBuilder
-from notebook_prof.analysis.critical_path.replay.changes import Question
 from notebook_prof.analysis.critical_path.replay.constraints import constraints
+from notebook_prof.analysis.critical_path.replay.question import Question
 from notebook_prof.analysis.input.pipeline import LOADERS
 from notebook_prof.errors import SelectionError
 from notebook_prof.ranks.analysis.critical_path import path_table, spans_of_ranks

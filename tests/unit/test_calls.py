@@ -71,7 +71,7 @@ def recorded(run: Callable[[], object] = body, min_duration_ns: int = 0) -> Trac
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if VizTracer were not there."""
-    monkeypatch.setattr(tracing, "refusal", lambda: "VizTracer is not installed")
+    monkeypatch.setattr(tracing, "viztracer_refusal", lambda: "VizTracer is not installed")
 
 
 def check(trace: Trace) -> None:
@@ -125,7 +125,7 @@ def test_another_profiler_is_respected() -> None:
     if sys.version_info >= (3, 12):
         sys.monitoring.use_tool_id(sys.monitoring.PROFILER_ID, "other")
         try:
-            assert "other" in tracing.refusal()
+            assert "other" in tracing.viztracer_refusal()
         finally:
             sys.monitoring.free_tool_id(sys.monitoring.PROFILER_ID)
         return
@@ -201,7 +201,7 @@ def test_monitoring_goes_quiet_when_full(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_without_any_way_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "refusal", lambda: "VizTracer is not installed")
+    monkeypatch.setattr(tracing, "viztracer_refusal", lambda: "VizTracer is not installed")
     monkeypatch.setattr(monitoring, "refusal", lambda: "sys.monitoring needs Python 3.12")
     assert "VizTracer is not installed" in CallTracer.refusal()
     assert "no tracing of calls" in PythonCollector.availability().reason
@@ -229,8 +229,8 @@ class Played:
 
 
 def test_ipykernels_threads_and_machinery_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing.viztracer, "refusal", lambda: "")
-    monkeypatch.setattr(tracing.viztracer, "VizBackend", lambda min_duration_ns: Played())
+    monkeypatch.setattr(tracing, "viztracer_refusal", lambda: "")
+    monkeypatch.setattr(tracing, "VizBackend", lambda min_duration_ns: Played())
     trace = recorded(lambda: None)
     assert list(trace.slices["name"].astype(str)) == ["work (train.py)", "sorted"]
     assert list(trace.tracks["name"]) == ["MainThread", "worker"]
@@ -250,7 +250,7 @@ def test_what_the_thread_of_a_cell_did_outside_it_is_left_out(monkeypatch: pytes
         0,
     )
     monkeypatch.setattr(Played, "calls", lambda self, clock: calls)
-    monkeypatch.setattr(tracing.viztracer, "refusal", lambda: "")
-    monkeypatch.setattr(tracing.viztracer, "VizBackend", lambda min_duration_ns: Played())
+    monkeypatch.setattr(tracing, "viztracer_refusal", lambda: "")
+    monkeypatch.setattr(tracing, "VizBackend", lambda min_duration_ns: Played())
     slices = recorded(lambda: None).slices
     assert list(slices["name"].astype(str)) == ["<module> (cell)", "f (f.py)", "f (f.py)"]

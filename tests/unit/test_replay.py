@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.analysis.work.optimizer_steps import optimizer_steps
+from notebook_prof.analysis.work.arguments import optimizer_steps
 from notebook_prof.collectors.torch.replay import turns
 from notebook_prof.collectors.torch.replay.calls import CannotReplayError, Recorded, prepare
 from notebook_prof.collectors.torch.replay.isolation import changed, isolated

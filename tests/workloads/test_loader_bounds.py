@@ -18,7 +18,7 @@ from notebook_prof.analysis import (
     loader_workers,
     verdict,
 )
-from notebook_prof.analysis.input.loader_schedule import simulate
+from notebook_prof.analysis.input.loader_bounds import simulate
 from notebook_prof.views.tabs.base import Note, Panel, Table
 from notebook_prof.views.tabs.input import TAB
 

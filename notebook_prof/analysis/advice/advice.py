@@ -13,7 +13,6 @@ from ...trace.arrays import IntArray
 from ...units import format_ns
 from ..scope import WindowLike, sharing
 from .arrays import RULES as ARRAY_RULES
-from .concurrency import pool_overhead, threads_take_turns
 from .context import Advice, AdviceContext
 from .device import (
     communication_exposed,
@@ -23,7 +22,7 @@ from .device import (
     sync_points,
     tensor_cores_unused,
 )
-from .host_overhead import launch_bound, small_operators, unfused_optimizer
+from .host import launch_bound, pool_overhead, small_operators, threads_take_turns, unfused_optimizer
 from .keeping import fragmented_memory, memory_growth_rule, near_full_memory, small_allocations
 from .loading import input_bound, items_one_by_one, loader_workers
 from .steps import recompilations, uneven_steps

@@ -12,9 +12,8 @@ from ...trace.arrays import IntArray
 from ...trace.nesting import climb
 from ...units import format_bytes, format_count, format_number
 from ..busy_time import device_of
-from ..device.busy import device
+from ..device.busy import device, uses_tensor_cores
 from ..device.copies import copies as copies_of
-from ..device.counters import uses_tensor_cores
 from ..device.kernel_launches import launch_calls
 from ..device.kernels import kernels
 from ..distributed.communication import distributed

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...units import format_count
-from ..memory.growth import memory_growth
-from ..memory.level_growth import matters
+from ..memory.growth import matters, memory_growth
 from ..memory.names import memory_names
 from ..time.overview import device_properties
 from ..verdict.claims import Sentence, Source, cite_bytes, cite_ns, say

@@ -15,7 +15,7 @@ from ..source.frames import frames
 from ..source.line_calls import module_of
 from ..source.lines import LINE, line_slices, line_times
 from ..verdict.claims import Sentence, Source, cite, cite_ns, say
-from ..verdict.loader import bounding_loader
+from ..verdict.waits import bounding_loader
 from .context import Advice, AdviceContext, evidence
 
 WAITS: Final = 0.05

@@ -13,13 +13,34 @@ import pandas as pd
 from ...errors import OptionError, SelectionError, nearest
 from ...trace import Trace, Window
 from ...trace.arrays import IntArray
+from ...trace.schema import Table
 from ..scope import Numbers, WindowLike, ints, many, sharing, step_spans
 from .classes import CLASSES, class_codes, resource_names
 from .dependences import Dependences, dependences
-from .resources import WAITS
-from .segments import FAR
-from .tables import PIECES
+from .resources import FAR, WAITS
 from .walk import Path, Runs, cut_at_owners, walk
+
+PIECES: Final = Table.of(
+    "critical_path",
+    "step:Int32 start_ns:int64 end_ns:int64 dur_ns:int64 class:category slice:Int64 name:category "
+    "category:category track:Int32 resource:category line:category phase:category module:category "
+    "margin_ns:Int64",
+)
+HOP_TABLE: Final = Table.of(
+    "critical_path_hops",
+    "step:Int32 at_ns:int64 why:category resource:str slice:Int64 name:str cause_resource:str "
+    "cause_slice:Int64 cause_name:str margin_ns:Int64 near_tie:bool",
+)
+SPANS: Final = Table.of(
+    "critical_path_spans",
+    "step:Int32 start_ns:int64 end_ns:int64 dur_ns:int64 end:str resource:str device_work_ns:int64 "
+    "host_ns:int64 hops:int64 decisions:int64 near_ties:int64 noise_ns:int64 behind_ns:int64",
+)
+DOUBTS: Final = Table.of(
+    "critical_path_doubts",
+    "code:str count:int64 of:int64 path_ns:int64 share:float64 effect:str",
+)
+
 
 End: TypeAlias = Literal["host", "device", "last"]
 """Where paths end: with the step on its thread, with its last launched device work, or with the later one."""

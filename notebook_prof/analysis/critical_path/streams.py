@@ -13,6 +13,7 @@ from ...trace.arrays import BoolArray, IntArray
 from .resources import (
     EVENT,
     EVENTS,
+    FAR,
     LAUNCH,
     NOTHING,
     STREAM,
@@ -22,7 +23,6 @@ from .resources import (
     rows_of_correlation,
     stream_tracks,
 )
-from .segments import FAR
 
 MOST_NS: Final = 20_000
 """The longest delay that a launch can cause by itself; a longer one has another cause."""

@@ -13,8 +13,7 @@ from ...trace.arrays import BoolArray, IntArray
 from ...trace.taxonomy import LOADER_WAIT
 from ..scope import on_host
 from ..time.host_states import waiting
-from .resources import WAITS, Resources, StreamWork, rows_of_correlation, stream_tracks
-from .segments import FAR
+from .resources import FAR, WAITS, Resources, StreamWork, rows_of_correlation, stream_tracks
 
 _COPY: Final = re.compile(r"(?i)(cuda|hip|cu|mu)memcpy")
 _FREE: Final = re.compile(r"(cuda|hip)Free(Host)?$")

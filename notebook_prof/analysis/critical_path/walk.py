@@ -9,8 +9,7 @@ import numpy as np
 
 from ...trace.arrays import IntArray
 from .dependences import Dependences
-from .resources import EVENT, EVENTS, LAUNCH, NOTHING, WAITS, StreamWork
-from .segments import FAR
+from .resources import EVENT, EVENTS, FAR, LAUNCH, NOTHING, WAITS, StreamWork
 
 RUNS: Final = ("host", "wait-wakeup", "work", "launch-latency", "event-latency")
 """Kinds of runs: thread time, wake-up after a wait, stream work, launch latency, event latency."""

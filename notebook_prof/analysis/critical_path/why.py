@@ -19,8 +19,7 @@ from .dependences import Dependences, dependences
 from .hops import hops_table
 from .instants import Kind, Stretch, of_instant, of_slice
 from .path import Span, pieces_table
-from .resources import EVENT, LAUNCH
-from .segments import FAR
+from .resources import EVENT, FAR, LAUNCH
 from .walk import RUNS, STUCK, walk
 
 # Many backward walks at once: each round moves every walk by one hop. Pure numpy.

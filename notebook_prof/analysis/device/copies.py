@@ -13,7 +13,7 @@ from ...trace import Trace, length, union
 from ...trace.schema import Table
 from ..busy_time import device_of
 from ..scope import Numbers, Scope, Texts, WindowLike, on_device
-from .counters import device_attributes
+from .busy import device_attributes
 
 _NAME: Final = re.compile(
     r"(?:Memcpy|memcpy) ?(?P<to>[HDAP]to[HDAP]|P2P|DtoD|HtoD|DtoH|HtoH|PtoP)?"

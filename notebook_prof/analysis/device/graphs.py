@@ -12,7 +12,7 @@ from ...trace.arrays import IntArray
 from ...trace.schema import Table
 from ..busy_time import device_of
 from ..scope import Numbers, Scope, WindowLike, many, on_device, texts
-from .counters import device_attributes
+from .busy import device_attributes
 from .kernel_launches import GRAPH_LAUNCH, launch_calls
 
 GRAPH_NODES: Final = Table.of(

@@ -17,7 +17,7 @@ from ...trace.schema import SLICES, Table
 from ...trace.taxonomy import is_collective_kernel
 from ..grouping import group
 from ..scope import Numbers, Texts, WindowLike, many, on_device
-from .counters import device_attributes, uses_tensor_cores
+from .busy import device_attributes, uses_tensor_cores
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ...trace.schema import Table
 from ..critical_path.dependences import Dependences, dependences
 from ..critical_path.replay.constraints import constraints
 from ..critical_path.replay.forward import Change, replay, replay_within_queues
-from ..critical_path.replay.spans import Spans
+from ..critical_path.replay.question import Spans
 from ..critical_path.replay.what_if import MOST_ERROR
 from ..critical_path.resources import LAUNCH
 from ..critical_path.waits import waiting_calls

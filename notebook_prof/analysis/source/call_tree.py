@@ -13,7 +13,7 @@ from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ..scope import Numbers, Texts, WindowLike, many, on_device, on_host
-from .my_code import my_code
+from .line_calls import my_code
 from .stack_nodes import device_sums, node_sums, stack_nodes
 
 _TIMES: Final = ("total_ns", "self_ns", "device_ns", "device_self_ns")

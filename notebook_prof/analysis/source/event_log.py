@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...trace import Trace, Window
 from ..scope import Numbers, Scope, Texts, WindowLike, many
-from .my_code import my_code
+from .line_calls import my_code
 
 _COLUMNS = ("ts", "dur", "self_ns", "depth", "name", "category", "track")
 

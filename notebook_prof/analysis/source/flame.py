@@ -13,7 +13,7 @@ from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray, number_rows
 from ..scope import Numbers, Texts, WindowLike, many, on_device, on_host
 from .call_tree import call_tree
-from .my_code import my_code
+from .line_calls import my_code
 from .stack_nodes import device_sums, node_sums, stack_nodes
 
 METRICS: Final = ("self_ns", "device_ns", "count")

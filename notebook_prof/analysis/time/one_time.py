@@ -16,8 +16,8 @@ from ..busy_time import busy_within
 from ..device.kernel_launches import launch_calls
 from ..scope import Scope, WindowLike, length_within, on_device, on_host, step_spans
 from .host_states import copy_calls, waiting
-from .host_waits import judged_span
 from .phases import stepping_track
+from .thread_time import judged_span
 
 KINDS: Final = ("compilation", "loading", "graph-capture", "initialisation", "first-step")
 """The first of several that claim an instant gets it."""

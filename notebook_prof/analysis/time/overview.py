@@ -12,7 +12,7 @@ from ...trace import CATEGORIES, DEVICE_CATEGORIES, PHASES, Intervals, Trace, un
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ..busy_time import busy_time, device_of, device_window
-from ..device.counters import device_attributes, device_counters, uses_tensor_cores
+from ..device.busy import device_attributes, device_counters, uses_tensor_cores
 from ..grouping import covered
 from ..scope import Scope, WindowLike, length_within, on_device, on_host, sharing, step_spans
 from .operators import operators

@@ -13,7 +13,7 @@ from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...trace.report import Statement
 from ...units import format_count, format_items, format_ns, format_share
-from ..device.counters import device_attributes
+from ..device.busy import device_attributes
 from ..device.kernel_launches import (
     GRAPH_LAUNCH,
     launch_calls,

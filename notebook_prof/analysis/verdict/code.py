@@ -17,10 +17,9 @@ from ..source.lines import LINE
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, Verdict, cite, cite_count, cite_ns, cite_share, say, short
-from .code_lines import line_select, line_words
 from .inputs import MOST, VerdictInputs
 from .lines import few, samples
-from .python import library_of, meanwhile, python_verdict, spelled
+from .python import library_of, line_select, line_words, meanwhile, python_verdict, spelled
 
 _CELL: Final = Source("account", "dur")
 _SHOWN: Final = 3

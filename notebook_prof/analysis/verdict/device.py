@@ -10,8 +10,8 @@ import pandas as pd
 from ..device.busy import device
 from ..device.copies import copies
 from ..device.idle import idle_causes
-from ..time.host_waits import host_waits
 from ..time.one_time import one_time
+from ..time.thread_time import host_waits
 from .claims import Claim, Sentence, Source, Verdict, cite_bytes, cite_count, cite_ns, cite_share, say, short
 from .inputs import MOST, WAITING, VerdictInputs
 

@@ -16,7 +16,7 @@ from ..device.busy import device
 from ..device.kernels import kernels
 from ..grouping import group
 from ..memory.curve import memory_peak
-from ..memory.level_growth import level_growth, matters
+from ..memory.growth import level_growth, matters
 from ..name_labels import name_labels
 from ..scope import Scope, WindowLike, on_device, on_host, once, step_spans
 from ..source.hotspots import HotLines, hot_lines
@@ -203,7 +203,7 @@ class VerdictInputs:
             return None
         if self.path.index[0] == "communication":
             return None
-        from ..critical_path.replay.next_class import critical_path_next
+        from ..critical_path.replay.what_if import critical_path_next
 
         table = critical_path_next(self.trace, **self.next_arguments)
         if not len(table) or table["class"].iloc[0] != self.path.index[0] or not table["next"].iloc[0]:

@@ -7,10 +7,9 @@ from typing import Any, Final
 
 import pandas as pd
 
-from ..memory.curve import RECORDER_SHARE
-from ..memory.level_growth import matters
+from ..memory.curve import RECORDER_SHARE, memory_processes
+from ..memory.growth import matters
 from ..memory.names import MAPPED, memory_names
-from ..memory.processes import memory_processes
 from .claims import Claim, Sentence, Source, cite, cite_bytes, cite_ns, cite_share, say, short
 from .inputs import VerdictInputs
 

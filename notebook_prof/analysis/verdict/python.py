@@ -14,10 +14,27 @@ from ...trace.arrays import IntArray
 from ...units import format_share
 from ..scope import Scope, ints
 from ..source.frames import Frames, frames
+from ..source.lines import CELL
 from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
 from .claims import Sentence, Source, Verdict, cite, cite_ns, say, short
 from .inputs import VerdictInputs
+
+
+def line_select(row: Any) -> dict[str, Any]:
+    """Return a selection of the slices of one row of `lines`."""
+    return {"name": f"{_file(row['file'])}:{row['line']}  {row['text']}".rstrip()}
+
+
+def line_words(row: Any) -> tuple[str, ...]:
+    """Return a line in words and its text, like ``line 7, `x = f(y)```; with its file outside of the cell."""
+    line_name = f"line {row['line']}" if row["file"] == CELL else f"{_file(row['file'])}:{row['line']}"
+    return (line_name, f", `{short(row['text'], 60)}`" if row["text"] else "")
+
+
+def _file(path: object) -> str:
+    return str(path).replace("\\", "/").rpartition("/")[2]
+
 
 _LINE: Final = re.compile(r"(?P<file>[^\s:]+):(?P<line>\d+)  (?P<text>.+)")
 _LOOP: Final = re.compile(r"(?:async\s+)?(?:for|while)\b.*:\s*(?:#.*)?")

@@ -9,9 +9,8 @@ from ...units import format_count, format_items
 from ..source.hotspots import hot_lines
 from ..source.lines import CELL
 from .claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, say, short
-from .code_lines import line_select, line_words
 from .inputs import MOST, WAITING, VerdictInputs
-from .python import python_verdict
+from .python import line_select, line_words, python_verdict
 
 COSTLY_RECORDING: Final = 1.2
 """Ratio of recorded to unrecorded step time from which the text begins with the cost of recording."""

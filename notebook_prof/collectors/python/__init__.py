@@ -27,7 +27,7 @@ from .frames import CELL, LIBRARY, Frame, Stacks, trim, trim_process, trim_threa
 from .garbage_collections import GARBAGE, GarbageCollections
 from .names import Process, cell_lines, line_name, name_processes, placed
 from .overlay import Rows
-from .py_spy import attachment as py_spy
+from .py_spy import attachment as spy
 from .py_spy.engine import PySpy
 from .sampler import Sampler
 from .snapping import Ranges
@@ -85,7 +85,7 @@ class PythonCollector(Collector):
     @classmethod
     def availability(cls) -> Availability:
         """Return that this is always available, how it samples, and whether calls can be traced."""
-        no_spy = py_spy.refusal()
+        no_spy = spy.refusal()
         how = f"samples lines by a thread ({no_spy})" if no_spy else "samples lines by py-spy"
         why_not = CallTracer.refusal()
         calls = "or every call (--python calls)" if not why_not else f"no tracing of calls: {why_not}"
@@ -94,7 +94,7 @@ class PythonCollector(Collector):
     def warm(self, clock: Clock) -> None:
         """Start py-spy if it should be kept warm. Nothing is recorded."""
         if self._options.python != "calls" and self._options.engine != "thread":
-            py_spy.prepare()
+            spy.prepare()
 
     def start(self, clock: Clock) -> None:
         """Start recording. Waits briefly for py-spy if none is warm."""
@@ -129,7 +129,7 @@ class PythonCollector(Collector):
             self._children = _named_children()
             self._engine.stop()
             if self._options.engine != "thread":
-                py_spy.prepare()
+                spy.prepare()
         if self._tracer is not None:
             self._tracer.stop()
 
@@ -160,10 +160,10 @@ class PythonCollector(Collector):
     def _choose(self) -> Engine:
         engine = self._options.engine
         if engine != "thread":
-            attachment = py_spy.take()
+            attachment = spy.take()
             if attachment is not None:
                 return PySpy(self.report, attachment)
-            self._instead = py_spy.refusal() or "py-spy did not attach soon enough"
+            self._instead = spy.refusal() or "py-spy did not attach soon enough"
             self.report.add(
                 "sampled-in-process",
                 "info",

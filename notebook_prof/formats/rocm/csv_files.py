@@ -15,7 +15,18 @@ from ...readers.codec.columns import Rows, groups, texts_in
 from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from . import AGENTS, ALLOCATIONS, CALLS, COPIES, COUNTERS, KERNELS, SCRATCH, kind_of, merged, read_csv
+from .csv_tables import (
+    AGENTS,
+    ALLOCATIONS,
+    CALLS,
+    COPIES,
+    COUNTERS,
+    KERNELS,
+    SCRATCH,
+    kind_of,
+    merged,
+    read_csv,
+)
 from .work import (
     OPERATOR,
     Work,

@@ -11,11 +11,10 @@ import pandas as pd
 
 from ...analysis.critical_path.classes import resource_names
 from ...analysis.critical_path.hops import hops_table
-from ...analysis.critical_path.path import End, Span, pieces_table
+from ...analysis.critical_path.path import PIECES, End, Span, pieces_table
 from ...analysis.critical_path.replay.answer import at_times, replayed_times
 from ...analysis.critical_path.replay.forward import Replay
-from ...analysis.critical_path.segments import FAR
-from ...analysis.critical_path.tables import PIECES
+from ...analysis.critical_path.resources import FAR
 from ...analysis.critical_path.walk import HOPS, walk
 from ...trace.arrays import IntArray
 from ...trace.schema import Column, Table

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.critical_path.dependences import Dependences, RankEdges, dependences
-from ...analysis.critical_path.resources import EVENT, EVENTS, STREAM, WAITS, Resources, StreamWork
-from ...analysis.critical_path.segments import FAR
+from ...analysis.critical_path.resources import EVENT, EVENTS, FAR, STREAM, WAITS, Resources, StreamWork
 from ...analysis.critical_path.streams import Latencies, runs_bound_by_stream
 from ...analysis.critical_path.waits import Waits, by_thread
 from ...analysis.distributed.collectives import SYMMETRIC

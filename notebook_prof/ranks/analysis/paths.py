@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.critical_path.path import End, Span
-from ...analysis.critical_path.replay.changes import Question
+from ...analysis.critical_path.replay.question import Question
 from ...analysis.scope import Numbers, many
 from ...errors import OptionError, SelectionError, nearest
 from .arrivals import with_margins

@@ -11,13 +11,11 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.critical_path.path import End
-from ...analysis.critical_path.replay.changes import Question, change_of
 from ...analysis.critical_path.replay.constraints import Constraints, constraints
 from ...analysis.critical_path.replay.forward import Change, Replay, replay, replay_within_queues
-from ...analysis.critical_path.replay.spans import Spans
+from ...analysis.critical_path.replay.question import Question, Spans, change_of
 from ...analysis.critical_path.replay.what_if import MOST_ERROR
-from ...analysis.input.loader_bounds import schedules
-from ...analysis.input.loader_schedule import Schedule, batch_ns_together
+from ...analysis.input.loader_bounds import Schedule, batch_ns_together, schedules
 from ...errors import SelectionError
 from ...trace.arrays import IntArray
 from ...trace.schema import Table

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ... import analysis
 from ...analysis.input.loader_bounds import NOT_THE_LOADER, TOO_FEW
-from ...analysis.verdict.loader import BOUNDS
+from ...analysis.verdict.waits import BOUNDS
 from ...selection import filtered
 from ...trace import Trace
 from ...units import format_count, format_items, format_ns, format_share

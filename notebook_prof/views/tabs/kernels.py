@@ -8,7 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ... import analysis
-from ...analysis.device.counters import device_attributes
+from ...analysis.device.busy import device_attributes
 from ...analysis.device.kernels import LAUNCH
 from ...analysis.scope import on_device
 from ...selection import filtered

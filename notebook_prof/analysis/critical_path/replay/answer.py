@@ -19,7 +19,7 @@ from ..dependences import Dependences, dependences
 from ..path import Span, pieces_table
 from ..walk import walk
 from .forward import Replay
-from .spans import Bounds, Spans
+from .question import Bounds, Spans
 
 STEPS: Final = Table.of(
     "what_if_steps",

@@ -1,4 +1,4 @@
-"""Slack: how much later each slice could end without making steps longer."""
+"""Slack, by a replay in reverse: how much later each slice could end without making steps longer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,173 @@ from ....trace.schema import Table
 from ...scope import Numbers, WindowLike, ints, many, once, sharing
 from ..dependences import dependences
 from ..path import End, resource_column
-from ..segments import FAR
-from .backward import Backward
+from ..resources import FAR
 from .constraints import Constraints, constraints
-from .forward import Change, replay
-from .spans import Spans
+from .forward import Arcs, Change, Forward, replay
+from .question import Spans
+
+
+class Backward:
+    """The slack of all thread instants and all device work with respect to the ends of some spans.
+
+    `work` contains the ns by which each piece of device work could begin and end later; `FAR` if no end of a
+    span depends on it.
+    """
+
+    # In the unchanged replay each instant is the recorded one. An edge from *u* to *v* has the margin ``v -
+    # (u + lag)``, and ``slack(u) = min(margin(u, v) + slack(v))`` over all edges from *u*; the slack of the
+    # end of a span is 0. On a thread, each instant precedes all later ones of its piece, and in a run each
+    # piece of work precedes the next, so the slack is a minimum over everything that follows, computed for
+    # all at once. Between pieces and runs, a loop passes the slack on, from last to first.
+    def __init__(self, edges: Constraints, spans: Spans) -> None:
+        self.edges = edges
+        self._forward = forward = Forward(edges, Change())
+        forward.connect()
+        self._arcs = Arcs(*(np.concatenate(part) for part in zip(*forward.parts, strict=True)))
+        self._times = self._source_times()
+        self._entry = self._entries()
+        done = self._entry.copy()
+        done[forward.own] = edges.waits.end
+        self._margin = done[self._arcs.target] - self._times
+        bounds = spans.bounds()
+        on_thread = bounds.last < 0
+        self._ends = np.unique(bounds.until[on_thread])
+        main = np.full(len(self._ends), edges.number(edges.graph.main))
+        self._end_pieces = edges.piece(main, self._ends)
+        number = np.full(len(edges.graph.resources.ts), -1)
+        number[edges.work.rows] = np.arange(len(edges.work.rows))
+        self._last_work = number[bounds.last[~on_thread]]
+        self.nodes = self._of_nodes(done)
+        self.work = self._of_work()
+        self._instants = self._sorted_instants()
+        self._closes = np.full(len(self.nodes), FAR)
+        self._closes[forward.own - 1] = edges.waits.end + self.nodes[forward.own]
+
+    def _source_times(self) -> IntArray:
+        """Return the earliest time that each edge allows: when its source was done, plus its lag."""
+        arcs, forward = self._arcs, self._forward
+        out = arcs.plain.copy()
+        of_work = arcs.source >= forward.pieces
+        origin = arcs.origin[of_work]
+        out[of_work] += self.edges.work.start[origin] - forward.since[origin]
+        return out
+
+    def _entries(self) -> IntArray:
+        """Return each node's entry: 0 for pieces of threads; for runs, when edges (not launches) allow it."""
+        forward, arcs = self._forward, self._arcs
+        pieces, begins = forward.pieces, forward.runs.begins
+        out = np.concatenate([np.zeros(pieces, np.int64), np.full(len(begins), -FAR)])
+        to_run = arcs.target >= pieces
+        np.maximum.at(out, arcs.target[to_run], self._times[to_run])
+        return out
+
+    def _of_nodes(self, done: IntArray) -> IntArray:
+        """Return the slack of each piece of a thread, and of the entry of each run."""
+        forward, arcs, work, entry = self._forward, self._arcs, self.edges.work, self._entry
+        pieces, runs = forward.pieces, forward.runs
+        launcher = np.concatenate([np.full(pieces, -1), runs.piece])
+        first = done[arcs.target]
+        plain = first - (entry[arcs.source] + arcs.plain)
+        launched = np.where(launcher[arcs.source] >= 0, first - arcs.launched, FAR)
+        slack = np.full(len(entry), FAR)
+        slack[self._end_pieces] = 0
+        last = self._last_work
+        run = runs.number[last]
+        np.minimum.at(slack, pieces + run, work.start[last] - (entry[pieces + run] + forward.since[last]))
+        begun = runs.piece[run] >= 0
+        run, last = run[begun], last[begun]
+        np.minimum.at(slack, runs.piece[run], work.start[last] - forward.latest[last])
+        return _loop(forward.order(), arcs, plain, launched, launcher, slack)
+
+    def _of_work(self) -> IntArray:
+        """Return the slack of work: the minimum over everything that follows in its run."""
+        forward, arcs = self._forward, self._arcs
+        start, number = self.edges.work.start, forward.runs.number
+        out = np.full(len(start), FAR)
+        own = arcs.source >= forward.pieces
+        np.minimum.at(out, arcs.origin[own], self._margin[own] + self.nodes[arcs.target[own]])
+        out[self._last_work] = 0
+        late = start - forward.since  # how late the run is by now; this never falls
+        least = _least_after(np.minimum(out, FAR) + late, number)
+        return _or_none(least - late)
+
+    def _sorted_instants(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Return pieces of threads, instants in them, and the least slack from there on, sorted."""
+        forward, arcs, work, edges = self._forward, self._arcs, self.edges.work, self.edges
+        own = arcs.source < forward.pieces
+        begun = np.flatnonzero(work.thread >= 0)
+        latency = self._launch_margin(begun)
+        piece = np.concatenate(
+            [arcs.source[own], edges.piece(work.thread[begun], work.launched[begun]), self._end_pieces]
+        )
+        instant = np.concatenate([arcs.origin[own], work.launched[begun], self._ends])
+        slack = np.concatenate(
+            [self._margin[own] + self.nodes[arcs.target[own]], latency + self.work[begun], 0 * self._ends]
+        )
+        order = np.lexsort((instant, piece))
+        piece, instant, slack = piece[order], instant[order], np.minimum(slack[order], FAR)
+        return piece, instant, _least_after(slack, np.cumsum(np.diff(piece, prepend=piece[:1]) != 0))
+
+    def _launch_margin(self, begun: IntArray) -> IntArray:
+        """Return how much later each piece of work could be launched without beginning later."""
+        work = self.edges.work
+        return work.start[begun] - work.launched[begun] - self._forward.latency[begun]
+
+    def of_instants(self, thread: int, instants: IntArray) -> IntArray:
+        """Return the slack at instants of thread number `thread`; `FAR` if no end depends on them."""
+        piece = self.edges.pieces_of_thread(thread, instants)
+        begin, until = self.edges.first_piece[[thread, thread + 1]]
+        of, at, slack = self._instants
+        bounds = np.searchsorted(of, np.arange(begin, until + 1))
+        # pieces are in order, and so are the instants of a thread
+        first = bounds[0] + np.searchsorted(at[bounds[0] : bounds[-1]], instants)
+        first = np.maximum(first, bounds[piece - begin])
+        here = first < bounds[piece - begin + 1]
+        out = np.full(len(instants), FAR)
+        out[here] = slack[first[here]]
+        # an instant in a wait could move to the end of the wait, and from there by the slack of what follows
+        return _or_none(np.minimum(out, self._closes[piece] - instants))
+
+
+_NEVER: Final = FAR // 2
+"""A slack of at least this means that no end of a span depends on the instant."""
+
+
+def _or_none(slack: IntArray) -> IntArray:
+    return np.where(slack < _NEVER, slack, FAR)
+
+
+def _least_after(value: IntArray, group: IntArray) -> IntArray:
+    """Return the minimum from each index to the end of its (ascending) group."""
+    order = np.argsort(-value, kind="stable")
+    rank = np.empty(len(value), np.int64)
+    rank[order] = np.arange(len(value))
+    backwards = (group[-1:] - group)[::-1] * len(value) + rank[::-1]
+    best = np.maximum.accumulate(backwards)[::-1] - (group[-1:] - group) * len(value)
+    return np.asarray(value[order[best]], dtype=np.int64)
+
+
+def _loop(
+    order: IntArray, arcs: Arcs, plain: IntArray, launched: IntArray, launcher: IntArray, slack: IntArray
+) -> IntArray:
+    """Pass the slack of each node to its sources, from the last node to the first."""
+    by_target = np.argsort(arcs.target, kind="stable")
+    last = [*np.cumsum(np.bincount(arcs.target, minlength=len(slack))).tolist(), 0]
+    source, by_entry = arcs.source[by_target].tolist(), plain[by_target].tolist()
+    by_launch = launched[by_target].tolist()
+    out, pieces = slack.tolist(), launcher.tolist()
+    for node in order[::-1].tolist():
+        own = out[node]
+        if own >= _NEVER:
+            continue
+        for k in range(last[node - 1], last[node]):
+            one = source[k]
+            if (later := own + by_entry[k]) < out[one]:
+                out[one] = later
+            if (piece := pieces[one]) >= 0 and (later := own + by_launch[k]) < out[piece]:
+                out[piece] = later
+    return np.array(out, np.int64)
+
 
 BY: Final = ("name", "category", "resource", "track", "line", "phase", "module", "step")
 """The columns by which slack can be summed."""

@@ -23,7 +23,7 @@ WAYS: Final = {"for-loop": {"foreach": False}, "foreach": {"foreach": True}, "fu
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """A recorded step of an optimizer; see `analysis.work.optimizer_steps`."""
+    """A recorded step of an optimizer; see `analysis.work.arguments`."""
 
     name: str  # of the range
     optimizer: str  # name of the class

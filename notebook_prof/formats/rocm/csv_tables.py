@@ -1,0 +1,178 @@
+"""CSV files of rocprofv3: a header says what its file tells, and columns are read as those of rocpd."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from ...errors import FormatError
+from ...readers.codec.columns import MISSING, Column, Rows, Texts
+from ...trace.arrays import IntArray
+from ...trace.report import ImportReport
+
+KERNELS, COUNTERS, CALLS, COPIES, ALLOCATIONS, SCRATCH, AGENTS = (
+    "kernels",
+    "counters",
+    "calls",
+    "copies",
+    "allocations",
+    "scratch",
+    "agents",
+)
+_NEEDED: Final = (
+    (COUNTERS, {"counter_name", "kernel_name", "start"}),
+    (KERNELS, {"kernel_name", "start", "end"}),
+    (CALLS, {"domain", "function", "start", "end"}),
+    (COPIES, {"direction", "start", "end"}),
+    (ALLOCATIONS, {"operation", "address", "start"}),
+    (SCRATCH, {"operation", "alloc_flags", "start"}),
+    (AGENTS, {"node_id", "agent_type"}),
+)
+_TEXTS: Final = frozenset({"kernel_name", "function", "domain", "direction", "operation", "agent_type"})
+_SKIPPED: Final = frozenset({"kind", "guid", "address", "counter_name", "counter_value"})
+_OURS: Final = {
+    "start_timestamp": "start",
+    "end_timestamp": "end",
+    "process_id": "pid",
+    "thread_id": "tid",
+}
+_LONGEST_HEAD: Final = 4_096
+
+
+def kind_of(head: bytes) -> str | None:
+    """Return what a file of rocprofv3 tells; None for any other file."""
+    line = head[:_LONGEST_HEAD].partition(b"\n")[0]
+    if b"," not in line or b"_" not in line:
+        return None
+    names = set(_names(line))
+    return next((kind for kind, needed in _NEEDED if needed <= names), None)
+
+
+def read_csv(data: bytes, report: ImportReport) -> Rows:
+    """Return the rows of a file, their columns in lower case, times as ``start`` and ``end``."""
+    line, _, content = data.partition(b"\n")
+    names = _names(line)
+    lost: list[str] = []
+    table = _table(names, _readable(content), lost)
+    columns: dict[str, Column] = {}
+    for name in dict.fromkeys(names):
+        if name in _TEXTS:
+            columns[name] = Texts(table.column(name).combine_chunks())
+        elif name == "address":
+            columns[name] = hexadecimal(table.column(name).combine_chunks())
+        elif name not in _SKIPPED:
+            columns[name] = _integers(table.column(name).combine_chunks())
+    rows = Rows(columns, table.num_rows)
+    if "start" in names:
+        whole = rows.ints("start", MISSING) != MISSING
+        lost += [""] * int((~whole).sum())
+        rows = rows.where(whole)
+    report.add(
+        "broken-row",
+        "loss",
+        len(lost),
+        example=next((text for text in lost if text), "a row without a time")[:80],
+        effect="these rows are left out",
+        advice="record again, or copy the file again",
+    )
+    return rows
+
+
+def _names(line: bytes) -> list[str]:
+    words = line.decode(errors="replace").strip().split(",")
+    lowered = [word.strip(' "').lower() for word in words]
+    return [_OURS.get(word, word) for word in lowered]
+
+
+def _table(names: list[str], content: bytes, lost: list[str]) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    def skip(row: Any) -> str:
+        lost.append(row.text or "a row with too few values")
+        return "skip"
+
+    own = list(dict.fromkeys(names))
+    columns = [name if names.index(name) == i else f"{name} {i}" for i, name in enumerate(names)]
+    read = arrow_csv.ReadOptions(column_names=columns, use_threads=False)
+    parse = arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip)
+    types = dict.fromkeys(columns, pa.large_string())
+    convert = arrow_csv.ConvertOptions(column_types=types, include_columns=own, strings_can_be_null=False)
+    if not content.strip():
+        return pa.table({name: pa.array([], pa.large_string()) for name in own})
+    try:
+        table = arrow_csv.read_csv(pa.BufferReader(content), read, parse, convert)
+    except pa.ArrowInvalid as error:
+        whole = content[: content.rstrip(b"\n").rfind(b"\n") + 1]
+        if not whole or len(whole) == len(content):
+            raise FormatError(f"the CSV cannot be taken apart: {error}") from error
+        lost.append(content[len(whole) :].decode(errors="replace"))
+        return _table(names, whole, lost)
+    return table
+
+
+def _readable(content: bytes) -> bytes:
+    """Return the text with bytes that are not UTF-8 replaced: what is told of a line must be text."""
+    import pyarrow as pa
+
+    try:
+        pa.array([content], pa.large_binary()).cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return content.decode(errors="replace").encode()
+    return content
+
+
+def _integers(column: Any) -> IntArray:
+    """Return whole numbers; of others, like ``Agent 4``, those at their ends."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        numbers = column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        digits = pc.struct_field(pc.extract_regex(column, r"(?P<n>\d{1,18})\s*$"), 0)
+        numbers = digits.cast(pa.int64())
+    return np.asarray(pc.fill_null(numbers, MISSING).to_numpy(zero_copy_only=False), np.int64)
+
+
+def hexadecimal(column: Any) -> IntArray:
+    """Return numbers that are written like ``0x7ffb``, as signed ones; 0 for what is none.
+
+    >>> import pyarrow as pa
+    >>> hexadecimal(pa.array(["0x00007fFb", "", "0xq"])).tolist()
+    [32763, 0, 0]
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    digits = pc.replace_substring_regex(column, r"^\s*0[xX]0*|\s+$", "")
+    sound = pc.match_substring_regex(digits, r"^[0-9a-fA-F]{1,16}$")
+    padded = pc.utf8_lpad(pc.if_else(sound, digits, "0"), 16, "0").cast(pa.large_binary())
+    text = np.frombuffer(b"".join(padded.to_pylist()), np.uint8).reshape(-1, 16).astype(np.int64)
+    nibbles = (text & 15) + 9 * (text >> 6)
+    value = np.zeros(len(text), np.int64)
+    for digit in range(16):
+        value = (value << 4) | nibbles[:, digit]
+    return value
+
+
+def merged(parts: list[Rows], names: Mapping[str, str]) -> Rows:
+    """Return the rows of files one behind another; `names` tells ``ints`` or ``texts`` of each column."""
+    import pyarrow as pa
+
+    columns: dict[str, Column] = {}
+    for name, kind in names.items():
+        if kind == "ints":
+            columns[name] = np.concatenate(
+                [np.empty(0, np.int64), *(part.ints(name, MISSING) for part in parts)]
+            )
+        else:
+            texts = [part.texts(name) for part in parts]
+            whole = [
+                text.array if text is not None else pa.nulls(len(part), pa.large_string())
+                for text, part in zip(texts, parts, strict=True)
+            ]
+            columns[name] = Texts(pa.concat_arrays([pa.array([], pa.large_string()), *whole]))
+    return Rows(columns, sum(map(len, parts)))
