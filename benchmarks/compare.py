@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from notebook_prof.statistics.shift import Shift, shift_of_steps
+from notebook_prof.statistics import Shift, shift_of_steps
 
 TITLE = "Comparing recordings"
 STEPS: Final = 24

@@ -7,8 +7,7 @@ import math
 from typing import Any
 
 from ..analysis.notebook.recorded import is_notebook
-from ..comparison.cells import cells_text, compare_cells
-from ..comparison.comparison import Comparison, compare
+from ..comparison.comparison import Comparison, cells_text, compare, compare_cells
 from ..comparison.verdict import comparison_text
 from ..expectations.outcomes import Expectations
 from ..profiles.files import open_profile

@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.source.lines import lines
-from ..statistics.intervals import LEVEL, FloatArray, t_probability, t_quantile, true_discoveries
+from ..statistics import LEVEL, FloatArray, t_probability, t_quantile, true_discoveries
 from ..trace.arrays import BoolArray
 from ..trace.schema import Column, Table
+from .changes import LINE, OF_B
 from .parts import IDLE, Parts
 from .run import Side, TraceRun
-from .sources import LINE, OF_B
 
 COLUMNS: Final = (
     Column("change", "str", "", "`slower faster more-often less-often new gone`, or `same` within the noise"),

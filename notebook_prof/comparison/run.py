@@ -22,12 +22,11 @@ from ..analysis.time.phases import phases
 from ..errors import OptionError
 from ..profiles.files import open_profile
 from ..profiles.profile import Profile
-from ..statistics.intervals import FloatArray
-from ..statistics.steps import block_starts, counted_steps
+from ..statistics import FloatArray, block_starts, counted_steps
 from ..trace import PHASES, Trace
 from ..trace.arrays import IntArray
 from ..trace.source_lines import text_lines
-from .conditions import facts_of
+from .changes import facts_of
 from .parts import (
     MOST_KEYS,
     OwnedTime,

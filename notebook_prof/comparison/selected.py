@@ -20,9 +20,9 @@ from ..profiles.profile import Profile
 from ..selection import Selection
 from ..selection.frames import filtered
 from ..trace.schema import Table
+from .changes import labels_of_b
 from .parts import name_key
 from .run import TraceRun
-from .sources import labels_of_b
 
 LINKED: Final = ("window", "name", "category", "phase", "line")
 """Dimensions that both sides share; all others belong to one recording."""

@@ -11,15 +11,13 @@ import pandas as pd
 
 from ..errors import OptionError, nearest
 from ..labels import short_names
-from ..statistics.shift import LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
-from ..statistics.steps import LEAST
+from ..statistics import LEAST, LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
 from ..trace.schema import Table
 from .attribution import attribution, missed_lines, share_of_both, undecided_lines
-from .conditions import conditions
+from .changes import conditions, labels_of_b, placed, source_changes
 from .linked import LinkedSides
 from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Side, TraceRun, stalls_of
-from .sources import labels_of_b, placed, source_changes
 
 LITTLE_CORE: Final = 0.5
 """If a thread has a smaller share of a core than this, its times depend on the machine, not on the code."""

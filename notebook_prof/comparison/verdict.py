@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from ..statistics.steps import LEAST
+from ..statistics import LEAST
 from ..units import format_items, format_ns
 from .parts import IDLE, MISSING, SMALLER
 from .tables import ComparedTables

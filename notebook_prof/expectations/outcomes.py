@@ -106,7 +106,7 @@ def expect(trace: Trace, *expectations: str, check: bool = True) -> Expectations
     -----
     Intervals are at 95 % and for this run: a second run of the same code differs by more (`compare`). Those
     of quantiles use order statistics, those of means Student's t over blocks of steps; see
-    `statistics.intervals`.
+    `statistics`.
 
     Examples
     --------

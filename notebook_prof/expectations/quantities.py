@@ -22,8 +22,18 @@ from ..analysis.source.lines import CELL, lines
 from ..analysis.time.operators import operators
 from ..analysis.time.phases import phases
 from ..errors import nearest
-from ..statistics.intervals import LEVEL, FloatArray, quantile_interval, steps_for_quantile, t_quantile
-from ..statistics.steps import LEAST, block_means, block_starts, counted_steps, dependence
+from ..statistics import (
+    LEAST,
+    LEVEL,
+    FloatArray,
+    block_means,
+    block_starts,
+    counted_steps,
+    dependence,
+    quantile_interval,
+    steps_for_quantile,
+    t_quantile,
+)
 from ..trace import Trace
 from ..units import format_ns, format_share
 from .language import Expectation

@@ -23,7 +23,7 @@ from IPython.utils.capture import capture_output
 from ..errors import OptionError
 from ..interrupts import CountedInterrupts
 from ..session import current
-from ..statistics.shift import LEAST_RUNS
+from ..statistics import LEAST_RUNS
 from ..units import parse_share
 from . import options
 from .magic import ShownAlready

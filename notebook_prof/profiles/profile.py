@@ -11,8 +11,7 @@ from .. import analysis, expectations, profiles
 from ..errors import OptionError, nearest
 from ..selection import Selection
 from ..trace.redaction import without_source
-from ..trace.saving import format_of
-from ..trace.trace import Trace
+from ..trace.trace import Trace, format_of
 from .brief import brief
 from .deferred_trace import DeferredTrace
 from .display import display, widget_of

@@ -16,8 +16,7 @@ import pandas as pd
 from .. import analysis
 from ..analysis.work.arguments import ARGUMENTS, OPTIMIZER_STEP, optimizer_steps
 from ..errors import NotRecordedError, OptionError, nearest
-from ..statistics.intervals import FloatArray
-from ..statistics.shift import shift_of_runs
+from ..statistics import FloatArray, shift_of_runs
 from ..trace import Trace
 from ..trace.schema import Column, Table
 from ..units import format_items, format_ns, format_share

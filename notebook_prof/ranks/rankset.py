@@ -13,10 +13,9 @@ import pandas as pd
 
 from ..errors import SelectionError
 from ..trace import ImportReport, Trace
-from .reading.cache import Analyses, Cache, Reduction, joined, open_rank, reduce_rank
-from .reading.cluster import find_there, run_there
-from .reading.files import Paths, RankFile, arranged, inspected, listed, numbered
-from .reading.pool import Bar, Progress, processes_for, run_here
+from .cache import Analyses, Cache, Reduction, joined, open_rank, reduce_rank
+from .files import Paths, RankFile, arranged, inspected, listed, numbered
+from .reduction import Bar, Progress, find_there, processes_for, run_here, run_there
 
 T = TypeVar("T")
 _OPEN: Final = 2

@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..trace.arrays import IntArray
-from ..trace.nesting import inherit
-from ..trace.pairing import Pairs, pair
+from ..trace.nesting import Pairs, inherit, pair
 from ..trace.strings import Coded
 
 NAME: Final = "event_arguments"

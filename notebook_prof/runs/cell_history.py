@@ -11,16 +11,16 @@ import pandas as pd
 
 from ..analysis.source.annotated import cell_lines
 from ..analysis.source.lines import CELL
+from ..comparison.changes import source_changes
 from ..comparison.run import Side
-from ..comparison.sources import source_changes
 from ..comparison.verdict import signed_percent
 from ..errors import OptionError, nearest
-from ..statistics.shift import shift_of_steps, widened
+from ..statistics import shift_of_steps, widened
 from ..trace.schema import Column, Table
 from ..units import format_items, format_ns
-from .change_sentence import edits, noise_between
 from .entry import HistoryRun, read_run
 from .identity import kernel_id
+from .previous_run import edits, noise_between
 from .store import Store
 from .table import runs_of
 

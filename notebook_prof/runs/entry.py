@@ -17,7 +17,7 @@ from ..comparison.parts import MOST_KEYS, Parts, limited
 from ..comparison.run import Summary
 from ..errors import HistoryError, NotRecordedError, OptionError
 from ..profiles.profile import Profile
-from ..statistics.steps import slow_steps
+from ..statistics import slow_steps
 from ..units import format_items, format_ns
 from .folder import make_folder
 from .store import Store

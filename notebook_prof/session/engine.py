@@ -28,9 +28,8 @@ from . import current, findings
 from .cell import Cell
 from .optimizer_loops import Interleaved, OverheadMeter
 from .plan import EndOfWindow, LoopInSource, Plan, loop_source, spent, within
-from .records import EarlyEnd, Run, StepRecords
+from .records import EarlyEnd, Run, SizeWatch, StepRecords
 from .schedule import ScheduleFunction
-from .size_watch import SizeWatch
 from .sources import StepSources, allowed
 from .ticks import LoopTicker
 from .window import Source, StepWindow

@@ -12,7 +12,7 @@ import pandas as pd
 from ..errors import OptionError, nearest
 from .arrays import IntArray
 from .intervals import as_ints
-from .pairing import pair
+from .nesting import pair
 from .report import ImportReport
 from .sealing import SealedParts, seal
 from .strings import Coded, Interner

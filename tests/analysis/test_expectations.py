@@ -17,8 +17,7 @@ from notebook_prof.cli.main import main
 from notebook_prof.errors import ExpectationError, NotebookProfError, OptionError
 from notebook_prof.expectations.language import STATISTICS, UNITS, Expectation
 from notebook_prof.expectations.outcomes import expect
-from notebook_prof.statistics.intervals import steps_for_quantile
-from notebook_prof.statistics.steps import counted_steps
+from notebook_prof.statistics import counted_steps, steps_for_quantile
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.units import format_ns, format_share

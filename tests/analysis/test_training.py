@@ -13,8 +13,7 @@ import notebook_prof as nbp
 from notebook_prof import Profile, TraceBuilder
 from notebook_prof.collectors.machine import Energy, put_energy, read_energy
 from notebook_prof.errors import OptionError
-from notebook_prof.statistics.intervals import quantile_interval
-from notebook_prof.statistics.steps import counted_steps, dependence
+from notebook_prof.statistics import counted_steps, dependence, quantile_interval
 from notebook_prof.testing import draw
 from notebook_prof.trace.clocks import Clock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from notebook_prof.analysis import critical_path_next, verdict, what_if
-from notebook_prof.analysis.critical_path.classes import IN_WORDS
+from notebook_prof.analysis.critical_path.walk import IN_WORDS
 from notebook_prof.analysis.verdict.device import HOST
 from notebook_prof.analysis.verdict.inputs import VerdictInputs, gather
 from notebook_prof.errors import OptionError

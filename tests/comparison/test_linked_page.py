@@ -16,8 +16,12 @@ from notebook_prof import analysis
 from notebook_prof.analysis.source.stack_nodes import working_threads
 from notebook_prof.comparison.comparison import Comparison, compare
 from notebook_prof.comparison.page.panel import compared, flame_picture, stacks_of_both
-from notebook_prof.comparison.page.queries import ComparisonProtocol, can_be_shown, page_document
-from notebook_prof.comparison.page.report import comparison_report
+from notebook_prof.comparison.page.queries import (
+    ComparisonProtocol,
+    can_be_shown,
+    comparison_report,
+    page_document,
+)
 from notebook_prof.comparison.parts import name_key
 from notebook_prof.comparison.run import TraceRun, summary_of
 from notebook_prof.labels import merged_name

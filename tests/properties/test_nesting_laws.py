@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from notebook_prof.analysis.critical_path.resources import Segments, nested_segments, segments
 from notebook_prof.trace import complement, contains, length, nest, overlap, subtract, union
-from notebook_prof.trace.nesting import crossing_frames
-from notebook_prof.trace.pairing import pair
+from notebook_prof.trace.nesting import crossing_frames, pair
 
 spans = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 25)), min_size=0, max_size=40

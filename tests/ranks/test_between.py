@@ -12,7 +12,7 @@ import notebook_prof as nbp
 from notebook_prof.analysis.distributed.collectives import operation_of
 from notebook_prof.errors import OptionError
 from notebook_prof.ranks.analysis.clocks import clock_offsets
-from notebook_prof.ranks.analysis.folding import METRICS, fold
+from notebook_prof.ranks.analysis.communication import METRICS, fold
 from notebook_prof.ranks.analysis.tables import matched
 from notebook_prof.testing import draw
 

@@ -17,8 +17,8 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof import analysis
-from notebook_prof.ranks.reading import cluster
-from notebook_prof.ranks.reading.files import RankFile
+from notebook_prof.ranks import reduction as cluster
+from notebook_prof.ranks.files import RankFile
 from notebook_prof.trace import Trace
 
 from .drawn import write_run

@@ -12,14 +12,14 @@ import psutil
 import pytest
 
 PROGRAM = """
-from notebook_prof.ranks.reading.files import RankFile
-from notebook_prof.ranks.reading.pool import run_here
+from notebook_prof.ranks.files import RankFile
+from notebook_prof.ranks.reduction import run_here
 from notebook_prof.trace import ImportReport
 
 def work(file):
     import time
     time.sleep(600 if file.rank else 0)
-    from notebook_prof.ranks.reading.cache import Reduction
+    from notebook_prof.ranks.cache import Reduction
     return Reduction(file.rank, read=False)
 
 if __name__ == "__main__":

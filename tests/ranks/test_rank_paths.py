@@ -16,8 +16,7 @@ from notebook_prof.analysis.critical_path.replay.constraints import constraints
 from notebook_prof.analysis.critical_path.replay.forward import Change, replay
 from notebook_prof.analysis.critical_path.replay.question import Question
 from notebook_prof.errors import OptionError, SelectionError
-from notebook_prof.ranks.analysis.arrivals import arrivals, with_margins
-from notebook_prof.ranks.analysis.clocks import clock_offsets
+from notebook_prof.ranks.analysis.clocks import arrivals, clock_offsets, with_margins
 from notebook_prof.ranks.analysis.critical_path import path_table, spans_of_ranks
 from notebook_prof.ranks.analysis.joint import Joint, joint
 from notebook_prof.ranks.analysis.tables import matched

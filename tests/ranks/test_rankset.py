@@ -17,8 +17,8 @@ from notebook_prof import analysis
 from notebook_prof.analysis.time.operators import operator_times
 from notebook_prof.errors import FormatError, OptionError
 from notebook_prof.ranks.analysis.tables import STANDARD
-from notebook_prof.ranks.reading.cache import open_rank, reduce_rank, twin_path, with_rank
-from notebook_prof.ranks.reading.files import RankFile, inspected
+from notebook_prof.ranks.cache import open_rank, reduce_rank, twin_path, with_rank
+from notebook_prof.ranks.files import RankFile, inspected
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace
 

@@ -13,7 +13,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.collectors.torch.collector import CompilationWatch
 from notebook_prof.formats.torch.compile_log import compilation_row
-from notebook_prof.statistics.steps import counted_steps
+from notebook_prof.statistics import counted_steps
 from notebook_prof.trace import TraceBuilder
 from notebook_prof.trace.report import ImportReport
 from notebook_prof.views.tabs.overview import overview

@@ -12,7 +12,7 @@ from notebook_prof.session import current
 from notebook_prof.session.records import EarlyEnd, Run, StepRecords
 from notebook_prof.session.schedule import ScheduleFunction, WholeRun, schedule, step_range
 from notebook_prof.session.window import Source, StepWindow
-from notebook_prof.statistics.steps import counted_steps, median_interval
+from notebook_prof.statistics import counted_steps, median_interval
 from notebook_prof.units import parse_share
 
 from .test_window import Log, numbers

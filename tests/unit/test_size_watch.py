@@ -14,8 +14,8 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.collectors import base
 from notebook_prof.readers.kineto import KinetoColumns
-from notebook_prof.session import engine, size_watch
-from notebook_prof.session.size_watch import SizeWatch
+from notebook_prof.session import engine, records
+from notebook_prof.session.records import SizeWatch
 from notebook_prof.trace.strings import Coded
 
 GENEROUS_S = 60.0
@@ -25,9 +25,9 @@ GENEROUS_S = 60.0
 def growing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the process seem to grow by 10 MiB at each look."""
     levels = iter(range(0, 2**60, 10 * 2**20))
-    monkeypatch.setattr(size_watch, "resident_bytes", lambda: next(levels))
-    monkeypatch.setattr(size_watch, "INTERVAL_S", 0.005)
-    monkeypatch.setattr(size_watch, "FIRST_S", 0.05)
+    monkeypatch.setattr(records, "resident_bytes", lambda: next(levels))
+    monkeypatch.setattr(records, "INTERVAL_S", 0.005)
+    monkeypatch.setattr(records, "FIRST_S", 0.05)
 
 
 def work_until(done: Callable[[], bool]) -> None:
@@ -85,7 +85,7 @@ def test_a_process_that_grew_in_one_burst_is_not_looked_at(
         read[0] += 1
         return 2**30 if read[0] > 5 else 0
 
-    monkeypatch.setattr(size_watch, "resident_bytes", level)
+    monkeypatch.setattr(records, "resident_bytes", level)
     looks: list[int] = []
     watch = SizeWatch(lambda: bool(looks.append(1)))
     watch.start()
@@ -96,15 +96,15 @@ def test_a_process_that_grew_in_one_burst_is_not_looked_at(
 
 def test_a_process_that_imports_is_not_looked_at(growing: None, monkeypatch: pytest.MonkeyPatch) -> None:
     modules = sys.modules.copy()
-    monkeypatch.setattr(size_watch, "sys", types.SimpleNamespace(modules=modules, _getframe=sys._getframe))
-    read, level = [0], size_watch.resident_bytes
+    monkeypatch.setattr(records, "sys", types.SimpleNamespace(modules=modules, _getframe=sys._getframe))
+    read, level = [0], records.resident_bytes
 
     def imported() -> int:
         read[0] += 1
         modules[f"imported{read[0]}"] = types
         return level()
 
-    monkeypatch.setattr(size_watch, "resident_bytes", imported)
+    monkeypatch.setattr(records, "resident_bytes", imported)
     looks: list[int] = []
     watch = SizeWatch(lambda: bool(looks.append(1)))
     watch.start()

@@ -16,7 +16,7 @@ from notebook_prof.cells import build as built
 from notebook_prof.cells import marks
 from notebook_prof.cells.watch import NotebookWatch
 from notebook_prof.collectors.python import thread_stacks
-from notebook_prof.comparison.cells import compare_cells
+from notebook_prof.comparison.comparison import compare_cells
 from notebook_prof.errors import OptionError
 from notebook_prof.jupyter.notebook.events import marked
 from notebook_prof.testing.fake_clock import FakeClock

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...statistics.steps import compiling
+from ...statistics import compiling
 from ...units import format_items, format_ns
 from ..source.compilations import compilations
 from ..time.phases import phases

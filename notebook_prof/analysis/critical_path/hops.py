@@ -11,11 +11,10 @@ import pandas as pd
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ..scope import Numbers, WindowLike, sharing
-from .classes import CLASSES, class_codes, resource_names
 from .dependences import Dependences
 from .path import DOUBTS, HOP_TABLE, SPANS, End, PathPieces, Span, path_pieces, spans_of
 from .resources import EVENTS, FAR, WAITS
-from .walk import HOPS, RUNS, Hops
+from .walk import CLASSES, HOPS, RUNS, Hops, class_codes, resource_names
 
 _NONE: Final = np.empty(0, np.int64)
 

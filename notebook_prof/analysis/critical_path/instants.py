@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from ...errors import SelectionError, nearest
-from .classes import resource_names
 from .dependences import Dependences
+from .walk import resource_names
 
 Kind: TypeAlias = Literal["idle", "wait", "work"]
 """What a thread or stream does at an instant."""

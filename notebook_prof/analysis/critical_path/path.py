@@ -15,10 +15,9 @@ from ...trace import Trace, Window
 from ...trace.arrays import IntArray
 from ...trace.schema import Table
 from ..scope import Numbers, WindowLike, ints, many, sharing, step_spans
-from .classes import CLASSES, class_codes, resource_names
 from .dependences import Dependences, dependences
 from .resources import FAR, WAITS
-from .walk import Path, Runs, cut_at_owners, walk
+from .walk import CLASSES, Path, Runs, class_codes, cut_at_owners, resource_names, walk
 
 PIECES: Final = Table.of(
     "critical_path",

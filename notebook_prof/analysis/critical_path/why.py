@@ -14,13 +14,12 @@ from ...trace import Trace
 from ...trace.arrays import IntArray
 from ...units import format_items, format_ns, format_share
 from ..source.annotated import source_texts
-from .classes import resource_names
 from .dependences import Dependences, dependences
 from .hops import hops_table
 from .instants import Kind, Stretch, of_instant, of_slice
 from .path import Span, pieces_table
 from .resources import EVENT, FAR, LAUNCH
-from .walk import RUNS, STUCK, walk
+from .walk import RUNS, STUCK, resource_names, walk
 
 # Many backward walks at once: each round moves every walk by one hop. Pure numpy.
 

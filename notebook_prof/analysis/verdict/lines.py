@@ -213,7 +213,7 @@ def _phases(facts: VerdictInputs) -> Sentence:
 
 def _path(facts: VerdictInputs, path: pd.DataFrame) -> Sentence:
     """Name the classes of the critical path, which show what a faster device would change."""
-    from ..critical_path.classes import IN_WORDS
+    from ..critical_path.walk import IN_WORDS
 
     shown = path[path["share"] >= _SMALL].head(_SHOWN)
     pieces = [

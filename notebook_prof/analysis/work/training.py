@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import OptionError
-from ...statistics.intervals import quantile_interval
-from ...statistics.steps import counted_steps, dependence
+from ...statistics import counted_steps, dependence, quantile_interval
 from ...trace import Trace
 from ...trace.arrays import FloatArray
 from ...trace.schema import Table

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...trace.arrays import IntArray
 from ...trace.clocks import Clock
-from ...trace.pairing import pair
+from ...trace.nesting import pair
 from ...trace.strings import readable
 from .frames import CELL, USER, owner_of
 

@@ -16,8 +16,7 @@ from msgspec import Raw, Struct, field
 from ...readers.codec.numbers import to_ns
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.nesting import nest
-from ...trace.pairing import pair
+from ...trace.nesting import nest, pair
 from ...trace.report import ImportReport
 
 _NOTHING: Final = Raw(b"")

@@ -12,7 +12,7 @@ from ...readers.events import NAME, argument_rows, argument_table
 from ...readers.trace_event.slices import CATEGORY_OF_WORD
 from ...trace.arrays import BoolArray, IntArray, TextArray
 from ...trace.builder import TraceBuilder
-from ...trace.pairing import pair
+from ...trace.nesting import pair
 from ...trace.strings import Coded
 from ...trace.taxonomy import is_collective_kernel, phase_of
 from .packets import CATEGORIES, NAMES, TRACK_EVENT, Packets, either

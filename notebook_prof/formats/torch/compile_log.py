@@ -12,7 +12,7 @@ import pandas as pd
 
 from ...errors import FormatError
 from ...trace.builder import TraceBuilder
-from ...trace.pairing import pair
+from ...trace.nesting import pair
 
 _LINE: Final = rb"[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) [^\]\n]*\] "
 _RECORD: Final = re.compile(

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ...errors import OptionError, nearest
-from .arrivals import stragglers
-from .communication import communication, imbalance
-from .folding import Folding, fingerprints, fold
+from .clocks import stragglers
+from .communication import Folding, communication, fingerprints, fold, imbalance
 from .links import POINT_TO_POINT, links, pipeline
 from .paths import RankPaths
 

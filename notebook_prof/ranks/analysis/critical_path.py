@@ -9,16 +9,15 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...analysis.critical_path.classes import resource_names
 from ...analysis.critical_path.hops import hops_table
 from ...analysis.critical_path.path import PIECES, End, Span, pieces_table
 from ...analysis.critical_path.replay.answer import at_times, replayed_times
 from ...analysis.critical_path.replay.forward import Replay
 from ...analysis.critical_path.resources import FAR
-from ...analysis.critical_path.walk import HOPS, walk
+from ...analysis.critical_path.walk import HOPS, resource_names, walk
 from ...trace.arrays import IntArray
 from ...trace.schema import Column, Table
-from .arrivals import with_margins
+from .clocks import with_margins
 from .joint import Joint, joint
 
 BY: Final = ("rank", "class", "name", "category", "resource", "track", "line", "phase", "module", "step")

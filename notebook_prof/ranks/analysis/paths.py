@@ -12,10 +12,10 @@ from ...analysis.critical_path.path import End, Span
 from ...analysis.critical_path.replay.question import Question
 from ...analysis.scope import Numbers, many
 from ...errors import OptionError, SelectionError, nearest
-from .arrivals import with_margins
-from .axis import RankAxis
+from .clocks import with_margins
 from .critical_path import BY, hops_between, path_sums, path_table, spans_of_ranks
 from .joint import Joint, joint
+from .tables import RankAxis
 from .what_if import RanksWhatIf, what_if_of_ranks
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from msgspec import Raw
 
 from ...trace.arrays import IntArray
-from ...trace.pairing import pair
+from ...trace.nesting import pair
 from ...trace.report import ImportReport
 from ..codec.columns import Interner
 from ..codec.numbers import exact_ns, identifiers, integers, number_of, to_ns

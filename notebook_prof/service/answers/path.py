@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ... import analysis
-from ...analysis.critical_path.classes import IN_WORDS
 from ...analysis.critical_path.path import critical_path, spans_of
+from ...analysis.critical_path.walk import IN_WORDS
 from ...analysis.verdict.inputs import judged_extent
 from ...errors import NotebookProfError, SelectionError
 from ...trace import Trace

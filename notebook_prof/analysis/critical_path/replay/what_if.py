@@ -15,9 +15,9 @@ from ....trace.schema import Table
 from ....units import format_ns, format_share
 from ...input.loader_bounds import Schedule, schedules
 from ...scope import Numbers, WindowLike, many, once, sharing
-from ..classes import ON_STREAM, ON_THREAD
 from ..dependences import Dependences, dependences
 from ..path import End, critical_path
+from ..walk import ON_STREAM, ON_THREAD
 from .answer import WhatIf, steps_table
 from .constraints import constraints
 from .forward import Change, Replay, replay, replay_within_queues

@@ -13,7 +13,7 @@ import numpy as np
 
 from ....errors import OptionError
 from ....optional import require
-from ....statistics.intervals import FloatArray
+from ....statistics import FloatArray
 from .calls import CannotReplayError, Prepared, Recorded, dtype_named, prepare
 from .isolation import changed, first_line, isolated, threads_of
 

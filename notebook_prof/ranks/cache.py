@@ -16,10 +16,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ...analysis.scope import sharing
-from ...errors import NotebookProfError
-from ...readers import read_trace
-from ...trace import ImportReport, Trace
+from ..analysis.scope import sharing
+from ..errors import NotebookProfError
+from ..readers import read_trace
+from ..trace import ImportReport, Trace
 from .files import RankFile
 
 Cache: TypeAlias = str | os.PathLike[str] | bool | None

@@ -1,4 +1,4 @@
-"""The files of a run, and the rank of each."""
+"""Find the files of a run's ranks, and reduce each: on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from ...errors import FormatError, OptionError
-from ...trace import ImportReport
-from ...trace.arrays import LAST
+from ..errors import FormatError, OptionError
+from ..trace import ImportReport
+from ..trace.arrays import LAST
 
 _HEAD: Final = 64 * 1024
 _GZIP: Final = b"\x1f\x8b"

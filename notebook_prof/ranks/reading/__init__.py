@@ -1,1 +1,0 @@
-"""Find the files of a run's ranks, and reduce each: on this machine or on a cluster."""

@@ -1,1 +1,0 @@
-"""Statistics of step times: counted steps, intervals, and the difference of two series."""
