@@ -25,7 +25,7 @@ from typing import Any, Final
 import numpy as np
 
 import notebook_prof as nbp
-from notebook_prof.collectors.python.py_spy import attachment as py_spy
+from notebook_prof.collectors.python import py_spy_attachment as py_spy
 
 from .overhead import training
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from notebook_prof.collectors.lines.monitor import LineMonitor, available
+from notebook_prof.collectors.line_monitor import LineMonitor, available
 
 TITLE = "Lines of functions as they run"
 ROUNDS = 9

@@ -39,7 +39,7 @@ _HOMES = {
     "Window": "trace",
     "annotate": "collectors.marks",
     "compare": "comparison.comparison",
-    "export_chrome_tracing": "session.schedule",
+    "export_chrome_tracing": "session.handlers",
     "history": "runs.table",
     "list_collectors": "collectors.registry",
     "list_formats": "readers",
@@ -54,7 +54,7 @@ _HOMES = {
     "schedule": "session.schedule",
     "step": "collectors.marks",
     "steps": "collectors.marks",
-    "tensorboard_trace_handler": "session.schedule",
+    "tensorboard_trace_handler": "session.handlers",
 }
 
 __all__ = ["__version__", "last", "load_ipython_extension", "unload_ipython_extension", *sorted(_HOMES)]

@@ -7,7 +7,7 @@ import numpy as np
 from ..labels import short_names
 from ..trace import Trace
 from ..trace.arrays import BoolArray
-from .time.recorded_steps import recorded_table
+from .scope import recorded_table
 
 
 def name_labels(trace: Trace) -> dict[str, str]:

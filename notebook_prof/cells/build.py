@@ -22,7 +22,7 @@ from ..collectors.python.thread_stacks import ObservedThread, decode
 from ..collectors.system import put_readings
 from ..collectors.system.names.buffers import NOT_COMPARED
 from ..collectors.system.names.watch import put_names
-from ..collectors.system.readings import decode as decoded
+from ..collectors.system.polling import decode as decoded
 from ..trace.arrays import IntArray
 from ..trace.builder import TraceBuilder
 from ..trace.source_lines import SOURCE_FILES, text_lines

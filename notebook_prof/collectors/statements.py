@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ..trace.arrays import IntArray
-from .lines.monitor import LineMonitor, available
-from .lines.runs import FunctionLines, function_lines
-from .lines.sources import Sources
+from .line_monitor import LineMonitor, available
+from .line_runs import FunctionLines, function_lines
+from .line_sources import Sources
 
 SHOWING: Final = -2
 """Line of the mark after the last statement, from which on IPython shows the result."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..collectors import registry
-from ..collectors.python.py_spy import attachment as py_spy
+from ..collectors.python import py_spy_attachment as py_spy
 from ..interrupts import DelayedInterrupt
 from . import history, opening, turns
 from .cell import CellTransformer, OneLine, strip_magic, watch

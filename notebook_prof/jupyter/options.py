@@ -13,10 +13,9 @@ from typing import NoReturn, cast, get_args
 
 from ..collectors.options import GONE, CollectorOptions, EngineName, PythonMode
 from ..errors import OptionError, nearest
-from ..session.optimizer_loops import interleave
 from ..session.plan import recording_text
 from ..session.schedule import StepRange, step_range
-from ..session.sources import STEP_BY
+from ..session.sources import STEP_BY, interleave
 from ..units import parse_ns, parse_share
 
 MAGIC = "%%profile"

@@ -16,7 +16,7 @@ from IPython import get_ipython
 from IPython.core.error import UsageError
 from IPython.display import display
 
-from ..collectors.lines.sources import CELLS
+from ..collectors.line_sources import CELLS
 from ..collectors.python.assemble import OTHER_CELLS
 from ..collectors.system.names.watch import NameWatch, Roots, running_frames
 from ..errors import NotebookProfError

@@ -26,11 +26,10 @@ from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from . import current, findings
 from .cell import Cell
-from .optimizer_loops import Interleaved, OverheadMeter
 from .plan import EndOfWindow, LoopInSource, Plan, loop_source, spent, within
 from .records import EarlyEnd, Run, SizeWatch, StepRecords
 from .schedule import ScheduleFunction
-from .sources import StepSources, allowed
+from .sources import Interleaved, OverheadMeter, StepSources, allowed
 from .ticks import LoopTicker
 from .window import Source, StepWindow
 

@@ -21,9 +21,9 @@ from ..trace.trace import Trace
 from ..units import parse_ns, parse_share
 from . import current
 from .engine import Session
-from .optimizer_loops import interleave
 from .plan import EndOfWindow, Plan, recording_text
 from .schedule import ScheduleFunction, StepsLike, WholeRun, step_range
+from .sources import interleave
 
 _UNRECORDED = "has not recorded anything: use it in a with block, or call start() and stop()"
 _F = TypeVar("_F", bound=Callable[..., Any])

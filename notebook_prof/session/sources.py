@@ -1,20 +1,212 @@
-"""The sources of steps: the values of ``step_by``, and their hooks, also in Keras 3 and fastai."""
+"""The sources of steps: the values of ``step_by``, their hooks, and the loop of an optimizer's steps."""
 
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import sys
 import threading
-from collections.abc import Callable
+import time
+import weakref
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ..collectors import marks
 from ..errors import OptionError, nearest
 from ..trace.report import ImportReport
-from .optimizer_loops import CodeLocation, OptimizerLoops
-from .records import Run
+from .records import Run, StepRecords
+from .schedule import RecordingState, StepRange
 from .window import Source, StepWindow
+
+# A window followed by alternately recorded and unrecorded steps, to measure the overhead of recording.
+
+SETTLE: Final = 1
+"""Number of unmeasured steps after every switch: they absorb the cost of starting and stopping."""
+PAIR: Final = 2 * (SETTLE + 1)
+FEWEST: Final = 3
+"""Fewest pairs from which a useful interval can be computed."""
+DEFAULT: Final = (1, 11)
+"""The default window: one warm-up step, then ten recorded steps."""
+
+
+@dataclass(frozen=True)
+class Interleaved(StepRange):
+    """Follows the steps of a `StepRange` by pairs of steps without and with recording."""
+
+    # each round is two unrecorded steps and two recorded ones, whose data is dropped; the first of each two
+    # lets things settle, and the second is measured
+    pairs: int = 12
+
+    def __call__(self, step: int) -> RecordingState:
+        if self.end is None or step < self.end:
+            return super().__call__(step)
+        pair, tick = divmod(step - self.end, PAIR)
+        if pair >= self.pairs or tick <= SETTLE:
+            return RecordingState.NONE
+        return RecordingState.RECORD if tick < PAIR - 1 else RecordingState.RECORD_AND_SAVE
+
+    def quiet_until(self, step: int) -> float:
+        """Return `step` until everything is measured, then infinity."""
+        if self.end is None or step < self.end:
+            return super().quiet_until(step)
+        return math.inf if self.is_over(step) else step
+
+    def is_over(self, step: int) -> bool:
+        """Return whether everything has been measured."""
+        return self.end is not None and step >= self.end + self.pairs * PAIR
+
+    def __str__(self) -> str:
+        return super().__str__()
+
+
+def interleave(steps: StepRange | None) -> Interleaved:
+    """Measure the overhead after these steps. Without an end, ten steps are recorded."""
+    if steps is None:
+        return Interleaved(*DEFAULT)
+    end = steps.end if steps.end is not None else steps.first + DEFAULT[1] - DEFAULT[0]
+    return Interleaved(steps.first, end, steps.warmup)
+
+
+class OverheadMeter:
+    """Collects durations of recorded and unrecorded steps, and computes their ratio."""
+
+    def __init__(self, plan: Interleaved) -> None:
+        self._plan = plan
+        self._recorded: list[int] = []
+
+    def add(self, steps: StepRecords) -> None:
+        """Add a recorded block, whose last step is measured unless it failed."""
+        last = steps.first + len(steps) - 1
+        if len(steps) == SETTLE + 1 and last not in steps.partial:
+            self._recorded.append(steps.dur[-1])
+
+    def result(self, plain: StepRecords, report: ImportReport) -> dict[str, object]:
+        """Return ``metadata["overhead"]``; with fewer than three pairs it is empty, and reported."""
+        # `plain` contains the unrecorded steps after the window
+        end = self._plan.end or 0
+        whole = plain.dur[: len(plain) - bool(plain.partial)]  # only a loop's last step can have failed
+        measured = list(whole[SETTLE :: SETTLE + 1])
+        pairs = min(len(measured), len(self._recorded))
+        if pairs < FEWEST:
+            report.add(
+                "overhead-not-measured",
+                "info",
+                example=f"{pairs} pairs of recorded and unrecorded steps ran after step {end - 1}",
+                effect="the overhead of recording is not known",
+                advice=f"run at least {FEWEST * PAIR} more steps than the window, or record fewer",
+            )
+            return {}
+        recorded, unrecorded = self._recorded[:pairs], measured[:pairs]
+        from ..analysis.time.overhead import overhead_ratio  # imports all analyses
+
+        ratio, low, high = overhead_ratio(recorded, unrecorded)
+        return {
+            "ratio": ratio,
+            "low": low,
+            "high": high,
+            "pairs": pairs,
+            "recorded_ns": recorded,
+            "unrecorded_ns": unrecorded,
+        }
+
+
+class CodeLocation(Protocol):
+    """Returns the statement of the cell that runs in the calling thread."""
+
+    def __call__(self) -> tuple[int, str, int]:
+        """Return the line, the source and the start (Unix ns), or -1, an empty string and 0 if unknown."""
+
+
+class OptimizerLoops:
+    """Tells the steps of one loop from those of the next, by the optimizers and the cell's statements."""
+
+    # The first optimizer of a loop leads: its steps are the loop's steps. Others that step between two of its
+    # steps (as in a GAN) belong to the loop and do not count. An optimizer that steps twice in a row leads a
+    # new loop, which begins with the first of these steps. So does any optimizer that steps in another
+    # statement of the cell, or after the leader was deleted. `first_forward_ns`, set from outside, is the
+    # start of the first training forward since the last step, or 0 if unknown.
+    def __init__(
+        self,
+        tick: Callable[[Run, int | None], None],
+        location: CodeLocation,
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._tick, self._location, self._now = tick, location, now
+        self._leader: Callable[[], Any] = lambda: None
+        self._line = -1
+        self._run: Run | None = None
+        self._steps_of_run = 0
+        self._members: set[Hashable] = set()
+        self._once: dict[Hashable, int] = {}
+        self._numbers: dict[int, tuple[Callable[[], Any], int]] = {}
+        self._serial = itertools.count()
+        self._last_ns = 0
+        self.first_forward_ns = 0
+
+    def stepped(self, optimizer: Any) -> None:
+        """Handle a step of an optimizer."""
+        __tracebackhide__ = True
+        line, text, since_ns = self._location()
+        me = self._number(optimizer)
+        leader = self._leader()
+        if self._run is None or leader is None or line != self._line:
+            self._become_leader(optimizer, me, line, text, since_ns)
+            self._end_step(self._run)
+        elif optimizer is leader:
+            self._members.update(self._once)
+            self._once.clear()
+            self._end_step(self._run)
+        elif me in self._once:
+            first_ns = self._once.pop(me)
+            if self._steps_of_run > 1:
+                self._become_leader(optimizer, me, line, text, since_ns)
+            else:  # not a loop yet, since the leader has stepped only once
+                self._members.add(self._number(leader))
+                self._leader = _reference(optimizer)
+            self._end_step(self._run, first_ns)
+            self._end_step(self._run)
+        elif me not in self._members:
+            self._once[me] = self._now()
+
+    def end(self) -> None:
+        """Stop reporting steps."""
+        self._tick = lambda run, at_ns: None
+
+    def _become_leader(self, optimizer: Any, me: int, line: int, text: str, since_ns: int) -> None:
+        begin_ns = max(self._last_ns, since_ns)
+        if self.first_forward_ns > begin_ns:
+            begin_ns = self.first_forward_ns
+        self._leader, self._line = _reference(optimizer), line
+        self._run = Run((line, me), line, text, begin_ns)
+        self._steps_of_run = 0
+        self._members.clear()
+        self._once.clear()
+
+    def _end_step(self, run: Run | None, at_ns: int | None = None) -> None:
+        __tracebackhide__ = True
+        assert run is not None
+        self._steps_of_run += 1
+        self._last_ns = self._now() if at_ns is None else at_ns
+        self.first_forward_ns = 0
+        self._tick(run, at_ns)
+
+    def _number(self, optimizer: Any) -> int:
+        """Return a number that is unique to this object, even if ids are reused."""
+        entry = self._numbers.get(id(optimizer))
+        if entry is None or entry[0]() is not optimizer:
+            entry = self._numbers[id(optimizer)] = _reference(optimizer), next(self._serial)
+        return entry[1]
+
+
+def _reference(thing: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(thing)
+    except TypeError:
+        return lambda: thing
+
 
 Remove = Callable[[], None]
 
@@ -75,7 +267,7 @@ _ALLOWED: Final = {
 }
 _HOOKS: Final = {"auto": "optimizer_ticks", "optimizer": "optimizer_ticks", "dataloader": "dataloader_ticks"}
 
-_MODULES: Final = "notebook_prof.collectors.torch.modules"
+_MODULES: Final = "notebook_prof.collectors.torch.hooks"
 
 
 def allowed(step_by: str) -> frozenset[Source]:

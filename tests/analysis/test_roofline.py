@@ -11,7 +11,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.analysis.device.roofline import roofline
 from notebook_prof.analysis.time.operators import operator_work, operators
-from notebook_prof.analysis.work import work_of
+from notebook_prof.analysis.work.formulas import work_of
 from notebook_prof.errors import OptionError
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import TraceBuilder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from notebook_prof.analysis.time.overhead import overhead_ratio
-from notebook_prof.session.optimizer_loops import PAIR
+from notebook_prof.session.sources import PAIR
 from tests.notebook.conftest import Kernel
 
 BODY = "optimizer.zero_grad(); model(x).sum().backward(); optimizer.step()"

@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.collectors.lines.monitor import LINE, RETURN, START
-from notebook_prof.collectors.lines.runs import StatementLines, WatchedCode, line_runs
+from notebook_prof.collectors.line_monitor import LINE, RETURN, START
+from notebook_prof.collectors.line_runs import StatementLines, WatchedCode, line_runs
 from notebook_prof.collectors.python.frames import LIBRARY, USER, Frame, Stacks
 from notebook_prof.collectors.python.overlay import Overlaid, overlay
 

@@ -123,7 +123,7 @@ def measured(shell: Any) -> dict[str, Any]:
     left = settle()
     for _ in range(3):
         gc.collect()
-    from notebook_prof.collectors.python.py_spy import attachment as py_spy
+    from notebook_prof.collectors.python import py_spy_attachment as py_spy
     from notebook_prof.collectors.system import polling
 
     polling.trim()

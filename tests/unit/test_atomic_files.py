@@ -22,7 +22,7 @@ from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.writers import write_table
 from notebook_prof.writers.chrome import write_chrome
 from notebook_prof.writers.native import write_native
-from notebook_prof.writers.stacks import export_stacks
+from notebook_prof.writers.tables import export_stacks
 
 BEFORE = b"what was there before"
 

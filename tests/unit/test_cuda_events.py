@@ -11,8 +11,9 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.collectors import cuda, journal
+from notebook_prof.collectors import cuda as events
 from notebook_prof.collectors.base import Availability
-from notebook_prof.collectors.cuda import CudaCollector, events
+from notebook_prof.collectors.cuda import CudaCollector
 from notebook_prof.collectors.cuda.routes import Facts
 
 

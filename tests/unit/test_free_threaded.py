@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from notebook_prof.collectors.machine import has_gil, is_free_threaded
-from notebook_prof.collectors.python import PythonCollector
-from notebook_prof.collectors.python.py_spy import attachment
-from notebook_prof.collectors.python.sampler import Sampler
+from notebook_prof.collectors.python import PythonCollector, py_spy_attachment
+from notebook_prof.collectors.python.engine import Sampler
 from notebook_prof.trace import Clock
 from notebook_prof.trace.report import ImportReport
 
@@ -60,11 +59,11 @@ def without_gil(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("without_gil")
 def test_what_cannot_be_done_is_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attachment, "_refused", "")
+    monkeypatch.setattr(py_spy_attachment, "_refused", "")
     assert not has_gil()
     assert is_free_threaded()
-    if sys.platform == "linux" and attachment.binary():
-        assert attachment.refusal() == SENTENCE
+    if sys.platform == "linux" and py_spy_attachment.binary():
+        assert py_spy_attachment.refusal() == SENTENCE
         assert SENTENCE in PythonCollector.availability().reason
 
 
@@ -88,7 +87,7 @@ def test_a_cell_is_recorded_without_a_gil(tmp_path: Path) -> None:
             assert 4 in answer["lines"], "the body of the loop has most of its time"
         else:
             assert "without a GIL stacks can be read from Python 3.14 on" in answer["report"]
-    if sys.platform == "linux" and attachment.binary():
+    if sys.platform == "linux" and py_spy_attachment.binary():
         assert answers["au"]["reason"] == answers["py"]["reason"] == SENTENCE
         assert all(f"· sampled-in-process: {SENTENCE}" in answer["report"] for answer in answers.values())
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from notebook_prof.collectors.lines import monitor as module
-from notebook_prof.collectors.lines.monitor import LineMonitor, available, loops_of
-from notebook_prof.collectors.lines.runs import LineRuns, line_runs, statement_lines
+from notebook_prof.collectors import line_monitor as module
+from notebook_prof.collectors.line_monitor import LineMonitor, available, loops_of
+from notebook_prof.collectors.line_runs import LineRuns, line_runs, statement_lines
 from notebook_prof.profiles.files import open_profile
 
 needs_monitoring = pytest.mark.skipif(

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from notebook_prof.session.optimizer_loops import OptimizerLoops
 from notebook_prof.session.records import Run
+from notebook_prof.session.sources import OptimizerLoops
 
 
 class Optimizer:

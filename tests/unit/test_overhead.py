@@ -16,8 +16,8 @@ from notebook_prof.collectors.base import Availability, Collector
 from notebook_prof.errors import OptionError
 from notebook_prof.jupyter.options import parse
 from notebook_prof.session import current
-from notebook_prof.session.optimizer_loops import PAIR, Interleaved, interleave
 from notebook_prof.session.schedule import StepRange
+from notebook_prof.session.sources import PAIR, Interleaved, interleave
 from notebook_prof.session.window import StepWindow
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from notebook_prof.collectors.system import process_tree, readings
-from notebook_prof.collectors.system.process_tree import RECORD, Tree
-from notebook_prof.collectors.system.readings import (
+from notebook_prof.collectors.system import polling, process_tree
+from notebook_prof.collectors.system.polling import (
     ProcessFacts,
     child_memory,
     cpu_table,
@@ -19,6 +18,7 @@ from notebook_prof.collectors.system.readings import (
     resident,
     total_bytes,
 )
+from notebook_prof.collectors.system.process_tree import RECORD, Tree
 
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 MAIN = 9_000_001
@@ -79,7 +79,7 @@ def watched(proc: Proc, *changes: object) -> np.ndarray:  # type: ignore[type-ar
 
 def reaped(*readings: tuple[int, int]) -> np.ndarray:  # type: ignore[type-arg]
     """Records of the CPU time of all children that were waited for."""
-    rows = (RECORD.pack(process_tree.REAPED, MAIN, -1, 0, ts, ran, 0, 0) for ts, ran in readings)
+    rows = (RECORD.pack(process_tree.REAPED, MAIN, -1, 0, ts, ran, 0, 0) for ts, ran in polling)
     return decode(b"".join(rows))
 
 
@@ -141,7 +141,7 @@ def test_children_and_their_children_are_whole_processes(proc: Proc) -> None:
     assert of(table, child) == [[0, 0, 0], [100, 500, 4], [300, 500, 4]]
     assert of(table, grandchild)[-1] == [300, 9, 0]
     assert of(table, ours) == []
-    assert of(table, readings.ENDED) == [[0, 0, 0], [100, 0, 0], [200, 91, 0], [300, 91, 0]]
+    assert of(table, polling.ENDED) == [[0, 0, 0], [100, 0, 0], [200, 91, 0], [300, 91, 0]]
     names = table.drop_duplicates("pid").set_index("pid")["name"].to_dict()
     assert names[child] == "python3 worker.py"
     memory = child_memory(records, process_facts(ours=(ours,)))
@@ -187,7 +187,7 @@ def test_a_child_that_starts_a_program_by_vfork_is_not_its_parent_again(proc: Pr
 def test_children_that_no_look_saw_have_the_time_at_which_they_were_waited_for(proc: Proc) -> None:
     records = np.append(watched(proc, None, None, None), reaped((0, 7), (100, 207)))
     table = cpu_table(records, process_facts())
-    assert of(table, readings.ENDED) == [[0, 0, 0], [100, 200, 0], [300, 200, 0]]
+    assert of(table, polling.ENDED) == [[0, 0, 0], [100, 200, 0], [300, 200, 0]]
 
 
 def test_a_child_that_ended_between_its_reading_and_the_sum_counts_once(proc: Proc) -> None:
@@ -198,7 +198,7 @@ def test_a_child_that_ended_between_its_reading_and_the_sum_counts_once(proc: Pr
 
     records = watched(proc, fork, lambda: proc.thread(MAIN, MAIN, 1000, 10))
     records = np.append(records, reaped((0, 0), (100, 400)))
-    assert of(cpu_table(records, process_facts()), readings.ENDED) == []
+    assert of(cpu_table(records, process_facts()), polling.ENDED) == []
 
 
 def test_kernels_that_do_not_list_children_are_searched(proc: Proc) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from notebook_prof.collectors.python.py_spy.engine import PySpy
+from notebook_prof.collectors.python.py_spy_engine import PySpy
 from notebook_prof.trace import ImportReport
 
 

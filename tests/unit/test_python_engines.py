@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import notebook_prof as nbp
+from notebook_prof.collectors.python import py_spy_attachment as py_spy
 from notebook_prof.collectors.python.assemble import Exact, Timed, put
 from notebook_prof.collectors.python.engine import Recorded, ThreadSamples, join, with_gaps
 from notebook_prof.collectors.python.frames import (
@@ -34,9 +35,8 @@ from notebook_prof.collectors.python.frames import (
 )
 from notebook_prof.collectors.python.names import Process, name_processes
 from notebook_prof.collectors.python.overlay import Rows
-from notebook_prof.collectors.python.py_spy import attachment as py_spy
-from notebook_prof.collectors.python.py_spy.engine import PySpy
-from notebook_prof.collectors.python.py_spy.file import (
+from notebook_prof.collectors.python.py_spy_engine import PySpy
+from notebook_prof.collectors.python.py_spy_file import (
     NAMES,
     STARVED_INTERVALS,
     Functions,
@@ -44,7 +44,7 @@ from notebook_prof.collectors.python.py_spy.file import (
     parse,
     stacks_of,
 )
-from notebook_prof.collectors.python.py_spy.threads import samples_by_thread
+from notebook_prof.collectors.python.py_spy_threads import samples_by_thread
 from notebook_prof.collectors.python.snapping import Ranges
 from notebook_prof.collectors.python.thread_stacks import ObservedThread, is_servant
 from notebook_prof.collectors.statements import SHOWING
@@ -128,7 +128,7 @@ def test_a_file_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     events = [event("B", ts, 'f},{"args"' + str(ts), "a.py", ts) for ts in range(40)]
     data = json.dumps(events, separators=(",", ":")).encode()
     whole = parse(data)[1].frame
-    monkeypatch.setattr("notebook_prof.collectors.python.py_spy.file._PIECE_BYTES", 100)
+    monkeypatch.setattr("notebook_prof.collectors.python.py_spy_file._PIECE_BYTES", 100)
     assert parse(data)[1].frame == whole
     for broken in (b"", b"{}", data[:-9]):
         with pytest.raises(ValueError):  # noqa: PT011
@@ -657,7 +657,7 @@ def test_where_stacks_are_deep_py_spy_leaves_to_a_thread(monkeypatch: pytest.Mon
     """It would write each of their frames that comes or goes."""
     before, left, report = set(threading.enumerate()), Ended(), ImportReport()
     engine = PySpy(report, left)  # type: ignore[arg-type]
-    monkeypatch.setattr("notebook_prof.collectors.python.py_spy.engine.MOST_FRAMES", 2 * KEPT_FRAMES)
+    monkeypatch.setattr("notebook_prof.collectors.python.py_spy_engine.MOST_FRAMES", 2 * KEPT_FRAMES)
     engine.start(Clock())
 
     def deep(n: int) -> None:

@@ -22,7 +22,7 @@ import pytest
 from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.marks import annotate
 from notebook_prof.collectors.options import CollectorOptions
-from notebook_prof.collectors.python import PythonCollector, sampler
+from notebook_prof.collectors.python import PythonCollector, engine
 from notebook_prof.collectors.python.frames import KEPT_FRAMES
 from notebook_prof.collectors.python.thread_stacks import ThreadStacks, Walked
 from notebook_prof.collectors.registry import make
@@ -233,7 +233,7 @@ def test_a_failure_while_looking_is_reported_and_not_raised(monkeypatch: pytest.
 
 
 def test_long_recordings_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler, "THIN_AFTER", 5)
+    monkeypatch.setattr(engine, "THIN_AFTER", 5)
     look, looks = ThreadStacks.look, []
     monkeypatch.setattr(ThreadStacks, "look", lambda *given: looks.append(1) or look(*given))
     trace = recorded(lambda: until(lambda: len(looks) > 10))
@@ -372,6 +372,6 @@ def test_the_lines_of_a_notebook_cell_have_their_source(tmp_path: Any) -> None:
 def test_options_choose_the_way() -> None:
     collector = PythonCollector(CollectorOptions(python="sample", engine="thread"))
     collector.start(Clock())
-    assert isinstance(collector._engine, sampler.Sampler)
+    assert isinstance(collector._engine, engine.Sampler)
     collector.abandon()
     collector.result(TraceBuilder())

@@ -11,8 +11,8 @@ from types import CodeType
 
 import pytest
 
-from notebook_prof.collectors.lines import sources as module
-from notebook_prof.collectors.lines.sources import Place, Sources, lines_now, parts_of
+from notebook_prof.collectors import line_sources as module
+from notebook_prof.collectors.line_sources import Place, Sources, lines_now, parts_of
 from notebook_prof.collectors.python.frames import USER, Frame
 from notebook_prof.collectors.python.names import EDITED, line_name, placed
 from notebook_prof.collectors.statements import offer, sources

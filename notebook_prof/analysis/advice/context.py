@@ -17,13 +17,12 @@ from ...units import format_ns
 from ..critical_path.replay.what_if import what_if
 from ..device.idle import device_idle
 from ..input.pipeline import input_pipeline, loaders
-from ..scope import Scope, WindowLike, on_device, on_host, step_spans
+from ..scope import Scope, WindowLike, on_device, on_host, recorded_table, step_spans
 from ..source.line_calls import imports, line_calls
 from ..time.account import ACCOUNT
 from ..time.cpu import whole_cores
 from ..time.one_time import one_time, steady_steps
 from ..time.phases import stepping_track
-from ..time.recorded_steps import recorded_table
 from ..verdict.claims import Claim, Sentence, Source, cite, cite_share, say
 from ..verdict.inputs import VerdictInputs, gather
 

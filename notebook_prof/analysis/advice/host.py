@@ -12,8 +12,8 @@ import pandas as pd
 
 from ...trace import DEVICE_CATEGORIES, length, union
 from ...units import format_count, format_items
+from ..scope import recorded_table
 from ..source.lines import line_slices, line_times
-from ..time.recorded_steps import recorded_table
 from ..verdict.claims import Claim, Source, cite_ns, cite_share, say
 from ..work.arguments import OPTIMIZER_STEP
 from .arrays import line_evidence

@@ -13,9 +13,8 @@ from ...trace import DEVICE_CATEGORIES, Trace, Window, length
 from ...trace.arrays import BoolArray
 from ...trace.intervals import as_ints
 from ..busy_time import BusyTime, busy_time, device_of, device_window
-from ..distributed.exposed import exposed_communication
-from ..scope import Scope, WindowLike, on_device
-from ..time.recorded_steps import recorded_table
+from ..scope import Scope, WindowLike, on_device, recorded_table
+from ..time.host_states import exposed_communication
 
 ATTRIBUTES: Final = (
     "grid",

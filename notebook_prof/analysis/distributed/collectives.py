@@ -15,9 +15,8 @@ from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...trace.taxonomy import function_name
 from ..busy_time import device_of
-from ..scope import Numbers, Scope, WindowLike, ints, on_device, on_host
+from ..scope import Numbers, Scope, WindowLike, ints, on_device, on_host, recorded_table
 from ..time.phases import stepping_track
-from ..time.recorded_steps import recorded_table
 
 _OPERATIONS: Final = (
     ("crossdevicereduce", "all_reduce"),

@@ -17,8 +17,8 @@ from ..busy_time import device_of
 from ..critical_path.resources import FAR, segments
 from ..grouping import covered
 from ..scope import Numbers, Scope, WindowLike, on_device, on_host, step_spans
+from ..time.host_states import exposed_communication
 from .collectives import collectives
-from .exposed import exposed_communication
 
 _BY: Final = ("step", "trace")
 HOST: Final = -1

@@ -10,8 +10,7 @@ import pandas as pd
 from ...trace import Trace
 from ...trace.schema import Table
 from ...trace.taxonomy import LOADER_MISSING as MISSING
-from ..scope import once
-from ..time.recorded_steps import recorded_table
+from ..scope import once, recorded_table
 
 BATCHES: Final = Table.of(
     "loader_batches",

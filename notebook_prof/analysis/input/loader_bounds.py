@@ -13,9 +13,8 @@ import pandas as pd
 
 from ...trace import Trace
 from ...trace.schema import Table
-from ..scope import once
+from ..scope import once, recorded_table
 from ..time.cpu import whole_cores
-from ..time.recorded_steps import recorded_table
 from .loader_batches import loader_batches, loader_transforms
 from .pipeline import loaders
 

@@ -10,7 +10,7 @@ import pandas as pd
 from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...trace.schema import Table
-from ..time.recorded_steps import recorded_table
+from ..scope import recorded_table
 
 RULES: Final = ("2.3.1", "0.5")
 _EMPTY: Final = {"2.3.1": 0.3, "0.5": 0.7}

@@ -11,9 +11,8 @@ import pandas as pd
 from ...trace import Intervals, Trace, Window, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.schema import Table
-from ..scope import Numbers, Scope, WindowLike, length_within, many, on_host, step_spans
+from ..scope import Numbers, Scope, WindowLike, length_within, many, on_host, recorded_table, step_spans
 from ..time.phases import stepping_track
-from ..time.recorded_steps import recorded_table
 
 LOADERS: Final = Table.of(
     "loaders",

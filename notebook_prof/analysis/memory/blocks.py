@@ -16,8 +16,7 @@ from ...trace.nesting import climb
 from ...trace.schema import Table
 from ...units import parse_ns
 from ..grouping import group
-from ..scope import Numbers, Texts, WindowLike, checked_words, ints, many, texts
-from ..time.recorded_steps import recorded_table
+from ..scope import Numbers, Texts, WindowLike, checked_words, ints, many, recorded_table, texts
 
 FOREVER: Final = np.iinfo(np.int64).max
 """Time of death of a block that outlived the recording."""

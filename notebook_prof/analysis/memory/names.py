@@ -10,10 +10,8 @@ import pandas as pd
 from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...trace.schema import Table
-from ..notebook.holders import with_cells
 from ..notebook.recorded import is_notebook
-from ..scope import ints
-from ..time.recorded_steps import recorded_table
+from ..scope import ints, recorded_table
 from .live import memory_live
 
 Moment = Literal["recording", "cell"]
@@ -123,7 +121,11 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
     if device is not None:
         table = table[table["device"] == device]
     made = NAMES.frame(_sorted(table))
-    return with_cells(trace, made) if is_notebook(trace) else made
+    if not is_notebook(trace):
+        return made
+    from ..notebook.holders import with_cells
+
+    return with_cells(trace, made)
 
 
 def _sorted(table: pd.DataFrame) -> dict[str, Any]:

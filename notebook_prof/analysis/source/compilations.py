@@ -9,8 +9,7 @@ import pandas as pd
 
 from ...trace import Trace
 from ...trace.schema import Table
-from ..scope import WindowLike
-from ..time.recorded_steps import recorded_table
+from ..scope import WindowLike, recorded_table
 from ..time.steps import steps
 
 COMPILATIONS: Final = Table.of(

@@ -1,18 +1,24 @@
-"""The source line of each slice."""
+"""The source line of each slice, and the costs that lines cause elsewhere: devices, backward, memory."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace, inherit
-from ...trace.arrays import IntArray
-from ..scope import ints
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.source_lines import is_line, running_lines
+from ..device.kernel_launches import launching_rows
+from ..memory.blocks import FOREVER, lives
+from ..memory.live import peak_instant
+from ..scope import Scope, WindowLike, ints, on_device, on_host, recorded_table
+from ..time.host_states import waiting
 
 _NAMES: Final = (
     re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.+)"),  # torch: file.py(12): f
@@ -67,3 +73,124 @@ def _parse(name: str) -> tuple[str, str, int]:
         if match := pattern.fullmatch(name):
             return match["function"], match["file"], int(match["line"])
     return name, "", -1
+
+
+COSTS: Final = (
+    "device_ns", "backward_ns", "backward_device_ns", "launch_ns", "wait_ns",
+    "bytes_allocated", "bytes_kept", "peak_bytes",
+)  # fmt: skip
+
+
+def line_costs(
+    trace: Trace,
+    row_of_line: IntArray,
+    size: int,
+    window: WindowLike,
+    chosen: Mapping[str, Any],
+) -> dict[str, IntArray]:
+    """Sum the `COSTS` of lines; the last value of each column belongs to no row.
+
+    `chosen` is given to `Scope.where`. `row_of_line` has the result row for each code of
+    ``trace.slices["line"]``, and `size` for codes without a row and as its last entry.
+    """
+    slices = trace.slices
+    row = row_of_line[slices["line"].cat.codes.to_numpy()]
+    host, device = (scope.where(**chosen) for scope in (on_host(trace, window), on_device(trace, window)))
+    forward = np.append(row_of_line[_forward_lines(trace)], size)
+    backward = host.among("phase", ("backward",))
+    launcher = launching_rows(trace)[device.rows]
+    work_of_backward = device.among("phase", ("backward",))
+    spent = device.end - device.ts
+
+    def total(at: IntArray, weights: IntArray) -> IntArray:
+        # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
+        return np.bincount(at, weights, minlength=size + 1).astype(np.int64)
+
+    def own(scope: Scope, chosen: BoolArray) -> IntArray:
+        return total(row[scope.rows[chosen]], scope.self_ns[chosen])
+
+    costs = {
+        "device_ns": total(row[device.rows], spent),
+        "backward_ns": total(forward[host.rows[backward]], host.self_ns[backward]),
+        "backward_device_ns": total(forward[launcher[work_of_backward]], spent[work_of_backward]),
+        "launch_ns": own(host, host.among("category", ("launch",))),
+        "wait_ns": own(host, waiting(trace, host) & (len(on_device(trace).rows) > 0)),
+    }
+    limited = any(value is not None for value in (window, *chosen.values()))
+    heap = None if limited else recorded_table(trace, "heap")
+    costs |= _memory(trace, row, size, window, chosen)
+    return costs if heap is None else costs | _with_heap(trace, heap, row_of_line, row, size)
+
+
+def _forward_lines(trace: Trace) -> IntArray:
+    """Return, for each backward slice, the line whose forward it belongs to; -1 if there is none."""
+    # It is the line of the operator whose backward node is around the slice, or else a line that began inside
+    # that node (checkpointing's second forward, the backward of a custom function), which comes first. The
+    # engine's slices outside any such node, like ``AccumulateGrad``, have no line.
+    slices, flows = trace.slices, trace.flows
+    code = slices["line"].cat.codes.to_numpy().astype(np.int64)
+    parent = ints(slices["parent"])
+    pairs = (flows["kind"] == "fwdbwd").to_numpy()
+    src, dst = flows["src"].to_numpy()[pairs], flows["dst"].to_numpy()[pairs]
+    made = np.full(len(slices) + 1, -1, np.int64)
+    made[dst] = code[src]
+    own = np.full(len(slices), -1, np.int64)
+    own[dst] = dst
+    node = inherit(parent, own)
+    seeds = np.flatnonzero(is_line(slices))
+    ts = slices["ts"].to_numpy()
+    line = running_lines(slices["track"].to_numpy(), ts, ts + slices["dur"].to_numpy(), seeds)
+    # rows are sorted by start, so a line with a higher row began inside the node
+    again = (node >= 0) & (line > node)
+    return np.where(again, np.append(code, -1)[line], made[node])
+
+
+def _with_heap(
+    trace: Trace, heap: pd.DataFrame, row_of_line: IntArray, row: IntArray, size: int
+) -> dict[str, IntArray]:
+    """Return kept and peak bytes, on the host from the traced heap."""
+    code = trace.slices["line"].cat.categories.get_indexer(heap["line"])
+    on_devices = _memory(trace, row, size, None, {}, host=False)
+    return {
+        column: on_devices[column] + np.bincount(row_of_line[code], heap[of_heap], size + 1).astype(np.int64)
+        for column, of_heap in (("bytes_kept", "kept_bytes"), ("peak_bytes", "bytes"))
+    }
+
+
+def _memory(
+    trace: Trace,
+    row: IntArray,
+    size: int,
+    window: WindowLike,
+    limits: Mapping[str, Any],
+    *,
+    host: bool = True,
+) -> dict[str, IntArray]:
+    events = trace.allocations
+    blocks = lives(events)
+    born = blocks.birth >= 0
+    if any(value is not None for value in limits.values()):
+        chosen = np.zeros(len(row) + 1, bool)
+        chosen[on_host(trace, window).where(**limits).rows] = True
+        born &= chosen[ints(events["slice"])[blocks.event]]
+    if window is not None:
+        born &= (blocks.birth >= window[0]) & (blocks.birth < window[1])
+    if not host:
+        born &= events["device"].to_numpy()[blocks.event] >= 0
+    event, death = blocks.event[born], blocks.death[born]
+    at = np.append(row, size)[ints(events["slice"])[event]]
+    bytes_ = np.abs(events["bytes"].to_numpy()[event])
+    device = events["device"].to_numpy()[event]
+    devices, of_device = np.unique(device, return_inverse=True)
+    peak = np.array([peak_instant(trace, int(one)) for one in devices], np.int64)[of_device]
+    at_peak = (blocks.birth[born] <= peak) & (peak < death)
+
+    def total(chosen: BoolArray) -> IntArray:
+        return np.bincount(at[chosen], bytes_[chosen], minlength=size + 1).astype(np.int64)
+
+    end = FOREVER if window is None else min(window[1], FOREVER)
+    return {
+        "bytes_allocated": total(np.ones(len(at), bool)),
+        "bytes_kept": total(death >= end),
+        "peak_bytes": total(at_peak),
+    }

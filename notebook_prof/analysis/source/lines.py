@@ -13,11 +13,9 @@ from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.intervals import Intervals, as_ints
 from ...trace.schema import Table
 from ..grouping import covered, reach_before
-from ..scope import Numbers, Scope, Texts, WindowLike, on_device, on_host, step_spans
+from ..scope import Numbers, Scope, Texts, WindowLike, on_device, on_host, recorded_table, step_spans
 from ..time.account import ACCOUNT
-from ..time.recorded_steps import recorded_table
-from .frames import frames
-from .line_costs import COSTS, line_costs
+from .frames import COSTS, frames, line_costs
 
 CELL: Final = "cell"
 """Name that `lines` gives to the file of a profiled cell."""

@@ -13,8 +13,7 @@ from ...trace import Trace, Window, inherit
 from ...trace.arrays import IntArray
 from ...trace.intervals import as_ints
 from ..name_labels import module_classes
-from ..scope import Numbers, Scope, WindowLike, ints, many, on_device, on_host
-from .recorded_steps import recorded_table
+from ..scope import Numbers, Scope, WindowLike, ints, many, on_device, on_host, recorded_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from ..device.kernel_launches import launching_rows
 from ..grouping import Groups, covered, group, inclusive, nested_in_own_group
 from ..scope import Numbers, Scope, Texts, WindowLike, ints, many, of_kind, on_device, on_host
 from ..trust.doubts import mark, operator_doubts
-from ..work.slices import inclusive_work, slice_work
 from .host_states import waiting_names
 
 _CALLS: Final = ("operator", "collective")
@@ -222,6 +221,8 @@ def operator_work(
     >>> operator_work(b.seal())[["name", "flops", "bytes_per_s"]].values.tolist()
     [['aten::mm', 48.0, 17333333333.333332], ['block', 48.0, 11555555555.555555]]
     """
+    from ..work.slices import inclusive_work, slice_work
+
     table = operators(
         trace, window=window, by=by, name=name, step=step, phase=phase, category=category, line=line
     )
@@ -299,6 +300,8 @@ def calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     >>> calls(b.seal())[["name", "host_ns", "flops"]].values.tolist()
     [['aten::mm', 9, 48.0]]
     """
+    from ..work.slices import slice_work
+
     tables = trace.metadata.get("tables")
     recorded = tables.get("operators") if isinstance(tables, dict) else None
     if isinstance(recorded, pd.DataFrame) and {"flop_count", "device_ns", "host_ns"} <= set(recorded.columns):

@@ -11,7 +11,6 @@ from ...trace import PHASES, Trace, add, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import Intervals
 from ...trace.taxonomy import LOADER_FETCH, LOADER_PIN, LOADER_SEND, LOADER_START
-from ..distributed.exposed import blocked_by_communication
 from ..grouping import covered
 from ..scope import (
     Numbers,
@@ -27,7 +26,7 @@ from ..scope import (
 )
 from ..source.hotspots import cell_track
 from .account import ACCOUNT
-from .host_states import waits_by_name
+from .host_states import blocked_by_communication, waits_by_name
 
 PRIORITY: Final = ("communication", "data", "optimizer", "backward", "forward", "evaluation")
 """Priority of phases for an instant at which several are open."""

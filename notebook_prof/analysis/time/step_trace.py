@@ -16,9 +16,8 @@ from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ..grouping import covered
-from ..scope import Numbers, Scope, WindowLike, on_device, on_host, step_spans
+from ..scope import Numbers, Scope, WindowLike, on_device, on_host, recorded_steps, recorded_table, step_spans
 from .phases import phases
-from .recorded_steps import recorded_steps, recorded_table
 
 SOURCES: Final = ("found", "file", "argument", "environment")
 _LISTED: Final = 200

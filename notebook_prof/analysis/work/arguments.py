@@ -15,9 +15,8 @@ from ...errors import OptionError
 from ...trace import Trace
 from ...trace.arrays import IntArray, number_rows
 from ...trace.schema import Table
-from ..scope import Texts, WindowLike, many, on_host
+from ..scope import Texts, WindowLike, many, on_host, recorded_table
 from ..time.operators import operators
-from ..time.recorded_steps import recorded_table
 
 ARGUMENTS: Final = Table.of(
     "operator_arguments",

@@ -11,8 +11,7 @@ import pandas as pd
 
 from ...trace import Trace
 from ...trace.arrays import FloatArray
-from ..scope import ints, of_kind
-from ..time.recorded_steps import recorded_table
+from ..scope import ints, of_kind, recorded_table
 
 _EMBEDDING: Final = "aten::embedding"
 _CONVOLUTIONS: Final = ("aten::conv1d", "aten::conv2d", "aten::conv3d")

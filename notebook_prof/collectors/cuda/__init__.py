@@ -2,19 +2,210 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import ClassVar, Final, Protocol
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
+
+import numpy as np
 
 from ...errors import RecordingError
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...trace.report import ImportReport
+from .. import journal
 from ..base import Availability, Collector
+from ..devices import in_use
+from ..journal import Span
 from ..options import CollectorOptions
 from ..torch import TorchCollector
 from .cupti import CuptiSession
-from .events import EventRanges
 from .routes import Route, choose, routes, survey
+
+MOST_RANGES: Final = 20_000
+"""Limit on the number of ranges. Each needs two of the driver's events."""
+
+
+_FINE_MS: Final = 1000.0
+"""Longest time between events that is precise enough. It is a 32-bit float in ms: exact to 0.06 µs up to this
+limit, but only to 0.25 ms after an hour."""
+
+
+class _Anchor(NamedTuple):
+    """An event on a GPU, its time on the recording's clock, and the error of that time."""
+
+    event: Any
+    at_ns: int
+    error_ns: int
+
+
+@dataclass(slots=True)
+class _Range:
+    name: str
+    stream: Any
+    device: int
+    begin: Any
+    end: Any = None
+
+
+class EventRanges:
+    """Times each `nbp.annotate` range by two CUDA events on the stream that is current when it opens."""
+
+    def __init__(self) -> None:
+        self._cupy: Any = None
+        self._anchors: dict[int, _Anchor] = {}
+        self._open: dict[int, _Range] = {}
+        self._done: list[_Range] = []
+        self._dropped = 0
+        self._failed = ""
+        self._now: Callable[[], int] = time.time_ns
+
+    @cached_property
+    # Uses CuPy, if it is imported. On the device, a range lasts from the moment the stream reaches the first
+    # event until it reaches the second, gaps included. It is a slice of category annotation on the stream's
+    # track, not a kernel. Events have a resolution of half a microsecond.
+    def report(self) -> ImportReport:
+        """Issues so far."""
+        return ImportReport()
+
+    def warm(self, clock: Clock) -> None:
+        """Do nothing: events need no preparation."""
+
+    def start(self, clock: Clock) -> None:
+        """Record an event on each GPU in use as its time base, and watch for annotations."""
+        cupy = self._cupy = sys.modules.get("cupy")
+        if cupy is None:
+            self.report.add(
+                "no-kernel-records",
+                "info",
+                example="CuPy is not imported, so nothing on the device can be timed",
+                effect="the profile has no device work",
+                advice="see nbp.list_collectors() for how to record kernels",
+            )
+            return
+        self._now = clock.now_ns
+        own = int(cupy.cuda.Device().id)
+        for number in {own, *(in_use() or ())}:
+            try:
+                with cupy.cuda.Device(number):
+                    self._anchors[number] = self._place()
+            except Exception as error:
+                if number == own:
+                    raise
+                self._failed = f"GPU {number}: {type(error).__name__}: {error}"
+        journal.watch(self)
+
+    def stop(self) -> None:
+        """Stop watching. Open ranges end here."""
+        journal.unwatch(self)
+        for key in tuple(self._open):
+            self._close(self._open.pop(key))
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Wait for the events, and add a slice for each range."""
+        if self._cupy is None:
+            return
+        self.report.add(
+            "ranges-dropped", "loss", self._dropped, effect="annotations without a time on the device"
+        )
+        builder.metadata["cuda_events"] = {
+            "ranges": len(self._done),
+            "clock_residual_ns": max(anchor.error_ns for anchor in self._anchors.values()),
+        }
+        timed = [(one, times) for one in self._done if (times := self._times(one)) is not None]
+        if self._failed:
+            self.report.add(
+                "events-failed",
+                "loss",
+                max(len(self._done) - len(timed), 1),
+                example=self._failed,
+                effect="ranges without a time on the device",
+            )
+        if not timed:
+            return
+        done = [one for one, _ in timed]
+        ts, dur = np.array([times for _, times in timed], dtype=np.int64).T
+        streams = [int(one.stream.ptr) for one in done]
+        builder.slices(
+            ts=ts,
+            dur=dur,
+            track=[
+                builder.track(f"GPU {one.device} stream {stream}", "stream", device=one.device, stream=stream)
+                for one, stream in zip(done, streams, strict=True)
+            ],
+            name=[one.name for one in done],
+            category="annotation",
+            device=[one.device for one in done],
+            stream=streams,
+        )
+
+    def abandon(self) -> None:
+        """Stop watching, and release the events."""
+        journal.unwatch(self)
+        self._open.clear()
+        self._done.clear()
+
+    def opened(self, span: Span) -> None:
+        """Start a range for an annotation that was opened in this thread."""
+        if len(self._done) + len(self._open) >= MOST_RANGES:
+            self._dropped += 1
+            return
+        try:
+            stream = self._cupy.cuda.get_current_stream()
+            device = int(self._cupy.cuda.Device().id)
+            self._open[id(span)] = _Range(span.name, stream, device, self._record(stream))
+        except Exception as error:  # exceptions must not reach the user's cell
+            self._failed = f"{type(error).__name__}: {error}"
+
+    def closed(self, span: Span) -> None:
+        """End the range of a closed annotation."""
+        if (one := self._open.pop(id(span), None)) is not None:
+            self._close(one)
+
+    def _close(self, one: _Range) -> None:
+        try:
+            with self._cupy.cuda.Device(one.device):
+                one.end = self._record(one.stream)
+        except Exception as error:
+            self._failed = f"{type(error).__name__}: {error}"
+        else:
+            self._done.append(one)
+
+    def _record(self, stream: Any) -> Any:
+        event = self._cupy.cuda.Event()
+        event.record(stream)
+        return event
+
+    def _place(self, tries: int = 8) -> _Anchor:
+        """Determine the time of an event on the current GPU: the tightest of `tries` measurements."""
+        anchors = []
+        stream = self._cupy.cuda.Stream(non_blocking=True)  # the user's stream may be busy
+        for _ in range(tries):
+            before = self._now()
+            event = self._record(stream)
+            event.synchronize()
+            after = self._now()
+            anchors.append(_Anchor(event, (before + after) // 2, (after - before + 1) // 2))
+        return min(anchors, key=lambda each: each.error_ns)
+
+    def _times(self, one: _Range) -> tuple[int, int] | None:
+        """Return the start and duration of a range in ns; None if the driver fails."""
+        elapsed = self._cupy.cuda.get_elapsed_time
+        try:
+            one.end.synchronize()
+            anchor = self._anchors[one.device]
+            since_ms = float(elapsed(anchor.event, one.begin))
+            at_ns = anchor.at_ns + round(1e6 * since_ms)
+            if since_ms > _FINE_MS:  # the next ranges are timed from here
+                self._anchors[one.device] = anchor._replace(event=one.begin, at_ns=at_ns)
+            return at_ns, max(round(1e6 * float(elapsed(one.begin, one.end))), 0)
+        except KeyError:
+            self._failed = f"GPU {one.device} was not in use when the recording began"
+        except Exception as error:  # the driver's error type, for example if the device is lost
+            self._failed = f"{type(error).__name__}: {error}"
+        return None
 
 
 class Recorder(Protocol):

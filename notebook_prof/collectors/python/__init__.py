@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -21,17 +21,18 @@ from ..base import Availability, Collector
 from ..journal import Edges
 from ..options import CollectorOptions
 from ..statements import watched_lines
+from . import py_spy_attachment as spy
 from .assemble import Exact, Timed, put
-from .engine import Engine, Recorded, ThreadSamples
+from .engine import Engine, Recorded, Sampler, ThreadSamples
 from .frames import CELL, LIBRARY, Frame, Stacks, trim, trim_process, trim_thread
 from .garbage_collections import GARBAGE, GarbageCollections
 from .names import Process, cell_lines, line_name, name_processes, placed
 from .overlay import Rows
-from .py_spy import attachment as spy
-from .py_spy.engine import PySpy
-from .sampler import Sampler
+from .py_spy_engine import PySpy
 from .snapping import Ranges
-from .tracing import CallTracer
+
+if TYPE_CHECKING:
+    from .tracing import CallTracer
 
 _DISPLAY: Final = Frame("display of the result", "<display>", 1, 1, LIBRARY)
 _SHOWN_NS: Final = 1_000_000
@@ -87,6 +88,8 @@ class PythonCollector(Collector):
         """Return that this is always available, how it samples, and whether calls can be traced."""
         no_spy = spy.refusal()
         how = f"samples lines by a thread ({no_spy})" if no_spy else "samples lines by py-spy"
+        from .tracing import CallTracer
+
         why_not = CallTracer.refusal()
         calls = "or every call (--python calls)" if not why_not else f"no tracing of calls: {why_not}"
         return Availability(True, f"{how}, {calls}")
@@ -100,6 +103,8 @@ class PythonCollector(Collector):
         """Start recording. Waits briefly for py-spy if none is warm."""
         self._tid = threading.get_native_id()
         if self._options.python == "calls":
+            from .tracing import CallTracer
+
             why_not = CallTracer.refusal()
             if not why_not:
                 self._tracer = CallTracer(self._options.min_duration_ns, self.report)

@@ -15,7 +15,7 @@ from ...trace.builder import TraceBuilder
 from ...trace.intervals import as_ints
 from ...trace.strings import Coded
 from ..journal import Edges
-from ..lines.runs import LineRuns, WatchedCode
+from ..line_runs import LineRuns, WatchedCode
 from .frames import CELL, USER, Frame, Stacks
 from .names import cell_lines, fused_kernel, keep_source_files, line_name, short_file
 from .overlay import Rows, hang, overlay

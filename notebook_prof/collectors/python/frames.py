@@ -14,7 +14,7 @@ import numpy as np
 
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
-from ..lines.sources import lines_now
+from ..line_sources import lines_now
 
 CELL, USER, LIBRARY, MACHINERY, OURS, NOTEBOOK = range(6)
 """Owners of a frame's code: a notebook cell, the user's modules, an installed package, the code that starts

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from ...trace.builder import TraceBuilder
 from ...trace.report import Severity
 from ...trace.source_lines import SOURCE_FILES, text_lines
-from ..lines.sources import Place, lines_now
+from ..line_sources import Place, lines_now
 from ..statements import sources
 from .frames import CELL, USER, Frame, is_generated
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...trace.arrays import BoolArray, IntArray
-from ..lines.runs import LineRuns, WatchedCode
+from ..line_runs import LineRuns, WatchedCode
 from ..statements import SHOWING
 from .frames import Frame, Stacks, owner_of
 from .snapping import NEVER, SampleSpans

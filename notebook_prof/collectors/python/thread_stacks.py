@@ -23,7 +23,7 @@ import numpy as np
 from ...trace.arrays import IntArray
 from ...trace.strings import readable
 from .frames import FOLDED, KEPT_FRAMES, Frame, Stacks, owner_of
-from .py_spy.file import Functions
+from .py_spy_file import Functions
 
 MOST_FRAMES: Final = 30_000
 """Most frames that are read, from the innermost one. Reading holds the GIL for 0.1 to 0.3 µs per frame."""

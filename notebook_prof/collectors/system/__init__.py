@@ -18,10 +18,10 @@ from ...units import format_bytes
 from ..base import Availability, Collector
 from ..machine import Energy, put_energy, read_energy, usable_cores, usable_cpus
 from . import polling
-from .polling import Poller, Reader
-from .process_tree import REAPED, RECORD, RSS, THREAD
-from .readings import (
+from .polling import (
+    Poller,
     ProcessFacts,
+    Reader,
     Records,
     busy_share,
     child_memory,
@@ -31,6 +31,7 @@ from .readings import (
     resident,
     total_bytes,
 )
+from .process_tree import REAPED, RECORD, RSS, THREAD
 
 __all__ = ["CPU_TRACK", "RSS_TRACK", "SystemCollector", "usable_cpus"]
 

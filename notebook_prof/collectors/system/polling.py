@@ -1,4 +1,4 @@
-"""Polls memory and CPU time in a thread of this process, and what malloc keeps of freed memory."""
+"""Polls memory and CPU time in a thread of this process, and turns the records into counters and tables."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
 from ... import own_processes
+from ...trace.arrays import IntArray
 from ...trace.clocks import Clock
-from .process_tree import PASS, PROCESS, REAPED, RECORD, RSS, Tree
+from . import process_tree
+from .process_tree import FIELDS, PASS, PROCESS, REAPED, RECORD, RSS, Tree
 
 _FIELDS: Final = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 
@@ -163,3 +170,187 @@ class Poller:
                 self._reader.look(now)
                 next_look = now + max(LOOK_NS, interval, (time.thread_time_ns() - began) * LOOK_SHARE)
             due = now + interval * (1 if abs(level - before) >= MOVED_BYTES else STILL_EVERY)
+
+
+Records = npt.NDArray[np.void]
+_TYPE: Final = np.dtype([(name, "<i4" if place < 4 else "<i8") for place, name in enumerate(FIELDS)])
+_TIMES: Final = (process_tree.PROCESS, process_tree.THREAD, process_tree.CHILD)
+
+ENDED: Final = -1
+"""Process number of the row with the sum over children that ended between two readings."""
+COLUMNS: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
+KINDS: Final = ("process", "python", "native", "profiler", "child")
+"""Kinds of rows: the process as a whole, its threads, and child processes as a whole."""
+
+
+def decode(data: bytes | bytearray) -> Records:
+    """Return records with one column per field. An incomplete record at the end is left out."""
+    whole = len(data) // _TYPE.itemsize
+    return np.frombuffer(bytes(data[: whole * _TYPE.itemsize]), dtype=_TYPE)
+
+
+def resident(records: Records) -> tuple[IntArray, IntArray, bool]:
+    """Return times and bytes of resident memory, and whether their maximum is exact."""
+    # if the system's maximum rose above the readings on both sides, it is put halfway between them
+    rows = records[records["kind"] == process_tree.RSS]
+    ts, level, highest = (rows[name].astype(np.int64) for name in ("ts", "a", "b"))
+    hidden = np.flatnonzero(
+        (highest[1:] > highest[:-1]) & (highest[1:] > np.maximum(level[1:], level[:-1])) & (np.diff(ts) > 1)
+    )
+    is_exact = len(highest) > 0 and bool(highest[-1] > highest[0])
+    ts_between = ts[hidden] + np.diff(ts)[hidden] // 2
+    level = np.insert(level, hidden + 1, highest[hidden + 1])
+    return np.insert(ts, hidden + 1, ts_between), level, is_exact
+
+
+def longest_gap_ns(records: Records) -> int:
+    """Return the longest time between two readings of memory."""
+    return int(np.diff(records["ts"][records["kind"] == process_tree.RSS]).max(initial=0))
+
+
+def busy_share(records: Records, cores: float, interval_ns: int) -> tuple[IntArray, npt.NDArray[np.float64]]:
+    """Return times, and the share of all cores that the process used since the previous time."""
+    rows = records[records["kind"] == process_tree.PROCESS]
+    passes = np.unique(records["ts"][records["kind"] == process_tree.PASS])
+    if len(rows) == 0 or len(passes) < 2:
+        return np.empty(0, np.int64), np.empty(0)
+    every = (passes - passes[0]) // interval_ns
+    last = np.append(every[1:] != every[:-1], True)
+    at = np.unique(np.append(passes[0], passes[last]))
+    cpu = np.interp(at, rows["ts"], np.maximum.accumulate(rows["a"]))
+    return at[1:], np.clip(np.diff(cpu) / np.diff(at) / cores, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFacts:
+    """Facts about the recorded process."""
+
+    pid: int
+    ours: Collection[int]  # our processes, which are left out
+    threads: Mapping[int, str]  # name of each Python thread, by native number
+    children: Mapping[int, str]  # name of each process started by ``multiprocessing``, by number
+
+
+def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
+    """Return the table of cumulative CPU time and waits (`COLUMNS`), sorted by process, thread and time."""
+    # `tid` is -1 for a process as a whole. Each thread or process has a row at the first and last instant,
+    # and where its times changed.
+    passes = np.unique(records["ts"][records["kind"] == process_tree.PASS]).astype(np.int64)
+    times = records[np.isin(records["kind"], _TIMES) & ~np.isin(records["pid"], [*processes.ours])]
+    if not len(passes) or not len(times):
+        return pd.DataFrame(columns=list(COLUMNS))
+    names = last_names(records)
+    keys = pd.MultiIndex.from_arrays([times["pid"], times["tid"]])
+    parts = []
+    for (pid, tid), rows in pd.Series(np.arange(len(times))).groupby(keys, sort=True).groups.items():
+        own = times[np.asarray(rows)]
+        name, kind = _name_and_kind(int(pid), int(tid), names, processes)
+        parts.append(_changes(own, passes).assign(pid=pid, tid=tid, name=name, kind=kind))
+    table = pd.concat(parts, ignore_index=True)
+    unseen_ns = _ended_unseen(table, records, passes)
+    if unseen_ns[-1]:
+        unseen = pd.DataFrame({"ts": passes, "cpu_ns": unseen_ns, "wait_ns": 0})
+        changes = unseen["cpu_ns"].diff(-1).ne(0) | unseen["cpu_ns"].diff().ne(0)
+        unseen = unseen[changes].assign(pid=ENDED, tid=-1, name="children that ended at once", kind="child")
+        table = pd.concat([table, unseen], ignore_index=True)
+    types = dict.fromkeys(("pid", "tid", "ts", "cpu_ns", "wait_ns"), "int64")
+    return table[list(COLUMNS)].astype(types)
+
+
+def child_memory(records: Records, processes: ProcessFacts) -> pd.DataFrame:
+    """Return each child's own resident bytes over time: ``pid name ts bytes``, a step function."""
+    of_children = np.isin(records["kind"], (process_tree.CHILD, process_tree.GONE)) & (records["tid"] == -1)
+    rows = records[of_children & ~np.isin(records["pid"], [*processes.ours, processes.pid])]
+    rows = rows[np.argsort(rows["pid"], kind="stable")]
+    pid, ts, level = (rows[name].astype(np.int64) for name in ("pid", "ts", "c"))
+    before = np.where(pid == np.roll(pid, 1), np.roll(level, 1), 0)
+    before[:1] = 0
+    # date a decrease right after the previous reading: until the next one, the parent may use that memory
+    passes = np.unique(records["ts"][records["kind"] == process_tree.PASS]).astype(np.int64)
+    last = passes[np.maximum(np.searchsorted(passes, ts, side="left") - 1, 0)]
+    table = pd.DataFrame({"pid": pid, "ts": np.where(level < before, last + 1, ts), "bytes": level})
+    table = table[level != before].reset_index(drop=True)
+    names = last_names(records)
+    named = {one: _name_and_kind(one, -1, names, processes)[0] for one in table["pid"].unique().tolist()}
+    table.insert(1, "name", table["pid"].map(named).astype("object"))
+    return table
+
+
+def total_bytes(table: pd.DataFrame) -> pd.Series[int]:
+    """Return the sum over all children of `child_memory`, by time."""
+    change = table["bytes"] - table.groupby("pid")["bytes"].shift(fill_value=0)
+    return change.groupby(table["ts"]).sum().cumsum()
+
+
+def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
+    """Return a thread's or process's rows. Extra rows keep its times constant until just before a change."""
+    ts = own["ts"].astype(np.int64)
+    cpu, wait = (np.maximum.accumulate(own[name]).astype(np.int64) for name in ("a", "b"))
+    before = np.searchsorted(passes, ts, side="left") - 1
+    unchanged = np.flatnonzero((before[1:] >= 0) & (passes[np.maximum(before[1:], 0)] > ts[:-1]))
+    columns = {"ts": passes[before[1:][unchanged]], "cpu_ns": cpu[unchanged], "wait_ns": wait[unchanged]}
+    frames = [pd.DataFrame({"ts": ts, "cpu_ns": cpu, "wait_ns": wait}), pd.DataFrame(columns)]
+    if ts[0] > passes[0]:  # it began during the recording, at 0
+        born = np.unique(passes[[0, max(int(before[0]), 0)]])
+        frames.append(pd.DataFrame({"ts": born, "cpu_ns": 0, "wait_ns": 0}))
+    if ts[-1] < passes[-1]:
+        frames.append(pd.DataFrame({"ts": passes[-1:], "cpu_ns": cpu[-1:], "wait_ns": wait[-1:]}))
+    table = pd.concat(frames).sort_values(["ts", "cpu_ns"], kind="stable")
+    return table.drop_duplicates("ts", keep="last")
+
+
+def _ended_unseen(table: pd.DataFrame, records: Records, passes: IntArray) -> IntArray:
+    """Return, at each pass, the CPU time of reaped children, minus the recorded times of those that ended."""
+    reaped = records[records["kind"] == process_tree.REAPED]
+    if not len(reaped):
+        return np.zeros(len(passes), np.int64)
+    total = reaped["a"][np.maximum(np.searchsorted(reaped["ts"], passes, side="right") - 1, 0)]
+    gone = records[(records["kind"] == process_tree.GONE) & (records["tid"] == -1)]
+    final = table[table["kind"] == "child"].groupby("pid")["cpu_ns"].max()
+    seen_ns = final.reindex(gone["pid"], fill_value=0).to_numpy(np.int64)
+    until = np.append(0, np.cumsum(seen_ns))[np.searchsorted(gone["ts"], passes, side="right")]
+    unseen = total.astype(np.int64) - reaped["a"][0] - until
+    # a child may be reaped after its end was read and before the sum is read
+    return np.maximum(np.minimum.accumulate(unseen[::-1])[::-1], 0)
+
+
+def last_names(records: Records) -> dict[tuple[int, int], str]:
+    """Return the last name read of each thread and process."""
+    rows = records[records["kind"] == process_tree.NAME]
+    names: dict[tuple[int, int], bytes] = {}
+    numbers = np.stack([rows[name] for name in ("a", "b", "c")], axis=1).astype("<i8")
+    for i, first in enumerate(rows["place"].tolist()):  # only a few per thread
+        key = int(rows["pid"][i]), int(rows["tid"][i])
+        names[key] = (names.get(key, b"") if first else b"") + numbers[i].tobytes()
+    return {key: name.rstrip(b"\0").decode("utf-8", "replace") for key, name in names.items()}
+
+
+def _name_and_kind(pid: int, tid: int, names: Mapping[Any, str], processes: ProcessFacts) -> tuple[str, str]:
+    if pid == processes.pid and tid < 0:
+        return "process", "process"
+    if pid == processes.pid:
+        name = processes.threads.get(tid)
+        if name is None:
+            return names.get((pid, tid)) or f"thread {tid}", "native"
+        return name, "profiler" if name.startswith("notebook_prof") else "python"
+    if pid in processes.children:
+        return processes.children[pid], "child"
+    return command_name(names.get((pid, -1), "")) or f"process {pid}", "child"
+
+
+_COMMANDS: Final = {
+    "multiprocessing.resource_tracker": "multiprocessing's resource tracker",
+    "multiprocessing.forkserver": "multiprocessing's fork server",
+    "multiprocessing.spawn": "multiprocessing's spawned process",
+    "joblib.externals.loky": "joblib worker",
+}
+
+
+def command_name(command: str) -> str:
+    """Shorten a command line to the program, without its folder, and its arguments."""
+    for word, name in _COMMANDS.items():
+        if word in command:
+            return name
+    program, _, arguments = command.partition(" ")
+    text = " ".join(f"{program.rpartition('/')[2]} {arguments}".split())
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -1,13 +1,18 @@
-"""Hooks that find the ends of steps in code that cannot be rewritten: optimizer steps, batch requests."""
+"""Hooks in torch: ranges around calls of modules, and the ends of steps by optimizers and DataLoaders."""
 
 from __future__ import annotations
 
 import sys
+import threading
+import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from .tracing import compilations
+import pandas as pd
+
+from ...trace.taxonomy import EVALUATION_SUFFIX, MODULE_PREFIX
+from .tracing import compilations, never_compile, traces
 
 Tick = Callable[[], None]
 Remove = Callable[[], None]
@@ -59,3 +64,227 @@ def dataloader_ticks(callback: Tick) -> Remove:
             _BaseDataLoaderIter.__next__ = original
 
     return remove
+
+
+COLUMNS = ("module", "parameters", "trainable", "parameter_bytes", "class")
+
+
+class ParameterCounts:
+    """Class and direct parameters (without those of children) of modules, by recorded name."""
+
+    # a parameter shared by several modules is counted in the first of them
+    def __init__(self) -> None:
+        self._rows: dict[str, tuple[int, int, int, str]] = {}
+
+    def add(self, root: Any, names: dict[int, str]) -> None:
+        """Count the parameters of a module and all modules inside it. `names` has their names by ``id``."""
+        torch = sys.modules["torch"]
+        with torch._C.DisableTorchFunction():  # hides these calls from the user's modes and subclasses
+            self._add(root, names)
+
+    def _add(self, root: Any, names: dict[int, str]) -> None:
+        counted: set[int] = set()
+        for module in root.modules():
+            count = trainable = size = 0
+            for parameter in getattr(module, "_parameters", {}).values():
+                if parameter is None or id(parameter) in counted:
+                    continue
+                counted.add(id(parameter))
+                try:
+                    own, width = parameter.numel(), parameter.element_size()
+                except (AttributeError, RuntimeError, TypeError, ValueError):
+                    continue  # a lazy module's parameter has no size yet
+                if type(own) is not int:  # a symbol: int() would add a guard
+                    continue
+                count, size = count + own, size + own * width
+                trainable += own * bool(getattr(parameter, "requires_grad", False))
+            name = names.get(id(module))
+            if name is not None:
+                row = count, trainable, size, type(module).__name__
+                self._rows.setdefault(name.removeprefix(MODULE_PREFIX), row)
+
+    def table(self) -> pd.DataFrame | None:
+        """Return ``module parameters trainable parameter_bytes class``, or None without modules."""
+        if not self._rows:
+            return None
+        rows = [(name, *counts) for name, counts in self._rows.items()]
+        return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+_HAS_ANY: Final = "_has_any_global_hook"
+
+Range = Any
+Names = dict[int, str]
+
+
+class FirstForward:
+    """When a module was first called in training since `ns` was set to 0. Unix ns; 0 if none was yet."""
+
+    __slots__ = ("ns",)
+
+    def __init__(self) -> None:
+        self.ns = 0
+
+
+first_forward: Final = FirstForward()
+"""Set by the hooks of `ModuleRanges`, and reset by the step counter."""
+
+
+class ModuleRanges:
+    """Global forward hooks that open a profiler range for each module call."""
+
+    # A module is named by its path in the outermost called module (``features.0``), and the outermost one by
+    # its class. A module that is called alone later, for example by checkpointing, keeps its path, even in a
+    # new container of known modules such as ``model[:3]``. If two outermost modules contain the same path,
+    # the later one's paths start with its class (``Discriminator.main.0``). The name of an outermost module's
+    # range has a suffix if it is in eval mode or runs without gradients. The hooks do nothing while something
+    # traces, and are removed while TorchDynamo compiles: it would inline them, and recompile when they are
+    # gone.
+    def __init__(self, torch: Any) -> None:
+        self.counts = ParameterCounts()
+        self._hooks = torch.nn.modules.module
+        self._open: Callable[[str], Range] = _range_type(torch)
+        self._grad_enabled: Callable[[], bool] = torch.is_grad_enabled
+        self._compiling, self._tracing = traces(torch)
+        never_compile(torch, ModuleRanges._begin_call, ModuleRanges._end_call, self._tracing)
+        self._local = threading.local()
+        self._cache: dict[int, tuple[weakref.ref[Any], Names]] = {}
+        self._owner: dict[str, int] = {}
+        self._containers: dict[tuple[type, tuple[int, ...]], str] = {}
+        self._handles: list[Any] = []
+        self._has_any: Callable[[], object] | None = None
+
+    def install(self) -> None:
+        """Start opening ranges. A second call does nothing."""
+        if self._handles:
+            return
+        self._hook()
+        compilations.add(self, self._unhook, self._hook)
+        self._has_any = getattr(self._hooks, _HAS_ANY, None)
+        if self._has_any is not None:
+            setattr(self._hooks, _HAS_ANY, self._others_hook)
+
+    def remove(self) -> None:
+        """Remove the hooks and close this thread's open ranges."""
+        if self._has_any is not None and getattr(self._hooks, _HAS_ANY) == self._others_hook:
+            setattr(self._hooks, _HAS_ANY, self._has_any)
+        self._has_any = None
+        compilations.drop(self)
+        self._unhook()
+        opened = getattr(self._local, "opened", None)
+        while opened:
+            opened.pop()[1].__exit__(None, None, None)
+        self._cache.clear()
+        self._owner.clear()
+        self._containers.clear()
+
+    def _hook(self) -> None:
+        if self._handles:
+            return
+        hooks = self._hooks
+        self._handles.append(hooks.register_module_forward_pre_hook(self._begin_call))
+        try:
+            after = hooks.register_module_forward_hook(self._end_call, always_call=True)
+        except TypeError:  # torch < 2.1 calls no hook after an exception; _close_down_to cleans up then
+            after = hooks.register_module_forward_hook(self._end_call)
+        self._handles.append(after)
+
+    def _unhook(self) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+
+    def _others_hook(self) -> bool:
+        """Return whether there are other global hooks, about which torch warns for compiled modules."""
+        ours = {handle.id for handle in self._handles}
+        tables = [value for name, value in vars(self._hooks).items() if name.startswith("_global_")]
+        return any(table.keys() - ours for table in tables if isinstance(table, dict))
+
+    def _begin_call(self, module: Any, inputs: Any) -> None:
+        if self._compiling() or self._tracing() or type(module).__name__ == "OptimizedModule":
+            return
+        local = self._local
+        opened = getattr(local, "opened", None)
+        if opened is None:
+            opened = local.opened = []
+        if opened:
+            name = local.names.get(id(module)) or MODULE_PREFIX + type(module).__name__
+        else:
+            local.names = self._names(module)
+            name = local.names[id(module)]
+            if not (module.training and self._grad_enabled()):
+                name += EVALUATION_SUFFIX
+            elif not first_forward.ns:
+                first_forward.ns = time.time_ns()
+        span = self._open(name)
+        span.__enter__()
+        opened.append((module, span))
+
+    def _end_call(self, module: Any, inputs: Any, output: Any) -> None:
+        if self._compiling():
+            return
+        opened = getattr(self._local, "opened", None)
+        if not opened:
+            return
+        inner, span = opened[-1]
+        if self._tracing():  # a nested call of a module that is already open
+            return
+        if inner is module:
+            opened.pop()
+            span.__exit__(None, None, None)
+        elif any(entry[0] is module for entry in opened):  # an exception skipped the hooks of inner modules
+            self._close_down_to(module, opened)
+
+    def _close_down_to(self, module: Any, opened: list[tuple[Any, Range]]) -> None:
+        while opened:
+            inner, span = opened.pop()
+            span.__exit__(None, None, None)
+            if inner is module:
+                return
+
+    def _names(self, root: Any) -> Names:
+        entry = self._cache.get(id(root))
+        if entry is not None and entry[0]() is root:
+            return entry[1]
+        kind = type(root).__name__
+        parts = type(root), tuple(id(child) for child in root.children())
+        if parts[1] and all(self._is_named(child) for child in root.modules() if child is not root):
+            return self._container(root, parts)
+        paths = [(id(child), path) for path, child in root.named_modules()]
+        is_shared = any(self._owner.get(path or kind, id(root)) != id(root) for _, path in paths)
+        prefix = self._free_prefix(kind) if is_shared else ""
+        names: Names = {}
+        for number, path in paths:
+            full = f"{prefix}.{path}" if prefix and path else prefix or path or kind
+            self._owner.setdefault(full, id(root))
+            names[number] = MODULE_PREFIX + full
+        for child in root.modules():
+            self._cache[id(child)] = (weakref.ref(child), names)
+        self._containers[parts] = names[id(root)]
+        self.counts.add(root, names)
+        return names
+
+    def _is_named(self, module: Any) -> bool:
+        entry = self._cache.get(id(module))
+        return entry is not None and entry[0]() is module
+
+    def _container(self, root: Any, parts: tuple[type, tuple[int, ...]]) -> Names:
+        """Name a new container of known modules, such as ``model[:3]``. The modules keep their names."""
+        names = {
+            id(child): self._cache[id(child)][1][id(child)] for child in root.modules() if child is not root
+        }
+        names[id(root)] = self._containers.setdefault(parts, MODULE_PREFIX + type(root).__name__)
+        self._cache[id(root)] = (weakref.ref(root), names)
+        self.counts.add(root, names)
+        return names
+
+    def _free_prefix(self, kind: str) -> str:
+        number, prefix = 1, kind
+        while prefix in self._owner:
+            number += 1
+            prefix = f"{kind}_{number}"
+        return prefix
+
+
+def _range_type(torch: Any) -> Callable[[str], Range]:
+    fast = getattr(torch._C._profiler, "_RecordFunctionFast", None)
+    return fast if fast is not None else torch.autograd.profiler.record_function  # type: ignore[no-any-return]

@@ -88,8 +88,7 @@ class JaxReader(FolderReader):
 
 
 def _add(data: bytes, rank: int | None, builder: TraceBuilder) -> None:
-    from .assemble import assemble
-    from .chrome import read_space
+    from .assemble import assemble, read_space
     from .xplane import decode
 
     if not data:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...analysis.time.recorded_steps import recorded_table
+from ...analysis.scope import recorded_table
 from ...errors import OptionError
 from ...trace import Trace
 

@@ -25,8 +25,7 @@ from ...readers.kineto.event_types import EXTRA, AllArguments
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from .events import Slices, TrackEvents
-from .gpu import Stages
+from .events import Slices, Stages, TrackEvents
 from .packets import distinct
 from .tracks import Annotations, Tracks
 

@@ -12,8 +12,16 @@ from ...readers.codec.protobuf_columns import Fields, coded_texts
 from ...trace.arrays import IntArray, consecutive, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from .events import TrackEvents, add_counters, add_events, add_flows, paired
-from .gpu import Stages, add_gpu_counters, add_stages
+from .events import (
+    Stages,
+    TrackEvents,
+    add_counters,
+    add_events,
+    add_flows,
+    add_gpu_counters,
+    add_stages,
+    paired,
+)
 from .packets import CALLSTACKS, FRAMES, FTRACE, FUNCTIONS, PERF_SAMPLE, STACK_SAMPLE, Packets
 from .torch import add_torch, is_torch
 from .tracks import Annotations, Tracks

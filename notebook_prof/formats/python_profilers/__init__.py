@@ -169,7 +169,7 @@ class SpeedscopeReader(MarkedJsonReader):
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put the file's profiles into `builder`."""
-        from .speedscope import read_speedscope
+        from .collapsed import read_speedscope
 
         read_speedscope(data, builder)
 

@@ -10,8 +10,7 @@ import pandas as pd
 
 from ...analysis.distributed.collectives import collectives, operation_of
 from ...analysis.grouping import covered
-from ...analysis.scope import Scope, on_device
-from ...analysis.time.recorded_steps import recorded_table
+from ...analysis.scope import Scope, on_device, recorded_table
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints

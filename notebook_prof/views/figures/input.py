@@ -9,7 +9,7 @@ import pandas as pd
 from bokeh.models import Range1d
 
 from ... import analysis
-from ...analysis.time.recorded_steps import recorded_table
+from ...analysis.scope import recorded_table
 from ...selection import Selection
 from ...service.palette import CATEGORIES, NAMES, PHASES, STATUS
 from ...trace import Trace

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import analysis
-from ...analysis.time.recorded_steps import recorded_table
+from ...analysis.scope import recorded_table
 from ...selection import Selection
 from ...selection.frames import ARGUMENTS
 from ...trace import Trace

@@ -11,15 +11,14 @@ from typing import Final
 
 import numpy as np
 
-from ....trace.arrays import IntArray
-from ....trace.clocks import Clock
-from ....trace.report import ImportReport
-from ..engine import Recorded, join
-from ..frames import Frame
-from ..sampler import Sampler
-from .attachment import Attachment
-from .file import CALM_S, CallPaths, Changes, Functions, Offset, align, parse, stacks_of
-from .threads import Children, ended, samples_by_thread
+from ...trace.arrays import IntArray
+from ...trace.clocks import Clock
+from ...trace.report import ImportReport
+from .engine import Recorded, Sampler, join
+from .frames import Frame
+from .py_spy_attachment import Attachment
+from .py_spy_file import CALM_S, CallPaths, Changes, Functions, Offset, align, parse, stacks_of
+from .py_spy_threads import Children, ended, samples_by_thread
 
 NET_NS: Final = round(CALM_S * 1e9)
 """Interval of the samples taken from inside, in case py-spy misses something."""

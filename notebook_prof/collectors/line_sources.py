@@ -17,7 +17,7 @@ from contextlib import suppress
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
-from ...trace.source_lines import text_lines
+from ..trace.source_lines import text_lines
 
 CELLS: Final[dict[str, list[str]]] = {}
 """Lines of cells, by file, where `linecache` numbers lines differently from the interpreter."""

@@ -24,10 +24,10 @@ import time
 from collections.abc import Callable
 from typing import IO, Final
 
-from .... import own_processes
-from ...machine import is_free_threaded
-from ..thread_stacks import walk
-from .file import Heartbeat
+from ... import own_processes
+from ..machine import is_free_threaded
+from .py_spy_file import Heartbeat
+from .thread_stacks import walk
 
 RATES_HZ: Final = (100, 400)
 """The lowest and the highest initial sampling rate."""

@@ -14,10 +14,10 @@ from collections.abc import Callable, Container, Mapping, Sequence
 
 import numpy as np
 
-from ....trace.arrays import IntArray
-from ..engine import Recorded, ThreadSamples, with_gaps
-from ..thread_stacks import ObservedThread, is_servant
-from .file import CallPaths, Changes, Home
+from ...trace.arrays import IntArray
+from .engine import Recorded, ThreadSamples, with_gaps
+from .py_spy_file import CallPaths, Changes, Home
+from .thread_stacks import ObservedThread, is_servant
 
 # Lifetimes of threads and child processes, since py-spy does not report when one ends.
 

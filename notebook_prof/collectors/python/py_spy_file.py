@@ -21,11 +21,11 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from ....trace.arrays import IntArray
-from ....trace.report import ImportReport
-from ....trace.strings import readable
-from ...lines.sources import cached_code, compiled, lines_now, parts_of
-from ..frames import CELL, FOLDED, KEPT_FRAMES, Frame, Stacks, owner_of, tell_folded
+from ...trace.arrays import IntArray
+from ...trace.report import ImportReport
+from ...trace.strings import readable
+from ..line_sources import cached_code, compiled, lines_now, parts_of
+from .frames import CELL, FOLDED, KEPT_FRAMES, Frame, Stacks, owner_of, tell_folded
 
 BURST: Final = 24
 """Number of quick beats at the start, which give the offset of the clock."""

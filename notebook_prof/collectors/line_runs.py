@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...trace.arrays import IntArray
-from ...trace.strings import readable
-from .monitor import LINE, RESUME, START, YIELD, LineMonitor
-from .sources import Home, Place, Sources
+from ..trace.arrays import IntArray
+from ..trace.strings import readable
+from .line_monitor import LINE, RESUME, START, YIELD, LineMonitor
+from .line_sources import Home, Place, Sources
 
 
 class LineRuns(NamedTuple):

@@ -1,1 +1,0 @@
-"""Line events of the interpreter (Python 3.12 and later)."""

@@ -1,1 +1,0 @@
-"""py-spy, attached to this process: stacks sampled from outside."""
