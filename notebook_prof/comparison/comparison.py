@@ -134,7 +134,8 @@ class Comparison(ComparedTables):
             An existing file is replaced.
         """
         from ..atomic_files import atomic_file
-        from .page.queries import can_be_shown, comparison_report
+        from .page.queries import can_be_shown
+        from .page.report import comparison_report
         from .page.static_html import page
 
         text = comparison_report(self) if can_be_shown(self) else page(self)
