@@ -18,9 +18,9 @@ from ..errors import OptionError, nearest
 from ..statistics import shift_of_steps, widened
 from ..trace.schema import Column, Table
 from ..units import format_items, format_ns
+from .change_sentence import edits, noise_between
 from .entry import HistoryRun, read_run
 from .identity import kernel_id
-from .previous_run import edits, noise_between
 from .store import Store
 from .table import runs_of
 

@@ -17,9 +17,10 @@ import notebook_prof as nbp
 from notebook_prof.comparison.verdict import signed_ns, signed_percent
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.runs import writing
+from notebook_prof.runs.change_sentence import OTHER_KERNEL
 from notebook_prof.runs.folder import NAME
 from notebook_prof.runs.identity import Identity, kernel_id
-from notebook_prof.runs.previous_run import OTHER_KERNEL, PreviousRun
+from notebook_prof.runs.previous_run import PreviousRun
 from notebook_prof.runs.store import Store
 from notebook_prof.statistics import factor_of_runs, learned_factor, ratio_of_halves, shift_of_steps, widened
 from notebook_prof.trace import Trace, TraceBuilder
