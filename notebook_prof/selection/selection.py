@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from ..errors import SelectionError
 from .clauses import DIMENSIONS, Clause, check, normalise, whole
+from .history import History
 
 Patch = dict[str, Any]
 Watcher = Callable[["Selection", Patch, Hashable], object]
 
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())
-_REMEMBERED: Final = 512
 _UNKNOWN: Final = object()
 _TRANSPORT: Final = {"apply_patch", "patch_since", "to_state"}
 """Methods meant for the page, not for users."""
@@ -47,9 +47,8 @@ class Selection:
 
     Notes
     -----
-    Every change (of any number of dimensions) increments `revision` and calls every watcher once. Watchers
-    are called outside the lock, in the order of the changes. If two threads write at once, or a watcher
-    itself writes, one thread reports both changes in turn.
+    Every change increments `revision` and calls every watcher once, outside the lock and in the order of the
+    changes. If two threads write at once, or a watcher writes itself, one thread reports both in turn.
 
     Examples
     --------
@@ -70,7 +69,7 @@ class Selection:
     _pinned: tuple[int, ...] | None
     _revision: int
     _watchers: list[Watcher]
-    _history: deque[tuple[int, str, Any]]
+    _history: History
     _queue: deque[tuple[Patch, Hashable, tuple[Watcher, ...]]]
     _telling: bool
 
@@ -83,7 +82,7 @@ class Selection:
         self._revision = 0
         self._lock = threading.RLock()
         self._watchers = []
-        self._history = deque(maxlen=_REMEMBERED)
+        self._history = History({d: clause.value for d, clause in clauses.items()})
         self._queue = deque()
         self._telling = False
 
@@ -137,25 +136,19 @@ class Selection:
     def apply_patch(
         self, patch: Mapping[str, Any], source: Hashable = None, base_revision: int | None = None
     ) -> bool:
-        """Merge changes that a page made on top of an older revision.
+        """Merge changes that a page made on top of an older revision; returns whether anything changed.
 
         Parameters
         ----------
         patch : mapping
             Dimension → list of values (None: no clause), ``focus`` → row or None, and ``pinned`` → list of
-            tracks or None. It may be the whole state from `to_state`; its ``revision`` is the base if
-            `base_revision` is not given.
+            tracks or None. It may be the whole state from `to_state`, with its ``revision``.
         source : hashable
             The sender.
         base_revision : int, optional
-            The revision that the sender knew. If a dimension has changed here since then, and the patch only
-            repeats its old value, the newer value is kept. So simultaneous changes of different dimensions
-            both survive. For the same dimension, the last change wins.
-
-        Returns
-        -------
-        bool
-            Whether anything changed.
+            The revision that the sender knew. A dimension that has changed here since then keeps its newer
+            value if the patch only repeats the old one: simultaneous changes of different dimensions both
+            survive, and for the same dimension the last change wins.
 
         Raises
         ------
@@ -174,6 +167,22 @@ class Selection:
             changed = self._change(source, change)
         self._tell()
         return changed
+
+    def undo(self) -> bool:
+        """Take back the last change of clauses, whoever made it; returns whether there was one.
+
+        Examples
+        --------
+        >>> selection = Selection(step=4)
+        >>> selection.step = 5
+        >>> selection.undo(), selection.step
+        (True, (4,))
+        """
+        return self._go(-1)
+
+    def redo(self) -> bool:
+        """Make again what `undo` took back; returns whether there was anything."""
+        return self._go(1)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -263,15 +272,8 @@ class Selection:
             return {**self._as_patch((*DIMENSIONS, *_FILTERING_NOTHING)), "revision": self._revision}
 
     def patch_since(self, revision: int) -> Patch:
-        """Return the current values of the dimensions that changed since a revision, for a page that lags
-        behind.
-
-        Returns
-        -------
-        dict
-            Like `to_state`, but with only the changed dimensions and without ``revision``. Contains all
-            dimensions if the revision is too old (512 changes per dimension are kept).
-        """
+        """Return the dimensions that changed since a revision, as `to_state` does."""
+        # all of them if the revision is too old
         with self._lock:
             return self._as_patch(self._changed_since(revision))
 
@@ -322,7 +324,8 @@ class Selection:
             self._focus = real.get("focus", self._focus)
             self._pinned = real.get("pinned", self._pinned)
             self._revision = self._revision + 1
-            self._history.extend((self._revision, key, now[key]) for key in real)
+            after = {d: clause.value for d, clause in clauses.items()}
+            self._history.note(self._revision, {key: now[key] for key in real}, after)
             self._queue.append((self._as_patch(real), source, tuple(self._watchers)))
         return True
 
@@ -356,14 +359,15 @@ class Selection:
 
     def _changed_since(self, revision: int) -> dict[str, Any]:
         """Return the dimensions that changed since `revision`, with their values at that revision."""
-        if len(self._history) == _REMEMBERED and self._history[0][0] > revision:
-            return dict.fromkeys((*DIMENSIONS, *_FILTERING_NOTHING), _UNKNOWN)
-        then: dict[str, Any] = {}
-        for at, key, value in reversed(self._history):
-            if at <= revision:
-                break
-            then[key] = value
-        return then
+        known = self._history.changed_since(revision)
+        return dict.fromkeys((*DIMENSIONS, *_FILTERING_NOTHING), _UNKNOWN) if known is None else known
+
+    def _go(self, step: int) -> bool:
+        with self._lock:
+            state = self._history.state(step)
+            changed = state is not None and self._change(None, {d: state.get(d) for d in DIMENSIONS})
+        self._tell()
+        return changed
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

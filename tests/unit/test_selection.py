@@ -304,3 +304,33 @@ def test_threads_lose_no_change():
 def test_what_pages_send_is_not_listed() -> None:
     assert {"update", "window"} <= {*dir(Selection())}
     assert not {"apply_patch", "patch_since", "to_state"} & {*dir(Selection())}
+
+
+def test_undo_and_redo_walk_the_states_whoever_made_them() -> None:
+    selection = Selection(step=1)
+    selection.update("table", name="mm", step=None)
+    selection.focus = 7
+    selection.update("timeline", window=(0, 5))
+    assert selection.undo()
+    assert (selection.name, selection.window, selection.focus) == (("mm",), None, 7)
+    assert selection.undo()
+    assert (selection.step, selection.name) == ((1,), None)
+    assert not selection.undo()
+    assert selection.redo()
+    # a page that goes back by itself sends the values of before
+    selection.apply_patch({"name": None, "step": [1]})
+    assert selection.redo()
+    assert selection.redo()
+    assert selection.window == (0, 5)
+    assert not selection.redo()
+    selection.undo()
+    selection.phase = "forward"
+    assert not selection.redo(), "another change ends what could be made again"
+
+
+def test_many_changes_can_be_taken_back() -> None:
+    selection = Selection()
+    for step in range(300):
+        selection.step = step
+    assert sum(iter(selection.undo, False)) == 100
+    assert selection.step == (199,)
