@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from notebook_prof import Profile
 from notebook_prof.analysis import critical_path_next, verdict
 from notebook_prof.session.findings import torch_came_late
 from notebook_prof.testing import draw
@@ -532,6 +533,14 @@ def test_imports_are_called_imports() -> None:
     assert (result.kind, result.sentence.endswith("it imports sklearn.svm.")) == ("import-bound", True)
 
 
+def test_the_code_of_a_claim_gives_its_number() -> None:
+    drawing = "steps: [0         ][1         ]\nmain:  [next/data ][aten::mm/forward]"
+    trace = draw(drawing, unit_ns=100 * US)
+    names = {"p": Profile(trace), "np": np}
+    for claim in verdict(trace).claims:
+        assert eval(claim.code, names) == pytest.approx(claim.value), claim.code
+
+
 def test_the_line_that_waits_is_told_by_its_share_of_the_waiting() -> None:
     """The line is longer than what waits in it, and not all that waits is in the line."""
     b, main = TraceBuilder(), []
@@ -590,7 +599,9 @@ def test_what_would_bind_next_is_all_where_nothing_else_is_left() -> None:
         b.steps(int(at) // (100 * US), at, 100 * US, "loop")
     trace = b.seal()
     line = next(line for line in verdict(trace).lines if line.startswith("Critical path"))
-    assert line.endswith("without data 30.0 % of it would be left, all of that operators of the host")
+    assert line.endswith(
+        "if data took no time, 30.0 % of the time would remain, all of that operators of the host"
+    )
     assert critical_path_next(trace, count=1)["next_share"].tolist() == [1.0]
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -60,6 +61,30 @@ class Source:
         arguments = ", ".join(f"{name}={_written(value)}" for name, value in self.arguments.items())
         return f"p.{METHODS.get(self.table, self.table)}({arguments})"
 
+    @property
+    def code(self) -> str:
+        """Code that gives the number.
+
+        Examples
+        --------
+        >>> Source("operators", "self_ns", {"name": ("mm", "add")}).code
+        'p.operators().loc[lambda t: t["name"].isin(["mm", "add"]), "self_ns"].sum()'
+        """
+        rows = [
+            f't["{column}"].isin({_quoted(list(value))})'
+            if isinstance(value, tuple)
+            else f't["{column}"] == {_quoted(value)}'
+            for column, value in self.where.items()
+        ]
+        keep = rows[0] if len(rows) == 1 else " & ".join(f"({row})" for row in rows)
+        cells = f'["{self.column}"]' if not rows else f'.loc[lambda t: {keep}, "{self.column}"]'
+        if self.reduce == "p90":
+            return f'np.quantile({self.call}{cells}, 0.9, method="inverted_cdf")'
+        return f"{self.call}{cells}.{_REDUCED.get(self.reduce, f'{self.reduce}()')}"
+
+
+_REDUCED: Final = {"count": "size", "first": "iloc[0]"}
+
 
 def matching(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
     """Return the rows of a table whose columns have these values, or one of each tuple."""
@@ -113,6 +138,14 @@ class Claim(Source):
         whole = self.of.evaluate(trace)
         return float(value) / float(whole) if whole else 0.0
 
+    @property
+    def code(self) -> str:
+        """Code that gives the number."""
+        number = Source(self.table, self.column, self.where, self.arguments, self.reduce)
+        if isinstance(self.value, str):
+            number = replace(number, reduce="first")
+        return number.code if self.of is None else f"{number.code} / {self.of.code}"
+
     def holds(self, trace: Trace) -> bool:
         """Return whether the table agrees with the sentence."""
         value = self.evaluate(trace)
@@ -150,6 +183,15 @@ def say(*parts: str | Claim, between: str = "") -> Sentence:
             claims += [replace(claim, start=len(text) + claim.start) for claim in inner]
             text += part
     return Sentence(text, tuple(claims))
+
+
+def _quoted(value: Any) -> str:
+    """Return a value, or a list of values, as code with double quotes."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_quoted, value))}]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _written(value: Any) -> str:

@@ -237,13 +237,13 @@ def _path(facts: VerdictInputs, path: pd.DataFrame) -> Sentence:
 
     first, following = IN_WORDS[str(row["class"])], IN_WORDS[str(row["next"])]
     left, most = of_next("left_share"), of_next("next_share")
-    without = f"; without {_WITHOUT.get(first, first)} "
-    if most.text == format_share(1.0):
-        return sentence + say(without, left, f" of it would be left, all of that {following}")
-    return sentence + say(without, left, f" of it would be left, above all {following} (", most, ")")
+    all_of_it = most.text == format_share(1.0)
+    much = say("all") if all_of_it else most
+    without = f"; if {_NAMED.get(first, first)} took no time, "
+    return sentence + say(without, left, " of the time would remain, ", much, f" of that {following}")
 
 
-_WITHOUT: Final = {"between operators": "time between operators"}
+_NAMED: Final = {"between operators": "what runs between operators"}
 
 
 def _longest_names(facts: VerdictInputs) -> Sentence | None:

@@ -14,9 +14,10 @@ from ...trace.arrays import IntArray
 from ...units import format_share
 from ..scope import Scope, ints
 from ..source.frames import Frames, frames
-from ..source.lines import CELL
+from ..source.lines import CELL, lines
 from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
+from ..time.phases import stepping_track
 from .claims import Sentence, Source, Verdict, cite, cite_ns, say, short
 from .inputs import VerdictInputs
 
@@ -162,7 +163,24 @@ def meanwhile(facts: VerdictInputs, window: tuple[int, int]) -> Sentence:
         number = cite(str(len(rows)), len(rows), Source("cpu", "cpu_ns", where, during, "count"))
         who = say(number, f" {one if len(rows) == 1 else several}") if counted else say(several)
         pieces.append(say(who, " used ", spent, " of CPU time"))
-    return say(", while ", say(*pieces, between=" and ")) if pieces else say()
+    return say(", while ", say(*pieces, between=" and "), _because(facts, window)) if pieces else say()
+
+
+def _because(facts: VerdictInputs, window: tuple[int, int]) -> Sentence:
+    """Name the user's line that other threads ran for most of a window, which is what is waited for."""
+    tracks = facts.trace.tracks
+    others = tracks[(tracks["kind"] == "thread") & (tracks["track"] != stepping_track(facts.trace))]["track"]
+    during: dict[str, Any] = {"window": window, "track": tuple(others.tolist())}
+    table = lines(facts.trace, **during) if len(others) else facts.hot.table.head(0)
+    if not len(table):
+        return say()
+    row = table.loc[table["self_ns"].idxmax()]
+    if int(row["self_ns"]) <= _MOSTLY * int(table["self_ns"].sum()):
+        return say()
+    where = {"file": str(row["file"]), "line": int(row["line"])}
+    name, text = line_words(row)
+    line = cite(name, int(row["line"]), Source("lines", "line", where, during), select=line_select(row))
+    return say(", most of it in ", line, text)
 
 
 def _in_library(facts: VerdictInputs, source_lines: Frames, row: int, library: str, name: str) -> Verdict:

@@ -208,9 +208,8 @@ def _operators(facts: VerdictInputs, operators: float, *, framework: bool) -> Ve
         sentence = say(f"{name} takes ", share, f" of {words} by itself (", took, ").")
     else:
         whole = cite_share(operators, _thread(facts, "operators", "small operators"), _thread(facts))
-        of = "." if words == facts.whole else f" of {words}."
         longest = f" of {facts.whole}; the longest of them, {name}, takes "
-        sentence = say("operators run ", whole, longest, share, of)
+        sentence = say("operators run ", whole, longest, share, f" of {words} by itself (", took, ").")
     return Verdict("compute-bound", say("Compute-bound on the CPU: ", sentence), share.value, select)
 
 
