@@ -16,14 +16,14 @@ from ..analysis.verdict.claims import matching
 from ..trace import Trace
 from .packing import plain_patch
 
-Piece = tuple[str, dict[str, Any] | None]
-"""A text, and what a click on it selects (None for plain text)."""
+Piece = tuple[str, dict[str, Any] | None, str]
+"""A text, what a click on it selects (None for nothing), and the code that gives its number."""
 
 _MOST_STEPS: Final = 10_000
 
 
 def headline_pieces(trace: Trace, text: str, claims: Iterable[Claim] = ()) -> list[list[Piece]]:
-    """Cut every line of a headline at its claims; a claim that selects nothing stays text."""
+    """Cut every line of a headline at its claims; a claim that selects nothing has its code."""
     rows = _Rows(trace)
     ordered = sorted(claims, key=lambda claim: (claim.line, claim.start))
     by_line = {line: list(group) for line, group in groupby(ordered, lambda claim: claim.line)}
@@ -36,14 +36,15 @@ def _pieces(line: str, claims: list[Claim], rows: _Rows) -> list[Piece]:
     at = 0
     for claim in claims:
         end = claim.start + len(claim.text)
-        if claim.start < at or line[claim.start : end] != claim.text or not (select := rows.select(claim)):
+        if claim.start < at or line[claim.start : end] != claim.text:
             continue
         if claim.start > at:
-            pieces.append((line[at : claim.start], None))
-        pieces.append((claim.text, plain_patch(select)))
+            pieces.append((line[at : claim.start], None, ""))
+        select = rows.select(claim)
+        pieces.append((claim.text, plain_patch(select) if select else None, claim.code))
         at = end
     if at < len(line):
-        pieces.append((line[at:], None))
+        pieces.append((line[at:], None, ""))
     return pieces
 
 

@@ -197,8 +197,8 @@ def test_a_headline_in_pieces_is_the_headline() -> None:
         _claim("0 %.", 0, 16, step=1),
     ]
     pieces = headline_pieces(draw("main: [mm ]"), text, claims)
-    assert ["".join(piece for piece, _ in line) for line in pieces] == ["Half: 50 % of 50 %.", "Steps: 3."]
-    assert [piece for line in pieces for piece in line if piece[1]] == [
+    assert ["".join(piece for piece, *_ in line) for line in pieces] == ["Half: 50 % of 50 %.", "Steps: 3."]
+    assert [piece[:2] for line in pieces for piece in line if piece[1]] == [
         ("50 %", {"step": [2]}),
         ("50 %", {"window": [0, 5]}),
     ]
@@ -215,7 +215,10 @@ def test_claims_about_the_account_and_the_steps_select_them_too(trace: Trace) ->
         Claim("steps", "step", {}, text="5", value=6, reduce="min", start=4),
     ]
     (line,) = headline_pieces(trace, "12345", claims)
-    assert line == [
+    assert [piece[2] for piece in line][1] == (
+        'p.account().loc[lambda t: t["kind"].isin(["steps", "outside-window"]), "dur"].sum()'
+    )
+    assert [piece[:2] for piece in line] == [
         ("1", {"window": [560 * MS, 1910 * MS]}),
         ("2", {"window": [60 * MS, 500 * MS]}),
         ("3", None),
@@ -228,7 +231,7 @@ def test_a_report_embeds_what_its_links_select(trace: Trace) -> None:
     settings = dashboard_settings(
         trace, "Most: 69.2 %.", [_claim("69.2 %", 0, 6, window=(560 * MS, 1910 * MS))]
     )
-    assert settings["headline"][0][1] == ("69.2 %", {"window": [560 * MS, 1910 * MS]})
+    assert settings["headline"][0][1][:2] == ("69.2 %", {"window": [560 * MS, 1910 * MS]})
     profile = Profile(trace)
     headline = dashboard_settings(trace, profile.headline)["headline"]
-    assert ["".join(text for text, _ in line) for line in headline] == profile.headline.split("\n")
+    assert ["".join(text for text, *_ in line) for line in headline] == profile.headline.split("\n")

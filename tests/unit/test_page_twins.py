@@ -37,7 +37,7 @@ from .test_units import CLOCKS
 REQUESTS: list[dict[str, Any]] = [
     {"t": "table", "by": "name"},
     {"t": "table", "by": "module", "sort": "total_ns"},
-    {"t": "table", "by": "category"},
+    {"t": "table", "by": "category", "sort": "mean_ns"},
     {"t": "table", "by": "name", "waits": False},
     {"t": "table", "by": "name", "sort": "device_ns", "by_side": True},
     {"t": "table", "by": "name", "sort": "total_ns", "by_side": True, "descending": False},

@@ -106,6 +106,8 @@ export class ComparedSide {
       whatIf: nothing,
       path: nothing,
       explain: nothing,
+      goBack: nothing,
+      copyAsPandas: async () => {},
       find: nothing,
       clearFind: nothing,
       measure: nothing,

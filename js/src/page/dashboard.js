@@ -5,10 +5,12 @@ import {Overview} from '../charts/overview.js';
 import {Phases} from '../charts/phases.js';
 import {Table} from '../table/table.js';
 import {activeElement} from '../shared/elements.js';
+import {createHistory} from '../shared/history.js';
 import {filters} from '../shared/store.js';
 import {Rail} from '../tabs/rail.js';
 import {Timeline} from '../timeline/timeline.js';
 import {shownTrace} from './context.js';
+import {copyAsPandas} from './copying.js';
 import {Detail} from './detail.js';
 import {CriticalPath} from './critical_path.js';
 import {WhatIf} from './what_if.js';
@@ -57,6 +59,8 @@ export class Dashboard {
     this.page = page;
     /** @type {BokehRange} */
     this.range = host.model('view');
+    this.history = createHistory(store);
+    this.undo.push(this.history.stop);
     const ctx = (this.ctx = this.context());
     this.layout = new ResponsiveLayout(ctx, parts.root);
     this.layout.fit();
@@ -156,6 +160,10 @@ export class Dashboard {
       measure: () => this.ruler.toggle(),
       focusFilter: () => this.table.focusFilter(),
       help: () => this.help.toggle(),
+      copyAsPandas: () => copyAsPandas(root, hint, (element) => this.table.codeAt(element)),
+      goBack: (by) => {
+        if (!this.history.go(by)) hint(by < 0 ? 'nothing was selected before' : 'nothing was undone');
+      },
       escape: () => {
         const {help, why, whatIf, path, ruler} = this;
         if (!help.hide() && !why.hide() && !whatIf.hide() && !path.hide() && !ruler.hide() && !this.bar.finder.clear()) store.clear('escape');

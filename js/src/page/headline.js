@@ -57,19 +57,39 @@ function opener(box, line, more) {
  * @param {Pick} [pick]
  */
 function piecesOf(line, pick) {
-  return line.map(([text, select]) => (select && pick ? claim(text, select, pick) : document.createTextNode(text)));
+  return line.flatMap(([text, select, code = '']) => (select && pick ? [claim(text, select, code, pick)] : code ? [number(text, code)] : withCode(text)));
+}
+
+/**
+ * A text in which `code` is marked as such.
+ * @param {string} text
+ */
+const withCode = (text) => text.split(/`([^`]+)`/).map((part, i) => (i % 2 ? textElement('code', '', part) : document.createTextNode(part)));
+
+/**
+ * A number that selects nothing.
+ * @param {string} text
+ * @param {string} code
+ */
+function number(text, code) {
+  const made = textElement('span', '', text);
+  made.dataset.pandas = code;
+  made.title = code;
+  return made;
 }
 
 /**
  * @param {string} text
  * @param {SelectionPatch} select
+ * @param {string} code
  * @param {Pick} pick
  */
-function claim(text, select, pick) {
+function claim(text, select, code, pick) {
   const link = Object.assign(document.createElement('a'), {nbpSelect: select});
   link.className = 'nbp-claim';
   link.textContent = text;
-  link.title = 'show what this is of';
+  link.title = `show what this is of${code && `\nC copies it as pandas:\n${code}`}`;
+  if (code) link.dataset.pandas = code;
   link.tabIndex = 0;
   link.setAttribute('role', 'button');
   link.setAttribute('aria-pressed', 'false');

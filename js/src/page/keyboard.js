@@ -24,9 +24,18 @@ const HELP = [
   ['/', 'find slices by name; Enter and Shift+Enter walk them'],
   ['T', 'filter the table'],
   ['Tab', 'to the account (← → Enter), tracks (↑ ↓; Alt+↑ ↓ moves one, P pins it to the top, H hides it), step bars (← → Enter), tabs and tables (↑ ↓ Enter)'],
+  ['C', 'copy the number under the pointer, or in focus, as pandas: code that gives exactly it'],
+  ['Ctrl + Z / Ctrl + Shift + Z', 'undo / redo a selection; p.selection.undo() in Python'],
   ['Esc', 'clear the selection'],
   ['?', 'this list'],
 ];
+
+/**
+ * Whether keys undo (-1) or redo (1) a selection.
+ * @param {KeyboardEvent} event
+ * @param {string} key
+ */
+const stepOf = ({ctrlKey, metaKey, shiftKey}, key) => (!(ctrlKey || metaKey) ? 0 : key === 'y' || (key === 'z' && shiftKey) ? 1 : key === 'z' ? -1 : 0);
 
 /**
  * @param {Context} ctx
@@ -69,6 +78,7 @@ export function attachKeyboard(ctx, root) {
     p: () => ctx.path(),
     i: () => ctx.whatIf(),
     t: () => ctx.focusFilter(),
+    c: () => void ctx.copyAsPandas(),
     '/': () => ctx.find(),
     ArrowRight: () => ctx.neighbour('next'),
     ArrowLeft: () => ctx.neighbour('previous'),
@@ -89,6 +99,13 @@ export function attachKeyboard(ctx, root) {
         ctx.clearFind();
         ctx.takeFocus();
       }
+      event.stopPropagation();
+      return;
+    }
+    const by = stepOf(event, key);
+    if (by) {
+      ctx.goBack(by);
+      event.preventDefault();
       event.stopPropagation();
       return;
     }

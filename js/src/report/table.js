@@ -149,18 +149,23 @@ export function createLocalTable(report) {
   };
 }
 
+const SORTS = /** @type {const} */ ([...TOTAL_NAMES, 'mean_ns']);
+
+/** @param {Row} row */
+const meanOf = (row) => row.total_ns / Math.max(row.count, 1);
+
 /**
  * @param {Row[]} rows
  * @param {Partial<TableRequest>} q
  * @param {ReportGroup} group
  */
 function sortRows(rows, q, group) {
-  const sort = TOTAL_NAMES.find((name) => name === q.sort) ?? 'self_ns',
+  const sort = SORTS.find((name) => name === q.sort) ?? 'self_ns',
     up = q.descending === false ? 1 : -1,
     label = (/** @type {Row} */ row) => folded(group.labels[row.g]);
   /** @param {Row} row */
   const value = (row) => {
-    if (!q.by_side || !row.side || sort === 'count') return row[sort];
+    if (!q.by_side || !row.side || sort === 'count') return sort === 'mean_ns' ? meanOf(row) : row[sort];
     return sort === 'device_ns' ? row.self_ns : 0;
   };
   rows.sort(
@@ -213,5 +218,5 @@ const seen = (row, by, group) => ({
   ...row,
   [by === 'module' ? 'module' : 'name']: group.labels[row.g],
   shapes: group.details?.[row.g],
-  mean_ns: row.total_ns / Math.max(row.count, 1),
+  mean_ns: meanOf(row),
 });

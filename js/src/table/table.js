@@ -4,13 +4,15 @@ import {Roving} from '../shared/roving.js';
 import {scrollWithFocus} from '../shared/scrolling.js';
 import {DIMENSIONS} from '../shared/store.js';
 import {mergedName} from '../shared/merged_names.js';
+import {codeOfCell} from '../page/copying.js';
 import {COLUMNS, FIRST_ROWS, GROUP_TEXTS, NO_NAME, SHARES} from './columns.js';
 import {TableFoot} from './foot.js';
 import {TableRow} from './row.js';
+import {SumRow} from './sum.js';
 
 /** @type {Record<string, number>} */
 const ROWS_OF_KEY = {ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -1e9, End: 1e9};
-const TYPING_MS = 120;
+const TYPING_MS = 30; // the next question waits for the answer to the last one anyway
 
 /**
  * @param {string} label
@@ -48,6 +50,7 @@ export class Table {
   /** @type {Roving | null} */ roving = null;
   thead = document.createElement('thead');
   body = document.createElement('tbody');
+  sum = new SumRow();
 
   /**
    * @param {Context} ctx
@@ -132,7 +135,7 @@ export class Table {
     grid.setAttribute('aria-label', title.toLowerCase());
     grid.setAttribute('aria-multiselectable', 'true');
     thead.append(this.headRow);
-    grid.append(thead, this.body);
+    grid.append(thead, this.body, this.sum.foot);
     scroll.append(grid);
     return scroll;
   }
@@ -237,6 +240,7 @@ export class Table {
     rows.forEach(({row}, i) => {
       if (row.tabIndex !== (i === reached ? 0 : -1)) row.tabIndex = i === reached ? 0 : -1;
     });
+    this.sum.draw(answer, this.columns);
     this.waits.hidden = !answer.waits;
     problem.textContent = answer.error;
     problem.hidden = !answer.error;
@@ -289,6 +293,18 @@ export class Table {
       event.preventDefault();
       event.stopPropagation();
     });
+  }
+
+  /**
+   * The code of the number in a cell; empty for none.
+   * @param {Element} element
+   */
+  codeAt(element) {
+    const {last, rows, columns, ctx} = this,
+      cell = element.closest('td'),
+      i = rows.findIndex(({row}) => row === cell?.parentElement);
+    if (!last || !cell || i < 0 || last.data.side[i]) return '';
+    return codeOfCell(last.by, last.label[i], columns[cell.cellIndex].key, ctx.store.get());
   }
 
   refresh() {

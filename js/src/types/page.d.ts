@@ -7,7 +7,8 @@ type Tooltip = ReturnType<typeof import('../page/tooltip.js').createTooltip>;
 type Lanes = import('../timeline/lanes.js').Lanes;
 
 /** A text of the headline, and what a click on it selects. */
-type HeadlinePiece = [string, SelectionPatch | null];
+/** A text, what a click on it selects, and the code that gives its number. */
+type HeadlinePiece = [string, SelectionPatch | null, string?];
 
 interface TabSettings {
   name: string;
@@ -107,6 +108,9 @@ interface Context {
   measure(): void;
   focusFilter(): void;
   help(): void;
+  /** Selects what was selected before (-1), or again (1). */
+  goBack(by: number): void;
+  copyAsPandas(): Promise<void>;
   escape(): void;
 }
 

@@ -22,7 +22,7 @@ from ..store import GROUPINGS, SCOPES, ViewStore
 _MOST_ROWS: Final = 1000
 _MANY: Final = 500_000
 _LONGEST_DETAIL: Final = 600
-_SORTS: Final = ("label", "count", "total_ns", "self_ns", "device_ns")
+_SORTS: Final = ("label", "count", "total_ns", "mean_ns", "self_ns", "device_ns")
 
 
 @dataclass(slots=True)
@@ -181,11 +181,13 @@ def _order(
         order = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
         return order[::-1] if request.get("descending", False) else order
     sort = sort if sort in _SORTS else "self_ns"
-    values = getattr(rows, sort)[chosen]
+    mean = sort == "mean_ns"
+    values = rows.total_ns / np.maximum(rows.count, 1) if mean else getattr(rows, sort)
+    values = values[chosen]
     if request.get("by_side"):
         device = rows.on_device[chosen]
         if sort == "device_ns":
             values = np.where(device, rows.self_ns[chosen], values)
-        elif sort in ("total_ns", "self_ns"):
+        elif sort in ("total_ns", "mean_ns", "self_ns"):
             values = np.where(device, 0, values)
     return np.argsort(-values if request.get("descending", True) else values, kind="stable")

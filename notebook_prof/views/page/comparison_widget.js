@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/IYTNEZRD.js";import{a as r}from"./chunks/LF67C7G3.js";import"./chunks/54LQBNDP.js";import"./chunks/43UCLS72.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/EJGAHXNY.js";import{a as r}from"./chunks/LRNTNE7G.js";import"./chunks/DDNAGSWR.js";import"./chunks/RAGOLLMY.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

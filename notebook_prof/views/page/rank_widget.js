@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/LF67C7G3.js";import"./chunks/54LQBNDP.js";import{a as r}from"./chunks/BWNKSIRY.js";import"./chunks/43UCLS72.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/LRNTNE7G.js";import"./chunks/DDNAGSWR.js";import{a as r}from"./chunks/YHCN36PY.js";import"./chunks/RAGOLLMY.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};

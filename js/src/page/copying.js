@@ -1,0 +1,47 @@
+// C: the code that gives exactly the number under the pointer, or in focus.
+import {activeElement} from '../shared/elements.js';
+
+const SHOWN = 60; // characters of the code that a hint has room for
+
+/** What a column of the operator table is in p.operators(). @type {Record<string, string>} */
+const COLUMNS = {total: 'total_ns', self: 'self_ns', share: 'share', device: 'device_ns'};
+/** Dimensions that p.operators() takes. @type {Dimension[]} */
+const TAKEN = ['window', 'step', 'phase', 'category', 'line'];
+
+/**
+ * The code of a number in the operator table; empty where p.operators() has none that is the same.
+ * @param {Grouping} by
+ * @param {string} label of the row
+ * @param {string} column
+ * @param {SelectionState} state
+ */
+export function codeOfCell(by, label, column, state) {
+  if ((by !== 'name' && by !== 'category') || !(column in COLUMNS)) return '';
+  if (state.track || state.rank || state.group || (by === 'category' && state.name)) return '';
+  const texts = TAKEN.filter((key) => key !== by && state[key] != null).map((key) => `${key}=${key === 'window' ? `(${state.window})` : JSON.stringify(state[key])}`),
+    call = `p.operators(${[...texts, ...(by === 'category' ? ['by="category"'] : [])].join(', ')})`;
+  return `${call}.set_index("${by}").at[${JSON.stringify(label)}, "${COLUMNS[column]}"]`;
+}
+
+/**
+ * Copy the code of a number.
+ * @param {HTMLElement} root
+ * @param {(text: string) => void} hint
+ * @param {(element: Element) => string} codeAt of a number in a table
+ */
+export async function copyAsPandas(root, hint, codeAt) {
+  const [at] = [...root.querySelectorAll(':hover')].slice(-1),
+    codes = [at, activeElement()].map((element) => element && (/** @type {HTMLElement | null} */ (element.closest('[data-pandas]'))?.dataset.pandas ?? codeAt(element))),
+    code = codes.find(Boolean);
+  if (!code) {
+    hint('point at a number: C copies the code that gives it');
+    return;
+  }
+  const short = code.length > SHOWN ? `${code.slice(0, SHOWN)}…` : code;
+  try {
+    await navigator.clipboard.writeText(code);
+    hint(`copied: ${short}`);
+  } catch {
+    hint(`the browser does not let a page copy ${short}`);
+  }
+}

@@ -1,0 +1,13 @@
+import {expect, test} from 'vitest';
+
+import {codeOfCell} from '../../src/page/copying.js';
+
+test('a number of the table is a cell of p.operators', () => {
+  expect(codeOfCell('name', 'aten::mm', 'self', {})).toBe('p.operators().set_index("name").at["aten::mm", "self_ns"]');
+  expect(codeOfCell('name', 'say "x"', 'share', {window: [0, 5], step: [1, 2], name: ['y']})).toBe(
+    'p.operators(window=(0,5), step=[1,2]).set_index("name").at["say \\"x\\"", "share"]',
+  );
+  expect(codeOfCell('category', 'python', 'total', {})).toBe('p.operators(by="category").set_index("category").at["python", "total_ns"]');
+  for (const none of [codeOfCell('module', 'net', 'self', {}), codeOfCell('name', 'mm', 'count', {}), codeOfCell('name', 'mm', 'self', {track: [1]})])
+    expect(none).toBe('');
+});
