@@ -40,7 +40,9 @@ ACCOUNT: Final = (
 """Twenty steps of 16 ms, 1.35 s of evaluation in 1.95 s."""
 
 
-def drawn_cell(steps: bool = True, evil: str = "", text: bool = True) -> Trace:
+def drawn_cell(
+    steps: bool = True, evil: str = "", text: bool = True, raised: dict[str, Any] | None = None
+) -> Trace:
     """The cell as a Trace, without steps or its text if asked. `evil` goes into every text."""
     rows = [
         (a, b, "code" if not steps and kind in ("steps", "outside-window") else kind, line,
@@ -61,6 +63,8 @@ def drawn_cell(steps: bool = True, evil: str = "", text: bool = True) -> Trace:
     metadata: dict[str, Any] = {"source": "recording", "tables": {"account": table}}
     if text:
         metadata["cell_source"] = CELL.replace("\n", f"{evil}\n")
+    if raised is not None:
+        metadata["raised"] = raised
     builder = TraceBuilder(metadata=metadata)
     main = builder.track("MainThread", pid=100, tid=100)
     slices: list[dict[str, Any]] = [_line(0, 4, 0, evil) | {"name": "recording" + evil}]

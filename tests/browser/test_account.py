@@ -221,3 +221,22 @@ p
     shown.kernel("p.selection.clear()")
     shown.wait_views("v.store.isEmpty()")
     assert shown.claims.get_attribute("aria-pressed") == "false"
+
+
+def test_a_flag_stands_where_an_exception_ended_the_cell(
+    report: Callable[..., Report], tmp_path: Path
+) -> None:
+    profile = cell_profile(raised={"error": "KeyError", "line": 8})
+    path = tmp_path / "raised.html"
+    write_report(profile.trace, profile.selection, path, verdict=TEXT)
+    shown = report(path)
+    shown.settle()
+    flag = shown.part(".nbp-flag")
+    assert flag.inner_text() == "⚑ KeyError, line 8"
+    flag.hover()
+    assert "ended the cell at 1.910 s" in str(flag.get_attribute("title"))
+    flag.click()
+    assert shown.views("v.store.get().line") == ["cell:8"]
+    shown.views("v.setView(0, 1e8)")
+    shown.settle()
+    assert not flag.is_visible()

@@ -8,6 +8,7 @@ import {activeElement} from '../shared/elements.js';
 import {createHistory} from '../shared/history.js';
 import {filters} from '../shared/store.js';
 import {Rail} from '../tabs/rail.js';
+import {Flag} from '../timeline/flag.js';
 import {Timeline} from '../timeline/timeline.js';
 import {shownTrace} from './context.js';
 import {copyAsPandas} from './copying.js';
@@ -81,6 +82,7 @@ export class Dashboard {
     this.timeline = new Timeline(ctx, parts.timeline);
     this.overview = new Overview(ctx, parts.overview);
     this.memory = new Memory(ctx, parts.memory);
+    this.flag = new Flag(ctx, this.timeline, this.memory);
     this.phases = new Phases(ctx, parts.phases, parts.legend, parts.phaseTitle);
     this.table = new Table(ctx, parts.table);
     this.details = new Detail(ctx, parts.detail, this.timeline);
@@ -208,6 +210,7 @@ export class Dashboard {
       this.overview.seen();
       this.ruler.draw();
       this.memory.moved();
+      this.flag.draw();
     };
     const changed = () => host.frames.before(follow);
     range.properties.start.change.connect(changed);
@@ -220,6 +223,7 @@ export class Dashboard {
         this.layout.fit();
         this.timeline.refresh();
         this.overview.refresh();
+        this.flag.draw();
       }
     });
     resize.observe(parts.root);
@@ -319,6 +323,7 @@ export class Dashboard {
         detail: this.details.current,
         finder: this.bar.finder,
         meta,
+        flag: this.flag,
         theme: () => ctx.theme,
         doc: host.doc,
       },

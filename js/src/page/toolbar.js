@@ -35,12 +35,12 @@ export function toolbar(ctx, box, setMode, recolour) {
   const choices = [
     ['+', 'zoom in (W)', () => ctx.zoom(0.5, middle())],
     ['−', 'zoom out (S)', () => ctx.zoom(2, middle())],
-    ['fit', 'fit the selection (F)', () => ctx.fitSelection()],
-    ['all', 'show the whole recording (0)', () => ctx.setView(...ctx.meta.span)],
+    ['fit selection', 'bring what is selected into view (F)', () => ctx.fitSelection()],
+    ['whole', 'show the whole recording (0)', () => ctx.setView(...ctx.meta.span)],
     ['?', 'keys and gestures', () => ctx.help()],
   ];
   choices.forEach(([text, title, act]) => pushButton(zooms, text, title, act));
-  const path = pushButton(element('div', 'nbp-buttons', box), 'path', 'show the critical path: what decided how long it took (P)', () => ctx.path());
+  const path = pushButton(element('div', 'nbp-buttons', box), 'critical path', 'show the critical path: what decided how long it took (P)', () => ctx.path());
   path.setAttribute('aria-pressed', 'false');
   const colours = element('label', 'nbp-colours', box);
   colours.append('colour by ');

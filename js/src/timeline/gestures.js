@@ -2,7 +2,7 @@
 // the wheel zooms with Ctrl, or after a click here: a notebook's scrolling is never taken away.
 import {frameOf} from '../figures/document.js';
 import {targetOf} from '../shared/elements.js';
-import {formatTime} from '../shared/units.js';
+import {formatInstant, formatTime} from '../shared/units.js';
 
 const DRAG_PX = 4;
 const REST_MS = 150;
@@ -102,7 +102,7 @@ class TimeGestures {
     if (drag.brushing) {
       const [a, b] = [drag.at, this.timeAt(event)].sort((p, q) => p - q);
       this.brush.setv({left: a, right: b, visible: true});
-      ctx.hint(`${formatTime(b - a)}`);
+      ctx.tooltip.show(event, [formatTime(b - a), `${formatInstant(a, (b - a) / 100, b)} – ${formatInstant(b, (b - a) / 100)}`]);
       return;
     }
     const f = frameOf(this.view, element),
@@ -127,7 +127,7 @@ class TimeGestures {
     }
     if (!brushing) return;
     this.brush.visible = false;
-    ctx.hint('');
+    ctx.tooltip.hide();
     const [a, b] = [at, this.timeAt(event)]
       .sort((p, q) => p - q)
       .map((t) => Math.min(Math.max(t, ctx.meta.span[0]), ctx.meta.span[1]));

@@ -60,6 +60,12 @@ type StepColumns = {
   ts: Float64Array;
   dur: Float64Array;
 };
+/** The exception that ended the cell: its name, its line, and when. */
+interface Raised {
+  error: string;
+  line: number;
+  ts: number;
+}
 /** The facts of the trace; `work` is from the first slice to the end of the last. */
 interface MetaContent {
   span: [number, number];
@@ -79,6 +85,7 @@ interface MetaContent {
   counters: Counter[];
   steps: number;
   steps_source: string;
+  raised?: Raised;
   doubts?: Record<'host' | 'device', Record<string, string>>;
   colours: Colours;
   data: StepColumns;

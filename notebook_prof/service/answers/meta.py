@@ -12,7 +12,9 @@ from msgspec import structs
 
 from ...analysis.busy_time import stream_busy_times
 from ...analysis.name_labels import module_classes, with_classes
+from ...analysis.time.account import account_spans
 from ...analysis.trust.doubts import doubts_by_name
+from ...trace import Trace
 from .. import palette
 from ..packing import Answer, pack
 from ..store import GROUPINGS, TINTS, ViewStore
@@ -130,6 +132,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
         "resident": store.resident is not None,
         "counters": [structs.asdict(counter) for counter in store.counters],
         "steps": len(trace.steps),
+        **_raised(trace),
         **({} if request.get("doubts") == "later" else doubts(store, state, request).content),
         "steps_source": str(trace.metadata.get("steps_source") or _first(trace.steps["source"])),
         "colours": {
@@ -150,6 +153,16 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
         "dur": steps["dur"].to_numpy(np.float64),
     }
     return pack(content, columns)
+
+
+def _raised(trace: Trace) -> dict[str, Any]:
+    """Return the exception that ended the cell, its line, and its instant: the end of the account."""
+    raised = trace.metadata.get("raised")
+    if not isinstance(raised, Mapping) or not len(spans := account_spans(trace)):
+        return {}
+    last = spans[spans["line"] == raised["line"]]
+    end = int((last["ts"] + last["dur"]).max()) if len(last) else int((spans["ts"] + spans["dur"]).max())
+    return {"raised": {"error": str(raised["error"]), "line": int(raised["line"]), "ts": end}}
 
 
 def doubts(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:

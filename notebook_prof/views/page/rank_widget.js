@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/LRNTNE7G.js";import"./chunks/DDNAGSWR.js";import{a as r}from"./chunks/YHCN36PY.js";import"./chunks/RAGOLLMY.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/K7QEL4Z7.js";import"./chunks/ZI3GTRBZ.js";import{a as r}from"./chunks/J262ZSZE.js";import"./chunks/JWPNN5BD.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};

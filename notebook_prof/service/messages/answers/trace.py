@@ -69,6 +69,14 @@ class StepColumns(Columns):
     dur: F8
 
 
+class Raised(Declared):
+    """The exception that ended the cell: its name, its line, and when."""
+
+    error: str
+    line: int
+    ts: int
+
+
 Doubts = Annotated[
     dict[str, dict[str, str]], Meta(extra={"ts": "Record<'host' | 'device', Record<string, string>>"})
 ]
@@ -95,6 +103,7 @@ class MetaContent(Declared, kw_only=True):
     counters: list[Counter]
     steps: int
     steps_source: str
+    raised: Raised | UnsetType = UNSET
     doubts: Doubts | UnsetType = UNSET
     colours: Colours
 
