@@ -9,19 +9,23 @@ others show right pixels from what lies ready beside the view. Frame: time betwe
 gesture lasts, in which the old picture moves along. Kernel: its own part of every answer. p50 and p95 in ms,
 by number of slices. Update: the largest answer of a gesture in kB; rectangles: the most of one picture,
 without the density image. A key that is held is an event every frame. CPU: seconds
-of the page's main thread for the whole gesture, which a loaded machine changes least. Last, the seconds from
-running the cell that shows a Profile to its first timeline, and to all views. Needs a Chromium; without one
-there are no rows.
+of the page's main thread for the whole gesture, which a loaded machine changes least. *Kernel 100 ms away*:
+every message takes 50 ms longer each way. *Interpreter held*: a loop in C lets no other thread of the kernel
+run. Last, the seconds from running the cell that shows a Profile to its first timeline, and to all views.
+Needs a Chromium; without one there are no rows.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from notebook_prof.views.page_queries import MOST_IN_PAGE
 
 TITLE = "Views: from hand to pixels"
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -158,13 +162,43 @@ def _rows(page: Any, x: float, y: float) -> None:
         page.wait_for_timeout(400)
 
 
+def _type(page: Any, x: float, y: float) -> None:
+    for text in ("mm", "conv", "relu", "add") * 2:
+        page.locator(".nbp-panel-head input[type=search]").first.click(click_count=3)
+        page.keyboard.insert_text(text)
+        page.wait_for_timeout(400)
+
+
 GESTURES = {
     "wheel zoom": ("wheel", "timeline", _wheel),
     "drag pan": ("pointermove", "timeline", _drag),
     "W A S D": ("keydown", "timeline", _keys),
     "box select": ("pointerup", "table", _brush),
     "row click": ("pointerup", "timeline", _rows),
+    "typing in the filter": ("input", "table", _type),
 }
+
+DISTANCE_MS = 50
+FAR = """(ms) => {
+    const {line} = document.querySelector('.nbp-host').nbp.transport;
+    const later = () => new Promise((done) => setTimeout(done, ms));
+    line.near = line.request;
+    line.request = async (message) => {
+        await later();
+        const answer = await line.near(message);
+        await later();
+        return answer;
+    }; }"""
+NEAR = "() => { const {line} = document.querySelector('.nbp-host').nbp.transport; line.request = line.near; }"
+HELD_S = 30
+HELD = """(seconds) => {
+    const {kernel} = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+    const code = `
+import time
+began = time.perf_counter(); sum(range(10**7)); one = time.perf_counter() - began
+sum(range(int(10**7 * ${seconds} / one)))`;
+    window.nbpHeld = kernel.requestExecute({store_history: false, code}).done.then(() => true); }"""
+"""`sum` of a range is a loop in C that gives the interpreter to nobody."""
 
 
 def _p(values: list[float]) -> str:
@@ -208,8 +242,8 @@ def _show(notebook: Any, n: int) -> dict[str, Any]:
     }
 
 
-def measured(notebook: Any, n: int) -> list[dict[str, Any]]:
-    """Rows of an open notebook whose views show a trace of `n` slices."""
+def measured(notebook: Any, n: int, gestures: Sequence[str] = (), case: str = "") -> list[dict[str, Any]]:
+    """Rows of an open notebook whose views show a trace of `n` slices: of some gestures, in a case."""
     page, out = notebook.page, []
     page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView()")
     box = page.locator(".nbp-timeline").bounding_box()
@@ -218,6 +252,8 @@ def measured(notebook: Any, n: int) -> list[dict[str, Any]]:
     clock = page.context.new_cdp_session(page)
     clock.send("Performance.enable", {"timeDomain": "threadTicks"})
     for name, (event, count, act) in GESTURES.items():
+        if gestures and name not in gestures:
+            continue
         notebook.views("(v.store.clear('bench'), v.setView(...v.meta.span))")
         if name in ("drag pan", "W A S D"):
             notebook.views("v.setView(0.4 * v.meta.span[1], 0.45 * v.meta.span[1])")
@@ -232,7 +268,7 @@ def measured(notebook: Any, n: int) -> list[dict[str, Any]]:
         out.append(
             {
                 "slices": n,
-                "gesture": name,
+                "gesture": f"{name}, {case}" if case else name,
                 "fresh p50, p95": _p(latencies["fresh"]),
                 "waited p50, p95": _p(latencies["waited"]),
                 "first p50, p95": _p(latencies["first"]),
@@ -245,6 +281,20 @@ def measured(notebook: Any, n: int) -> list[dict[str, Any]]:
                 "CPU s": round(busy, 2),
             }
         )
+    return out
+
+
+def _elsewhere(notebook: Any, n: int) -> list[dict[str, Any]]:
+    """Rows with the kernel far away and, where the page answers by itself, with its interpreter held."""
+    page, asked = notebook.page, ("box select", "row click")
+    page.evaluate(FAR, DISTANCE_MS)
+    out = measured(notebook, n, asked, f"kernel {2 * DISTANCE_MS} ms away")
+    page.evaluate(NEAR)
+    if n <= MOST_IN_PAGE:
+        page.evaluate(HELD, HELD_S)
+        page.wait_for_timeout(1000)
+        out += measured(notebook, n, asked, "interpreter held")
+        page.evaluate("() => window.nbpHeld")
     return out
 
 
@@ -267,7 +317,9 @@ def run() -> list[dict[str, Any]]:
             write_notebook(folder / f"n{n}.ipynb", [SETUP.format(n=n), "p"])
             notebook = NotebookPage(browser, server, f"n{n}.ipynb").open()
             opened.append(_show(notebook, n))
-            rows += measured(notebook, n)
+            if n <= MOST_IN_PAGE:
+                notebook.wait_views("v.transport.alone")
+            rows += measured(notebook, n) + _elsewhere(notebook, n)
             browser.page.goto("about:blank")
     finally:
         browser.close()

@@ -53,7 +53,7 @@ _STYLE: Final = """
  color:var(--jp-ui-font-color1,#e6edf3);--line:var(--jp-border-color2,#30363d);
  --soft:var(--jp-ui-font-color2,#9da7b1);--less:#5fd0b5;--more:#ff9aa5}}
 body[data-jp-theme-light=false] .nbp-runs{--less:#5fd0b5;--more:#ff9aa5}
-.nbp-runs table{border-collapse:collapse;width:100%}
+.nbp-runs table{border-collapse:collapse;width:100%;table-layout:auto}
 .nbp-runs td,.nbp-runs th{padding:2px 8px;text-align:right;border:0;border-bottom:1px solid var(--line);
  font-variant-numeric:tabular-nums;white-space:nowrap;font-weight:400;background:none}
 .nbp-runs td:last-child,.nbp-runs th:last-child{text-align:left;white-space:normal}

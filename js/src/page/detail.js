@@ -5,6 +5,8 @@ import {formatInstant, formatTime} from '../shared/units.js';
 
 const MOST_ARGUMENTS = 6;
 const MOST_LINKS = 4;
+/** Facts that are never cut. */
+const SHORT = new Set(['took', 'at', 'self', 'step', 'phase']);
 const TIP =
   'Click a slice to inspect it, double-click to select all of its name. Drag to pan, Shift+drag to select a time. Press ? for all keys.';
 
@@ -74,7 +76,7 @@ export class Detail {
   restOf(shown) {
     const parts = [];
     if (shown.stack?.length) {
-      const stack = textElement('span', 'nbp-fact', shown.stack[shown.stack.length - 1]);
+      const stack = textElement('span', 'nbp-fact nbp-long', shown.stack[shown.stack.length - 1]);
       stack.title = shown.stack.join('\n');
       parts.push(stack);
     }
@@ -122,22 +124,22 @@ export class Detail {
 export function factsOf(shown, origin = 0) {
   /** @type {[string, string | number | null | undefined][]} */
   const facts = [
-    ['', shown.track_name],
-    ['at', formatInstant(shown.ts - origin, Math.max(shown.dur, 1) / 100)],
     ['took', formatTime(shown.dur, 4)],
+    ['at', formatInstant(shown.ts - origin, Math.max(shown.dur, 1) / 100)],
     ['self', formatTime(shown.self_ns, 4)],
     ['step', shown.step],
     ['phase', shown.phase],
+    ['on', shown.track_name],
     ['line', shown.line],
     ['module', shown.module],
     ['shapes', shown.shapes],
-    ['in', shown.parent?.name],
+    ['in', shown.parent?.name === shown.line ? '' : shown.parent?.name],
     ...(shown.arguments ?? []).slice(0, MOST_ARGUMENTS),
   ];
   const parts = facts
     .filter(([, value]) => value !== null && value !== undefined && value !== '')
     .map(([label, value]) => {
-      const fact = textElement('span', 'nbp-fact', '');
+      const fact = textElement('span', SHORT.has(label) ? 'nbp-fact' : 'nbp-fact nbp-long', '');
       fact.append(textElement('em', '', label), ` ${value}`);
       fact.title = String(value);
       return fact;

@@ -2,6 +2,9 @@
 
 import {textElement} from '../shared/elements.js';
 
+/** What is known of the run before, and certain, is not folded. */
+const SURE_CHANGE = /^[\d.,]+ % (faster|slower) than /;
+
 /**
  * @typedef {(select: SelectionPatch) => void} Pick
  * @typedef {HTMLAnchorElement & {nbpSelect: SelectionPatch}} Claim
@@ -113,10 +116,16 @@ function claim(text, select, code, pick) {
  */
 export function headlineOf(text, pieces, pick) {
   const lines = pieces ?? linesOf(text),
-    [first, ...rest] = lines,
+    change = lines.slice(1).find((line) => SURE_CHANGE.test(line.map(([part]) => part).join(''))),
+    [first, ...rest] = lines.filter((line) => line !== change),
     trust = rest.findIndex(([[line]]) => /^[!✗] Trust/.test(line)),
     parts = [];
   if (first) parts.push(foldable(first, trust < 0 ? rest : rest.slice(0, trust), pick));
+  if (change) {
+    const line = textElement('div', 'nbp-verdict nbp-change', '');
+    line.append(...piecesOf(change, pick));
+    parts.splice(1, 0, line);
+  }
   if (trust >= 0) {
     const warning = foldable(rest[trust], rest.slice(trust + 1), pick);
     warning.classList.add('nbp-trust');

@@ -12,6 +12,7 @@ import {SumRow} from './sum.js';
 
 /** @type {Record<string, number>} */
 const ROWS_OF_KEY = {ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -1e9, End: 1e9};
+const HALF = /(^|\s)\w+(!?=|[<>]=?)$/; // a condition that is being typed filters nothing yet
 const TYPING_MS = 30; // the next question waits for the answer to the last one anyway
 
 /**
@@ -119,7 +120,7 @@ export class Table {
     filter.setAttribute('aria-label', 'filter rows');
     filter.addEventListener('input', () => {
       clearTimeout(this.typing);
-      this.typing = setTimeout(() => this.ask({filter: filter.value, top: FIRST_ROWS, start: 0}), TYPING_MS);
+      this.typing = setTimeout(() => this.ask({filter: filter.value.replace(HALF, ''), top: FIRST_ROWS, start: 0}), TYPING_MS);
     });
     head.append(filter);
     this.problem.setAttribute('role', 'alert');

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/K7QEL4Z7.js";import"./chunks/ZI3GTRBZ.js";import{a as r}from"./chunks/J262ZSZE.js";import"./chunks/JWPNN5BD.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/ZDD4MTCX.js";import"./chunks/WOLR4VV7.js";import{a as r}from"./chunks/IS6UPE4B.js";import"./chunks/RNQAOONC.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
