@@ -163,10 +163,14 @@ def _rows(page: Any, x: float, y: float) -> None:
 
 
 def _type(page: Any, x: float, y: float) -> None:
+    box = page.locator(".nbp-panel-head input[type=search]").first
     for text in ("mm", "conv", "relu", "add") * 2:
-        page.locator(".nbp-panel-head input[type=search]").first.click(click_count=3)
+        box.click(click_count=3)
         page.keyboard.insert_text(text)
         page.wait_for_timeout(400)
+    box.click(click_count=3)
+    page.keyboard.press("Backspace")
+    page.wait_for_timeout(400)
 
 
 GESTURES = {

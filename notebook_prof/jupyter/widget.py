@@ -9,7 +9,7 @@ import threading
 import weakref
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anywidget
 import traitlets
@@ -153,6 +153,8 @@ class ProfileWidget(LinkedWidget):
     headline = traitlets.Unicode().tag(sync=True)
     pieces: Any = traitlets.List().tag(sync=True)
     """The lines of the headline, split at claims that select something; see `headline_pieces`."""
+    before: Any = traitlets.List().tag(sync=True)
+    """The durations of the steps of the run before, set before the headline; see `steps_before`."""
 
     def __init__(self, profile: Shown, uid: str = "", late: bool = False) -> None:
         self._profile = profile
@@ -197,11 +199,14 @@ class ProfileWidget(LinkedWidget):
 
         trace = self._profile.trace
         settings = {**dashboard_settings(trace, *self._headline()), **self._facts}
+        if not self._facts["late"]:
+            settings["before"] = steps_before(self._profile)
         return {"document": dashboard_document(trace), "settings": settings}
 
     def tell_headline(self, text: str, claims: Claims) -> None:
         """Send the page a headline that was computed after its views were sent."""
         self.pieces = headline_pieces(self._profile.trace, text, claims)
+        self.before = steps_before(self._profile)
         self.headline = text
 
 
@@ -220,6 +225,20 @@ def _answer_groups(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[M
     for together in (messages[:first], messages[first:]):
         if together:
             yield together
+
+
+_MOST_STEPS_BEFORE: Final = 300
+
+
+def steps_before(profile: Shown) -> list[float]:
+    """Return the durations of the steps of the previous run in ns, in order; empty if there is none."""
+    previous = getattr(profile, "previous", None)
+    if previous is None:
+        return []
+    table = previous.steps
+    mine = (table["side"] == previous.names[0]) & (table["step"] >= 0)
+    durations: list[float] = table.loc[mine, "dur_ns"].head(_MOST_STEPS_BEFORE).astype(float).tolist()
+    return durations
 
 
 def headline_of(profile: Shown) -> tuple[str, Claims]:

@@ -17,6 +17,7 @@ export class Phases {
   pressed = -1;
   /** @type {Box[]} */ boxes = [];
   /** @type {[bar: number, height: number][]} */ framed = [];
+  /** @type {number[]} durations of the steps of the run before */ before = [];
 
   /**
    * @param {Context} ctx
@@ -53,6 +54,14 @@ export class Phases {
       host.frames.turn,
     );
     this.listen();
+    this.remember(ctx.settings.before ?? []);
+    this.forget = ctx.whenTold?.((_, pieces, before) => this.remember(before));
+  }
+
+  /** @param {number[]} before */
+  remember(before) {
+    this.before = before;
+    this.redraw();
   }
 
   at() {
@@ -72,6 +81,14 @@ export class Phases {
       Object.assign(pen, {fillStyle: colour, globalAlpha: alpha});
       pen.fillRect(left, y(to), x(bar + 0.42) - left, y(from) - y(to));
     }
+    Object.assign(pen, {strokeStyle: this.ctx.theme.text, globalAlpha: 0.7, lineWidth: 1});
+    this.ghosts().forEach((ns, i) => pen.strokeRect(x(i - 0.42), y(ns), x(i + 0.42) - x(i - 0.42), 0));
+  }
+
+  /** How long steps took in the run before, where each has a bar of its own. */
+  ghosts() {
+    const {last, before} = this;
+    return last?.bars && last.data.first.every((step, i) => step === last.data.last[i]) ? before.slice(0, last.bars) : [];
   }
 
   /** @param {CanvasRenderingContext2D} pen */
@@ -103,13 +120,19 @@ export class Phases {
       highest = Math.max(highest, y);
       if ((lit && this.ctx.store.get().step) || i === this.cursor) this.framed.push([i, y]);
     }
+    const ghosts = this.ghosts();
+    highest = Math.max(highest, ...ghosts);
     view.pause();
     this.xs.setv({start: -0.6, end: last.bars - 0.4});
     this.ys.setv({start: 0, end: highest * 1.06});
     view.unpause();
     for (const ask of this.asks) ask();
     this.legend.show(last, (i) => this.isLit(last, i));
-    this.title.textContent = last.filtered ? `Step phases · solid: the selected slices${last.estimate ? ' (≈)' : ''}` : 'Step phases';
+    this.title.textContent = [
+      'Step phases',
+      ...(last.filtered ? [`solid: the selected slices${last.estimate ? ' (≈)' : ''}`] : []),
+      ...(ghosts.length ? ['lines: the run before'] : []),
+    ].join(' · ');
   }
 
   /**
@@ -271,6 +294,7 @@ export class Phases {
   }
 
   close() {
+    this.forget?.();
     this.channel.close();
   }
 
@@ -286,6 +310,7 @@ export class Phases {
       filtered: this.last?.filtered ?? false,
       bright: this.boxes.filter((box) => box[4] === 1).length,
       drawn: this.boxes.length,
+      ghosts: this.ghosts().length,
     };
   }
 

@@ -32,6 +32,8 @@ interface Settings {
   figures: string[];
   verdict: string;
   headline: HeadlinePiece[][];
+  /** Durations of the steps of the run before, ns. */
+  before?: number[];
   empty: Record<string, string>;
   tabs: TabSettings[];
   open: string;

@@ -86,13 +86,13 @@ export class Line {
 
   /**
    * The verdict of a long recording comes when it has been worked out.
-   * @param {(text: string, pieces: HeadlinePiece[][]) => void} tell
+   * @param {(text: string, pieces: HeadlinePiece[][], before: number[]) => void} tell
    */
   whenTold = (tell) => {
     const {model} = this;
     const told = () => {
       const text = model.get('headline');
-      if (text) tell(text, model.get('pieces'));
+      if (text) tell(text, model.get('pieces'), model.get('before') ?? []);
     };
     model.on('change:headline', told);
     told();

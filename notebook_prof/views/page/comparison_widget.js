@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/6755J7XG.js";import{a as r}from"./chunks/ZDD4MTCX.js";import"./chunks/WOLR4VV7.js";import"./chunks/RNQAOONC.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/ZJDT3M5P.js";import{a as r}from"./chunks/ELQ44NSS.js";import"./chunks/GZXOJ4DT.js";import"./chunks/QMQAAC7G.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

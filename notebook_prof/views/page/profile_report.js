@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/6DVVM27J.js";import{f as r}from"./chunks/CP3UZ6G4.js";import{Z as t}from"./chunks/RNQAOONC.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/F2C34KO7.js";import{f as r}from"./chunks/CRKSVXKM.js";import{Z as t}from"./chunks/QMQAAC7G.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});

@@ -33,7 +33,7 @@ _MEANING: Final = {
     "row, ← closes it.",
     _LOG: "What is selected, in the order in which it began. A click shows the slice in the timeline.",
 }
-_HEADS: Final = {"share": "of all", "device_ns": "device", "track_name": "track", "ts": "start"}
+_HEADS: Final = {"share": "of thread time", "device_ns": "device", "track_name": "track", "ts": "start"}
 
 
 def calls(

@@ -38,8 +38,8 @@ def kernels(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     parts: list[Part] = [
         *pictures(figures.kernels_figure(trace, selection_of({**state, "name": None}))),
         Table(
-            _readable(table), _units(table), select=_names(table), title="Kernels, copies and fills",
-            call="p.kernels()",
+            _readable(table), _units(table), {"share": "of all kernels"}, select=_names(table),
+            title="Kernels, copies and fills", call="p.kernels()",
         ),
     ]  # fmt: skip
     attributes = device_attributes(trace, on_device(trace))

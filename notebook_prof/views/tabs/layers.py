@@ -27,7 +27,13 @@ def layers(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         "Layers",
         (
             *pictures(figures.layers_figure(trace, selection_of(state))),
-            Table(shown, {k: v for k, v in units.items() if k in shown}, title="Modules", call="p.layers()"),
+            Table(
+                shown,
+                {k: v for k, v in units.items() if k in shown},
+                {"share": "of all phases"},
+                title="Modules",
+                call="p.layers()",
+            ),
         ),
         followed(analysis.layers),
     )

@@ -38,7 +38,7 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
                 units={"text": "code", "line": "count", "threads": "count"},
                 heads={
                     "text": "source of the cell" if "file" in gone else "source",
-                    "share": "of all",
+                    "share": "of the time",
                     "backward_device_ns": "backward device",
                     "bytes_kept": "kept",
                     "peak_bytes": "at peak",
