@@ -64,11 +64,43 @@ def test_rows_of_the_table_select_names(shown: NotebookPage) -> None:
     shown.wait_kernel("print(p.selection.name)", f"('{shown.views('v.table.snapshot().labels[2]')}',)")
 
 
+def test_a_selection_is_undone_in_the_page_and_redone_in_python(shown: NotebookPage) -> None:
+    shown.brush(0.3, 0.5)
+    shown.row(ADD).click()
+    shown.wait_kernel("print(p.selection.name)", f"('{ADD}',)")
+    for key, left in (
+        ("Control+z", "None True"),
+        ("Control+z", "None False"),
+        ("Control+Shift+Z", "None True"),
+    ):
+        shown.page.keyboard.press(key)
+        shown.wait_kernel("print(p.selection.name, p.selection.window is not None)", left)
+    assert shown.kernel("print(p.selection.redo())") == "True"
+    shown.wait_views(f"v.store.get().name?.[0] === '{ADD}' && v.store.get().window !== null")
+
+
+def test_a_number_is_copied_as_code_that_gives_it(shown: NotebookPage) -> None:
+    shown.brush(0.2, 0.7)
+    shown.settle()
+    shown.page.evaluate(
+        "() => { navigator.clipboard.writeText = async (text) => { window.nbpCopied = text; }; }"
+    )
+    label, own = shown.views("[v.table.snapshot().labels[1], v.table.snapshot().self[1]]")
+    shown.row(label).locator("td").nth(4).hover()
+    shown.page.keyboard.press("c")
+    code = shown.page.wait_for_function("() => window.nbpCopied").json_value()
+    assert f'.at["{label}", "self_ns"]' in code
+    assert int(shown.kernel(f"print({code})")) == own
+    sums = shown.part(".nbp-table tfoot td").all_inner_texts()
+    assert "100.0 %" in sums, "what the shares are of"
+
+
 def test_a_brush_selects_a_window_and_measures_it(shown: NotebookPage) -> None:
     """The table then holds what Python computes for the same window; the measure tells of it."""
     before = shown.views("v.table.snapshot()")
     shown.brush(0.3, 0.5)
     shown.wait_views("v.store.get().window !== null && v.table.snapshot().total[0] > 0")
+    shown.wait_kernel("print(p.selection.window is None)", "False")  # the page answers before Python hears
     start, end = (int(x) for x in shown.kernel("print(*p.selection.window)").split())
     span = int(shown.kernel("print(p.trace.span.dur)"))
     assert start == pytest.approx(0.3 * span, abs=0.02 * span)
