@@ -104,11 +104,13 @@ def test_cores_that_others_had_are_told() -> None:
 MS = 1_000_000
 
 
-def waiting_cell(*workers: tuple[object, ...], text: str = "!make") -> Trace:
-    """A loop of 60 ms whose only line takes 58 ms; its thread is asleep for 56 ms."""
+def waiting_cell(*workers: tuple[object, ...], text: str = "!make", pool: str = "") -> Trace:
+    """A loop of 60 ms whose only line takes 58 ms; its thread is asleep for 56 ms, a pool may run a line."""
     names = ["cell:2  for f in files:", f"cell:3  {text}"]
     b = TraceBuilder(metadata={"cell_source": f"\nfor f in files:\n    {text}\n"})
     b.slices(ts=[0, MS], dur=[60 * MS, 58 * MS], name=names, category="python", track=b.track("main"))
+    if pool:
+        b.slices(ts=2 * MS, dur=50 * MS, name=pool, category="python", track=b.track("pool"))
     rows = [*whole((0, 0, 0), (60 * MS, 4 * MS, 0)), *thread((0, 0, 0), (60 * MS, 4 * MS, 0)), *workers]
     b.table("cpu", pd.DataFrame(rows, columns=NAMES))
     b.metadata["cpu"] = {"cores": 2.0, "tid": 7, "pid": 1}
@@ -154,6 +156,16 @@ def test_who_worked_while_a_line_waits(workers: list[tuple[object, ...]], said: 
     assert result.kind == "wait-bound"
     assert result.sentence.startswith("Line 3 takes 96.7 % of the cell (58 ms of 60 ms): `!make`; it waits")
     assert result.sentence.endswith(said)
+
+
+def test_a_waiting_line_names_the_line_that_others_run() -> None:
+    worker = thread((0, 0, 0), (60 * MS, 48 * MS, 0), tid=9)
+    result, _ = check_claims(waiting_cell(*worker, pool="cell:8  pack(x)"))
+    assert result.sentence.endswith(
+        "; it waits, while 1 other thread used 48 ms of CPU time, most of it in line 8, `pack(x)`."
+    )
+    (claim,) = (claim for claim in result.claims if claim.text == "line 8")
+    assert claim.select == {"name": "cell:8  pack(x)"}
 
 
 @pytest.mark.parametrize(
