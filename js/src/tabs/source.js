@@ -69,7 +69,7 @@ export class SourceView {
   extent() {
     const {columns, size} = this.part,
       ran = Array.from(columns.total_ns ?? []).filter((ns) => ns > 0).length;
-    return `${formatCount(ran)} of ${formatCount(size)} lines were recorded`;
+    return `${formatCount(ran)} of ${formatCount(size)} lines took time`;
   }
 
   head() {

@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/ZJDT3M5P.js";import{a as r}from"./chunks/ELQ44NSS.js";import"./chunks/GZXOJ4DT.js";import"./chunks/QMQAAC7G.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/TMBUIUA3.js";import{a as r}from"./chunks/6OAVGRDN.js";import"./chunks/6VXVLKA5.js";import"./chunks/SAV2FR2W.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/ELQ44NSS.js";import"./chunks/GZXOJ4DT.js";import{a as r}from"./chunks/IDQJ3PWD.js";import"./chunks/QMQAAC7G.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/6OAVGRDN.js";import"./chunks/6VXVLKA5.js";import{a as r}from"./chunks/PBMC5K5Y.js";import"./chunks/SAV2FR2W.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
