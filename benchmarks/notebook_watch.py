@@ -6,9 +6,10 @@ python -m benchmarks.notebook_watch [--cells 300] [--rounds 3]
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
+import threading
 import time
-from collections.abc import Callable
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -31,56 +32,52 @@ LONG = {
 
 
 def main() -> None:
-    """Print the cost, each with and without in turn."""
+    """Print the cost, each with and without in turn: wall time, CPU time, and that of the watch's thread."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cells", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--cpu", action="store_true", help="CPU time of the process, for a busy machine")
     options = parser.parse_args()
-    clock = time.process_time if options.cpu else time.perf_counter
     shell = InteractiveShell.instance()
     shell.run_cell("%load_ext notebook_prof")
-    short = alternating(shell, lambda: shorts(shell, options.cells, clock), options.rounds)
-    print(f"`x = 1`, a cell: {summary([1e3 * a for a in short[0]], [1e3 * b for b in short[1]], 'ms')}")
+    pairs = alternating(shell, "x = 1", options.cells, options.rounds)
+    for clock in ("wall", "cpu"):
+        bare, watched = (1e3 * pairs[with_it, clock] / options.cells for with_it in (False, True))
+        print(f"{options.cells} x `x = 1`, {clock} a cell: {bare:.2f} -> {watched:.2f} ms")
     for name, source in LONG.items():
         shell.run_cell(source)
-        bare, watched = alternating(shell, lambda source=source: one(shell, source, clock), options.rounds)  # type: ignore[misc]
-        ratio = statistics.median(b / a for a, b in zip(bare, watched, strict=True))
-        print(f"{name:12} {summary(bare, watched, 's')}  x {ratio:.3f}")
-
-
-def shorts(shell: InteractiveShell, cells: int, clock: Callable[[], float]) -> float:
-    """Return the mean time of a short cell, in s."""
-    begun = clock()
-    for _ in range(cells):
-        shell.run_cell("x = 1", store_history=True)
-    return (clock() - begun) / cells
-
-
-def one(shell: InteractiveShell, source: str, clock: Callable[[], float]) -> float:
-    """Return the time of one cell, in s."""
-    begun = clock()
-    shell.run_cell(source, store_history=True)
-    return clock() - begun
+        pairs = alternating(shell, source, 1, options.rounds)
+        ratios = " ".join(f"{c} x {pairs[True, c] / pairs[False, c]:.3f}" for c in ("wall", "cpu"))
+        own = f"thread {100 * pairs[True, 'own'] / pairs[True, 'wall']:.2f} % of wall"
+        print(f"{name:12} {pairs[False, 'wall']:.2f} s  {ratios}  {own}")
 
 
 def alternating(
-    shell: InteractiveShell, measure: Callable[[], float], rounds: int
-) -> tuple[list[float], list[float]]:
-    """Measure without and with the watch, in turn."""
-    bare, watched = [], []
-    for _ in range(rounds):
-        bare.append(measure())
-        shell.run_line_magic("profile_notebook", "")
-        watched.append(measure())
-        shell.run_line_magic("profile_notebook", "off")
-    return bare, watched
+    shell: InteractiveShell, source: str, cells: int, rounds: int
+) -> dict[tuple[bool, str], float]:
+    """Return the medians, in s, without and with the watch; the order changes from round to round."""
+    took: dict[tuple[bool, str], list[float]] = {}
+    for k in range(rounds):
+        for watched in (False, True) if k % 2 else (True, False):
+            if watched:
+                with contextlib.redirect_stdout(None):
+                    shell.run_line_magic("profile_notebook", "")
+            wall, cpu, own = time.perf_counter(), time.process_time(), own_s()
+            for _ in range(cells):
+                shell.run_cell(source, store_history=True)
+            numbers = {
+                "wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "own": own_s() - own
+            }  # fmt: skip
+            for clock, number in numbers.items():
+                took.setdefault((watched, clock), []).append(number)
+            if watched:
+                shell.run_line_magic("profile_notebook", "off")
+    return {key: statistics.median(numbers) for key, numbers in took.items()}
 
 
-def summary(bare: list[float], watched: list[float], unit: str) -> str:
-    """Return both medians as text."""
-    a, b = statistics.median(bare), statistics.median(watched)
-    return f"{a:.3f} -> {b:.3f} {unit} (+{b - a:.3f})"
+def own_s() -> float:
+    """Return the CPU time of the watch's thread."""
+    threads = [one.ident for one in threading.enumerate() if one.name == "notebook_prof watch"]
+    return sum(time.clock_gettime(time.pthread_getcpuclockid(one)) for one in threads if one is not None)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -28,6 +29,9 @@ LARGE_BYTES: Final = 1 << 20
 LONG_NS: Final = 1_000_000_000
 """Age of a cell from which on its stacks are sampled."""
 SAMPLE_NS: Final = 20_000_000
+"""Least time between two readings during a cell."""
+_OWN_SHARE: Final = 160
+"""The thread uses at most one part in this many of the cell's time: it holds the GIL meanwhile."""
 _TICK_S: Final = 0.05
 """Time between two looks of the thread for a cell that runs."""
 _PARKED_AFTER: Final = 40
@@ -269,6 +273,7 @@ class NotebookWatch:
     def _follow(self, run: CellRun) -> None:
         """Read during a cell, until it ends or another one begins."""
         pause_ns, shown, now_ns = 0, run.rss_bytes, self.clock.now_ns
+        began_ns, own_ns = now_ns(), time.thread_time_ns()
         while not self._quit.wait(pause_ns / 1e9) and run in self.runs_open()[-1:]:
             now = now_ns()
             age_ns = now - run.begin_ns
@@ -283,15 +288,15 @@ class NotebookWatch:
                         self._reader.look(now)
                         self.gpus.read(now)
                 run.peak_bytes = max(run.peak_bytes, level)
-                took_ns = 0
                 if age_ns >= LONG_NS and not sampled_elsewhere():
-                    took_ns = self.stacks.look()
+                    self.stacks.look()
                     if self.stacks.count > MOST_SAMPLES:
                         self.stacks.thin(MOST_SAMPLES // 2)
             except Exception as error:  # for example too many open files
                 self.failures.append(f"{type(error).__name__}: {error}")
                 return
-            pause_ns = max(SAMPLE_NS, took_ns * 100, age_ns // (100 * _OF_AGE))
+            ahead_ns = (time.thread_time_ns() - own_ns) * _OWN_SHARE - (now_ns() - began_ns)
+            pause_ns = max(SAMPLE_NS, ahead_ns, age_ns // (100 * _OF_AGE))
 
 
 def sampled_elsewhere() -> bool:

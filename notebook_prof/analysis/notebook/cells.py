@@ -65,11 +65,11 @@ def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
         - ``cpu_ns`` Int64: of the process and its children; ``cores`` float64: `cpu_ns` / `wall_ns`;
           ``wait_ns`` Int64: in which the main thread neither ran nor waited for a core;
         - ``peak_bytes`` int64: highest resident memory. With ``peak_exact`` the system recorded it;
-          otherwise it is the highest of readings every 20 ms;
+          otherwise it is the highest of readings 20 ms or more apart;
         - ``kept_bytes`` int64: growth of resident memory, negative if it shrank; ``device_bytes``: of torch's
           memory on GPUs; ``device_ns`` Int64: time that the busiest GPU was busy, by NVML;
         - ``hottest`` str, ``hottest_ns`` Int64: the line that took longest. In cells below a second it is a
-          statement of the cell, above it may be a line of a function, as sampled 50 times a second;
+          statement of the cell, above it may be a line of a function, as sampled up to 50 times a second;
         - ``runs`` int64; ``error`` and ``imports`` str; ``full`` bool: recorded by ``%%profile`` too;
         - ``stale`` str: ``edited`` since it ran, ``deleted`` from the notebook, ``x changed in In[9]`` (a
           cell above that ran later), ``x is of In[9], a cell below``, or ``…, which is stale``.
