@@ -9,6 +9,7 @@ before. Needs a Chromium; without one there are no rows.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -79,4 +80,5 @@ def run() -> list[dict[str, Any]]:
     finally:
         browser.close()
         server.close()
+        shutil.rmtree(folder, ignore_errors=True)
     return rows

@@ -18,6 +18,7 @@ Needs a Chromium; without one there are no rows.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -328,4 +329,5 @@ def run() -> list[dict[str, Any]]:
     finally:
         browser.close()
         server.close()
+        shutil.rmtree(folder, ignore_errors=True)
     return rows + opened
