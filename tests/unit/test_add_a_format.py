@@ -51,7 +51,10 @@ def test_the_session_is_as_it_is_printed(installed: Path) -> None:
     assert run(installed, code) == "TestResults(failed=0, attempted=6)\n"
 
 
-def test_the_tab_is_in_the_rail_and_names_are_listed(installed: Path) -> None:
+def test_tab_names_and_damage(installed: Path) -> None:
+    """The tab is in the rail, names are listed; what cannot be read is counted or refused."""
+    (installed / "cut.log").write_bytes(b"tinylog 1\n0 0 4 a\n0 5")
+    (installed / "empty.log").write_bytes(b"tinylog 1\n")
     code = (
         "import notebook_prof as nbp\n"
         "from notebook_prof.views.tabs import TABS\n"
@@ -59,27 +62,16 @@ def test_the_tab_is_in_the_rail_and_names_are_listed(installed: Path) -> None:
         "print(list(TABS)[-1], TABS['requests'].build(p.trace, {}).parts[0].frame['dur'].tolist())\n"
         "listed = ({*nbp.list_formats()['format']}, dir(p), dir(p.compat))\n"
         "print(['tinylog' in names for names in listed])\n"
-        "print(dir(p.tinylog), list(p.trace.report))"
+        "print(dir(p.tinylog), list(p.trace.report))\n"
+        "print([(issue.code, issue.count) for issue in nbp.read_trace('cut.log').report])\n"
+        "try:\n    nbp.read_trace('empty.log')\nexcept nbp.NotebookProfError as error:\n    print(error)"
     )
     assert run(installed, code).splitlines() == [
         "requests [40000000]",
         "[True, True, True]",
         "['requests'] []",
-    ]
-
-
-def test_what_cannot_be_read_is_counted_or_refused(installed: Path) -> None:
-    code = (
-        "import notebook_prof as nbp\n"
-        "from pathlib import Path\n"
-        "Path('cut.log').write_bytes(b'tinylog 1\\n0 0 4 a\\n0 5')\n"
-        "print([(issue.code, issue.count) for issue in nbp.read_trace('cut.log').report])\n"
-        "Path('cut.log').write_bytes(b'tinylog 1\\n')\n"
-        "try:\n    nbp.read_trace('cut.log')\nexcept nbp.NotebookProfError as error:\n    print(error)"
-    )
-    assert run(installed, code).splitlines() == [
         "[('broken-row', 1)]",
-        "cut.log: tinylog without a span: was it cut?",
+        "empty.log: tinylog without a span: was it cut?",
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from notebook_prof import Profile, TraceBuilder, list_formats, read_trace
+from notebook_prof import Profile, TraceBuilder, read_trace
 from notebook_prof.errors import FormatError, NotebookProfError, OptionError
 from notebook_prof.profiles.export import Export
 from notebook_prof.trace import Trace
@@ -124,7 +124,3 @@ def test_the_method_is_the_writer_with_pytorchs_metrics(tmp_path: Path) -> None:
     assert list(inspect.signature(Export.stacks).parameters) == ["self", "path", "metric", "format", "source"]
     with pytest.raises(NotebookProfError, match="self_ns"):
         p.export.stacks(tmp_path / "x", "self_nss")
-
-
-def test_it_is_listed() -> None:
-    assert list_formats()["format"].iloc[-1] == "collapsed"

@@ -266,12 +266,6 @@ def test_broken_lines_of_austin_are_counted(tmp_path: Path) -> None:
         opened(tmp_path, HEAD.format(mode="wall") + "# duration: 3\n")
 
 
-def test_binary_files_of_austin_are_named(tmp_path: Path) -> None:
-    for options in ({}, {"format": "collapsed"}):
-        with pytest.raises(FormatError, match=r"MOJO|no samples"):
-            opened(tmp_path, b"MOJ\x03\x01mode\x00wall\x00", **options)
-
-
 def test_tachyon_counts_samples(tmp_path: Path) -> None:
     trace = opened(tmp_path, TACHYON)
     assert trace.metadata["exporter"] == "tachyon"

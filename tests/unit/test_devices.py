@@ -71,12 +71,6 @@ def test_operators_with_the_number_of_anothers_launch_stay() -> None:
     assert [(names == name).sum() for name in ("aten::relu", "cudaLaunchKernel", "relu")] == [20, 10, 10]
 
 
-def test_all_of_them() -> None:
-    trace, report = trace_of((0, 1))
-    assert len(trace.slices) == 60
-    assert "other-devices" not in report
-
-
 def test_how_it_is_asked_for() -> None:
     assert parse("p --devices 0,2 --pcie").recorded.devices == (0, 2)
     assert parse("p --devices 0,2 --pcie").recorded.pcie

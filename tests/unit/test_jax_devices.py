@@ -50,13 +50,6 @@ def test_one_of_two_cards() -> None:
     assert not trust(trace)["code"].str.startswith("kernels-lost").any()
 
 
-def test_all_of_them() -> None:
-    report = ImportReport()
-    for devices in (None, (0, 1)):
-        assert len(sealed(of_devices(space(), devices, report)).slices) == 12
-    assert "other-devices" not in report
-
-
 def test_a_real_recording(shared_traces: Path) -> None:
     """Of the cards of the file, the first with work, and then none."""
     raw, report = (shared_traces / "jax_gpu_rocm" / "tw003.xplane.pb").read_bytes(), ImportReport()

@@ -183,15 +183,6 @@ def test_the_rank_is_reported_or_named(tmp_path: Path, info: Any, file: str, ran
     assert trace.tracks["rank"].dropna().tolist() == ([] if rank is None else [rank])
 
 
-def test_what_the_file_says_about_itself(tmp_path: Path) -> None:
-    head = '"host_name": "vm", "with_stack": 1, "deviceProperties": [{"id": 0, "name": "A", "sms": 2}]'
-    trace = read_trace(write(tmp_path, op("a", "1", "1"), head=head))
-    assert trace.metadata["host"] == "vm"
-    assert trace.metadata["devices"] == ["A"]
-    assert trace.metadata["device_properties"][0]["sms"] == 2
-    assert trace.metadata["kineto"]["with_stack"] == 1
-
-
 def test_numbers_out_of_all_bounds(tmp_path: Path) -> None:
     rows = (
         op("a", "1", "1", tid=2**64 - 1, **{"Sequence number": 2**63}),

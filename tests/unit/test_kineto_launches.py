@@ -111,13 +111,6 @@ def test_hta_reads_the_same_counters(shared_traces: Path) -> None:
         assert counted[name] == pytest.approx(float(np.nansum(table[name])))
 
 
-def test_as_many_counters_as_values(tmp_path: Path) -> None:
-    value = '{{"ph": "C", "name": "c{0}", "ts": {0}, "pid": 1, "args": {{"v": {0}}}}}'
-    trace = read_trace(write(tmp_path, *(value.format(i) for i in range(20_000))))
-    assert trace.counters["value"].tolist() == list(range(20_000))
-    assert (trace.tracks["kind"] == "counter").sum() == 20_000
-
-
 def test_calls_that_kineto_cannot_name_have_cuptis_numbers(tmp_path: Path) -> None:
     """Of CUDA 13's launches, and of a call that nobody knows but that starts a kernel each time."""
     rows = [op("aten::relu", "0", "900", cat="cpu_op")]

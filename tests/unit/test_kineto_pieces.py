@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import gzip
 import json
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from notebook_prof.errors import FormatError, NotebookProfError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.numbers import exact_ns
-from notebook_prof.readers.codec.stream import in_pieces
 from notebook_prof.readers.kineto import KinetoColumns, event_decoder
 from notebook_prof.readers.kineto.event_decoder import EventText
 from notebook_prof.readers.kineto.reader import parse
-from notebook_prof.trace import TABLES, ImportReport, Trace
+from notebook_prof.trace import TABLES, ImportReport
 from tests.frames import differences
-from tests.unit.test_kineto_reader import names, op, write
-
-from ..draws import draws
+from tests.unit.test_kineto_reader import op, write
 
 TAIL = '], "deviceProperties": [{"id": 0, "name": "x"}, {"id": 1, "name": "y"}], "traceName": "t.json"}'
 
@@ -112,53 +107,6 @@ def test_numbers_that_lost_something_are_refused() -> None:
     assert exact_ns([1623212388426902, 0]).tolist() == [1623212388426902000, 0]  # type: ignore[union-attr]
 
 
-def test_decimals_since_1970_are_exact(tmp_path: Path) -> None:
-    rows = [op("a", "1712195495521130.028", "1.5"), op("b", "1712195495521130.029", "0.001")]
-    trace = read_trace(write(tmp_path, *rows))
-    assert trace.metadata["start_unix_ns"] == 1712195495521130028
-    assert trace.slices["ts"].tolist() == [0, 1]
-    assert trace.slices["dur"].tolist() == [1500, 1]
-
-
-@pytest.fixture(scope="module")
-def small(data: Path) -> bytes:
-    text = gzip.decompress((data / "torch213_cpu" / "mini_noschedule.pt.trace.json.gz").read_bytes())
-    return text[:6000] + text[-1500:]
-
-
-@settings(max_examples=draws(75))
-@given(seed=st.integers(0, 2**32), cuts=st.integers(1, 6), chunk=st.sampled_from([1, 300, 1 << 19]))
-def test_a_damaged_file_is_a_trace_with_a_report_or_refused(
-    small: bytes, tmp_path: Path, seed: int, cuts: int, chunk: int
-) -> None:
-    rng = random.Random(seed)
-    text = bytearray(small)
-    for _ in range(cuts):
-        at = rng.randrange(len(text))
-        what = rng.choice(["flip", "drop", "copy", "put"])
-        if what == "flip":
-            text[at] = rng.randrange(256)
-        elif what == "drop":
-            del text[at : at + rng.randrange(1, 200)]
-        elif what == "copy":
-            start = rng.randrange(len(text))
-            text[at:at] = text[start : start + rng.randrange(1, 300)]
-        else:
-            text[at:at] = rng.choice(
-                [b'"', b"]", b"{", b"}", b"null", b"-", b"\\", b"1e999", b"[" * 50, b"NaN"]
-            )
-    path = tmp_path / "unknown"
-    path.write_bytes(text)
-    before, event_decoder.CHUNK_BYTES = event_decoder.CHUNK_BYTES, chunk  # type: ignore[misc]
-    try:
-        trace = read_trace(path, format="kineto")
-    except NotebookProfError:
-        return
-    finally:
-        event_decoder.CHUNK_BYTES = before  # type: ignore[misc]
-    assert isinstance(trace, Trace)
-
-
 def test_gzip_is_undone_on_the_way(tmp_path: Path, data: Path) -> None:
     packed = (data / "torch213_cpu" / "mini_noschedule.pt.trace.json.gz").read_bytes()
     text = gzip.decompress(packed)
@@ -179,32 +127,6 @@ def test_gzip_is_undone_on_the_way(tmp_path: Path, data: Path) -> None:
             assert differences(getattr(trace, table.name), getattr(plain, table.name)).empty
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip"])
-def test_what_comes_before_damage_in_gzip_is_kept(tmp_path: Path, data: Path, damage: str) -> None:
-    text = gzip.decompress((data / "torch213_cpu" / "threads.pt.trace.json.gz").read_bytes())
-    packed = bytearray(gzip.compress(text, 1))
-    at = len(packed) // 2
-    if damage == "cut":
-        del packed[at:]
-    else:
-        packed[at : at + 20] = b"\xff" * 20
-    path = tmp_path / "unknown"
-    path.write_bytes(packed)
-    report = ImportReport()
-    pieces = in_pieces(path, report)
-    got = b"".join(pieces)
-    assert "truncated-gzip" in report
-    assert len(got) > len(text) // 4
-    assert text.startswith(got[: len(text) // 4])
-
-
-def test_a_limit_holds_on_the_way(tmp_path: Path) -> None:
-    path = tmp_path / "bomb.json.gz"
-    path.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * 20_000_000))
-    with pytest.raises(FormatError, match=r"bomb\.json\.gz.*max_bytes"):
-        read_trace(path, max_bytes=5_000_000)
-
-
 def test_an_interrupt_closes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, *(op(f"op {i}", str(i), "1") for i in range(20_000)))
     opened = []
@@ -223,17 +145,3 @@ def test_an_interrupt_closes_the_file(tmp_path: Path, monkeypatch: pytest.Monkey
         read_trace(path)
     assert opened
     assert all(file.closed for file in opened)
-
-
-def test_a_bar_appears_when_it_takes_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write(tmp_path, op("a", "1", "1"))
-    assert names(read_trace(path)) == ["a"]
-    monkeypatch.setattr("notebook_prof.readers.codec.stream.PATIENCE_S", -1.0)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    read_trace(path)
-    assert "trace.json" in capsys.readouterr().err
-    monkeypatch.setattr("sys.stderr.isatty", lambda: False)
-    read_trace(path)
-    assert capsys.readouterr().err == ""

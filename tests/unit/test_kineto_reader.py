@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from notebook_prof.errors import FormatError, OptionError
-from notebook_prof.readers import list_formats, read_trace
+from notebook_prof.errors import FormatError
+from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.numbers import to_ns
 from notebook_prof.readers.kineto import read_columns
 from notebook_prof.trace import ImportReport, Trace
@@ -71,32 +70,6 @@ def test_the_base_makes_times_absolute(tmp_path: Path) -> None:
     assert trace.slices["dur"].tolist() == [1000, 1]
 
 
-def test_compression_is_told_by_the_bytes(tmp_path: Path) -> None:
-    text = write(tmp_path, op("a", "1", "1")).read_bytes()
-    for name, content in (
-        ("lies.json", gzip.compress(text)),
-        ("lies.json.gz", text),
-        ("members.gz", gzip.compress(text[:50]) + gzip.compress(text[50:])),
-        ("bom.json", b"\xef\xbb\xbf" + text),
-        ("padded.json", text + b"\x00" * 999),
-    ):
-        path = tmp_path / name
-        path.write_bytes(content)
-        trace = read_trace(path)
-        assert names(trace) == ["a"]
-        assert not trace.report
-
-
-def test_a_broken_off_file_gives_what_it_has(tmp_path: Path, data: Path) -> None:
-    packed = (data / "torch213_cpu" / "mini_noschedule.pt.trace.json.gz").read_bytes()
-    whole = read_trace(data / "torch213_cpu" / "mini_noschedule.pt.trace.json.gz")
-    short = tmp_path / "short.json.gz"
-    short.write_bytes(packed[: len(packed) // 2])
-    trace = read_trace(short)
-    assert 10 < len(trace.slices) < len(whole.slices)
-    assert {"truncated-gzip", "truncated-file"} <= {issue.code for issue in trace.report}
-
-
 def test_names_with_quotes_that_torch_does_not_escape_are_repaired(data: Path) -> None:
     trace = read_trace(data / "torch213_cpu" / "odd_names.pt.trace.json.gz")
     assert 'odd "name" with / back/slash, <tag> & end' in names(trace)
@@ -128,25 +101,6 @@ def test_a_new_category_is_kept_and_reported(tmp_path: Path) -> None:
     assert "xpu_dreams" in trace.report["unknown-category"].example
 
 
-def test_shuffled_rows_give_the_same_table(shared_traces: Path) -> None:
-    from tests.frames import differences
-
-    folder = shared_traces / "malformed"
-    shuffled = read_trace(folder / "shuffled.json")
-    plain = read_trace(folder / "looks_gz_is_json.json.gz")
-    assert differences(shuffled.slices, plain.slices).empty
-    assert differences(shuffled.flows, plain.flows).empty
-
-
-@pytest.mark.parametrize(
-    "name", ["inf_nan", "windows_backslash", "raw_newline_quote", "trailing_comma_array"]
-)
-def test_known_defects_lose_nothing(shared_traces: Path, name: str) -> None:
-    trace = read_trace(shared_traces / "malformed" / f"{name}.json")
-    assert len(trace.slices) == 230
-    assert not [issue for issue in trace.report if issue.severity != "info"]
-
-
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"hello": [1, 2]}', b"PK zip"])
 def test_what_is_no_trace_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "thing.json"
@@ -155,19 +109,6 @@ def test_what_is_no_trace_is_refused_by_name(tmp_path: Path, content: bytes) -> 
         read_trace(path)
     with pytest.raises(FormatError, match=r"thing\.json"):
         read_trace(path, format="kineto")
-
-
-def test_formats_are_listed_and_asked_by_name(tmp_path: Path) -> None:
-    assert "kineto" in list_formats()["format"].tolist()
-    with pytest.raises(OptionError, match="did you mean 'kineto'"):
-        read_trace(tmp_path / "x", format="kinto")
-    with pytest.raises(FileNotFoundError):
-        read_trace(tmp_path / "absent.json")
-
-
-def test_an_empty_recording_is_an_empty_trace(data: Path) -> None:
-    trace = read_trace(data / "torch213_cpu" / "empty.pt.trace.json.gz")
-    assert len(trace.slices) == len(trace.flows) == len(trace.allocations) == 0
 
 
 def test_shapes_have_one_spelling(tmp_path: Path) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from notebook_prof.errors import FormatError
-from notebook_prof.readers import list_formats, read_trace
+from notebook_prof.readers import read_trace
 
 NODE = 'CompNode("gpu1:0" from "gpux:0")'
 
@@ -30,22 +29,6 @@ def write(folder: Path, *events: dict[str, Any], **metadata: str) -> Path:
     names = [thread(1, "worker"), thread(0, "interpreter"), thread(2, "gpux:0")]
     path.write_text(json.dumps({"traceEvents": [*events, *names], "metadata": metadata}))
     return path
-
-
-FILES = (
-    "profiling_train.json",
-    "cli.chrome_timeline.json",
-    "memory_flow.svg",
-)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_they_are_recognised_by_content(data: Path, tmp_path: Path, name: str) -> None:
-    shutil.copy(data / "megengine" / f"{name}.gz", tmp_path / "unknown")
-    assert read_trace(tmp_path / "unknown").metadata["source"] == "megengine"
-    (tmp_path / "plain").write_bytes(gzip.decompress((data / "megengine" / f"{name}.gz").read_bytes()))
-    assert read_trace(tmp_path / "plain").metadata["source"] == "megengine"
-    assert "megengine" in set(list_formats()["format"])
 
 
 def test_arguments_are_on_the_end(tmp_path: Path) -> None:

@@ -290,27 +290,19 @@ def test_other_versions_get_a_sentence(schema: object, message: str, tmp_path: P
             read_trace(path)
 
 
-@pytest.mark.parametrize(
-    ("column", "row", "value"),
-    [
-        ("parent", 1, 1),
-        ("parent", 1, 99),
-        ("parent", 0, 3),
-        ("stack", 1, 2),
-        ("track", 0, 9),
-        ("track", 0, -1),
-    ],
-)
-def test_rows_that_lead_nowhere_are_refused(column: str, row: int, value: int, tmp_path: Path) -> None:
+def test_rows_with_impossible_values_are_refused(tmp_path: Path) -> None:
+    """Checksums are right: a depth of -1 ended in the picture of the timeline."""
     trace = full_trace()
     tables = {table.name: getattr(trace, table.name) for table in TABLES}
-    changed = tables["slices"][column].copy()
-    changed[row] = value
-    write_native(
-        Trace({**tables, "slices": tables["slices"].assign(**{column: changed})}), tmp_path / "x.zip"
-    )
-    with pytest.raises(FormatError, match=f"slices.{column} of row {row} is {value}"):
-        read_trace(tmp_path / "x.zip")
+    wrong = [("parent", 1, 1), ("parent", 1, 99), ("parent", 0, 3), ("stack", 1, 2), ("track", 0, 9)]
+    wrong += [("track", 0, -1), ("depth", 1, -1), ("depth", 1, 5), ("dur", 1, -1), ("ts", 1, 2**62)]
+    for column, row, value in [*wrong, ("self_ns", 1, -5)]:
+        changed = tables["slices"][column].copy()
+        changed[row] = value
+        slices = tables["slices"].assign(**{column: changed})
+        write_native(Trace({**tables, "slices": slices}, span=trace.span), tmp_path / "x.zip")
+        with pytest.raises(FormatError, match=f"slices.{column} of row {row} is {value}"):
+            read_trace(tmp_path / "x.zip")
 
 
 def test_size_is_limited(saved: Path) -> None:
@@ -346,34 +338,7 @@ def test_names_do_not_lead_out(tmp_path: Path) -> None:
         read_trace(path)
 
 
-def test_asking_for_it_where_it_is_not(tmp_path: Path) -> None:
-    (tmp_path / "x.json").write_text("{}")
-    (tmp_path / "folder").mkdir()
-    for name in ("x.json", "folder"):
-        with pytest.raises(FormatError, match="not a recording that notebook_prof saved"):
-            read_trace(tmp_path / name, format="native")
-    with pytest.raises(FileNotFoundError):
-        read_trace(tmp_path / "absent", format="native")
-
-
 EDIT = st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=4))
-
-
-@given(edits=st.lists(EDIT, min_size=1, max_size=4), kept=st.floats(0, 1))
-@settings(max_examples=draws(40))
-def test_damage_never_does_harm(edits: list[tuple[float, bytes]], kept: float, tmp_path: Path) -> None:
-    path = tmp_path / "run.nbprof.zip"
-    if not path.exists():
-        write_native(full_trace(), path)
-    data = bytearray(path.read_bytes())
-    for share, patch in edits:
-        at = int(share * len(data))
-        data[at : at + len(patch)] = patch
-    if kept < 0.3:
-        del data[int(kept * 3 * len(data)) :]
-    (tmp_path / "damaged").write_bytes(data)
-    with suppress(NotebookProfError):
-        assert isinstance(read_trace(tmp_path / "damaged"), Trace)
 
 
 @given(
@@ -437,23 +402,26 @@ raw = storage.Storage._raw_bytes
 
 def cut(self, name):
     found = raw(self, name)
-    for folder, _, files in os.walk(sys.argv[1]):
+    for folder, _, files in os.walk(os.path.dirname(path)):
         for file in files:
             os.truncate(os.path.join(folder, file), 0)
     return found
 
 storage.Storage._raw_bytes = cut
-try:
-    read_trace(os.path.join(sys.argv[1], sys.argv[2]))
-except Exception as error:
-    print(type(error).__name__)
+for path in sys.argv[1:]:
+    try:
+        read_trace(path)
+    except Exception as error:
+        print(type(error).__name__)
 """
 
 
-@pytest.mark.parametrize("name", ["run.nbprof", "run.nbprof.zip"])
-def test_a_file_that_is_cut_while_it_is_read_does_not_end_the_process(tmp_path: Path, name: str) -> None:
-    write_native(extended(full_trace()), tmp_path / name)
-    command = [sys.executable, "-c", CUT, str(tmp_path), name]
+def test_a_file_that_is_cut_while_it_is_read_does_not_end_the_process(tmp_path: Path) -> None:
+    paths = [tmp_path / kind / kind for kind in KINDS]
+    for path in paths:
+        path.parent.mkdir()
+        write_native(extended(full_trace()), path)
+    command = [sys.executable, "-c", CUT, *map(str, paths)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, (ran.returncode, ran.stderr[-1000:])
-    assert ran.stdout.strip() in ("", "FormatError")
+    assert {*ran.stdout.split()} <= {"FormatError"}

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 
-from notebook_prof.errors import FormatError
 from notebook_prof.formats.paddle.chrome import settle
-from notebook_prof.readers import list_formats, read_trace
-from notebook_prof.readers.codec.protobuf import WireError, fields
+from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace
 
 T0 = 1_795_248_387_603_457
@@ -32,15 +28,6 @@ def write(folder: Path, *events: dict[str, Any], **head: Any) -> Path:
     return path
 
 
-def test_it_is_recognised_by_content(data: Path, tmp_path: Path) -> None:
-    for name in ("v262_static.json.gz", "v262_static.pb.gz"):
-        shutil.copy(data / "paddle" / name, tmp_path / "unknown")
-        assert read_trace(tmp_path / "unknown").metadata["source"] == "paddle"
-    (tmp_path / "plain").write_bytes(gzip.decompress((data / "paddle/v262_static.pb.gz").read_bytes()))
-    assert read_trace(tmp_path / "plain").metadata["source"] == "paddle"
-    assert "paddle" in set(list_formats()["format"])
-
-
 def test_threads_of_both_languages_are_one_track(tmp_path: Path) -> None:
     trace = read_trace(write(
         tmp_path,
@@ -53,16 +40,6 @@ def test_threads_of_both_languages_are_one_track(tmp_path: Path) -> None:
     assert trace.slices["name"].astype(str).tolist() == ["ProfileStep#7", "relu dygraph"]
     assert trace.slices["step"].tolist() == [7, 7]
     assert (trace.metadata["span"], trace.metadata["process_cpu_utilization"]) == (2, 1.5)
-
-
-@pytest.mark.parametrize("key", ["span_indx", "span_index"])
-def test_both_spellings_of_the_span(tmp_path: Path, key: str) -> None:
-    assert read_trace(write(tmp_path, event("a", "Operator", 0, 1.0), **{key: "3"})).metadata["span"] == 3
-
-
-def test_names_keep_their_own_brackets(tmp_path: Path) -> None:
-    trace = read_trace(write(tmp_path, event("x[0]", "UserDefined", 0, 1.0)))
-    assert trace.slices["name"].astype(str).tolist() == ["x[0]"]
 
 
 def test_neighbours_within_a_microsecond_do_not_nest(tmp_path: Path) -> None:
@@ -128,18 +105,3 @@ def test_cut_files_give_what_is_there(data: Path, tmp_path: Path) -> None:
         trace: Trace = read_trace(tmp_path / name)
         assert "truncated-file" in trace.report
         assert len(trace.slices) > 100
-
-
-def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b'{"span_indx": "0"}')
-    with pytest.raises(FormatError):
-        read_trace(tmp_path / "a", format="paddle")
-    (tmp_path / "b").write_bytes(b"\x08\x01")
-    with pytest.raises(FormatError, match="no version"):
-        read_trace(tmp_path / "b", format="paddle")
-
-
-@pytest.mark.parametrize("raw", [b"\x0a\x05ab", b"\x08", b"\x0b", b"\x08" + b"\xff" * 11, b"\x0d\x00"])
-def test_broken_wire_data(raw: bytes) -> None:
-    with pytest.raises(WireError):
-        list(fields(raw, (0, len(raw))))

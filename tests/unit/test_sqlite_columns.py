@@ -134,24 +134,6 @@ def test_adbc_reads_the_same_columns(encoding: str, tmp_path: Path, monkeypatch:
         everything()
 
 
-@given(changes=st.lists(st.tuples(st.integers(0, 60_000), st.integers(0, 255)), min_size=1, max_size=30))
-@settings(max_examples=draws(50))
-def test_damage_never_crashes(changes: list[tuple[int, int]], tmp_path: Path) -> None:
-    path = written(tmp_path / "a.db", [(i, i / 2, f"name {i}" * 40) for i in range(150)], "page_size = 512")
-    data = bytearray(path.read_bytes())
-    for at, value in changes:
-        data[at % len(data)] = value
-    path.write_bytes(data)
-    try:
-        with closing(Database(path)) as database:
-            for table, columns in database.tables.items():
-                for kind in (TEXTS, INTS, FLOATS):
-                    database.read(table, dict.fromkeys(columns, kind))
-                database.count(table)
-    except FormatError:
-        return
-
-
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     path.write_bytes(b"SQLite format 3\0" + bytes(90))

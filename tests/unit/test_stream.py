@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from notebook_prof.errors import FormatError
-from notebook_prof.readers import read_trace, registry
+from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.stream import Progress, in_pieces
-from notebook_prof.trace import ImportReport, TraceBuilder
+from notebook_prof.trace import ImportReport
 
 LINES = b"".join(b"%d,%d\n" % (i, i * i) for i in range(300_000)) * 4
 GENERIC = b'{"traceEvents": [{"ph": "B", "name": "a", "ts": 1}, {"ph": "E", "ts": 2}]}'
@@ -70,35 +69,6 @@ def test_an_archive_inside_of_another_compression_is_read(tmp_path: Path) -> Non
     assert read_trace(path).slices["name"].tolist() == ["a"]
 
 
-@pytest.mark.parametrize("pack", [zstd, zipped])
-def test_a_broken_end_is_reported(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
-    path = tmp_path / "unknown"
-    path.write_bytes(pack(LINES)[:-2000])
-    report = ImportReport()
-    if pack is zipped:
-        with pytest.raises(FormatError, match="zip archive that cannot be read"):
-            in_pieces(path, report)
-        return
-    pieces = in_pieces(path, report)
-    got = b"".join(pieces)
-    assert len(LINES) * 0.4 < len(got) < len(LINES)
-    assert LINES.startswith(got)
-    assert "truncated-zstd" in report
-
-
-def test_every_reader_has_a_bar(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "slow.json"
-    path.write_bytes(GENERIC)
-    monkeypatch.setattr("notebook_prof.readers.codec.stream.PATIENCE_S", -1.0)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert read_trace(path, format="trace_event").slices["name"].tolist() == ["a"]
-    assert "slow.json" in capsys.readouterr().err
-    read_trace(tmp_path / "slow.json", format="viztracer")
-    assert "slow.json" in capsys.readouterr().err
-
-
 def test_a_bar_appears_while_a_reader_is_busy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,22 +83,3 @@ def test_a_bar_appears_while_a_reader_is_busy(
         progress._position = 100
         assert shown.wait(60)
     assert "busy.bin: making tables" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["trace_event", "kineto"])
-def test_an_interrupt_leaves_neither_a_trace_nor_a_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    path = tmp_path / "trace.json"
-    path.write_bytes(GENERIC)
-
-    def interrupted(self: TraceBuilder) -> None:
-        raise KeyboardInterrupt
-
-    before = set(threading.enumerate())
-    with monkeypatch.context() as patch:
-        patch.setattr(TraceBuilder, "seal", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            registry.read_trace(path, format=name)
-    assert set(threading.enumerate()) <= before
-    assert len(read_trace(path, format=name).slices) == 1

@@ -16,7 +16,6 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.errors import FormatError
 from notebook_prof.formats.torch import TorchCompileReader
-from notebook_prof.formats.torch.compile_log import compilation_row
 from notebook_prof.trace import TraceBuilder
 
 NAME = "dedicated_log_torch_trace_sample.log"
@@ -137,12 +136,6 @@ def test_a_log_in_which_nothing_was_compiled(tmp_path: Path) -> None:
     line = b'V0401 10:00:00.123000 4711 torch/_logging/structured.py:28] {"str": ["a.py", 0]}\n'
     with pytest.raises(FormatError, match="nothing was compiled"):
         opened(tmp_path, line)
-
-
-def test_an_empty_record_is_a_row() -> None:
-    nothing: dict[str, object] = {}
-    row = compilation_row(lambda name: nothing.get(name))
-    assert (row["ts"], row["dur"], row["function"], row["guard"]) == (0, 0, "", "")
 
 
 SCRIPT = """

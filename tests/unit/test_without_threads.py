@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from notebook_prof import open_profile
+
 ABSENT = """
 import os, subprocess, sys, threading, _thread
 
@@ -47,18 +49,12 @@ print(json.dumps({
 
 def test_a_recording_opens_and_is_drawn(data: Path, tmp_path: Path) -> None:
     source, report = data / "torch213_cpu" / "cnn_sgd.pt.trace.json.gz", tmp_path / "report.html"
-
-    def run(code: str) -> dict[str, object]:
-        command = [sys.executable, "-c", code, str(source), str(report)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        answers: dict[str, object] = json.loads(done.stdout)
-        return answers
-
-    without = run(ABSENT + OPEN_AND_DRAW)
+    command = [sys.executable, "-c", ABSENT + OPEN_AND_DRAW, str(source), str(report)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    without, usual = json.loads(done.stdout), open_profile(source)
     assert report.stat().st_size > 100_000
-    assert without["threads"] == 1
-    usual = run("import sys, threading\n" + OPEN_AND_DRAW)
+    assert (without["threads"], without["figure"]) == (1, "figure")
     assert without["answers"] == [[], [], []], "no thread is waited for"
-    for same in ("verdict", "operators", "figure"):
-        assert without[same] == usual[same]
+    assert without["verdict"] == str(usual.verdict)
+    assert without["operators"] == usual.operators()["count"].sum()
