@@ -54,10 +54,34 @@ def test_its_own_failure_comes_first():
 @pytest.mark.profile("python", expect="stepp p50 < 1us")
 def test_misspelt():
     pass
+
+def test_the_fixture_records_two_blocks(profile):
+    with profile("python", expect="steps == 5") as p:
+        steps(count=5)
+    assert len(p.steps()) == 5
+    with profile("python", memory=False) as q:
+        steps(count=7)
+    q.expect("steps == 7")
+
+def test_a_block_that_raises(profile):
+    with pytest.raises(KeyError):
+        with profile("python", expect="steps == 5"):
+            raise KeyError("mine")
+
+class TestMarkersAddUp:
+    pytestmark = pytest.mark.profile("python", expect="steps == 80", steps="0:9")
+
+    @pytest.mark.profile(expect=["step p50 < 10s", "step p50 < 1us"], steps=None)
+    def test_fails_by_its_own(self):
+        steps()
+
+    @pytest.mark.profile(expect="step p50 < 10s", steps=None)
+    def test_fails_by_the_class(self):
+        steps(count=79)
 """,
         "--junitxml=junit.xml",
     )
-    result.assert_outcomes(passed=1, failed=4)
+    result.assert_outcomes(passed=3, failed=6)
     result.stdout.fnmatch_lines(
         [
             "*expectations: 1 failed*",
@@ -74,29 +98,15 @@ def test_misspelt():
     (failed,) = cases["test_fails"].iter("property")
     assert str(failed.get("value")).startswith("FAIL")
     assert not list(cases["test_its_own_failure_comes_first"].iter("property"))
-
-
-def test_the_fixture_records_blocks(pytester: pytest.Pytester) -> None:
-    result = _run(
-        pytester,
-        """
-def test_two_blocks(profile):
-    with profile("python", expect="steps == 5") as p:
-        steps(count=5)
-    assert len(p.steps()) == 5
-    with profile("python", memory=False) as q:
-        steps(count=7)
-    q.expect("steps == 7")
-
-def test_a_block_that_raises(profile):
-    with pytest.raises(KeyError):
-        with profile("python", expect="steps == 5"):
-            raise KeyError("mine")
-""",
+    own, theirs = (
+        {str(one.get("name"))[9:]: str(one.get("value")).split()[0] for one in cases[name].iter("property")}
+        for name in ("test_fails_by_its_own", "test_fails_by_the_class")
     )
-    result.assert_outcomes(passed=2)
+    assert own == {"steps == 80": "PASS", "step p50 < 10s": "PASS", "step p50 < 1us": "FAIL"}
+    assert theirs == {"steps == 80": "FAIL", "step p50 < 10s": "PASS"}
 
 
+@pytest.mark.clock("what is not decided on a busy machine fails")
 def test_baselines(pytester: pytest.Pytester) -> None:
     source = """
 SLOW = {slow}
@@ -149,36 +159,6 @@ def test_step():
     before = kept.read_bytes()
     _run(pytester, source.format(limit="1us"), "--profile-update").assert_outcomes(failed=1)
     assert kept.read_bytes() == before
-
-
-def test_markers_of_a_module_a_class_and_a_test_add_up(pytester: pytest.Pytester) -> None:
-    result = _run(
-        pytester,
-        """
-pytestmark = pytest.mark.profile("python", expect="steps == 80", steps="0:9")
-
-@pytest.mark.profile(expect=["step p50 < 10s", "steps == 80"], steps=None)
-class TestIt:
-    @pytest.mark.profile(expect="step p50 < 1us")
-    def test_fails_by_its_own(self):
-        steps()
-
-    def test_fails_by_the_module(self):
-        steps(count=79)
-""",
-        "--junitxml=junit.xml",
-    )
-    result.assert_outcomes(failed=2)
-    first, second = (
-        {str(one.get("name")): str(one.get("value")).split()[0] for one in case.iter("property")}
-        for case in ET.parse(pytester.path / "junit.xml").iter("testcase")
-    )
-    assert first == {
-        "profile: steps == 80": "PASS",
-        "profile: step p50 < 10s": "PASS",
-        "profile: step p50 < 1us": "FAIL",
-    }
-    assert second == {"profile: steps == 80": "FAIL", "profile: step p50 < 10s": "PASS"}
 
 
 def test_a_test_that_is_run_again_reports_each_try_once(pytester: pytest.Pytester) -> None:
