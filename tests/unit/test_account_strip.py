@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from notebook_prof import analysis
 from notebook_prof.analysis import Claim
-from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
 from notebook_prof.service.answers import account
 from notebook_prof.service.answers.account import MOST_SPANS_DRAWN, joined_spans, thinned
@@ -103,14 +102,6 @@ def test_one_part_is_no_strip() -> None:
     plain = timeline(store, Selection(), 900).height
     assert timeline(ViewStore(drawn_cell()), Selection(), 900).height >= plain + STRIP
     assert "account of" not in fragment(store.trace, Selection())
-
-
-def test_work_and_none_without_lines_and_steps_is_no_strip() -> None:
-    store = ViewStore(draw("main: [mm ]   [mm ]"))
-    answer = account(store, EVERYTHING, {})
-    assert [part["kind"] for part in answer.content["parts"]] == ["code", "not-recorded"]
-    assert not answer.content["shown"], "the timeline shows it"
-    assert not has_strip(store)
 
 
 def test_static_forms_show_account_and_lines(trace: Trace) -> None:
@@ -225,13 +216,3 @@ def test_claims_about_the_account_and_the_steps_select_them_too(trace: Trace) ->
         ("4", {"step": list(range(6, 26))}),
         ("5", {"step": [6]}),
     ]
-
-
-def test_a_report_embeds_what_its_links_select(trace: Trace) -> None:
-    settings = dashboard_settings(
-        trace, "Most: 69.2 %.", [_claim("69.2 %", 0, 6, window=(560 * MS, 1910 * MS))]
-    )
-    assert settings["headline"][0][1][:2] == ("69.2 %", {"window": [560 * MS, 1910 * MS]})
-    profile = Profile(trace)
-    headline = dashboard_settings(trace, profile.headline)["headline"]
-    assert ["".join(text for text, *_ in line) for line in headline] == profile.headline.split("\n")

@@ -216,11 +216,6 @@ def test_tables_validate_names_and_dtypes():
         ALLOCATIONS.frame({name: ["x"] for name in ALLOCATIONS.names})
 
 
-def test_the_repr_says_what_is_in_it(trace):
-    assert "5 slices over 250 ns on 1 thread, 1 stream, 1 counter" in repr(trace)
-    assert "steps 4 … 5, found by loop" in repr(trace)
-
-
 def test_what_a_launched_slice_encloses_takes_its_module_too():
     b = TraceBuilder()
     main, stream = b.track("main"), b.track("stream 7", "stream", device=0, stream=7)
@@ -255,12 +250,6 @@ def test_a_table_beside_needs_its_times():
     for frame in (pd.DataFrame({"t": [1]}), pd.DataFrame({"ts": [1.5]}), pd.DataFrame({"ts": ["a"]})):
         with pytest.raises(OptionError, match="whole nanoseconds"):
             b.table("moments", frame)
-
-
-def test_steps_of_several_loops():
-    b = TraceBuilder()
-    b.steps([0, 1, 2], [0, 10, 30], [10, 10, 5], "hook", loop=[0, 0, 1])
-    assert b.seal().steps["loop"].tolist() == [0, 0, 1]
 
 
 def test_counters_begin_with_the_cell() -> None:

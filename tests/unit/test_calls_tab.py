@@ -18,8 +18,7 @@ from notebook_prof.service.packing import Answer
 from notebook_prof.service.palette import name_styles
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.views.dashboard import rail
+from notebook_prof.trace import Trace
 from notebook_prof.views.figures.flame import flame_figure
 from notebook_prof.views.report.tabs import choice_key, embedded
 from notebook_prof.views.tab_answers import packed, panel
@@ -124,19 +123,6 @@ def test_the_event_log_begins_with_the_first_and_says_how_many_there_are(trace: 
     assert "trace of the device alone" in alone["absent"]
 
 
-def test_only_my_code_is_what_python_gives() -> None:
-    b = TraceBuilder()
-    names = ["train.py(3): fit", "torch/nn/functional.py(9): linear", "aten::linear", "aten::mm"]
-    kinds = ["python", "python", "operator", "operator"]
-    b.slices(ts=[0, 1, 2, 3], dur=[40, 15, 10, 5], name=names, category=kinds, track=b.track("main"))
-    trace = b.seal()
-    part, shown = _table(_ask(trace, only_my_code="on"))
-    assert shown["name"].tolist() == ["train.py(3): fit", "aten::linear"]
-    assert part["call"] == "p.call_tree(only_my_code=True)"
-    assert len(_table(_ask(trace))[1]) == 4
-    assert _table(_ask(trace, only_my_code="on", mode="event_log"))[0]["rows"] == 2
-
-
 def test_threads_without_operators_are_left_out_as_the_call_says() -> None:
     trace = draw("main: [aten::mm ]\nidle: [wait      ]", categories={"wait": "python"})
     part, shown = _table(_ask(trace))
@@ -145,13 +131,6 @@ def test_threads_without_operators_are_left_out_as_the_call_says() -> None:
     assert any("left out" in one.get("text", "") for one in _ask(trace).content["parts"])
     _, chosen = _table(_ask(trace, Selection(track=1)))
     assert chosen["name"].tolist() == ["wait"]
-
-
-def test_a_choice_that_is_none_of_its_options_is_the_default(trace: Trace) -> None:
-    assert _ask(trace, mode="flat").content == _ask(trace).content
-    (settings,) = [tab for tab in rail(trace) if tab["name"] == "calls"]
-    assert [choice[0] for choice in settings["choices"]] == ["mode", "only_my_code"]
-    assert TABS["calls"].chosen({}) == {"mode": "call_tree", "only_my_code": False}
 
 
 def test_a_report_has_the_tab_for_every_choice(trace: Trace) -> None:
@@ -185,9 +164,3 @@ def test_a_flame_draws_the_boxes_of_its_table_in_every_order(trace: Trace) -> No
     assert flame_figure(trace, Selection(name="no such name"), order="sandwich") is None
     panel_of = TABS["flame"].build(trace, Selection(name="no such name").to_state(), order="sandwich")
     assert "the selected name" in panel_of.sentence
-
-
-def test_a_sandwich_is_asked_for_anew_when_a_box_is_clicked(trace: Trace) -> None:
-    for order, follows in (("left_heavy", False), ("sandwich", True)):
-        request = {"name": "flame", "choices": {"order": order}}
-        assert panel(ViewStore(trace), Selection().to_state(), request).content["follows_own"] == follows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import combinations
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 from notebook_prof.selection import Selection
-from notebook_prof.service.answers import table
 from notebook_prof.service.selected_rows import Choices, matching_key, matching_mask
 from notebook_prof.service.store import ViewStore
 from notebook_prof.views.page_queries import PageQueries
@@ -49,11 +47,6 @@ def test_choices_are_those_of_a_mask(store: ViewStore, clauses: dict[str, Any]) 
     assert np.array_equal(store.matches(key, some), mask[some])
 
 
-def test_what_keeps_everything_is_no_clause(store: ViewStore) -> None:
-    everything = matching_key({"category": store.columns.categories, "step": [4]})
-    assert store.choices.effective(everything) == (("step", (4,)),)
-
-
 def test_many_names_are_found_like_few(monkeypatch: pytest.MonkeyPatch, store: ViewStore) -> None:
     key = matching_key({"name": store.columns.names[::2]})
     expected = np.flatnonzero(matching_mask(store.columns, key))
@@ -81,19 +74,3 @@ def test_selected_memory_is_that_of_the_selected_slices() -> None:
         for instant in ts[:: max(len(ts) // 40, 1)].tolist():
             alive = int(size[selected & (ts <= instant)].sum())
             assert curve.value[np.searchsorted(curve.ts, instant, "right") - 1] == alive
-
-
-def test_a_table_of_very_many_slices_is_made_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until its sums are there the page is told to come again, and other questions are answered."""
-    monkeypatch.setattr(sys.modules[table.__module__], "_MANY", 100)
-    protocol = PageQueries(drawn_trace(gpu=True), Selection(step=list(range(4, 12))))
-    request = {"t": "table", "top": 1000}
-    answer = protocol.answer(request)[0]
-    while answer.get("pending"):
-        assert "failed" not in protocol.answer({"t": "lod", "a": 0, "b": 1e9, "px": 10, "rows": [0]})[0]
-        answer = protocol.answer(request)[0]
-    plain = table(ViewStore(protocol.store.trace), protocol.selection.to_state(), request).content
-    assert answer["label"] == plain["label"]
-    assert answer["revision"] == protocol.selection.revision
-    key = matching_key(protocol.selection.to_state())
-    assert protocol.store.has_groups("name", key), "it is answered at once from now on"

@@ -9,7 +9,7 @@ from notebook_prof import analysis
 from notebook_prof.errors import NotebookProfError
 from notebook_prof.readers import read_trace
 from notebook_prof.selection import Selection
-from notebook_prof.service.answers import counters, memory, meta
+from notebook_prof.service.answers import counters, memory
 from notebook_prof.service.columns import drawn_counters
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
@@ -30,14 +30,6 @@ def trace() -> Trace:
     builder.counter(builder.track("GPU 0 power", "counter", unit="W"), [0, 500], [70.5, 300.0])
     builder.track("never read", "counter")
     return builder.seal()
-
-
-def test_meta_lists_counters_with_unit_and_range(trace: Trace) -> None:
-    lanes = meta(ViewStore(trace), STATE, {}).content["counters"]
-    assert [(c["name"], c["unit"], c["low"], c["high"]) for c in lanes] == [
-        ("process memory (RSS)", "bytes", 2.0**30, 2.0**31),
-        ("GPU 0 power", "W", 70.5, 300.0),
-    ]
 
 
 def test_values_come_as_steps_of_the_tracks_asked_for(trace: Trace) -> None:

@@ -20,7 +20,7 @@ from notebook_prof.profiles.deferred_trace import DeferredTrace
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.service import executor
 from notebook_prof.session import current
-from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.trace import TraceBuilder
 
 from ..browser.drawn import drawn_profile
 
@@ -149,43 +149,6 @@ def test_a_long_profile_shows_the_rest_after_its_cell(monkeypatch: pytest.Monkey
     assert "data:image/png" in bundle["text/html"]
 
 
-@pytest.mark.usefixtures("shown")
-def test_the_views_go_out_before_the_trace_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    displays, started, go, drawn = (
-        _noted(monkeypatch),
-        _threads(monkeypatch),
-        threading.Event(),
-        drawn_profile(),
-    )
-
-    def build() -> Trace:
-        go.wait(120)
-        return drawn.trace
-
-    _use(monkeypatch, _Shell())
-    monkeypatch.setattr(executor, "FIRST_PICTURE_S", 0.1)  # this page never asks for a picture
-    profile = Profile(DeferredTrace(build))
-    show(profile)
-    (widget,), sent = _widgets(), []
-    monkeypatch.setattr(widget, "send", lambda content, buffers=None: sent.append((content, len(buffers))))
-    messages = [{"t": "bokehjs", "rid": "1"}, {"t": "start", "rid": "2"}]
-    widget._receive(widget, {"t": "several", "messages": messages}, [])
-    widget._receive(widget, {"t": "start", "rid": "3"}, [])
-    assert [content["rid"] for content, _ in sent] == ["1"], "only BokehJS needs no trace"
-    assert sent[0][1] > 0
-    assert profile.pending is not None
-    assert len(displays) == 2
-    assert "being assembled" in displays[0][0]["text/plain"]
-    go.set()
-    started[0].join(120)
-    assert [content["rid"] for content, _ in sent] == ["1", "2", "3"], "what was asked early is answered now"
-    assert len(json.loads(sent[1][0]["document"])["roots"]) > 0
-    assert widget.headline == drawn.headline
-    assert displays[2][1:] == (widget.settings["uid"], True)
-    widget._receive(widget, {"t": "start", "rid": "4"}, [])
-    assert sent[-1][0]["rid"] == "4"
-
-
 def test_a_trace_without_slices_takes_its_views_away(
     monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
 ) -> None:
@@ -235,31 +198,6 @@ def test_the_rest_of_what_is_closed_is_not_made(
     started[0].join(120)
     assert not started[0].is_alive()
     assert len(shown) == 2, "the short text and the views, and no picture after them"
-
-
-def test_running_a_cell_again_closes_what_it_showed(
-    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
-) -> None:
-    shell, other, profile = _Shell("a"), _Shell("b"), drawn_profile()
-    _use(monkeypatch, shell)
-    show(profile)
-    show(profile)
-    assert len(_widgets()) == 2, "both displays of one run stay"
-    _use(monkeypatch, other)
-    show(profile)
-    shell.execution_count = 2
-    _use(monkeypatch, shell)
-    show(profile)
-    assert len(_widgets()) == 2, "one of each cell"
-
-
-def test_nothing_recorded_is_reported_without_views(
-    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
-) -> None:
-    _use(monkeypatch, _Shell())
-    show(Profile(TraceBuilder().seal()))
-    assert len(shown) == 1
-    assert "Nothing was recorded" in shown[0]["text/html"]
 
 
 def test_a_view_that_fails_is_reported_in_words(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from notebook_prof.errors import OptionError
@@ -33,22 +30,9 @@ def test_a_drawing_is_read_by_columns():
     assert trace.tracks["stream"].dropna().tolist() == [3]
 
 
-@pytest.mark.parametrize(
-    ("picture", "words"),
-    [("[mm ]", "names no track"), ("main: [mm/forwards]", "phase 'forwards'")],
-)
-def test_refusals(picture, words):
-    with pytest.raises(OptionError, match=words):
-        draw(picture)
-
-
 def test_a_launch_of_nothing_is_refused():
     with pytest.raises(OptionError, match="no slice 'mm' launches 'gem'"):
         draw("main: [mm ]", launches=[("mm", "gem")])
-
-
-def test_an_empty_drawing_is_an_empty_trace():
-    assert len(draw("").slices) == 0
 
 
 def test_the_clock_moves_when_told():
@@ -59,9 +43,3 @@ def test_the_clock_moves_when_told():
     assert clock.now_ns() == 1_110
     assert clock.drift_ns == 10
     assert clock.from_monotonic([5, 55, 105]).tolist() == [1000, 1055, 1110]
-
-
-def test_drawing_does_not_need_hypothesis():
-    code = "import sys; from notebook_prof.testing import draw; print('hypothesis' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from notebook_prof.errors import OptionError
 from notebook_prof.labels import family, family_code
-from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
 from notebook_prof.service.palette import MEMORY, NAMES, PHASES, rgba
 from notebook_prof.trace import Trace, TraceBuilder
@@ -85,28 +83,12 @@ def test_nothing_is_a_picture_too(view: str, tmp_path: Path) -> None:
     assert all(text.startswith(("no ", "nothing ")) for text in texts)
 
 
-def test_levels_are_round(trace: Trace) -> None:
-    texts = [
-        [part.text for part in scene(trace, Selection(), view).parts if isinstance(part, Text)]
-        for view in ("memory", "phases")
-    ]
-    assert {"0", "128 MiB", "256 MiB", "384 MiB", "512 MiB", "peak 614 MiB"} <= set(texts[0])
-    assert {"0", "5 ms", "10 ms", "15 ms", "20 ms"} <= set(texts[1])
-
-
 def test_a_picture_says_how_many_rows_it_leaves_out() -> None:
     builder = TraceBuilder()
     for k in range(130):
         builder.slices(ts=[0], dur=[9], name="mm", track=builder.track(f"worker {k}", pid=1, tid=k + 1))
     drawn = scene(builder.seal(), Selection(), "timeline")
     assert "the first 120 of 130 rows are drawn" in [p.text for p in drawn.parts if isinstance(p, Text)]
-
-
-def test_what_cannot_be_drawn_is_reported() -> None:
-    with pytest.raises(OptionError, match="did you mean 'memory'"):
-        scene(EMPTY, Selection(), "memroy")
-    with pytest.raises(OptionError, match="too narrow"):
-        scene(EMPTY, Selection(), width=10)
 
 
 def _ink(text: str, anchor: str = "start") -> np.ndarray:
@@ -137,14 +119,6 @@ def test_shapes_are_cut_at_the_edge_and_seen_through() -> None:
     assert dashed.tolist() == ([0] * 4 + [255] * 4) * 5
 
 
-def test_a_profile_draws_itself(trace: Trace, tmp_path: Path) -> None:
-    profile = Profile(trace)
-    profile.export.png(tmp_path / "p.png", view="phases", width=600)
-    assert Image.open(tmp_path / "p.png").size == (1200, 440)
-    profile.export.svg(tmp_path / "p.svg", "timeline")
-    assert (tmp_path / "p.svg").read_text(encoding="utf-8").startswith("<svg")
-
-
 @pytest.mark.parametrize("view", CHOICES)
 def test_dark_pictures_have_light_texts_and_the_same_data(trace: Trace, view: str, tmp_path: Path) -> None:
     selection = Selection(name="aten::add_")
@@ -161,12 +135,6 @@ def test_dark_pictures_have_light_texts_and_the_same_data(trace: Trace, view: st
     assert image.mean() < 128
     write_svg(trace, selection, tmp_path / "dark.svg", view, theme="dark")
     assert 'fill="#111111"' in (tmp_path / "dark.svg").read_text()
-
-
-def test_the_table_of_a_picture_pales_what_is_not_selected(trace: Trace) -> None:
-    drawn = scene(trace, Selection(name="aten::add_"), "operators").parts
-    ink = {part.text: part.colour for part in drawn if isinstance(part, Text)}
-    assert ink["add_"] != ink["Tensor.backward"] == ink["relu"]
 
 
 def test_very_long_names_stay_in_their_room() -> None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.selection import Selection
-from notebook_prof.service.cached import locked_cached_property
-from notebook_prof.service.executor import IndexPrefetcher
 from notebook_prof.service.lod import DrawnIndex, EarlyIndex, RowIndex, density
-from notebook_prof.service.store import ViewStore
 from notebook_prof.views.page_queries import PageQueries
 
 from ..browser.drawn import drawn_trace
@@ -71,33 +66,6 @@ def test_the_first_picture_is_the_one_that_stays() -> None:
     assert early.store.drawn(np.arange(2)).rows is early.store.rows
 
 
-def test_the_first_questions_need_no_index() -> None:
-    """Without a selection nothing waits for the index of all rows but pictures of rows that are not early."""
-    queries = PageQueries(drawn_trace(gpu=True), Selection())
-    for question in ("memory", "phases", "names", "legend", "table"):
-        assert "failed" not in queries.answer({"t": question, "a": 0, "b": 1e9, "px": 100})[0]
-    assert "rows" not in queries.store.__dict__
-
-
-def test_few_rows_are_not_indexed_twice() -> None:
-    store = ViewStore(drawn_trace())
-    store.draw_early()
-    assert store.drawn(np.array([0])).rows is store.rows
-
-
-def test_warming_begins_with_the_first_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(IndexPrefetcher.__init__, "__defaults__", (1000,))
-    protocol = PageQueries(drawn_trace(gpu=True), Selection())
-    protocol.prefetcher.start()
-    protocol.answer({"t": "lod", "a": 0, "b": 1e9, "px": 100, "rows": [0]})
-    assert protocol.prefetcher.wait(120)
-    assert {"rows", "wide", "blocks", "name_styles", "choices"} <= set(protocol.store.__dict__)
-    assert "codes" in protocol.store.name_styles.__dict__
-    assert protocol.store.has_groups("name", (), windowed=True)
-    assert "members" in protocol.store.choices.__dict__
-    assert set(protocol.store.choices._runs) == {"phase", "category", "step"}
-
-
 def test_doubts_come_apart_where_they_are_asked_so() -> None:
     protocol = PageQueries(drawn_trace(gpu=True), Selection())
     assert "doubts" not in protocol.answer({"t": "meta", "doubts": "later"})[0]
@@ -105,27 +73,3 @@ def test_doubts_come_apart_where_they_are_asked_so() -> None:
     while "doubts" not in (answer := protocol.answer({"t": "doubts"})[0]):
         assert answer["pending"] is True
     assert answer["doubts"] == doubts
-
-
-class _Counted:
-    def __init__(self) -> None:
-        self.made = 0
-        self.go_on = threading.Event()
-
-    @locked_cached_property
-    def value(self) -> int:
-        """Made slowly."""
-        assert self.go_on.wait(60)
-        self.made += 1
-        return self.made
-
-
-def test_threads_wait_for_what_another_builds() -> None:
-    one, values = _Counted(), []
-    threads = [threading.Thread(target=lambda: values.append(one.value)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    one.go_on.set()
-    for thread in threads:
-        thread.join(60)
-    assert values == [1, 1, 1, 1]

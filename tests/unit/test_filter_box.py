@@ -100,12 +100,6 @@ def test_find_agrees_with_pandas(p: Profile, store: ViewStore, text: str, query:
     assert search(store, {}, {"text": text}).content["count"] == len(slices.query(query)) > 0
 
 
-def test_find_by_thread(p: Profile, store: ViewStore) -> None:
-    track = p.trace.tracks.query("name == 'autograd thread 0'")["track"].item()
-    count = search(store, {}, {"text": "thread=autograd"}).content["count"]
-    assert count == (p.trace.slices["track"] == track).sum() > 0
-
-
 def test_find_says_what_a_slice_has_not(store: ViewStore) -> None:
     assert (
         "a slice has no count: it can be found by name"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from notebook_prof.errors import OptionError
-from notebook_prof.trace import Window, clip, complement, contains, length, overlap, subtract, union
+from notebook_prof.trace import Window, clip, contains, length, union
 
 
 def lists(intervals):
@@ -13,33 +13,6 @@ def lists(intervals):
 
 def test_union_joins_what_overlaps_or_touches():
     assert lists(union([0, 5, 10, 30], [6, 10, 12, 40])) == [[0, 30], [12, 40]]
-
-
-def test_union_takes_any_order_and_drops_what_covers_nothing():
-    assert lists(union([30, 0, 7, 9], [40, 6, 7, 8])) == [[0, 30], [6, 40]]
-
-
-def test_union_of_nothing_is_nothing():
-    assert lists(union([], [])) == [[], []]
-
-
-def test_overlap_cuts_every_common_range():
-    assert lists(overlap(union([0, 20], [10, 30]), union([5, 8, 25], [6, 22, 26]))) == [
-        [5, 8, 20, 25],
-        [6, 10, 22, 26],
-    ]
-
-
-def test_complement_is_the_rest_of_the_window():
-    assert lists(complement(union([0, 5], [2, 8]), (-3, 10))) == [[-3, 2, 8], [0, 5, 10]]
-
-
-def test_complement_of_nothing_is_the_window():
-    assert lists(complement(union([], []), (3, 9))) == [[3], [9]]
-
-
-def test_subtract_leaves_what_is_only_in_the_first():
-    assert lists(subtract(union([0, 20], [10, 30]), union([5, 28], [21, 29]))) == [[0, 21, 29], [5, 28, 30]]
 
 
 def test_clip_and_length():

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.labels import (
-    MOST_LABELLED,
     family,
     merged_label,
     merged_name,
@@ -115,13 +114,6 @@ def check_labels(trace: Trace) -> None:
 def test_every_list_of_names_stays_unique(names: list[str]) -> None:
     labels = short_names(names, [bool(len(name) % 2) for name in names])
     assert len(set(labels)) == len(names)
-
-
-def test_names_behind_the_limit_are_left_alone() -> None:
-    names = [f"aten::op{k}" for k in range(MOST_LABELLED + 2)]
-    labels = short_names(names)
-    assert labels[0] == "op0"
-    assert labels[-2:] == names[-2:]
 
 
 def test_a_family_keeps_its_colour_in_every_process() -> None:

@@ -10,7 +10,6 @@ from notebook_prof.service.answers import legend, lod
 from notebook_prof.service.palette import CATEGORIES, NAMES, NEUTRAL, PHASES, UNKNOWN
 from notebook_prof.service.store import TINTS, ViewStore
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
 
 from ..browser.drawn import drawn_trace
 
@@ -51,21 +50,3 @@ def test_names_are_told_by_family_and_ranges_as_one() -> None:
     items = {text: colour for text, colour, _ in content["items"]}
     assert set(items) == {"add", "mm", "annotations"}
     assert items["annotations"] == NEUTRAL
-
-
-def test_a_module_has_its_colour_in_every_recording() -> None:
-    colours = []
-    for modules in (["a", "layers.0"], ["layers.0", "x.1", "y"]):
-        b = TraceBuilder()
-        b.slices(
-            ts=range(len(modules)), dur=[1] * len(modules), name="f", module=modules, track=b.track("main")
-        )
-        items = legend(ViewStore(b.seal()), STATE, {"tint": "module"}).content["items"]
-        colours.append({text: colour for text, colour, _ in items}["layers.0"])
-    assert colours[0] == colours[1]
-
-
-def test_nothing_recorded_has_no_legend() -> None:
-    store = ViewStore(TraceBuilder().seal())
-    for tint in TINTS:
-        assert legend(store, STATE, {"tint": tint}).content["items"] == []

@@ -6,14 +6,12 @@ import itertools
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.service.lod import GroupIndex, RowIndex, StepCurve, WideSlices, density
 from notebook_prof.service.lod.chosen import Chosen
-from notebook_prof.service.lod.density import MAX_CELLS, LongestBlocks
-from notebook_prof.service.lod.rows import grouped_order, spread
+from notebook_prof.service.lod.density import LongestBlocks
 
 Drawn = tuple[Any, Any, Any, int]
 
@@ -196,40 +194,6 @@ def test_curve_pyramid_gives_the_extremes_of_a_million_points() -> None:
     assert y.min() == -99
 
 
-@pytest.mark.parametrize("n", [300_000])
-def test_many_slices_in_few_bins(n: int) -> None:
-    rng = np.random.default_rng(1)
-    dur = rng.integers(1, 20, n)
-    ts = np.cumsum(dur + rng.integers(0, 5, n)) - dur
-    index = RowIndex(ts, dur, np.zeros(n, np.int64), 1)
-    blocks = LongestBlocks(index)
-    d = density(index, blocks, np.arange(1), (0, float(ts[-1] + 20)), 50)
-    assert d.busy_ns.sum() == dur.sum()
-    assert d.count.sum() >= n
-    assert index.lengths(d.longest).min() >= 19
-    assert index.nbytes / n < 50
-
-
-@given(rows_of_slices(), windows, st.lists(st.integers(1, 60), min_size=1, max_size=4))
-def test_every_level_of_detail_accounts_for_the_same_time(
-    drawn: Drawn, window: tuple[int, int], levels: list[int]
-) -> None:
-    """However wide the bins are, their busy time in a window is that of its slices, clipped."""
-    ts, dur, row, n_rows = drawn
-    index = RowIndex(ts, dur, row, n_rows)
-    blocks = LongestBlocks(index)
-    for bins in levels:
-        d = density(index, blocks, np.arange(n_rows), window, bins)
-        begin, end = round(d.start), round(d.start + d.width * d.busy_ns.shape[1])
-        shown = d.busy_ns.sum(axis=1)
-        for r in range(n_rows):
-            assert shown[r] == _clipped(ts[row == r], dur[row == r], begin, end).sum()
-        assert (d.count > 0)[d.busy_ns > 0].all(), "no busy bin without a slice that names it"
-        named = index.order[d.longest[d.count > 0]]
-        assert (ts[named] < end).all()
-        assert ((ts + dur)[named] >= begin).all()
-
-
 @given(rows_of_slices(), windows, st.integers(1, 30), st.integers(2, 5), st.booleans(), st.data())
 def test_selected_time_is_that_of_the_selected_slices(
     drawn: Drawn, window: tuple[int, int], bins: int, every: int, joined: bool, data: st.DataObject
@@ -260,31 +224,3 @@ def test_selections_intersect(drawn: Drawn, p: int, q: int, joined: bool, also: 
     at = np.arange(len(ts))
     a, b = _chosen(index, at % p > 0, joined), _chosen(index, at // 3 % q > 0, also)
     assert (a & b).positions().tolist() == np.flatnonzero((at % p > 0) & (at // 3 % q > 0)).tolist()
-
-
-@given(st.lists(st.integers(0, 200_000), max_size=50))
-def test_many_groups_sort_like_few(values: list[int]) -> None:
-    group = np.array(values, np.int64)
-    assert grouped_order(group, 200_001).tolist() == np.argsort(group, kind="stable").tolist()
-
-
-def test_cells_are_bounded() -> None:
-    index = RowIndex(np.arange(1000), np.ones(1000, int), np.arange(1000), 1000)
-    d = density(index, LongestBlocks(index), np.arange(1000), (0.0, 1e6), 4000)
-    assert d.busy_ns.size <= MAX_CELLS
-
-
-def test_empty_index_answers() -> None:
-    none = np.empty(0, np.int64)
-    index = RowIndex(none, none, none, 0)
-    d = density(index, LongestBlocks(index), none, (0.0, 10.0), 5)
-    assert d.busy_ns.shape == (0, 5)
-    assert len(WideSlices(index).find(none, none, 0, 5)) == 0
-    assert len(StepCurve(none, none).sample(0, 10, 5)[0]) == 0
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=9))
-def test_spread_joins_ranges(ranges: list[tuple[int, int]]) -> None:
-    first = np.array([a for a, _ in ranges], np.int64)
-    stop = np.array([a + n for a, n in ranges], np.int64)
-    assert spread(first, stop).tolist() == [k for a, n in ranges for k in range(a, a + n)]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import pydoc
 
 import pandas as pd
 import pytest
 
 from notebook_prof import Profile, analysis
 from notebook_prof.analysis.verdict.claims import METHODS, Claim
-from notebook_prof.errors import OptionError
 from notebook_prof.profiles.export import Export
 from notebook_prof.profiles.namespace import Namespace
 from notebook_prof.profiles.topics import TOPICS, Compat
-from notebook_prof.selection import Selection
 from notebook_prof.testing import draw
 
 KINDS = (*TOPICS, Export, Compat)
@@ -67,22 +64,6 @@ def test_a_namespace_lists_its_members(profile: Profile, kind: type[Namespace]) 
         assert len(doc.splitlines()[0]) > 10
 
 
-def test_help_is_that_of_the_analysis(profile: Profile) -> None:
-    text = pydoc.plain(pydoc.render_doc(profile.memory.peak))
-    # before Python 3.14 annotations stand in quotes
-    assert "peak(*, window: WindowLike = None, where: str | Selection | None = None)" in text.replace("'", "")
-    assert (inspect.getdoc(analysis.memory_peak) or "").splitlines()[0] in text
-
-
-def test_a_member_takes_a_filter(profile: Profile) -> None:
-    assert profile.operators.calls(where="add")["name"].tolist() == ["add"]
-    assert profile.operators(where="add")["name"].tolist() == ["add"]
-    chosen = Selection(name="add")
-    assert profile.operators(where=chosen)["name"].tolist() == ["add"]
-    with pytest.raises(OptionError, match=r"p\.selection"):
-        profile.operators(where=3)  # type: ignore[arg-type]
-
-
 def test_every_analysis_has_one_method(profile: Profile) -> None:
     assert METHODS.keys() <= {*analysis.__all__}
     paths = {f"{kind.path}.{name}" for kind in TOPICS for name in kind.members()}
@@ -95,10 +76,3 @@ def test_a_claim_says_what_to_call(profile: Profile) -> None:
     for claim in claims:
         table = eval(claim.call, {"p": profile})
         pd.testing.assert_frame_equal(table, getattr(analysis, claim.table)(profile.trace, **claim.arguments))
-
-
-def test_megengine_ranks_as_the_command_does(profile: Profile) -> None:
-    ranked = profile.compat.megengine(aggregate_by="type", top=0)
-    assert ranked["count"].sum() == 3
-    assert ranked["cumulative_share"].iloc[-1] == pytest.approx(1)
-    assert profile.compat.megengine(on="device").empty

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from notebook_prof.trace import inherit, nest
+from notebook_prof.trace import nest
 from notebook_prof.trace.nesting import climb, order_by_start
 
 
@@ -13,20 +13,11 @@ def nested(*slices, track=None):
     return [part.tolist() for part in result]
 
 
-def test_nothing_nests_to_nothing():
-    assert [len(part) for part in nest([], [], [])] == [0, 0, 0]
-
-
 def test_a_tree():
     depth, parent, self_ns = nested((0, 100), (10, 60), (20, 30), (30, 50), (70, 90))
     assert depth == [0, 1, 2, 2, 1]
     assert parent == [-1, 0, 1, 1, 0]
     assert self_ns == [30, 20, 10, 20, 20]
-
-
-def test_order_of_rows_does_not_matter():
-    depth, parent, self_ns = nested((20, 30), (0, 100), (10, 60))
-    assert (depth, parent, self_ns) == ([2, 0, 1], [2, -1, 1], [10, 50, 40])
 
 
 def test_of_two_that_start_together_the_longer_is_outside():
@@ -35,14 +26,6 @@ def test_of_two_that_start_together_the_longer_is_outside():
 
 def test_of_two_that_are_the_same_the_first_given_is_outside():
     assert nested((0, 5), (0, 5))[1] == [-1, 0]
-
-
-def test_neighbours_that_touch_do_not_nest():
-    assert nested((0, 5), (5, 9))[1] == [-1, -1]
-
-
-def test_tracks_do_not_mix():
-    assert nested((0, 100), (10, 20), track=[0, 1])[1] == [-1, -1]
 
 
 def test_an_instant_belongs_to_what_is_open():
@@ -65,16 +48,6 @@ def test_a_grandchild_that_outlives_its_parent_takes_from_the_grandparent():
     #   2--5
     #     4---8
     assert nested((0, 10), (2, 5), (4, 8))[2] == [4, 2, 4]
-
-
-def test_codes_come_down_from_the_nearest_ancestor_that_has_one():
-    parent = [-1, 0, 1, 1, -1, 4]
-    assert inherit(parent, [3, -1, 5, -1, -1, -1]).tolist() == [3, 3, 5, 3, -1, -1]
-
-
-def test_a_long_chain_without_a_code_is_climbed():
-    n = 1000
-    assert (inherit(np.arange(-1, n - 1), np.r_[9, np.full(n - 1, -1)]) == 9).all()
 
 
 def test_climbing_stops_at_the_first_that_counts_or_at_the_top() -> None:

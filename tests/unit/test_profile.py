@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import inspect
 from operator import attrgetter
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from bokeh.embed import file_html
 
-from notebook_prof import NotRecordedError, Profile, TraceBuilder, analysis, read_trace
+from notebook_prof import Profile, TraceBuilder, analysis
 from notebook_prof.analysis.verdict.claims import METHODS as METHOD_NAMES
 from notebook_prof.errors import OptionError
 from notebook_prof.profiles.namespace import Namespace
 from notebook_prof.profiles.plot import VIEWS
-from notebook_prof.service import answers
-from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
 
 NOT_FRAMES = ("Claim", "Verdict", "verdict", "trust", "Overview", "overview", "WhatIf", "what_if")
@@ -66,13 +63,6 @@ def test_every_analysis_is_a_method_and_cannot_differ(profile, name):
     pd.testing.assert_frame_equal(own, theirs)
 
 
-def test_methods_pass_their_arguments_on(profile):
-    assert profile.operators(name="mm")["count"].tolist() == [2]
-    assert profile.memory.live(5).empty
-    with pytest.raises(TypeError, match="windw"):
-        profile.operators(windw=(1, 2))
-
-
 def test_selected_follows_the_selection(profile):
     assert len(profile.selected) == len(profile.trace.slices)
     profile.selection.update(name="mm", window=("3us", "9us"))
@@ -85,37 +75,12 @@ def test_selected_follows_the_selection(profile):
     assert profile.selected["dur"].tolist() == [cut[1] - cut[0]]
 
 
-def test_the_page_and_python_agree_on_what_is_selected(data):
-    """``p.selected``, ``p.operators(where=p.selection)`` and the page's table sum to the same nanosecond."""
-    profile = Profile(read_trace(data / "torch213_cpu/cnn_sgd.pt.trace.json.gz"))
-    trace = profile.trace
-    store, span = ViewStore(trace), trace.span
-    third = (span.start + span.dur // 3, span.start + 2 * span.dur // 3)
-    operators = trace.slices[trace.slices["category"] == "operator"]
-    heavy = str(operators.groupby("name", observed=True)["self_ns"].sum().idxmax())
-    step = {"step": trace.steps["step"].tolist()[1:3]}
-    both = {"window": third} | step
-    for chosen in ({"window": third}, step, both, {"phase": ["forward"]}, {"name": [heavy]}):
-        profile.selection.clear()
-        profile.selection.update(**chosen)
-        table = profile.operators(where=profile.selection)
-        shown = answers.table(store, profile.selection.to_state(), {}).content["self_ns"]
-        assert table["self_ns"].sum() == profile.selected["self_ns"].sum() > 0, chosen
-        assert shown == table["self_ns"].sum(), chosen
-
-
 def test_the_verdict_selects_what_it_speaks_of(profile):
     assert profile.verdict is profile.verdict
     profile = Profile(draw("steps: [0           ]\nmain:  [next/data][mm]"))
     verdict = profile.verdict
     profile.selection.update(**verdict.select)
     assert 0 < len(profile.selected) < len(profile.trace.slices)
-
-
-def test_repr_is_the_verdict_in_five_lines(profile):
-    lines = repr(profile).splitlines()
-    assert lines == list(profile.verdict.lines)
-    assert len(lines) == 5
 
 
 def test_nothing_recorded_says_so_and_why():
@@ -139,32 +104,6 @@ def test_summary_is_a_table(profile):
         profile.summary(by="modul")
 
 
-def test_summary_shows_device_time_where_there_is_some():
-    profile = Profile(draw("main: [mm]\nstream 7:  [gemm]", launches=[("mm", "gemm")]))
-    assert "device self" in profile.summary(by="name").splitlines()[0]
-
-
-def test_saved_traces_open_again(profile, tmp_path: Path):
-    for name in ("run.json", "run.json.gz"):
-        profile.save(tmp_path / name)
-        again = read_trace(tmp_path / name)
-        assert set(again.slices["name"]) >= set(profile.trace.slices["name"])
-
-
-def test_saving_needs_a_known_suffix(profile, tmp_path: Path):
-    with pytest.raises(OptionError, match=r"'run.npz'.*\.json.*\.html"):
-        profile.save(tmp_path / "run.npz")
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_report_is_one_file_that_asks_for_nothing(profile, tmp_path: Path):
-    profile.save(tmp_path / "run.html")
-    text = (tmp_path / "run.html").read_text(encoding="utf-8")
-    assert profile.verdict.sentence.split(":")[0] in text
-    assert "<script src" not in text
-    assert "<link" not in text
-
-
 def test_front_ends_without_widgets_get_text_and_html(profile):
     bundle = profile._repr_mimebundle_()
     assert bundle["text/plain"] == repr(profile)
@@ -186,27 +125,6 @@ def test_display_goes_through_the_entry_point(profile, monkeypatch):
     monkeypatch.setattr("notebook_prof.extensions.points", lambda group: {})
     with pytest.raises(NotImplementedError):  # IPython goes on to the bundle
         profile._ipython_display_()
-
-
-def test_a_profile_that_has_not_recorded_says_so():
-    class Later(Profile):
-        def __init__(self):
-            pass
-
-        def __getattr__(self, name):
-            raise NotRecordedError(f"{name} was asked too early")
-
-    later = Later()
-    for ask in (
-        lambda: later.trace,
-        lambda: later.operators(),
-        lambda: later.verdict,
-        lambda: later.selected,
-    ):
-        with pytest.raises(NotRecordedError):
-            ask()
-    Profile.__init__(later, draw("main: [mm ]"))
-    assert later.operators()["name"].tolist() == ["mm"]
 
 
 @pytest.mark.parametrize("view", VIEWS)

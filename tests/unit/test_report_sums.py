@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof import analysis
-from notebook_prof.service.lod import RowIndex
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.report.reduced import longest_slices
@@ -76,37 +74,6 @@ def _assert_longest(store: ViewStore, keep: npt.NDArray[np.bool_]) -> None:
     for track in np.unique(c.track):
         left, there = (c.track == track) & ~keep, (c.track == track) & keep & ~needed
         assert c.dur[left].max(initial=0) <= c.dur[there].min(initial=2**62)
-
-
-def test_cells_are_as_fine_as_their_number_allows() -> None:
-    """A thousand slices a row and 300 cells: cells of half the width would be too many."""
-    store = ViewStore(_regular(4, 1_000))
-    part = Part.of(store, 500)
-    assert 150 < len(part.cells.at) <= 300
-    index = RowIndex(store.columns.ts, store.columns.dur, store.columns.row, store.columns.n_rows)
-    rows, edges = np.arange(store.columns.n_rows), _edges(part)
-    whole = np.diff(index.busy_until(rows, edges), axis=1)
-    kept = _busy_by_hand(store, np.flatnonzero(part.keep), edges)
-    np.testing.assert_array_equal(kept + _busy_in_file(part, store.columns.n_rows), whole)
-
-
-@pytest.mark.parametrize(("tracks", "each"), [(3, 1_000), (900, 4)])
-def test_totals_weigh_what_was_left_out(tracks: int, each: int) -> None:
-    """Also where there are so many rows that they are added up by kind of track."""
-    store = ViewStore(_regular(tracks, each))
-    part = Part.of(store, 300)
-    c, grid, out = store.columns, part.totals_grid, np.flatnonzero(~part.keep)
-    assert len(grid.at) <= 120
-    assert (len(set(grid.group_of_row.tolist())) == 1) == (tracks == 900)
-    weight = np.bincount(grid.of_slice, weights=c.dur[out] + 1, minlength=len(grid.at))
-    np.testing.assert_array_equal(weight, grid.weight)
-    np.testing.assert_array_equal(c.name[part.kinds[grid.kind[grid.of_slice]]], c.name[out])
-    cell = (c.ts[out] - part.cells.origin) // (part.cells.width_ns * grid.fine)
-    np.testing.assert_array_equal(
-        grid.at[grid.of_slice],
-        grid.group_of_row[c.row[out]] * grid.per_group + cell,
-    )
-    assert (np.diff(grid.at) >= 0).all()
 
 
 def test_totals_are_those_of_the_analyses() -> None:

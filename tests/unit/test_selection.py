@@ -36,25 +36,6 @@ def test_the_number_of_a_line_is_no_place() -> None:
         Selection().update(line=2)
 
 
-def test_empty_selection_keeps_everything(slices):
-    assert rows(Selection(), slices) == [0, 1, 2, 3]
-    assert repr(Selection()) == "Selection(everything)"
-
-
-def test_clauses_of_different_dimensions_intersect(slices):
-    selection = Selection(window=(5, 25), name="mm")
-    assert rows(selection, slices) == [0, 2]
-    selection.step = 1
-    assert rows(selection, slices) == [2]
-
-
-def test_a_new_clause_replaces_the_old_one(slices):
-    selection = Selection(window=(5, 25))
-    selection.update("memory", window=(15, 40))
-    assert selection.clauses["window"].source == "memory"
-    assert rows(selection, slices) == [1, 2, 3]
-
-
 @pytest.mark.parametrize(
     ("window", "expected"),
     [
@@ -81,17 +62,6 @@ def test_a_dimension_that_the_table_lacks_does_not_restrict(slices):
     assert rows(Selection(window=(1, 2)), pd.DataFrame({"step": [1, 2]})) == [0, 1]
 
 
-def test_a_viewer_is_not_filtered_by_what_it_set(slices):
-    selection = Selection()
-    selection.update("timeline", window=(5, 25))
-    selection.update("table", name="mm")
-    assert rows(selection, slices) == [0, 2]
-    assert rows(selection, slices, viewer="table") == [0, 1, 2]
-    assert rows(selection, slices, viewer="timeline") == [0, 2]
-    selection.name = "mm"  # the same value: the clause stays the table's
-    assert rows(selection, slices, viewer="table") == [0, 1, 2]
-
-
 def test_window_is_one_tuple_property_and_reads_text():
     selection = Selection()
     selection.window = ("2.1ms", "5 ms")
@@ -99,13 +69,6 @@ def test_window_is_one_tuple_property_and_reads_text():
     assert selection.window.dur == 2_900_000
     selection.window = (1.5, np.float64(2.25))  # a page sends fractions; the window widens to whole ns
     assert selection.window == (1, 3)
-
-
-def test_it_reads_as_a_line():
-    selection = Selection(window=("2.1ms", "5ms"), name="aten::mm", step=4)
-    assert repr(selection) == "Selection(2.1 ms – 5 ms · aten::mm · step 4)"
-    selection.update(name=list("abcde"), step=range(3, 7), window=None)
-    assert selection.describe() == "a, b, c and 2 more · step 3–6"
 
 
 @pytest.mark.parametrize(
@@ -202,14 +165,6 @@ def test_watchers_are_called_outside_the_lock():
     assert done.is_set()
 
 
-def test_focus_filters_nothing(slices):
-    selection = Selection()
-    selection.focus = np.int64(2)
-    assert selection.focus == 2
-    assert rows(selection, slices) == [0, 1, 2, 3]
-    assert selection.clauses == {}
-
-
 def test_pinned_tracks_keep_their_order_filter_nothing_and_survive_clearing(slices):
     selection, changes = Selection(step=3), []
     selection.watch(lambda s, patch, source: changes.append((patch, source)))
@@ -245,15 +200,6 @@ def test_state_is_json_and_round_trips():
     twin.apply_patch(state, "page", base_revision=0)
     assert {**twin.to_state(), "revision": 1} == state
     assert twin.clauses["step"].source == "page"
-
-
-def test_simultaneous_changes_of_different_dimensions_both_survive():
-    selection = Selection(step=1)
-    page = selection.to_state()
-    selection.name = "mm"  # Python, while the page does this:
-    page["window"] = [0, 10]
-    selection.apply_patch(page, "page")  # its whole state, made on revision 0
-    assert (selection.name, selection.window, selection.step) == (("mm",), (0, 10), (1,))
 
 
 def test_of_the_same_dimension_the_last_one_wins():
@@ -299,11 +245,6 @@ def test_threads_lose_no_change():
     assert selection.revision == 600
     for dimension in ("step", "track", "rank"):
         assert [value for source, value in changes if source == dimension] == [[v] for v in range(200)]
-
-
-def test_what_pages_send_is_not_listed() -> None:
-    assert {"update", "window"} <= {*dir(Selection())}
-    assert not {"apply_patch", "patch_since", "to_state"} & {*dir(Selection())}
 
 
 def test_undo_and_redo_walk_the_states_whoever_made_them() -> None:

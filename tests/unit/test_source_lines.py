@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -84,12 +83,6 @@ def test_files_of_one_name_are_written_with_their_paths() -> None:
     assert lines_by_name(b.seal())["utils.py:3  x = 1"] == ["/a/utils.py:3", "/b/utils.py:3"]
 
 
-def test_no_lines_where_none_were_recorded() -> None:
-    b = TraceBuilder()
-    b.slices(ts=0, dur=9, name="mm:3  x", track=b.track("main"))
-    assert b.seal().slices["line"].isna().all(), "an operator of such a name is no line"
-
-
 def test_saved_and_exported_and_read_from_an_older_version(trace: Trace, tmp_path: Path) -> None:
     trace.save(tmp_path / "a.nbprof")
     pd.testing.assert_frame_equal(NativeReader().open(tmp_path / "a.nbprof").slices, trace.slices)
@@ -102,14 +95,6 @@ def test_saved_and_exported_and_read_from_an_older_version(trace: Trace, tmp_pat
     old.save(tmp_path / "old.nbprof")
     again = NativeReader().open(tmp_path / "old.nbprof").slices
     pd.testing.assert_series_equal(again["line"], training().seal().slices["line"])
-
-
-def test_chrome_events_tell_their_line(trace: Trace, tmp_path: Path) -> None:
-    file = tmp_path / "a.json"
-    trace.to_chrome(file)
-    events = json.loads(file.read_text())["traceEvents"]
-    lines = {event["name"]: event["args"].get("line") for event in events if event["ph"] == "X"}
-    assert (lines["f"], lines["gBackward"], lines["idle"]) == ("cell:2", "cell:4", None)
 
 
 def test_the_selection_keeps_what_ran_for_a_line(trace: Trace) -> None:

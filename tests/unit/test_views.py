@@ -12,18 +12,16 @@ from html.parser import HTMLParser
 from typing import Any, get_args
 
 import numpy as np
-import pandas as pd
 import pytest
 from PIL import Image
 
 from notebook_prof.analysis import kernels, operators
 from notebook_prof.selection import Selection
-from notebook_prof.service.executor import IndexPrefetcher
 from notebook_prof.service.palette import CATEGORIES, NAMES, PHASES, rgba
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import bundle
-from notebook_prof.views.dashboard import TEMPLATE, dashboard_document, dashboard_settings
+from notebook_prof.views.dashboard import TEMPLATE, dashboard_document
 from notebook_prof.views.dashboard_figures import drawn
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.pictures.images import density_picture, png
@@ -150,17 +148,6 @@ def test_selection_dims_filters_and_adds_up(protocol: PageQueries) -> None:
     assert data["sy"][-1] == 0, "everything that was allocated is freed"
 
 
-def test_window_totals_match_the_slices(protocol: PageQueries) -> None:
-    a, b = 31_234_567, 77_777_777
-    protocol.selection.window = (a, b)
-    content, data = _ask(protocol, t="table", by="name", top=1000)
-    s = protocol.store.trace.slices
-    inside = ((s["ts"] + s["dur"]).clip(upper=b) - s["ts"].clip(lower=a)).clip(lower=0)
-    expected = inside.groupby(s["name"].astype("str")).sum()
-    for name, total in zip(content["label"], data["total_ns"], strict=True):
-        assert total == expected[name]
-
-
 def test_a_selected_name_is_shown_though_it_is_far_down(protocol: PageQueries) -> None:
     last = _ask(protocol, t="table")[0]["label"][-1]
     protocol.selection.name = last
@@ -177,58 +164,11 @@ def test_detail_tells_everything_and_links(protocol: PageQueries) -> None:
     assert _ask(protocol, t="detail", id=10**9)[0]["found"] is False
 
 
-def test_detail_tells_what_a_slice_was_called_with() -> None:
-    b = TraceBuilder()
-    kernel = b.track("stream 7", "stream", device=0, stream=7)
-    b.slices(ts=[100, 100], dur=[5, 9], name="step", track=b.track("main"))
-    b.slices(ts=[200], dur=[4], name="gemm", category="kernel", track=kernel, device=0, stream=7)
-    columns = {"track": [1, 1], "start_unix_ns": 100, "dur_ns": [5, 9], "name": "step"}
-    launch = {"device": [0], "stream": [7], "start_unix_ns": [200], "grid": ["[8, 1, 1]"], "bytes": [None]}
-    b.metadata["tables"] = {
-        "event_arguments": pd.DataFrame({**columns, "arguments": ['{"lr":0.125}', '{"who":"<b>","n":[1]}']}),
-        "device_events": pd.DataFrame(launch),
-    }
-    protocol = PageQueries(b.seal(), Selection())
-    arguments_of_row = {
-        (answer["name"], answer["dur"]): answer["arguments"]
-        for answer in (_ask(protocol, t="detail", id=i)[0] for i in range(3))
-    }
-    assert arguments_of_row == {
-        ("step", 9): [["who", "<b>"], ["n", "[1]"]],
-        ("step", 5): [["lr", "0.125"]],
-        ("gemm", 4): [["grid", "[8, 1, 1]"]],
-    }
-
-
 def test_find_walks_one_name_on_one_track(protocol: PageQueries) -> None:
     c = protocol.store.columns
     same = np.flatnonzero((c.name == c.names.index("aten::conv2d")) & (c.track == 0))
     assert _ask(protocol, t="find", id=int(same[0]), by=1)[0]["id"] == same[1]
     assert _ask(protocol, t="find", id=int(same[0]), by=-1)[0]["id"] is None
-
-
-@pytest.mark.parametrize(
-    "kind", ["meta", "names", "strip", "table", "memory", "phases", "detail", "find", "lod"]
-)
-def test_an_empty_trace_has_answers(kind: str) -> None:
-    _ask(PageQueries(EMPTY, Selection()), t=kind, a=0, b=10, px=100, rows=[], id=0)
-
-
-def test_what_cannot_be_answered_is_a_sentence() -> None:
-    protocol = PageQueries(EMPTY, Selection())
-    assert "did you mean 'table'" in protocol.answer({"t": "tabel"})[0]["failed"]
-    assert "failed" in protocol.answer({"t": "lod"})[0]
-    answer = protocol.select({"stepp": [1]}, "page", None)
-    assert "'step'" in answer["failed"]
-    assert answer["state"]["revision"] == 0
-
-
-def test_select_merges_patches_by_revision() -> None:
-    protocol = PageQueries(EMPTY, Selection())
-    protocol.selection.step = 3
-    state = protocol.select({"name": ["mm"]}, "table", 0)["state"]
-    assert (state["step"], state["name"]) == ([3], ["mm"])
-    assert protocol.selection.clauses["name"].source == "table"
 
 
 def _luminance(colour: str) -> float:
@@ -304,15 +244,6 @@ def test_fragment_of_nothing_and_report_of_a_selection(tmp_path: Any) -> None:
     assert len(text) < 2_000_000
 
 
-def test_dashboard_document_holds_no_data_and_is_fresh() -> None:
-    trace = drawn_trace()
-    first, second = json.loads(dashboard_document(trace)), json.loads(dashboard_document(trace))
-    assert len(first["roots"]) == len(second["roots"]) == 4
-    assert "aten::conv2d" not in json.dumps(first)
-    assert set(dashboard_settings(EMPTY, "")["empty"]) == {"timeline", "memory", "phases"}
-    assert dashboard_settings(trace, "")["empty"] == {}
-
-
 def test_the_figures_in_the_file_are_those_that_are_drawn() -> None:
     """Where this fails, figures have changed: run ``python -m notebook_prof.views.dashboard_figures``."""
     assert json.loads(TEMPLATE.read_text()) == json.loads(drawn())
@@ -363,17 +294,6 @@ def test_page_code_is_whole() -> None:
         for danger in ("innerHTML", "eval(", "new Function", "insertAdjacentHTML", "document.write"):
             assert danger not in code
     assert len(bundle.bokehjs()) == 1
-
-
-def test_a_long_trace_draws_while_its_table_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(IndexPrefetcher.__init__, "__defaults__", (1000,))
-    protocol = PageQueries(drawn_trace(), Selection())
-    assert protocol.answer({"t": "lod", "a": 0, "b": 1e9, "px": 100, "rows": [0]})[0]["quads"] > 0
-    waits = protocol.answer({"t": "table", "seq": 7})[0]
-    assert waits.get("pending") is True or waits["rows"] > 0
-    assert protocol.prefetcher.wait(120)
-    assert _ask(protocol, t="table")[0]["rows"] > 10
-    assert _ask(protocol, t="phases")[0]["bars"] == 10
 
 
 def test_tables_page_through_all_rows(protocol: PageQueries) -> None:

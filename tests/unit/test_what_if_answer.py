@@ -50,14 +50,6 @@ def test_it_is_what_python_says(recorded: Trace, selected: dict[str, Any], argum
     assert format_ns(sum(time for _, time, _ in content["classes"])) == format_ns(answer.before)
 
 
-def test_a_window_is_asked_of(recorded: Trace) -> None:
-    begin, end = int(recorded.steps["ts"].iloc[0]), int(recorded.steps["ts"].iloc[1])
-    content = ask(recorded, name="aten::conv2d", window=(begin, end))
-    assert content["text"] == str(
-        analysis.what_if(recorded, scale={"aten::conv2d": 0.5}, window=(begin, end))
-    )
-
-
 @pytest.mark.parametrize(
     ("selected", "words"),
     [

@@ -64,14 +64,6 @@ def test_both_ways_agree(trace: str, shallow: bool, monkeypatch: pytest.MonkeyPa
                     )
 
 
-def test_answers_do_not_share_their_numbers() -> None:
-    store = ViewStore(_overlapping(1))
-    groups, span = store.groups("name", (), "host"), store.trace.span
-    first = groups.totals(span.start, span.end + 1, store.columns.row_below)
-    first.total_ns[:] = -1
-    assert (groups.totals(span.start, span.end + 1, store.columns.row_below).total_ns >= 0).all()
-
-
 def test_a_first_window_of_a_long_recording_is_made_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of everything is there, the running sums for a brush are not: other questions go on."""
     monkeypatch.setattr(sys.modules[table.__module__], "_MANY", 100)
