@@ -46,11 +46,6 @@ def test_what_was_asked_for_by_name_is_done(requested: bool) -> None:
     assert _decided(CELL, requested) == (requested, [])
 
 
-def test_code_without_text_is_not_remembered() -> None:
-    spent(None, SECOND // 2, 3 * SECOND)
-    assert _decided(None) == (True, [])
-
-
 def test_the_report_says_what_it_took_and_how_to_insist() -> None:
     spent(CELL, SECOND // 2, 3 * SECOND)
     report = ImportReport()
@@ -58,10 +53,3 @@ def test_the_report_says_what_it_took_and_how_to_insist() -> None:
     issue = report["shapes-left-out"]
     assert "took 3 s to stop, the cell 500 ms" in issue.example
     assert "--shapes" in issue.advice
-
-
-def test_many_cells_are_not_kept_for_ever() -> None:
-    for number in range(1100):
-        spent(f"cell {number}", SECOND, 3 * SECOND)
-    assert len(plan._dear) == 1000
-    assert _decided("cell 1099")[0] is False

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from notebook_prof.cli.main import main, parser
-from notebook_prof.readers import list_formats, read_trace
+from notebook_prof.cli.main import main
+from notebook_prof.readers import read_trace
 
 
 @pytest.fixture
@@ -40,29 +40,9 @@ def test_the_script_is_installed(trace: str) -> None:
     assert done.stderr == ""
 
 
-def test_the_module_runs(trace: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "notebook_prof", "formats", "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert [row["format"] for row in json.loads(done.stdout)] == list_formats()["format"].tolist()
-
-
 def test_a_table_of_a_topic_has_a_dotted_name(capsys, trace: str) -> None:
     assert said(capsys, "summary", trace, "--table", "cpu.waits", "--csv").startswith("kind,")
     assert main(["summary", trace, "--table", "host_waits", "--csv"]) == 2
-
-
-def test_help_names_every_command(capsys) -> None:
-    with pytest.raises(SystemExit) as stop:
-        parser().parse_args(["--help"])
-    assert stop.value.code == 0
-    text = capsys.readouterr().out
-    assert all(
-        word in text for word in ("analyze", "summary", "diff", "expect", "report", "convert", "formats")
-    )
 
 
 @pytest.mark.parametrize(
@@ -90,12 +70,6 @@ def test_refusals_are_one_sentence(arguments, words, trace, tmp_path, capsys) ->
     assert captured.err.startswith("notebook-prof: ")
     assert captured.err.count("\n") == 1
     assert captured.out == ""
-
-
-def test_wrong_options_end_with_2_too(trace: str) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["analyze", trace, "--aggregate", "median"])
-    assert stop.value.code == 2
 
 
 def test_json_and_csv_hold_the_numbers(trace: str, capsys) -> None:

@@ -71,18 +71,3 @@ def test_help_names_every_option() -> None:
     assert "NAME" in text
     assert "NAME" not in help_text(named=False)
     assert max(map(len, text.splitlines())) <= 100
-
-
-def test_line_magic_takes_no_name() -> None:
-    with pytest.raises(OptionError, match="%profile: "):
-        parse("p", named=False)
-
-
-def test_flags_know_which_take_a_value() -> None:
-    takes = flags()
-    assert (takes["--steps"], takes["--quiet"], takes["--no-shapes"], takes["--save"]) == (
-        True,
-        False,
-        False,
-        True,
-    )

@@ -7,8 +7,6 @@ from typing import ClassVar
 import pytest
 
 from notebook_prof.collectors.base import Availability, Collector, Recording
-from notebook_prof.collectors.options import CollectorOptions
-from notebook_prof.errors import OptionError
 from notebook_prof.testing import FakeClock
 from notebook_prof.trace import Clock, TraceBuilder
 
@@ -62,12 +60,6 @@ def run(*collectors: Collector) -> tuple[Recording, TraceBuilder]:
     return recording, builder
 
 
-def test_collectors_stop_in_reverse_order() -> None:
-    log: list[str] = []
-    run(Fake(log, "a"), Other(log, "b"))
-    assert log == ["a.warm", "b.warm", "a.start", "b.start", "b.stop", "a.stop", "a.result", "b.result"]
-
-
 @pytest.mark.parametrize("when", ["warm", "start", "stop", "result"])
 def test_a_failure_costs_only_its_collector(when: str) -> None:
     log: list[str] = []
@@ -79,13 +71,6 @@ def test_a_failure_costs_only_its_collector(when: str) -> None:
     assert "a.abandon" in log
     assert "b.result" in log
     assert len(builder.seal().slices) == 1
-
-
-def test_even_giving_back_may_fail() -> None:
-    log: list[str] = []
-    errors: dict[str, BaseException] = {"start": ValueError("x"), "abandon": OSError("y")}
-    _, builder = run(Fake(log, "a", errors))
-    assert "collector-leftover" in builder.report
 
 
 def test_an_interrupt_while_stopping_comes_after_all_have_stopped() -> None:
@@ -117,21 +102,6 @@ def test_two_collectors_cannot_hold_one_thing() -> None:
     recording, builder = run(Holder([], "a"), Rival([], "b"))
     assert recording.names == ["fake"]
     assert "trace function" in builder.report["collector-conflict"].example
-
-
-def test_stopping_without_a_start_does_nothing() -> None:
-    log: list[str] = []
-    recording = Recording([Fake(log)])
-    recording.stop()
-    recording.abandon()
-    assert log == ["a.abandon"]
-
-
-def test_options_are_checked() -> None:
-    with pytest.raises(OptionError, match="did you mean 'sample'"):
-        CollectorOptions(python="samples")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="negative"):
-        CollectorOptions(min_duration_ns=-1)
 
 
 @pytest.mark.parametrize(

@@ -41,12 +41,6 @@ def test_python_is_always_chosen_and_torch_where_it_is_imported(monkeypatch: pyt
     assert names("torch", python="sample") == ["torch", "system", "marks", "python"]
 
 
-def test_system_and_marks_always_come_along() -> None:
-    assert names("torch") == ["torch", "system", "marks"]
-    assert names("system") == ["system", "marks"]
-    assert names("nvml", "python") == ["system", "nvml", "marks", "python"]
-
-
 def test_an_unknown_name_gives_the_nearest() -> None:
     with pytest.raises(OptionError, match=r"no collector 'toch': did you mean 'torch'\?"):
         make(["toch"])
@@ -68,22 +62,3 @@ def test_other_packages_add_collectors(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ModuleNotFoundError" in table.loc["broken", "reason"]
     assert table.loc["again", "available"]
     assert names("again")[0] == "python"
-
-
-def test_packages_are_looked_through_once_for_all_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
-    groups: list[str] = []
-
-    def no_entry_points(group: str) -> list[EntryPoint]:
-        groups.append(group)
-        return []
-
-    monkeypatch.setattr(registry, "entry_points", no_entry_points)
-    monkeypatch.setattr(registry, "_foreign", None)
-    for _ in range(3):
-        make(["system"])
-    assert len(groups) == 1
-    list_collectors()
-    assert len(groups) == 2
-    with pytest.raises(OptionError):
-        make(["new"])
-    assert len(groups) == 3, "it may have been installed since"

@@ -61,21 +61,6 @@ def test_an_unknown_suffix_writes_nothing(trace: Trace, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_to_chrome_compresses_by_suffix(trace: Trace, tmp_path: Path) -> None:
-    trace.to_chrome(tmp_path / "run.trace.gz")
-    trace.to_chrome(tmp_path / "run.trace")
-    assert (tmp_path / "run.trace.gz").read_bytes()[:2] == b"\x1f\x8b"
-    assert len(read_trace(tmp_path / "run.trace")) == len(read_trace(tmp_path / "run.trace.gz"))
-
-
-def test_without_writers_a_sentence_says_so(
-    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("notebook_prof.extensions.points", lambda group: {})
-    with pytest.raises(OptionError, match="not installed"):
-        trace.to_chrome(tmp_path / "run.json")
-
-
 @pytest.mark.parametrize("table", [table.name for table in TABLES])
 def test_tables_go_to_csv_and_parquet(trace: Trace, table: str, tmp_path: Path) -> None:
     frame = getattr(trace, table)

@@ -44,18 +44,6 @@ def test_impossible_schedules_are_refused(wrong: dict[str, int]) -> None:
         schedule(**({"wait": 1, "warmup": 1, "active": 1} | wrong))
 
 
-def test_negative_steps_are_refused() -> None:
-    with pytest.raises(OptionError, match="counted from 0"):
-        schedule(wait=0, warmup=0, active=1)(-1)
-
-
-def test_paddle_names_are_the_same_states() -> None:
-    assert RecordingState.CLOSED is RecordingState.NONE
-    assert RecordingState.READY is RecordingState.WARMUP
-    assert RecordingState.RECORD_AND_RETURN is RecordingState.RECORD_AND_SAVE
-    assert [state.name for state in RecordingState] == ["NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE"]
-
-
 def test_range_is_half_open_and_warms_up_before() -> None:
     states = [step_range((3, 6))(step).name for step in range(8)]
     assert states == ["NONE", "NONE", "WARMUP", "RECORD", "RECORD", "RECORD_AND_SAVE", "NONE", "NONE"]
@@ -108,16 +96,6 @@ def test_steps_that_make_no_sense(option: object) -> None:
 def test_impossible_steps(option: object, word: str) -> None:
     with pytest.raises(OptionError, match=word):
         step_range(option)  # type: ignore[arg-type]
-
-
-def test_at_least_one_step_warms_up() -> None:
-    with pytest.raises(OptionError, match="warm"):
-        step_range((3, 4), warmup=0)
-
-
-def test_a_state_that_does_not_exist() -> None:
-    with pytest.raises(OptionError, match="RECORD_AND_SAVE"):
-        as_state("maybe")
 
 
 def test_quiet_steps_are_known_ahead() -> None:

@@ -48,14 +48,51 @@ def numbers(steps: StepRecords) -> list[int]:
     return list(range(steps.first, steps.first + len(steps)))
 
 
-def test_records_the_requested_steps_only() -> None:
-    counted, log = window(step_range((3, 6)))
-    for _ in range(10):
-        counted.tick(Source.LOOP)
-    counted.close()
-    assert log.calls == ["warm", "start", "stop"]
-    assert numbers(log.steps[0]) == [3, 4, 5]
-    assert (counted.step_count, counted.source, counted.past) == (10, Source.LOOP, True)
+SOURCES = {"L": Source.LOOP, "H": Source.HOOK, "M": Source.MARK, "W": Source.WEAK_LOOP}
+WHOLE = "warm start stop"
+CYCLES = {"wait": 1, "warmup": 1, "active": 2, "repeat": 2}
+CASES: dict[str, tuple[ScheduleFunction, str, str, list[list[int]], str, int]] = {
+    # states, ticks: calls, steps recorded, the source that counted, and how many it counted
+    "the steps asked for": (step_range((3, 6)), "L" * 10, WHOLE, [[3, 4, 5]], "L", 10),
+    "an end within the window": (step_range((3, 14)), "LLLLL", WHOLE, [[3, 4]], "L", 5),
+    "a window not reached": (step_range((5, 6)), "L", "", [], "L", 1),
+    "a warm-up for nothing": (step_range((2, 4)), "L", "warm abandon", [], "L", 1),
+    "cycles": (schedule(**CYCLES), "M" * 20, f"{WHOLE} {WHOLE}", [[2, 3], [6, 7]], "M", 20),
+    "cycles without a break": (
+        *(schedule(wait=0, warmup=0, active=1), "MMM", " ".join(["start stop"] * 4)),
+        *([[0], [1], [2], []], "M", 3),
+    ),
+    "recorded, then none": (lambda step: 2 if step == 1 else 0, "MMMM", "start stop", [[1]], "M", 4),
+    "weaker ones do not count": (step_range((3, 6)), "LHLHLHLH", WHOLE, [[3]], "L", 4),
+    "a better one counts anew": (step_range((5, 7)), "HH" + "M" * 8, WHOLE, [[5, 6]], "M", 8),
+    "a better one within the window": (step_range((1, 3)), "HMH", WHOLE, [[1]], "H", 2),
+    "a better one of a whole run": (WholeRun(), "HHMHM", "start stop", [[0, 1]], "M", 2),
+}
+
+
+def test_what_is_recorded_by_states_and_ticks() -> None:
+    for name, (states, ticks, calls, steps, source, count) in CASES.items():
+        counted, log = window(states)
+        for letter in ticks:
+            counted.tick(SOURCES[letter])
+        counted.close()
+        assert (log.calls, [numbers(part) for part in log.steps]) == (calls.split(), steps), name
+        assert (counted.source, counted.step_count) == (SOURCES[source], count), name
+
+
+@pytest.mark.parametrize(
+    ("options", "ticks", "source"),
+    [
+        ({"announced": Source.LOOP}, "HL", Source.LOOP),
+        ({"announced": Source.WEAK_LOOP}, "WHW", Source.HOOK),
+        ({"allowed": frozenset({Source.HOOK})}, "MH", Source.HOOK),
+    ],
+)
+def test_which_source_may_count(options: dict[str, Any], ticks: str, source: Source) -> None:
+    counted, _ = window(step_range((3, 6)), **options)
+    for letter in ticks:
+        counted.tick(SOURCES[letter])
+    assert (counted.source, counted.step_count) == (source, 1)
 
 
 def test_steps_do_not_overlap_and_have_length() -> None:
@@ -68,102 +105,12 @@ def test_steps_do_not_overlap_and_have_length() -> None:
     assert all(a + d <= b for a, d, b in zip(ts, dur, ts[1:], strict=False))
 
 
-def test_outside_the_window_a_tick_looks_at_the_clock_at_most_once() -> None:
-    reads = itertools.count()
-    counted = StepWindow(step_range((1000, 1001)), Log(), now=lambda: next(reads))
-    counted.open()
-    for _ in range(900):
-        counted.tick(Source.LOOP)
-    assert next(reads) <= 1
-    run = Run("loop", 2, "for x in y", begin_ns=0)
-    for _ in range(50):
-        counted.tick(Source.LOOP, run=run)
-    assert next(reads) <= 53
-
-
 @pytest.mark.clock("what a tick costs")
 def test_a_tick_outside_the_window_costs_less_than_a_microsecond() -> None:
     counted, _ = window(step_range((10**9, 10**9 + 1)))
     counted.tick(Source.LOOP)
     each = min(timeit.repeat(lambda: counted.tick(Source.LOOP), number=20_000, repeat=5)) / 20_000
     assert each < 1e-6  # about 0.15 µs on a quiet machine: 1 % of a step of 15 µs
-
-
-def test_ends_in_the_middle_of_the_window() -> None:
-    counted, log = window(step_range((3, 14)))
-    for _ in range(5):
-        counted.tick(Source.LOOP)
-    counted.close()
-    assert (log.calls, numbers(log.steps[0])) == (["warm", "start", "stop"], [3, 4])
-
-
-def test_window_that_is_never_reached() -> None:
-    counted, log = window(step_range((5, 6)))
-    counted.tick(Source.LOOP)
-    counted.close()
-    assert (log.calls, counted.step_count, counted.past) == ([], 1, False)
-
-
-def test_warm_up_that_leads_to_nothing_is_given_up() -> None:
-    counted, log = window(step_range((2, 4)))
-    counted.tick(Source.LOOP)
-    counted.close()
-    assert log.calls == ["warm", "abandon"]
-
-
-def test_cycles_repeat() -> None:
-    counted, log = window(schedule(wait=1, warmup=1, active=2, repeat=2))
-    for _ in range(20):
-        counted.tick(Source.MARK)
-    counted.close()
-    assert log.calls == ["warm", "start", "stop"] * 2
-    assert [numbers(steps) for steps in log.steps] == [[2, 3], [6, 7]]
-
-
-def test_cycles_without_a_break() -> None:
-    counted, log = window(schedule(wait=0, warmup=0, active=1))
-    for _ in range(3):
-        counted.tick(Source.MARK)
-    counted.close()
-    assert log.calls == ["start", "stop"] * 4
-    assert [numbers(steps) for steps in log.steps] == [[0], [1], [2], []]
-
-
-def test_a_foreign_schedule_with_record_before_none() -> None:
-    counted, log = window(lambda step: 2 if step == 1 else 0)
-    for _ in range(4):
-        counted.tick(Source.MARK)
-    counted.close()
-    assert (log.calls, numbers(log.steps[0])) == (["start", "stop"], [1])
-
-
-def test_first_source_counts_and_weaker_ones_do_not() -> None:
-    counted, _ = window(step_range((3, 6)))
-    for _ in range(4):
-        counted.tick(Source.LOOP)
-        counted.tick(Source.HOOK)
-    assert (counted.source, counted.step_count, counted.ignored[Source.HOOK]) == (Source.LOOP, 4, 4)
-
-
-def test_a_better_source_starts_the_count_anew_before_the_window() -> None:
-    counted, log = window(step_range((5, 7)))
-    counted.tick(Source.HOOK)
-    counted.tick(Source.HOOK)
-    for _ in range(8):
-        counted.tick(Source.MARK)
-    counted.close()
-    assert (counted.source, counted.replaced, counted.step_count) == (Source.MARK, (Source.HOOK, 2), 8)
-    assert numbers(log.steps[0]) == [5, 6]
-
-
-def test_a_better_source_is_only_noted_once_the_window_began() -> None:
-    counted, log = window(step_range((1, 3)))
-    counted.tick(Source.HOOK)
-    counted.tick(Source.MARK)
-    counted.tick(Source.HOOK)
-    counted.close()
-    assert (counted.source, counted.replaced, counted.ignored[Source.MARK]) == (Source.HOOK, None, 1)
-    assert numbers(log.steps[0]) == [1]
 
 
 def test_an_announced_source_counts_though_a_weaker_one_ticks_first() -> None:
@@ -175,37 +122,6 @@ def test_an_announced_source_counts_though_a_weaker_one_ticks_first() -> None:
     counted.close()
     assert (counted.source, counted.step_count, counted.ignored[Source.HOOK]) == (Source.MARK, 4, 4)
     assert numbers(log.steps[0]) == [1, 2]
-
-
-def test_without_a_window_a_better_source_replaces_all_steps() -> None:
-    counted, log = window(WholeRun())
-    for source in (Source.HOOK, Source.HOOK, Source.MARK, Source.HOOK, Source.MARK):
-        counted.tick(source)
-    counted.close()
-    assert (log.calls, numbers(log.steps[0])) == (["start", "stop"], [0, 1])
-
-
-def test_an_announced_source_keeps_weaker_ones_out() -> None:
-    counted, _ = window(step_range((3, 6)), announced=Source.LOOP)
-    counted.tick(Source.HOOK)
-    assert (counted.source, counted.step_count) == (None, 0)
-    counted.tick(Source.LOOP)
-    assert (counted.source, counted.step_count) == (Source.LOOP, 1)
-
-
-def test_a_weak_loop_gives_way_to_hooks() -> None:
-    counted, _ = window(step_range((3, 6)), announced=Source.WEAK_LOOP)
-    counted.tick(Source.WEAK_LOOP)
-    counted.tick(Source.HOOK)
-    counted.tick(Source.WEAK_LOOP)
-    assert (counted.source, counted.step_count) == (Source.HOOK, 1)
-
-
-def test_only_allowed_sources_count() -> None:
-    counted, _ = window(WholeRun(), allowed=frozenset({Source.HOOK}))
-    counted.tick(Source.MARK)
-    counted.tick(Source.HOOK)
-    assert (counted.source, counted.step_count) == (Source.HOOK, 1)
 
 
 def test_a_step_that_an_exception_ended_is_partial() -> None:
