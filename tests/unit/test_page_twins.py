@@ -369,7 +369,8 @@ def test_the_page_answers_as_python_does(tmp_path: Path) -> None:
                 for name, profile in (("training", drawn_profile(gpu=True)), ("tangled", _tangled()))
             ),
             _case("arguments", arguments, tmp_path, [({}, [{"t": "detail", "id": i} for i in range(40)])]),
-            *(_drawn_case(seed, tmp_path) for seed in range(5)),
+            # 72: an edge of a bin lies within a nanosecond
+            *(_drawn_case(seed, tmp_path) for seed in (*range(5), 72)),
         ],
         "filtered": [_filtered(tmp_path)],
         "totals": _totals(tmp_path),
