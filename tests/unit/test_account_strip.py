@@ -104,6 +104,14 @@ def test_one_part_is_no_strip() -> None:
     assert "account of" not in fragment(store.trace, Selection())
 
 
+def test_work_and_none_without_lines_and_steps_is_no_strip() -> None:
+    store = ViewStore(draw("main: [mm ]   [mm ]"))
+    answer = account(store, EVERYTHING, {})
+    assert [part["kind"] for part in answer.content["parts"]] == ["code", "not-recorded"]
+    assert not answer.content["shown"], "the timeline shows it"
+    assert not has_strip(store)
+
+
 def test_static_forms_show_account_and_lines(trace: Trace) -> None:
     store = ViewStore(trace)
     assert has_strip(store)

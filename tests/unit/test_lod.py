@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from notebook_prof.service.lod import GroupIndex, RowIndex, StepCurve, WideSlices, density
 from notebook_prof.service.lod.chosen import Chosen
 from notebook_prof.service.lod.density import LongestBlocks
+from notebook_prof.service.lod.rows import grouped_order
 
 Drawn = tuple[Any, Any, Any, int]
 
@@ -224,3 +225,9 @@ def test_selections_intersect(drawn: Drawn, p: int, q: int, joined: bool, also: 
     at = np.arange(len(ts))
     a, b = _chosen(index, at % p > 0, joined), _chosen(index, at // 3 % q > 0, also)
     assert (a & b).positions().tolist() == np.flatnonzero((at % p > 0) & (at // 3 % q > 0)).tolist()
+
+
+@given(st.lists(st.integers(0, 200_000), max_size=50))
+def test_many_groups_sort_like_few(values: list[int]) -> None:
+    group = np.array(values, np.int64)
+    assert grouped_order(group, 200_001).tolist() == np.argsort(group, kind="stable").tolist()

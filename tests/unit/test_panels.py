@@ -20,7 +20,7 @@ from notebook_prof import analysis
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
 from notebook_prof.service.packing import Answer
-from notebook_prof.service.palette import name_styles
+from notebook_prof.service.palette import NAMES, name_styles
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
@@ -159,6 +159,21 @@ def test_units_come_from_names_and_missing_numbers_are_reported() -> None:
     assert np.isnan(table["peak_bytes"][0])
     assert table["peak_bytes"][1] == 4096
     assert part["select"] == [{"step": [1]}, None]
+
+
+@pytest.mark.parametrize("name", ["kernels", "memory"])
+def test_names_are_written_and_coloured_as_in_the_timeline(trace: Trace, name: str) -> None:
+    store = ViewStore(trace)
+    look = dict(
+        zip(store.columns.names, zip(store.short_names, store.name_colours, strict=True), strict=True)
+    )
+    shown = 0
+    for part in _ask(trace, name).content["parts"]:
+        for key, written in part.get("names", {}).items():
+            for whole, label, colour in zip(part["texts"][key], *written.values(), strict=True):
+                assert (label, colour) == (look[whole][0], NAMES[look[whole][1]])
+                shown += label != whole
+    assert shown, "some label should be shorter than its name"
 
 
 def test_long_tables_are_cut_and_say_how_long_they_were() -> None:

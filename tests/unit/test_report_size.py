@@ -14,6 +14,7 @@ from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.units import format_ns
 from notebook_prof.views.report import report
 from notebook_prof.views.report.reduced import longest_slices, note_of
+from notebook_prof.views.report.report_columns import extremes
 
 MIB = 1_000_000
 
@@ -95,6 +96,15 @@ def test_memory_is_thinned_before_slices_go(trace: Trace, monkeypatch: pytest.Mo
     notice = str(_part(_page(trace), "settings")["notice"])
     assert "slices" not in notice
     assert "lowest and the highest" in notice
+
+
+def test_extremes_keep_the_peak() -> None:
+    values = np.random.default_rng(1).integers(0, 10**6, 12_345)
+    rows = extremes(values, 900)
+    assert len(rows) <= 900 + 14
+    assert values[rows].max() == values.max()
+    assert values[rows].min() == values.min()
+    assert rows[-1] == len(values) - 1
 
 
 def test_every_track_keeps_its_longest() -> None:

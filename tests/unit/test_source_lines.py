@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,14 @@ def test_saved_and_exported_and_read_from_an_older_version(trace: Trace, tmp_pat
     old.save(tmp_path / "old.nbprof")
     again = NativeReader().open(tmp_path / "old.nbprof").slices
     pd.testing.assert_series_equal(again["line"], training().seal().slices["line"])
+
+
+def test_chrome_events_tell_their_line(trace: Trace, tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    trace.to_chrome(file)
+    events = json.loads(file.read_text())["traceEvents"]
+    lines = {event["name"]: event["args"].get("line") for event in events if event["ph"] == "X"}
+    assert (lines["f"], lines["gBackward"], lines["idle"]) == ("cell:2", "cell:4", None)
 
 
 def test_the_selection_keeps_what_ran_for_a_line(trace: Trace) -> None:
