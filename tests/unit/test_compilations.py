@@ -132,12 +132,6 @@ def test_other_versions_of_torch_may_tell_less(monkeypatch: pytest.MonkeyPatch) 
     assert table["step"].isna().all()
 
 
-def test_nothing_is_said_where_nothing_was_compiled() -> None:
-    b = TraceBuilder()
-    CompilationWatch().put(b, ImportReport())
-    assert "tables" not in b.metadata or "compilations" not in b.metadata["tables"]
-
-
 def steps_of(durations: list[int], compiled: dict[int, tuple[str, int]]) -> nbp.Trace:
     """Steps of these ms, in some of which something compiles: its guard and its ms."""
     builder = TraceBuilder()

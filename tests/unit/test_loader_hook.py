@@ -140,7 +140,7 @@ MADE: dict[str, Callable[[int], Callable[[], Any]]] = {
 
 @forks
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument")
-@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", MADE)
 def test_batches_are_the_same(kind: str, workers: int) -> None:
     make = MADE[kind](workers)
@@ -163,10 +163,13 @@ def test_batches_are_the_same(kind: str, workers: int) -> None:
 def test_other_start_methods(method: str) -> None:
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"no {method} here")
-    make = lambda: DataLoader(  # noqa: E731
-        datasets.Stream(), 4, num_workers=2, worker_init_fn=datasets.shard, multiprocessing_context=method
-    )
-    plain = batches(make)
+
+    def make(how: str | None = method) -> Any:
+        return DataLoader(
+            datasets.Stream(), 4, num_workers=1, worker_init_fn=datasets.shard, multiprocessing_context=how
+        )
+
+    plain = batches(lambda: make(None))  # as this system starts them, which is quicker
     timed, watch = watched(make)
     assert same(plain, timed)
     assert sum(len(one.batches) for one in records(watch)) >= len(plain)
@@ -198,12 +201,6 @@ def test_persistent_workers_take_themselves_apart() -> None:
     assert len(with_late) == 6
     assert [one.late for one in late.iterators] == [True]
     assert len(late.iterators[0].arrived) == 6
-
-
-@forks
-def test_a_loop_that_is_left_leaves_nothing() -> None:
-    _, watch = watched(lambda: DataLoader(datasets.Numbers(), 4, num_workers=2), stop=1)
-    assert len(watch.iterators[0].taken) == 2
 
 
 @forks
@@ -418,26 +415,6 @@ def test_a_ring_that_is_full_keeps_the_last_records_and_all_totals() -> None:
     one = parse(ring.read())
     assert one.items["index"].tolist() == list(range(3, rings.ITEMS + 3))
     assert one.totals[0] == (rings.ITEMS + 3, 2 * (rings.ITEMS + 3))
-
-
-@pytest.mark.parametrize("library", ["datasets", "webdataset"])
-def test_datasets_of_other_libraries(library: str, tmp_path: Path) -> None:
-    made = pytest.importorskip(library, reason=f"{library} is not installed")
-    if library == "datasets":
-        table = made.Dataset.from_dict({"x": list(range(20))}).with_format("torch")
-        for dataset in (table, table.to_iterable_dataset(num_shards=2)):
-            make = lambda dataset=dataset: DataLoader(dataset, 4, num_workers=2)  # noqa: E731
-            plain, (timed, _) = batches(make), watched(make)
-            assert [row["x"].tolist() for row in plain] == [row["x"].tolist() for row in timed]
-        return
-    with made.TarWriter(str(tmp_path / "a.tar")) as writer:
-        for number in range(12):
-            writer.write({"__key__": str(number), "cls": number})
-    make = lambda: DataLoader(  # noqa: E731
-        made.WebDataset(str(tmp_path / "a.tar"), shardshuffle=False).decode(), batch_size=None, num_workers=1
-    )
-    plain, (timed, _) = batches(make), watched(make)
-    assert [row["cls"] for row in plain] == [row["cls"] for row in timed]
 
 
 def test_what_was_counted_before_the_recording_is_left_out() -> None:

@@ -33,8 +33,7 @@ def test_recordings_leave_no_reference_cycle(collector: str) -> None:
     gc.collect()
     gc.disable()
     try:
-        for _ in range(3):
-            recorded(collector)
+        recorded(collector)
         gc.set_debug(gc.DEBUG_SAVEALL)
         gc.garbage.clear()
         gc.collect()

@@ -7,13 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof.analysis import collectives, copies, kernels, trust
+from notebook_prof.analysis import copies, kernels, trust
 from notebook_prof.collectors.torch import result
-from notebook_prof.errors import OptionError
 from notebook_prof.readers.kineto import assemble, read_columns
 from notebook_prof.readers.kineto.activity_metadata import attribute_tables
 from notebook_prof.readers.kineto.columns import KinetoColumns
@@ -77,14 +75,6 @@ def test_analyses_of_a_live_recording_have_bytes_and_occupancy(shared_traces: Pa
     pd.testing.assert_series_equal(
         table["occupancy"].sort_index(), kernels(filed).set_index("name")["occupancy"].sort_index()
     )
-
-
-def test_collectives_of_a_live_recording_are_those_of_its_file(shared_traces: Path) -> None:
-    path = shared_traces / FILES[0]
-    live = collectives(sealed(columns_of(Result(path))))
-    filed = collectives(sealed(read_columns(text_of(path), ImportReport())))
-    assert len(live) == len(filed) > 0
-    assert live["bytes"].sum() == filed["bytes"].sum() > 0
 
 
 CALL = {"ph": "X", "cat": "cuda_runtime", "pid": 9, "tid": 9, "dur": 5}
@@ -158,27 +148,3 @@ def test_what_cannot_be_read_is_counted_and_the_rest_is_kept(tmp_path: Path) -> 
     assert report["details-unreadable"].count == 1
     assert attribute_tables(columns)["device_events"]["graph"].tolist() == [3] * 6
     assert len(columns) == 3 + 6 + 2
-
-
-def test_without_a_device_nothing_is_asked() -> None:
-    class Host(Result):
-        def __init__(self) -> None:
-            self._rows = [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]
-            self._base = 0
-
-        def trace_activities(self) -> list[Activity]:
-            raise AssertionError("reading all activities costs time, and there is nothing in them")
-
-    columns = result.take(
-        Host(), Event, ImportReport(), shapes=False, memory=False, device=False, pid=1, threads={}
-    )
-    assert (len(columns), columns.extra, np.unique(columns.device).tolist()) == (1, None, [-1])
-
-
-def test_kernels_by_a_launch_attribute_alone(tmp_path: Path) -> None:
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": replays()}))
-    trace = sealed(read_columns(path.read_bytes(), ImportReport()))
-    assert kernels(trace, by="priority").set_index("priority")["count"].to_dict() == {0: 4, -5: 3}
-    with pytest.raises(OptionError, match="'grid' of launches was not recorded"):
-        kernels(trace, by="grid")

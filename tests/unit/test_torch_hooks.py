@@ -43,16 +43,3 @@ def test_a_loader_ticks_when_a_batch_was_used(workers: int) -> None:
     assert [count for _, count in batches] == [0, 1, 2, 3, 4, 5]
     assert len(ticks) == 6
     assert torch.utils.data.dataloader._BaseDataLoaderIter.__next__ is original
-
-
-def test_what_a_tick_raises_reaches_the_loop() -> None:
-    class Stop(Exception):
-        pass
-
-    def tick(optimizer: object) -> None:
-        raise Stop
-
-    remove = optimizer_ticks(tick)
-    with pytest.raises(Stop):
-        make_optimizer().step()
-    remove()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import notebook_prof as nbp
 from notebook_prof.collectors.base import Availability, Recording
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.registry import make
@@ -117,24 +116,12 @@ def test_without_a_gpu_the_reason_is_reported(card: Card, monkeypatch: pytest.Mo
     assert "cannot use a GPU" in recording.report["collector-failed"].example
 
 
-def test_an_old_torch(card: Card) -> None:
-    del card.cuda.memory._record_memory_history
-    card.__version__ = "1.13"  # type: ignore[attr-defined]
-    recording, _ = record()
-    assert "torch 1.13 keeps no history" in recording.report["collector-failed"].example
-
-
 def test_memory_is_recorded_once(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
     made = {one.name: one for one in make(["torch", "torch_memory"], CollectorOptions(memory=True))}
     assert made["torch"]._options.memory is False  # type: ignore[attr-defined]
     alone = {one.name: one for one in make(["torch"], CollectorOptions(memory=True))}
     assert alone["torch"]._options.memory is True  # type: ignore[attr-defined]
     assert "torch_memory" not in [one.name for one in make()]  # only when asked for
-
-
-def test_it_is_listed() -> None:
-    table = nbp.list_collectors().set_index("name")
-    assert "stacks" in table.loc["torch_memory", "records"]
 
 
 @pytest.mark.parametrize(("build", "words"), [("", "built without CUDA"), ("12.8", "no NVIDIA")])

@@ -92,17 +92,6 @@ def jit_trace() -> Any:
 
 
 @way
-def jit_trace_in_a_dataset() -> Any:
-    items = Items(
-        nn.Sequential(nn.Linear(16, 4)).requires_grad_(False), lambda t, x: torch.jit.trace(t, x)(x)
-    )
-    torch.manual_seed(0)
-    nn.init.ones_(items.transform[0].weight)
-    nn.init.ones_(items.transform[0].bias)
-    return list(torch.utils.data.DataLoader(items, batch_size=2))
-
-
-@way
 def jit_script() -> Any:
     scripted = torch.jit.script(net())
     return scripted.code, scripted(X)
@@ -113,20 +102,6 @@ def compiled_module() -> Any:
     backend = Compiled()
     compiled = torch.compile(net(), backend=backend)
     return backend.result(compiled(X) for _ in range(2))
-
-
-@way
-def compiled_in_place() -> Any:
-    backend, module = Compiled(), net()
-    module.compile(backend=backend)
-    return backend.result(module(X) for _ in range(2))
-
-
-@way
-def compiled_part() -> Any:
-    backend, module = Compiled(), net()
-    module.inner = torch.compile(module.inner, backend=backend)
-    return backend.result(module(X) for _ in range(2))
 
 
 @way
@@ -166,13 +141,6 @@ def compiled_in_a_dataset() -> Any:
     compiled = torch.compile(lambda x: module(x) + 1, backend=backend, fullgraph=True)
     items = Items(module, lambda transform, x: compiled(x).detach())
     return backend.result(iter(torch.utils.data.DataLoader(items, batch_size=2)))
-
-
-@way
-def explained() -> Any:
-    torch._dynamo.reset()
-    explanation = torch._dynamo.explain(net())(X)
-    return explanation.graph_count, explanation.graph_break_count, explanation.op_count
 
 
 @way

@@ -42,7 +42,3 @@ def test_what_was_replaced_since_stays(fastai: type[Optimizer], monkeypatch: pyt
     remove()
     assert fastai().step() == 7
     fastai.step = before.__wrapped__  # type: ignore[attr-defined, method-assign]
-
-
-def test_nothing_is_touched_where_nothing_is_imported() -> None:
-    trainer_ticks(print)()
