@@ -16,7 +16,6 @@ from notebook_prof.collectors.cuda import CudaCollector, choose, routes
 from notebook_prof.collectors.cuda.routes import ROUTES, Facts, Route
 from notebook_prof.collectors.registry import make
 from notebook_prof.collectors.torch import TorchCollector
-from notebook_prof.errors import OptionError
 from notebook_prof.session import findings
 from notebook_prof.trace import Trace, TraceBuilder
 
@@ -58,24 +57,6 @@ def test_choice(facts: Facts, route: str, words: str) -> None:
     best = choose(choices)
     assert best.name == route
     assert words in best.reason
-
-
-@pytest.mark.parametrize(
-    ("facts", "words"),
-    [
-        (Facts(GPU), "not installed"),
-        (Facts(GPU, torch_cuda=""), "without CUDA"),
-        (Facts(GPU, torch_cuda="13.0", torch_sees_gpu=False), "driver may be too old"),
-    ],
-)
-def test_why_not_kineto(facts: Facts, words: str) -> None:
-    assert words in routes(facts)[0].reason
-    assert words in choose(routes(facts), "kineto").reason
-
-
-def test_a_route_that_does_not_exist() -> None:
-    with pytest.raises(OptionError, match="did you mean 'kineto'"):
-        CudaCollector(route="kinetto")
 
 
 @pytest.mark.parametrize(
@@ -136,11 +117,6 @@ def test_the_torch_route_without_a_line_of_torch(monkeypatch: pytest.MonkeyPatch
         sum(range(1000))
     assert p.trace.metadata["cuda_route"] == "kineto"
     assert p.trust["code"].tolist()[-1] == "no-device-records"  # Kineto ran, on a machine without a GPU
-
-
-def test_torch_records_what_cuda_would() -> None:
-    assert "cuda" not in [one.name for one in make(["torch", "cuda"])]
-    assert CudaCollector.holds == TorchCollector.holds
 
 
 def test_cupy_without_torch_brings_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from notebook_prof.analysis import kernels, trust
 from notebook_prof.analysis.time.one_time import one_time
 from notebook_prof.collectors.cuda import cupti as home
 from notebook_prof.collectors.cuda import driver
-from notebook_prof.collectors.cuda.cupti import ClockReading, CuptiSession, fitting, to_wall, unusable
+from notebook_prof.collectors.cuda.cupti import ClockReading, CuptiSession, to_wall, unusable
 from notebook_prof.collectors.cuda.driver import DriverState
 from notebook_prof.errors import RecordingError
 from notebook_prof.trace import Trace, TraceBuilder
@@ -26,7 +26,6 @@ from notebook_prof.trace.clocks import Clock
 from ..pretend_cupti import Cupti, Driver, cuptiError
 
 VERSIONS = ("12.8.0", "13.4.0")
-LAUNCH_US = 10
 
 
 @pytest.fixture(params=VERSIONS)
@@ -164,29 +163,6 @@ def test_what_records_when_python_ends_is_released(cupti: Cupti, monkeypatch: py
     assert (cupti.enabled, cupti.subscribed) == (set(), False)
 
 
-def test_a_thread_that_ends_behind_the_recording_keeps_its_name(cupti: Cupti) -> None:
-    def program(t: int) -> None:
-        def work() -> None:
-            cupti.launch("k", t + 10_000, t + 20_000)
-            launched.set()
-            over.wait()
-
-        thread.append(threading.Thread(target=work, name="loader"))
-        thread[0].start()
-        launched.wait()
-
-    thread: list[threading.Thread] = []
-    launched, over = threading.Event(), threading.Event()
-    session = CuptiSession(load=Driver().load)
-    session.start(clock := Clock())
-    program(clock.now_ns())
-    session.stop()
-    over.set()
-    thread[0].join()
-    session.result(builder := TraceBuilder())
-    assert "loader" in set(builder.seal().tracks["name"])
-
-
 def test_what_is_left_out_is_told(cupti: Cupti, monkeypatch: pytest.MonkeyPatch) -> None:
     def program(t: int) -> None:
         cupti.launch("before", t - 2_000_000_000, t - 1_000_000_000)
@@ -204,13 +180,6 @@ def test_what_is_left_out_is_told(cupti: Cupti, monkeypatch: pytest.MonkeyPatch)
     trace, _ = recorded(cupti, lambda t: cupti.launch("many", t + 1_000, t + 2_000))
     assert of(trace, "kernel").empty
     assert trace.report["records-dropped"].count == (2 if cupti.old else 3)
-
-
-def test_an_unknown_number_of_a_call(cupti: Cupti) -> None:
-    trace, _ = recorded(
-        cupti, lambda t: cupti.call(cupti.ActivityKind.DRIVER, 9999, t + 1_000, t + 2_000, 40)
-    )
-    assert trace.slices["name"].tolist() == ["call 9999"]
 
 
 def test_only_the_cards_that_were_asked_for(cupti: Cupti) -> None:
@@ -240,11 +209,6 @@ def test_the_version_of_cupti_is_kept_for_the_advice(cupti: Cupti, monkeypatch: 
     assert trace.metadata["cupti_version"] == 130_001
     lost = trust(trace).set_index("code").loc["kernels-lost-at-start"]
     assert (lost["count"], "CUPTI 12.6 to 13.0" in lost["advice"]) == (2, True)
-
-
-def test_nothing_recorded(cupti: Cupti) -> None:
-    trace, _ = recorded(cupti, lambda t: None)
-    assert trace.slices.empty
 
 
 def test_records_of_an_unknown_shape_stay_in_the_callback(cupti: Cupti) -> None:
@@ -315,11 +279,6 @@ def test_the_driver_is_asked_before_the_package_is_loaded(
     assert words in str(raised.value)
 
 
-def test_a_driver_for_a_newer_cuda_serves_an_older_package() -> None:
-    assert unusable("12.8.0", DriverState(0, 1, 13_040)) == ""
-    assert fitting(0) == "pip install cupti-python"
-
-
 def test_a_package_newer_than_the_driver_is_tried_and_advised_against() -> None:
     """As NVIDIA documents: CUPTI does not start then."""
     driver_of_13_0 = DriverState(0, 1, 13_000, "", "ERROR_NOT_INITIALIZED (15)")
@@ -344,17 +303,6 @@ def test_looking_initialises_nothing_here(monkeypatch: pytest.MonkeyPatch) -> No
     assert not cards.initialised
 
 
-def test_what_the_package_says_to_a_child_is_told() -> None:
-    """Before a recording, and in the table of collectors."""
-    said = DriverState(0, 1, 13_040, "", "ERROR_INSUFFICIENT_PRIVILEGES (35)")
-    assert "ERR_NVGPUCTRPERM" in unusable("13.4.0", said)
-    assert 'pip install "cupti-python<13.5"' in unusable(
-        "13.4.0", said._replace(refused="ERROR_UNKNOWN (999)")
-    )
-    ended = said._replace(refused="libcupti ended its process")
-    assert "libcupti ended" in unusable("13.4.0", ended)
-
-
 CHILDREN = {
     "import os; os._exit(7)": DriverState(-1, words="CUDA does not start: cuInit ended its process"),
     "print('[0, 1, 13040, \"\"]', flush=True); import os; os._exit(7)": DriverState(
@@ -376,12 +324,6 @@ def test_a_child_that_ends_in_the_middle(monkeypatch: pytest.MonkeyPatch, code: 
 def test_a_child_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_processes, "run", lambda command, seconds: None)
     assert "took over 20 s" in driver._run_child().problem
-
-
-def test_the_child_on_this_machine() -> None:
-    """Real: a sentence where there is no driver, a number of cards where there is one."""
-    said = driver._run_child()
-    assert said.problem.startswith(("no NVIDIA driver", "CUDA")) or said.cards
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")

@@ -97,30 +97,12 @@ def test_the_users_own_profiler_goes_first(tmp_path: Any) -> None:
 
 
 @needs_jax
-def test_recordings_can_be_repeated_and_abandoned() -> None:
-    step = step_function()
-    for _ in range(3):
-        recording = Recording([JaxCollector()])
-        recording.start()
-        step()
-        recording.abandon()
-        with nbp.profile("jax") as p:
-            step()
-        assert (p.trace.slices["category"] == "operator").any()
-
-
-@needs_jax
 def test_through_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "_native", lambda: None)
     step = step_function()
     with nbp.profile("jax") as p:
         step()
     assert (p.trace.slices["category"] == "operator").any()
-
-
-def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "installed", lambda name: False)
-    assert "pip install" in JaxCollector.availability().reason
 
 
 def test_nothing_recorded_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,17 +112,6 @@ def test_cards_of_several_kinds_are_found_by_uuid(
     assert ("gpu-order-unknown" in collector.report) != initialised
 
 
-def test_before_cuda_is_initialised_it_is_not_asked() -> None:
-    assert cuda_uuids(lambda name: SimpleNamespace(cuDeviceGetCount=lambda count: 3)) is None
-    assert cuda_uuids(lambda name: (_ for _ in ()).throw(OSError("no such file"))) is None
-
-
-def test_availability_is_said_once_and_silently(driver: Driver, capfd: pytest.CaptureFixture[str]) -> None:
-    assert NvmlCollector.availability() == (state := NvmlCollector.availability())
-    assert (state.ok, state.reason) == (True, "2 GPUs")
-    assert capfd.readouterr() == ("", "")
-
-
 def test_without_a_driver_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise NVMLError("library not found")
@@ -229,21 +218,6 @@ def test_throttling_by_a_driver_older_than_pynvml(driver: Driver, monkeypatch: p
     assert values["GPU 0 throttle reasons"] == 0x48
 
 
-def test_a_slice_of_a_gpu_gives_what_it_has(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a MIG slice, NVML refuses utilisation, power and clocks."""
-
-    def refuse(self: Driver, *_: object) -> None:
-        raise NVMLError("Not Supported")
-
-    for name in ("nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetClockInfo"):
-        monkeypatch.setattr(Driver, name, refuse)
-    collector = NvmlCollector()
-    assert "GPU 0 memory" in set(recorded(collector).tracks["name"])
-    issue = collector.report[MISSING]
-    assert issue.severity == "info"
-    assert "GPU 0: power, utilisation, SM clock, memory clock: Not Supported" in issue.example
-
-
 def test_why_a_counter_is_missing(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each error of NVML in words; a metric that may have none has none."""
 
@@ -305,18 +279,6 @@ def test_what_the_driver_keeps_is_not_in_use(driver: Driver, monkeypatch: pytest
     trace = recorded(NvmlCollector())
     values = trace.counters.merge(trace.tracks, on="track").groupby("name")["value"].first()
     assert (values["GPU 0 memory"], values["GPU 1 memory"]) == (500, 900)
-
-
-def test_no_permission_is_reported_as_availability(monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = Driver(nvmlDeviceGetCount=lambda: (_ for _ in ()).throw(NVMLError("Insufficient Permissions")))
-    monkeypatch.setattr(nvml.importlib, "import_module", lambda name: driver)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    nvml._question.cache_clear()
-    try:
-        state = NvmlCollector.availability()
-    finally:
-        nvml._question.cache_clear()
-    assert (state.ok, "Insufficient Permissions" in state.reason) == (False, True)
 
 
 def test_a_gpu_that_is_lost_in_the_middle(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gzip
 import json
 from collections.abc import Iterator
@@ -112,10 +111,3 @@ def test_a_driver_that_does_not_answer(fails: str) -> None:
     driver = Driver()
     driver.fails = fails
     assert read_devices(lambda name: driver) == {}
-
-
-def test_no_driver() -> None:
-    def fail(name: str) -> ctypes.CDLL:
-        raise OSError("not found")
-
-    assert read_devices(fail) == {}
