@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.collectors.journal import Edges
-from notebook_prof.collectors.python.assemble import Exact, Timed, boundaries, put
+from notebook_prof.collectors.python.assemble import Exact, Timed, put
 from notebook_prof.collectors.python.frames import (
     CELL,
     FOLDED,
@@ -76,26 +76,6 @@ def test_neighbours_with_the_same_beginning_are_one_slice() -> None:
     ]
 
 
-def test_a_stack_that_comes_back_is_another_slice() -> None:
-    stacks = stacks_of([CELL_1, SVD], [CELL_1])
-    assert rows(assembled(stacks, [0, 1, 0])) == [
-        ("cell:3", 0, 30, 0),
-        ("svd (linalg.py)", 0, 10, 1),
-        ("svd (linalg.py)", 20, 10, 1),
-    ]
-
-
-def test_a_late_sample_gets_its_whole_gap() -> None:
-    stacks = stacks_of([CELL_1], [CELL_2])
-    assert rows(assembled(stacks, [0, 1], ts=[10, 2_000])) == [("cell:3", 0, 10, 0), ("cell:4", 10, 1_990, 0)]
-
-
-def test_empty_stacks_are_gaps() -> None:
-    stacks = stacks_of([CELL_1], [])
-    assert rows(assembled(stacks, [0, 1, 0])) == [("cell:3", 0, 10, 0), ("cell:3", 20, 10, 0)]
-    assert rows(assembled(stacks_of([]), [0, 0])) == []
-
-
 def test_stacks_hold_functions_and_lines() -> None:
     trace = assembled(stacks_of([CELL_1, TRAIN_8, SVD]), [0])
     slices, stacks = trace.slices, trace.stacks.set_index("stack")
@@ -130,14 +110,6 @@ def test_an_annotation_cuts_what_its_function_called() -> None:
     ]
 
 
-def test_samples_meet_at_the_edges_of_annotations() -> None:
-    begin, end = boundaries(np.array([0, 10, 20, 90]), np.array([3, 13, 15, 30, 95, 97]))
-    assert begin.tolist() == [3, 15, 30]
-    assert end.tolist() == [13, 30, 95]
-    begin, end = boundaries(np.array([0, 5, 5]), np.array([], np.int64))
-    assert (begin.tolist(), end.tolist()) == ([0, 5], [5, 5])
-
-
 @given(
     st.lists(
         st.lists(st.sampled_from([CELL_1, CELL_2, TRAIN_8, TRAIN_9, SVD]), max_size=6), min_size=1, max_size=6
@@ -165,12 +137,6 @@ def test_the_cell_is_the_root() -> None:
     trimmed = trim(stacks_of([RUN, CELL_1, OUR, TRAIN_8, RUN, SVD], [RUN, RUN], []))
     assert trimmed.lengths.tolist() == [4, 0, 0]
     assert [trimmed.distinct[i] for i in trimmed.frames] == [CELL_1, TRAIN_8, RUN, SVD]
-
-
-def test_what_we_call_ourselves_is_left_out() -> None:
-    trimmed = trim(stacks_of([CELL_1, OUR, SVD], [CELL_1, SVD, OUR, TRAIN_8, SVD, OUR], [OUR, SVD]))
-    assert trimmed.lengths.tolist() == [1, 4, 0]
-    assert [trimmed.distinct[i] for i in trimmed.frames] == [CELL_1, CELL_1, SVD, TRAIN_8, SVD]
 
 
 def test_without_a_cell_the_place_of_the_start_is_the_root() -> None:

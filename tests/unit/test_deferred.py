@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -82,26 +81,6 @@ def test_errors_reach_everybody_who_asks() -> None:
     assert deferred.ready
 
 
-@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system sends no signals to threads")
-def test_an_interrupt_ends_the_waiting_only(building: Building) -> None:
-    deferred = DeferredTrace(building)
-    deferred.start()
-    assert building.begun.wait(60)
-    for _ in range(3):
-        kill = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
-        with pytest.raises(KeyboardInterrupt):
-            _interrupted(kill, deferred)
-        assert not deferred.ready
-    building.go.set()
-    assert deferred.get() is building.trace
-    assert building.times == 1
-
-
-def _interrupted(kill: threading.Timer, deferred: DeferredTrace) -> None:
-    kill.start()  # on a loaded machine it comes before the waiting begins
-    deferred.get()
-
-
 def test_recordings_pass_first_unless_somebody_waits() -> None:
     pieces, looks, looked_often = [], [], threading.Event()
 
@@ -170,13 +149,6 @@ def test_it_rests_where_others_compute_and_works_where_nobody_does() -> None:
     assert max(share(False) for _ in range(3)) > 0.75
 
 
-def test_checkpoints_do_nothing_elsewhere() -> None:
-    begun = time.perf_counter()
-    for _ in range(1000):
-        checkpoint(1.0)
-    assert time.perf_counter() - begun < 100, "they would rest for a second each"
-
-
 def test_cancelled_work_ends_at_its_next_checkpoint() -> None:
     pace, begun, ended = Pace(), threading.Event(), []
 
@@ -233,22 +205,6 @@ def test_a_forked_child_is_reported_and_the_parent_goes_on() -> None:
     )
     assert done.stdout == "the recording is assembled in the parent process: use it there\n1\n"
     assert done.stderr == ""
-
-
-def test_a_process_may_end_in_the_middle_of_it() -> None:
-    done = _run(
-        """
-        import atexit
-        def build():
-            while True:
-                sum(range(100))
-                checkpoint()
-        working, asked = DeferredTrace(build), DeferredTrace(lambda: draw("main: [mm]"))
-        working.start()
-        atexit.register(lambda: print(len(asked.get().slices), flush=True))
-        """
-    )
-    assert (done.stdout, done.stderr, done.returncode) == ("1\n", "", 0)
 
 
 def _run(code: str) -> subprocess.CompletedProcess[str]:

@@ -67,13 +67,6 @@ def test_what_cannot_be_done_is_refused_with_a_sentence(monkeypatch: pytest.Monk
         assert SENTENCE in PythonCollector.availability().reason
 
 
-def test_a_gil_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
-    assert has_gil()
-    monkeypatch.delattr(sys, "_is_gil_enabled")
-    assert has_gil(), "before Python 3.13 there is always one"
-
-
 def test_a_cell_is_recorded_without_a_gil(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROFILE], capture_output=True, text=True, check=False, cwd=tmp_path

@@ -88,16 +88,6 @@ def test_long_ones_become_slices_of_their_thread() -> None:
     assert not len(cell.seal().slices), "it began behind the cell"
 
 
-def test_it_ends_once_and_leaves_other_callbacks(reference: Reference) -> None:
-    before = list(gc.callbacks)
-    noted = begun()
-    assert len(gc.callbacks) == len(before) + 1
-    noted.stop()
-    noted.stop()
-    assert gc.callbacks == before
-    GarbageCollections(ImportReport()).stop()
-
-
 def test_it_says_so_where_the_callback_was_taken_away() -> None:
     before = list(gc.callbacks)
     report = ImportReport()

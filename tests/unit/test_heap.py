@@ -17,7 +17,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.analysis.source.lines import lines
 from notebook_prof.collectors import heap as heap_room
-from notebook_prof.collectors.heap.blocks import Blocks, HeapBlocks, MemrayTracer, StackLine, blocks_table
+from notebook_prof.collectors.heap.blocks import Blocks, HeapBlocks, StackLine, blocks_table
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.errors import OptionError
 from notebook_prof.profiles.profile import Profile
@@ -215,15 +215,6 @@ def test_tracemalloc_of_the_code_is_as_without_ours(monkeypatch: pytest.MonkeyPa
     assert (limit, traced) == (7, pytest.approx(len(theirs), rel=0.1))
     assert gave_way(p) == ["the code used tracemalloc.start, beside which the heap cannot be traced"]
     assert p.memory.heap()["bytes"].sum() == pytest.approx(ours.nbytes, rel=0.1)
-
-
-def test_nothing_is_left_on_disk() -> None:
-    tracer = MemrayTracer()
-    tracer.start()
-    folder = Path(tracer._folder)
-    assert folder.is_dir()
-    tracer.close()
-    assert not folder.exists()
 
 
 def test_blocks_that_no_snapshot_saw_have_no_line() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from notebook_prof.collectors import line_monitor as module
-from notebook_prof.collectors.line_monitor import LineMonitor, available, loops_of
+from notebook_prof.collectors.line_monitor import LineMonitor, available
 from notebook_prof.collectors.line_runs import LineRuns, line_runs, statement_lines
 from notebook_prof.profiles.files import open_profile
 
@@ -379,13 +379,3 @@ def test_many_functions_that_are_never_hot_alone_go_off_together(cell_of: type[C
     cell = cell_of("fs = []\n" + MANY.replace("def f", "@fs.append\ndef f"))
     cell.run()
     assert sum(map(len, cell.monitor.threads.values())) // 4 < 40 * 1500
-
-
-def test_without_monitoring_nothing_is_available() -> None:
-    assert available() == (sys.version_info >= (3, 12))
-
-
-def test_loops_and_statements_of_what_cannot_be_read() -> None:
-    assert loops_of("for") == []
-    assert statement_lines("for") == ({}, frozenset())
-    assert loops_of("while x:\n    for i in y:\n        f(\n        i)\n") == [(1, 1, 4), (2, 2, 4)]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from notebook_prof.jupyter.live import display as live_module
-from notebook_prof.jupyter.live.display import PERIOD_S, LiveDisplay, LiveWidget
+from notebook_prof.jupyter.live.display import PERIOD_S, LiveDisplay
 from notebook_prof.jupyter.live.state import LiveState, loop_length
 from notebook_prof.jupyter.options import parse
 from notebook_prof.jupyter.run import _live_display
@@ -168,21 +168,6 @@ def test_the_length_of_a_loader_is_told_if_its_parts_are_pytorchs_own() -> None:
     assert loop_length("for x in plain:", names) == 3
     assert loop_length("for x in own:", names) is None
     assert loop_length("for x in stream:", names) is None
-
-
-def test_a_stop_of_the_page_ends_the_recording_and_any_message_is_answered() -> None:
-    session = Recording(WholeRun())
-    widget = LiveWidget(session, {})  # type: ignore[arg-type]
-    widget._receive(widget, "nonsense", [])  # type: ignore[arg-type]
-    assert not widget.heard
-    widget._receive(widget, {"t": "hello"}, [])
-    assert widget.heard
-    session.step(2)
-    assert session.early_end.reason == ""
-    widget._receive(widget, {"t": "stop"}, [])
-    session.step(2)
-    assert (session.early_end.reason, session.early_end.step) == ("asked", 3)
-    widget.close()
 
 
 def test_what_was_shown_goes_with_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-import pandas as pd
 import pytest
 
 from notebook_prof.collectors import marks
 from notebook_prof.collectors.marks import MarksCollector, annotate, step, steps
-from notebook_prof.errors import OptionError
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
@@ -73,11 +71,6 @@ def test_context_manager_nests_and_carries_its_phase() -> None:
     assert list(slices["phase"].astype(str)) == ["data", "data"]
     assert list(slices["depth"]) == [0, 1]
     assert slices["dur"].iloc[1] >= 900_000  # the clock of the day may be slowed a little
-
-
-def test_an_unknown_phase_is_refused_recording_or_not() -> None:
-    with pytest.raises(OptionError, match="'forward'"):
-        annotate("x", phase="forwrad")
 
 
 def test_one_object_can_be_used_again_and_inside_itself() -> None:
@@ -158,16 +151,6 @@ def test_threads_have_their_own_tracks() -> None:
     assert (trace.slices["dur"] >= 4_000_000).all()
 
 
-def test_begin_and_end() -> None:
-    def body() -> None:
-        span = annotate("piece").begin()
-        time.sleep(0.001)
-        span.end()
-        span.end()
-
-    assert names(recorded(body)) == ["piece"]
-
-
 def test_an_annotation_across_the_edges_is_cut_to_the_recording(sink: Counter) -> None:
     outer = annotate("outer").begin()
     annotate("before").begin().end()
@@ -215,13 +198,6 @@ def test_steps_know_their_length_and_work_asynchronously(sink: Counter) -> None:
     assert len(sink.ticks) == 3
 
 
-def test_after_uninstall_a_step_is_silent(sink: Counter) -> None:
-    step()
-    marks.uninstall()
-    step()
-    assert sink.ticks == ["mark"]
-
-
 def test_too_many_annotations_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("notebook_prof.collectors.journal.MOST_SPANS", 2)
     collector = MarksCollector()
@@ -232,10 +208,3 @@ def test_too_many_annotations_are_counted(monkeypatch: pytest.MonkeyPatch) -> No
     collector.stop()
     collector.result(TraceBuilder())
     assert collector.report["annotations-dropped"].count == 3
-
-
-def test_fifty_recordings_leave_nothing_behind() -> None:
-    for _ in range(50):
-        assert len(recorded(lambda: annotate("x").begin().end()).slices) == 1
-        assert marks._journal is None
-    assert isinstance(recorded(lambda: None).slices, pd.DataFrame)

@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof.collectors.system.names.walk import Walk
 from notebook_prof.collectors.system.names.watch import NameWatch, Roots, running_frames, walk_names
 
 MANY = 100_000
@@ -234,14 +233,6 @@ def test_a_walk_ends_in_time_and_tells_what_it_left() -> None:
     assert spent < 200_000_000  # what was visited is let go of too
 
 
-def test_plain_numbers_are_not_visited() -> None:
-    walk = Walk()
-    walk.add(list(range(1_000_000)), "numbers")
-    walk.add(dict.fromkeys(range(1_000_000), 0.5), "by number")
-    walk.run()
-    assert walk.objects == 2
-
-
 def test_locals_of_functions_that_run() -> None:
     space: dict[str, Any] = {"__name__": "__main__", "walk": lambda: walk_names(space_roots())}
 
@@ -270,19 +261,6 @@ result = train()
         exec("result, own = looks()", space)
         assert space["own"] == []
         assert space["result"].facts["frames_left"] == 1
-
-
-def test_errors_keep_locals_alive() -> None:
-    def boom() -> None:
-        lost = np.zeros(1234)
-        raise ValueError(f"{len(lost)}")
-
-    try:
-        boom()
-    except ValueError as error:
-        walked = walk_names(Roots({}, error=error))
-    names = walked.buffers["name"].tolist()
-    assert next(name for name in names if name.startswith("traceback: boom:")).endswith("› lost")
 
 
 def test_new_is_what_was_not_named_before() -> None:

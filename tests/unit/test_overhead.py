@@ -13,11 +13,8 @@ from notebook_prof import TraceBuilder
 from notebook_prof.analysis import overhead, trust
 from notebook_prof.analysis.time.overhead import overhead_ratio
 from notebook_prof.collectors.base import Availability, Collector
-from notebook_prof.errors import OptionError
-from notebook_prof.jupyter.options import parse
 from notebook_prof.session import current
-from notebook_prof.session.schedule import StepRange
-from notebook_prof.session.sources import PAIR, Interleaved, interleave
+from notebook_prof.session.sources import PAIR
 from notebook_prof.session.window import StepWindow
 
 
@@ -96,19 +93,6 @@ def recorded(count: int, step_s: float = 0.004, cost_s: float = 0.002) -> nbp.pr
     return p
 
 
-def test_schedule() -> None:
-    plan = interleave(StepRange(3, 5))
-    states = [plan(step).name for step in range(3, 5 + 2 * PAIR)]
-    assert states[:2] == ["RECORD", "RECORD_AND_SAVE"]
-    assert states[2:] == ["NONE", "NONE", "RECORD", "RECORD_AND_SAVE"] * 2
-    assert plan.quiet_until(7) == 7
-    assert plan(5 + 12 * PAIR).name == "NONE"
-    assert plan.quiet_until(5 + 12 * PAIR) == float("inf")
-    assert str(plan) == "3:5"
-    assert isinstance(interleave(None), Interleaved)
-    assert (interleave(None).first, interleave(None).end, interleave(StepRange(4, None)).end) == (1, 11, 14)
-
-
 def test_a_known_cost_is_found_exactly(played: None) -> None:
     p = recorded(3 + 12 * PAIR)
     measured = p.trace.metadata["overhead"]
@@ -173,15 +157,6 @@ def test_stop_after_waits_for_the_measurement() -> None:
     assert p.trace.metadata["overhead"]["pairs"] == 12
 
 
-def test_every_recorded_block_has_collectors_of_its_own() -> None:
-    with nbp.profile("system", "marks", steps=(1, 2), measure_overhead=True) as p:
-        for _ in range(2 + 4 * PAIR):
-            busy(0.001)
-            p.step()
-    assert p.trace.metadata["overhead"]["pairs"] == 4
-    assert p.trace.metadata["collectors"] == ["system", "marks"]
-
-
 def test_on_a_cpu_torch_loop() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     a = torch.ones(32, 32)
@@ -199,17 +174,6 @@ def test_on_a_cpu_torch_loop() -> None:
     assert table.loc["all", "ratio"] > 0.0  # its size depends on the machine
     assert table.loc["launch-bound", "share"] > 0.9
     assert table["share"].iloc[1:].sum() == pytest.approx(1.0)
-
-
-def test_schedules_and_measuring_exclude_each_other() -> None:
-    with pytest.raises(OptionError, match="measure_overhead"):
-        nbp.profile(schedule=nbp.schedule(wait=1, warmup=1, active=1), measure_overhead=True)
-
-
-def test_magic_line() -> None:
-    assert isinstance(parse("--measure-overhead").steps, Interleaved)
-    assert parse("--measure-overhead --steps 3:9").steps == Interleaved(3, 9)
-    assert parse("--steps 3:9").steps == StepRange(3, 9)
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:

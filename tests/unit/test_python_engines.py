@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import notebook_prof as nbp
 from notebook_prof.collectors.python import py_spy_attachment as py_spy
 from notebook_prof.collectors.python.assemble import Exact, Timed, put
-from notebook_prof.collectors.python.engine import Recorded, ThreadSamples, join, with_gaps
+from notebook_prof.collectors.python.engine import Recorded, ThreadSamples, join
 from notebook_prof.collectors.python.frames import (
     CELL,
     FOLDED,
@@ -31,7 +31,6 @@ from notebook_prof.collectors.python.frames import (
     owner_of,
     trim,
     trim_process,
-    trim_thread,
 )
 from notebook_prof.collectors.python.names import Process, name_processes
 from notebook_prof.collectors.python.overlay import Rows
@@ -46,7 +45,7 @@ from notebook_prof.collectors.python.py_spy_file import (
 )
 from notebook_prof.collectors.python.py_spy_threads import samples_by_thread
 from notebook_prof.collectors.python.snapping import Ranges
-from notebook_prof.collectors.python.thread_stacks import ObservedThread, is_servant
+from notebook_prof.collectors.python.thread_stacks import ObservedThread
 from notebook_prof.collectors.statements import SHOWING
 from notebook_prof.trace import Clock, Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport
@@ -198,17 +197,6 @@ def test_a_thread_of_ours_with_anothers_identifier_is_left_out() -> None:
     assert threads_of([(0, 42), (45, 42), (55, 42)], [ours], [10, 50, 60]) == [("old 42", 42, 0, 45)]
 
 
-def test_threads_with_another_identifier_do_not_count() -> None:
-    other = observed_thread(2, 43, "other", 10, 20, 30)
-    assert threads_of([(0, 42), (15, 42)], [other], [10, 20, 30]) == [("old 42", 42, 0, 100)]
-
-
-@pytest.mark.parametrize("broken", [b"", b"[{", b"{}", b"null"])
-def test_a_file_that_was_not_finished_is_said(broken: bytes) -> None:
-    with pytest.raises(ValueError, match=r".*"):
-        parse(broken)
-
-
 # its clock
 
 
@@ -237,19 +225,7 @@ def test_a_starved_sampler_is_noticed() -> None:
     assert not align(beats + late % 2_000_000, number, beats, 0).is_starved(2_500_000)
 
 
-def test_too_few_beats_leave_the_guess() -> None:
-    beats = np.array([0, 10])
-    assert align(np.array([5]), np.array([0]), beats, 77) == (77, -1)
-    assert align(np.empty(0, np.int64), np.empty(0, np.int64), beats, 5).ns == 5
-
-
 # recordings in parts
-
-
-def test_gaps_stay_gaps() -> None:
-    bounds, stack = with_gaps(np.array([0, 10, 40]), np.array([10, 20, 50]), np.array([3, 4, 5]))
-    assert bounds.tolist() == [0, 10, 20, 40, 50]
-    assert stack.tolist() == [3, 4, -1, 5]
 
 
 def test_parts_of_a_thread_are_put_behind_one_another() -> None:
@@ -484,16 +460,6 @@ def test_lines_of_a_module_keep_the_time_that_samples_saw_them() -> None:
     assert took == {"cell:4": 200, "cell:5": 120, "cell:9": 130}
 
 
-def test_a_thread_without_samples_has_no_slices_beside_its_ranges() -> None:
-    trace = assembled([], [0], Exact(), [("MyBackward", 10, 20, "operator")])
-    assert [row[0] for row in rows_of(trace)] == ["MyBackward"]
-
-
-def test_a_boundary_far_from_a_range_stays() -> None:
-    trace = assembled([0, 1], [0, 500, 2000], Exact(), [("piece", 100, 1000, "annotation")])
-    assert {row[0]: row[1:3] for row in rows_of(trace)}["cell:4"] == (500, 2000)
-
-
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1, max_size=25), st.data())
 def test_operators_lie_whole_within_lines_whatever_was_sampled(
     pieces: list[tuple[int, int]], data: st.DataObject
@@ -551,20 +517,6 @@ def test_processes_have_the_names_people_know() -> None:
     }
 
 
-def test_the_kernels_threads_are_not_the_users() -> None:
-    for name in (
-        "IOPub",
-        "Control",
-        "Heartbeat",
-        "Shell channel",
-        "Thread-2 (_watch_pipe_fd)",
-        "notebook_prof py-spy",
-    ):
-        assert is_servant(name), name
-    for name in ("MainThread", "Thread-5 (crunch)", "ThreadPoolExecutor-0_1", "pt_autograd_0"):
-        assert not is_servant(name), name
-
-
 def framed(function: str, file: str, line: int = 2) -> Frame:
     return Frame(function, file, 1, line, owner_of(file))
 
@@ -589,15 +541,6 @@ def test_a_forked_child_begins_with_its_own_work() -> None:
     assert left(trim_process(stacks)) == [["crunch", "sort"], []]
 
 
-def test_a_thread_begins_with_its_own_work() -> None:
-    import threading
-
-    bootstrap = framed("Thread._bootstrap", threading.__file__)
-    own = framed("crunch", FILE)
-    stacks = stacks_of_frames([bootstrap, own, SORT], [bootstrap])
-    assert left(trim_thread(stacks)) == [["crunch", "sort"], []]
-
-
 def test_what_only_passes_a_call_on_is_left_out_unless_the_time_is_its_own() -> None:
     import torch.nn.modules.module as module
 
@@ -608,15 +551,6 @@ def test_what_only_passes_a_call_on_is_left_out_unless_the_time_is_its_own() -> 
     call = [framed(name, module.__file__) for name in names]
     stacks = stacks_of_frames([LINE_3, *call, SORT, *call[:2], DOT], [LINE_3, *call[:2]])
     assert left(trim(stacks)) == [["<module>", "sort", "dot"], ["<module>", "Module._call_impl"]]
-
-
-def test_a_function_is_found_by_a_line_in_it() -> None:
-    functions = Functions()
-    first = framed.__code__.co_firstlineno
-    assert functions.frame("framed", __file__, first + 1)[:4] == ("framed", __file__, first, first + 1)
-    unknown = functions.frame("A.run", "/no/such/file.py", 8)
-    again = functions.frame("A.run", "/no/such/file.py", 9)
-    assert (unknown.first_line, again.first_line) == (8, 8)
 
 
 # what ends in the middle

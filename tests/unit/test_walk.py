@@ -66,7 +66,7 @@ def test_a_thread_that_recurses_may_be_looked_at() -> None:
         faulthandler.enable()
         sys.setrecursionlimit(10_000)
         gc.callbacks.append(lambda phase, info: time.sleep(0))
-        until, looks = time.monotonic() + 3, 0
+        until, looks = time.monotonic() + 1.5, 0
 
         def look():
             global looks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import tracemalloc
 from collections.abc import Iterator, Sequence
 
@@ -15,10 +14,8 @@ from notebook_prof.analysis.notebook.names import names_of
 from notebook_prof.cells import build as built
 from notebook_prof.cells import marks
 from notebook_prof.cells.watch import NotebookWatch
-from notebook_prof.collectors.python import thread_stacks
 from notebook_prof.comparison.comparison import compare_cells
 from notebook_prof.errors import OptionError
-from notebook_prof.jupyter.notebook.events import marked
 from notebook_prof.testing.fake_clock import FakeClock
 from notebook_prof.trace import Trace
 
@@ -194,17 +191,6 @@ def test_names_of_a_cell(source: str, reads: str, writes: str) -> None:
     assert (sorted(found.reads), sorted(found.writes)) == (reads.split(), writes.split())
 
 
-def test_marks_leave_the_statements_as_they_are() -> None:
-    source = "from __future__ import annotations\n'''doc'''\n@trace\ndef f(): pass\nx = 1\nx"
-    tree = ast.parse(source)
-    before = [ast.unparse(node) for node in tree.body]
-    tree.body = marked(tree.body, 7)
-    compile(tree, "<cell>", "exec")
-    assert [ast.unparse(node) for node in tree.body if "note(" not in ast.unparse(node)] == before
-    assert [node.lineno for node in tree.body if "note(" in ast.unparse(node)] == [2, 3, 5, 6]
-    assert ast.unparse(tree.body[-1]) == "x"
-
-
 def test_a_cell_keeps_less_than_five_kilobytes_of_ours(session: Session) -> None:
     """So 10,000 cells stay below 50 MB."""
     for i in range(100):
@@ -218,28 +204,6 @@ def test_a_cell_keeps_less_than_five_kilobytes_of_ours(session: Session) -> None
     table = Profile(session.trace()).cells(runs=True)
     assert len(table) == 1100
     assert (table["wall_ns"] == 3 * MS).all()
-
-
-def test_old_samples_are_summed() -> None:
-    clock = FakeClock()
-    stacks = thread_stacks.ThreadStacks(clock.now_ns)
-    for _ in range(40):
-        stacks.look()
-        clock.advance(20 * MS)
-    before = stacks.ts
-    stacks.thin(20)
-    assert stacks.ts.tolist() == [*before[1:20:2].tolist(), *before[20:].tolist()]
-    assert all(len(one.when) == len(one.node) == 30 for one in stacks.all_threads)
-
-
-def test_metrics_are_the_numbers_of_the_tables(session: Session) -> None:
-    session.run("a = 1", [10])
-    session.run("b = a", [30])
-    p = Profile(session.trace())
-    metrics = p.metrics()
-    assert metrics["cells_s"] + metrics["idle_s"] == pytest.approx(metrics["wall_s"])
-    assert (metrics["cell_1_wall_s"], metrics["run_count"], metrics["stale_count"]) == (0.03, 2.0, 0.0)
-    assert all(type(value) is float for value in metrics.values())
 
 
 def test_two_sessions_are_compared_cell_by_cell(session: Session) -> None:
