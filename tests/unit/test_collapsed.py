@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 
 import pytest
 
 from notebook_prof import Profile, TraceBuilder, read_trace
-from notebook_prof.errors import FormatError, NotebookProfError, OptionError
-from notebook_prof.profiles.export import Export
+from notebook_prof.errors import FormatError, OptionError
 from notebook_prof.trace import Trace
 from notebook_prof.writers import export_stacks
 
@@ -112,15 +110,3 @@ def test_a_profile_exports_what_is_read_again(tmp_path: Path) -> None:
         assert again.slices["self_ns"].tolist() == own["self_ns"].tolist()
         export_stacks(again, tmp_path / "second.txt")
         assert (tmp_path / "second.txt").read_bytes() == text.read_bytes()
-
-
-def test_the_method_is_the_writer_with_pytorchs_metrics(tmp_path: Path) -> None:
-    p = Profile(launched())
-    for ours, theirs in (("self_ns", "self_cpu_time_total"), ("device_ns", "self_cuda_time_total")):
-        p.export.stacks(tmp_path / "ours", ours)
-        p.export.stacks(tmp_path / "theirs", theirs)
-        assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
-    assert Export.stacks.__doc__ == export_stacks.__doc__
-    assert list(inspect.signature(Export.stacks).parameters) == ["self", "path", "metric", "format", "source"]
-    with pytest.raises(NotebookProfError, match="self_ns"):
-        p.export.stacks(tmp_path / "x", "self_nss")

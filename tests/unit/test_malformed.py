@@ -196,6 +196,12 @@ def test_samplers_files_that_were_cut(name: str, data: Path, tmp_path: Path) -> 
             assert {"truncated-file", "broken-row"} & set(issues(trace))
 
 
+def test_a_gigantic_exponent_is_no_time() -> None:
+    values, ok = to_ns([b"1e999999999999", b"1.5", b"-1e88", b"1e-9999999999"])
+    assert values.tolist() == [0, 1500, 0, 0]
+    assert ok.tolist() == [False, True, False, True]
+
+
 def test_a_step_of_a_gigantic_number_is_none(tmp_path: Path) -> None:
     row = '{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#%s", "tid": 1, "ts": 1, "dur": 2}'
     names = ["7", "99999999999999999999", "9" * 6000]

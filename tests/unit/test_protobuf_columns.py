@@ -202,10 +202,6 @@ def test_numbers_of_any_length(values: list[int]) -> None:
     assert after.tolist() == ends[1:].tolist()
 
 
-def test_a_message_with_very_many_fields_among_small_ones() -> None:
-    check([one(1, i, 0) for i in range(100)] + [one(2, b"x", 2) * 5_000 + one(3, 7, 0)])
-
-
 TEXT = st.binary(max_size=40) | st.sampled_from([b"External id", b"External ie", b"Ev Idx", b"Ev Idx\0"])
 LONG = st.builds(
     lambda first, n, last: first + b"x" * n + last, st.binary(max_size=2), st.integers(0, 600), TEXT
@@ -257,11 +253,3 @@ def test_packets_lie_where_their_lengths_say(rows: list[tuple[int, int]], cut: i
     kept = [span for span in expected_spans if span[1] <= len(whole)]
     assert list(zip(begin.tolist(), end.tolist(), strict=True)) == kept
     assert ("truncated-file" in report) == (len(whole) not in ends)
-
-
-def test_packets_behind_one_of_two_megabytes() -> None:
-    sizes = [5, (1 << 21) - 1, 300, 1 << 21, 7, 7]
-    data = b"".join(bytes([10]) + varint(size) + bytes(size) for size in sizes)
-    begin, end = packet_spans(data, 0, len(data), ImportReport())
-    assert (end - begin).tolist() == sizes
-    assert end.tolist() == np.cumsum([len(varint(size)) + 1 + size for size in sizes]).tolist()
