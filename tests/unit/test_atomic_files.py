@@ -79,9 +79,8 @@ def test_it_is_there_when_it_is_complete(written: tuple[Path, Callable[[Path], A
         assert stat.S_IMODE(path.stat().st_mode) == 0o640, "a file keeps its mode"
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 def test_a_disk_that_fails(
-    written: tuple[Path, Callable[[Path], Any]], number: int, monkeypatch: pytest.MonkeyPatch
+    written: tuple[Path, Callable[[Path], Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, write = written
     if path.suffix == ".zip":
@@ -91,10 +90,10 @@ def test_a_disk_that_fails(
     before = path.read_bytes()
 
     def fail(_: int) -> None:
-        raise OSError(number, os.strerror(number))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(NotebookProfError, match=os.strerror(number)) as caught:
+    with pytest.raises(NotebookProfError, match=os.strerror(errno.ENOSPC)) as caught:
         write(path)
     assert path.name in str(caught.value)
     assert isinstance(caught.value, OSError)

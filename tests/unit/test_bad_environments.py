@@ -66,12 +66,6 @@ def test_an_extra_that_is_broken(site: Path, code: str | None, reason: str) -> N
     assert refused() == said + 'pip install --force-reinstall "duck-db>=1.1"'
 
 
-def test_an_extra_that_is_whole_is_imported(site: Path) -> None:
-    install(site, "duck-db", "1.2", "answer = 42")
-    sys.modules.pop("duck_db", None)
-    assert optional.require("duck_db", extra="sql", purpose="p.sql()").answer == 42
-
-
 def test_what_the_core_needs(site: Path) -> None:
     install(site, "whole", "1.5rc1")
     missing = 'notebook_prof needs left-pad<3,>=2, which is not installed: pip install "left-pad<3,>=2"'
@@ -79,10 +73,6 @@ def test_what_the_core_needs(site: Path) -> None:
     install(site, "left-pad", "3.1")
     (old,) = optional.wrong_requirements()
     assert old.startswith("notebook_prof needs left-pad<3,>=2, and left-pad 3.1 is installed: pip install ")
-
-
-def test_this_environment_is_right() -> None:
-    assert optional.wrong_requirements() == []
 
 
 LOAD = """

@@ -18,8 +18,11 @@ def test_of_a_file(data: Path, tmp_path: Path) -> None:
     assert facts["recorded"].endswith(" UTC")
     assert facts["options"] == "shapes, stacks, memory, modules, FLOPs"
     assert "devices" not in facts, "none is recorded"
-    profile.export.html(tmp_path / "report.html")
-    assert header(profile.trace) in (tmp_path / "report.html").read_text(encoding="utf-8")
+    draw("main: [mm]").save(tmp_path / "small.json")
+    small = nbp.open_profile(tmp_path / "small.json")
+    small.export.html(tmp_path / "report.html")
+    assert "small.json" in header(small.trace)
+    assert header(small.trace) in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_versions_are_written_as_their_makers_write_them() -> None:

@@ -59,13 +59,6 @@ def run_tests(folder: Path, *options: str, interrupted: bool) -> tuple[int, str]
     return int(pid), printed
 
 
-def test_what_a_run_leaves_behind_is_ended(tmp_path: Path) -> None:
-    pid, printed = run_tests(tmp_path, interrupted=False)
-    assert "1 passed" in printed
-    assert not psutil.pid_exists(pid), printed
-    assert f"{pid} {sys.executable}" in printed, "and it is said"
-
-
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
     pid, printed = run_tests(tmp_path, "--numprocesses", "1", interrupted=True)
     assert not psutil.pid_exists(pid), printed
