@@ -182,13 +182,14 @@ def interrupted(action: Callable[[Switch], Any], line: Line, times: int) -> str:
     return ", ".join(wrong)
 
 
-def test_at_every_line_of_a_recording() -> None:
-    """An eighth of the lines: the first is another one every day."""
+@pytest.mark.parametrize("times", [1, 2])
+def test_at_every_line_of_a_recording(times: int) -> None:
+    """An eighth of the lines: the first is another one every day. People press Ctrl-C twice."""
     with Lines() as lines:
         recorded(Switch())
     assert len(lines.reached) > 200
     lines_of_today = share_of_today(sorted(lines.reached), 8)
-    wrong = {line: problem for line in lines_of_today if (problem := interrupted(recorded, line))}
+    wrong = {line: problem for line in lines_of_today if (problem := interrupted(recorded, line, times))}
     # in the first lines of __exit__ any context manager loses its end
     first = [inspect.getsourcelines(one) for one in (nbp.profile.__exit__, nbp.profile._stop)]
     lost = {number for text, begin in first for number in range(begin, begin + len(text))}
