@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.selection import Selection
+from notebook_prof.service.cached import locked_cached_property
 from notebook_prof.service.lod import DrawnIndex, EarlyIndex, RowIndex, density
 from notebook_prof.views.page_queries import PageQueries
 
@@ -73,3 +75,27 @@ def test_doubts_come_apart_where_they_are_asked_so() -> None:
     while "doubts" not in (answer := protocol.answer({"t": "doubts"})[0]):
         assert answer["pending"] is True
     assert answer["doubts"] == doubts
+
+
+class _Counted:
+    def __init__(self) -> None:
+        self.made = 0
+        self.go_on = threading.Event()
+
+    @locked_cached_property
+    def value(self) -> int:
+        """Made slowly."""
+        assert self.go_on.wait(60)
+        self.made += 1
+        return self.made
+
+
+def test_threads_wait_for_what_another_builds() -> None:
+    one, values = _Counted(), []
+    threads = [threading.Thread(target=lambda: values.append(one.value)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    one.go_on.set()
+    for thread in threads:
+        thread.join(60)
+    assert values == [1, 1, 1, 1]

@@ -204,6 +204,12 @@ def test_persistent_workers_take_themselves_apart() -> None:
 
 
 @forks
+def test_a_loop_that_is_left_leaves_nothing() -> None:
+    _, watch = watched(lambda: DataLoader(datasets.Numbers(), 4, num_workers=2), stop=1)
+    assert len(watch.iterators[0].taken) == 2
+
+
+@forks
 @pytest.mark.parametrize("workers", [0, 2])
 def test_iterators_and_datasets_die_with_their_last_reference(workers: int) -> None:
     watch = LoaderWatch()

@@ -208,6 +208,10 @@ LONG = st.builds(
 )
 
 
+def test_a_message_with_very_many_fields_among_small_ones() -> None:
+    check([one(1, i, 0) for i in range(100)] + [one(2, b"x", 2) * 5_000 + one(3, 7, 0)])
+
+
 @given(st.lists(TEXT | LONG, max_size=8), st.data())
 @settings(max_examples=draws(100))
 def test_stretches_of_bytes_by_code(texts: list[bytes], data: st.DataObject) -> None:
@@ -253,3 +257,11 @@ def test_packets_lie_where_their_lengths_say(rows: list[tuple[int, int]], cut: i
     kept = [span for span in expected_spans if span[1] <= len(whole)]
     assert list(zip(begin.tolist(), end.tolist(), strict=True)) == kept
     assert ("truncated-file" in report) == (len(whole) not in ends)
+
+
+def test_packets_behind_one_of_two_megabytes() -> None:
+    sizes = [5, (1 << 21) - 1, 300, 1 << 21, 7, 7]
+    data = b"".join(bytes([10]) + varint(size) + bytes(size) for size in sizes)
+    begin, end = packet_spans(data, 0, len(data), ImportReport())
+    assert (end - begin).tolist() == sizes
+    assert end.tolist() == np.cumsum([len(varint(size)) + 1 + size for size in sizes]).tolist()

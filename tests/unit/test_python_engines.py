@@ -31,6 +31,7 @@ from notebook_prof.collectors.python.frames import (
     owner_of,
     trim,
     trim_process,
+    trim_thread,
 )
 from notebook_prof.collectors.python.names import Process, name_processes
 from notebook_prof.collectors.python.overlay import Rows
@@ -539,6 +540,15 @@ def test_a_forked_child_begins_with_its_own_work() -> None:
     own = framed("crunch", "/home/me/model.py")
     stacks = stacks_of_frames([LINE_3, bootstrap, run, work, own, SORT], [LINE_3, bootstrap, run, work])
     assert left(trim_process(stacks)) == [["crunch", "sort"], []]
+
+
+def test_a_thread_begins_with_its_own_work() -> None:
+    import threading
+
+    bootstrap = framed("Thread._bootstrap", threading.__file__)
+    own = framed("crunch", FILE)
+    stacks = stacks_of_frames([bootstrap, own, SORT], [bootstrap])
+    assert left(trim_thread(stacks)) == [["crunch", "sort"], []]
 
 
 def test_what_only_passes_a_call_on_is_left_out_unless_the_time_is_its_own() -> None:
