@@ -139,6 +139,12 @@ def test_the_cell_is_the_root() -> None:
     assert [trimmed.distinct[i] for i in trimmed.frames] == [CELL_1, TRAIN_8, RUN, SVD]
 
 
+def test_what_we_call_ourselves_is_left_out() -> None:
+    trimmed = trim(stacks_of([CELL_1, OUR, SVD], [CELL_1, SVD, OUR, TRAIN_8, SVD, OUR], [OUR, SVD]))
+    assert trimmed.lengths.tolist() == [1, 4, 0]
+    assert [trimmed.distinct[i] for i in trimmed.frames] == [CELL_1, CELL_1, SVD, TRAIN_8, SVD]
+
+
 def test_without_a_cell_the_place_of_the_start_is_the_root() -> None:
     main, other = Frame("<module>", "run.py", 1, 7, USER), Frame("<module>", "run.py", 1, 8, USER)
     trimmed = trim(

@@ -163,6 +163,29 @@ def test_what_records_when_python_ends_is_released(cupti: Cupti, monkeypatch: py
     assert (cupti.enabled, cupti.subscribed) == (set(), False)
 
 
+def test_a_thread_that_ends_behind_the_recording_keeps_its_name(cupti: Cupti) -> None:
+    def program(t: int) -> None:
+        def work() -> None:
+            cupti.launch("k", t + 10_000, t + 20_000)
+            launched.set()
+            over.wait()
+
+        thread.append(threading.Thread(target=work, name="loader"))
+        thread[0].start()
+        launched.wait()
+
+    thread: list[threading.Thread] = []
+    launched, over = threading.Event(), threading.Event()
+    session = CuptiSession(load=Driver().load)
+    session.start(clock := Clock())
+    program(clock.now_ns())
+    session.stop()
+    over.set()
+    thread[0].join()
+    session.result(builder := TraceBuilder())
+    assert "loader" in set(builder.seal().tracks["name"])
+
+
 def test_what_is_left_out_is_told(cupti: Cupti, monkeypatch: pytest.MonkeyPatch) -> None:
     def program(t: int) -> None:
         cupti.launch("before", t - 2_000_000_000, t - 1_000_000_000)

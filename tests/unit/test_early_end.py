@@ -101,6 +101,16 @@ def test_a_loop_that_never_settles_is_recorded_whole() -> None:
     assert len(log.steps[0]) == 80
 
 
+def test_steps_of_another_loop_do_not_count() -> None:
+    records = StepRecords()
+    for i in range(40):
+        records.add(i, 1000 if i < 20 else 10 + i % 3, int(i >= 20))
+    end = EarlyEnd(0.2)
+    assert end.half_width(records) < 0.2
+    assert end.interval is not None
+    assert end.interval[0] == 11
+
+
 def test_stopping_on_width_does_not_make_intervals_lie() -> None:
     """Of 300 loops without any change the interval at the end holds the true median in 92 % or more."""
     rng = np.random.default_rng(7)

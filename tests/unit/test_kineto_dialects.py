@@ -55,6 +55,28 @@ def test_launch_attributes_are_kept_beside_the_slices(tmp_path: Path) -> None:
     assert events[["device", "stream"]].values.tolist() == [[1, 7]] * 3
 
 
+def test_collectives_tell_what_they_exchange_on_both_sides(tmp_path: Path) -> None:
+    exchanged = {
+        "Collective name": "allreduce",
+        "In msg nelems": 100,
+        "Out msg nelems": 100,
+        "dtype": "Float",
+        "Group size": 2,
+        "Process Group Name": "0",
+        "Process Group Ranks": [0, 1],
+    }
+    rows = (
+        op("record_param_comms", "1", "5", **exchanged),
+        op("cudaLaunchKernel", "2", "1", cat="cuda_runtime", correlation=3),
+        op("ncclDevKernel_AllReduce", "10", "5", cat="kernel", **{**KERNEL, **exchanged}),
+    )
+    collectives = table(read_trace(write(tmp_path, *rows)), "collectives")
+    assert collectives["device"].tolist() == [-1, 1]
+    assert collectives["operation"].astype(object).tolist() == ["allreduce"] * 2
+    assert collectives["group_ranks"].astype(object).tolist() == ["[0, 1]"] * 2
+    assert collectives[["in_elements", "out_elements", "group_size"]].values.tolist() == [[100, 100, 2]] * 2
+
+
 def test_stacks_and_modules_of_old_files(tmp_path: Path) -> None:
     stack = "nn/linear.py(7): forward;train.py(3): main"
     old = {
@@ -97,6 +119,22 @@ def test_rewritten_files_have_beginnings_ends_and_marks(tmp_path: Path) -> None:
     ]
     codes = {issue.code: issue.count for issue in trace.report}
     assert codes == {"unclosed-begin": 1, "end-without-begin": 1}
+
+
+def test_counters_of_devices(tmp_path: Path) -> None:
+    rows = [
+        json.dumps(
+            {"ph": "C", "name": "GPU Utilization", "pid": 1, "ts": ts, "args": {"GPU Utilization": value}}
+        )
+        for ts, value in ((1, 0.5), (2, 1.0))
+    ]
+    rows.append(row("C", "memory", 3, args={"used": 10, "free": 20, "text": "x"}))
+    trace = read_trace(write(tmp_path, *rows))
+    tracks = trace.tracks.set_index("track")
+    assert sorted(tracks["name"]) == ["GPU Utilization", "memory free", "memory used"]
+    use = tracks.index[tracks["name"] == "GPU Utilization"][0]
+    assert tracks.loc[use, ["device", "unit"]].tolist() == [1, "1"]
+    assert trace.counters.loc[trace.counters["track"] == use, "value"].tolist() == [0.5, 1.0]
 
 
 def test_mtia_and_other_new_devices(tmp_path: Path) -> None:

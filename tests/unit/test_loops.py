@@ -196,6 +196,28 @@ def test_stop_after_leaves_all_loops_around(ticks: Ticks) -> None:
     assert (names["batches"], names["epochs"], names["checks"], names["after"]) == (4, 2, 1, True)
 
 
+def test_stop_after_leaves_three_loops_and_not_the_callers(ticks: Ticks) -> None:
+    ticks.leave_after = 2
+    source = """
+        calls = 0
+        def train():
+            for run in range(5):
+                for epoch in range(5):
+                    for batch in range(5):
+                        backward()
+                        loss.backward()
+            return "done"
+        for i in range(3):
+            calls += train() == "done"
+    """
+    tree = ast.parse(textwrap.dedent(source))
+    loops = find_loops(tree)
+    assert loops
+    names: dict[str, Any] = {"backward": int, "loss": SimpleNamespace(backward=int)}
+    exec(compile(rewrite(tree, loops, stop_after=True), "<cell>", "exec"), names)
+    assert (names["calls"], ticks.count) == (3, 2)
+
+
 def test_a_rewritten_function_works_in_a_process_without_the_package(tmp_path: Any) -> None:
     source = "def train(n):\n    total = 0\n    for i in range(n):\n        total += i\n    return total\n"
     code = ast.unparse(rewritten(source, line=3, marks=False))

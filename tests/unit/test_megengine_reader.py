@@ -106,6 +106,23 @@ def test_a_drawing_without_tensors_is_refused(tmp_path: Path) -> None:
         read_trace(tmp_path / "a")
 
 
+def test_missing_figures_of_operators(tmp_path: Path) -> None:
+    profile = {
+        "graph_exec": {"operator": {"1": {"name": "fc.ADD", "type": "Elemwise", "input": ["9"]}}},
+        "profiler": {
+            "device": {"1": {"gpu0:0": {"start": 0.1, "kern": 0.2, "end": 0.4}, "gpu0:1": {"start": "x"}}},
+            "opr_footprint": {"1": {"computation": 0, "memory": 8, "in_shapes": [[2]]}},
+        },
+    }  # fmt: skip
+    (tmp_path / "a").write_text(json.dumps(profile))
+    trace = read_trace(tmp_path / "a")
+    table = trace.metadata["tables"]["operators"]
+    assert table["flop_count"].isna().all()
+    assert table[["device_ns", "device_kern_ns", "memory_bytes"]].values.tolist() == [[3 * 10**8, 10**8, 8]]
+    assert trace.report["broken-row"].count == 1
+    assert trace.slices["module"].astype(str).tolist() == ["fc"]
+
+
 def test_shapes_that_are_none_are_left_out(data: Path, tmp_path: Path) -> None:
     file = json.loads(gzip.decompress((data / "megengine" / "profiling_train.json.gz").read_bytes()))
     footprints = file["profiler"]["opr_footprint"]

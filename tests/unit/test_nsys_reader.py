@@ -140,6 +140,36 @@ def test_any_table_may_be_absent(table: str, tmp_path: Path) -> None:
     assert len(read_trace(path).slices) == 9 - rows
 
 
+def test_two_processes_are_ranks_and_their_numbers_do_not_mix(tmp_path: Path) -> None:
+    trace = read(
+        tmp_path,
+        CUPTI_ACTIVITY_KIND_KERNEL=[
+            kernel("gemm(int)", 300, 700, 1),
+            kernel("ncclDevKernel_AllReduce_Sum", 350, 600, 1, OTHER),
+        ],
+        CUPTI_ACTIVITY_KIND_RUNTIME=[
+            call("cudaLaunchKernel_v7000", 100, 200, 1),
+            call("cuLaunchKernel", 120, 220, 1, OTHER + 201),
+        ],
+        TARGET_INFO_CUDA_DEVICE=[
+            {"gpuId": 0, "cudaId": 0, "pid": 100},
+            {"gpuId": 1, "cudaId": 0, "pid": 200},
+        ],
+    )
+    gemm, reduce = row(trace, "gemm(int)"), row(trace, "ncclDevKernel_AllReduce_Sum")
+    assert (gemm["device"], reduce["device"], reduce["category"]) == (0, 1, "collective")
+    rank = trace.tracks.set_index("track")["rank"]
+    assert (rank[gemm["track"]], rank[reduce["track"]]) == (0, 1)
+    launches = {
+        (trace.slices["name"].iloc[f.src], trace.slices["name"].iloc[f.dst]) for f in trace.flows.itertuples()
+    }
+    assert launches == {
+        ("cudaLaunchKernel_v7000", "gemm(int)"),
+        ("cuLaunchKernel", "ncclDevKernel_AllReduce_Sum"),
+    }
+    assert rank[row(trace, "cuLaunchKernel")["track"]] == 1
+
+
 def test_names_of_emit_nvtx_are_split(tmp_path: Path) -> None:
     texts = (
         "aten::mm, op_id = 5",
@@ -176,6 +206,35 @@ def test_ranges_that_overlap_lie_beside_their_thread(tmp_path: Path) -> None:
     assert trace.report["row-not-used"].example == "NVTX eventType 99"
     arguments = trace.metadata["tables"]["event_arguments"]
     assert arguments["arguments"].tolist() == ['{"domain":"train","category":"io","payload":42}']
+
+
+def test_copies_are_named_like_kinetos_and_migrations_were_launched_by_nobody(tmp_path: Path) -> None:
+    base = {"deviceId": 0, "streamId": 7, "globalPid": PROCESS, "bytes": 1 << 40}
+    trace = read(
+        tmp_path,
+        CUPTI_ACTIVITY_KIND_MEMCPY=[
+            {**base, "start": 800, "end": 900, "copyKind": 1, "srcKind": 1, "dstKind": 2, "correlationId": 3},
+            {
+                **base,
+                "start": 810,
+                "end": 890,
+                "copyKind": 11,
+                "srcKind": 4,
+                "dstKind": 4,
+                "correlationId": 1,
+            },
+        ],
+        CUPTI_ACTIVITY_KIND_MEMSET=[{**base, "start": 950, "end": 960, "memKind": 2, "correlationId": 9}],
+    )
+    pinned, migrated = (
+        row(trace, "Memcpy HtoD (Pinned -> Device)"),
+        row(trace, "Memcpy HtoD (unified memory)"),
+    )
+    assert pinned["track"] != migrated["track"]
+    assert set(trace.flows["dst"]) == {pinned.name, row(trace, "gemm(int)").name}
+    assert row(trace, "Memset (Device)")["category"] == "memset"
+    events = trace.metadata["tables"]["device_events"]
+    assert events["bytes"].dropna().tolist() == [1 << 40] * 3
 
 
 def test_graphs_waits_metrics_memory_and_switches(tmp_path: Path) -> None:
@@ -277,6 +336,31 @@ def test_network_cards_and_page_faults_are_counters(tmp_path: Path) -> None:
     }
     assert tracks.set_index("name").loc["mlx5_0 Bytes sent", "unit"] == "B/ms"
     assert "table-not-used" not in trace.report
+
+
+def test_samples_stand_beside_their_thread_and_end_where_it_sleeps(tmp_path: Path) -> None:
+    chain = [(1, "read", 0), (1, "main", 1), (2, "main", 0), (3, "read", 0), (3, "main", 1)]
+    trace = read(
+        tmp_path,
+        COMPOSITE_EVENTS=[
+            {"id": number, "start": start, "globalTid": PROCESS + 101}
+            for number, start in ((1, 100), (2, 200), (3, 300), (4, 400), (3, 4_000))
+        ],
+        SAMPLING_CALLCHAINS=[
+            {"id": number, "symbol": ID[name], "module": ID["python"], "stackDepth": depth}
+            for number, name, depth in chain
+        ],
+    )
+    sampled = trace.slices[trace.slices["category"] == "python"]
+    table = sampled[["ts", "dur", "name"]].sort_values(["ts", "dur"], ascending=[True, False]).values.tolist()
+    assert table == [
+        [90, 400, "main (python)"],
+        [90, 100, "read (python)"],
+        [290, 200, "read (python)"],
+        [3_990, 100, "main (python)"],
+        [3_990, 100, "read (python)"],
+    ]
+    assert trace.report["sample-without-stack"].count == 1
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])

@@ -76,3 +76,10 @@ def test_a_loop_begins_with_its_first_forward_or_its_statement() -> None:
     runs = list(dict.fromkeys(run for run, _ in made.ticks))
     assert [run.begin_ns for run in runs] == [forward, made.since]
     assert [(run.line, run.text) for run in runs] == [(2, "line 2"), (3, "line 3")]
+
+
+def test_the_next_optimizer_takes_over_from_a_deleted_one() -> None:
+    made = Loops()
+    made.run("A")
+    made.optimizers.clear()
+    assert made.run("B") == [0, 1]

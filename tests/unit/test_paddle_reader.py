@@ -64,6 +64,30 @@ def test_settled_starts_stay_in_their_microsecond() -> None:
     assert moved.max() < 1000
 
 
+def test_devices_memory_and_copies(tmp_path: Path) -> None:
+    device = {"device": 1, "stream": 7, "correlation id": 5}
+    trace = read_trace(write(
+        tmp_path,
+        event("Gradient Backward", "Backward", 0, 90.0, "9(Python)"),
+        event("cudaLaunchKernel", "CudaRuntime", 10, 2.0, **{"correlation id": 5}),
+        {**event("ncclKernel", "Kernel", 40, 30.0, 7, grid=[4, 1, 1], **device,
+                 **{"theoretical achieved occupancy %": 25.0}), "pid": 1},
+        {"name": "[memory]", "pid": 9, "tid": "9(C++)", "ts": T0 + 20, "ph": "i", "cat": "Allocate",
+         "args": {"place": "Place(gpu:1)", "addr": "18446744073709551615", "increase_bytes": 64,
+                  "current_allocated": 64, "current_reserved": 128}},
+        {"name": "[memory]", "pid": 9, "tid": "9(C++)", "ts": T0 + 20, "ph": "i", "cat": "ReservedAllocate",
+         "args": {"place": "Place(gpu:1)", "addr": "4", "increase_bytes": 128}},
+    ))  # fmt: skip
+    kernel = trace.slices[trace.slices["device"].notna()].iloc[0]
+    assert (kernel["category"], kernel["phase"], kernel["device"]) == ("collective", "backward", 1)
+    assert len(trace.flows) == 1
+    assert trace.allocations["addr"].tolist() == [2**64 - 1]
+    assert trace.allocations[["bytes", "reserved"]].values.tolist() == [[64, 128]]
+    tables = trace.metadata["tables"]
+    assert tables["reserved_events"]["bytes"].tolist() == [128]
+    assert tables["device_events"][["grid", "occupancy"]].values.tolist() == [["[4, 1, 1]", 0.25]]
+
+
 def test_what_cannot_be_used_is_counted(tmp_path: Path) -> None:
     good = event("relu", "Operator", 0, 1.0)
     trace = read_trace(

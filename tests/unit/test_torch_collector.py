@@ -291,6 +291,17 @@ def test_two_outermost_modules_are_told_apart() -> None:
     ]
 
 
+def test_a_part_called_by_itself_keeps_its_path() -> None:
+    model = Net()
+
+    def cell() -> None:
+        model(torch.ones(2, 3, 16, 16))
+        model.features(torch.ones(2, 3, 16, 16))
+
+    names = list(record(cell=cell).slices.query("category == 'module' and depth == 0")["name"])
+    assert names == ["Net", "features"]
+
+
 def fingerprint() -> tuple[Any, ...]:
     """What a collector might leave behind in torch."""
     hooks = torch.nn.modules.module

@@ -14,6 +14,7 @@ from notebook_prof.analysis.notebook.names import names_of
 from notebook_prof.cells import build as built
 from notebook_prof.cells import marks
 from notebook_prof.cells.watch import NotebookWatch
+from notebook_prof.collectors.python import thread_stacks
 from notebook_prof.comparison.comparison import compare_cells
 from notebook_prof.errors import OptionError
 from notebook_prof.testing.fake_clock import FakeClock
@@ -204,6 +205,18 @@ def test_a_cell_keeps_less_than_five_kilobytes_of_ours(session: Session) -> None
     table = Profile(session.trace()).cells(runs=True)
     assert len(table) == 1100
     assert (table["wall_ns"] == 3 * MS).all()
+
+
+def test_old_samples_are_summed() -> None:
+    clock = FakeClock()
+    stacks = thread_stacks.ThreadStacks(clock.now_ns)
+    for _ in range(40):
+        stacks.look()
+        clock.advance(20 * MS)
+    before = stacks.ts
+    stacks.thin(20)
+    assert stacks.ts.tolist() == [*before[1:20:2].tolist(), *before[20:].tolist()]
+    assert all(len(one.when) == len(one.node) == 30 for one in stacks.all_threads)
 
 
 def test_two_sessions_are_compared_cell_by_cell(session: Session) -> None:
