@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +26,9 @@ def test_advice_is_given_where_none_is() -> None:
     assert len({advice_on("something-new", severity) for severity in SEVERITIES}) == 2
 
 
-@pytest.mark.parametrize("code", ADVICE)
-def test_advice_is_of_codes_that_exist(code: str) -> None:
-    assert f'"{code}"' in SOURCE.replace(f'"{code}": ', "")
+def test_advice_is_of_codes_that_exist() -> None:
+    used = {*re.findall(r'"([a-z0-9-]+)"(?!: )', SOURCE)}  # the table of advice has them before a colon
+    assert ADVICE.keys() - used == set()
 
 
 def test_rows_give_their_first_as_an_example() -> None:
