@@ -36,6 +36,20 @@ def test_the_number_of_a_line_is_no_place() -> None:
         Selection().update(line=2)
 
 
+def test_clauses_of_different_dimensions_intersect(slices):
+    selection = Selection(window=(5, 25), name="mm")
+    assert rows(selection, slices) == [0, 2]
+    selection.step = 1
+    assert rows(selection, slices) == [2]
+
+
+def test_a_new_clause_replaces_the_old_one(slices):
+    selection = Selection(window=(5, 25))
+    selection.update("memory", window=(15, 40))
+    assert selection.clauses["window"].source == "memory"
+    assert rows(selection, slices) == [1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("window", "expected"),
     [
@@ -60,6 +74,17 @@ def test_missing_values_match_nothing(slices):
 def test_a_dimension_that_the_table_lacks_does_not_restrict(slices):
     assert rows(Selection(rank=7, track=3), slices) == [0, 1, 2, 3]
     assert rows(Selection(window=(1, 2)), pd.DataFrame({"step": [1, 2]})) == [0, 1]
+
+
+def test_a_viewer_is_not_filtered_by_what_it_set(slices):
+    selection = Selection()
+    selection.update("timeline", window=(5, 25))
+    selection.update("table", name="mm")
+    assert rows(selection, slices) == [0, 2]
+    assert rows(selection, slices, viewer="table") == [0, 1, 2]
+    assert rows(selection, slices, viewer="timeline") == [0, 2]
+    selection.name = "mm"  # the same value: the clause stays the table's
+    assert rows(selection, slices, viewer="table") == [0, 1, 2]
 
 
 def test_window_is_one_tuple_property_and_reads_text():
@@ -163,6 +188,14 @@ def test_watchers_are_called_outside_the_lock():
     selection.watch(other_thread_reads)
     selection.apply_patch({"step": [1]}, "page")
     assert done.is_set()
+
+
+def test_focus_filters_nothing(slices):
+    selection = Selection()
+    selection.focus = np.int64(2)
+    assert selection.focus == 2
+    assert rows(selection, slices) == [0, 1, 2, 3]
+    assert selection.clauses == {}
 
 
 def test_pinned_tracks_keep_their_order_filter_nothing_and_survive_clearing(slices):
