@@ -11,6 +11,7 @@ import pytest
 
 from notebook_prof.collectors import marks
 from notebook_prof.collectors.marks import MarksCollector, annotate, step, steps
+from notebook_prof.errors import OptionError
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
@@ -71,6 +72,11 @@ def test_context_manager_nests_and_carries_its_phase() -> None:
     assert list(slices["phase"].astype(str)) == ["data", "data"]
     assert list(slices["depth"]) == [0, 1]
     assert slices["dur"].iloc[1] >= 900_000  # the clock of the day may be slowed a little
+
+
+def test_an_unknown_phase_is_refused_recording_or_not() -> None:
+    with pytest.raises(OptionError, match="'forward'"):
+        annotate("x", phase="forwrad")
 
 
 def test_one_object_can_be_used_again_and_inside_itself() -> None:
