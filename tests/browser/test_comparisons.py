@@ -79,7 +79,7 @@ def test_a_change_of_a_cell_is_shown_with_its_lines(
     assert busy or re.search(r"after is [\d.]+ % faster \(−", text), text
     assert "This rests on 3 and 3 runs." in text
     if not busy:
-        assert "torch.stack([(c - c.mean()) / c.std() for one in x for …` (gone, −" in text
+        assert "torch.stack([(c - c.mean()) / c.std() for one in x for … (gone, −" in text
     gone = drawn.locator("tr.nbp-line-gone")
     assert gone.count() == 1
     assert "torch.stack([(c - c.mean()) / c.std() for one in x" in gone.inner_text()
