@@ -39,7 +39,7 @@ libc.prctl(24, 19, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_SYS_PTRACE
 libc.prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
 import notebook_prof as nbp
 import notebook_prof.session.recorder
-from notebook_prof.collectors.python.py_spy import attachment as py_spy
+from notebook_prof.collectors.python import py_spy_attachment as py_spy
 took = []
 for _ in range(2):
     began = time.perf_counter()
@@ -53,7 +53,7 @@ print(p.trace.metadata["python_engine"], "|", p.trace.metadata["python_engine_re
 _CHILDREN: Final = """
 import subprocess, sys
 import notebook_prof as nbp
-from notebook_prof.collectors.python.py_spy import attachment as py_spy
+from notebook_prof.collectors.python import py_spy_attachment as py_spy
 py_spy.PATIENCE_S = 30
 for seconds in (0, 0.1, 0.5):
     with nbp.profile("python") as p:
@@ -65,7 +65,7 @@ for seconds in (0, 0.1, 0.5):
 
 _KILLED: Final = """
 import time
-from notebook_prof.collectors.python.py_spy import attachment as py_spy
+from notebook_prof.collectors.python import py_spy_attachment as py_spy
 py_spy.keep_warm()
 assert py_spy._warm.ready(30)
 print(py_spy._warm.pid, flush=True)

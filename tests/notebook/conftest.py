@@ -22,7 +22,7 @@ PATIENCE_S = 240
 SETUP = """
 %load_ext notebook_prof
 import notebook_prof as nbp
-from notebook_prof.collectors.python.py_spy import attachment
+from notebook_prof.collectors.python import py_spy_attachment as attachment
 attachment.IDLE_S = 0.5
 """
 """py-spy takes a third of a core while it is kept for the next cell, which comes at once here."""

@@ -359,7 +359,7 @@ FORKS = """
 import os, sys, time
 import notebook_prof as nbp
 from notebook_prof import own_processes
-from notebook_prof.collectors.python.py_spy import attachment
+from notebook_prof.collectors.python import py_spy_attachment as attachment
 
 ran = []
 own_processes.at_exit(lambda: ran.append(1) or os.write(1, b"handler of the end\\n"))

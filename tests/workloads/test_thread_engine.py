@@ -17,7 +17,7 @@ from .test_laws import OWN
 
 FORBID = """
 import ctypes, os
-from notebook_prof.collectors.python.py_spy import attachment
+from notebook_prof.collectors.python import py_spy_attachment as attachment
 PR_SET_DUMPABLE, PR_CAPBSET_DROP, CAP_SYS_PTRACE = 4, 24, 19
 libc = ctypes.CDLL(None)
 if os.geteuid() == 0:
