@@ -79,7 +79,7 @@ def watched(proc: Proc, *changes: object) -> np.ndarray:  # type: ignore[type-ar
 
 def reaped(*readings: tuple[int, int]) -> np.ndarray:  # type: ignore[type-arg]
     """Records of the CPU time of all children that were waited for."""
-    rows = (RECORD.pack(process_tree.REAPED, MAIN, -1, 0, ts, ran, 0, 0) for ts, ran in polling)
+    rows = (RECORD.pack(process_tree.REAPED, MAIN, -1, 0, ts, ran, 0, 0) for ts, ran in readings)
     return decode(b"".join(rows))
 
 
