@@ -46,13 +46,16 @@ def query(profile: Any, text: str, timeout: str | float) -> pd.DataFrame:
         for name in dict.fromkeys(_WORD.findall(text.lower())):
             if name in tables:
                 connection.register(name, _plain(tables[name][1]()))
-        timer = threading.Timer(limit_ns / 1e9, connection.interrupt)
-        timer.daemon = True
-        timer.start()
+        done = threading.Event()
+        watch = threading.Thread(
+            target=_end_late, args=(connection, done, limit_ns / 1e9), name="notebook_prof sql", daemon=True
+        )
+        watch.start()
         try:
             answer: pd.DataFrame = connection.execute(statement).df()
         finally:
-            timer.cancel()
+            done.set()
+            watch.join()
         return answer
     except duckdb.InterruptException:
         raise OptionError(
@@ -66,6 +69,12 @@ def query(profile: Any, text: str, timeout: str | float) -> pd.DataFrame:
         raise OptionError(f"the query cannot be answered: {error}") from None
     finally:
         connection.close()
+
+
+def _end_late(connection: Any, done: threading.Event, wait_s: float) -> None:
+    while not done.wait(wait_s):
+        connection.interrupt()
+        wait_s = 0.05  # again: DuckDB forgets an interrupt that comes before the query begins
 
 
 def _statement(connection: Any, text: str, duckdb: Any) -> Any:
