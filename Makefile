@@ -49,7 +49,7 @@ SHARED := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope
 
 test: $(BIN)/.test ## install everything including a browser; run all tests but those that compare clocks
 	@tests/install_browser.sh
-	@echo "make test: every test that does not compare clocks, in real kernels and a real browser; about 30 minutes on two slow cores"
+	@echo "make test: every test that does not compare clocks, in real kernels and a real browser; about 25 minutes on two slow cores"
 	@mkdir -p test-output
 	@$(BIN)/python -m pytest tests/browser $(OTHERS) -m "not clock" $(PYTEST_ARGS) > test-output/browser.txt 2>&1 & browser=$$!; \
 	$(BIN)/python -m pytest tests --ignore=tests/browser $(OTHERS) $(SHARED) -m "not clock" $(PYTEST_ARGS); others=$$?; \
