@@ -42,9 +42,7 @@ def names(page: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
         (here / folder).symlink_to(ROOT / folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(here)
-        patch.setattr(
-            "notebook_prof.ranks.reduction._QUIET_S", 600
-        )  # of a bar, which a busy machine shows
+        patch.setattr("notebook_prof.ranks.reduction._QUIET_S", 600)  # of a bar, which a busy machine shows
         yield run_examples(page)
 
 
