@@ -1,4 +1,4 @@
-"""What a selection was: since a revision, for a page that lags behind, and step by step, for undo."""
+"""Past values of a selection: what changed since a revision, and the states for undo and redo."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STATES: Final = 100
 
 
 class History:
-    """Changes of single values, and the states of all clauses, of which one is the present one."""
+    """Changed values by revision, and the states of all clauses with a current position."""
 
     def __init__(self, clauses: Mapping[str, Any]) -> None:
         self._changes: deque[tuple[int, str, Any]] = deque(maxlen=_CHANGES)
@@ -23,7 +23,7 @@ class History:
         self._changes.extend((revision, key, value) for key, value in before.items())
         if clauses == self._states[self._at]:
             return
-        # whoever goes back to the state before, as a page does by itself, has undone the last change
+        # a page undoes by itself: a change to a neighbouring state is an undo or a redo
         for step in (-1, 1):
             if self.state(step) == clauses:
                 self._at += step
@@ -32,7 +32,7 @@ class History:
         self._at = len(self._states) - 1
 
     def state(self, step: int) -> dict[str, Any] | None:
-        """Return all clauses one state before (-1) or after (1) the present one, if there is one."""
+        """Return the previous (-1) or next (1) state; None if there is none."""
         at = self._at + step
         return self._states[at] if 0 <= at < len(self._states) else None
 

@@ -169,7 +169,7 @@ class Selection:
         return changed
 
     def undo(self) -> bool:
-        """Take back the last change of clauses, whoever made it; returns whether there was one.
+        """Undo the last change, made in Python or in a page. Returns whether there was one.
 
         Examples
         --------
@@ -181,7 +181,7 @@ class Selection:
         return self._go(-1)
 
     def redo(self) -> bool:
-        """Make again what `undo` took back; returns whether there was anything."""
+        """Redo the last undone change. Returns whether there was one."""
         return self._go(1)
 
     # -- reading -----------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def convolution() -> Profile:
 
 
 def lengths(scale: dict[str, float]) -> tuple[int, ...]:
-    """Of the operator, the first one in it and its kernel, with these factors."""
+    """What changes if an operator, its first child and its kernel take these factors of their time."""
     slices = convolution().what_if(scale=scale).trace.slices.set_index("name")["dur"]
     return tuple(int(slices[name]) for name in ("conv", "mm", "gemm"))
 

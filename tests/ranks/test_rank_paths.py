@@ -38,7 +38,7 @@ WAKE_NS = 4_000
 
 @cache
 def joint_of(seed: int, *, host: bool = False, events: bool = True) -> Joint:
-    """The drawn job of this seed; without `events`, its calls are launches with lengths of their own."""
+    """The job drawn with this seed. Without `events`, its calls are launches with lengths of their own."""
     return joint_of_traces(Job(programs_of(seed, host, events)).traces())
 
 

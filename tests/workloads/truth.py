@@ -1,4 +1,4 @@
-"""Writes into docs/truth.md what is said now of every workload, beside what is true and was said before.
+"""Writes docs/truth.md: what is true of each workload, what was said before, and what is said now.
 
 ``python -m tests.workloads.truth RESULTS…`` writes it from what ``python -m tests.workloads --json`` kept;
 so do tests/workloads with a file in ``NBP_TRUTH``. Rows of workloads that no file holds stay.

@@ -83,7 +83,7 @@ class _Rests(NamedTuple):
 
 
 def _together(resources: Resources, rests: dict[int, tuple[IntArray, IntArray]], main: int) -> _Rests:
-    """Join the rests of all threads, except those after a thread's last slice, which end no wait."""
+    """Join the gaps of all threads. The gap after a thread's last slice ends no wait and is left out."""
     parts = []
     for track, (begin, end) in rests.items():
         bounded = end < FAR  # keeps the rest before a thread's first slice

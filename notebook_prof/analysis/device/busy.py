@@ -1,4 +1,4 @@
-"""How busy the devices were, and with what; what is recorded of cards: launch attributes, power, clocks."""
+"""Device utilisation and what ran; launch attributes, power and clocks of cards."""
 
 from __future__ import annotations
 

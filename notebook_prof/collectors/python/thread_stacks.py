@@ -1,4 +1,4 @@
-"""Reads the stacks of all threads in a single call into C, and stores them as a tree, each beginning once."""
+"""Reads the stacks of all threads in a single call into C, and stores them as a tree with shared prefixes."""
 
 from __future__ import annotations
 

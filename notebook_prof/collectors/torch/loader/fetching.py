@@ -1,4 +1,4 @@
-"""Times the fetches of a DataLoader, in its workers, which it prepares, or, without workers, in this process.
+"""Times the fetches of a DataLoader, in its workers or, without workers, in this process.
 
 Imports only the standard library. Dataset, ``collate_fn`` and samplers remain the user's objects: torch's
 fetcher iterates over the indices of a batch, and the time between two indices is that of an item.

@@ -1,4 +1,4 @@
-"""What the main process tells of DataLoaders: their settings, and the batches copied into pinned memory.
+"""What the main process knows of DataLoaders: their settings, and the batches copied into pinned memory.
 
 torch starts this thread for an iterator with workers and ``pin_memory=True``, if there is an accelerator. The
 thread may pin before the iterator is complete, so `PinWatch` recognises it by its target function. Copies by
