@@ -99,10 +99,9 @@ def core_share(trace: Trace) -> float | None:
     if not isinstance(trace.metadata.get("cpu"), dict):
         return None
     within = cpu_within(trace, np.array([trace.span.start]), np.array([trace.span.end]))
-    if within is None:
+    if within is None or within[1] is None or within[2] is None:
         return None
-    _, on_core, waited = (int(part[0]) for part in within)
-    ready = trace.span.dur - waited
+    on_core, ready = int(within[1][0]), trace.span.dur - int(within[2][0])
     return min(on_core / ready, 1.0) if on_core and ready >= _MOSTLY * trace.span.dur else None
 
 

@@ -91,9 +91,7 @@ def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
         return CELLS.empty()
     begin = as_ints(table["ts"].to_numpy())
     end = begin + as_ints(table["dur"].to_numpy())
-    spent = cpu_within(trace, begin, end)
-    unknown = np.full(len(table), spent is None)
-    cpu, wait = (spent[0], spent[2]) if spent is not None else (np.zeros_like(begin), np.zeros_like(begin))
+    cpu, _, wait = cpu_within(trace, begin, end) or (None, None, None)
     wall = np.maximum(end - begin, 1)
     hottest, hottest_ns = _hottest(trace, table["track"].to_numpy(), begin, end)
     stale = stale_cells(trace)
@@ -105,9 +103,9 @@ def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
         **{name: table[name] for name in ("name", "error", "imports", "full", "cell_id")},
         "wall_ns": end - begin,
         "share": 0.0,
-        "cpu_ns": pd.arrays.IntegerArray(cpu, unknown),
-        "cores": np.where(unknown, np.nan, cpu / wall),
-        "wait_ns": pd.arrays.IntegerArray(wait, unknown),
+        "cpu_ns": pd.Series(cpu, table.index, "Int64"),
+        "cores": np.nan if cpu is None else cpu / wall,
+        "wait_ns": pd.Series(wait, table.index, "Int64"),
         "device_ns": _device_busy(trace, begin, end),
         "hottest": hottest,
         "hottest_ns": hottest_ns,

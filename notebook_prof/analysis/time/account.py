@@ -60,7 +60,7 @@ def account(trace: Trace) -> pd.DataFrame:
         - ``share`` float64: of that length; ``steps`` int64: steps that ended in it;
         - ``cpu_ns`` Int64: CPU time of the process and its children meanwhile; ``wait_ns`` Int64: time in
           which the cell's thread neither ran nor waited for a core; both missing if CPU time was not
-          recorded during more than a tenth of the part;
+          recorded during more than a tenth of the part; `wait_ns` also on macOS and Windows;
         - ``device_ns`` int64: time with work on any device;
         - ``loop`` Int64: number of the loop of steps.
 
@@ -215,11 +215,11 @@ def _evaluated(trace: Trace, ts: IntArray, end: IntArray, number: IntArray, size
     return _sum(number, busy_within(host.only(evaluates), ts, end), size)
 
 
-def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray, IntArray | None, IntArray]:
     """Return, by span, CPU ns with children, blocked ns of the cell's thread, and ns that were not read."""
     columns = cpu_within(trace, ts, end)
     if columns is None:
-        return np.zeros_like(ts), np.zeros_like(ts), end - ts
+        return np.zeros_like(ts), None, end - ts
     first, last = edges(cpu_clocks(trace), None)
     read = np.maximum(np.minimum(end, last) - np.maximum(ts, first), 0)
     return columns[0], columns[2], end - ts - read
@@ -231,5 +231,7 @@ def _sum(number: IntArray, values: IntArray, size: int) -> IntArray:
     return total
 
 
-def _optional(values: IntArray, number: IntArray, missing: BoolArray) -> pd.arrays.IntegerArray:
+def _optional(values: IntArray | None, number: IntArray, missing: BoolArray) -> pd.arrays.IntegerArray:
+    if values is None:
+        return pd.arrays.IntegerArray(np.zeros(len(missing), np.int64), np.ones(len(missing), bool))
     return pd.arrays.IntegerArray(_sum(number, values, len(missing)), missing)

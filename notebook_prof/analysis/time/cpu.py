@@ -17,10 +17,13 @@ from ..scope import WindowLike
 _ALL: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
 
 
-def cpu_within(trace: Trace, begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray, IntArray] | None:
+def cpu_within(
+    trace: Trace, begin: IntArray, end: IntArray
+) -> tuple[IntArray, IntArray | None, IntArray | None] | None:
     """Return, by span, CPU ns of the process and its children, and CPU and blocked ns of the recorded thread.
 
-    None if CPU time was not recorded. If a span is divided, its parts sum to the same values.
+    None if CPU time was not recorded, or not by thread, as on macOS and Windows. If a span is divided, its
+    parts sum to the same values.
     """
     # Blocked: neither running nor ready to run, but asleep or waiting for a thread, a device, a disk, a lock.
     clocks = cpu_clocks(trace)
@@ -33,7 +36,7 @@ def cpu_within(trace: Trace, begin: IntArray, end: IntArray) -> tuple[IntArray, 
             spent += at(clock.ts, clock.cpu_ns, end) - at(clock.ts, clock.cpu_ns, begin)
     cell_clocks = [clock for clock in clocks if clock.tid >= 0 and clock.tid == facts.get("tid")]
     if not cell_clocks:
-        return spent, np.zeros(len(begin), np.int64), end - begin
+        return spent, None, None
     thread = cell_clocks[0]
     ran = _at_most_elapsed(thread.ts, thread.cpu_ns)
     busy = _at_most_elapsed(thread.ts, thread.cpu_ns + thread.wait_ns)

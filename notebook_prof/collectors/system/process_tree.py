@@ -64,7 +64,7 @@ _pread: Final = _reader()
 def _opened(path: str) -> int:
     """Return a descriptor of a file, or -1 if it cannot be read."""
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(path, os.O_RDONLY)
     except OSError:
         return -1
 
@@ -77,10 +77,10 @@ class Thread:
         self.cpu_ns = self.wait_ns = 0
         self.exact = True
         try:
-            self._file = os.open(f"{folder}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+            self._file = os.open(f"{folder}/schedstat", os.O_RDONLY)
         except FileNotFoundError:  # no scheduler statistics in this kernel, only ticks of 10 ms without waits
             self.exact = False
-            self._file = os.open(f"{folder}/stat", os.O_RDONLY | os.O_CLOEXEC)
+            self._file = os.open(f"{folder}/stat", os.O_RDONLY)
         self._children = _opened(f"{folder}/children")
 
     def read(self) -> None:
@@ -118,7 +118,7 @@ class Process:
         self._ended_cpu_ns = self._ended_wait_ns = 0
         # the process's CPU clock, as in clock_getcpuclockid(3), which includes ended threads, to the ns
         self._clock: int | None = (~pid << 3) | 2 if root == "/proc" else None
-        self._statm = os.open(f"{self.folder}/statm", os.O_RDONLY | os.O_CLOEXEC)
+        self._statm = os.open(f"{self.folder}/statm", os.O_RDONLY)
         self._status = _opened(f"{self.folder}/status")
         self._stat: int | None = None  # opened for children only, and closed once they execute a program
         self._inherited_bytes = -1
