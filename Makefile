@@ -41,11 +41,11 @@ stories: $(BIN)/.demo ## run all notebooks for real and print what each found
 lab: $(BIN)/.demo ## open the quickstart in JupyterLab
 	$(BIN)/jupyter lab $(QUICKSTART)
 
-# Each worker takes a file at a time; kernels come last, see tests/conftest.py. The browser mostly waits, and two browsers
-# at once are slower than one after the other: its tests run beside all others, in one process. What compares clocks
-# runs alone, in test-clock. Journeys in other front-ends need an environment of their own: test-front-ends.
+# Each worker takes a file at a time; kernels come last, see tests/conftest.py. Kernels, children and the browser mostly
+# wait, so there is a worker more than cores. Two browsers at once are slower than one after the other: its tests run beside
+# all others, in one process. What compares clocks runs alone, in test-clock. Journeys in other front-ends need an environment of their own: test-front-ends.
 OTHERS := --ignore=tests/browser/front_ends --ignore=tests/wheel --ignore=tests/workloads/test_thread_engine.py
-SHARED := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+SHARED := --numprocesses $(shell $(PYTHON) -c "import os; print(min((os.cpu_count() or 1) + 1, 4))") --dist loadfile --no-loadscope-reorder
 
 test: $(BIN)/.test ## install everything including a browser; run all tests but those that compare clocks
 	@tests/install_browser.sh

@@ -48,8 +48,13 @@ def _for_type_checkers(node: ast.If) -> bool:
     return any("TYPE_CHECKING" in (getattr(part, "id", ""), getattr(part, "attr", "")) for part in parts)
 
 
-def imports(path: Path) -> Iterator[tuple[int, str, bool]]:
+@cache
+def imports(path: Path) -> tuple[tuple[int, str, bool], ...]:
     """Every import: line, absolute module name, and whether it is for type checkers only."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str, bool]]:
     here = module_name(path)
     package = here if path.name == "__init__.py" else here.rpartition(".")[0]
     typing_only = {

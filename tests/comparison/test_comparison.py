@@ -84,7 +84,7 @@ def check_sentences(c: Comparison) -> None:
         assert one in text
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.combinations_with_replacement(RECORDED, 2))
+@pytest.mark.parametrize(("a", "b"), [*itertools.combinations_with_replacement(RECORDED, 2)])
 def test_differences_add_up(data: Path, a: str, b: str) -> None:
     c = nbp.compare(recorded(data, a), recorded(data, b))
     check_sums(c)
