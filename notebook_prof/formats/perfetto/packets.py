@@ -16,76 +16,15 @@ from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 
-_PACKET: Final = 0x0A
-_AT_ONCE: Final = 1_024
-_REPEATED: Final = 64
 
-
-def _walked(data: bytes, at: int, last: int, places: list[int]) -> int:
-    """Append the places of packets to a list, and return where the next one begins."""
-    put = places.append
-    for _ in range(_AT_ONCE):
-        if at >= last:
-            break
-        put(at)
-        size = data[at + 1]
-        if size < 0x80:
-            at += size + 2
-        elif (more := data[at + 2]) < 0x80:
-            at += (size & 0x7F | more << 7) + 3
-        elif (most := data[at + 3]) < 0x80:
-            at += (size & 0x7F | (more & 0x7F) << 7 | most << 14) + 4
-        else:
-            break
-    # the last place itself, if the length of its packet is long
-    return at
-
-
-def _repeats(data: bytes, at: int, size: int, last: int) -> int:
-    """Return how many packets of the same size follow one another, as ends of slices do."""
-    count = min((last - at) // size, _AT_ONCE)
-    if count < 1:
-        return 0
-    heads = np.ndarray((count, 2), np.uint8, data, at, (size, 1))
-    other = np.flatnonzero(heads[:, 1] != size - 2)
-    return int(other[0]) if len(other) else count
-
-
-def _plain_spans(data: bytes, at: int, end: int) -> tuple[IntArray, IntArray, int]:
-    """Return where the packets of less than 2 MB are, up to the first other one, and where that is."""
-    places: list[int] = []
-    # this only reads lengths, packet by packet; whether they are packets at all is checked afterwards
-    last = end - 4
-    while at < last and (at := _walked(data, at, last, places)) > places[-1]:
-        size = at - places[-1]
-        if size <= 0x7F and places[-1] - places[-_REPEATED:][0] == size * (_REPEATED - 1):
-            while count := _repeats(data, at, size, last):
-                places.extend(range(at, at + count * size, size))
-                at += count * size
-    if not places:
-        return np.empty(0, np.int64), np.empty(0, np.int64), at
-    content, starts = np.frombuffer(data, np.uint8), np.array([*places, at], np.int64)
-    sound = content.take(starts[:-1]) == _PACKET
-    inside = starts[1:] <= end
-    count = len(places) if (sound & inside).all() else int(np.argmin(sound & inside))
-    if count and starts[count] == starts[count - 1]:  # a length that is encoded differently
-        count -= 1
-    starts = starts[: count + 1]
-    longer = content.take(starts[:-1] + 1) >= 0x80
-    begins = starts[:-1] + 2 + longer + (longer & (content.take(starts[:-1] + 2) >= 0x80))
-    return begins, starts[1:], int(starts[-1])
-
-
-def packet_spans(data: bytes, at: int, end: int, report: ImportReport) -> tuple[IntArray, IntArray]:
+def packet_spans(data: bytes, report: ImportReport) -> tuple[IntArray, IntArray]:
     """Return where the packets are. Where one begins is known only from the length of the one before."""
-    plain_begins, plain_ends, at = _plain_spans(data, at, end)
     begins: list[int] = []
     ends: list[int] = []
-    put_begin, put_end = begins.append, ends.append
+    at, end = 0, len(data)
     try:
         while at < end:
-            tag = data[at]
-            size = data[at + 1] if at + 1 < end else 0x80
+            tag, size = data[at], data[at + 1] if at + 1 < end else 0x80
             if size < 0x80 and tag == 0x0A:
                 at += 2
             else:
@@ -98,15 +37,12 @@ def packet_spans(data: bytes, at: int, end: int, report: ImportReport) -> tuple[
             if at + size > end:
                 raise WireError(f"the packet at byte {at} ends behind the end of the file")
             if tag == 0x0A:
-                put_begin(at)
-                put_end(at + size)
+                begins.append(at)
+                ends.append(at + size)
             at += size
     except WireError as error:
         report.add("truncated-file", "loss", example=str(error), effect="packets from there on are missing")
-    return (
-        np.concatenate([plain_begins, np.array(begins, np.int64)]),
-        np.concatenate([plain_ends, np.array(ends, np.int64)]),
-    )
+    return np.array(begins, np.int64), np.array(ends, np.int64)
 
 
 TIMESTAMP, SEQUENCE, INTERNED, FLAGS, COMPRESSED, DROPPED = 8, 10, 12, 13, 50, 42
@@ -320,7 +256,7 @@ def distinct(codes: IntArray, values: Sequence[str]) -> Coded:
 def _scanned(raw: bytes, report: ImportReport) -> tuple[npt.NDArray[np.uint8], IntArray, IntArray]:
     """Return the trace with its compressed packets undone, and where its packets lie."""
     data = _padded([raw])
-    begin, end = packet_spans(raw, 0, len(raw), report)
+    begin, end = packet_spans(raw, report)
     content: list[bytes] = [raw]
     for _ in range(_MAX_DEPTH):
         packed = _compressed(data, begin, end)
@@ -331,7 +267,7 @@ def _scanned(raw: bytes, report: ImportReport) -> tuple[npt.NDArray[np.uint8], I
         size, last = len(data) - PADDING, 0
         for row, at, stop in packed:
             undone = _inflated(data[at:stop].tobytes(), report)
-            inner = packet_spans(undone, 0, len(undone), report)
+            inner = packet_spans(undone, report)
             begins += [begin[last:row], size + inner[0]]
             ends += [end[last:row], size + inner[1]]
             last = row + 1

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import coded_contents
+from ...readers.codec.columns import binary_array
 from ...readers.codec.protobuf import Span, WireError, fields, float64, signed, text
 from ...readers.codec.protobuf_columns import Fields, text_column
 from ...trace.arrays import IntArray
@@ -113,20 +113,18 @@ class Annotations:
         return Coded(np.where(counts > 0, codes, -1), encoded.dictionary.to_pylist())
 
     def _decoded(self, rows: IntArray) -> tuple[IntArray, list[Any]]:
-        begin, length = self._every.begin[rows], self._every.end[rows] - self._every.begin[rows]
-        codes, first = coded_contents(self._events.data, begin, length)
+        encoded = binary_array(self._events.data, self._every.begin[rows], self._every.end[rows])
+        encoded = encoded.dictionary_encode()
+        pair, raw = encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+        codes, epoch = pair, self._epoch[rows]
         # texts may be interned, whose numbers mean something in their epoch only
-        pair = codes
         strings = self._packets.interned(ANNOTATION_STRINGS)
         if len(strings.texts.codes):
-            pair, _ = pd.factorize(codes * (int(self._epoch.max(initial=0)) + 1) + self._epoch[rows])
+            pair, _ = pd.factorize(codes * (int(self._epoch.max(initial=0)) + 1) + epoch)
             pair = pair.astype(np.int64)
-            first = np.unique(pair, return_index=True)[1]
-        values = []
         memo: dict[tuple[bytes, int, int], Any] = {}
-        for i in first.tolist():
-            raw = self._events.data[begin[i] : begin[i] + length[i]].tobytes()
-            values.append(_value(raw, int(self._epoch[rows[i]]), strings, _DEEPEST, memo))
+        first = np.unique(pair, return_index=True)[1]
+        values = [_value(raw[codes[i]], int(epoch[i]), strings, _DEEPEST, memo) for i in first.tolist()]
         return pair, values
 
 
