@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..trace.arrays import BoolArray, IntArray
+from ..trace.arrays import BoolArray, IntArray, consecutive, distinct_paths
 from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
 from ..trace.strings import Coded
@@ -27,8 +27,6 @@ class Frame(NamedTuple):
     def label(self) -> str:
         """Return the name of its slices: the function and the last two parts of its file's path.
 
-        Examples
-        --------
         >>> Frame("step", "/home/me/project/train.py", 9).label()
         'step (project/train.py:9)'
         """
@@ -43,92 +41,41 @@ class Frame(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """Samples of one thread.
+    """Samples of one thread."""
 
-    Attributes
-    ----------
-    ts, dur : ndarray of int64, shape (n,)
-        In order of time.
-    frames : ndarray of int64
-        Concatenated stacks, root first: positions in a list of `Frame`.
-    lengths : ndarray of int64, shape (n,)
-        Number of frames in each sample's stack.
-    """
-
-    ts: IntArray
+    ts: IntArray  # in order of time
     dur: IntArray
-    frames: IntArray
-    lengths: IntArray
+    frames: IntArray  # concatenated stacks, root first: positions in a list of `Frame`
+    lengths: IntArray  # number of frames in each sample's stack
 
 
 def add_samples(
     builder: TraceBuilder,
     track: int | IntArray,
     samples: Sampled,
-    frames_seen: Sequence[Frame],
-    category: str = "python",
+    frames: Sequence[Frame],
+    waits: bool = False,  # whether samples are of waits: slices are then of category ``sync``
 ) -> None:
     """Turn samples into slices. Neighbouring samples with the same outer frames share those slices.
 
-    Parameters
-    ----------
-    builder : TraceBuilder
-        Gets ``deep-stacks-cut`` if stacks are too deep in total.
-    track : int or ndarray of int64, shape (n,)
-        One for all samples, or one per sample; samples of a track must be consecutive.
-    samples : Sampled
-    frames_seen : sequence of Frame
-    category : str
-        Category of the slices: ``sync`` for samples of waits.
-
-    Examples
-    --------
     >>> b = TraceBuilder()
     >>> two = Sampled(np.array([0, 5]), np.array([5, 5]), np.array([0, 1, 0]), np.array([2, 1]))
     >>> add_samples(b, b.track("main"), two, [Frame("f", "", 0), Frame("g", "", 0)])
     >>> b.seal().slices[["ts", "dur", "name"]].values.tolist()
     [[0, 10, 'f'], [0, 5, 'g']]
     """
-    n = len(samples.ts)
-    tracks = track if isinstance(track, np.ndarray) else None
-    offset = np.cumsum(samples.lengths) - samples.lengths
-    end, width = samples.ts + samples.dur, len(frames_seen)
-    parts: list[tuple[IntArray, ...]] = []
-    node, alive = np.zeros(n, np.int64), np.arange(n)
-    keys: IntArray = np.array([-1], np.int64)
-    for depth in range(depth_limit(samples.lengths, builder)):
-        alive = alive[samples.lengths[alive] > depth]
-        code, paths = pd.factorize(node[alive] * width + samples.frames[offset[alive] + depth])
-        above, frame = np.divmod(np.asarray(paths, np.int64), width)
-        keys = np.fromiter(
-            (
-                builder.stack([frames_seen[f]], above=k)  # noqa: PD013
-                for k, f in zip(keys[above].tolist(), frame.tolist(), strict=True)
-            ),
-            np.int64,
-            len(paths),
-        )
-        node[alive] = code
-        first = np.ones(len(alive), bool)
-        first[1:] = (code[1:] != code[:-1]) | (alive[1:] != alive[:-1] + 1)
-        first[1:] |= samples.ts[alive[1:]] > end[alive[:-1]]
-        if tracks is not None:
-            first[1:] |= tracks[alive[1:]] != tracks[alive[:-1]]
-        starts = np.flatnonzero(first)
-        lasts = np.append(starts[1:], len(alive)) - 1
-        code = code[starts]
-        parts.append((alive[starts], end[alive[lasts]], frame[code], keys[code]))
-    if not parts:
-        return
-    begin, stop, frame, stack = (np.concatenate(part) for part in zip(*parts, strict=True))
-    builder.slices(
-        ts=samples.ts[begin],
-        dur=stop - samples.ts[begin],
-        track=track if tracks is None else tracks[begin],
-        name=labels(frame, frames_seen),
-        category=category,
-        stack=stack,
-    )
+    # `track` is one for all samples, or one per sample; samples of a track must be consecutive
+    limit = depth_limit(samples.lengths, builder)
+    depth = consecutive(np.zeros_like(samples.lengths), samples.lengths)
+    frame, depth = samples.frames[depth < limit], depth[depth < limit]
+    above = np.where(depth > 0, np.arange(len(depth)) - 1, -1)
+    node, parent, first = distinct_paths(frame, above, depth)
+    tree = StackTree(parent, frame[first], frames, np.full(len(parent), waits), depth[first])
+    lengths = np.minimum(samples.lengths, limit)
+    used = lengths > 0
+    leaf = node[np.cumsum(lengths)[used] - 1]
+    track = track[used] if isinstance(track, np.ndarray) else track
+    add_tree_samples(builder, track, samples.ts[used], samples.dur[used], leaf, tree)
 
 
 def labels(frame: IntArray, frames_seen: Sequence[Frame]) -> Coded:
@@ -144,14 +91,11 @@ def labels(frame: IntArray, frames_seen: Sequence[Frame]) -> Coded:
 def sample_durations(ts: IntArray) -> IntArray:
     """Return how much time each sample of a thread represents, if samples are taken only while it runs.
 
-    A sample represents the time until the next one, but at most twice the median of these times, since a
-    sleeping thread has no samples. The last sample represents the median.
-
-    Examples
-    --------
     >>> sample_durations(np.array([0, 10, 20, 1_000])).tolist()
     [10, 10, 20, 10]
     """
+    # A sample represents the time until the next one, but at most twice the median of these times, since a
+    # sleeping thread has no samples. The last sample represents the median.
     gaps = np.diff(ts)
     usual = int(np.median(gaps)) if len(gaps) else 0
     return np.append(np.minimum(gaps, 2 * usual), usual).astype(np.int64)
@@ -209,26 +153,13 @@ def stack_tree(
         lambda i: f"{int(depth.max()) + 1:,} frames",
         f"only the outer {MAX_DEPTH:,} frames are slices",
     )
-    node = _raised(parent, depth)
-    level = np.minimum(depth, MAX_DEPTH - 1)
-    order = np.argsort(level, kind="stable")
-    bounds = np.searchsorted(level[order], np.arange(int(level.max(initial=-1)) + 2))
-    new = np.full(len(parent), -1, np.int64)
-    parents, kinds, count = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
-    width = max(len(code_of), 1)
-    for lo, hi in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        rows = order[lo:hi]
-        rows = rows[node[rows] == rows]
-        above = np.where(parent[rows] >= 0, new[parent[rows]], -1)
-        code, paths = pd.factorize(((above + 1) * width + frame[rows]) * 2 + waits[rows])
-        new[rows] = count + code
-        path = np.asarray(paths, np.int64)
-        parents.append(path // 2 // width - 1)
-        kinds.append(path % (2 * width))
-        count += len(path)
-    kind = np.concatenate(kinds)
-    depth = np.repeat(np.arange(len(parents)) - 1, list(map(len, parents)))
-    return StackTree(np.concatenate(parents), kind // 2, list(code_of), kind % 2 == 1, depth), new[node]
+    kept = depth < MAX_DEPTH
+    number = np.cumsum(kept) - 1
+    kind, depth_kept = (frame * 2 + waits)[kept], depth[kept]
+    above = np.where(parent >= 0, number[parent], -1)[kept] if len(parent) else parent
+    path, up, first = distinct_paths(kind, above, depth_kept)
+    tree = StackTree(up, kind[first] // 2, list(code_of), kind[first] % 2 == 1, depth_kept[first])
+    return tree, path[number[_raised(parent, depth)]]
 
 
 def depths(parent: IntArray) -> IntArray:

@@ -56,6 +56,33 @@ def positions(keys: IntArray, sought: IntArray) -> IntArray:
     return np.asarray(np.where((keys[at] == sought) & (sought >= 0), at, -1))
 
 
+def distinct_paths(key: IntArray, above: IntArray, depth: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the distinct path of keys of each row: its number, and each path's parent and first row.
+
+    `above` is the row that each row continues, or -1. Paths are numbered by depth, then as they appear.
+
+    >>> [c.tolist() for c in distinct_paths(*np.array([[7, 8, 7, 8], [-1, 0, -1, 2], [0, 1, 0, 1]]))]
+    [[0, 1, 0, 1], [-1, 0], [0, 1]]
+    """
+    import pandas as pd
+
+    node = np.full(len(key), -1, np.int64)
+    width = int(key.max(initial=0)) + 1
+    order = np.argsort(depth, kind="stable")
+    bounds = np.flatnonzero(np.diff(depth[order], prepend=-1, append=np.iinfo(np.int64).max))
+    tables, count = [np.empty((2, 0), np.int64)], 0
+    for lo, hi in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        rows = order[lo:hi]
+        parents = np.where(above[rows] >= 0, node[above[rows]], -1)
+        code, paths = pd.factorize((parents + 1) * width + key[rows])
+        first = rows[np.unique(code, return_index=True)[1]]
+        tables.append(np.stack([np.asarray(paths, np.int64) // width - 1, first]))
+        node[rows] = count + code
+        count += len(paths)
+    parent, first = np.concatenate(tables, axis=1)
+    return node, parent, first
+
+
 FORMAT: Final = "notebook_prof"
 SCHEMA: Final = 1
 """Version of the schema, increased with every change that an older reader would misread."""

@@ -15,7 +15,7 @@ import pandas as pd
 from ..atomic_files import atomic_file, atomic_text
 from ..errors import OptionError, nearest
 from ..trace import Trace
-from ..trace.arrays import IntArray
+from ..trace.arrays import IntArray, distinct_paths
 from ..trace.intervals import as_ints
 from ..trace.redaction import without_source
 from ..trace.taxonomy import DEVICE_CATEGORIES
@@ -183,27 +183,9 @@ def _paths(trace: Trace, metric: str) -> _Paths:
         above[dst], depth[dst] = src, depth.max(initial=0) + 1
     else:
         works = ~on_device
-    node, table = _grow(name, above, depth)
-    weight = np.bincount(node, np.where(works, own, 0), minlength=len(table)).astype(np.int64)
-    return _Paths(table[:, 0], weight, table[:, 1])
-
-
-def _grow(name: IntArray, above: IntArray, depth: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the path of each slice, and for each path its parent and first slice, depth by depth."""
-    node = np.full(len(name), -1, np.int64)
-    width = int(name.max(initial=0)) + 1
-    order = np.argsort(depth, kind="stable")
-    bounds = np.flatnonzero(np.diff(depth[order], prepend=-1, append=np.iinfo(np.int64).max))
-    tables, count = [np.empty((0, 2), np.int64)], 0
-    for lo, hi in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        rows = order[lo:hi]
-        parents = np.where(above[rows] >= 0, node[above[rows]], -1)
-        code, keys = pd.factorize((parents + 1) * width + name[rows])
-        first = rows[np.unique(code, return_index=True)[1]]
-        tables.append(np.stack([np.asarray(keys, np.int64) // width - 1, first], axis=1))
-        node[rows] = count + code
-        count += len(keys)
-    return node, np.concatenate(tables)
+    node, parent, first = distinct_paths(name, above, depth)
+    weight = np.bincount(node, np.where(works, own, 0), minlength=len(parent)).astype(np.int64)
+    return _Paths(parent, weight, first)
 
 
 def _walk(paths: _Paths) -> Iterator[tuple[int, int]]:

@@ -161,8 +161,7 @@ def read_pprof(data: bytes, builder: TraceBuilder) -> None:
     ts = max(start, 0) + end - dur - before
     offset, length = (np.cumsum(lengths) - lengths)[rows], lengths[rows]
     stacks = flat[consecutive(offset, length)]
-    category = "sync" if kind == _DELAY else "python"
-    add_samples(builder, track, Sampled(ts, dur, stacks, length), frames, category)
+    add_samples(builder, track, Sampled(ts, dur, stacks, length), frames, waits=kind == _DELAY)
     add_label_table(samples, strings, np.where(used, weight, 0), builder)
 
 
