@@ -16,8 +16,8 @@ import numpy.typing as npt
 from ...background import checkpoint
 from ...readers.kineto import KinetoColumns, MemoryColumns
 from ...readers.kineto.arguments import to_json
-from ...readers.kineto.column_builder import FirstCalls
 from ...readers.kineto.columns import DEVICE_TYPES, EXTRAS, concrete_matters, flags_of_name
+from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from .kept_rows import DeviceActivities, details
@@ -45,6 +45,31 @@ _ACCESSORS: Final = (
     "sequence_nr",
     "fwd_thread_id",
 )
+
+
+class FirstCalls:
+    """Finds the first call with each combination of name, shapes and element types."""
+
+    def __init__(self) -> None:
+        self._keys: set[int] = set()
+
+    def rows(
+        self,
+        name: npt.NDArray[Any],
+        shapes: npt.NDArray[Any],
+        dtypes: npt.NDArray[Any],
+        chosen: npt.NDArray[np.bool_],
+    ) -> IntArray:
+        """Return those of the chosen rows, in ascending order, whose combination of codes is new."""
+        rows = np.flatnonzero(chosen)
+        codes = (part.astype(np.int64)[rows] for part in (name, shapes, dtypes))
+        key = next(codes) << 40
+        for part, bits in zip(codes, (16, 0), strict=True):
+            key ^= part << bits
+        keys, first = np.unique(key, return_index=True)
+        fresh = [i for i, one in zip(first.tolist(), keys.tolist(), strict=True) if one not in self._keys]
+        self._keys.update(keys.tolist())
+        return np.asarray(rows[np.sort(np.array(fresh, np.int64))])
 
 
 class _Codes(dict[Any, int]):

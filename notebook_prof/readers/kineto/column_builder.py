@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Raw
 
-from ...trace.arrays import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.nesting import pair
 from ...trace.report import ImportReport
 from ..codec.columns import Interner
 from ..codec.numbers import exact_ns, identifiers, integers, number_of, to_ns
 from .arguments import ACTIVITY_TYPE, ProfilerRanges
 from .columns import (
-    ANY,
     BOOKKEEPING,
     CALL,
-    CONCRETE,
     DEVICE,
     EXTRAS,
     NAMELESS,
@@ -29,11 +26,8 @@ from .columns import (
     flags_of_name,
     flags_of_type,
 )
-from .event_types import EXTRA, AllArguments, Arguments, Begin, OldArguments, Variant, complete_type, extra_of
+from .event_types import EXTRA, Begin, complete_type, extra_of
 from .instant_events import InstantEvents
-
-_BARE_CHUNKS: Final = 3
-"""After this many chunks in which no event needs its arguments, arguments are no longer decoded."""
 
 _NO_EXTRA: Final = (None,) * len(EXTRA)
 
@@ -45,9 +39,7 @@ _ZERO_WHERE_MISSING: Final = frozenset(
 )
 """Columns whose missing value is 0 instead of -1."""
 
-Column = npt.NDArray[Any] | int
-"""One value for each event, or one for all events of a chunk."""
-
+Columns = dict[str, npt.NDArray[Any]]
 Span = tuple[str, str, int | str | None, int | str | None]
 """Activity type, name, process and thread of an event."""
 
@@ -69,99 +61,57 @@ class FlaggedInterner(Interner):
         return np.array(self._flags, np.uint8)[codes]
 
 
-class FirstCalls:
-    """Finds the first call with each combination of name, shapes and element types."""
-
-    def __init__(self) -> None:
-        self._keys: set[int] = set()
-
-    def rows(
-        self,
-        name: npt.NDArray[Any],
-        shapes: npt.NDArray[Any],
-        dtypes: npt.NDArray[Any],
-        chosen: npt.NDArray[np.bool_],
-    ) -> IntArray:
-        """Return those of the chosen rows, in ascending order, whose combination of codes is new."""
-        rows = np.flatnonzero(chosen)
-        codes = (part.astype(np.int64)[rows] for part in (name, shapes, dtypes))
-        key = next(codes) << 40
-        for part, bits in zip(codes, (16, 0), strict=True):
-            key ^= part << bits
-        keys, first = np.unique(key, return_index=True)
-        fresh = [i for i, one in zip(first.tolist(), keys.tolist(), strict=True) if one not in self._keys]
-        self._keys.update(keys.tolist())
-        return np.asarray(rows[np.sort(np.array(fresh, np.int64))])
-
-
 class ColumnBuilder:
     """Collects decoded events as columns of numbers, and the distinct values behind the codes."""
 
-    def __init__(self, report: ImportReport, small: type[Arguments] = Arguments) -> None:
-        self._report, self._small = report, small  # `small` is decoded for most events that have arguments
+    def __init__(self, report: ImportReport) -> None:
+        self._report = report
         self.names = FlaggedInterner(flags_of_name)
         self.types = FlaggedInterner(flags_of_type)
         # code 0 is "nothing"
         self.dims, self.dtypes, self.strides, self.concrete = (Interner({b"": 0}) for _ in range(4))
-        self._first_calls = FirstCalls()
         self.extras, self.stacks, self.paths = Interner({_NO_EXTRA: 0}), Interner({"": 0}), Interner({"": 0})
-        # all events without a duration, and ranges, which `EventDecoder` fills
+        # all events without a duration, and ranges, which `read_events` fills
         self.instants, self.ranges = InstantEvents(report), ProfilerRanges()
         self.range_count = 0  # ranges among the events of the last chunk
-        self._flags = self._bare_chunks = 0
-        self._chunks: list[Mapping[str, Column]] = []
-        self._counts: list[int] = []
+        self._chunks: list[Columns] = []
 
-    def add_events(self, events: list[Any], variant: Variant) -> Variant:
-        """Add the events of a chunk, or return the larger variant with which to decode them again."""
-        # The same variant is returned if the events were added.
-        complete = complete_type(variant)
+    def add_events(self, events: list[Any], text_times: bool) -> bool:
+        """Add the events of a chunk, or return False without adding any, if times are needed as text."""
+        complete = complete_type(text_times)
         spans = [event for event in events if type(event) is complete]
         count = len(spans)
         others = [event for event in events if type(event) is not complete] if count < len(events) else []
         name = self.names.column([span.name for span in spans])
         kind = self.types.column([span.cat for span in spans])
         flags = self.types.flags(kind) | self.names.flags(name)
-        self._flags = int(np.bitwise_or.reduce(flags)) if count else 0
         range_code = self.types.get(ACTIVITY_TYPE, -1)
         self.range_count = int(np.count_nonzero(kind == range_code)) if range_code >= 0 else 0
-        if needed := self._larger_arguments(variant):
-            return variant._replace(arguments=needed)
-        times = _times(spans, variant)
-        if times is None:
-            return variant._replace(text_times=True)
+        times = _times(spans, text_times)
+        if times is None or (others and not self.instants.add(others)):
+            return False
         ts, dur, ok = times
-        if others and not self.instants.add(others):
-            return variant._replace(text_times=True)
-        if self._flags & (BOOKKEEPING | NAMELESS) or not (ok is None or ok.all()):
-            good = flags & NAMELESS == 0 if ok is None else ok & (flags & NAMELESS == 0)
-            self._report_lost(count - int(good.sum()))
-            keep = np.flatnonzero(good & (flags & BOOKKEEPING == 0))
+        good = ok & (flags & NAMELESS == 0)
+        lost, example = count - int(good.sum()), "no name, start or duration"
+        self._report.add("broken-row", "loss", lost, example, "these rows are left out")
+        keep = np.flatnonzero(good & (flags & BOOKKEEPING == 0))
+        if len(keep) < count:
             spans = [spans[i] for i in keep.tolist()]
             name, kind, flags, ts, dur = name[keep], kind[keep], flags[keep], ts[keep], dur[keep]
         if spans:
-            chunk: dict[str, Column] = {"name": name, "kind": kind, "flags": flags, "ts": ts, "dur": dur}
-            chunk["pid"] = _constant(identifiers([span.pid for span in spans]))
-            chunk["tid"] = _constant(identifiers([span.tid for span in spans]))
-            self._add_chunk(chunk | self._arguments(spans, name, flags), len(spans))
-        return variant
-
-    def next_variant(self, variant: Variant) -> Variant:
-        """Return the best variant for the next events, assuming that they are like the last chunk's."""
-        self._bare_chunks = 0 if self._flags & ANY else self._bare_chunks + 1
-        if self._flags & EXTRAS:
-            return variant
-        # decoding a chunk again costs more than decoding unneeded arguments
-        return variant._replace(arguments=None if self._bare_chunks >= _BARE_CHUNKS else self._small)
+            chunk: Columns = {"name": name, "kind": kind, "flags": flags, "ts": ts, "dur": dur}
+            chunk["pid"] = identifiers([span.pid for span in spans])
+            chunk["tid"] = identifiers([span.tid for span in spans])
+            self._chunks.append(chunk | self._arguments([span.args for span in spans], flags))
+        return True
 
     def add_spans(self, spans: Sequence[Span], ts: IntArray, dur: IntArray) -> None:
         """Add further events, with times in ns."""
-        count = len(spans)
         kind = self.types.column([span[0] for span in spans])
-        chunk: dict[str, Column] = {"kind": kind, "flags": self.types.flags(kind), "ts": ts, "dur": dur}
+        chunk: Columns = {"kind": kind, "flags": self.types.flags(kind), "ts": ts, "dur": dur}
         chunk["name"] = self.names.column([span[1] for span in spans])
         chunk["pid"], chunk["tid"] = (identifiers([span[i] for span in spans]) for i in (2, 3))
-        self._add_chunk(chunk, count)
+        self._chunks.append(chunk)
 
     def end(self) -> int:
         """Return the end of the last event in the file's ns; 0 without events."""
@@ -169,123 +119,61 @@ class ColumnBuilder:
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return one column of all events, with 0 or -1 for missing values."""
-        dtypes = [value.dtype for chunk in self._chunks if isinstance(value := chunk.get(name), np.ndarray)]
         missing = 0 if name in _ZERO_WHERE_MISSING else -1
-        result = np.empty(sum(self._counts), dtypes[0] if dtypes else np.int64)
-        at = 0
-        for chunk, count in zip(self._chunks, self._counts, strict=True):
-            result[at : at + count] = chunk.get(name, missing)
-            at += count
-        return result
+        dtype = next((chunk[name].dtype for chunk in self._chunks if name in chunk), np.dtype(np.int64))
+        parts = [
+            chunk[name] if name in chunk else np.full(len(chunk["ts"]), missing, dtype)
+            for chunk in self._chunks
+        ]
+        return np.concatenate([np.empty(0, dtype), *parts])
 
-    def _add_chunk(self, columns: Mapping[str, Column], count: int) -> None:
-        self._counts.append(count)
-        self._chunks.append(columns)
-
-    def _larger_arguments(self, variant: Variant) -> type[Arguments] | None:
-        """Return a larger type of arguments if these events may have more than was decoded."""
-        if self._flags & EXTRAS and variant.arguments is not AllArguments:
-            return AllArguments
-        if self._flags & ANY and variant.arguments is None:
-            return self._small
-        return None
-
-    def _report_lost(self, count: int) -> None:
-        self._report.add(
-            "broken-row",
-            "loss",
-            count,
-            example="no name, start or duration",
-            effect="these rows are left out",
-        )
-
-    def _arguments(
-        self, spans: list[Any], names: npt.NDArray[np.int32], flags: npt.NDArray[np.uint8]
-    ) -> dict[str, Column]:
+    def _arguments(self, args: list[Any], flags: npt.NDArray[np.uint8]) -> Columns:
         """Return the columns of arguments that events of these types can have."""
-        chunk: dict[str, Column] = {}
-        if not self._flags & ANY:
-            return chunk
-        args = [span.args for span in spans]
-        n = len(args)
-        first = np.empty(0, np.int64)
+        chunk: Columns = {}
 
-        def put(name: str, missing: int, rows: IntArray | None, values: npt.NDArray[Any]) -> None:
+        def put(name: str, rows: IntArray | None, values: npt.NDArray[Any]) -> None:
             column = values
             if rows is not None:
-                column = np.full(n, missing, values.dtype)
+                column = np.full(len(args), 0 if name in _ZERO_WHERE_MISSING else -1, values.dtype)
                 column[rows] = values
             chunk[name] = column
 
-        if self._flags & (CALL | DEVICE | UNKNOWN):
-            rows, some = _flagged(args, flags & (CALL | DEVICE | UNKNOWN))
-            put("correlation", -1, rows, integers([each.correlation for each in some]))
-        if self._flags & (DEVICE | UNKNOWN):
-            rows, some = _flagged(args, flags & (DEVICE | UNKNOWN))
-            put("device", -1, rows, identifiers([each.device for each in some]))
-            put("stream", -1, rows, identifiers([each.stream for each in some]))
-        if self._flags & EXTRAS:
-            rows, some = _flagged(args, flags & EXTRAS)
-            put("extra", 0, rows, self.extras.column(map(extra_of, some)))
-        if self._flags & (OPERATOR | UNKNOWN):
-            rows, some = _flagged(args, flags & (OPERATOR | UNKNOWN))
-            sequence = integers([each.sequence for each in some])
-            put("sequence", -1, rows, sequence)
-            if (sequence >= 0).any():
-                put("fwd_thread", 0, rows, integers([each.fwd_thread for each in some]))
-            dims = self.dims.column(_copies([each.dims for each in some]))
-            dtypes = self.dtypes.column(_copies([each.types for each in some]))
-            put("dims", 0, rows, dims)
-            put("dtypes", 0, rows, dtypes)
-            first = self._first_calls.rows(names if rows is None else names[rows], dims, dtypes, dims > 0)
-            first = first if rows is None else rows[first]
-            if len(first):
-                texts = _copies([args[i].strides for i in first.tolist()])
-                put("strides", 0, first, self.strides.column(texts))
-            if issubclass(self._small, OldArguments):
-                for name, values in self._old_arguments(some):
-                    put(name, 0, rows, values)
-        if self._flags & CONCRETE or len(first):
-            chosen = flags & CONCRETE
-            chosen[first] = CONCRETE
-            rows, some = _flagged(args, chosen)
-            put("concrete", 0, rows, self.concrete.column(_copies([each.concrete for each in some])))
+        rows, some = _flagged(args, flags & (CALL | DEVICE | UNKNOWN))
+        put("correlation", rows, integers([each.correlation for each in some]))
+        rows, some = _flagged(args, flags & (DEVICE | UNKNOWN))
+        put("device", rows, identifiers([each.device for each in some]))
+        put("stream", rows, identifiers([each.stream for each in some]))
+        rows, some = _flagged(args, flags & EXTRAS)
+        put("extra", rows, self.extras.column(map(extra_of, some)))
+        rows, some = _flagged(args, flags & (OPERATOR | UNKNOWN))
+        if some:
+            put("sequence", rows, integers([each.sequence for each in some]))
+            put("fwd_thread", rows, integers([each.fwd_thread for each in some]))
+            put("dims", rows, self.dims.column(_copies([each.dims for each in some])))
+            put("dtypes", rows, self.dtypes.column(_copies([each.types for each in some])))
+            put("strides", rows, self.strides.column(_copies([each.strides for each in some])))
+            put("concrete", rows, self.concrete.column(_copies([each.concrete for each in some])))
+            put("old_dims", rows, self.dims.column(_copies([each.old_dims for each in some])))
+            put("stack", rows, self.stacks.column([each.call_stack for each in some]))
+            put("path", rows, self.paths.column([each.hierarchy for each in some]))
         return chunk
 
-    def _old_arguments(self, args: list[Any]) -> Iterable[tuple[str, npt.NDArray[Any]]]:
-        for name, interner, read in (
-            ("old_dims", self.dims, lambda each: bytes(each.old_dims)),
-            ("stack", self.stacks, attrgetter("call_stack")),
-            ("path", self.paths, attrgetter("hierarchy")),
-        ):
-            values = interner.column(map(read, args))
-            if values.any():
-                yield name, values
 
-
-def _times(
-    spans: list[Any], variant: Variant
-) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_] | None] | None:
-    """Return starts, durations and a mask of valid ones (None: all); None if times are needed as text."""
-    if variant.text_times:
+def _times(spans: list[Any], text_times: bool) -> tuple[IntArray, IntArray, BoolArray] | None:
+    """Return starts, durations and a mask of valid ones; None if times are needed as text."""
+    if text_times:
         ts, ts_ok = to_ns([span.ts for span in spans])
         dur, dur_ok = to_ns([span.dur for span in spans])
         return ts, dur, ts_ok & dur_ok
-    exact_ts = exact_ns([span.ts for span in spans])
-    exact_dur = exact_ns([span.dur for span in spans]) if exact_ts is not None else None
+    exact_ts, exact_dur = exact_ns([span.ts for span in spans]), exact_ns([span.dur for span in spans])
     if exact_ts is None or exact_dur is None:
         return None
-    return exact_ts, exact_dur, None
+    return exact_ts, exact_dur, np.ones(len(spans), bool)
 
 
 def _copies(texts: list[Raw]) -> list[bytes]:
     """Return copies of JSON texts that outlive the chunk. Join and split are faster than single copies."""
     return b"\0".join(texts).split(b"\0") if texts else []  # no valid JSON holds a NUL
-
-
-def _constant(values: IntArray) -> Column:
-    """Return the single value if all are equal, otherwise the array."""
-    return int(values[0]) if (values == values[0]).all() else values
 
 
 def _flagged(args: list[Any], flags: npt.NDArray[Any]) -> tuple[IntArray | None, list[Any]]:

@@ -211,11 +211,8 @@ CALL_TYPES: Final = frozenset(
 _PYTHON_MODULE_PREFIX: Final = "nn.Module: "
 _CONCRETE: Final = re.compile(r"conv|pool|attention", re.IGNORECASE)
 
-OPERATOR, CALL, DEVICE, UNKNOWN, EXTRAS, CONCRETE, BOOKKEEPING, NAMELESS = (1 << bit for bit in range(8))
+OPERATOR, CALL, DEVICE, UNKNOWN, EXTRAS, BOOKKEEPING, NAMELESS = (1 << bit for bit in range(7))
 """Flags for the kind of an event, by its type and name, and for the arguments it can have."""
-
-ANY: Final = OPERATOR | CALL | DEVICE | UNKNOWN | EXTRAS
-"""An event's arguments are read if it has any of these flags."""
 
 UNNAMED: Final = "INVALID"
 """Kineto's name for a CUDA call whose number is not in its table."""
@@ -246,8 +243,7 @@ def flags_of_name(name: str | None) -> int:
     """Return the flags that a name implies: it is missing, or its events have further arguments."""
     if name is None:
         return NAMELESS
-    flags = EXTRAS if name.startswith(_EXTRAS_PREFIXES) or name == UNNAMED or _AMD_LAUNCH.match(name) else 0
-    return flags | CONCRETE if concrete_matters(name) else flags
+    return EXTRAS if name.startswith(_EXTRAS_PREFIXES) or name == UNNAMED or _AMD_LAUNCH.match(name) else 0
 
 
 def concrete_matters(name: str) -> bool:

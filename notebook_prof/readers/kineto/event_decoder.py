@@ -12,17 +12,7 @@ import msgspec
 from ...trace.report import ImportReport
 from ..codec.tolerant_json import add_broken_row, mend, row_texts
 from .column_builder import ColumnBuilder
-from .event_types import (
-    UNDECODABLE,
-    AllArguments,
-    Arguments,
-    LooseEvent,
-    Variant,
-    complete_type,
-    event_decoder,
-    list_decoder,
-    loose_decoder,
-)
+from .event_types import UNDECODABLE, AllArguments, complete_type, event_decoder, list_decoder, loose_decoder
 
 CHUNK_BYTES: Final = 256 * 1024
 """Characters decoded at once. The rows of so much text stay in the processor's cache."""
@@ -112,58 +102,53 @@ class EventText:
 
 _LONGEST_EVENT: Final = 16 << 20
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
-_LOOSE: Final = Variant(AllArguments, text_times=True)
 
 
 class Decoded(NamedTuple):
     """Decoded events, and the text that follows them."""
 
     events: list[Any]  # of type `Event`
-    variant: Variant  # with which they were decoded
+    text_times: bool  # whether their times are text
     text: bytes | memoryview  # the list that was decoded; empty if events were decoded one by one
     tail: bytes | None  # the text after the list; None if the list continues
 
 
-class EventDecoder:
-    """Decodes events, each chunk with only the fields that the previous chunk needed."""
-
-    def __init__(self, small: type[Arguments], is_array: bool, report: ImportReport) -> None:
-        self._report, self._is_array = report, is_array  # whether it is a bare list, which may lack its end
-        self.columns = ColumnBuilder(report, small)
-        self._variant = self.columns.next_variant(Variant(None, text_times=False))
-
-    def read(self, text: EventText) -> bytes:
-        """Decode all events of a file, and return the text after their list."""
+def read_events(text: EventText, is_array: bool, columns: ColumnBuilder, report: ImportReport) -> bytes:
+    """Add all events of a file to `columns`, and return the text after their list."""
+    # `is_array`: whether the file is a bare list, which may lack its end
+    chunk_bytes, text_times = CHUNK_BYTES, False
+    while True:
+        chunk, last = text.peek(chunk_bytes)
+        decoded = decode(chunk, last, is_array, text_times, report)
+        if decoded is None:
+            chunk_bytes *= 2
+            continue
+        if not columns.add_events(decoded.events, decoded.text_times):
+            try:
+                events = list_decoder(True).decode(decoded.text)
+                decoded = decoded._replace(events=events, text_times=True)
+            except UNDECODABLE:
+                again = _decode_one_by_one(decoded.text, False, True, report)
+                decoded = again._replace(tail=decoded.tail)
+            columns.add_events(decoded.events, True)
+        if columns.range_count:
+            columns.ranges.add(decoded.text, columns.range_count, report)
+        if decoded.tail is not None:
+            return decoded.tail + b"".join(text.remaining())
+        text_times = decoded.text_times
+        text.skip()
         chunk_bytes = CHUNK_BYTES
-        while True:
-            chunk, last = text.peek(chunk_bytes)
-            decoded = decode(chunk, last, self._is_array, self._variant, self._report)
-            if decoded is None:
-                chunk_bytes *= 2
-                continue
-            self._add(decoded)
-            if decoded.tail is not None:
-                return decoded.tail + b"".join(text.remaining())
-            text.skip()
-            chunk_bytes = CHUNK_BYTES
-
-    def _add(self, decoded: Decoded) -> None:
-        while (needed := self.columns.add_events(decoded.events, decoded.variant)) != decoded.variant:
-            decoded = _decode_again(decoded, needed, self._report)
-        if self.columns.range_count:
-            self.columns.ranges.add(decoded.text, self.columns.range_count, self._report)
-        self._variant = self.columns.next_variant(decoded.variant)
 
 
 def decode(
-    chunk: memoryview, last: bool, is_array: bool, variant: Variant, report: ImportReport
+    chunk: memoryview, last: bool, is_array: bool, text_times: bool, report: ImportReport
 ) -> Decoded | None:
     """Decode the next events, or return None if the text seems to end inside an event, so more is needed."""
     # `chunk` is a list of events or, if it is the last, everything that is left of the file.
     if last:
         chunk = memoryview(bytes(chunk).rstrip(b"\x00 \t\r\n"))
     try:
-        return _decode_list(chunk, variant, last)
+        return _decode_list(chunk, text_times, last)
     except msgspec.ValidationError:
         return _decode_one_by_one(bytes(chunk), last, is_array, report)
     except UNDECODABLE as error:
@@ -171,28 +156,20 @@ def decode(
     trial = ImportReport()
     mended = mend(bytes(chunk), reason, trial)
     try:
-        decoded = _decode_list(mended, variant, last)
-    except msgspec.ValidationError:
-        decoded = _decode_one_by_one(mended, last, is_array, trial)
+        decoded = _decode_list(mended, text_times, last)
     except UNDECODABLE as error:
-        if not last and "truncated" in str(error) and len(chunk) < _LONGEST_EVENT:
+        is_json = isinstance(error, msgspec.ValidationError)
+        if not last and not is_json and "truncated" in str(error) and len(chunk) < _LONGEST_EVENT:
             return None
         decoded = _decode_one_by_one(mended, last, is_array, trial)
     report.extend(trial)
     return decoded
 
 
-def _decode_again(decoded: Decoded, variant: Variant, report: ImportReport) -> Decoded:
+def _decode_list(chunk: bytes | memoryview, text_times: bool, last: bool) -> Decoded:
+    decode_list = list_decoder(text_times).decode
     try:
-        return decoded._replace(events=list_decoder(variant).decode(decoded.text), variant=variant)
-    except UNDECODABLE:
-        return _decode_one_by_one(decoded.text, False, True, report)._replace(tail=decoded.tail)
-
-
-def _decode_list(chunk: bytes | memoryview, variant: Variant, last: bool) -> Decoded:
-    decode_list = list_decoder(variant).decode
-    try:
-        return Decoded(decode_list(chunk), variant, chunk, b"" if last else None)
+        return Decoded(decode_list(chunk), text_times, chunk, b"" if last else None)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError as error:
@@ -203,7 +180,7 @@ def _decode_list(chunk: bytes | memoryview, variant: Variant, last: bool) -> Dec
         end = int(trailing[1]) - 1
         while end > 0 and chunk[end - 1 : end] != b"]":
             end -= 1
-        return Decoded(decode_list(chunk[:end]), variant, chunk[:end], bytes(chunk[end:]))
+        return Decoded(decode_list(chunk[:end]), text_times, chunk[:end], bytes(chunk[end:]))
 
 
 def _decode_one_by_one(
@@ -222,37 +199,29 @@ def _decode_one_by_one(
         )
     events = [event for each in event_texts if (event := _decode_event(each, report)) is not None]
     tail = text[end + 1 :].encode() if complete else b""
-    return Decoded(events, _LOOSE, b"", tail if last or tail.strip() else None)
+    return Decoded(events, True, b"", tail if last or tail.strip() else None)
 
 
 def _decode_event(text: bytes, report: ImportReport) -> Any:
     with suppress(*UNDECODABLE):
-        return event_decoder(_LOOSE).decode(text)
+        return event_decoder().decode(text)
     try:
         event = loose_decoder.decode(text)
     except UNDECODABLE as error:
         add_broken_row(report, error, text)
         return None
     if event.ph != "X":
-        report.add(
-            "row-not-used",
-            "loss",
-            example=f"events of phase {event.ph!r}",
-            effect="they are not in the tables",
-        )
+        example = f"events of phase {event.ph!r}"
+        report.add("row-not-used", "loss", example=example, effect="they are not in the tables")
         return None
     if not isinstance(event.name, str | int | float):
         add_broken_row(report, TypeError("the name is not text"), text)
         return None
-    return _complete_event(event)
-
-
-def _complete_event(event: LooseEvent) -> Any:
-    """Convert an event with fields of unexpected types to a complete event."""
+    # fields have unexpected types
     arguments = AllArguments()
     with suppress(*UNDECODABLE):
         arguments = msgspec.json.decode(event.args, type=AllArguments, strict=False)
-    return complete_type(_LOOSE)(
+    return complete_type(True)(
         cat=event.cat if isinstance(event.cat, str) else "",
         name=str(event.name),
         pid=event.pid if isinstance(event.pid, int | str) else None,

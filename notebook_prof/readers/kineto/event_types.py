@@ -1,15 +1,10 @@
-"""The types of Kineto's JSON events, which determine the fields to decode.
-
-Each field costs time for every event, even if it is missing. So there are three sizes of arguments, and each
-part of a file is read with the smallest one that its kinds of events need. Times are numbers where numbers
-are exact, otherwise text.
-"""
+"""The types of Kineto's JSON events, which determine the fields to decode."""
 
 from __future__ import annotations
 
 from functools import cache, reduce
 from operator import attrgetter, or_
-from typing import Any, Final, NamedTuple, Union
+from typing import Any, Final, Union
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -35,17 +30,13 @@ class Arguments(Struct, gc=False, frozen=True):
     correlation: int = -1
     device: int | str | None = -1
     stream: int | str | None = -1
-
-
-class OldArguments(Arguments, gc=False, frozen=True):
-    """Also arguments written until 2023: stacks and modules of operators, and another spelling."""
-
+    # written until 2023: another spelling, stacks and modules of operators
     old_dims: Raw = field(name="Input dims", default=NOTHING)
     call_stack: str = field(name="Call stack", default="")
     hierarchy: str = field(name="Module Hierarchy", default="")
 
 
-class AllArguments(OldArguments, gc=False, frozen=True):
+class AllArguments(Arguments, gc=False, frozen=True):
     """Also launch settings of kernels, bytes of copies, and the exchange of collectives."""
 
     grid: Vector = None
@@ -86,9 +77,7 @@ class AllArguments(OldArguments, gc=False, frozen=True):
     cbid: Scalar = None
 
 
-EXTRA: Final = tuple(
-    name for name in AllArguments.__struct_fields__ if name not in OldArguments.__struct_fields__
-)
+EXTRA: Final = AllArguments.__struct_fields__[len(Arguments.__struct_fields__) :]
 """Fields that become the column `extra` of `KinetoColumns`."""
 extra_of: Final = attrgetter(*EXTRA)
 """Returns the fields `EXTRA` of an event's arguments as a tuple."""
@@ -203,20 +192,13 @@ class LooseEvent(Struct, gc=False):
     args: Raw = NOTHING
 
 
-class Variant(NamedTuple):
-    """Which arguments of complete events are decoded, and whether times are kept as text."""
-
-    arguments: type[Arguments] | None
-    text_times: bool
-
-
 OTHERS: Final = (Begin, End, Counter, Metadata, FlowStart, FlowStep, FlowEnd)
 
 
 @cache
-def complete_type(variant: Variant) -> type[Any]:
-    """Return the type of events with a duration (``X``) in this variant."""
-    time = Raw if variant.text_times else int | float
+def complete_type(text_times: bool) -> type[Any]:
+    """Return the type of events with a duration (``X``), whose times are numbers or kept as text."""
+    time = Raw if text_times else int | float
     fields: list[tuple[str, Any, Any]] = [
         ("cat", str | None, ""),
         ("name", str | None, None),
@@ -224,27 +206,25 @@ def complete_type(variant: Variant) -> type[Any]:
         ("tid", int | str | None, None),
         ("ts", time, NOTHING),
         ("dur", time, NOTHING),
+        ("args", AllArguments, NO_ARGUMENTS),
     ]
-    if variant.arguments is not None:
-        fields.append(("args", variant.arguments, variant.arguments()))
     return msgspec.defstruct("Complete", fields, bases=(Event,), tag="X", gc=False)
 
 
+def _event(text_times: bool) -> Any:
+    return reduce(or_, OTHERS, complete_type(text_times) | (Instant if text_times else QuickInstant))
+
+
 @cache
-def list_decoder(variant: Variant) -> msgspec.json.Decoder[list[Any]]:
+def list_decoder(text_times: bool) -> msgspec.json.Decoder[list[Any]]:
     """Return the decoder of a list of events."""
-    return msgspec.json.Decoder(list[_event(variant)])  # type: ignore[misc]
+    return msgspec.json.Decoder(list[_event(text_times)])  # type: ignore[misc]
 
 
 @cache
-def event_decoder(variant: Variant) -> msgspec.json.Decoder[Any]:
-    """Return the decoder of a single event."""
-    return msgspec.json.Decoder(_event(variant))
-
-
-def _event(variant: Variant) -> Any:
-    instant = Instant if variant.text_times else QuickInstant
-    return reduce(or_, OTHERS, complete_type(variant) | instant)
+def event_decoder() -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a single event, whose times are kept as text."""
+    return msgspec.json.Decoder(_event(True))
 
 
 loose_decoder: Final = msgspec.json.Decoder(LooseEvent)

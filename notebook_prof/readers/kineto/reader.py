@@ -22,8 +22,8 @@ from .arguments import module_path, to_json
 from .assemble import assemble
 from .column_builder import ColumnBuilder, add_pairs_and_marks
 from .columns import BOOKKEEPING_TYPES, DEVICE, MAX_DEVICE, UNKNOWN, KinetoColumns, is_known, rows_of
-from .event_decoder import EventDecoder, EventText
-from .event_types import UNDECODABLE, Arguments, OldArguments
+from .event_decoder import EventText, read_events
+from .event_types import UNDECODABLE
 
 _MARKS: Final = re.compile(
     rb'"traceEvents"\s*:\s*\[\s*\]|"schemaVersion"|"deviceProperties"|"baseTimeNanoseconds"|PyTorch Profiler'
@@ -31,7 +31,6 @@ _MARKS: Final = re.compile(
     rb'|Operator|Kernel|Runtime|Memcpy|Memset)"'
 )
 _FAR_NS: Final = 3_600_000_000_000
-_MODERN: Final = b'"baseTimeNanoseconds"'
 _LONGEST_TEXT: Final = 1000
 _RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
@@ -82,13 +81,12 @@ def parse(pieces: Iterable[bytes], report: ImportReport, file_name: str = "") ->
     if not text.has_list:
         start = bytes(text.head[:40])
         raise FormatError(f"there is no list 'traceEvents' in it: not a trace of torch.profiler ({start!r})")
-    small = Arguments if _MODERN in text.head else OldArguments
-    decoder = EventDecoder(small, text.head.lstrip().startswith(b"["), report)
-    tail = decoder.read(text)
-    add_pairs_and_marks(decoder.columns, report)
+    events = ColumnBuilder(report)
+    tail = read_events(text, text.head.lstrip().startswith(b"["), events, report)
+    add_pairs_and_marks(events, report)
     top_level = _top_level(text.head, tail, report)
     metadata = _metadata(top_level, file_name)
-    return Parsed(_columns(decoder.columns, _base_ns(top_level), metadata.get("rank"), report), metadata)
+    return Parsed(_columns(events, _base_ns(top_level), metadata.get("rank"), report), metadata)
 
 
 def _columns(events: ColumnBuilder, base: int, rank: int | None, report: ImportReport) -> KinetoColumns:
