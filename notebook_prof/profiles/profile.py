@@ -351,7 +351,7 @@ class Profile:
         rows : int
             Number of lines and operators.
         style : {"short", "paddle", "torch"}, optional
-            ``paddle``: the output of ``paddle.profiler.Profiler.summary``, see `p.compat.paddle_summary`;
+            ``paddle``: the tables of ``paddle.profiler.Profiler.summary``, see `p.compat.paddle_summary`;
             ``torch``: that of ``prof.key_averages().table()``, see `p.compat.torch_table`.
         **paddle
             Arguments of `p.compat.paddle_summary`; any of them implies Paddle's style.
