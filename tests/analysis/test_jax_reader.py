@@ -155,36 +155,31 @@ def test_a_file_that_breaks_off_gives_what_it_has(folder: Path, tmp_path: Path) 
     assert "truncated-file" in trace.report
 
 
-def test_jax_and_our_walker_agree(folder: Path) -> None:
-    pytest.importorskip("jax", reason="JAX is not installed")
+def test_jax_and_our_decoder_agree(folder: Path) -> None:
+    profiler = pytest.importorskip("jax.profiler", reason="JAX is not installed")
     content = gzip.decompress((folder / "vm.xplane.pb.gz").read_bytes())
-    theirs, ours = xplane.through_jax(content), xplane.walk(content, ImportReport())
-    assert theirs is not None
-    assert [(line.plane, line.name, len(line.ts)) for line in theirs.lines] == [
-        (line.plane, line.name, len(line.ts)) for line in ours.lines
+    planes = profiler.ProfileData.from_serialized_xspace(content).planes
+    theirs = [(plane.name, line.name, list(line.events)) for plane in planes for line in plane.lines]
+    ours = xplane.decode(content, ImportReport()).lines
+    assert [(plane, name, len(events)) for plane, name, events in theirs] == [
+        (line.plane, line.name, len(line.ts)) for line in ours
     ]
-    for a, b in zip(theirs.lines, ours.lines, strict=True):
-        assert a.ts.tolist() == b.ts.tolist()
-        assert a.dur.tolist() == b.dur.tolist()
-        assert [a.names.values[i] for i in a.names.codes] == [b.names.values[i] for i in b.names.codes]
-        assert {k: [None if v is None else str(v) for v in c] for k, c in a.stats.items()} == {
-            k: [None if v is None else str(v) for v in c] for k, c in b.stats.items()
-        }
-        assert (a.args is None) == (b.args is None)
-        if a.args is not None and b.args is not None:
-            theirs, ours = ([each.values[i] for i in each.codes if i >= 0] for each in (a.args, b.args))
-            assert [json.loads(text) for text in theirs] == [json.loads(text) for text in ours]
+    for (_, _, events), line in zip(theirs, ours, strict=True):
+        assert [int(event.start_ns) for event in events] == line.ts.tolist()
+        assert [int(event.duration_ns) for event in events] == line.dur.tolist()
+        assert [event.name for event in events] == [line.names.values[i] for i in line.names.codes]
+        for key, values in line.stats.items():
+            told = [dict(event.stats).get(key) for event in events]
+            assert list(map(str, told)) == list(map(str, values))
 
 
 @pytest.mark.parametrize("name", ["vm.xplane.pb.gz", "vm.trace.json.gz"])
 def test_damage_gives_a_trace_or_an_error_of_ours(
-    folder: Path, name: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    folder: Path, name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     content = gzip.decompress((folder / name).read_bytes())
     start, end = content[:6000], content[-3000:]
     path = tmp_path_factory.mktemp("damaged") / "file"
-    # what JAX's decoder does with damage is its own affair; files that are whole go there
-    monkeypatch.setattr(xplane, "installed", lambda module: False)
 
     @given(
         st.sampled_from([start, content[:40000], start + end]),
