@@ -19,28 +19,8 @@ class WireError(ValueError):
 
 
 def fields(data: bytes, span: Span) -> Iterator[tuple[int, int | Span]]:
-    """Iterate over the fields of one message, in the order of the file.
+    """Yield number and value of a message's fields: unsigned, or begin and end of a field with a length.
 
-    Parameters
-    ----------
-    data : bytes
-    span : (int, int)
-        Begin and end of the message.
-
-    Yields
-    ------
-    number : int
-        Field number.
-    value : int or (int, int)
-        Unsigned value of a varint or a fixed-size field; begin and end of a field with a length.
-
-    Raises
-    ------
-    WireError
-        If a field reaches beyond the end, or its type does not exist.
-
-    Examples
-    --------
     >>> list(fields(b"\\x08\\x96\\x01\\x12\\x02hi", (0, 7)))
     [(1, 150), (2, (5, 7))]
     """
@@ -91,24 +71,12 @@ def text(data: bytes, value: int | Span | None) -> str:
 
 
 def signed(value: int) -> int:
-    """Return the signed 64-bit number behind the unsigned value of a varint.
-
-    Examples
-    --------
-    >>> signed((1 << 64) - 2)
-    -2
-    """
+    """Return the signed 64-bit number behind the unsigned value of a varint."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def float32(value: int) -> float:
-    """Return a 32-bit float from its bits.
-
-    Examples
-    --------
-    >>> float32(0x3F000000)
-    0.5
-    """
+    """Return a 32-bit float from its bits."""
     return float(_FLOAT.unpack(value.to_bytes(4, "little"))[0]) if value < 1 << 32 else float("nan")
 
 
@@ -118,13 +86,7 @@ def float64(value: int) -> float:
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Decode an unsigned varint; return it and its end.
-
-    Raises
-    ------
-    WireError
-        If it does not end, or has more than 64 bits.
-    """
+    """Decode an unsigned varint; return it and its end. WireError if it does not end, or is too long."""
     value = shift = 0
     while at < end:
         byte = data[at]

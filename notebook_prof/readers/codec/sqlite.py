@@ -33,26 +33,10 @@ _MANY: Final = 10_000
 
 
 class Database:
-    """An SQLite file, for reading whole columns.
+    """An SQLite file, for reading whole columns. A write-ahead log beside it is not read.
 
-    Parameters
-    ----------
-    path : Path
-        A write-ahead log beside it is not read.
+    `tables` has the names of the columns by table. FormatError, also of methods, if the file is damaged.
 
-    Attributes
-    ----------
-    tables : mapping of str to tuple of str
-        Names of the columns, by table.
-
-    Raises
-    ------
-    FormatError
-        If the file is truncated or damaged. Methods raise it too, since SQLite notices damage only when it
-        gets there.
-
-    Examples
-    --------
     >>> from tempfile import mkdtemp
     >>> path = Path(mkdtemp()) / "a.db"
     >>> with closing(sqlite3.connect(path)) as made:
@@ -94,19 +78,8 @@ class Database:
         self._connection.close()
 
     def read(self, table: str, kinds: Mapping[str, Kind]) -> dict[str, Column]:
-        """Return columns of a table, in the order of its rows. Columns that it does not have are left out.
-
-        Parameters
-        ----------
-        table : str
-        kinds : mapping of str to {"ints", "floats", "texts"}
-            Columns to read. NULL and values of another kind become `MISSING`, NaN or null. Texts are cut at a
-            million characters.
-
-        Returns
-        -------
-        dict of ndarray of int64, ndarray of float64 or Texts
-        """
+        """Return columns of a table, in the order of its rows. Columns that it does not have are left out."""
+        # NULL and values of another kind become `MISSING`, NaN or null; texts are cut at a million characters
         columns: dict[str, Column] = {}
         with _damage():
             for kind in (INTS, FLOATS, TEXTS):

@@ -33,23 +33,9 @@ _EVENTS: Final = re.compile(r'"traceEvents"\s*:\s*\[')
 
 
 def mend(data: bytes, reason: str, report: ImportReport) -> bytes:
-    """Repair text that is not JSON, and count the repairs as ``invalid-json``.
-
-    Known causes: quotes and line breaks in names (torch 2.0 to 2.13), backslashes (2.0 on Windows),
-    ``inf`` and ``nan`` (before 2.1), control characters, bytes that are not UTF-8.
-
-    Parameters
-    ----------
-    data : bytes
-    reason : str
-        The JSON decoder's error.
-    report : ImportReport
-
-    Returns
-    -------
-    bytes
-        The repaired text, which may still be invalid.
-    """
+    """Repair text that is not JSON, as far as possible, and count the repairs as ``invalid-json``."""
+    # Known causes: quotes and line breaks in names (torch 2.0 to 2.13), backslashes (2.0 on Windows), ``inf``
+    # and ``nan`` (before 2.1), control characters, bytes that are not UTF-8.
     count = 0
     try:
         data.decode()
@@ -112,22 +98,9 @@ def _escaped(text: bytes) -> bytes:
 
 
 def split_rows(data: bytes) -> tuple[bytes, list[bytes], bool]:
-    """Split the list of events into the texts of its elements, without decoding the list.
-
-    Parameters
-    ----------
-    data : bytes
-
-    Returns
-    -------
-    head : bytes
-        The object around the list, as far as it could be read, with an empty list of events.
-    rows : list of bytes
-        JSON of each element that can be delimited.
-    complete : bool
-        Whether the list ends properly; the array form may legally lack its end. Also False if the damage was
-        so dense that the rest was given up.
-    """
+    """Return the object around the events, the text of each event, and whether the list of events ends."""
+    # The array form may legally lack its end. The list does not end either if the damage was so dense that
+    # the rest was given up.
     text = data.decode(errors="replace")
     match = _EVENTS.search(text)
     array = match is None and text.lstrip().startswith("[")
@@ -213,38 +186,15 @@ _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def decode_events(
     data: bytes, envelope: type[E], row: type[R], report: ImportReport
 ) -> tuple[E | None, list[R] | None]:
-    """Decode a file of events as a whole or, if that fails, row by row.
+    """Decode a file of events as a whole or, if that fails, row by row; FormatError without events.
 
-    Parameters
-    ----------
-    data : bytes
-        Decompressed JSON: an object with a list ``traceEvents``, or that list.
-    envelope, row : type
-        msgspec types of the object and of one event.
-    report : ImportReport
-        Counts repairs (``invalid-json``), unreadable rows (``broken-row``), a missing end
-        (``truncated-file``).
-
-    Returns
-    -------
-    envelope : E or None
-        The object around the events; None if the file is a list, or if the object could not be decoded and
-        only `rows` were.
-    rows : list of R or None
-        Events decoded one by one; None if they are in `envelope`.
-
-    Raises
-    ------
-    FormatError
-        If there are no events at all.
-
-    Examples
-    --------
     >>> Row = msgspec.defstruct("Row", [("name", str)])
     >>> File = msgspec.defstruct("File", [("traceEvents", list[Row])])
     >>> decode_events(b'{"traceEvents": [{"name": "a"}, {"name": "b', File, Row, ImportReport())[1]
     [Row(name='a')]
     """
+    # Returns the object around the events and, if they are not in it (a bare list, or events that were
+    # decoded one by one), the events.
     data = data.rstrip(b"\x00 \t\r\n")
     listed = data.lstrip().startswith(b"[")
     try:
@@ -261,23 +211,8 @@ def decode_events(
 
 
 def decode_object(data: bytes, kind: type[E], whose: str) -> E:
-    """Decode a whole file, ignoring any padding around it.
+    """Decode a whole file, ignoring any padding around it; FormatError if it is not JSON of this form.
 
-    Parameters
-    ----------
-    data : bytes
-    kind : type
-        A msgspec Struct.
-    whose : str
-        Used in the error message, for example ``Scalene's``.
-
-    Raises
-    ------
-    FormatError
-        If it is not JSON of this form.
-
-    Examples
-    --------
     >>> decode_object(b'{"a": [1]}  ', dict[str, list[int]], "our")
     {'a': [1]}
     """
