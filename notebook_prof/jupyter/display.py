@@ -19,12 +19,13 @@ from ..session import current
 from ..units import format_count, format_ns
 from ..views.bundle import script, stylesheet
 from .cell import current_cell
-from .widget import LinkedWidget, ProfileWidget, Shown, headline_of, queries_of
+from .widget import LinkedWidget, ProfileWidget, headline_of, queries_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from ..comparison.comparison import Comparison
+    from ..profiles.profile import Profile
     from ..ranks.page.board import RankBoard
 
     Other = RankBoard | Comparison
@@ -39,12 +40,12 @@ _PART_S: Final = 0.3
 """Estimated duration of each part. A part waits until the kernel is idle, but not for ever."""
 
 
-def is_verdict_slow(profile: Shown) -> bool:
+def is_verdict_slow(profile: Profile) -> bool:
     """Return whether the verdict is so slow that the page should begin without it."""
     return profile.pending is not None or len(profile.trace.slices) >= LONG
 
 
-def first_form(profile: Shown, uid: str) -> dict[str, str]:
+def first_form(profile: Profile, uid: str) -> dict[str, str]:
     """Return the short text shown until the static form is ready."""
     if profile.pending is not None:
         facts = "The recording is being assembled"
@@ -59,7 +60,7 @@ def first_form(profile: Shown, uid: str) -> dict[str, str]:
     }
 
 
-def static_form(profile: Shown, uid: str) -> dict[str, Any]:
+def static_form(profile: Profile, uid: str) -> dict[str, Any]:
     """Make the text form, and the HTML form with a picture and a table. Neither needs a kernel."""
     from ..views.report.static_html import fragment  # imported late: no widget should wait for it
 
@@ -68,7 +69,7 @@ def static_form(profile: Shown, uid: str) -> dict[str, Any]:
     return {"text/plain": repr(profile), "text/html": html}
 
 
-def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thread | None:
+def show_when_ready(profile: Profile, widget: ProfileWidget, uid: str) -> threading.Thread | None:
     """Compute the verdict and the static form in a thread, and show each when ready."""
 
     # If the trace is not built yet, the thread waits for it; if it has no slices, the thread closes the
@@ -111,14 +112,14 @@ def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threadin
     return thread
 
 
-def _has_slices(profile: Shown) -> bool:
+def _has_slices(profile: Profile) -> bool:
     try:
         return len(profile.trace.slices) > 0
     except Exception:  # the trace could not be built: the static form says why
         return False
 
 
-def _show_static(profile: Shown, uid: str) -> None:
+def _show_static(profile: Profile, uid: str) -> None:
     try:
         form = static_form(profile, uid)
     except Exception:  # the first form stays and says what to do next
@@ -136,7 +137,7 @@ class RankWidget(LinkedWidget):
     _css = stylesheet() + stylesheet("ranks")
 
     def __init__(self, board: RankBoard, uid: str = "") -> None:
-        from ..ranks.page import RankProtocol  # loads Bokeh
+        from ..ranks.page.queries import RankProtocol  # loads Bokeh
 
         answers = RankProtocol(board)
         settings = {**answers.settings(), "uid": uid}
@@ -162,7 +163,7 @@ _SHOWN: Final[dict[str, list[weakref.ref[LinkedWidget]]]] = {}
 """The open widgets, by the cell that shows them."""
 
 
-def show(profile: Shown | Other, *, as_widget: bool = False, **_options: Any) -> LinkedWidget | None:
+def show(profile: Profile | Other, *, as_widget: bool = False, **_options: Any) -> LinkedWidget | None:
     """Show a Profile where it is evaluated. With `as_widget`, return the views for the front-end to show."""
     # There are two outputs: a static one (text, and HTML with a picture) that needs no kernel, and the live
     # views, which hide it while they exist. The views are sent first if a front-end is listening (see
@@ -181,15 +182,15 @@ def show(profile: Shown | Other, *, as_widget: bool = False, **_options: Any) ->
     return None
 
 
-def _widget(shown: Shown | Other) -> LinkedWidget:
+def _widget(shown: Profile | Other) -> LinkedWidget:
     if _is_board(shown):
         return RankWidget(shown)
     if _is_comparison(shown):
         return ComparisonWidget(shown)
-    return ProfileWidget(cast("Shown", shown))
+    return ProfileWidget(cast("Profile", shown))
 
 
-def _show_views(profile: Shown | Other, shell: InteractiveShell) -> None:
+def _show_views(profile: Profile | Other, shell: InteractiveShell) -> None:
     cell = current_cell(shell)
     close_shown(cell, shell)
     uid = uuid.uuid4().hex[:12]
@@ -199,7 +200,7 @@ def _show_views(profile: Shown | Other, shell: InteractiveShell) -> None:
     if _is_comparison(profile):
         _display(_comparison(profile, uid), cell, shell)
         return
-    shown = cast("Shown", profile)
+    shown = cast("Profile", profile)
     if cell and (shown.pending is not None or len(shown.trace.slices)):
         if shown.pending is None:
             queries_of(shown).prefetcher.start()
@@ -236,17 +237,17 @@ def _comparison(comparison: Comparison, uid: str) -> LinkedWidget:
     return ComparisonWidget(comparison, uid)
 
 
-def _text(shown: Shown | Other) -> str:
-    return repr(shown) if _is_board(shown) or _is_comparison(shown) else repr(cast("Shown", shown).trace)
+def _text(shown: Profile | Other) -> str:
+    return repr(shown) if _is_board(shown) or _is_comparison(shown) else repr(cast("Profile", shown).trace)
 
 
-def _is_board(shown: Shown | Other) -> TypeGuard[RankBoard]:
+def _is_board(shown: Profile | Other) -> TypeGuard[RankBoard]:
     """Return whether an object is a RankBoard, without importing its package."""
     room = sys.modules.get("notebook_prof.ranks.page.board")
     return room is not None and isinstance(shown, room.RankBoard)
 
 
-def _is_comparison(shown: Shown | Other) -> TypeGuard[Comparison]:
+def _is_comparison(shown: Profile | Other) -> TypeGuard[Comparison]:
     """Return whether an object is a Comparison, without importing its package."""
     room = sys.modules.get("notebook_prof.comparison.comparison")
     return room is not None and isinstance(shown, room.Comparison)

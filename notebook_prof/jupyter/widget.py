@@ -14,41 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import anywidget
 import traitlets
 
-from ..analysis import Claim, Verdict
-from ..profiles.deferred_trace import DeferredTrace
+from ..analysis import Claim
 from ..selection import Selection
 from ..service.headline import headline_pieces
-from ..trace import Trace
 from ..views.bundle import VERSION, bokehjs, script, stylesheet
 
 if TYPE_CHECKING:
+    from ..profiles.profile import Profile
     from ..views.page_queries import PageQueries
 
 Claims = tuple[Claim, ...]
-
-
-class Shown(Protocol):
-    """The parts of a Profile that the display uses."""
-
-    @property
-    def trace(self) -> Trace:
-        """The recording."""
-
-    @property
-    def pending(self) -> DeferredTrace | None:
-        """The trace that is still being built; None when it is ready."""
-
-    @property
-    def selection(self) -> Selection:
-        """The current selection."""
-
-    @property
-    def headline(self) -> str:
-        """The verdict, and doubts about the numbers, line by line."""
-
-    @property
-    def verdict(self) -> Verdict:
-        """What bounds the run; its claims are parts of the headline."""
 
 
 class Answering(Protocol):
@@ -156,7 +131,7 @@ class ProfileWidget(LinkedWidget):
     before: Any = traitlets.List().tag(sync=True)
     """The durations of the steps of the run before, set before the headline; see `steps_before`."""
 
-    def __init__(self, profile: Shown, uid: str = "", late: bool = False) -> None:
+    def __init__(self, profile: Profile, uid: str = "", late: bool = False) -> None:
         self._profile = profile
         self._begun: dict[str, Any] = {}
         self._early: list[Mapping[str, Any]] | None = [] if profile.pending is not None else None
@@ -230,7 +205,7 @@ def _answer_groups(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[M
 _MOST_STEPS_BEFORE: Final = 300
 
 
-def steps_before(profile: Shown) -> list[float]:
+def steps_before(profile: Profile) -> list[float]:
     """Return the durations of the steps of the previous run in ns, in order; empty if there is none."""
     previous = getattr(profile, "previous", None)
     if previous is None:
@@ -241,7 +216,7 @@ def steps_before(profile: Shown) -> list[float]:
     return durations
 
 
-def headline_of(profile: Shown) -> tuple[str, Claims]:
+def headline_of(profile: Profile) -> tuple[str, Claims]:
     """Return the headline and its claims, or a sentence that says why there is none."""
     try:
         return profile.headline, profile.verdict.claims
@@ -253,10 +228,10 @@ def _nothing() -> tuple[str, Claims]:
     return "", ()
 
 
-_QUERIES: weakref.WeakKeyDictionary[Shown, PageQueries] = weakref.WeakKeyDictionary()
+_QUERIES: weakref.WeakKeyDictionary[Profile, PageQueries] = weakref.WeakKeyDictionary()
 
 
-def queries_of(profile: Shown) -> PageQueries:
+def queries_of(profile: Profile) -> PageQueries:
     """Return the indexes of a Profile, built once for all its displays and freed with it."""
     if profile not in _QUERIES:
         from ..views.page_queries import PageQueries  # the result is shown before the page asks

@@ -1,202 +1,159 @@
-"""Pictures of many ranks: stacked bars, a heat map, Marey's lines, and arrivals."""
+"""``ranks.plot``: figures of the ranks' page as Bokeh models with data, ticks, legends and tooltips."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from bokeh.layouts import column
 from bokeh.models import (
-    BasicTicker,
-    BoxSelectTool,
     ColorBar,
     ColumnDataSource,
     CustomJS,
     CustomJSTickFormatter,
     HoverTool,
-    LinearColorMapper,
+    Legend,
+    LegendItem,
     Toggle,
     UIElement,
 )
-from bokeh.palettes import Cividis256
 from bokeh.plotting import figure
 
 from ..errors import OptionError, nearest
-from ..service.palette import ACCOUNT, CATEGORIES, IDLE, PHASES
+from ..service.palette import MARK, NAMES
 from ..units import format_ns
-from ..views.time_axis import TIME_CODE, time_ticker
+from ..views.time_axis import TIME_CODE
+from .page.columns import page_columns
+from .page.figures import PANELS, empty_figure
+from .page.frames import PageFrames
 
-PARTS: Final = {
-    "compute_ns": ("compute", CATEGORIES["kernel"]),
-    "exposed_ns": ("exposed communication", CATEGORIES["collective"]),
-    "exposed_memory_ns": ("copies", CATEGORIES["memcpy"]),
-    "data_ns": ("waiting for data", PHASES["data"]),
-    "idle_ns": ("idle", PHASES["other"]),
-}
-"""Columns of `notebook_prof.analysis.breakdown` that sum to a step, from the bottom upwards."""
-
-MAX_CELLS: Final = 100_000
-_MAX_LINES: Final = 2_000
-_TOOLS: Final = "pan,wheel_zoom,box_zoom,tap,reset"
-
-
-def rank_bars(breakdown: pd.DataFrame) -> figure:
-    """Draw a bar per rank: the median step, divided into parts (each the median of that part)."""
-    return _bars(_median_source(breakdown))
+_TOOLS: Final = "pan,wheel_zoom,box_zoom,box_select,tap,reset"
+_POINTS: Final = {"representative": ("dash", 16, 2, "#333333"), "outlier": ("circle", 6, 0, MARK)}
+"""Marker, size, line width and colour."""
+_CODE: Final = """
+    if (busy.active) return
+    busy.active = true
+    const ranks = new Set(cb_obj.indices.map((i) => from.data.rank[i]))
+    for (const source of sources) {
+      if (source === from) continue
+      const rank = [...source.data.rank]
+      source.selected.indices = ranks.size ? [...rank.keys()].filter((i) => ranks.has(rank[i])) : []
+    }
+    busy.active = false
+"""
 
 
-def rank_heat(breakdown: pd.DataFrame, value: str = "step_ns") -> figure:
+def rank_figure(name: str, frames: PageFrames) -> figure:
+    """Return a figure of the page that needs no page."""
+    drawn = page_columns(frames, {}, [name])[name]
+    plot = empty_figure(name)
+    plot.title = drawn.get("note") or drawn.get("title") or PANELS[name]["title"]
+    plot.tools, plot.toolbar_location = figure(tools=_TOOLS).tools, "right"
+    plot.x_range.start, plot.x_range.end = drawn["x"]
+    plot.y_range.start, plot.y_range.end = drawn["y"]
+    for axis, letter in ((plot.xaxis[0], "x"), (plot.yaxis[0], "y")):
+        if PANELS[name][letter] == "time":
+            axis.formatter = CustomJSTickFormatter(code=TIME_CODE)
+    if "labels" in drawn:
+        plot.xaxis.major_label_overrides = dict(enumerate(drawn["labels"]))
+    if "colours" in drawn:
+        mapper = plot.select_one({"name": f"{name}_colours"})
+        mapper.low, mapper.high = drawn["colours"]
+        formatter = {"formatter": CustomJSTickFormatter(code=TIME_CODE)} if name == "heat" else {}
+        plot.add_layout(ColorBar(color_mapper=mapper, width=8, **formatter), "right")
+    sources = {renderer.data_source.name: renderer.data_source for renderer in plot.renderers}
+    main = sources[f"{name}_data"]
+    for source, columns in drawn["sources"].items():
+        sources[source].data = columns
+    columns = drawn["sources"][main.name]
+    rank = drawn["rank"] if "rank" in drawn else columns["y"]
+    tips = drawn["tips"] if "tips" in drawn else _cell_tips(columns)
+    main.data = {**columns, "rank": rank, "tip": tips}
+    if parts := PANELS[name].get("parts"):
+        items = [
+            LegendItem(label=label, renderers=[renderer])
+            for (label, _), renderer in zip(parts.values(), plot.renderers, strict=True)
+        ]
+        plot.add_layout(Legend(items=items, orientation="horizontal"), "above")
+    _add_tips(plot, [renderer for renderer in plot.renderers if renderer.data_source is main])
+    return plot
+
+
+def _add_tips(plot: figure, renderers: list[Any]) -> None:
+    tip = '<div style="white-space:pre">@tip</div>'
+    plot.add_tools(HoverTool(tooltips=tip, renderers=renderers))
+
+
+def _cell_tips(data: Mapping[str, Any]) -> list[str]:
+    """Return the tooltips of cells, whose texts the page makes by itself."""
+    step = data.get("step", data.get("x"))
+    spent = data["value"] if "value" in data else np.subtract(data["right"], data["left"]).tolist()
+    rows = zip(data["y"], step, spent, strict=True)
+    return [f"rank {rank}, step {number}\n{format_ns(ns)}" for rank, number, ns in rows]
+
+
+def rank_heat(frames: PageFrames, breakdown: pd.DataFrame, value: str) -> figure:
     """Draw ranks × steps, coloured by a column of the breakdown; OptionError for an unknown column."""
     columns = [name for name in breakdown if str(name).endswith("_ns")]
     if value not in columns:
         raise OptionError(f"ranks have no {value!r} to be coloured by: {nearest(value, map(str, columns))}")
-    cells = breakdown.head(MAX_CELLS)
-    source = ColumnDataSource(
-        {
-            "rank": cells["rank"].to_numpy(),
-            "step": cells["step"].to_numpy(np.int64),
-            "value": cells[value].to_numpy(),
-            "time": [format_ns(ns) for ns in cells[value].tolist()],
-        }
-    )
-    low, high = (float(cells[value].min()), float(cells[value].max())) if len(cells) else (0.0, 1.0)
-    colours = LinearColorMapper(palette=Cividis256, low=low, high=max(high, low + 1))
-    more = "" if len(cells) == len(breakdown) else f", the first {MAX_CELLS:,} of {len(breakdown):,}"
-    plot = picture(f"{value.removesuffix('_ns').replace('_', ' ')} by rank and step{more}", "step", "rank")
-    plot.rect(
-        x="step", y="rank", width=1, height=1, source=source, line_color=None,
-        fill_color={"field": "value", "transform": colours}, nonselection_fill_alpha=0.25, name="ranks",
-    )  # fmt: skip
-    plot.xaxis.ticker = plot.yaxis.ticker = BasicTicker(min_interval=1)
-    bar = ColorBar(color_mapper=colours, formatter=CustomJSTickFormatter(code=TIME_CODE), width=8)
-    plot.add_layout(bar, "right")
-    plot.add_tools(HoverTool(tooltips=[("rank", "@rank"), ("step", "@step"), ("", "@time")]), BoxSelectTool())
+    cells = breakdown[["rank", "step"]].assign(value=breakdown[value], kept=True)
+    plot = rank_figure("heat", replace(frames, heat=cells))
+    plot.title = f"{value.removesuffix('_ns').replace('_', ' ')} by rank and step"
     return plot
 
 
-def marey(steps: pd.DataFrame) -> figure:
-    """Draw Marey's view: a line through the starts of each step; a bend to the right is a late rank."""
-    plot = picture("the start of each step on each rank", "", "rank")
-    plot.xaxis.formatter = CustomJSTickFormatter(code=TIME_CODE)
-    plot.xaxis.ticker = time_ticker()
-    plot.yaxis.ticker = BasicTicker(min_interval=1)
-    groups = list(steps.groupby("step", sort=True))[:_MAX_LINES]
-    source = ColumnDataSource(
-        {
-            "x": [part["start_ns"].to_numpy(np.float64) for _, part in groups],
-            "y": [part["rank"].to_numpy(np.float64) for _, part in groups],
-            "step": [step for step, _ in groups],
-        }
-    )
-    plot.multi_line(xs="x", ys="y", source=source, line_color=IDLE[2], line_width=1.5)
-    spans = ColumnDataSource(
-        {
-            "rank": steps["rank"].to_numpy(),
-            "left": steps["start_ns"].to_numpy(np.float64),
-            "right": steps["end_ns"].to_numpy(np.float64),
-            "step": steps["step"].to_numpy(np.int64),
-            "time": [format_ns(ns) for ns in (steps["end_ns"] - steps["start_ns"]).tolist()],
-        }
-    )
-    bars = plot.hbar(
-        y="rank", left="left", right="right", height=0.3, source=spans,
-        fill_color=ACCOUNT["steps"][0], fill_alpha=0.35, line_color="#ffffff",
-        selection_fill_alpha=0.9, name="ranks",
-    )  # fmt: skip
-    tips = [("rank", "@rank"), ("step", "@step"), ("", "@time")]
-    plot.add_tools(HoverTool(tooltips=tips, renderers=[bars]))
-    return plot
-
-
-def lateness(stragglers: pd.DataFrame) -> figure:
-    """Draw each rank's mean lateness at shared collectives, the latest first."""
-    names = [str(rank) for rank in stragglers["rank"]]
-    plot = figure(
-        title="late at shared collectives, on average", x_range=names or ["none"], height=240,
-        sizing_mode="stretch_width", tools="tap,reset", x_axis_label="rank",
-    )  # fmt: skip
-    plot.yaxis.formatter = CustomJSTickFormatter(code=TIME_CODE)
-    source = ColumnDataSource(
-        {
-            "rank": names,
-            "late": stragglers["mean_late_ns"].to_numpy(np.float64),
-            "time": [format_ns(ns) for ns in stragglers["mean_late_ns"].tolist()],
-            "last": [f"{100 * share:.0f} %" for share in stragglers["last_share"].tolist()],
-            "before": [text if isinstance(text, str) else "" for text in stragglers["before"].tolist()],
-        }
-    )
-    style = {"fill_color": CATEGORIES["sync"], "line_color": None, "name": "ranks"}
-    plot.vbar(x="rank", top="late", width=0.8, source=source, **style)
-    tips = [("rank", "@rank"), ("late", "@time"), ("comes last", "@last"), ("before", "@before")]
-    plot.add_tools(HoverTool(tooltips=tips))
-    return plot
-
-
-def rank_dashboard(breakdown: pd.DataFrame, steps: pd.DataFrame, stragglers: pd.DataFrame) -> UIElement:
-    """Draw bars, heat map, Marey's lines and lateness below one another, linked in the page."""
-    # Ranks chosen in one figure stand out in all; heat map and Marey's lines share the axis of the ranks.
-    heat, lines = rank_heat(breakdown), marey(steps)
-    lines.y_range = heat.y_range
-    plots = [rank_bars(breakdown), heat, lines, lateness(stragglers)]
-    _link([plot.select_one({"name": "ranks"}).data_source for plot in plots])
-    return column(*plots, sizing_mode="stretch_width")
-
-
-def _link(sources: list[ColumnDataSource]) -> None:
-    """Link the chosen ranks of all sources."""
-    code = """
-        if (busy.active) return
-        busy.active = true
-        const ranks = new Set(cb_obj.indices.map((i) => String(from.data.rank[i])))
-        for (const source of sources) {
-          if (source === from) continue
-          const rank = Array.from(source.data.rank, String)
-          source.selected.indices = ranks.size ? [...rank.keys()].filter((i) => ranks.has(rank[i])) : []
-        }
-        busy.active = false
-    """
+def rank_dashboard(frames: PageFrames) -> UIElement:
+    """Draw bars, heat map, Marey's lines and lateness below one another, linked in any page."""
+    # ranks chosen in one figure stand out in all; heat map and Marey's lines share the axis of the ranks
+    plots = {name: rank_figure(name, frames) for name in ("bars", "heat", "marey", "late")}
+    plots["marey"].y_range = plots["heat"].y_range
+    sources = [plot.select_one({"name": f"{name}_data"}) for name, plot in plots.items()]
     busy = Toggle(active=False)  # one model that all callbacks see
     for source in sources:
         args = {"from": source, "sources": sources, "busy": busy}
-        source.selected.js_on_change("indices", CustomJS(args=args, code=code))
+        source.selected.js_on_change("indices", CustomJS(args=args, code=_CODE))
+    return column(*plots.values(), sizing_mode="stretch_width")
 
 
-def _median_source(breakdown: pd.DataFrame) -> dict[str, Any]:
-    middle = breakdown.groupby("rank")[list(PARTS)].median()
-    data: dict[str, Any] = {"rank": middle.index.to_numpy()}
-    bottom = np.zeros(len(middle))
-    for name in PARTS:
-        value = middle[name].to_numpy(np.float64)
-        data |= {f"{name}_bottom": bottom, f"{name}_top": bottom + value}
-        data[f"{name}_time"] = [format_ns(ns) for ns in value.tolist()]
-        bottom = bottom + value
-    return data
-
-
-def _bars(data: dict[str, Any]) -> figure:
-    plot = picture("the median step of each rank", "rank", "")
-    plot.yaxis.formatter = CustomJSTickFormatter(code=TIME_CODE)
-    plot.xaxis.ticker = BasicTicker(min_interval=1)
-    source = ColumnDataSource(data)
-    for name, (label, colour) in PARTS.items():
-        plot.vbar(
-            x="rank", bottom=f"{name}_bottom", top=f"{name}_top", width=0.8, source=source,
-            fill_color=colour, line_color=None, legend_label=label, nonselection_fill_alpha=0.25,
-            name="ranks" if name == "compute_ns" else name,
-        )  # fmt: skip
-    tips = [("rank", "@rank"), *((label, f"@{name}_time") for name, (label, _) in PARTS.items())]
-    plot.add_tools(HoverTool(tooltips=tips))
-    plot.legend.orientation = "horizontal"
-    plot.add_layout(plot.legend[0], "above")
-    return plot
-
-
-def picture(title: str, x_label: str, y_label: str) -> figure:
-    """Return an empty figure for a few ranks or steps, with the common tools."""
-    plot = figure(
-        title=title, height=260, sizing_mode="stretch_width", tools=_TOOLS, active_scroll=None,
-        x_axis_label=x_label, y_axis_label=y_label,
-    )  # fmt: skip
+def rank_spread(ranks: pd.DataFrame, bands: pd.DataFrame, figures: pd.DataFrame) -> figure:
+    """Draw each group and metric: the 5th to 95th percentile, the representative and the outliers."""
+    # `figures` has ``rank metric value``: each rank's median over its steps, in ns
+    metrics = list(dict.fromkeys(bands["metric"]))
+    plot = figure(title="spread of the ranks by group", height=260, sizing_mode="stretch_width", tools=_TOOLS)
     plot.grid.visible = False
+    plot.xaxis.ticker = list(range(len(metrics)))
+    names = [metric.removesuffix("_ns").replace("_", " ") for metric in metrics]
+    plot.xaxis.major_label_overrides = dict(enumerate(names))
+    plot.yaxis.formatter = CustomJSTickFormatter(code=TIME_CODE)
+    groups = sorted(bands["group"].unique())
+    width = 0.8 / max(len(groups), 1)
+    joined = figures.merge(ranks[["rank", "group", "representative", "outlier", "why"]], on="rank")
+    for i, group in enumerate(groups):
+        place = {metric: number + (i + 0.5) * width - 0.4 for number, metric in enumerate(metrics)}
+        own, some = bands[bands["group"] == group], joined[joined["group"] == group]
+        like = f"{int(own['ranks'].iloc[0])} ranks, as rank {int(own['representative'].iloc[0])}"
+        plot.vbar(
+            x=own["metric"].map(place), bottom=own["low"], top=own["high"], width=0.8 * width, name="bands",
+            fill_color=NAMES[i % len(NAMES)], line_color=None, legend_label=f"group {group} · {like}",
+        )  # fmt: skip
+        for kind, (marker, size, line, colour) in _POINTS.items():
+            points = some[some[kind]]
+            rows = zip(points["rank"], points["value"], points["why"], strict=True)
+            data = {
+                "x": points["metric"].map(place).to_numpy(np.float64),
+                "y": points["value"].to_numpy(np.float64),
+                "rank": points["rank"].to_numpy(),
+                "tip": [f"rank {rank}\n{format_ns(ns)}\n{why}" for rank, ns, why in rows],
+            }
+            drawn = plot.scatter(
+                "x", "y", source=ColumnDataSource(data), marker=marker, size=size, line_width=line,
+                line_color=colour, fill_color=colour, name=kind,
+            )  # fmt: skip
+            _add_tips(plot, [drawn])
+    if groups:
+        plot.add_layout(plot.legend[0], "above")
     return plot

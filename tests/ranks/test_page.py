@@ -12,9 +12,8 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.cli.main import main
 from notebook_prof.errors import SelectionError
-from notebook_prof.ranks.page import RankProtocol
-from notebook_prof.ranks.page.board import RankBoard
-from notebook_prof.ranks.page.figures import worth_showing
+from notebook_prof.ranks.page.board import RankBoard, worth_showing
+from notebook_prof.ranks.page.queries import RankProtocol
 from notebook_prof.ranks.profiles import Ranks
 
 from ..unit.test_answer_types import check_answer

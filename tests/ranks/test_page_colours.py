@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from notebook_prof.ranks.page.figures import BUBBLES, TALK
-from notebook_prof.ranks.pictures import PARTS
+from notebook_prof.ranks.page.frames import BUBBLES, PARTS, TALK
 from notebook_prof.service.palette import CATEGORIES, PHASES, STATUS
 
 SAME = {

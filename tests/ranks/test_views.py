@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from bokeh.document import Document
 from bokeh.models import ColumnDataSource
@@ -12,7 +11,7 @@ from bokeh.plotting import figure
 
 import notebook_prof as nbp
 from notebook_prof.errors import OptionError
-from notebook_prof.ranks.pictures import PARTS
+from notebook_prof.ranks.page.frames import PARTS
 from notebook_prof.ranks.profiles import Ranks
 
 from .drawn import write_rank, write_run
@@ -25,39 +24,36 @@ def ranks(tmp_path: Path) -> Ranks:
 
 
 def source(plot: figure) -> ColumnDataSource:
-    return plot.select_one({"name": "ranks"}).data_source
+    return plot.select_one({"name": f"{plot.name}_data"})
 
 
 def test_bars_reach_the_median_step(ranks: Ranks):
     data = source(ranks.plot.bars()).data
     tops = data[f"{list(PARTS)[-1]}_top"]
-    assert tops.tolist() == ranks.breakdown().groupby("rank")["step_ns"].median().tolist()
-    assert data["compute_ns_top"].tolist() == [40_000, 40_000, 40_000, 60_000]
+    assert tops == ranks.breakdown().groupby("rank")["step_ns"].median().tolist()
+    assert data["compute_ns_top"] == [40_000, 40_000, 40_000, 60_000]
 
 
 def test_heat_has_a_cell_for_each_rank_and_step(ranks: Ranks):
     data = source(ranks.plot.heat("compute_ns")).data
-    cells = dict(
-        zip(zip(data["rank"].tolist(), data["step"].tolist(), strict=True), data["value"], strict=True)
-    )
+    cells = dict(zip(zip(data["rank"], data["x"], strict=True), data["value"], strict=True))
     assert len(cells) == 12
     assert cells[3, 1] == 60_000
+    assert "rank 3, step 1\n60 µs" in data["tip"]
     with pytest.raises(OptionError, match="compute_ns"):
         ranks.plot.heat("compute")
 
 
 def test_marey_has_a_line_a_step(ranks: Ranks):
     plot = ranks.plot.marey()
-    lines = plot.renderers[0].data_source.data
-    assert lines["step"] == [0, 1, 2]
-    assert np.array(lines["x"]).tolist() == [[0] * 4, [100_000] * 4, [200_000] * 4]
+    lines = plot.select_one({"name": "marey_lines"}).data
+    assert lines["xs"] == [[0] * 4, [100_000] * 4, [200_000] * 4]
 
 
 def test_lateness_names_what_came_before(ranks: Ranks):
     data = source(ranks.plot.lateness()).data
-    assert data["rank"][0] == "3"
-    assert data["before"][0] == "gemm"
-    assert data["last"][0] == "100 %"
+    assert data["rank"][0] == 3
+    assert data["tip"][0].endswith("comes last in 100.0 %\nbefore that: gemm")
 
 
 def test_the_dashboard_is_linked_and_serialises(ranks: Ranks):
@@ -87,12 +83,11 @@ def test_pictures_of_nothing(tmp_path: Path):
 
 def test_messages_bubbles_and_spread(tmp_path: Path):
     ranks = nbp.read_ranks(write_gpipe(tmp_path, 3, 4))
-    links = ranks.plot.matrix().select_one({"name": "links"}).data_source.data
-    pairs = list(zip(links["src"].tolist(), links["dst"].tolist(), strict=True))
+    links = source(ranks.plot.matrix()).data
+    pairs = list(zip(links["y"], links["x"], strict=True))
     assert pairs == [(0, 1), (1, 0), (1, 2), (2, 1)]
-    bubbles = ranks.plot.bubbles().select_one({"name": "drain_ns"}).data_source.data
-    assert bubbles["bubble"] == bubbles["ideal"] == ["33.3 %"] * 3
-    assert bubbles["drain_ns_top"].tolist() == [1000 * gpipe_length_us(3, 4)] * 3
+    bubbles = source(ranks.plot.bubbles()).data
+    assert bubbles["drain_ns_top"] == [1000 * gpipe_length_us(3, 4)] * 3
     spread = ranks.plot.spread()
     assert len(spread.select({"name": "bands"})) == ranks.fold().ranks["group"].nunique()
 

@@ -6,7 +6,7 @@ import functools
 import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -21,33 +21,27 @@ from ...units import format_ns, format_share
 from ..analysis.answers import RankAnswers
 from ..analysis.communication import communication
 from ..analysis.links import POINT_TO_POINT, links
-from .figures import worth_showing
-
-if TYPE_CHECKING:
-    from . import PageFrames, PageSums
+from .frames import BUBBLES, PageFrames, PageSums, frames_under
 
 _STEP: Final = ("step_ns", "compute_ns", "exposed_ns", "exposed_memory_ns", "data_ns", "idle_ns")
-_BUBBLES: Final = ("compute_ns", "other_ns", "warmup_ns", "between_ns", "drain_ns")
 
 
 def page_sums(ranks: RankAnswers[Any]) -> PageSums:
-    """Sum by rank, step and process group; see `notebook_prof.ranks.page.PageSums`."""
-    made = importlib.import_module("notebook_prof.ranks.page").PageSums  # loads Bokeh
+    """Sum by rank, step and process group; see `PageSums`."""
     matched, arrived = ranks.collectives(), ranks.arrivals()
     shared = _with_step_numbers(arrived[~arrived["operation"].isin(POINT_TO_POINT)])
     late = shared.groupby(["rank", "step", "group"], as_index=False)[["match", "late_ns", "last"]]
     late = late.agg({"match": "size", "late_ns": "sum", "last": "sum"})
     last = shared[shared["last"] & shared["before"].notna()]
-    sums: PageSums = made(
+    return PageSums(
         steps=_steps(ranks),
         talk=_communication(matched, arrived),
         late=late.rename(columns={"match": "collectives", "last": "last_count"}),
         before=last.groupby(["rank", "step", "group", "before"], as_index=False)["before_ns"].sum(),
         links=_links(matched, arrived),
-        bubbles=ranks.pipeline()[["rank", "stage", "step", *_BUBBLES]],
+        bubbles=ranks.pipeline()[["rank", "stage", "step", *BUBBLES]],
         ranks=_facts(ranks),
     )
-    return sums
 
 
 def _with_step_numbers(table: pd.DataFrame) -> pd.DataFrame:
@@ -152,9 +146,7 @@ class RankBoard:
 
     def frames(self, state: Mapping[str, Any]) -> PageFrames:
         """Return the tables of the figures under a selection, in the form of `Selection.to_state`."""
-        page = importlib.import_module("notebook_prof.ranks.page")  # loads Bokeh
-        under: PageFrames = page.frames_under(self._sums, state)
-        return under
+        return frames_under(self._sums, state)
 
     def to_html(self, path: str | os.PathLike[str], timelines: Sequence[int] | None = None) -> None:
         """Write the page into one HTML file; see `Ranks.to_html`."""
@@ -256,3 +248,52 @@ def _sentence(ranks: RankAnswers[Any]) -> str:
     latest += f"last in {format_share(first['last_share'])} of {first['collectives']} shared collectives"
     before = first["before"]
     return f"{text}; {latest}" + (f", mostly after {before}" if isinstance(before, str) else "")
+
+
+# The ranks whose timelines are shown if there is no space for all.
+
+MOST_RANKS: Final = 8
+MOST_SLICES: Final = 1_500_000
+"""Limit for all shown ranks together, since they are in memory at once."""
+_LATEST: Final = 3
+
+
+def worth_showing(
+    slices: Mapping[int, int],
+    late: pd.DataFrame,
+    folded: pd.DataFrame,
+    chosen: Sequence[int] = (),
+    *,
+    most_ranks: int = MOST_RANKS,
+    most_slices: int = MOST_SLICES,
+) -> tuple[list[int], str]:
+    """Return all ranks if they fit, else the most telling ones (at least one), and the reason."""
+    # The reason is the end of a sentence. Chosen ranks come first, then the latest ones, outliers and
+    # representatives.
+    if len(slices) <= most_ranks and sum(slices.values()) <= most_slices:
+        return sorted(slices), "all ranks"
+    behind = late[late["mean_late_ns"] > 0]["rank"].tolist()
+    candidates = {
+        "the selected": list(chosen),
+        "the latest": behind[:_LATEST],
+        "the earliest": late["rank"].tolist()[-1:] if behind else [],
+        "unlike the others": folded.loc[folded["outlier"].astype(bool), "rank"].tolist(),
+        "standing for those alike": folded.sort_values("group", kind="stable")
+        .loc[lambda table: table["representative"].astype(bool), "rank"]
+        .tolist(),
+    }
+    shown: list[int] = []
+    parts = []
+    room = most_slices
+    for what, ranks in candidates.items():
+        own = []
+        for rank in ranks:
+            size = slices.get(rank)
+            if size is None or rank in shown or len(shown) == most_ranks or (shown and size > room):
+                continue
+            shown.append(rank)
+            own.append(rank)
+            room -= size
+        if own:
+            parts.append(f"{what} ({', '.join(map(str, own))})")
+    return sorted(shown), ", ".join(parts)

@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 
 from ...units import format_bytes, format_count, format_ns, format_share
-from ..pictures import MAX_CELLS, PARTS
-from .figures import BUBBLES, TALK
-from .frames import PageFrames, medians
+from .frames import BUBBLES, PARTS, TALK, PageFrames, medians
 
 FADED: Final = 0.18
+MAX_CELLS: Final = 100_000
 MAX_LINES: Final = 1_000
 MAX_TALK: Final = 12
 ROOM: Final = 1.06
@@ -33,21 +32,13 @@ _HALF: Final = 0.5
 Drawn = dict[str, Any]
 
 
-def page_columns(frames: PageFrames, state: Mapping[str, Any]) -> dict[str, Drawn]:
+def page_columns(frames: PageFrames, state: Mapping[str, Any], panels: Sequence[str]) -> dict[str, Drawn]:
     """Return everything that the figures show, by panel: sources, ranges, tooltips, and click targets."""
     # Unselected ranks and steps are pale in figures with an axis for them; other figures show only the
     # selection. The heat map and Marey's figure have a row for each rank and step: the page makes their texts
     # from ``x y value`` and ``y step left right``.
     state = {**state, "rank": frames.emphasised}
-    drawn = {
-        "bars": _bars(frames, state),
-        "late": _late(frames, state),
-        "heat": _heat(frames, state),
-        "marey": _marey(frames, state),
-        "talk": _talk(frames),
-        "links": _links(frames, state),
-        "bubbles": _bubbles(frames, state),
-    }
+    drawn = {name: _DRAWN[name](frames, state) for name in panels}
     for name, panel in drawn.items():
         if name in NOTES and not panel["sources"][f"{name}_data"]["alpha"]:
             panel["note"] = NOTES[name]
@@ -197,7 +188,7 @@ def _marey(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     return {"sources": {"marey_data": spans, "marey_lines": lines}, "x": x, "y": _padded_range(rank)}
 
 
-def _talk(frames: PageFrames) -> Drawn:
+def _talk(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     table = frames.talk.head(MAX_TALK)
     columns = _stacked(table, TALK, ("left", "right"))
     most = columns.pop("_most")
@@ -246,3 +237,14 @@ def _links(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
              "members": [[s, d] for s, d in zip(src, dst, strict=True)]}  # fmt: skip
     sized = bool(np.isfinite(size).all()) and len(size) > 0
     return drawn | _scale(value, (lambda v: format_bytes(int(v))) if sized else (lambda v: f"{v:,.0f}"))
+
+
+_DRAWN: Final = {
+    "bars": _bars,
+    "late": _late,
+    "heat": _heat,
+    "marey": _marey,
+    "talk": _talk,
+    "links": _links,
+    "bubbles": _bubbles,
+}

@@ -2,82 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
-import pandas as pd
 from bokeh.core.json_encoder import serialize_json
 from bokeh.document import Document
 from bokeh.models import BasicTicker, BasicTickFormatter, BoxAnnotation, LinearColorMapper, Range1d
 from bokeh.palettes import Cividis256
 from bokeh.plotting import figure
 
-from ...service.palette import ACCOUNT, CATEGORIES, IDLE, PHASES
+from ...service.palette import ACCOUNT, CATEGORIES, IDLE
 from ...views.figures.canvas import empty_source
 from ...views.time_axis import time_ticker
-from ..pictures import PARTS
+from .frames import BUBBLES, PARTS, TALK
 
-# The ranks whose timelines are shown if there is no space for all.
-
-MOST_RANKS: Final = 8
-MOST_SLICES: Final = 1_500_000
-"""Limit for all shown ranks together, since they are in memory at once."""
-_LATEST: Final = 3
-
-
-def worth_showing(
-    slices: Mapping[int, int],
-    late: pd.DataFrame,
-    folded: pd.DataFrame,
-    chosen: Sequence[int] = (),
-    *,
-    most_ranks: int = MOST_RANKS,
-    most_slices: int = MOST_SLICES,
-) -> tuple[list[int], str]:
-    """Return all ranks if they fit, else the most telling ones (at least one), and the reason."""
-    # The reason is the end of a sentence. Chosen ranks come first, then the latest ones, outliers and
-    # representatives.
-    if len(slices) <= most_ranks and sum(slices.values()) <= most_slices:
-        return sorted(slices), "all ranks"
-    behind = late[late["mean_late_ns"] > 0]["rank"].tolist()
-    candidates = {
-        "the selected": list(chosen),
-        "the latest": behind[:_LATEST],
-        "the earliest": late["rank"].tolist()[-1:] if behind else [],
-        "unlike the others": folded.loc[folded["outlier"].astype(bool), "rank"].tolist(),
-        "standing for those alike": folded.sort_values("group", kind="stable")
-        .loc[lambda table: table["representative"].astype(bool), "rank"]
-        .tolist(),
-    }
-    shown: list[int] = []
-    parts = []
-    room = most_slices
-    for what, ranks in candidates.items():
-        own = []
-        for rank in ranks:
-            size = slices.get(rank)
-            if size is None or rank in shown or len(shown) == most_ranks or (shown and size > room):
-                continue
-            shown.append(rank)
-            own.append(rank)
-            room -= size
-        if own:
-            parts.append(f"{what} ({', '.join(map(str, own))})")
-    return sorted(shown), ", ".join(parts)
-
-
-BUBBLES: Final = {
-    "compute_ns": ("compute", CATEGORIES["kernel"]),
-    "other_ns": ("collectives", CATEGORIES["collective"]),
-    "warmup_ns": ("warm-up", IDLE[2]),
-    "between_ns": ("between", IDLE[0]),
-    "drain_ns": ("drain", IDLE[1]),
-}
-TALK: Final = {
-    "transfer_ns": ("transfer", CATEGORIES["collective"]),
-    "wait_ns": ("waiting for the last rank", CATEGORIES["sync"]),
-    "rest_ns": ("not shared", PHASES["other"]),
-}
 _HEIGHT: Final = 224
 _LIGHTER: Final = 40
 """Colours left out at the dark end, which a dark page would swallow."""
@@ -101,7 +39,7 @@ def page_document(panels: list[str]) -> str:
     """Return the figures without data as the JSON of one Bokeh document; roots in the given order."""
     document = Document()
     for name in panels:
-        document.add_root(_FIGURES[name](_panel(name)))
+        document.add_root(empty_figure(name))
     return str(serialize_json(document.to_json()))
 
 
@@ -119,7 +57,8 @@ def page_settings(panels: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-def _panel(name: str) -> figure:
+def empty_figure(name: str) -> figure:
+    """Return a panel's figure without data, title and tools."""
     plot = figure(
         name=name, height=_HEIGHT, sizing_mode="stretch_width", tools="", toolbar_location=None,
         x_range=Range1d(0, 1, name=f"{name}_xs"), y_range=Range1d(0, 1, name=f"{name}_ys"),
@@ -139,7 +78,7 @@ def _panel(name: str) -> figure:
         axis.axis_label_standoff = 2
         whole = BasicTicker(min_interval=1, num_minor_ticks=0)
         axis.ticker = time_ticker() if PANELS[name][letter] == "time" else whole
-    return plot
+    return _FIGURES[name](plot)
 
 
 def _stacked(plot: figure) -> figure:

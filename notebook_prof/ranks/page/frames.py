@@ -10,8 +10,28 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..pictures import PARTS
-from .figures import BUBBLES, TALK
+from ...service.palette import CATEGORIES, IDLE, PHASES
+
+PARTS: Final = {
+    "compute_ns": ("compute", CATEGORIES["kernel"]),
+    "exposed_ns": ("exposed communication", CATEGORIES["collective"]),
+    "exposed_memory_ns": ("copies", CATEGORIES["memcpy"]),
+    "data_ns": ("waiting for data", PHASES["data"]),
+    "idle_ns": ("idle", PHASES["other"]),
+}
+"""Columns of `notebook_prof.analysis.breakdown` that sum to a step, from the bottom upwards."""
+BUBBLES: Final = {
+    "compute_ns": ("compute", CATEGORIES["kernel"]),
+    "other_ns": ("collectives", CATEGORIES["collective"]),
+    "warmup_ns": ("warm-up", IDLE[2]),
+    "between_ns": ("between", IDLE[0]),
+    "drain_ns": ("drain", IDLE[1]),
+}
+TALK: Final = {
+    "transfer_ns": ("transfer", CATEGORIES["collective"]),
+    "wait_ns": ("waiting for the last rank", CATEGORIES["sync"]),
+    "rest_ns": ("not shared", PHASES["other"]),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,61 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import bokeh
 
 from ...errors import NotebookProfError
-from ...selection import Selection
-from ...trace import Trace
 from ...views.dashboard import dashboard_document, dashboard_settings
 from ...views.page_queries import PageQueries
 from .columns import page_columns, rank_rows
 from .figures import PANELS, page_document, page_settings
 from .frames import PageFrames
 
+if TYPE_CHECKING:
+    from .board import RankBoard
+
 MOST_ROWS: Final = 200
-
-
-class Opened(Protocol):
-    """The stacked timelines of some ranks: a Profile."""
-
-    @property
-    def trace(self) -> Trace:
-        """The Trace of all these ranks."""
-
-    @property
-    def headline(self) -> str:
-        """The verdict."""
-
-
-class RankSource(Protocol):
-    """The data of the page."""
-
-    @property
-    def selection(self) -> Selection:
-        """Shared by the page, the timelines and Python."""
-
-    @property
-    def headline(self) -> str:
-        """Findings about the ranks, as lines."""
-
-    @property
-    def groups(self) -> list[tuple[str, str, list[int]]]:
-        """Groups that can be chosen at once: label, explanation, ranks."""
-
-    def frames(self, state: Mapping[str, Any]) -> PageFrames:
-        """Return the tables of all figures under a selection."""
-
-    def timeline(self, ranks: Sequence[int] | None = None) -> Opened:
-        """Read some ranks and stack them."""
 
 
 class RankProtocol:
     """Answer the questions of every page that shows one set of ranks."""
 
-    def __init__(self, source: RankSource) -> None:
+    def __init__(self, source: RankBoard) -> None:
         self.source, self.selection = source, source.selection
         self._lock = threading.RLock()
         self._opened: PageQueries | None = None
@@ -99,8 +66,7 @@ class RankProtocol:
     def _drawn(self) -> dict[str, Any]:
         state = self.selection.to_state()
         frames = self.source.frames(state)
-        drawn = page_columns(frames, state)
-        panels = {name: drawn[name] for name in self.panels}
+        panels = page_columns(frames, state, self.panels)
         return {"panels": panels, "table": rank_rows(frames.ranks, MOST_ROWS), "columns": []}
 
     def _open(self, request: Mapping[str, Any]) -> dict[str, Any]:

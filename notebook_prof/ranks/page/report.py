@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from html import escape
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...views.bundle import bokehjs, script, stylesheet
 from ...views.report.html_file import data_blocks, deflated_json, html_page, json_text
@@ -12,7 +12,11 @@ from ...views.report.report import MOST_BYTES, trace_blocks
 from ...views.report.static_html import AGAIN, without_kernel
 from .columns import rank_rows
 from .frames import PageFrames
-from .queries import Opened, RankProtocol, RankSource
+from .queries import RankProtocol
+
+if TYPE_CHECKING:
+    from ...profiles.profile import Profile
+    from .board import RankBoard
 
 _ROWS: Final = 16
 _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
@@ -44,7 +48,7 @@ _STYLE: Final = (
 )
 
 
-def rank_report(source: RankSource, timelines: Opened | None = None, note: str = "") -> str:
+def rank_report(source: RankBoard, timelines: Profile | None = None, note: str = "") -> str:
     """Return the whole HTML file as text, opened under the source's selection."""
     # The file contains the figures and the table under the current selection, and the columns of `timelines`
     # within the size limit of a single profile's report. Data of recordings is JSON with ``<`` escaped,
