@@ -24,10 +24,10 @@ import notebook_prof as nbp
 from notebook_prof.analysis import critical_path, device_idle, slack, what_if
 from notebook_prof.analysis.critical_path.dependences import _dependences, dependences
 from notebook_prof.readers import read_trace
-from notebook_prof.testing.programs import Costs, Run, elsewhere, joined, program
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.units import format_share
 from tests import samples
+from tests.programs import Costs, Run, elsewhere, joined, program
 
 TITLE = "Why, and what if"
 DATA = Path(__file__).parents[1] / "tests" / "data"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from notebook_prof import Profile
-from notebook_prof.testing.programs import Costs, Run, elsewhere, joined, program
+from tests.programs import Costs, Run, elsewhere, joined, program
 
 from ..draws import EXPLORE, draws
 

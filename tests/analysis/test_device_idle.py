@@ -16,9 +16,9 @@ from notebook_prof.analysis.critical_path.walk import walk
 from notebook_prof.analysis.critical_path.why import walk_each
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.testing.programs import Run, program
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.taxonomy import LOADER_WAIT
+from tests.programs import Run, program
 from tests.strategies import traces
 
 PARTS = [

@@ -23,8 +23,8 @@ from notebook_prof.analysis.critical_path.replay.what_if import MOST_ERROR
 from notebook_prof.analysis.critical_path.walk import RUNS
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.testing import draw
-from notebook_prof.testing.programs import Costs, Instruction, Run, changed, program
 from notebook_prof.trace import Trace
+from tests.programs import Costs, Instruction, Run, changed, program
 
 from .. import samples
 from ..draws import draws

@@ -11,7 +11,7 @@ from notebook_prof.analysis.verdict.inputs import VerdictInputs, gather
 from notebook_prof.errors import OptionError
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.testing.programs import Run, program
+from tests.programs import Run, program
 
 from .. import samples
 from ..draws import draws

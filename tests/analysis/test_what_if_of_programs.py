@@ -17,8 +17,8 @@ from notebook_prof.analysis.critical_path.path import End
 from notebook_prof.analysis.critical_path.replay.constraints import DEVICE_WAIT, Constraints, constraints
 from notebook_prof.analysis.critical_path.replay.forward import Change, Replay, replay, replay_within_queues
 from notebook_prof.analysis.critical_path.resources import WAITS
-from notebook_prof.testing.programs import Costs, Instruction, Run, changed, program
 from notebook_prof.trace import Trace
+from tests.programs import Costs, Instruction, Run, changed, program
 
 from ..draws import draws
 

@@ -23,9 +23,9 @@ from notebook_prof.ranks.analysis.tables import matched
 from notebook_prof.ranks.analysis.what_if import what_if_of_ranks
 from notebook_prof.ranks.profiles import Ranks
 from notebook_prof.testing import draw
-from notebook_prof.testing.programs import Instruction, changed, joined
-from notebook_prof.testing.rank_programs import Job, rank_programs
 from notebook_prof.trace import Trace
+from tests.programs import Instruction, changed, joined
+from tests.rank_programs import Job, rank_programs
 
 from ..draws import draws
 from .drawn import write_rank, write_run

@@ -16,9 +16,9 @@ from notebook_prof.analysis.input.pipeline import LOADERS
 from notebook_prof.errors import SelectionError
 from notebook_prof.ranks.analysis.critical_path import path_table, spans_of_ranks
 from notebook_prof.ranks.analysis.what_if import RanksWhatIf, what_if_of_ranks
-from notebook_prof.testing.programs import Costs, changed, joined
-from notebook_prof.testing.rank_programs import Job, rank_programs
 from notebook_prof.trace import Trace
+from tests.programs import Costs, changed, joined
+from tests.rank_programs import Job, rank_programs
 
 from ..draws import draws
 from .test_rank_paths import WAKE_NS, joint_of, joint_of_traces, programs_of

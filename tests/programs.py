@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from ..trace import Trace, TraceBuilder
-from .true_paths import Stretch, followed_back
+from notebook_prof.trace import Trace, TraceBuilder
+from tests.true_paths import Stretch, followed_back
 
 Instruction = tuple[Any, ...]
 Piece = tuple[int, int, str, str]

@@ -6,9 +6,9 @@ import random
 from collections.abc import Sequence, Set
 from typing import Any, Final
 
-from ..trace import Trace
-from .programs import Costs, Instruction, Run, program
-from .true_paths import Stretch, followed_back
+from notebook_prof.trace import Trace
+from tests.programs import Costs, Instruction, Run, program
+from tests.true_paths import Stretch, followed_back
 
 _COLLECTIVES: Final = ("all-reduce", "host-all-reduce")
 
