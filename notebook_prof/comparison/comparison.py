@@ -19,8 +19,8 @@ from ..profiles.display import display, widget_of
 from ..trace import Trace
 from ..trace.schema import Column, Table
 from ..units import format_ns
+from .linked import LinkedSides
 from .run import Recording, Side
-from .tables import ComparedTables
 from .verdict import moved, sentences, signed_ns, undecided
 
 
@@ -72,7 +72,7 @@ def compare(
     return Comparison(Side(a, names[0]), Side(b, names[1]), paired, noise)
 
 
-class Comparison(ComparedTables):
+class Comparison(LinkedSides):
     """Two sides of recordings and their differences. Made by `compare`.
 
     Every table has times of a mean step in ns, by size of the difference, the largest first; its column

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import functools
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ..errors import OptionError, SelectionError, nearest
 from ..profiles.profile import Profile
 from .run import Side, TraceRun
 from .selected import LINKED, Counterparts, LinkedSelection, Selected, selected_table
+from .tables import ComparedTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +53,12 @@ def _of_row(row: Any) -> AlignedStep:
     return AlignedStep(int(row["run"]), int(row["step"]), int(row["ts"]), int(row["dur_ns"]))
 
 
-class LinkedSides(ABC):
+class LinkedSides(ComparedTables):
     """The two sides of a comparison, linked by aligned steps and one selection."""
 
-    def __init__(self, a: Side, b: Side) -> None:
-        self._a, self._b = a, b
+    def __init__(self, a: Side, b: Side, paired: bool = False, noise: float | None = None) -> None:
+        super().__init__(a, b, paired, noise)
         self._aligned = median_step(a), median_step(b)
-
-    @functools.cached_property
-    @abstractmethod
-    def source(self) -> pd.DataFrame:
-        """The changes of the source, line by line."""
-
-    @property
-    @abstractmethod
-    def names(self) -> tuple[str, str]:
-        """The names of the sides."""
-
-    @functools.cached_property
-    @abstractmethod
-    def labels(self) -> dict[str, str]:
-        """The label of each name."""
 
     @property
     def has_recordings(self) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -57,43 +56,6 @@ MOST_SLICES: Final = 2_000_000
 _MOSTLY: Final = 0.5
 
 
-class Run(ABC):
-    """The interface of one run."""
-
-    # ``step ts dur_ns used slow``: every step of the longest loop; a recording without steps has one that
-    # covers all of it, numbered -1.
-    steps: pd.DataFrame
-
-    @property
-    def core_share(self) -> float | None:
-        """The share of its thread's ready time with a core, 0–1; None if unknown."""
-        return None
-
-    @abstractmethod
-    def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
-        """Divide the counted steps by key."""
-
-    @abstractmethod
-    def phases(self) -> Parts:
-        """Divide the counted steps into phases, by the rule of `analysis.phases`."""
-
-    @abstractmethod
-    def texts(self) -> Mapping[str, Sequence[str]]:
-        """Return the lines of each recorded source."""
-
-    @abstractmethod
-    def line_labels(self) -> list[str]:
-        """Return the labels of lines in `parts`."""
-
-    @abstractmethod
-    def facts(self) -> Mapping[str, str]:
-        """Return the conditions apart from the code, named as in `conditions`."""
-
-    @abstractmethod
-    def peaks(self) -> pd.DataFrame:
-        """Return ``device source bytes``: the peak above the initial level."""
-
-
 def core_share(trace: Trace) -> float | None:
     """Return the share of the recorded thread's ready time with a core; None if unknown or mostly blocked."""
     if not isinstance(trace.metadata.get("cpu"), dict):
@@ -105,11 +67,13 @@ def core_share(trace: Trace) -> float | None:
     return min(on_core / ready, 1.0) if on_core and ready >= _MOSTLY * trace.span.dur else None
 
 
-class TraceRun(Run):
+class TraceRun:
     """A run with its Trace."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
+        # ``step ts dur_ns used slow``: every step of the longest loop; a recording without steps has one that
+        # covers all of it, numbered -1
         self.steps = counted_steps(profile.trace)
         self._owned_by_view: dict[str, OwnedTime] = {}
 
@@ -172,10 +136,10 @@ class TraceRun(Run):
 
 
 @dataclass(frozen=True, eq=False)
-class Summary(Run):
+class Summary:
     """The totals of a run without its Trace, as kept by the history."""
 
-    # As for every run, but of more than 1000 steps only evenly spaced ones. Starts are not kept: steps are
+    # As for a TraceRun, but of more than 1000 steps only evenly spaced ones. Starts are not kept: steps are
     # contiguous.
     steps: pd.DataFrame
     # By `TOTALS`; the smallest keys beyond 100 are merged into `parts.SMALLER`.
@@ -185,6 +149,11 @@ class Summary(Run):
     memory: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["device", "source", "bytes"]))
     # Name of the run in messages.
     title: str = "this run"
+
+    @property
+    def core_share(self) -> float | None:
+        """None: it is not known."""
+        return None
 
     def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
         """Return the totals by these keys; OptionError if they were not kept."""
@@ -237,6 +206,7 @@ def summary_of(run: TraceRun, source: str = "", *, most_keys: int = MOST_KEYS) -
     return Summary(steps, totals, source or "\n".join(texts), dict(run.facts()), run.peaks())
 
 
+Run: TypeAlias = TraceRun | Summary
 Recording: TypeAlias = "Profile | Trace | Run | str | os.PathLike[str]"
 
 

@@ -15,7 +15,6 @@ from ..statistics import LEAST, LEAST_RUNS, Shift, factor_of_runs, shift_of_runs
 from ..trace.schema import Table
 from .attribution import attribution, missed_lines, share_of_both, undecided_lines
 from .changes import conditions, labels_of_b, placed, source_changes
-from .linked import LinkedSides
 from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Side, TraceRun, stalls_of
 
@@ -27,12 +26,11 @@ _MEMORY: Final = Table.of(
 )
 
 
-class ComparedTables(LinkedSides):
+class ComparedTables:
     """Two sides of recordings, and the parts of their steps; see `Comparison`."""
 
     def __init__(self, a: Side, b: Side, paired: bool = False, noise: float | None = None) -> None:
-        super().__init__(a, b)
-        self.paired, self.noise = paired, noise
+        self._a, self._b, self.paired, self.noise = a, b, paired, noise
         self._attributions: dict[tuple[tuple[str, ...], str], pd.DataFrame] = {}
         if paired and self.runs[0] != self.runs[1]:
             raise OptionError(

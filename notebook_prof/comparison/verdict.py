@@ -220,14 +220,14 @@ def _stalls(c: ComparedTables) -> str:
 
 
 def _else(c: ComparedTables) -> str:
-    table = c.conditions
-    if not len(table):
-        return ""
-    listed = [
-        f"{what} ({a or 'none'} → {b or 'none'})"
-        for what, a, b in zip(table["what"], table["a"], table["b"], strict=True)
-    ]
-    return f"The recordings differ in more than the code: {', '.join(listed)}."
+    text = conditions_text(c)
+    return f"The recordings differ in more than the code: {text}." if text else ""
+
+
+def conditions_text(c: ComparedTables) -> str:
+    """List the conditions that differ."""
+    rows = zip(*(c.conditions[name] for name in ("what", "a", "b")), strict=True)
+    return ", ".join(f"{what} ({a or 'none'} → {b or 'none'})" for what, a, b in rows)
 
 
 def _work(c: ComparedTables) -> str:

@@ -15,6 +15,7 @@ from ..comparison.tables import LITTLE_CORE
 from ..comparison.verdict import (
     HUNDREDFOLD,
     believed_changes,
+    conditions_text,
     interval_text,
     name_of,
     signed_ns,
@@ -173,9 +174,5 @@ def lines_text(lines: pd.Series) -> str:
 
 
 def _conditions(c: Comparison) -> str:
-    table = c.conditions
-    listed = [
-        f"{what} ({a or 'none'} → {b or 'none'})"
-        for what, a, b in zip(table["what"], table["a"], table["b"], strict=True)
-    ]
-    return f"not the code alone differs: {', '.join(listed)}" if listed else ""
+    text = conditions_text(c)
+    return f"not the code alone differs: {text}" if text else ""

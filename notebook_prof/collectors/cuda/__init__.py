@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -208,27 +208,7 @@ class EventRanges:
         return None
 
 
-class Recorder(Protocol):
-    """Records by one route. Has the methods of a collector."""
-
-    @property
-    def report(self) -> ImportReport:
-        """Issues so far."""
-
-    def warm(self, clock: Clock) -> None:
-        """Pay first-time costs."""
-
-    def start(self, clock: Clock) -> None:
-        """Start recording."""
-
-    def stop(self) -> None:
-        """Stop recording."""
-
-    def result(self, builder: TraceBuilder) -> None:
-        """Add the recorded work."""
-
-    def abandon(self) -> None:
-        """Release everything."""
+Recorder: TypeAlias = CuptiSession | EventRanges | TorchCollector
 
 
 CUPTI: Final = frozenset({"CUPTI"})

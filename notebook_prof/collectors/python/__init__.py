@@ -23,7 +23,7 @@ from ..options import CollectorOptions
 from ..statements import watched_lines
 from . import py_spy_attachment as spy
 from .assemble import Exact, Timed, put
-from .engine import Engine, Recorded, Sampler, ThreadSamples
+from .engine import Recorded, Sampler, ThreadSamples
 from .frames import CELL, LIBRARY, Frame, Stacks, trim, trim_process, trim_thread
 from .garbage_collections import GARBAGE, GarbageCollections
 from .names import Process, cell_lines, line_name, name_processes, placed
@@ -72,7 +72,7 @@ class PythonCollector(Collector):
     ) -> None:
         self._options = options if options is not None else CollectorOptions()
         self._edges = edges
-        self._engine: Engine | None = None
+        self._engine: PySpy | Sampler | None = None
         self._instead = ""
         self._tracer: CallTracer | None = None
         self._garbage: GarbageCollections | None = None
@@ -162,7 +162,7 @@ class PythonCollector(Collector):
             self._tracer.stop()
         self._tracer = None
 
-    def _choose(self) -> Engine:
+    def _choose(self) -> PySpy | Sampler:
         engine = self._options.engine
         if engine != "thread":
             attachment = spy.take()

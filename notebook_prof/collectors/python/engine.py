@@ -1,4 +1,4 @@
-"""The interface of engines, which sample the stacks of this process's threads, and the engine in a thread."""
+"""The engine that samples the stacks of this process's threads in a thread, and what every engine returns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -72,24 +72,6 @@ class Recorded:
         """Return a result without threads."""
         empty = np.empty(0, np.int64)
         return cls([], Stacks(empty, empty, []), interval_ns)
-
-
-class Engine(Protocol):
-    """Samples stacks between `start` and `stop`."""
-
-    name: str
-
-    def start(self, clock: Clock) -> None:
-        """Start sampling. Called in the thread whose cell is recorded."""
-
-    def stop(self) -> None:
-        """Stop sampling, quickly. Safe to repeat, even after an interrupt."""
-
-    def recorded(self) -> Recorded:
-        """Return the result, perhaps slowly. Called once, after `stop`."""
-
-    def abandon(self) -> None:
-        """Release everything without a result. Safe in every state."""
 
 
 def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray, IntArray]:

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from types import CodeType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,6 @@ from ...trace.clocks import Clock
 from ...trace.nesting import pair
 from ...trace.strings import readable
 from .frames import CELL, USER, owner_of
-
-# The result of every tracing backend.
 
 
 class Function(NamedTuple):
@@ -38,22 +36,6 @@ class Calls(NamedTuple):
     functions: list[Function]
     threads: dict[int, str]  # names of threads by native id
     lost: int  # number of calls dropped for lack of room
-
-
-class Backend(Protocol):
-    """Traces calls."""
-
-    slot: int  # its tool number in `sys.monitoring`; -1 for none
-    sets_profile: bool  # whether it needs the interpreter's profile function
-
-    def start(self) -> None:
-        """Install the hooks."""
-
-    def stop(self) -> None:
-        """Remove the hooks; safe to repeat."""
-
-    def calls(self, clock: Clock) -> Calls:
-        """Return the traced calls."""
 
 
 MOST_EVENTS: Final = 2_000_000

@@ -23,7 +23,7 @@ from ...trace.strings import Coded
 from ..giving_way import GivingWay
 from . import monitoring
 from .frames import CELL, MACHINERY, NOTEBOOK, OURS, owner_of
-from .monitoring import Backend, Calls, Function
+from .monitoring import Calls, Function, MonitoringBackend
 from .thread_stacks import is_servant
 
 ENTRIES: Final = 1_000_000
@@ -109,7 +109,7 @@ class CallTracer:
     def __init__(self, min_duration_ns: int, report: ImportReport) -> None:
         self._min_duration_ns = min_duration_ns
         self._report = report
-        self._backend: Backend | None = None
+        self._backend: VizBackend | MonitoringBackend | None = None
         self._giving_way: GivingWay | None = None
         self._clock = Clock()
 
@@ -124,7 +124,7 @@ class CallTracer:
         if not viztracer_refusal():
             self._backend = VizBackend(self._min_duration_ns)
         elif not monitoring.refusal():
-            self._backend = monitoring.MonitoringBackend()
+            self._backend = MonitoringBackend()
         else:
             raise RuntimeError(viztracer_refusal())
         self._giving_way = GivingWay(self._backend.stop, self._backend.slot, self._backend.sets_profile)

@@ -118,7 +118,7 @@ _UNITS: Final = {
 _NOBODY: Final = {*IDLE.values(), SMALLER}
 
 
-def compared(c: ComparedTables) -> Answer:
+def compared(c: LinkedSides) -> Answer:
     """Return all content of a comparison for the page at once."""
     # ``parts`` are those of a tab (`notebook_prof.views.tab_answers.panel`); ``phases`` has ``phase a_ns b_ns
     # delta_ns sure colour``, ``source`` has ``change a_line b_line text delta_ns sure line`` for each line of

@@ -19,8 +19,7 @@ from ..verdict import sentences
 from .panel import compared
 
 if TYPE_CHECKING:
-    from ..linked import AlignedStep
-    from ..tables import ComparedTables
+    from ..linked import AlignedStep, LinkedSides
 
 SIDE_FIGURES: Final = {"a": ("timeline", "memory"), "b": ("timeline",)}
 """Figures of the dashboard for each side; a single memory figure has both curves."""
@@ -30,7 +29,7 @@ _MOST_STEPS: Final = 2000
 class ComparisonProtocol:
     """Answer the questions of every page that shows one comparison; see `can_be_shown`."""
 
-    def __init__(self, c: ComparedTables) -> None:
+    def __init__(self, c: LinkedSides) -> None:
         self.c = c
         self._sides: dict[tuple[str, int], PageQueries] = {}
         self._executor: LatestTaskExecutor[Answer] = LatestTaskExecutor()
@@ -95,12 +94,12 @@ class ComparisonProtocol:
         return {"state": self.c.selection.to_state(), "columns": []}
 
 
-def can_be_shown(c: ComparedTables) -> bool:
+def can_be_shown(c: LinkedSides) -> bool:
     """Return whether both sides have recordings with slices, and thus timelines."""
     return all(len(profile.trace.slices) > 0 for profile in c.shown) if c.has_recordings else False
 
 
-def page_document(c: ComparedTables) -> dict[str, Any]:
+def page_document(c: LinkedSides) -> dict[str, Any]:
     """Return the Bokeh documents of both sides."""
     documents = {}
     for side, profile in zip(SIDES, c.shown, strict=True):
@@ -110,7 +109,7 @@ def page_document(c: ComparedTables) -> dict[str, Any]:
     return documents
 
 
-def page_settings(c: ComparedTables) -> dict[str, Any]:
+def page_settings(c: LinkedSides) -> dict[str, Any]:
     """Return small facts: the verdict, the names of the sides, their steps, and counterparts."""
     words = c.selection.counterparts.words
     return {
@@ -132,7 +131,7 @@ def page_settings(c: ComparedTables) -> dict[str, Any]:
     }
 
 
-def _steps(c: ComparedTables, side: int) -> Any:
+def _steps(c: LinkedSides, side: int) -> Any:
     """Return ``step ts dur`` of the recording shown; if it has very many steps, every n-th and the aligned
     one."""
     at: AlignedStep = c.aligned[side]
@@ -143,6 +142,6 @@ def _steps(c: ComparedTables, side: int) -> Any:
     return rows.to_numpy(np.int64).tolist()
 
 
-def _runs(c: ComparedTables, side: int) -> list[list[int]]:
+def _runs(c: LinkedSides, side: int) -> list[list[int]]:
     """Return the number of each full recording, the step to align it at, and the step's duration."""
     return [[at.run, at.step, at.dur_ns] for at in c.median_steps(side)]

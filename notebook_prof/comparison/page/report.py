@@ -8,8 +8,8 @@ from ...views.bundle import bokehjs, script, stylesheet
 from ...views.report.html_file import data_blocks, html_page, json_text
 from ...views.report.report import MOST_BYTES, trace_blocks
 from ...views.report.tabs import answer_text
+from ..linked import LinkedSides
 from ..selected import SIDES
-from ..tables import ComparedTables
 from .panel import compared
 from .queries import page_document, page_settings
 from .static_html import fragment
@@ -22,7 +22,7 @@ _STYLE: Final = (
 )
 
 
-def comparison_report(c: ComparedTables) -> str:
+def comparison_report(c: LinkedSides) -> str:
     """Return the whole HTML file as text: the page, with `fragment` as its static form."""
     # The file contains both recordings as in a single report (`notebook_prof.views.report.report`), each with
     # half of the space. Their data is JSON with ``<`` escaped, base64 or escaped HTML, and the

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from operator import length_hint
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from .buffers import (
     LEAST_OBJECTS_BYTES,
@@ -43,13 +43,6 @@ _FOREIGN: Final = ("IPython", "ipykernel", "notebook_prof", "zmq", "tornado", "t
 """Packages whose objects are not the user's data."""
 
 
-class TypePlans(Protocol):
-    """Knows the types of a library."""
-
-    def plan(self, cls: type) -> Plan | None:
-        """Return a function that visits instances; None for types of other libraries."""
-
-
 class _Rest:
     """The unvisited elements of a large container."""
 
@@ -73,15 +66,15 @@ class Walk:
         self.objects = self.spent_ns = 0
         self._budget_ns = budget_ns
         self._begun_ns = 0
-        self._libraries: list[TypePlans] = []
+        self._libraries: list[Callable[[type], Plan | None]] = []
         self._queue: deque[tuple[Any, str, str]] = deque()
         self._rests: dict[int, _Rest] = {}
         self._visited: dict[int, Any] = {}
         self._plans: dict[int, tuple[type, Plan]] = {}
 
-    def use(self, library: TypePlans) -> None:
-        """Add the types of a library."""
-        self._libraries.append(library)
+    def use(self, plan: Callable[[type], Plan | None]) -> None:
+        """Add the types of a library; `plan` returns None for others."""
+        self._libraries.append(plan)
 
     def add(self, obj: Any, name: str, kind: str = "") -> None:
         """Queue an object."""
@@ -172,8 +165,8 @@ class Walk:
     def _plan_of(self, cls: type) -> Plan:
         if cls is _Rest:
             return self._part
-        for library in self._libraries:
-            if (plan := library.plan(cls)) is not None:
+        for plan_of in self._libraries:
+            if (plan := plan_of(cls)) is not None:
                 return plan
         if type_module(cls).partition(".")[0] in _FOREIGN:
             return _nothing

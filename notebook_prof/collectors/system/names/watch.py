@@ -194,9 +194,8 @@ def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
     """Walk from names to buffers in bounded time, without keeping anything alive."""
     walk = Walk(budget_ns)
     torch = TorchObjects(walk)
-    walk.use(torch)
-    walk.use(ArrayObjects(walk))
-    walk.use(DeviceArrays(walk))
+    for library in (torch, ArrayObjects(walk), DeviceArrays(walk)):
+        walk.use(library.plan)
     now = time.time_ns()
     with torch.quiet():
         for name, value in roots.names():  # modules first: optimizers have parameters only as keys
