@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,16 +24,10 @@ from ..trace.strings import Coded
 from .base import Availability, Collector
 from .devices import tell_left_out
 from .options import CollectorOptions
+from .patches import Patches
 
-
-class Session(Protocol):
-    """A run of the profiler. Call `start` and `stop` once each."""
-
-    def start(self) -> None:
-        """Start recording. Raises RuntimeError if JAX's profiler is busy."""
-
-    def stop(self) -> bytes:
-        """Stop recording, and return the planes as a serialised XSpace; empty if there are none."""
+Session: TypeAlias = "MemorySession | FolderSession"
+"""A run of the profiler: `start` and `stop` are called once each."""
 
 
 def open_session(jax: Any, *, python: bool) -> Session:
@@ -120,37 +114,22 @@ def _options(jax: Any, python: bool) -> Any:
 _START: Final = "start_trace"
 
 
-class ConflictWatch:
-    """Calls `make_room` before ``jax.profiler.start_trace``, which ``jax.profiler.trace`` calls too."""
+def watch_conflicts(jax: Any, make_room: Callable[[], None]) -> Patches:
+    """Call `make_room` before ``jax.profiler.start_trace``, which ``jax.profiler.trace`` calls too."""
+    # JAX has room for one profiler and raises for a second one. So its public function is wrapped, in the
+    # module that defines it and in the one that exports it. A name imported earlier (``from jax.profiler
+    # import start_trace``) is not wrapped.
+    patches = Patches()
+    original: Any = getattr(jax.profiler, _START, None)
 
-    # JAX has room for one profiler and raises for a second one. So between `watch` and `unwatch`, its public
-    # function is wrapped, in the module that defines it and in the one that exports it. A name imported
-    # earlier (``from jax.profiler import start_trace``) is not wrapped.
-    def __init__(self, jax: Any, make_room: Callable[[], None]) -> None:
-        self._make_room = make_room
-        original = getattr(jax.profiler, _START, None)
-        home = sys.modules.get(getattr(original, "__module__", ""), jax.profiler)
-        self._modules: list[Any] = [] if original is None else [jax.profiler, home]
-        self._original: Any = original
-        self._wrapper: Any = None
+    def start_trace(*args: Any, **kwargs: Any) -> Any:
+        make_room()
+        return original(*args, **kwargs)
 
-    def watch(self) -> None:
-        """Start watching."""
-        original, make_room = self._original, self._make_room
-
-        def start_trace(*args: Any, **kwargs: Any) -> Any:
-            make_room()
-            return original(*args, **kwargs)
-
-        self._wrapper = start_trace
-        for module in self._modules:
-            setattr(module, _START, start_trace)
-
-    def unwatch(self) -> None:
-        """Restore the original."""
-        for module in self._modules:
-            if getattr(module, _START, None) is self._wrapper:
-                setattr(module, _START, self._original)
+    home = sys.modules.get(getattr(original, "__module__", ""), jax.profiler)
+    for module in {id(one): one for one in (jax.profiler, home)}.values() if original is not None else ():
+        patches.replace(module, _START, lambda _: start_trace)
+    return patches
 
 
 _DEVICE: Final = re.compile(r"/device:[A-Za-z_]+:(\d{1,4})")
@@ -216,7 +195,7 @@ class JaxCollector(Collector):
         self._session: Session | None = None
         self._planes = b""
         self._running = False
-        self._conflicts: ConflictWatch | None = None
+        self._conflicts = Patches()
 
     @classmethod
     def availability(cls) -> Availability:
@@ -237,14 +216,11 @@ class JaxCollector(Collector):
         self._session = open_session(jax, python=self._options.stack)
         self._session.start()
         self._running = True
-        self._conflicts = ConflictWatch(jax, self._make_room)
-        self._conflicts.watch()
+        self._conflicts = watch_conflicts(jax, self._make_room)
 
     def stop(self) -> None:
         """Stop recording, which takes JAX about 3 µs per event."""
-        if self._conflicts is not None:
-            self._conflicts.unwatch()
-            self._conflicts = None
+        self._conflicts.restore()
         if self._session is not None and self._running:
             self._running = False
             self._planes = self._session.stop()

@@ -12,9 +12,10 @@ import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ..collectors import marks
+from ..collectors.patches import Patches
 from ..errors import OptionError, nearest
 from ..trace.report import ImportReport
 from .records import Run, StepRecords
@@ -113,11 +114,9 @@ class OverheadMeter:
         }
 
 
-class CodeLocation(Protocol):
-    """Returns the statement of the cell that runs in the calling thread."""
-
-    def __call__(self) -> tuple[int, str, int]:
-        """Return the line, the source and the start (Unix ns), or -1, an empty string and 0 if unknown."""
+CodeLocation = Callable[[], tuple[int, str, int]]
+"""Returns line, source and start (Unix ns) of the cell's statement that runs in the calling thread; -1, an
+empty string and 0 if unknown."""
 
 
 class OptimizerLoops:
@@ -219,27 +218,15 @@ _STEPS: Final = (
 
 def trainer_ticks(callback: Callable[[Any], None]) -> Remove:
     """Call `callback` with the trained object after each step of imported trainers."""
-    undo = [_call_after(kind, method, who, callback) for kind, method, who in _classes()]
-
-    def remove() -> None:
-        while undo:
-            undo.pop()()
-
-    return remove
-
-
-def _classes() -> list[tuple[type, str, str]]:
-    classes = []
+    patches = Patches()
     for module, name, method, who in _STEPS:
         kind = getattr(sys.modules.get(module), name, None)
         if isinstance(kind, type) and callable(vars(kind).get(method)):
-            classes.append((kind, method, who))
-    return classes
+            patches.replace(kind, method, functools.partial(_call_after, who=who, callback=callback))
+    return patches.restore
 
 
-def _call_after(kind: type, method: str, who: str, callback: Callable[[Any], None]) -> Remove:
-    original = vars(kind)[method]
-
+def _call_after(original: Callable[..., Any], who: str, callback: Callable[[Any], None]) -> Any:
     @functools.wraps(original)
     def ticking(self: Any, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -247,13 +234,7 @@ def _call_after(kind: type, method: str, who: str, callback: Callable[[Any], Non
         callback(getattr(self, who, self) if who else self)
         return result
 
-    setattr(kind, method, ticking)
-
-    def remove() -> None:
-        if vars(kind).get(method) is ticking:
-            setattr(kind, method, original)
-
-    return remove
+    return ticking
 
 
 STEP_BY: Final = ("auto", "loop", "optimizer", "dataloader", "mark")

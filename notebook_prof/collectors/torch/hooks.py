@@ -12,6 +12,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ...trace.taxonomy import EVALUATION_SUFFIX, MODULE_PREFIX
+from ..patches import Patches
 from .tracing import compilations, never_compile, traces
 
 Tick = Callable[[], None]
@@ -47,23 +48,21 @@ def dataloader_ticks(callback: Tick) -> Remove:
     # data. This patches a private class, so it is used only on request.
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-    original = _BaseDataLoaderIter.__next__
     used: weakref.WeakSet[Any] = weakref.WeakSet()
 
-    def fetch(self: Any) -> Any:
-        if self in used:
-            callback()
-        batch = original(self)
-        used.add(self)
-        return batch
+    def make(original: Any) -> Any:
+        def fetch(self: Any) -> Any:
+            if self in used:
+                callback()
+            batch = original(self)
+            used.add(self)
+            return batch
 
-    _BaseDataLoaderIter.__next__ = fetch
+        return fetch
 
-    def remove() -> None:
-        if _BaseDataLoaderIter.__next__ is fetch:
-            _BaseDataLoaderIter.__next__ = original
-
-    return remove
+    patches = Patches()
+    patches.replace(_BaseDataLoaderIter, "__next__", make)
+    return patches.restore
 
 
 COLUMNS = ("module", "parameters", "trainable", "parameter_bytes", "class")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
 import threading
@@ -10,14 +11,19 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from ...readers.kineto import KinetoColumns, read_columns
 from ...trace.report import ImportReport
 from ..options import CollectorOptions
+from ..patches import Patches
 from . import result
 
 # Conflicts of torch profilers: with the user's, and ours if the wrong thread would have to stop it.
+
+Session: TypeAlias = "FastSession | PublicSession"
+"""One run of the profiler: `prepare`, `start`, `stop` and `columns` are called once each, in this order. Only
+the thread `owner` can stop it; any can if that is None."""
 
 _waiting: list[Session] = []
 
@@ -59,26 +65,20 @@ class ConflictWatch:
     # `before` is called before another profiler or an observer of execution traces starts. An observer is not
     # counted, since it can record beside us.
     def __init__(self, torch: Any, before: Callable[[], None]) -> None:
-        self._homes = (torch.autograd.profiler, _STARTS), (torch.profiler.profiler, _OBSERVES)
+        self._homes = (torch.autograd.profiler, _STARTS, 1), (torch.profiler.profiler, _OBSERVES, 0)
         self._before = before
-        self._undo: list[tuple[Any, str, Any, Any]] = []
+        self._patches = Patches()
         self.count = 0
 
     def watch(self) -> None:
         """Start counting."""
-        for home, name in self._homes if not self._undo else ():
-            original = getattr(home, name, None)
-            if original is not None:
-                new = self._telling(original, 1 if name == _STARTS else 0)
-                self._undo.append((home, name, original, new))
-                setattr(home, name, new)
+        for home, name, count in self._homes:
+            if hasattr(home, name):
+                self._patches.replace(home, name, functools.partial(self._telling, count=count))
 
     def unwatch(self) -> None:
         """Restore the originals. A second call does nothing."""
-        while self._undo:
-            home, name, original, new = self._undo.pop()
-            if getattr(home, name) is new:
-                setattr(home, name, original)
+        self._patches.restore()
         self._before = _nothing
 
     def _telling(self, original: Any, count: int) -> Any:
@@ -100,27 +100,6 @@ _ONE_CYCLE: Final = ".*Profiler clears events at the end of each cycle"
 
 _LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
 _ERRORS: Final = "6"
-
-
-class Session(Protocol):
-    """A run of the profiler. Call `prepare`, `start`, `stop` and `columns` once each, in this order."""
-
-    owner: int | None  # the only thread that can stop it; None if any can
-
-    def prepare(self) -> None:
-        """Load and initialise everything that recording needs."""
-
-    def start(self) -> None:
-        """Start recording."""
-
-    def stop(self) -> None:
-        """Stop recording. The raw result is kept."""
-
-    def size(self) -> int:
-        """Return how many events were recorded, allocations included."""
-
-    def columns(self, report: ImportReport) -> KinetoColumns:
-        """Return the result as columns, and release the raw result."""
 
 
 def open_session(torch: Any, options: CollectorOptions) -> Session:

@@ -15,40 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from ...patches import Patches, drop_frame
 from ..tracing import compilations
 from . import ring as rings
 from .ring import DONE, ENDED, FAILED, ITEM, Ring, clock
 from .transforms import active, time_transforms, untime
-
-
-def drop_frame(error: BaseException) -> None:
-    """Remove the caller's frame from an error's traceback. A following ``raise`` does not add it again."""
-    # Python 3.10 still shows the frame, since it keeps a copy of the traceback.
-    if error.__traceback__ is not None:
-        error.__traceback__ = error.__traceback__.tb_next
-
-
-class Patches:
-    """The functions of classes that were replaced."""
-
-    def __init__(self) -> None:
-        self._undo: list[tuple[Any, str, Any, Any]] = []
-
-    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Replace ``owner.name`` by what `make` returns for it."""
-        original = vars(owner)[name]
-        new = make(original)
-        new.__name__, new.__qualname__, new.__doc__ = name, original.__qualname__, original.__doc__
-        setattr(owner, name, new)
-        self._undo.append((owner, name, original, new))
-
-    def restore(self) -> None:
-        """Restore all functions that nobody else has replaced since. A second call does nothing."""
-        while self._undo:
-            owner, name, original, new = self._undo.pop()
-            if vars(owner).get(name) is new:
-                setattr(owner, name, original)
-
 
 _STATE: Final = "_notebook_prof_fetches"
 _TRIED: Final = 64

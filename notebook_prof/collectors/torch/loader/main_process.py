@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from ....trace.builder import TraceBuilder
-from .fetching import drop_frame
+from ...patches import drop_frame
 from .ring import clock
 
 _WRAPPED: Final = 8

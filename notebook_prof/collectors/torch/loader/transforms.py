@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from types import FunctionType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from .ring import Ring, clock
 
@@ -23,12 +23,7 @@ _CHILDREN: Final = ("transforms", "_modules")
 _FOREIGN: Final = ("builtins", "torch", "numpy")
 
 
-class _Making(Protocol):
-    ring: Ring
-    thread: int
-
-
-active: list[_Making | None] = [None]
+active: list[Any] = [None]
 """The fetches whose item is being timed. A module's global, since attributes of classes are slow to set."""
 
 

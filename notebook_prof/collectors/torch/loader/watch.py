@@ -14,8 +14,9 @@ from importlib import import_module
 from typing import Any, Final
 
 from ....trace.report import ImportReport
+from ...patches import Patches, drop_frame
 from . import ring as rings
-from .fetching import FetchHook, Patches, WorkerInit, drop_frame, inherited, restore_fetcher
+from .fetching import FetchHook, WorkerInit, inherited, restore_fetcher
 from .main_process import LoaderFacts, Pinned, PinWatch
 from .ring import Ring, clock
 
@@ -101,10 +102,10 @@ class LoaderWatch:
         patches = self._patches = Patches()
         several = torch_side._MultiProcessingDataLoaderIter
         patches.replace(torch_side.DataLoader, "_get_iterator", self._get_iterator)
-        patches.replace(several, "_reset", self._reset)
-        patches.replace(several, "_try_put_index", self._try_put_index)
-        patches.replace(several, "_try_get_data", self._try_get_data)
-        patches.replace(several, "_next_data", self._next_data)
+        patches.watch(several, "_reset", self._begin_again, lambda *_: None)
+        patches.watch(several, "_try_put_index", self._before_put, self._after_put)
+        patches.watch(several, "_try_get_data", self._before_get, self._after_get)
+        patches.watch(several, "_next_data", self._before_next, self._after_next)
         patches.replace(
             import_module("torch.utils.data._utils.pin_memory"), "pin_memory", self._pinning.timed
         )
@@ -197,75 +198,38 @@ class LoaderWatch:
 
         return _get_iterator
 
-    def _reset(self, original: Any) -> Any:
-        watch = self
+    # Called before and after functions of torch's iterators.
 
-        def _reset(self: Any, loader: Any, first_iter: bool = False) -> Any:
-            if not first_iter and os.getpid() == watch._pid:
-                watch._begin_again(self, loader)
-            try:
-                return original(self, loader, first_iter)
-            except BaseException as error:
-                drop_frame(error)
-                raise
+    def _before_put(self, iterator: Any) -> Any:
+        return iterator._send_idx
 
-        return _reset
+    def _after_put(self, iterator: Any, number: int, *_: Any) -> None:
+        state = self._state_of(iterator)
+        if state is not None and iterator._send_idx != number and len(state.sent) < _MOST_EVENTS:
+            state.sent.append((state.epoch, number, iterator._task_info[number][0], clock()))
 
-    def _try_put_index(self, original: Any) -> Any:
-        watch = self
+    def _before_get(self, iterator: Any, *_: Any, **__: Any) -> Any:
+        return clock(), time.thread_time_ns()
 
-        def _try_put_index(self: Any) -> Any:
-            state, before = watch._state_of(self), getattr(self, "_send_idx", -1)
-            try:
-                result = original(self)
-            except BaseException as error:
-                drop_frame(error)
-                raise
-            with suppress(Exception):  # another version of torch may store its tasks differently
-                if state is not None and self._send_idx != before and len(state.sent) < _MOST_EVENTS:
-                    state.sent.append((state.epoch, before, self._task_info[before][0], clock()))
-            return result
+    def _after_get(self, iterator: Any, before: Any, result: Any, failed: bool) -> None:
+        state = self._state_of(iterator)
+        if state is None:
+            return
+        if failed:
+            state.note_exits(iterator)
+        elif result[0] and type(result[1][0]) is int and len(state.arrived) < _MOST_EVENTS:
+            (begin, cpu), (number, batch) = before, result[1]
+            if type(batch).__name__ != _NO_MORE:
+                spent = time.thread_time_ns() - cpu
+                state.arrived.append((state.epoch, number, begin, clock(), spent))
 
-        return _try_put_index
+    def _before_next(self, iterator: Any) -> Any:
+        return clock(), getattr(iterator, "_rcvd_idx", -1), len(getattr(iterator, "_task_info", ()))
 
-    def _try_get_data(self, original: Any) -> Any:
-        watch = self
-
-        def _try_get_data(self: Any, *args: Any, **kwargs: Any) -> Any:
-            state, begin, cpu = watch._state_of(self), clock(), time.thread_time_ns()
-            try:
-                result = original(self, *args, **kwargs)
-            except BaseException as error:
-                if state is not None:
-                    state.note_exits(self)
-                drop_frame(error)
-                raise
-            with suppress(Exception):
-                if state is not None and result[0] and type(result[1][0]) is int:
-                    number, batch = result[1]
-                    if type(batch).__name__ != _NO_MORE and len(state.arrived) < _MOST_EVENTS:
-                        spent = time.thread_time_ns() - cpu
-                        state.arrived.append((state.epoch, number, begin, clock(), spent))
-            return result
-
-        return _try_get_data
-
-    def _next_data(self, original: Any) -> Any:
-        watch = self
-
-        def _next_data(self: Any) -> Any:
-            state, begin = watch._state_of(self), clock()
-            due, pending = getattr(self, "_rcvd_idx", -1), len(getattr(self, "_task_info", ()))
-            try:
-                result = original(self)
-            except BaseException as error:
-                drop_frame(error)
-                raise
-            if state is not None and len(state.taken) < _MOST_EVENTS:
-                state.taken.append((state.epoch, due, begin, clock(), pending))
-            return result
-
-        return _next_data
+    def _after_next(self, iterator: Any, before: Any, result: Any, failed: bool) -> None:
+        state, (begin, due, pending) = self._state_of(iterator), before
+        if not failed and state is not None and len(state.taken) < _MOST_EVENTS:
+            state.taken.append((state.epoch, due, begin, clock(), pending))
 
     # states of iterators
 
@@ -315,18 +279,19 @@ class LoaderWatch:
             elif isinstance(init, functools.partial) and init.args and isinstance(init.args[0], WorkerInit):
                 iterator._worker_init_fn = functools.partial(init.func, init.args[0].inner, *init.args[1:])
 
-    def _begin_again(self, iterator: Any, loader: Any) -> None:
+    def _begin_again(self, iterator: Any, loader: Any, first_iter: bool = False) -> None:
         """Note the next epoch of persistent workers."""
-        with suppress(Exception):
-            state = iterator.__dict__.get(_STATE)
-            if state is not None:
-                state.epoch += 1
-                return
-            state = self._state(loader)
-            state.late = True
-            self.iterators.append(state)
-            iterator.__dict__[_STATE] = state
-            state.iterator = weakref.ref(iterator)
+        if first_iter or os.getpid() != self._pid:
+            return
+        state = iterator.__dict__.get(_STATE)
+        if state is not None:
+            state.epoch += 1
+            return
+        state = self._state(loader)
+        state.late = True
+        self.iterators.append(state)
+        iterator.__dict__[_STATE] = state
+        state.iterator = weakref.ref(iterator)
 
     def _state(self, loader: Any) -> LoaderIterator:
         state = LoaderIterator(
