@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 import threading
@@ -169,10 +170,9 @@ class Journal:
 
 def _cut(span: Span, end_ns: int) -> Span:
     """Return a closed copy, while the original stays open for its owner."""
-    copy = object.__new__(Span)
-    copy._journal, copy.name, copy.phase, copy.tid = span._journal, span.name, span.phase, span.tid
-    copy.start_ns, copy.end_ns, copy.opener = span.start_ns, end_ns, span.opener
-    return copy
+    cut = copy.copy(span)
+    cut.end_ns = end_ns
+    return cut
 
 
 def _opener(frame: FrameType) -> CodeType:

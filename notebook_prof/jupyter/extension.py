@@ -8,7 +8,6 @@ from typing import Any
 from ..collectors import registry
 from ..collectors.python import py_spy_attachment as py_spy
 from ..interrupts import DelayedInterrupt
-from . import history, opening, turns
 from .cell import CellTransformer, OneLine, strip_magic, watch
 from .history import HistoryMagics
 from .magic import ProfileMagics
@@ -60,11 +59,10 @@ def _unload(shell: Any) -> None:
     ]
     shell.events.unregister("pre_run_cell", watch.pre_run_cell)
     shell.events.unregister("post_run_cell", watch.post_run_cell)
-    for kind in ("line", "cell"):
-        shell.magics_manager.magics[kind].pop("profile", None)
-    opening.unregister(shell)
-    history.unregister(shell)
-    turns.unregister(shell)
+    for kind, registered in shell.magics_manager.magics.items():
+        for magics in _MAGICS:
+            for name in magics.magics[kind]:
+                registered.pop(name, None)
     forget(shell)
     configurables = getattr(shell, "configurables", [])  # IPython never removes any
     configurables[:] = [one for one in configurables if not isinstance(one, _MAGICS)]

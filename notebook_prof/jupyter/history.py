@@ -64,8 +64,3 @@ def _notes(folder: Any) -> tuple[str, ...]:
         notes.append(f"Not here yet: {format_items(left, 'run')} of this kernel, being written; ask again.")
     notes += [f"A damaged file was set aside: {path}." for path in damaged_files(folder)]
     return tuple(notes)
-
-
-def unregister(shell: Any) -> None:
-    """Remove the magic."""
-    shell.magics_manager.magics["line"].pop(MAGIC[1:], None)

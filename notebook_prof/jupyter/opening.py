@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class
@@ -72,8 +72,3 @@ def _existing(text: str) -> Path:
         close = nearest(path.name, names)
         there += f"; {close}" if close.startswith("did") else ", and contains nothing of a similar name"
     raise UsageError(f"{MAGIC}: there is no file or folder {text!r}: {there}")
-
-
-def unregister(shell: Any) -> None:
-    """Remove the magic."""
-    shell.magics_manager.magics["line"].pop(MAGIC[1:], None)

@@ -280,8 +280,3 @@ def _left_out(turns: Turns, namespace: Mapping[str, Any]) -> str:
             listed = ",".join(names)
             return f"These change from run to run; --restore {listed} gives each run the same state."
     return ""
-
-
-def unregister(shell: Any) -> None:
-    """Remove the magic."""
-    shell.magics_manager.magics["cell"].pop(MAGIC[2:], None)

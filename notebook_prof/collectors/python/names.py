@@ -14,6 +14,7 @@ from ...trace.report import Severity
 from ...trace.source_lines import SOURCE_FILES, text_lines
 from ..line_sources import Place, lines_now
 from ..statements import sources
+from ..system.polling import short_command
 from .frames import CELL, USER, Frame, is_generated
 
 _SOURCE_CHARACTERS: Final = 60
@@ -147,8 +148,6 @@ def _tell_edited(builder: TraceBuilder, file: str, effect: str, severity: Severi
     )
 
 
-COMMAND_CHARACTERS: Final = 60
-
 _FORMS: Final = (
     ("multiprocessing/pool.py", "worker", "Pool worker {}", 1),
     ("torch/utils/data/_utils/worker.py", "_worker_loop", "loader {}", 0),
@@ -198,13 +197,6 @@ def name_processes(children: Sequence[Process], named: Mapping[int, str] | None 
         names[child.pid] = form.format(first + counts[form])
         counts[form] += 1
     return names
-
-
-def short_command(command: str) -> str:
-    """Return a command in one line, without the program's folder: "python3 -c import time"."""
-    program, _, arguments = " ".join(command.split()).partition(" ")
-    text = f"{os.path.basename(program)} {arguments}".strip()
-    return text if len(text) <= COMMAND_CHARACTERS else text[: COMMAND_CHARACTERS - 1] + "…"
 
 
 def _name_form(child: Process) -> tuple[str | None, int]:

@@ -35,10 +35,8 @@ class _Mallinfo2(ctypes.Structure):
 @cache
 def _libc() -> Any:
     """Return this process's C library; None if it lacks mallinfo2 (glibc before 2.33)."""
-    if sys.platform != "linux":
-        return None
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "mallinfo2"):
+    libc = own_processes.libc() if sys.platform == "linux" else None
+    if libc is None or not hasattr(libc, "mallinfo2"):
         return None
     libc.mallinfo2.restype = _Mallinfo2
     return libc
@@ -351,6 +349,11 @@ def command_name(command: str) -> str:
     for word, name in _COMMANDS.items():
         if word in command:
             return name
-    program, _, arguments = command.partition(" ")
-    text = " ".join(f"{program.rpartition('/')[2]} {arguments}".split())
+    return short_command(command)
+
+
+def short_command(command: str) -> str:
+    """Return a command in one line, without the program's folder: "python3 -c import time"."""
+    program, _, arguments = " ".join(command.split()).partition(" ")
+    text = f"{os.path.basename(program)} {arguments}".strip()
     return text if len(text) <= 60 else text[:59] + "…"
