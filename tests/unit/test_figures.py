@@ -116,6 +116,10 @@ def test_stacked_steps_are_as_high_as_the_steps() -> None:
     data = _source(drawn)
     assert [a == 1 for a in data["alpha"]] == (table["step"] == 4).tolist()
     assert json.loads(data["select"][0]) == {"step": [int(table["step"][0])]}
+    three = trace.steps.head(3)
+    few = figures.steps_figure(trace, Selection(window=(0, int((three["ts"] + three["dur"]).max()))))
+    assert few is not None
+    assert few.figure.xaxis[0].ticker.ticks == three["step"].tolist(), "no numbers where no step is"
     with pytest.raises(OptionError, match="step_trace"):
         figures.steps_figure(trace, ALL, kind="trace")
 

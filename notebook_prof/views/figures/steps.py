@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from bokeh.models import BasicTicker, Range1d
+from bokeh.models import BasicTicker, FixedTicker, Range1d
 
 from ... import analysis
 from ...analysis.device.kernels import LAUNCH
@@ -131,7 +131,7 @@ def _drawn(
     tooltips = {
         "": [shortened(name, 200) for name in columns["name"]],
         "in all": [format_ns(value) for value in length],
-        "of all": share,
+        "of the sum": share,
         **tooltips,
     }
     scale, unit = time_unit(max(length))
@@ -158,6 +158,8 @@ def _launches(table: pd.DataFrame) -> list[str]:
 
 
 _HEIGHT: Final = 240
+_FEWEST: Final = 8
+"""Number of steps whose bars fill the figure; fewer leave room."""
 _MOST: Final = 600
 _OTHER: Final = "#B4B4B4"
 BREAKDOWN: Final = {
@@ -228,13 +230,15 @@ def stacked(
         title += " · without what ran outside of steps"
     total = table[list(used)].sum(axis=1).to_numpy(dtype=np.float64)
     steps = table["step"].to_numpy(dtype=np.int64)
-    left = int(steps.min()) - 0.6
+    left, right = int(steps.min()) - 0.6, int(steps.max()) + 0.6
     scale, unit = time_unit(float(total.max()))
     plot = canvas(
-        _HEIGHT, x_range=Range1d(left, max(int(steps.max()) + 0.6, left + 8)),
+        _HEIGHT, x_range=Range1d(left, max(right, left + _FEWEST)),
         y_range=Range1d(0, total.max() / scale * 1.04),
     )  # fmt: skip
     plot.xaxis.ticker = BasicTicker(min_interval=1, num_minor_ticks=0, desired_num_ticks=10)
+    if right < left + _FEWEST:  # no numbers behind the last step
+        plot.xaxis.ticker = FixedTicker(ticks=steps.tolist())
     label_axis(plot.xaxis, "step")
     label_axis(plot.yaxis, unit)
     alpha, select = opacity(steps.tolist(), selection.step), patches("step", steps.tolist())
