@@ -60,6 +60,8 @@ _FEW_MATCHED: Final = 0.1
 _MOSTLY_STALLS: Final = 0.2
 _SHOWN: Final = 2
 _WIDEST: Final = 60
+_WORTH_SAYING: Final = 0.05
+"""Relative change from which a difference that is not certain is said."""
 
 
 def sentences(c: ComparedTables) -> list[str]:
@@ -135,10 +137,12 @@ def _headline(c: ComparedTables) -> str:
             f"≈ No difference between {a} and {b} can be shown, the machine was too busy: {_core(c)}. "
             f"It lies in {interval_text(c)}; {median}."
         )
-    if not c.significant:
-        return f"≈ No difference between {a} and {b} is shown: it lies in {interval_text(c)}; {median}."
     word = "faster" if c.change < 0 else "slower"
     amount = signed_percent(abs(c.change)).replace("+", "")
+    if not c.significant and abs(c.change) >= _WORTH_SAYING:
+        return f"≈ {b} is {amount} {word}, but not for certain ({interval_text(c)}): {median}."
+    if not c.significant:
+        return f"≈ No difference between {a} and {b} is shown: it lies in {interval_text(c)}; {median}."
     return f"{b} is {amount} {word} ({interval_text(c)}): {median}."
 
 

@@ -75,7 +75,7 @@ def test_a_change_of_a_cell_is_shown_with_its_lines(
     ComparedPage(page).ready()
     drawn = page.locator(".nbp-comparison")
     text = " ".join((drawn.locator(".nbp-headline").text_content() or "").split())
-    busy = "≈ No difference between before and after is shown" in text
+    busy = "≈ No difference between before and after is shown" in text or "but not for certain" in text
     assert busy or re.search(r"after is [\d.]+ % faster \(−", text), text
     assert "This rests on 3 and 3 runs." in text
     if not busy:
