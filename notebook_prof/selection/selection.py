@@ -64,26 +64,17 @@ class Selection:
 
     DIMENSIONS: Final = DIMENSIONS
 
-    _clauses: Mapping[str, Clause]
-    _focus: int | None
-    _pinned: tuple[int, ...] | None
-    _revision: int
-    _watchers: list[Watcher]
-    _history: History
-    _queue: deque[tuple[Patch, Hashable, tuple[Watcher, ...]]]
-    _telling: bool
-
     def __init__(self, **values: object) -> None:
         first = {dimension: normalise(dimension, value) for dimension, value in values.items()}
         clauses = {d: Clause(d, first[d]) for d in DIMENSIONS if first.get(d) is not None}  # type: ignore[arg-type]
-        self._clauses = MappingProxyType(clauses)
-        self._focus = None
-        self._pinned = None
+        self._clauses: Mapping[str, Clause] = MappingProxyType(clauses)
+        self._focus: int | None = None
+        self._pinned: tuple[int, ...] | None = None
         self._revision = 0
         self._lock = threading.RLock()
-        self._watchers = []
+        self._watchers: list[Watcher] = []
         self._history = History({d: clause.value for d, clause in clauses.items()})
-        self._queue = deque()
+        self._queue: deque[tuple[Patch, Hashable, tuple[Watcher, ...]]] = deque()
         self._telling = False
 
     # -- writing -----------------------------------------------------------------------------------
@@ -323,7 +314,7 @@ class Selection:
             self._clauses = MappingProxyType(clauses)
             self._focus = real.get("focus", self._focus)
             self._pinned = real.get("pinned", self._pinned)
-            self._revision = self._revision + 1
+            self._revision += 1
             after = {d: clause.value for d, clause in clauses.items()}
             self._history.note(self._revision, {key: now[key] for key in real}, after)
             self._queue.append((self._as_patch(real), source, tuple(self._watchers)))
