@@ -194,7 +194,7 @@ def test_contention_is_waiting(tmp_path: Path) -> None:
     assert trace.report["values-not-used"].example == "contentions in count"
     result = verdict(trace)
     assert result.kind == "wait-bound"
-    assert "waits 100.0 % of the time (100 ns of 100 ns)" in result.sentence
+    assert "waits 100.0 % of the recording (100 ns of 100 ns)" in result.sentence
     assert all(claim.holds(trace) for claim in result.claims)
 
 

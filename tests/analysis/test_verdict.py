@@ -91,7 +91,7 @@ DRAWN: dict[str, tuple[str, dict[str, Any], str, dict[str, str], str]] = {
     "data without steps": (
         "main:  [next/data  ][mm/forward]",
         {"unit_ns": US},
-        *("input-bound", {}, "Input-bound: 52.0 % of the time waits for data (13 µs of 25 µs)"),
+        *("input-bound", {}, "Input-bound: 52.0 % of the recording waits for data (13 µs of 25 µs)"),
     ),
 }
 
@@ -232,7 +232,7 @@ NUMPY = "/venv/lib/python3.12/site-packages/numpy/_core/fromnumeric.py"
 def test_one_line_of_a_product():
     result = sampled((0, 100, "main (run.py)", "run.py"), (0, 80, "run.py:3  b = a@a", "run.py"))
     assert result.sentence == (
-        "One line takes 80.0 % of the time (80 ns of 100 ns): `b = a@a`, a matrix product, in run.py:3."
+        "One line takes 80.0 % of the recording (80 ns of 100 ns): `b = a@a`, a matrix product, in run.py:3."
     )
     assert result.kind == "python-bound"
     assert result.select == {"name": "run.py:3  b = a@a"}
@@ -256,7 +256,7 @@ def test_a_library():
     assert result.kind == "library-bound"
     assert result.share == 0.8
     assert result.sentence == (
-        "Library-bound: 80.0 % of the time (80 ns of 100 ns) is in NumPy, most of it in "
+        "Library-bound: 80.0 % of the recording (80 ns of 100 ns) is in NumPy, most of it in "
         "sort (fromnumeric.py:939), called from `c = np.sort(b)` in run.py:7."
     )
 
@@ -600,7 +600,7 @@ def test_what_would_bind_next_is_all_where_nothing_else_is_left() -> None:
     trace = b.seal()
     line = next(line for line in verdict(trace).lines if line.startswith("Critical path"))
     assert line.endswith(
-        "if data took no time, 30.0 % of the time would remain, all of that operators of the host"
+        "if data took no time, 30.0 % of the path would remain, all of that operators of the host"
     )
     assert critical_path_next(trace, count=1)["next_share"].tolist() == [1.0]
 

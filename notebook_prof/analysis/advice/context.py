@@ -82,12 +82,11 @@ class AdviceContext:
 
     @cached_property
     def whole(self) -> tuple[int, Source, str]:
-        """What shares in sentences are of: ns, the public table, and in words the cell, the steps or the
-        time."""
+        """What shares in sentences are of: ns, the public table, and in words."""
         cell = recorded_table(self.trace, ACCOUNT)
         if cell is not None and self.whole_window is None:
             return int(cell["dur"].sum()), Source("account", "dur"), "the cell"
-        return self.facts.total_ns, self.facts.total, "the steps" if len(self.facts.steps) else "the time"
+        return self.facts.total_ns, self.facts.total, self.facts.whole
 
     def share(self, ns: int, source: Source) -> Sentence:
         """Say what share of `whole` a duration is; say nothing if it is longer, as on several threads."""

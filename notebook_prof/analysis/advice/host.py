@@ -47,7 +47,7 @@ def launch_bound(run: AdviceContext) -> Advice | None:
         say(
             "The device waits for the host ",
             cite_share(waited.evaluate(run.trace) / window.evaluate(run.trace), waited, window),
-            " of the time.",
+            " of its time.",
         ),
         "Give it more work at once: a larger batch, torch.compile (mode='reduce-overhead' uses CUDA graphs), "
         "fused or foreach optimizers, and less Python between operators.",

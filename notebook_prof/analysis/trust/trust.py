@@ -107,7 +107,7 @@ def _compiling(trace: Trace, window: WindowLike) -> Iterator[Statement]:
             "code was compiled or loaded meanwhile",
             severity="loss" if spent >= NOTICEABLE * extent else "info",
             count=len(rows.rows),
-            effect=f"{format_ns(spent)} ({format_share(spent / extent)} of the time) is compiling and "
+            effect=f"{format_ns(spent)} ({format_share(spent / extent)} of the recording) is compiling and "
             "loading of code, which happens once",
             advice="record later steps, as in --steps 3:14",
             example=f"{first['name']} at {format_ns(first['ts'])}",

@@ -80,10 +80,10 @@ class VerdictInputs:
 
     @property
     def whole(self) -> str:
-        """What 100 % stands for, in words: the steps, the cell or the time."""
+        """What 100 % stands for, in words: the steps, the cell, the window or the recording."""
         if len(self.steps):
             return "the steps"
-        return "the cell" if self.is_cell else "the time"
+        return "the cell" if self.is_cell else "the recording" if self.window is None else "the window"
 
     @property
     def has_time_line(self) -> bool:

@@ -240,7 +240,7 @@ def _path(facts: VerdictInputs, path: pd.DataFrame) -> Sentence:
     all_of_it = most.text == format_share(1.0)
     much = say("all") if all_of_it else most
     without = f"; if {_NAMED.get(first, first)} took no time, "
-    return sentence + say(without, left, " of the time would remain, ", much, f" of that {following}")
+    return sentence + say(without, left, " of the path would remain, ", much, f" of that {following}")
 
 
 _NAMED: Final = {"between operators": "what runs between operators"}

@@ -118,7 +118,7 @@ def _exposed_communication(facts: VerdictInputs, exposed: tuple[int, int]) -> Ve
         str(number),
         " spends ",
         share,
-        " of the time (",
+        " of its time (",
         took,
         " of ",
         cite_ns(facts.extent.dur, of),

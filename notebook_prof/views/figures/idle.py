@@ -74,7 +74,8 @@ def idle_figure(trace: Trace, selection: Selection) -> Drawn | None:
         }
     )
     measured = int(analysis.device(trace, **scope(selection, "window"))["window_ns"].sum())
-    title = f"Idle {format_ns(whole)}, {format_share(whole / max(measured, 1))} of the time, by its causes"
+    share_of_device = format_share(whole / max(measured, 1))
+    title = f"Idle {format_ns(whole)}, {share_of_device} of the device's time, by its causes"
     plot = row_figure(names, unit, int(spent.max()) / scale * 1.12)
     bars = plot.hbar(y="place", right="length", height=0.8, source=data, fill_color="colour", line_color=None)
     bar_ends(plot, data)
@@ -126,7 +127,7 @@ def _draw(table: pd.DataFrame, columns: dict[str, str], title: str) -> Drawn:
     tooltips = {
         "": [str(module) for module in table["module"]],
         **{part: [format_ns(value) for value in table[column]] for part, column in columns.items()},
-        "of all": [format_share(value) for value in table["share"]],
+        "of all phases": [format_share(value) for value in table["share"]],
         "calls": counts(table["calls"]),
         "allocated in forward": [format_bytes(value) for value in table["allocated_bytes"]],
         "of it kept": [format_bytes(value) for value in table["kept_bytes"]],

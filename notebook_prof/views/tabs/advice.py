@@ -28,8 +28,9 @@ def advice(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     if not len(table):
         return Panel("Advice", (*notes, Note("No rule applies to what was recorded.")), under)
     note = Note(
-        "What a remedy should save, by a program on which it was measured; 'at most' where arithmetic "
-        "gives a bound only. Gains are not independent of each other. A click selects the evidence."
+        "What a remedy should save, by a program on which it was measured, 'at most' where arithmetic gives "
+        "a bound only, and its share of the time without imports, compilations and other one-time work. "
+        "Gains are not independent of each other. A click selects the evidence."
     )
     cards = map(_card, table.to_dict("records"))
     return Panel("Advice", (note, Cards(tuple(cards)), *notes), under)
@@ -39,7 +40,7 @@ def _card(row: Mapping[Hashable, Any]) -> Card:
     gain = f"up to {format_bytes(row['gain_bytes'])}"
     if row["gain_ns"]:
         about = "at most" if row["bound"] else "about"
-        gain = f"{about} {format_ns(row['gain_ns'])} · {format_share(row['gain_share'])} of the time"
+        gain = f"{about} {format_ns(row['gain_ns'])} · {format_share(row['gain_share'])}"
     count = int(row["count"])
     lines = [str(row["finding"]), f"Try: {row['remedy']}"]
     arguments = ", ".join(f"{name}={value!r}" for name, value in row["what_if"].items())

@@ -8,7 +8,9 @@ from typing import Any, Final
 import pandas as pd
 
 from ... import analysis
+from ...analysis.scope import recorded_table
 from ...analysis.source.lines import CELL
+from ...analysis.time.account import ACCOUNT
 from ...selection import filtered
 from ...selection.clauses import line_texts
 from ...trace import Trace
@@ -38,7 +40,7 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
                 units={"text": "code", "line": "count", "threads": "count"},
                 heads={
                     "text": "source of the cell" if "file" in gone else "source",
-                    "share": "of the time",
+                    "share": f"of {whole_of(trace, state)}",
                     "backward_device_ns": "backward device",
                     "bytes_kept": "kept",
                     "peak_bytes": "at peak",
@@ -51,6 +53,15 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         ),
         followed(analysis.lines),
     )
+
+
+def whole_of(trace: Trace, state: Mapping[str, Any]) -> str:
+    """Return what the shares of `analysis.lines` are of, in words."""
+    if state.get("step") is not None:
+        return "the steps"
+    if state.get("window") is not None:
+        return "the window"
+    return "the cell" if recorded_table(trace, ACCOUNT) is not None else "the recording"
 
 
 def _constant_columns(table: pd.DataFrame) -> list[str]:
