@@ -146,6 +146,24 @@ def phase_of(name: str) -> str | None:
     return by_prefix
 
 
+_PASS_ON: Final = (
+    ("torch/nn/modules/module.py", ("_wrapped_call_impl", "_call_impl", "inner")),
+    ("torch/optim/optimizer.py", ("wrapper", "_use_grad")),
+    ("torch/utils/_contextlib.py", ("decorate_context",)),
+)
+
+
+def passes_on(function: str, file: str) -> bool:
+    """Return whether this function of PyTorch only passes a call on.
+
+    >>> passes_on("Module._call_impl", "/lib/site-packages/torch/nn/modules/module.py")
+    True
+    """
+    # they took three of four rows of a module in the timeline
+    name = function.rpartition(".")[2]
+    return any(name in names and file.replace("\\", "/").endswith(end) for end, names in _PASS_ON)
+
+
 def is_collective_kernel(name: str) -> bool:
     """Return whether a kernel moves data between ranks, judging by its function's name."""
     # Arguments and template parameters do not count, since a matrix product may take a library's handle.

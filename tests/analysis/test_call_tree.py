@@ -14,7 +14,7 @@ from notebook_prof.analysis import bottom_up, call_tree, event_log, heaviest_sta
 from notebook_prof.analysis.device.kernel_launches import launching_rows
 from notebook_prof.analysis.scope import on_device
 from notebook_prof.analysis.source.call_tree import from_below
-from notebook_prof.analysis.source.line_calls import is_library_file, my_code
+from notebook_prof.analysis.source.line_calls import is_library_file
 from notebook_prof.selection import Selection
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
@@ -62,10 +62,10 @@ def check_tree_order(table: pd.DataFrame, key: str) -> None:
 
 def check_call_trees(trace: Trace) -> None:
     """What holds of every trace: nothing is lost, nothing counted twice, and all tables agree."""
-    tree, turned, only_mine = call_tree(trace), bottom_up(trace), call_tree(trace, only_my_code=True)
+    tree, turned, folded = call_tree(trace), bottom_up(trace), call_tree(trace, fold_libraries=True)
     by_name = operators(trace, by=["name", "category"], waits=None)
     busy, launched = by_name["self_ns"].sum(), by_name["device_self_ns"].sum()
-    for table in (tree, only_mine, call_tree(trace, by_thread=True)):
+    for table in (tree, folded, call_tree(trace, by_thread=True)):
         assert table["self_ns"].sum() == busy
         assert table["device_self_ns"].sum() == launched
         assert (table["total_ns"] == table["self_ns"] + children_of(table, "total_ns")).all()
@@ -101,7 +101,7 @@ def test_laws(trace: Trace) -> None:
 def test_nothing_is_lost_in_a_window(trace: Trace, window: tuple[int, int] | None) -> None:
     expected = operators(trace, window=window)[["self_ns", "device_self_ns"]].sum()
     tree = call_tree(trace, window=window)
-    for table in (tree, call_tree(trace, window=window, only_my_code=True)):
+    for table in (tree, call_tree(trace, window=window, fold_libraries=True)):
         assert table["self_ns"].sum() == expected["self_ns"]
         # what was launched before the window is in no row
         assert table["device_self_ns"].sum() == tree["device_self_ns"].sum() <= expected["device_self_ns"]
@@ -207,33 +207,54 @@ def test_small_rows_can_be_left_without_their_callers() -> None:
     assert paths(some)[:3] == [("mm",), ("mm", "linear"), ("mm", "linear", "train")]
 
 
-def calls() -> Trace:
-    names = ["train.py(3): fit", "torch/nn/functional.py(9): linear", "aten::linear", "aten::mm", "aten::add"]
+def folded_calls() -> Trace:
+    """A line of the user's calls a library, deep inside of which one function takes the time."""
+    library = "/lib/site-packages/pandas/core"
     b = TraceBuilder()
-    main, other = b.track("main"), b.track("other")
-    b.slices(
-        ts=[0, 1, 2, 3, 20],
-        dur=[40, 15, 10, 5, 9],
-        name=names,
-        category=["python", "python", "operator", "operator", "operator"],
-        track=main,
-    )
+    main = b.track("main")
+    names = [
+        "run.py(3): <module>",
+        f"{library}/frame.py(9): apply",
+        f"{library}/apply.py(7): apply_standard",
+        "run.py(1): mine",
+        f"{library}/generic.py(5): __getattr__",
+        f"{library}/generic.py(6): _protect",
+        f"{library}/series.py(4): get",
+    ]
+    ts, dur = [0, 1, 2, 3, 200, 202, 950], [1000, 998, 996, 985, 700, 1, 5]
+    b.slices(ts=ts, dur=dur, name=names, category="python", track=main)
+    b.slices(ts=[2000, 2010], dur=[500, 3], name=["aten::linear", "aten::t"], category="operator", track=main)
     waits = ["threading.py(9): run", "threading.py(3): wait"]
-    b.slices(ts=[0, 1], dur=[40, 38], name=waits, category="python", track=other)
+    b.slices(ts=[0, 1], dur=[40, 38], name=waits, category="python", track=b.track("other"))
     return b.seal()
 
 
-def test_only_my_code_folds_what_libraries_do() -> None:
-    table = call_tree(calls(), only_my_code=True)
-    assert dict(zip(paths(table), table[["count", "total_ns", "self_ns"]].values.tolist(), strict=True)) == {
-        ("train.py(3): fit",): [1, 40, 21],
-        ("train.py(3): fit", "aten::linear"): [1, 10, 10],
-        ("train.py(3): fit", "aten::add"): [1, 9, 9],
-        ("threading.py(9): run",): [1, 40, 40],
+def test_a_run_of_library_frames_is_one_row_but_for_what_takes_time_itself() -> None:
+    table = call_tree(folded_calls(), fold_libraries=True)
+    names = [tuple(part.rpartition(" ")[2] for part in path) for path in paths(table)]
+    outer = ("<module>", "apply", "mine")
+    assert dict(zip(names, table[["count", "total_ns", "self_ns"]].values.tolist(), strict=True)) == {
+        ("<module>",): [1, 1000, 2],
+        ("<module>", "apply"): [1, 998, 13],
+        outer: [1, 985, 280],
+        (*outer, "__getattr__"): [1, 700, 700],
+        (*outer, "get"): [1, 5, 5],
+        ("aten::linear",): [1, 500, 500],
+        ("run",): [1, 40, 2],
+        ("run", "wait"): [1, 38, 38],
     }
-    turned = bottom_up(calls(), only_my_code=True)
-    assert turned.loc[turned["depth"] == 0, "self_ns"].sum() == 80
-    assert my_code(calls()).sum() == 3
+    turned = bottom_up(folded_calls(), fold_libraries=True)
+    assert turned.loc[turned["depth"] == 0, "self_ns"].sum() == 1000 + 500 + 40
+
+
+def test_what_only_passes_a_call_on_is_no_row_unless_the_time_is_its_own() -> None:
+    module = "torch/nn/modules/module.py(1): _call_impl"
+    b = TraceBuilder()
+    names = ["net.py(7): run", module, "torch/nn/modules/linear.py(2): forward", module]
+    b.slices(ts=[0, 1, 9, 100], dur=[200, 90, 80, 50], name=names, category="python", track=b.track("main"))
+    table = call_tree(b.seal(), fold_libraries=True)
+    assert [name.rpartition(" ")[2] for name in table["name"]] == ["run", "forward", "_call_impl"]
+    assert table["count"].tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -270,11 +291,7 @@ def test_the_event_log_is_in_the_order_of_starts() -> None:
     window = (int(trace.span.end) - 2, int(trace.span.end))
     kept = Selection(window=window).mask(trace.slices)
     assert event_log(trace, window=window)["slice"].tolist() == np.flatnonzero(kept).tolist()
-    assert event_log(calls(), only_my_code=True)["name"].tolist() == [
-        "train.py(3): fit",
-        "aten::linear",
-        "aten::add",
-    ]
+    assert len(event_log(folded_calls(), fold_libraries=True)) == len(folded_calls().slices) - 3
     assert event_log(TraceBuilder().seal()).empty
 
 

@@ -39,8 +39,8 @@ def check_layout(table: pd.DataFrame) -> None:
 
 
 @given(traces(), st.booleans(), st.booleans())
-def test_both_orders_hold_the_same_time(trace: Trace, by_thread: bool, only_my_code: bool) -> None:
-    options = {"by_thread": by_thread, "only_my_code": only_my_code}
+def test_both_orders_hold_the_same_time(trace: Trace, by_thread: bool, fold_libraries: bool) -> None:
+    options = {"by_thread": by_thread, "fold_libraries": fold_libraries}
     for metric in ("self_ns", "device_ns", "count"):
         heavy, timed = (
             flame(trace, metric=metric, order=order, **options) for order in ("left_heavy", "time")

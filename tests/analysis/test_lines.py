@@ -253,7 +253,7 @@ def test_looks_count_once_for_every_line_that_was_open() -> None:
 def check_flame_by_line(trace: Trace) -> None:
     """Compare the roots of a flame with the own times and the device work of operators, by their lines."""
     for metric, of_operators in (("self_ns", "self_ns"), ("device_ns", "device_self_ns")):
-        for options in ({}, {"only_my_code": True}, {"order": "time"}):
+        for options in ({}, {"fold_libraries": True}, {"order": "time"}):
             table = flame(trace, metric=metric, by_line=True, **options)
             roots = table[table["depth"] == 0].set_index("name")["total"]
             places = roots.index.str.replace(r"  .*", "", regex=True)

@@ -100,16 +100,12 @@ def test_bottom_up_names_callers_and_the_log_shows_slices(calls: NotebookPage) -
     calls.wait_views("v.store.get().focus !== null")
     calls.wait_kernel("print(p.event_log().slice[6] == p.selection.focus)", "True")
     assert calls.detail.inner_text()
-    calls.part(".nbp-switch input").check()
-    calls.tab.locator("code", has_text="p.event_log(only_my_code=True)").wait_for()
     calls.open_tab("steps", "Steps")
-    assert not calls.part(".nbp-switch").count()
     calls.open_tab("calls", "Calls")
-    assert calls.part(".nbp-switch input").is_checked(), "and it is remembered"
     assert calls.part("[data-value=event_log]").get_attribute("aria-pressed") == "true"
 
 
-def test_a_report_has_all_three(report: Callable[..., Report], drawn_file: Path) -> None:
+def test_a_report_has_all_four(report: Callable[..., Report], drawn_file: Path) -> None:
     opened = report(drawn_file)
     opened.open_tab("calls", "Calls")
     assert opened.part(ROWS).count() > 3
@@ -117,12 +113,12 @@ def test_a_report_has_all_three(report: Callable[..., Report], drawn_file: Path)
     opened.tab.locator("code", has_text="p.bottom_up()").wait_for()
     opened.part("[data-value=event_log]").click()
     opened.tab.locator("code", has_text="p.event_log()").wait_for()
-    opened.part(".nbp-switch input").check()
-    opened.tab.locator("code", has_text="p.event_log(only_my_code=True)").wait_for()
     opened.tab_rows.nth(3).click()
     opened.wait_views("v.store.get().focus !== null")
+    opened.part("[data-value=every_frame]").click()
+    opened.tab.locator("code", has_text="p.call_tree()").wait_for()
     opened.part("[data-value=call_tree]").click()
-    opened.tab.locator("code", has_text="p.call_tree(only_my_code=True)").wait_for()
+    opened.tab.locator("code", has_text="p.call_tree(fold_libraries=True)").wait_for()
 
 
 def test_the_orders_of_the_flame(shown: NotebookPage) -> None:
@@ -132,23 +128,28 @@ def test_the_orders_of_the_flame(shown: NotebookPage) -> None:
     heavy = shown.views(boxes)
     shown.part("[data-value=time]").click()
     shown.wait_views(f"{boxes} > {heavy}")
-    shown.wait_kernel("print((p.flame(order='time').total > 0).sum())", str(shown.views(boxes)))
+    shown.wait_kernel(
+        "print((p.flame(order='time', fold_libraries=True).total > 0).sum())", str(shown.views(boxes))
+    )
     shown.part("[data-value=sandwich]").click()
     caption = shown.tab.locator("figcaption").first
     shown.tab.locator("figcaption", has_text="Time on the host of Tensor.backward").wait_for()
     shown.kernel("p.selection.name = 'aten::conv2d'")
     shown.tab.locator("figcaption", has_text="Time on the host of conv2d").wait_for()
-    shown.wait_kernel("print((p.sandwich('aten::conv2d').total > 0).sum())", str(shown.views(boxes)))
-    names = shown.kernel("print(*p.sandwich('aten::conv2d').name)").split()
+    shown.wait_kernel(
+        "print((p.sandwich('aten::conv2d', fold_libraries=True).total > 0).sum())", str(shown.views(boxes))
+    )
+    names = shown.kernel("print(*p.sandwich('aten::conv2d', fold_libraries=True).name)").split()
     x, y = shown.wait_point(f"v.panels.locate(0, {len(names) - 1})")
     shown.page.mouse.click(x, y)
-    shown.wait_kernel("print(p.selection.name[0] == p.sandwich('aten::conv2d').name.iloc[-1])", "True")
+    shown.wait_kernel(
+        "print(p.selection.name[0] == p.sandwich('aten::conv2d', fold_libraries=True).name.iloc[-1])", "True"
+    )
     shown.tab.locator("figcaption", has_text="of Net.forward").first.wait_for()
     assert "Net.forward" in caption.inner_text()
     shown.part(".nbp-switch input").check()
     shown.rail_of("calls").click()
-    shown.tab.locator("code", has_text="p.call_tree(only_my_code=True)").wait_for()
-    assert shown.part(".nbp-switch input").is_checked(), "one choice for both tabs"
-    shown.part(".nbp-switch input").uncheck()
     shown.rail_of("flame").click()
+    assert shown.part(".nbp-switch input").is_checked(), "and it is remembered"
+    shown.part(".nbp-switch input").uncheck()
     shown.part("[data-value=left_heavy]").click()

@@ -50,8 +50,9 @@ def _table(answer: Answer, number: int = 0) -> tuple[dict[str, Any], pd.DataFram
 @pytest.mark.parametrize("mode", ["call_tree", "bottom_up"])
 def test_a_tree_has_the_rows_of_its_analysis(trace: Trace, mode: str) -> None:
     part, shown = _table(_ask(trace, mode=mode))
-    expected = getattr(analysis, mode)(trace)
-    assert part["call"] == f"p.{mode}()"
+    options = {"fold_libraries": True} if mode == "call_tree" else {}
+    expected = getattr(analysis, mode)(trace, **options)
+    assert part["call"] == f"p.{mode}({'fold_libraries=True' if options else ''})"
     assert shown["name"].tolist() == expected["name"].tolist()
     assert shown["parent"].tolist() == expected["parent"].fillna(-1).tolist()
     for column in ("total_ns", "self_ns", "count", "device_ns", "share"):
@@ -70,9 +71,9 @@ def test_a_tree_follows_the_selection(trace: Trace) -> None:
         state = {
             key: value for key, value in selection.to_state().items() if key in ("step", "window", "phase")
         }
-        _, shown = _table(_ask(trace, selection))
+        _, shown = _table(_ask(trace, selection, mode="every_frame"))
         assert shown["total_ns"].tolist() == analysis.call_tree(trace, **state)["total_ns"].tolist()
-        _, stack = _table(_ask(trace, selection), 1)
+        _, stack = _table(_ask(trace, selection, mode="every_frame"), 1)
         assert stack["name"].tolist() == analysis.heaviest_stack(trace, **state)["name"].tolist()
     assert _ask(trace, Selection(step=999)).content["absent"] == "No stack lies in what is selected."
 
@@ -127,7 +128,7 @@ def test_threads_without_operators_are_left_out_as_the_call_says() -> None:
     trace = draw("main: [aten::mm ]\nidle: [wait      ]", categories={"wait": "python"})
     part, shown = _table(_ask(trace))
     assert shown["name"].tolist() == ["aten::mm"]
-    assert part["call"] == "p.call_tree(track=[0])"
+    assert part["call"] == "p.call_tree(fold_libraries=True, track=[0])"
     assert any("left out" in one.get("text", "") for one in _ask(trace).content["parts"])
     _, chosen = _table(_ask(trace, Selection(track=1)))
     assert chosen["name"].tolist() == ["wait"]
@@ -135,9 +136,10 @@ def test_threads_without_operators_are_left_out_as_the_call_says() -> None:
 
 def test_a_report_has_the_tab_for_every_choice(trace: Trace) -> None:
     texts = embedded(trace)["calls"]
-    assert len(texts) == 6
-    for mode, kind in (("call_tree", "tree"), ("bottom_up", "tree"), ("event_log", "table")):
-        text = texts[choice_key({"mode": mode, "only_my_code": "on"})]
+    kinds = {"call_tree": "tree", "every_frame": "tree", "bottom_up": "tree", "event_log": "table"}
+    assert len(texts) == len(kinds)
+    for mode, kind in kinds.items():
+        text = texts[choice_key({"mode": mode})]
         content = json.loads(zlib.decompress(base64.b64decode(text)))["content"]
         assert content["parts"][0]["kind"] == kind
         assert content["parts"][1]["kind"] == "stack"

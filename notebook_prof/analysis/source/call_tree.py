@@ -13,7 +13,7 @@ from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ..scope import Numbers, Texts, WindowLike, many, on_device, on_host
-from .line_calls import my_code
+from .line_calls import shown_frames
 from .stack_nodes import device_sums, node_sums, stack_nodes
 
 _TIMES: Final = ("total_ns", "self_ns", "device_ns", "device_self_ns")
@@ -30,7 +30,7 @@ def call_tree(
     track: int | Iterable[int] | None = None,
     line: Texts = None,
     by_thread: bool = False,
-    only_my_code: bool = False,
+    fold_libraries: bool = False,
 ) -> pd.DataFrame:
     """List the calls on the host, from the outermost callers down, with the time of each path.
 
@@ -47,9 +47,9 @@ def call_tree(
         Keep these threads.
     by_thread : bool
         Whether each thread is a root; otherwise equal stacks of all threads are merged.
-    only_my_code : bool
-        Fold library functions, and calls inside operators, into their callers as self time. A stack without
-        user code keeps its outermost entry.
+    fold_libraries : bool
+        Fold functions of libraries into the outermost of each run of them, and calls inside operators into
+        these, as self time, except for names that take 1 % of the host's time themselves.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def call_tree(
     host = on_host(trace, window).where(step=step, phase=phase, category=category, line=line)
     if track is not None:
         host = host.only(np.isin(host.ints("track"), many(track)))
-    nodes = stack_nodes(trace, host, by_thread, my_code(trace) if only_my_code else None)
+    nodes = stack_nodes(trace, host, by_thread, shown_frames(trace) if fold_libraries else None)
     table = nodes.table
     table["count"] = node_sums(nodes, nodes.of_slice[nodes.rows])
     table["self_ns"] = node_sums(nodes, nodes.of_slice[host.rows], host.self_ns)
@@ -105,14 +105,14 @@ def bottom_up(
     category: Texts = None,
     track: int | Iterable[int] | None = None,
     line: Texts = None,
-    only_my_code: bool = False,
+    fold_libraries: bool = False,
     levels: int | None = None,
 ) -> pd.DataFrame:
     """List names by self time and, below each, the callers for which it spent that time.
 
     Parameters
     ----------
-    trace, window, step, phase, category, track, line, only_my_code
+    trace, window, step, phase, category, track, line, fold_libraries
         As in `call_tree`.
     levels : int, optional
         Maximum number of levels of callers. Default: no limit.
@@ -155,7 +155,7 @@ def bottom_up(
         category=category,
         track=track,
         line=line,
-        only_my_code=only_my_code,
+        fold_libraries=fold_libraries,
     )
     return from_below(tree, levels)
 
@@ -209,13 +209,13 @@ def heaviest_stack(
     category: Texts = None,
     track: int | Iterable[int] | None = None,
     line: Texts = None,
-    only_my_code: bool = False,
+    fold_libraries: bool = False,
 ) -> pd.DataFrame:
     """Follow the longest calls from the outermost caller down.
 
     Parameters
     ----------
-    trace, window, step, phase, category, track, line, only_my_code
+    trace, window, step, phase, category, track, line, fold_libraries
         As in `call_tree`.
     name : str, optional
         Follow the longest path to this name. Default: start at the longest root.
@@ -253,7 +253,7 @@ def heaviest_stack(
         category=category,
         track=track,
         line=line,
-        only_my_code=only_my_code,
+        fold_libraries=fold_libraries,
     )
     return heaviest_of(tree, name, by)
 

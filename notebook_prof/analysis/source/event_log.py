@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...trace import Trace, Window
 from ..scope import Numbers, Scope, Texts, WindowLike, many
-from .line_calls import my_code
+from .line_calls import shown_frames
 
 _COLUMNS = ("ts", "dur", "self_ns", "depth", "name", "category", "track")
 
@@ -24,7 +24,7 @@ def event_log(
     category: Texts = None,
     track: int | Iterable[int] | None = None,
     line: Texts = None,
-    only_my_code: bool = False,
+    fold_libraries: bool = False,
 ) -> pd.DataFrame:
     """List slices in the order in which they began, on the host and on devices.
 
@@ -37,8 +37,8 @@ def event_log(
         Keep what belongs to these.
     name, phase, category, line : str or iterable of str, optional
         Keep what belongs to these; a line is written as ``cell:12``.
-    only_my_code : bool
-        Leave out library functions, and calls inside operators.
+    fold_libraries : bool
+        Leave out what `call_tree` folds.
 
     Returns
     -------
@@ -72,8 +72,8 @@ def event_log(
     if window is not None:
         cut = Window.of(window)
         keep &= (ts < cut.end) & ((end > cut.start) | (ts >= cut.start))
-    if only_my_code:
-        keep &= my_code(trace)
+    if fold_libraries:
+        keep &= shown_frames(trace)
     rows = np.flatnonzero(keep)
     scope = Scope(slices, rows, ts[rows], end[rows], slices["self_ns"].to_numpy()[rows])
     scope = scope.where(step=step, phase=phase, category=category, line=line)

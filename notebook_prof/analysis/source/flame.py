@@ -13,7 +13,7 @@ from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray, number_rows
 from ..scope import Numbers, Texts, WindowLike, many, on_device, on_host
 from .call_tree import call_tree
-from .line_calls import my_code
+from .line_calls import shown_frames
 from .stack_nodes import device_sums, node_sums, stack_nodes
 
 METRICS: Final = ("self_ns", "device_ns", "count")
@@ -33,7 +33,7 @@ def flame(
     by_thread: bool = True,
     by_line: bool = False,
     order: str = "left_heavy",
-    only_my_code: bool = False,
+    fold_libraries: bool = False,
 ) -> pd.DataFrame:
     """Merge equal stacks of slices into a tree, and sum each node.
 
@@ -60,8 +60,8 @@ def flame(
     order : {"left_heavy", "time"}
         ``left_heavy`` merges all equal stacks, the largest sibling on the left; ``time`` merges only
         neighbours in time, in the order in which they began. See `sandwich` for a single name.
-    only_my_code : bool
-        Fold library functions, and calls inside operators, as in `call_tree`.
+    fold_libraries : bool
+        Fold functions of libraries, and calls inside operators, as in `call_tree`.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def flame(
     host = on_host(trace, window).where(step=step, phase=phase, category=category, line=line)
     if track is not None:
         host = host.only(np.isin(host.ints("track"), many(track)))
-    shown = my_code(trace) if only_my_code else None
+    shown = shown_frames(trace) if fold_libraries else None
     nodes = stack_nodes(trace, host, by_thread, shown, in_time=order == "time", by_line=by_line)
     table = nodes.table
     table["count"] = node_sums(nodes, nodes.of_slice[nodes.rows])
@@ -174,7 +174,7 @@ def sandwich(
     category: Texts = None,
     track: int | Iterable[int] | None = None,
     line: Texts = None,
-    only_my_code: bool = False,
+    fold_libraries: bool = False,
 ) -> pd.DataFrame:
     """List the callers and callees of a name, laid out around it.
 
@@ -185,7 +185,7 @@ def sandwich(
         One or more names; several are treated as one.
     metric : {"self_ns", "device_ns"}
         What widths show: time on the host, or duration of the device work launched.
-    window, step, phase, category, track, line, only_my_code
+    window, step, phase, category, track, line, fold_libraries
         As in `call_tree`.
 
     Returns
@@ -227,7 +227,7 @@ def sandwich(
         category=category,
         track=track,
         line=line,
-        only_my_code=only_my_code,
+        fold_libraries=fold_libraries,
     )
     return sandwich_of(tree, many(name), metric)
 

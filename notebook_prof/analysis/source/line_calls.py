@@ -1,4 +1,4 @@
-"""Library calls from each line of the user's source, imports, and which slices are the user's own."""
+"""Library calls from each line of the user's source, imports, and what is shown with libraries folded."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...trace.schema import Table
 from ...trace.source_lines import is_line
+from ...trace.taxonomy import passes_on
 from ..grouping import covered
 from ..scope import Scope, WindowLike, ints, on_host, once
 from .frames import Frames, frames
@@ -248,29 +249,44 @@ def is_library_file(file: str) -> bool:
     return top in sys.stdlib_module_names or top in _LIBRARIES
 
 
-def my_code(trace: Trace) -> BoolArray:
-    """Return a mask of the slices to show if only the user's code is wanted."""
+_OWN_TIME: Final = 0.01
+"""Library frames and calls inside of others are shown if their name has this share of the host's own time."""
+
+
+def shown_frames(trace: Trace) -> BoolArray:
+    """Return a mask of the slices to show if libraries are folded."""
     # Show lines and functions of files outside libraries, functions without a known file unless compiled,
-    # ranges and modules. Of library work, show the operator or call nearest to the user's code, but nothing
-    # inside it.
-    return once(trace, "my code", lambda: _my_code(trace)).copy()
+    # ranges and modules. Of a run of library frames, show the outermost; of library work, the operator or
+    # call nearest to the user's code; and of both what takes time itself.
+    return once(trace, "shown frames", lambda: _shown_frames(trace)).copy()
 
 
-def _my_code(trace: Trace) -> BoolArray:
+def _shown_frames(trace: Trace) -> BoolArray:
     slices = trace.slices
     category = slices["category"]
     python = (category == "python").to_numpy()
     name = slices["name"].cat.codes.to_numpy()
     words = [str(word) for word in slices["name"].cat.categories]
-    line = is_line(slices)
     compiled = np.array([*(_COMPILED.match(word) is not None for word in words), False], dtype=bool)[name]
     where = frames(trace)
     paths = {str(file): bool(file) and is_library_file(str(file)) for file in set(where.file.tolist())}
     installed = np.array([paths[str(file)] for file in where.file], dtype=bool)[where.code]
-    own = python & (line | ~(installed | compiled))
+    passing = np.array(list(map(passes_on, where.function, where.file)), dtype=bool)[where.code]
+    library = python & ~is_line(slices) & (installed | compiled)
     call = category.isin(_CALLS).to_numpy()
-    # what a slice is to those inside it: 1 a call, 0 user code; library functions (-1) are looked through
-    around = np.where(call, 1, np.where(python & ~own, -1, 0))
+    # what a slice is to those inside it; library frames are looked through, or those that only pass a call on
     parent = ints(slices["parent"])
-    nearest = np.append(inherit(parent, around), -1)[parent]
-    return np.asarray(np.where(call, nearest != 1, own | ~python), dtype=bool)
+    in_call = _nearest(parent, np.where(library, -1, call))
+    in_library = _nearest(parent, np.where(library & passing, -1, library | (category == "module") | call))
+    host = on_host(trace)
+    own_ns = np.bincount(name[host.rows] + 1, host.self_ns, minlength=len(words) + 1)
+    takes_time = (own_ns >= _OWN_TIME * max(own_ns.sum(), 1))[name + 1]
+    shown = np.where(call, in_call != 1, ~library | (in_library != 1)) | takes_time
+    has_child = np.zeros(len(slices) + 1, dtype=bool)
+    has_child[parent] = True
+    return np.asarray(shown & ~(library & passing & has_child[:-1]), dtype=bool)
+
+
+def _nearest(parent: IntArray, kind: IntArray) -> IntArray:
+    """Return the kind of the nearest ancestor whose kind is not -1; -1 without one."""
+    return np.append(inherit(parent, kind), -1)[parent]

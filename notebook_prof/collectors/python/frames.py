@@ -14,6 +14,7 @@ import numpy as np
 
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
+from ...trace.taxonomy import passes_on
 from ..line_sources import lines_now
 
 CELL, USER, LIBRARY, MACHINERY, OURS, NOTEBOOK = range(6)
@@ -50,12 +51,6 @@ _STARTERS: Final = (
     ("multiprocessing/spawn.py", ("spawn_main", "_main")),
     ("torch/multiprocessing/spawn.py", ("_wrap",)),
 )
-_WRAPPERS: Final = (
-    ("torch/nn/modules/module.py", ("_wrapped_call_impl", "_call_impl", "inner")),
-    ("torch/optim/optimizer.py", ("wrapper", "_use_grad")),
-    ("torch/utils/_contextlib.py", ("decorate_context",)),
-)
-"""Functions of PyTorch that only pass a call on. They took three of four rows of a module in the timeline."""
 MARKERS: Final = ("b'%%profile", 'b"%%profile', "# %%profile")
 """Beginnings of the line that replaces a ``%%profile`` line in the cell's source. It is a constant, which
 tracebacks show as a comment.
@@ -189,7 +184,9 @@ class _Owners:
         keep = (self.position >= begin[self.home]) & (self.position < end[self.home])
         keep &= (owner != OURS) & (owner != NOTEBOOK) & ~self.of(_imports)
         # an innermost wrapper is kept, since the time is its own
-        keep &= (self.position >= self.last(keep)[self.home]) | ~self.of(_passes_on)
+        keep &= (self.position >= self.last(keep)[self.home]) | ~self.of(
+            lambda frame: passes_on(frame.function, frame.file)
+        )
         lengths = np.bincount(self.home[keep], minlength=n).astype(np.int64)
         return Stacks(self._stacks.frames[keep], lengths, self._stacks.distinct)
 
@@ -207,11 +204,6 @@ def _is_pool(frame: Frame) -> bool:
 def _imports(frame: Frame) -> bool:
     """Return whether this is a frame of Python's import system, which tracebacks omit too."""
     return frame.file.startswith("<frozen importlib")
-
-
-def _passes_on(frame: Frame) -> bool:
-    """Return whether this function of a library only passes a call on."""
-    return _is_one_of(frame, _WRAPPERS)
 
 
 def _shows(frame: Frame) -> bool:

@@ -41,6 +41,7 @@ _CHARACTERS: Final = 95
 LONGER, AS_LONG, SHORTER, NEW = "#e0705f", "#dddddd", "#4fb39a", "#88b4e7"
 """Colours of a difference; black text is legible on each."""
 _METRICS: Final = {"self_ns": "Time on the host", "device_ns": "Device time launched", "count": "Slices"}
+_WHOLES: Final = {"self_ns": "of thread time", "device_ns": "of device time", "count": "of all slices"}
 
 
 def flame_figure(
@@ -51,7 +52,7 @@ def flame_figure(
     category: str | None = None,
     by_thread: bool = True,
     order: str = "left_heavy",
-    only_my_code: bool = False,
+    fold_libraries: bool = False,
 ) -> Drawn | None:
     """Draw the stacks as an icicle: the widest 3,000 nodes on at most 40 levels; None without stacks.
 
@@ -65,8 +66,8 @@ def flame_figure(
     if "track" not in narrowed and (threads := working_threads(trace)) is not None:
         narrowed["track"] = threads
     if order == "sandwich":
-        return _sandwich(trace, selection, metric, {**narrowed, "only_my_code": only_my_code})
-    options: dict[str, Any] = {"by_thread": by_thread, "order": order, "only_my_code": only_my_code}
+        return _sandwich(trace, selection, metric, {**narrowed, "fold_libraries": fold_libraries})
+    options: dict[str, Any] = {"by_thread": by_thread, "order": order, "fold_libraries": fold_libraries}
     if order == "line":
         if not len(trace.slices["line"].cat.categories):
             return None
@@ -119,7 +120,7 @@ def _draw(shown: pd.DataFrame, selected: Any, metric: str, whole: int, title: st
         "": [shortened(name, 160) for name in names],
         "with what it calls": [_amount(value, metric) for value in total.tolist()],
         "itself": [_amount(value, metric) for value in shown["value"].tolist()],
-        "of all": [format_share(value) for value in shown["share"].tolist()],
+        _WHOLES[metric]: [format_share(value) for value in shown["share"].tolist()],
         "slices": counts(shown["count"]),
     }
     looks = {

@@ -26,7 +26,7 @@ from ..pictures.account import STRIP, account_colours, account_strip, has_strip
 from ..pictures.images import MOST_ROWS, data_uri, density_picture, pixels
 from ..pictures.scene import MUTED, Scene, Text, fit
 from ..pictures.views import GUTTER, MARGIN, time_axis
-from ..tabs.lines import without_lines
+from ..tabs.lines import whole_of, without_lines
 
 _AXIS: Final = 26
 _HIGH: Final = 14
@@ -195,7 +195,7 @@ def _lines(store: ViewStore) -> str:
         return ""
     left = f"{_CELL};text-align:left"
     rows = [f'<th style="{left}">line</th>' + f'<th style="{_CELL}">total</th><th style="{_CELL}">self</th>'
-            + f'<th style="{left}">of all</th>']  # fmt: skip
+            + f'<th style="{left}">of {whole_of(store.trace, {})}</th>']  # fmt: skip
     for row in table.head(_LINES).to_dict("records"):
         location = f"{row['file'].replace(chr(92), '/').rpartition('/')[2]}:{row['line']}"
         source = f"<code>{escape(location)}&nbsp; {escape(_cut(row['text'].strip()))}</code>"
@@ -212,13 +212,14 @@ def _lines(store: ViewStore) -> str:
 
 def _stack(store: ViewStore) -> str:
     """Return the heaviest stack of the user's own code, outermost call first; empty without calls."""
-    table = analysis.heaviest_stack(store.trace, only_my_code=True, track=working_threads(store.trace))
+    table = analysis.heaviest_stack(store.trace, fold_libraries=True, track=working_threads(store.trace))
     if len(table) < 2:
         return ""
     left = f"{_CELL};text-align:left"
     shown = table.head(_FRAMES)
     rows = [
-        f'<th style="{left}">heaviest stack</th><th style="{_CELL}">total</th><th style="{left}">of all</th>'
+        f'<th style="{left}">heaviest stack</th><th style="{_CELL}">total</th>'
+        f'<th style="{left}">of thread time</th>'
     ]
     for depth, name, total, share in zip(*(shown[key] for key in _STACK), strict=True):
         label = f"<code>{'&nbsp;' * 2 * depth}{escape(_cut(str(name)))}</code>"

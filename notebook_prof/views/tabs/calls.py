@@ -14,9 +14,10 @@ from ...labels import track_label
 from ...trace import Trace
 from .analyses import arguments, followed
 from .base import MOST_ROWS, Absent, Choice, Note, Panel, Stack, Tab, Table, Tree
-from .flame import ONLY_MY_CODE, without_stacks
+from .flame import without_stacks
 
 _TREE: Final = "call_tree"
+_EVERY_FRAME: Final = "every_frame"
 _BOTTOM_UP: Final = "bottom_up"
 _LOG: Final = "event_log"
 _LEAST_SHARE: Final = 1e-4
@@ -36,12 +37,11 @@ _MEANING: Final = {
 _HEADS: Final = {"share": "of thread time", "device_ns": "device", "track_name": "track", "ts": "start"}
 
 
-def calls(
-    trace: Trace, state: Mapping[str, Any], *, mode: str = _TREE, only_my_code: bool = False
-) -> Panel | Absent:
-    """Show one of the three, with the heaviest stack next to it."""
+def calls(trace: Trace, state: Mapping[str, Any], *, mode: str = _TREE) -> Panel | Absent:
+    """Show one of the four, with the heaviest stack next to it."""
     narrowed = arguments(analysis.call_tree, state)
-    options: dict[str, Any] = {"only_my_code": True} if only_my_code else {}
+    options: dict[str, Any] = {"fold_libraries": True} if mode == _TREE else {}
+    mode = _TREE if mode == _EVERY_FRAME else mode
     threads = None if "track" in narrowed else working_threads(trace)
     if threads is not None:
         options["track"] = threads
@@ -51,7 +51,7 @@ def calls(
             return Absent(sentence)
         if mode != _LOG:
             return Absent("No stack lies in what is selected.")
-    part = _log(trace, state, only_my_code) if mode == _LOG else _tree(tree, mode, options)
+    part = _log(trace, state) if mode == _LOG else _tree(tree, mode, options)
     name = _one_name(state) if mode == _LOG else None
     stack = heaviest_of(tree, name)
     shown = Stack(
@@ -62,6 +62,10 @@ def calls(
         call=_call("heaviest_stack", options if name is None else {"name": name, **options}),
     )
     notes = [Note(_MEANING[mode])]
+    if "fold_libraries" in options:
+        notes.append(
+            Note("A library is one row, but for what takes time in it itself; every frame shows it.")
+        )
     if threads is not None and mode != _LOG:
         notes.append(Note("Threads on which no operator runs are left out; select one to see it."))
     followed_here = (*followed(analysis.call_tree), "name")
@@ -87,8 +91,8 @@ def _tree(tree: pd.DataFrame, mode: str, options: Mapping[str, Any]) -> Tree:
     )
 
 
-def _log(trace: Trace, state: Mapping[str, Any], only_my_code: bool) -> Table:
-    table = analysis.event_log(trace, **arguments(analysis.event_log, state), only_my_code=only_my_code)
+def _log(trace: Trace, state: Mapping[str, Any]) -> Table:
+    table = analysis.event_log(trace, **arguments(analysis.event_log, state))
     tracks = trace.tracks[["track", "name", "kind", "pid", "tid"]].fillna({"pid": -1, "tid": -1})
     labels = {
         number: name if kind == "stream" else track_label(name, pid, tid)
@@ -99,7 +103,7 @@ def _log(trace: Trace, state: Mapping[str, Any], only_my_code: bool) -> Table:
         units={"name": "name"},
         heads=_HEADS,
         select=[{"focus": int(row)} for row in table["slice"].head(MOST_ROWS)],
-        call=_call(_LOG, {"only_my_code": True} if only_my_code else {}),
+        call=_call(_LOG, {}),
     )
 
 
@@ -116,7 +120,10 @@ TAB: Final = Tab(
     summary="Call tree, bottom-up and event log of what is selected, with its heaviest stack.",
     calls=("p.call_tree()", "p.bottom_up()", "p.event_log()", "p.heaviest_stack()"),
     choices=(
-        Choice("mode", "view", {_TREE: "Call tree", _BOTTOM_UP: "Bottom-up", _LOG: "Event log"}),
-        ONLY_MY_CODE,
+        Choice(
+            "mode",
+            "view",
+            {_TREE: "Call tree", _EVERY_FRAME: "Every frame", _BOTTOM_UP: "Bottom-up", _LOG: "Event log"},
+        ),
     ),
 )

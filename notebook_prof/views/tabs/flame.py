@@ -25,17 +25,16 @@ _MEANING: Final = {
     "sandwich": "The name that is selected, or else what took most itself: above it what called it, below it "
     "what it called, as wide as the time it took there. With a kernel, a click puts another name there.",
 }
-ONLY_MY_CODE: Final = Choice("only_my_code", "only my code")
 
 
 def flame(
-    trace: Trace, state: Mapping[str, Any], *, order: str = "left_heavy", only_my_code: bool = False
+    trace: Trace, state: Mapping[str, Any], *, order: str = "left_heavy", every_frame: bool = False
 ) -> Panel | Absent:
     """Show two icicles, by host time and by device time; the second only if launches are known."""
     selection = selection_of(state)
     drawn = pictures(
         *(
-            figures.flame_figure(trace, selection, metric=metric, order=order, only_my_code=only_my_code)
+            figures.flame_figure(trace, selection, metric=metric, order=order, fold_libraries=not every_frame)
             for metric in ("self_ns", "device_ns")
         )
     )
@@ -75,6 +74,6 @@ TAB: Final = Tab(
             "order",
             {"left_heavy": "Left heavy", "time": "Time order", "line": "By line", "sandwich": "Sandwich"},
         ),
-        ONLY_MY_CODE,
+        Choice("every_frame", "every frame"),
     ),
 )
