@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from .conftest import start_over
@@ -93,6 +95,7 @@ def test_a_number_is_copied_as_code_that_gives_it(shown: NotebookPage) -> None:
     assert int(shown.kernel(f"print({code})")) == own
     sums = shown.part(".nbp-table tfoot td").all_inner_texts()
     assert "100.0 %" in sums, "what the shares are of"
+    assert re.fullmatch(r"\d.* – \d.* .?s", sums[2]), "the shortest and the longest call"
 
 
 def test_a_brush_selects_a_window_and_measures_it(shown: NotebookPage) -> None:

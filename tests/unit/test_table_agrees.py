@@ -83,6 +83,17 @@ def test_a_training_run(selected: dict[str, Any], by: str) -> None:
     _same(ViewStore(drawn_trace(gpu=True)), by, **selected)
 
 
+@pytest.mark.parametrize("selected", [*SELECTIONS, {"name": ["aten::mm"]}, {"name": ["gone"]}], ids=str)
+def test_the_shortest_and_the_longest_call(selected: dict[str, Any]) -> None:
+    trace = drawn_trace(gpu=True)
+    answer = table(ViewStore(trace), Selection(**selected).to_state(), {"by": "name"})
+    chosen = trace.slices[Selection(**selected).mask(trace.slices)]
+    device = chosen.index.isin(on_device(trace).rows)
+    for side, rows in (("host_range", chosen[~device]), ("device_range", chosen[device])):
+        expected = [int(rows["dur"].min()), int(rows["dur"].max())] if len(rows) else []
+        assert answer.content[side] == expected
+
+
 @st.composite
 def tangled_traces(draw: st.DrawFn) -> Trace:
     """Slices of few names that nest in their own name, overlap in part, and launch work on two streams."""

@@ -12,7 +12,7 @@ const KEPT = 8;
 
 /**
  * @typedef {import('./residual/totals.js').TotalName} TotalName
- * @typedef {Record<TotalName, number> & {g: number, side: number, share: number}} Row
+ * @typedef {Record<TotalName | 'shortest' | 'longest', number> & {g: number, side: number, share: number}} Row
  * @typedef {import('./totals.js').Side} Side
  */
 
@@ -54,7 +54,7 @@ export function createLocalTable(report) {
       let every = 0;
       for (let g = 0; g < group.labels.length; g++) {
         if (!out.touched[g] && !(out.device_ns[g] && (state.category == null || own.includes('category')))) continue;
-        const {count, total_ns, self_ns, device_ns, touched} = out;
+        const {count, total_ns, self_ns, device_ns, touched, shortest, longest} = out;
         mine.push({
           g,
           side: which === 'device' ? 1 : 0,
@@ -63,6 +63,8 @@ export function createLocalTable(report) {
           self_ns: self_ns[g],
           device_ns: device_ns[g],
           touched: touched[g],
+          shortest: shortest[g],
+          longest: longest[g],
         });
         every += self_ns[g];
       }
@@ -122,6 +124,10 @@ export function createLocalTable(report) {
     const everything = rowsOf('all', by, group, own, state),
       scope = q.scope ?? 'all',
       sum = (/** @type {TotalName} */ name) => everything.reduce((s, row) => s + (isPicked(row) ? row[name] : 0), 0),
+      rangeOf = (/** @type {number} */ side) => {
+        const mine = left ? [] : everything.filter((row) => row.side === side && row.touched && isPicked(row));
+        return mine.length ? [Math.min(...mine.map((row) => row.shortest)), Math.max(...mine.map((row) => row.longest))] : [];
+      },
       isSide = (/** @type {Row} */ row) => scope === 'all' || row.side === (scope === 'device' ? 1 : 0);
     const [passed, error] = filtered(q, state, own, everything, isSide),
       rows = q.waits === false ? passed.filter((row) => !doesWait(row, by, group)) : passed;
@@ -136,6 +142,8 @@ export function createLocalTable(report) {
         count: sum('touched'),
         self_ns: sum('self_ns'),
         device_self_ns: everything.reduce((s, row) => s + (row.side ? row.self_ns : 0), 0),
+        host_range: rangeOf(0),
+        device_range: rangeOf(1),
         ...(left?.isPart(state, own) ? {estimate: true} : {}),
         error,
         rows: rows.length,

@@ -10,7 +10,7 @@ const TRACKS = 65536;
 
 /**
  * @typedef {'host' | 'device'} Side
- * @typedef {Record<import('./residual/totals.js').TotalName, Float64Array>} Totals
+ * @typedef {Record<import('./residual/totals.js').TotalName | 'shortest' | 'longest', Float64Array>} Totals
  */
 
 /**
@@ -83,6 +83,8 @@ export function createTotals({columns, given, index, matching, left, parent}) {
       self_ns: new Float64Array(size),
       device_ns: new Float64Array(size),
       touched: new Float64Array(size),
+      shortest: new Float64Array(size).fill(Infinity),
+      longest: new Float64Array(size).fill(-Infinity),
     };
     for (let i = 0; i < n; i++) {
       const s = columns.ts[i];
@@ -99,6 +101,8 @@ export function createTotals({columns, given, index, matching, left, parent}) {
       const since = Math.max(s, a),
         until = Math.min(e, b);
       out.touched[g]++;
+      out.shortest[g] = Math.min(out.shortest[g], columns.dur[i]);
+      out.longest[g] = Math.max(out.longest[g], columns.dur[i]);
       if (!(again.has(i) && codes[parent[i]] === g)) out.count[g]++;
       out.total_ns[g] += Math.max(0, until - Math.max(from, a));
       if (s >= a && e <= b) out.self_ns[g] += e - s - columns.inside[i];

@@ -1,5 +1,5 @@
 // The last line of the operator table: what its shares are of.
-import {formatShare, formatTimeCell} from '../shared/units.js';
+import {formatShare, formatTime, formatTimeCell} from '../shared/units.js';
 
 /** Sums of all rows, also of those that are not shown. */
 export class SumRow {
@@ -16,10 +16,11 @@ export class SumRow {
       /** @type {Record<string, string>} */
       texts = {
         label: 'sum of all rows',
+        ...(answer.host_range.length && {mean: rangeText(answer.host_range)}),
         ...(host && {self: formatTimeCell(host), share: formatShare(1)}),
         ...(device && {device: formatTimeCell(device), device_share: formatShare(1)}),
       },
-      key = Object.values(texts).join('\n');
+      key = [...Object.values(texts), ...answer.device_range].join('\n');
     if (key === this.drawn) return;
     this.drawn = key;
     const row = document.createElement('tr');
@@ -28,11 +29,16 @@ export class SumRow {
       if (column.key === 'label') cell.scope = 'row';
       else cell.className = 'nbp-number';
       cell.textContent = texts[column.key] ?? '';
+      if (column.key === 'mean') cell.title = 'the shortest and the longest call';
+      else if (column.key === 'device' && answer.device_range.length) cell.title = `from ${rangeText(answer.device_range)} each`;
       row.append(cell);
     }
     this.foot.replaceChildren(row);
   }
 }
+
+/** @param {number[]} range */
+const rangeText = (range) => range.map((ns) => formatTime(ns, 2)).join(' – ');
 
 /**
  * The self time of the host that shares are of: a chosen name takes nothing from it.

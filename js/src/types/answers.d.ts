@@ -356,6 +356,8 @@ interface TableAnswer {
   count: number;
   self_ns: number;
   device_self_ns: number;
+  host_range: number[];
+  device_range: number[];
   estimate?: boolean;
   error: string;
   rows: number;

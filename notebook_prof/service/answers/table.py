@@ -59,6 +59,8 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         "count": int(everything.touched[picked].sum()),
         "self_ns": int(everything.self_ns[picked].sum()),
         "device_self_ns": int(everything.self_ns[everything.on_device].sum()),
+        "host_range": _range(store, by, key, "host", window, chosen_groups),
+        "device_range": _range(store, by, key, "device", window, chosen_groups),
         "error": "",
     }
     (query, narrow, left), content["error"] = _filter(store, str(request.get("filter", "")), state, own)
@@ -98,6 +100,29 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     for name in ("count", "total_ns", "self_ns", "device_ns"):
         columns[name] = getattr(rows, name)[page].astype(np.float64)
     return pack(content, columns)
+
+
+def _range(
+    store: ViewStore,
+    by: str,
+    key: Key,
+    side: str,
+    window: tuple[int, int],
+    chosen_groups: BoolArray | None,
+) -> list[int]:
+    """Return the shortest and the longest slice that touches the window; empty without one, or for many."""
+    c = store.columns
+    if store.choices.count(key := store.effective(key)) > _MANY:
+        return []
+    slices = store.choices.slices(key)
+    slices = np.flatnonzero(store.side(side)) if slices is None else slices[store.side(side)[slices]]
+    group = store.grouping(by)[0][slices]
+    kept = (group >= 0) & (c.ts[slices] < window[1])
+    kept &= (c.ts[slices] >= window[0]) | (c.ts[slices] + c.dur[slices] > window[0])
+    if chosen_groups is not None:
+        kept &= chosen_groups[group]
+    dur = c.dur[slices[kept]]
+    return [int(dur.min()), int(dur.max())] if len(dur) else []
 
 
 def _waits(store: ViewStore, names: npt.NDArray[np.integer]) -> BoolArray:

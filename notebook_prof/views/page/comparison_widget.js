@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/TMBUIUA3.js";import{a as r}from"./chunks/6OAVGRDN.js";import"./chunks/6VXVLKA5.js";import"./chunks/SAV2FR2W.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/KRSGEI5K.js";import{a as r}from"./chunks/LLKJODVN.js";import"./chunks/PI2LFIX5.js";import"./chunks/BHIT5AHZ.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

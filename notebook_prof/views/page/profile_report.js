@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/B4WRMWJ7.js";import{f as r}from"./chunks/CFT4FBH2.js";import{Z as t}from"./chunks/SAV2FR2W.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/O2TECZFV.js";import{f as r}from"./chunks/Q7FKLVOC.js";import{Z as t}from"./chunks/BHIT5AHZ.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/6OAVGRDN.js";import"./chunks/6VXVLKA5.js";import{a as r}from"./chunks/PBMC5K5Y.js";import"./chunks/SAV2FR2W.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/LLKJODVN.js";import"./chunks/PI2LFIX5.js";import{a as r}from"./chunks/BNXVHJTB.js";import"./chunks/BHIT5AHZ.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};

@@ -30,6 +30,9 @@ class TableAnswer(Declared, kw_only=True):
     count: int
     self_ns: int
     device_self_ns: int
+    host_range: list[int]
+    """The shortest and the longest slice of these rows; empty without one, or where they are very many."""
+    device_range: list[int]
     estimate: bool | UnsetType = UNSET
     error: str
     rows: int
