@@ -8,6 +8,7 @@
  * @property {number} rate
  * @property {number | null} of
  * @property {number} step
+ * @property {number} line head of the running loop; -1 where not known
  * @property {number | null} left
  * @property {'before' | 'recording' | 'after'} state
  * @property {'' | 'asked' | 'known'} reason
@@ -63,9 +64,11 @@ export function stateText(state) {
  */
 export function progressText(state) {
   if (!state.steps) return `no step has ended yet · ${Math.round(state.seconds)} s`;
-  const parts = [`step ${state.of ? state.step : state.steps}${state.of ? ` of ${state.of}` : ''}`];
+  const loop = state.line > 0 ? `the loop in line ${state.line}` : 'this loop',
+    again = state.of !== null && state.steps > state.step; // it, or another one, ran before
+  const parts = [state.of ? `step ${state.step} of ${state.of}${again ? ` of ${loop}, ${state.steps} in all` : ''}` : `step ${state.steps}`];
   if (state.rate) parts.push(`${state.rate} steps/s`);
-  if (state.left !== null) parts.push(leftText(state.left));
+  if (state.left !== null) parts.push(`${leftText(state.left)}${again ? ' of this loop' : ''}`);
   return parts.join(' · ');
 }
 

@@ -8,6 +8,7 @@ const state = {
   rate: 30.1,
   of: 400,
   step: 40,
+  line: 5,
   left: 12,
   state: 'recording',
   reason: '',
@@ -23,6 +24,9 @@ const state = {
 test('how far it has come', () => {
   expect(progressText(state)).toBe('step 40 of 400 · 30.1 steps/s · about 12 s left');
   expect(progressText({...state, of: null, left: null, steps: 140})).toBe('step 140 · 30.1 steps/s');
+  const third = {...state, of: 80, step: 29, steps: 189, left: 1.4};
+  expect(progressText(third)).toBe('step 29 of 80 of the loop in line 5, 189 in all · 30.1 steps/s · about 1 s left of this loop');
+  expect(progressText({...third, line: -1})).toMatch(/^step 29 of 80 of this loop, 189 in all/);
   expect(progressText({...state, steps: 0})).toBe('no step has ended yet · 12 s');
 });
 

@@ -43,12 +43,12 @@ class LiveState:
     def at(self, now_ns: int) -> dict[str, Any]:
         """Return the state: JSON of at most 1.5 kB."""
         # ``seconds`` since the cell began; ``steps``: how many have ended, ``rate``: how many end per second;
-        # ``of`` and ``step``: length of this loop, if known, and how many of its steps have ended; ``left``:
-        # seconds until it ends; ``state`` (``before recording after``), ``reason`` (``asked known`` or
-        # empty); ``recorded``: number of recorded steps, ``last``: the times of the last ones in µs,
-        # ``median``: their median; ``window``: first and last requested step; ``lines``: line, text, share of
-        # the last steps, phase; ``phases``: their shares; ``until``: the request, and how well the median is
-        # known.
+        # ``of`` and ``step``: length of this loop, if known, and how many of its steps have ended; ``line``:
+        # its head, or -1; ``left``: seconds until it ends; ``state`` (``before recording after``), ``reason``
+        # (``asked known`` or empty); ``recorded``: number of recorded steps, ``last``: the times of the last
+        # ones in µs, ``median``: their median; ``window``: first and last requested step; ``lines``: line,
+        # text, share of the last steps, phase; ``phases``: their shares; ``until``: the request, and how well
+        # the median is known.
         window, end = self._session.window, self._session.early_end
         progress = window.progress()
         self._counts.append((now_ns, progress.steps))
@@ -64,6 +64,7 @@ class LiveState:
             "rate": _figures(rate),
             "of": length,
             "step": within,
+            "line": progress.line,
             "left": None if left is None else _figures(left),
             "state": "recording" if window.recording else "after" if window.past or end.reason else "before",
             "reason": end.reason,
