@@ -45,6 +45,13 @@ def losses(trace: Trace) -> dict[str, int]:
     return {issue.code: issue.count for issue in trace.report if issue.severity != "info"}
 
 
+def test_names_that_only_begin_like_steps() -> None:
+    names = ["ProfilerStep#3", "ProfilerStep#1234567890x", "ProfilerStep#99999999999", "ProfilerStep#"]
+    trace = read([{"ph": "X", "name": name, "ts": i, "dur": 1} for i, name in enumerate(names)])
+    assert trace.steps["step"].tolist() == [3]
+    assert len(trace.slices) == 4
+
+
 SIMPLE = [("alpha", 0, 14, 0), ("beta", 1, 13, 1), ("gamma", 2, 7, 2), ("epsilon", 7, 11, 2)]
 UNCLOSED = {"unclosed-begin": 1}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -101,6 +102,7 @@ def _merged(begin: bytes, end: bytes) -> str | None:
     return msgspec.json.encode(merged).decode(errors="replace") if merged else None
 
 
+_STEP: Final = re.compile(re.escape(STEP_PREFIX) + r"(\d{1,10})")
 FrameOf = Callable[[str], Frame | None]
 
 CATEGORY_OF_WORD: Final = {
@@ -237,11 +239,8 @@ def _stack_keys(rows: list[Row], stacks: Mapping[str, int]) -> IntArray:
 
 
 def _steps(events: Events, row: IntArray, dur: IntArray, builder: TraceBuilder) -> None:
-    numbers = [
-        int(digits) if (digits := name.removeprefix(STEP_PREFIX)) != name and digits[:9].isdecimal() else -1
-        for name in (value[:25] for value in events.name.values)
-    ]
-    step = np.array(numbers, np.int64)[events.name.codes[row]]
+    matches = [_STEP.fullmatch(name) for name in events.name.values]
+    step = np.array([int(match[1]) if match else -1 for match in matches], np.int64)[events.name.codes[row]]
     at = np.flatnonzero((step >= 0) & (step < 2**31))
     if len(at):
         builder.steps(step[at], events.ts[row[at]], np.maximum(dur[at], 0), "file")
