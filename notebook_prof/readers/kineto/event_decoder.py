@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -21,83 +21,48 @@ _EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LONGEST_KEY: Final = 256
 _BETWEEN: Final = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|id|args|bp|s)"\s*:)')
 _ARRAY: Final = re.compile(rb"\s*\[")
-_OPEN, _CLOSE = b"[]"
 
 
 class EventText:
     """Cuts the text of a list of events into shorter lists, from start to end."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces = iter(pieces)  # the file in order; a piece is requested only when it is needed
-        self._buffer = bytearray()
-        self._at = self._next = 0
-        self._closed = (-1, 0)  # position of a character that is replaced by a bracket, and the character
+        self._pieces, self._rest, self._next = iter(pieces), bytearray(), 0
         # the text up to the list's opening bracket, or all of it without a list
-        self.head, self.has_list = self._find_list()
+        self.head, self.has_list, searched = b"", False, 0
+        while not self.has_list and self._grow():
+            begin, searched = max(0, searched - _LONGEST_KEY), len(self._rest)
+            if opening := _ARRAY.match(self._rest) or _EVENTS.search(self._rest, begin):
+                self.has_list, self._next = True, opening.end()
+        self.head = bytes(self._rest[: self._next] if self.has_list else self._rest)
+        self.skip()
 
-    def peek(self, at_least: int) -> tuple[memoryview, bool]:
+    def peek(self, at_least: int) -> tuple[bytes, bool]:
         """Return the next events as a list, and whether nothing is left after them."""
-        # The list ends after an event, or else contains everything up to the end of the file. Whether an
-        # event really ends there is a guess, which decoding the text confirms. The view is valid until the
-        # next call.
-        begin, (closed, instead) = at_least, self._closed
-        if closed >= 0:
-            self._buffer[closed] = instead
-        while True:
-            if begin < len(self._buffer) - self._at:
-                if match := _BETWEEN.search(self._buffer, self._at + begin):
-                    self._next = match.end()
-                    # the comma or space before and after an event makes room for the brackets
-                    self._closed = match.start() + 1, self._buffer[match.start() + 1]
-                    self._buffer[self._at - 1], self._buffer[match.start() + 1] = _OPEN, _CLOSE
-                    return memoryview(self._buffer)[self._at - 1 : match.start() + 2], False
-                begin = max(begin, len(self._buffer) - self._at - _LONGEST_KEY)
-            if not self._grow(begin + 2 * _LONGEST_KEY - len(self._buffer) + self._at):
-                self._next = len(self._buffer)
-                self._buffer[self._at - 1] = _OPEN
-                return memoryview(self._buffer)[self._at - 1 :], True
+        # The list ends after an event, or else contains everything up to the end of the file, without a
+        # bracket of ours. Whether an event really ends there is a guess, which decoding the text confirms.
+        begin = at_least
+        while (match := _BETWEEN.search(self._rest, begin)) is None:
+            begin = max(at_least, len(self._rest) - _LONGEST_KEY)
+            if not self._grow():
+                self._next = len(self._rest)
+                return b"[" + self._rest, True
+        self._next = match.end()
+        return b"[" + self._rest[: match.start() + 1] + b"]", False
 
     def skip(self) -> None:
         """Continue after the text that `peek` returned."""
-        self._at = self._next
+        del self._rest[: self._next]
 
-    def remaining(self) -> Iterator[bytes]:
-        """Iterate over everything after the text that `peek` returned, up to the end of the file."""
-        yield bytes(self._buffer[self._next :])
-        yield from self._pieces
+    def remaining(self) -> bytes:
+        """Return everything after the text that `peek` returned, up to the end of the file."""
+        return bytes(self._rest[self._next :]) + b"".join(self._pieces)
 
-    def _grow(self, at_least: int = 0) -> bool:
-        """Read more into the buffer, and drop what was skipped; return False at the end."""
-        # The buffer grows by at least a half, so even a very long event is copied only a few times.
-        first = max(self._at - 1, 0)
-        parts: list[bytes | bytearray] = [self._buffer[first:]] if self._buffer else []
-        missing = max((len(self._buffer) - first) // 2, at_least)
-        while (piece := next(self._pieces, None)) is not None:
-            parts.append(piece)  # an empty piece changes nothing
-            missing -= len(piece)
-            if missing <= 0:
-                break
-        if len(parts) == bool(self._buffer):
-            return False
-        self._buffer = bytearray().join(parts)
-        self._at -= first
-        self._next = self._at
-        self._closed = (-1, 0)
-        return True
-
-    def _find_list(self) -> tuple[bytes, bool]:
-        searched = 0
-        while self._grow():
-            if opening := _ARRAY.match(self._buffer):
-                return self._start(opening.end())
-            if match := _EVENTS.search(self._buffer, max(0, searched - _LONGEST_KEY)):
-                return self._start(match.end())
-            searched = len(self._buffer)
-        return bytes(self._buffer), False
-
-    def _start(self, at: int) -> tuple[bytes, bool]:
-        self._at = at
-        return bytes(self._buffer[:at]), True
+    def _grow(self) -> bool:
+        """Read a piece; return False at the end."""
+        piece = next(self._pieces, None)
+        self._rest += piece or b""
+        return piece is not None
 
 
 _LONGEST_EVENT: Final = 16 << 20
@@ -109,7 +74,7 @@ class Decoded(NamedTuple):
 
     events: list[Any]  # of type `Event`
     text_times: bool  # whether their times are text
-    text: bytes | memoryview  # the list that was decoded; empty if events were decoded one by one
+    text: bytes  # the list that was decoded; empty if events were decoded one by one
     tail: bytes | None  # the text after the list; None if the list continues
 
 
@@ -134,27 +99,27 @@ def read_events(text: EventText, is_array: bool, columns: ColumnBuilder, report:
         if columns.range_count:
             columns.ranges.add(decoded.text, columns.range_count, report)
         if decoded.tail is not None:
-            return decoded.tail + b"".join(text.remaining())
+            return decoded.tail + text.remaining()
         text_times = decoded.text_times
         text.skip()
         chunk_bytes = CHUNK_BYTES
 
 
 def decode(
-    chunk: memoryview, last: bool, is_array: bool, text_times: bool, report: ImportReport
+    chunk: bytes, last: bool, is_array: bool, text_times: bool, report: ImportReport
 ) -> Decoded | None:
     """Decode the next events, or return None if the text seems to end inside an event, so more is needed."""
     # `chunk` is a list of events or, if it is the last, everything that is left of the file.
     if last:
-        chunk = memoryview(bytes(chunk).rstrip(b"\x00 \t\r\n"))
+        chunk = chunk.rstrip(b"\x00 \t\r\n")
     try:
         return _decode_list(chunk, text_times, last)
     except msgspec.ValidationError:
-        return _decode_one_by_one(bytes(chunk), last, is_array, report)
+        return _decode_one_by_one(chunk, last, is_array, report)
     except UNDECODABLE as error:
         reason = str(error)
     trial = ImportReport()
-    mended = mend(bytes(chunk), reason, trial)
+    mended = mend(chunk, reason, trial)
     try:
         decoded = _decode_list(mended, text_times, last)
     except UNDECODABLE as error:
@@ -166,7 +131,7 @@ def decode(
     return decoded
 
 
-def _decode_list(chunk: bytes | memoryview, text_times: bool, last: bool) -> Decoded:
+def _decode_list(chunk: bytes, text_times: bool, last: bool) -> Decoded:
     decode_list = list_decoder(text_times).decode
     try:
         return Decoded(decode_list(chunk), text_times, chunk, b"" if last else None)
@@ -180,14 +145,12 @@ def _decode_list(chunk: bytes | memoryview, text_times: bool, last: bool) -> Dec
         end = int(trailing[1]) - 1
         while end > 0 and chunk[end - 1 : end] != b"]":
             end -= 1
-        return Decoded(decode_list(chunk[:end]), text_times, chunk[:end], bytes(chunk[end:]))
+        return Decoded(decode_list(chunk[:end]), text_times, chunk[:end], chunk[end:])
 
 
-def _decode_one_by_one(
-    chunk: bytes | memoryview, last: bool, is_array: bool, report: ImportReport
-) -> Decoded:
+def _decode_one_by_one(chunk: bytes, last: bool, is_array: bool, report: ImportReport) -> Decoded:
     """Decode each event separately. Slow, so used only for chunks that cannot be decoded as a whole."""
-    text = bytes(chunk).decode(errors="replace")
+    text = chunk.decode(errors="replace")
     event_texts, end, complete = row_texts(text, 1)
     if not complete and not (is_array and end >= len(text)):
         report.add(
