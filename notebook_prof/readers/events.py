@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +11,7 @@ import pandas as pd
 
 from ..trace.arrays import IntArray
 from ..trace.nesting import Pairs, inherit, pair
+from ..trace.report import ImportReport
 from ..trace.strings import Coded
 
 NAME: Final = "event_arguments"
@@ -81,6 +82,18 @@ def match(track: IntArray, name: IntArray, ts: IntArray, opens: npt.NDArray[np.b
         np.sort(np.concatenate(open_)),
         np.sort(np.concatenate(shut)),
     )
+
+
+def report_unpaired(
+    report: ImportReport,
+    unclosed: IntArray,
+    unopened: IntArray,
+    show: Callable[[int], object],
+    until: str = "kept until the end of the trace",
+) -> None:
+    """Count begins without an end and ends without a begin, given as row numbers."""
+    report.add_where("unclosed-begin", "loss", unclosed, show, until)
+    report.add_where("end-without-begin", "loss", unopened, show, "ignored")
 
 
 def lanes(start: IntArray, end: IntArray) -> IntArray:

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from ...errors import FormatError
 from ...readers.call_tree import add_tree_samples, sample_durations
 from ...readers.codec.tolerant_json import decode_object
-from ...readers.events import match
+from ...readers.events import match, report_unpaired
 from ...trace.arrays import BoolArray, FloatArray, IntArray
 from ...trace.builder import TraceBuilder
 from .threads import (
@@ -380,11 +380,8 @@ def _marker_spans(
     codes = np.array([code_of.setdefault(names[i], len(code_of)) for i in sides.tolist()], np.int64)
     pairs = match(np.zeros(len(sides), np.int64), codes, at, phase[sides] != _END)
     last = int(max(at.max(initial=NO_TIME), stop.max(initial=NO_TIME)))
-    for issue, lost, effect in (
-        ("unclosed-begin", pairs.unclosed, "kept until the last marker of its thread"),
-        ("end-without-begin", pairs.unopened, "ignored"),
-    ):
-        builder.report.add_where(issue, "loss", lost, lambda i: names[sides[i]], effect)
+    until = "kept until the last marker of its thread"
+    report_unpaired(builder.report, pairs.unclosed, pairs.unopened, lambda i: names[sides[i]], until)
     return (
         np.concatenate([begin, at[pairs.begin], at[pairs.unclosed]]),
         np.concatenate([stop, at[pairs.end], np.full(len(pairs.unclosed), last, np.int64)]),

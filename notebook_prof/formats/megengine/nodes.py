@@ -14,6 +14,7 @@ import pandas as pd
 from msgspec import Raw, Struct, field
 
 from ...readers.codec.numbers import to_ns
+from ...readers.events import report_unpaired
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest, pair
@@ -104,12 +105,7 @@ def ranges(events: Timed, report: ImportReport) -> Ranges:
     name = [str(events.rows[i].name) for i in begin]
     crossed = sum(name != events.rows[j].name for name, j in zip(name, end.tolist(), strict=True))
     report.add("crossed-ranges", "info", crossed, effect="ends have another name than their begins")
-
-    def named(row: int) -> object:
-        return events.rows[row].name
-
-    report.add_where("unclosed-begin", "loss", open_, named, "kept until the end of the trace")
-    report.add_where("end-without-begin", "loss", marks[pairs.unopened], named, "ignored")
+    report_unpaired(report, open_, marks[pairs.unopened], lambda i: events.rows[i].name)
     single = np.flatnonzero((phase == "X") | (phase == "i") | (phase == "I"))
     dur, ok = to_ns([events.rows[i].dur for i in single])
     last = int(events.ts.max()) if len(events.ts) else 0

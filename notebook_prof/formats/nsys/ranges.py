@@ -12,7 +12,7 @@ import pandas as pd
 from ...readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind, Rows, Texts, groups, marked, texts_in
 from ...readers.events import NAME, argument_rows, argument_table, lanes
 from ...trace.arrays import BoolArray, IntArray
-from ...trace.strings import Coded
+from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import is_collective_range, phase_of
 from .session import NVTX, Session
 
@@ -122,23 +122,17 @@ def add_ranges(session: Session) -> None:
     track = _tracks(session, rows, kind == _FREE, ts, ts + dur)
     named = marked(names.name, is_collective_range)
     category = np.where(names.operator, 1, np.where(named, 2, 0))
-    phases = [phase_of_range(name) for name in names.name.values]
     session.builder.slices(
         ts=ts,
         dur=dur,
         track=track,
         name=names.name,
         category=Coded(category, ["annotation", "operator", "collective"]),
-        phase=Coded(*_categories(phases, names.name.codes)),
+        phase=by_value(names.name.codes, [phase_of_range(name) for name in names.name.values]),
         shapes=names.shapes,
     )
     _steps(session, names.name, ts, dur, track, kind != _MARK)
     _arguments(session, every, rows, names.name, ts, dur, track)
-
-
-def _categories(phases: list[str | None], codes: IntArray) -> tuple[IntArray, list[str]]:
-    code, values = pd.factorize(np.array([*phases, None], dtype=object))
-    return code.astype(np.int64)[codes], list(values)
 
 
 def _name_threads(session: Session, rows: Rows) -> None:

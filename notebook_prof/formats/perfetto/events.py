@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...readers.codec.protobuf_columns import Fields, text_column
-from ...readers.events import NAME, argument_rows, argument_table
+from ...readers.events import NAME, argument_rows, argument_table, report_unpaired
 from ...readers.trace_event.slices import CATEGORY_OF_WORD
 from ...trace.arrays import BoolArray, IntArray, TextArray
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import pair
-from ...trace.strings import Coded
-from ...trace.taxonomy import is_collective_kernel, phase_of
+from ...trace.strings import Coded, by_value
+from ...trace.taxonomy import STEP_PREFIX, is_collective_kernel, phase_of
 from .packets import (
     CATEGORIES,
     COUNTER_DESCRIPTORS,
@@ -122,13 +122,12 @@ def paired(events: TrackEvents, builder: TraceBuilder) -> Slices:
         [events.ts[end] - events.ts[begin], last - events.ts[unclosed], events.dur[complete]]
     )
     name = [*events.name.values, ""]
-    for code, rows, effect in (
-        ("unclosed-begin", unclosed, "kept until the end of the trace"),
-        ("end-without-begin", others[pairs.unopened], "ignored"),
-    ):
-        builder.report.add_where(
-            code, "loss", rows, lambda i: name[events.name.codes[i]] or f"at {events.ts[i]} ns", effect
-        )
+    report_unpaired(
+        builder.report,
+        unclosed,
+        others[pairs.unopened],
+        lambda i: name[events.name.codes[i]] or f"at {events.ts[i]} ns",
+    )
     order = np.argsort(row, kind="stable")
     return Slices(row[order], dur[order])
 
@@ -171,16 +170,13 @@ def add_events(
     on_stream = np.array([tracks.is_stream(number) for number in numbers.tolist()], bool)[of_number]
     category = _categories(events, row, name, on_stream)
     category[np.isin(row, instants)] = "annotation"
-    phases = [phase_of(text) for text in name.values]
-    named = sorted({phase for phase in phases if phase})
-    codes_of = np.array([named.index(phase) if phase else -1 for phase in phases], np.int64)
     handle = builder.slices(
         ts=events.ts[row],
         dur=dur,
         track=track,
         name=name,
         category=category,
-        phase=Coded(codes_of[name.codes], named),
+        phase=by_value(name.codes, [phase_of(text) for text in name.values]),
     )
     if (json := annotations.json()) is not None:
         arguments = Coded(json.codes[row], json.values)
@@ -211,12 +207,8 @@ def _device_kind(name: str) -> str:
 
 
 def _steps(events: TrackEvents, row: IntArray, dur: IntArray, name: Coded, builder: TraceBuilder) -> None:
-    prefix = "ProfilerStep#"
-    numbers = [
-        int(text[len(prefix) :]) if text.startswith(prefix) and text[len(prefix) :].isdigit() else -1
-        for text in name.values
-    ]
-    number = np.array(numbers, np.int64)[name.codes]
+    matches = [_STEP.fullmatch(text) for text in name.values]
+    number = np.array([int(match[1]) if match else -1 for match in matches], np.int64)[name.codes]
     own = np.flatnonzero((number >= 0) & (number < 1 << 31))
     own = own[np.unique(number[own], return_index=True)[1]]
     if len(own):
@@ -264,6 +256,7 @@ def add_flows(
 
 
 _STREAM: Final = re.compile(r"(\d{1,9})\s*$")
+_STEP: Final = re.compile(re.escape(STEP_PREFIX) + r"(\d{1,10})")
 
 
 class StagePairs(NamedTuple):

@@ -16,7 +16,7 @@ from ...errors import FormatError, bounded_repr
 from ...readers.base import HEAD_BYTES
 from ...readers.call_tree import Frame, Sampled, add_samples, labels
 from ...readers.codec.tolerant_json import decode_object
-from ...readers.events import match
+from ...readers.events import match, report_unpaired
 from ...trace.arrays import IntArray, consecutive
 from ...trace.builder import TraceBuilder
 from .collapsed_tools import (
@@ -305,11 +305,8 @@ def _add_events(
     pairs = match(np.zeros(len(ts), np.int64), frame, ts, opens)
     stop, _ = _times([profile.end], scale)
     last = max(int(stop[0]), int(ts.max(initial=0)))
-    for code, lost, effect in (
-        ("unclosed-begin", pairs.unclosed, "kept until the end"),
-        ("end-without-begin", pairs.unopened, "ignored"),
-    ):
-        builder.report.add_where(code, "loss", lost, lambda i: frames[frame[i]][0], effect)
+    unclosed, unopened = pairs.unclosed, pairs.unopened
+    report_unpaired(builder.report, unclosed, unopened, lambda i: frames[frame[i]][0], "kept until the end")
     begin = np.concatenate([pairs.begin, pairs.unclosed])
     end = np.concatenate([ts[pairs.end], np.full(len(pairs.unclosed), last)])
     order = np.argsort(begin, kind="stable")

@@ -14,6 +14,7 @@ from ...trace.nesting import pair
 from ...trace.report import ImportReport
 from ..codec.columns import Interner
 from ..codec.numbers import exact_ns, identifiers, integers, number_of, to_ns
+from ..events import report_unpaired
 from .arguments import ACTIVITY_TYPE, ProfilerRanges
 from .columns import (
     BOOKKEEPING,
@@ -211,6 +212,4 @@ def _add_pairs(columns: ColumnBuilder, report: ImportReport) -> None:
     opened = [row for row in (rows[i] for i in begin.tolist()) if isinstance(row, Begin)]
     spans = [(row.cat or "", row.name or "", row.pid, row.tid) for row in opened]
     columns.add_spans(spans, ts[begin], end - ts[begin])
-    shown = rows.__getitem__
-    report.add_where("unclosed-begin", "loss", pairs.unclosed, shown, "kept until the end of the trace")
-    report.add_where("end-without-begin", "loss", pairs.unopened, shown, "ignored")
+    report_unpaired(report, pairs.unclosed, pairs.unopened, rows.__getitem__)

@@ -14,10 +14,10 @@ from msgspec import Raw
 from ...errors import bounded_repr
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.strings import Coded
+from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import CATEGORIES, STEP_PREFIX, phase_of
 from ..call_tree import Frame
-from ..events import match
+from ..events import match, report_unpaired
 from .events import Events, Row, Tracks
 
 _NOTHING: Final = Raw(b"")
@@ -150,7 +150,8 @@ def add_slices(
     complete, marks = events.where("X"), events.where("BE")
     pairs = match(tracks.of(marks), _mark_names(events, marks), events.ts[marks], events.phase[marks] == "B")
     last = int((events.ts + np.maximum(events.dur, 0)).max(initial=0))
-    _count_unmatched(events, marks[pairs.unclosed], marks[pairs.unopened], builder)
+    unclosed, unopened = marks[pairs.unclosed], marks[pairs.unopened]
+    report_unpaired(builder.report, unclosed, unopened, lambda i: bounded_repr(events.rows[i].name))
     instants = events.where("iIR")
     row = np.concatenate([complete, marks[pairs.begin], marks[pairs.unclosed], instants])
     dur = np.concatenate(
@@ -177,7 +178,7 @@ def add_slices(
         track=track,
         name=name,
         category=Coded(category, CATEGORIES),
-        phase=_phases(events, row),
+        phase=by_value(events.name.codes[row], [phase_of(name) for name in events.name.values]),
         stack=np.where(stack >= 0, stack, function_stack[events.name.codes[row]]),
     )
     arguments.add(events, row, shut, track, name, dur)
@@ -197,29 +198,6 @@ def _mark_names(events: Events, marks: IntArray) -> IntArray:
     nameless = np.array([events.rows[i].name in (None, "") for i in marks.tolist()], bool)
     names[nameless & (events.phase[marks] == "E")] = -1
     return names
-
-
-def _count_unmatched(events: Events, unclosed: IntArray, unopened: IntArray, builder: TraceBuilder) -> None:
-    def example(rows: IntArray) -> str:
-        return bounded_repr(events.rows[int(rows[0])].name) if len(rows) else ""
-
-    builder.report.add(
-        "unclosed-begin",
-        "loss",
-        len(unclosed),
-        example=example(unclosed),
-        effect="kept until the end of the trace",
-    )
-    builder.report.add(
-        "end-without-begin", "loss", len(unopened), example=example(unopened), effect="ignored"
-    )
-
-
-def _phases(events: Events, row: IntArray) -> Coded:
-    phases = [phase_of(name) for name in events.name.values]
-    words = sorted({word for word in phases if word is not None})
-    codes = np.array([-1 if word is None else words.index(word) for word in phases], np.int64)
-    return Coded(codes[events.name.codes[row]], words)
 
 
 def _functions(
