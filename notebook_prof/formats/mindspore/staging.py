@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from ...trace.arrays import IntArray
+from ...readers.codec.numbers import to_ns
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import as_ints
 from ...trace.report import ImportReport
 
 # CSV, text and JSON files of a profiler folder as frames of text, with what is broken counted.
@@ -162,31 +162,11 @@ def _shift(main: tuple[int, int], other: tuple[int, int]) -> int:
     return main[0] - other[0] if apart else 0
 
 
-def ns_of(values: Any, unit_ns: float) -> tuple[IntArray, Any]:
-    """Convert numbers or text in units of `unit_ns` to whole ns, with a mask of those that are numbers.
+def ns_of(values: Any, unit_ns: float) -> tuple[IntArray, BoolArray]:
+    """Convert numbers or text in units of `unit_ns`, a power of ten, to whole ns, with a mask of the numbers.
 
     >>> ns_of(["1.5", "x"], 1e6)
     (array([1500000,       0]), array([ True, False]))
     """
-    column = pd.Series(np.asarray(values, dtype=object))
-    whole = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    with np.errstate(invalid="ignore", over="ignore"):
-        ok = np.isfinite(whole) & (np.abs(whole) * unit_ns < 4e18)
-    ns = np.zeros(len(whole), np.int64)
-    ns[ok] = _exact(column[ok], whole[ok], unit_ns)
-    return ns, ok
-
-
-def _exact(column: pd.Series, values: Any, unit_ns: float) -> IntArray:
-    """Read numbers exactly: a double is too short for counts beyond 2**53 and for milliseconds since 1970."""
-    if float(unit_ns).is_integer() and np.abs(values).max(initial=0) * unit_ns > 2**52:
-        text = column.astype(str).str.strip()
-        parts = text.str.extract(r"^([+-]?\d+)(?:\.(\d*))?$")
-        if not parts[0].isna().any():
-            digits = len(str(int(unit_ns))) - 1
-            if 10**digits == int(unit_ns):
-                tail = (
-                    parts[1].fillna("").str.slice(0, digits).str.pad(digits, "right", "0") if digits else ""
-                )
-                return as_ints((parts[0] + tail).to_numpy(dtype=object).astype(np.int64))
-    return as_ints(np.rint(values * unit_ns).astype(np.int64))
+    texts = [str(value).strip().encode() for value in np.asarray(values, dtype=object)]
+    return to_ns(texts, len(str(int(unit_ns))) - 1)

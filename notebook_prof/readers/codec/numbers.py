@@ -44,13 +44,14 @@ def exact_ns(values: Sequence[Any]) -> IntArray | None:
     return np.asarray(down.astype(np.int64) * 1000 + np.rint((floats - down) * 1000).astype(np.int64))
 
 
-def to_ns(texts: Sequence[bytes]) -> tuple[IntArray, BoolArray]:
-    """Convert microseconds as text (JSON numbers, or strings of them) to ns, with a mask of the numbers.
+def to_ns(texts: Sequence[bytes], digits: int = 3) -> tuple[IntArray, BoolArray]:
+    """Convert times as text (JSON numbers, or strings of them) to ns, with a mask of the numbers.
 
     >>> ns, ok = to_ns([b"1712195495521130.028", b"null"])
     >>> ns.tolist(), ok.tolist()
     ([1712195495521130028, 0], [True, False])
     """
+    # `digits` is that of the unit's nanoseconds: 3 for microseconds, 6 for milliseconds.
     # A double holds 53 bits, but microseconds since 1970 with three decimals need 61: Arrow's decimals hold
     # 127. One text that is no number, or has more than 18 decimals, makes Arrow refuse all.
     import pyarrow as pa
@@ -61,9 +62,9 @@ def to_ns(texts: Sequence[bytes]) -> tuple[IntArray, BoolArray]:
     try:
         column = pc.utf8_trim(pa.array(b"\n".join(texts).split(b"\n"), pa.string()), '" ')
         exact = pc.if_else(pc.equal(column, ""), None, column).cast(pa.decimal128(38, 18))
-        ns = pc.round(exact, 3, round_mode="half_to_even").cast(pa.decimal128(38, 3))
+        ns = pc.round(exact, digits, round_mode="half_to_even").cast(pa.decimal128(38, digits))
     except pa.ArrowInvalid:
-        parsed = [_one_number(bytes(text)) for text in texts]
+        parsed = [_one_number(bytes(text), digits) for text in texts]
         ok = np.array([value is not None for value in parsed])
         return np.array([value or 0 for value in parsed], np.int64), ok
     low, high = np.frombuffer(ns.buffers()[1], np.int64)[2 * ns.offset :][: 2 * len(texts)].reshape(-1, 2).T
@@ -110,12 +111,12 @@ def number_of(value: int | str | None) -> int:
     return value if value < (1 << 63) else value - (1 << 64)
 
 
-def _one_number(text: bytes) -> int | None:
+def _one_number(text: bytes, digits: int = 3) -> int | None:
     try:
         value = Decimal(text.strip(b'" ').decode())
         # check the size before converting to an integer, since 1e999999999 is a number too
         fits = value.is_finite() and value.adjusted() < _MOST_DIGITS
-        ns = int((value * 1000).to_integral_value()) if fits else None
+        ns = int((value * 10**digits).to_integral_value()) if fits else None
     except (InvalidOperation, UnicodeDecodeError):
         return None
     return ns if ns is not None and abs(ns) < _LIMIT else None
