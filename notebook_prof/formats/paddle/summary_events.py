@@ -23,22 +23,15 @@ STATISTICS: Final = ("total_ns", "avg_ns", "max_ns", "min_ns")
 
 
 def spread(keys: npt.NDArray[Any], cpu: IntArray, gpu: IntArray) -> pd.DataFrame:
-    """Return the calls, totals, averages, maxima and minima of each key, in the order of first appearance.
-
-    >>> spread(np.array(["a", "a"]), np.array([1, 3]), np.array([0, 0]))["cpu_avg_ns"].tolist()
-    [2.0]
-    """
+    """Return the calls, totals, averages, maxima and minima of each key, in the order of first appearance."""
     code, names = pd.factorize(keys)
     table = pd.DataFrame({"name": names, "calls": np.bincount(code, minlength=len(names))})
     for side, values in (("cpu", cpu), ("gpu", gpu)):
         groups = pd.Series(values).groupby(code, sort=False)
-        statistics = groups.agg(["sum", "max", "min"]).reindex(range(len(names)))
-        table[f"{side}_total_ns"] = statistics["sum"].to_numpy()
-        table[f"{side}_avg_ns"] = statistics["sum"].to_numpy() / np.maximum(table["calls"].to_numpy(), 1)
-        table[f"{side}_max_ns"], table[f"{side}_min_ns"] = (
-            statistics["max"].to_numpy(),
-            statistics["min"].to_numpy(),
-        )
+        statistics = groups.agg(["sum", "mean", "max", "min"]).reindex(range(len(names)))
+        table[[f"{side}_{word}" for word in STATISTICS]] = statistics.to_numpy()
+        whole = [f"{side}_{word}" for word in STATISTICS if word != "avg_ns"]
+        table = table.astype(dict.fromkeys(whole, "int64"))
     return table
 
 
@@ -50,11 +43,7 @@ def ratios(table: pd.DataFrame, cpu_whole: float, gpu_whole: float) -> pd.DataFr
 
 
 def sort_key(sorted_by: str) -> tuple[str, bool]:
-    """Return the column of a sort key, and whether it sorts in ascending order.
-
-    >>> sort_key("CPUTotal"), sort_key("GPUMin")
-    (('cpu_total_ns', False), ('gpu_min_ns', True))
-    """
+    """Return the column of a sort key, and whether it sorts in ascending order."""
     word = getattr(sorted_by, "name", sorted_by)  # members of Paddle's own enum have names
     if word not in SORTED_KEYS:
         raise OptionError(f"there is no sort key {word!r}: {nearest(str(word), SORTED_KEYS)}")
@@ -104,31 +93,21 @@ class Events:
     @cached_property
     def _typed(self) -> tuple[IntArray, list[str]]:
         """The code of each slice's type, and the types."""
-        slices = self.trace.slices
-        name, category = (as_ints(slices[c].cat.codes.to_numpy()) for c in ("name", "category"))
-        names, categories = slices["name"].cat.categories, slices["category"].cat.categories
-        on_device = of_kind(self.trace, ("stream",)) & (not self.own_types)
-        width = max(len(categories), 1)
-        pair, pairs = pd.factorize((name * width + category) * 2 + on_device)
-        recorded_types = self._recorded_types()
-        words = []
-        for code in (pairs // 2).tolist():
-            key = str(names[code // width]), str(categories[code % width])
-            words.append(recorded_types.get(key, _HOST_TYPES.get(key[1], "")))
-        kinds = [_DEVICE_TYPES.get(str(categories[c // 2 % width]), "") for c in pairs.tolist()]
-        words = [
-            kind if flag else word
-            for word, kind, flag in zip(words, kinds, (pairs % 2).tolist(), strict=True)
-        ]
-        short, distinct = pd.factorize(np.array([*words, ""], dtype=object))
-        return short.astype(np.int64)[pair], [str(word) for word in distinct]
-
-    def _recorded_types(self) -> dict[tuple[str, str], str]:
-        if not self.own_types:
-            return {}
-        table = self.trace.metadata["tables"]["event_types"]
-        keys = zip(table["name"], table["category"], strict=True)
-        return dict(zip(keys, table["type"], strict=True))
+        category = self.trace.slices["category"].astype(str)
+        words = category.map(_HOST_TYPES).fillna("")
+        if self.own_types:
+            table = self.trace.metadata["tables"]["event_types"].astype({"name": str, "category": str})
+            recorded = table.drop_duplicates(["name", "category"], keep="last").set_index(
+                ["name", "category"]
+            )
+            keys = pd.MultiIndex.from_arrays([self.names.astype(str), category])
+            own = pd.Series(recorded["type"].reindex(keys).to_numpy(), index=words.index)
+            words = own.where(own.notna(), words)
+        else:
+            on_device = of_kind(self.trace, ("stream",))
+            words = words.where(~on_device, category.map(_DEVICE_TYPES).fillna(""))
+        code, distinct = pd.factorize(np.array([*words, ""], dtype=object))
+        return code[:-1].astype(np.int64), [str(word) for word in distinct]
 
     @cached_property
     def names(self) -> npt.NDArray[np.object_]:

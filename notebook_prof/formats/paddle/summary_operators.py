@@ -26,16 +26,12 @@ def operator_table(
     # shares of all operators (of a thread), those of what is inside are shares of the enclosing row.
     operators = events.order[events.of("Operator")[events.order]]
     threads = events.threads(operators)
-    parts = [
-        _table_of(events, operators[threads == t], sorted_by, op_detail).assign(thread=t)
-        for t in pd.unique(threads)
-    ]
-    if not thread_sep:
-        parts = [_table_of(events, operators, sorted_by, op_detail).assign(thread=pd.NA)]
-    table = (
-        pd.concat(parts, ignore_index=True) if parts else _table_of(events, operators, sorted_by, op_detail)
-    )
-    return table.assign(thread=pd.array(table["thread"].tolist() if "thread" in table else [], dtype="Int64"))
+    every = [(pd.NA, operators)]
+    if thread_sep and len(operators):
+        every = [(thread, operators[threads == thread]) for thread in pd.unique(threads)]
+    parts = [_table_of(events, rows, sorted_by, op_detail).assign(thread=thread) for thread, rows in every]
+    table = pd.concat(parts, ignore_index=True)
+    return table.assign(thread=pd.array(table["thread"].tolist(), dtype="Int64"))
 
 
 def kernel_table(events: Events, *, sorted_by: str = "GPUTotal") -> pd.DataFrame:
@@ -53,18 +49,14 @@ def user_table(
     """List the user's ranges or, with `memory`, those whose names say that they copy or fill memory."""
     types = ("UserDefined", "PythonUserDefined") if memory else ("PythonUserDefined",)
     ranges = events.order[(events.of(*types) & (_moves_memory(events) == memory))[events.order]]
-    threads = events.threads(ranges) if thread_sep else np.zeros(len(ranges), np.int64)
     gpu = float(events.gpu_ns[events.of(STEP)].sum())
     parts = []
-    for thread in pd.unique(threads):
-        rows = ranges[threads == thread]
+    for thread in pd.unique(events.threads(ranges)) if thread_sep and len(ranges) else [pd.NA]:
+        rows = ranges if thread is pd.NA else ranges[events.threads(ranges) == thread]
         table = spread(events.names[rows], events.dur[rows], events.gpu_ns[rows])
         table = table if memory else ranked(table, sorted_by)
         # ratios are shares of the time of all steps
-        parts.append(ratios(table, events.total_ns, gpu).assign(thread=thread if thread_sep else pd.NA))
-    if not parts:
-        none = np.empty(0, np.int64)
-        parts = [ratios(spread(np.empty(0, object), none, none), 0, 0).assign(thread=pd.NA)]
+        parts.append(ratios(table, events.total_ns, gpu).assign(thread=thread))
     joined = pd.concat(parts, ignore_index=True)
     return joined.assign(thread=pd.array(joined["thread"].tolist(), dtype="Int64"))
 

@@ -23,10 +23,18 @@ def memory_table(events: Events) -> pd.DataFrame:
     table = events.trace.allocations
     home = ints(table["slice"])
     with_slice = np.flatnonzero(home >= 0)
-    home = _on_host(events, home[with_slice])
+    home = home[with_slice]
+    todo = np.flatnonzero(~events.host[home])
+    while len(todo):  # up to the innermost event that is not a runtime call; -1 if there is none
+        home[todo] = events.parent[home[todo]]
+        todo = todo[(home[todo] >= 0) & ~events.host[home[todo]]]
     # Changes in an inner event count for its operator. Changes in other things directly inside an operator,
     # such as Paddle 3's kernel launches, count for both, as in Paddle's own table: the rows do not add up.
-    rows, labels = _credited(events, home)
+    # Nested operators of other frameworks are not credited twice.
+    own = np.flatnonzero((home >= 0) & ~events.of("OperatorInner")[home])
+    above = np.where(home >= 0, events.parent[home], -1)
+    up = np.flatnonzero((above >= 0) & events.of("Operator")[above] & events.own_types)
+    rows, labels = np.concatenate([own, up]), np.concatenate([home[own], above[up]])
     size = table["bytes"].to_numpy()[with_slice[rows]]
     device = table["device"].to_numpy()[with_slice[rows]]
     order = np.lexsort((with_slice[rows], events.position_in_order[labels]))
@@ -44,31 +52,9 @@ def memory_table(events: Events) -> pd.DataFrame:
     totals = frame.groupby(["device", "name"], sort=False)[list(_COLUMNS)].sum().astype("int64").reset_index()
     totals = totals.sort_values("increase_bytes", ascending=False, kind="stable", ignore_index=True)
     totals.insert(2, "type", "Allocated")
-    peaks = _peaks(events)
     totals.insert(0, "place", _place_names(totals.pop("device")))
-    joined = totals.merge(peaks.astype({"place": object}), on="place", how="left")
+    joined = totals.merge(_peaks(events).astype({"place": object}), on="place", how="left")
     return joined.sort_values("place", kind="stable", ignore_index=True)
-
-
-def _on_host(events: Events, home: IntArray) -> IntArray:
-    """Return the innermost event that is not a runtime call; -1 if there is none."""
-    home = home.copy()
-    todo = np.flatnonzero(~events.host[home])
-    while len(todo):
-        home[todo] = events.parent[home[todo]]
-        todo = todo[(home[todo] >= 0) & ~events.host[home[todo]]]
-    return home
-
-
-def _credited(events: Events, home: IntArray) -> tuple[IntArray, IntArray]:
-    """Return pairs of a memory event and a host event to which it is credited."""
-    inside = home >= 0
-    own = np.flatnonzero(inside & ~events.of("OperatorInner")[home])
-    above = np.where(inside, events.parent[home], -1)
-    up = np.flatnonzero((above >= 0) & events.of("Operator")[above])
-    if not events.own_types:  # nested operators of other frameworks are not credited twice
-        up = up[:0]
-    return np.concatenate([own, up]), np.concatenate([home[own], above[up]])
 
 
 def _place_names(devices: pd.Series[int]) -> pd.Series[Any]:
