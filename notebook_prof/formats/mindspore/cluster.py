@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -197,39 +197,26 @@ def cluster_advice(trace: Trace, *, stages: int = 1) -> pd.DataFrame:
         raise OptionError(f"a pipeline of {stages} stages cannot be: give 1 or more")
     steps, flops = cluster_steps(trace), recorded_table(trace, "flops_summary")
     rows = [
-        _highest("step-interval", steps, "interval_ns"),
-        _lowest("flops", flops, "FLOPS"),
+        _extreme("step-interval", steps, "interval_ns"),
+        _extreme("flops", flops, "FLOPS", -1),
         _slow_link(cluster_links(trace)),
     ]
     if stages > 1:
-        rows += [_stage_finding(steps), _parallel_finding(steps, stages), _stage_flops(flops, stages)]
+        between = _finding_above("between-stages", _share(steps, "receive_alone_ns"))
+        rows += [between, _parallel_finding(steps, stages), _stage_flops(flops, stages)]
     else:
         rows.append(_finding_above("communication", _share(steps, "communication_alone_ns")))
     table = pd.DataFrame([row for row in rows if row], columns=list(_KINDS))
     return table.astype(_KINDS)
 
 
-def _highest(rule: str, table: pd.DataFrame, column: str) -> dict[str, Any]:
-    values = table[column].dropna()
-    if not len(values) or values.mean() <= 0:
+def _extreme(rule: str, table: pd.DataFrame | None, column: str, sign: Literal[1, -1] = 1) -> dict[str, Any]:
+    """Return the rank with the highest value (or the lowest, for sign -1), if it is far from the mean."""
+    values = table[column].dropna() if table is not None and column in table else pd.Series(dtype="float64")
+    if table is None or not len(values) or values.mean() <= 0:
         return {}
-    at = values.idxmax()
-    share = float(values[at] / values.mean() - 1)
-    return (
-        {"rule": rule, "rank": table["rank"][at], "value": values[at], "share": share}
-        if share > _APART
-        else {}
-    )
-
-
-def _lowest(rule: str, table: pd.DataFrame | None, column: str) -> dict[str, Any]:
-    if table is None or column not in table:
-        return {}
-    values = table[column].dropna()
-    if not len(values) or values.mean() <= 0:
-        return {}
-    at = values.idxmin()
-    share = float(1 - values[at] / values.mean())
+    at = (sign * values).idxmax()
+    share = float(sign * (values[at] / values.mean() - 1))
     return (
         {"rule": rule, "rank": table["rank"][at], "value": values[at], "share": share}
         if share > _APART
@@ -258,10 +245,6 @@ def _share(steps: pd.DataFrame, column: str) -> float:
 
 def _finding_above(rule: str, share: float, **facts: Any) -> dict[str, Any]:
     return {"rule": rule, "value": share, "share": share, **facts} if share > _SHARE else {}
-
-
-def _stage_finding(steps: pd.DataFrame) -> dict[str, Any]:
-    return _finding_above("between-stages", _share(steps, "receive_alone_ns"))
 
 
 def _parallel_finding(steps: pd.DataFrame, stages: int) -> dict[str, Any]:

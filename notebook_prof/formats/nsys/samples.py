@@ -345,25 +345,14 @@ def launching_calls(rows: Rows, pid: IntArray, work: DeviceWork) -> tuple[IntArr
     """Return the call that launched each piece of work, -1 for none, and which calls have any."""
     n = len(rows)
     number = rows.ints("correlationId")
-    key = _keys(np.concatenate([pid, work.pid]), np.concatenate([number, work.correlation]))
+    key, _ = groups(np.concatenate([pid, work.pid]), np.concatenate([number, work.correlation]))
     of_call, of_work = key[:n], key[n:]
     usable = np.flatnonzero(number >= 0)
     latest = np.full(int(key.max(initial=-1)) + 1, -1, np.int64)
     # the innermost of several calls began last
-    begin = rows.ints("start", 0)[usable]
-    order = usable if (begin[1:] >= begin[:-1]).all() else usable[np.argsort(begin, kind="stable")]
+    order = usable[np.argsort(rows.ints("start", 0)[usable], kind="stable")]
     latest[of_call[order]] = order
     owner = np.where(work.correlation >= 0, latest[of_work], -1)
     has_work = np.zeros(len(latest), bool)
     has_work[of_work] = True
     return owner, has_work[of_call]
-
-
-def _keys(pid: IntArray, number: IntArray) -> IntArray:
-    """Return a number for each pair; where numbers lie close together, without a hash table."""
-    low, high = int(number.min(initial=0)), int(number.max(initial=0))
-    process, processes = pd.factorize(pid)
-    width = high - low + 1
-    if width * len(processes) > 8 * len(number) + 1_000:
-        return groups(pid, number)[0]
-    return np.asarray(process * width + (number - low))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ _OURS: Final = {
     "thread_id": "tid",
 }
 _LONGEST_HEAD: Final = 4_096
+_HEXADECIMAL: Final = re.compile(r"\s*(?:0[xX]0*)?([0-9a-fA-F]{1,16})\s*")
 
 
 def kind_of(head: bytes) -> str | None:
@@ -55,7 +57,8 @@ def read_csv(data: bytes, report: ImportReport) -> Rows:
     line, _, content = data.partition(b"\n")
     names = _names(line)
     lost: list[str] = []
-    table = _table(names, _readable(content), lost)
+    # what is told of a line must be text
+    table = _table(names, content.decode(errors="replace").encode(), lost)
     columns: dict[str, Column] = {}
     for name in dict.fromkeys(names):
         if name in _TEXTS:
@@ -113,17 +116,6 @@ def _table(names: list[str], content: bytes, lost: list[str]) -> Any:
     return table
 
 
-def _readable(content: bytes) -> bytes:
-    """Return the text with bytes that are not UTF-8 replaced: what is told of a line must be text."""
-    import pyarrow as pa
-
-    try:
-        pa.array([content], pa.large_binary()).cast(pa.large_string())
-    except pa.ArrowInvalid:
-        return content.decode(errors="replace").encode()
-    return content
-
-
 def _integers(column: Any) -> IntArray:
     """Return whole numbers; of others, like ``Agent 4``, those at their ends."""
     import pyarrow as pa
@@ -144,18 +136,8 @@ def hexadecimal(column: Any) -> IntArray:
     >>> hexadecimal(pa.array(["0x00007fFb", "", "0xq"])).tolist()
     [32763, 0, 0]
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    digits = pc.replace_substring_regex(column, r"^\s*0[xX]0*|\s+$", "")
-    sound = pc.match_substring_regex(digits, r"^[0-9a-fA-F]{1,16}$")
-    padded = pc.utf8_lpad(pc.if_else(sound, digits, "0"), 16, "0").cast(pa.large_binary())
-    text = np.frombuffer(b"".join(padded.to_pylist()), np.uint8).reshape(-1, 16).astype(np.int64)
-    nibbles = (text & 15) + 9 * (text >> 6)
-    value = np.zeros(len(text), np.int64)
-    for digit in range(16):
-        value = (value << 4) | nibbles[:, digit]
-    return value
+    sound = (_HEXADECIMAL.fullmatch(text or "") for text in column.to_pylist())
+    return np.array([int(match[1], 16) if match else 0 for match in sound], np.uint64).view(np.int64)
 
 
 def merged(parts: list[Rows], names: Mapping[str, str]) -> Rows:
