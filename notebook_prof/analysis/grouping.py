@@ -12,7 +12,8 @@ import pandas as pd
 
 from ..errors import OptionError, nearest
 from ..labels import merged_name
-from ..trace.arrays import IntArray
+from ..trace import inherit
+from ..trace.arrays import BoolArray, IntArray
 from ..trace.intervals import as_ints
 from .scope import ints, texts
 
@@ -116,6 +117,14 @@ def _merge(rows: IntArray, weights: npt.NDArray[np.float64]) -> tuple[IntArray, 
     present = rows >= 0
     row, inverse = _present(rows[present])
     return row, np.bincount(inverse, weights[present], minlength=len(row)).astype(np.float64)
+
+
+def outermost(parent: IntArray, chosen: BoolArray) -> IntArray:
+    """Return the outermost of the `chosen` slices at or around each slice; -1 if there is none."""
+    rows = np.arange(len(parent))
+    nearest = inherit(parent, np.where(chosen, rows, -1))
+    top = chosen & (np.append(nearest, -1)[parent] < 0)
+    return inherit(parent, np.where(top, rows, -1))
 
 
 def with_ancestors(parent: IntArray, rows: IntArray) -> IntArray:

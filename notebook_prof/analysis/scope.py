@@ -15,7 +15,8 @@ import pandas as pd
 from ..errors import SelectionError, nearest
 from ..trace import CATEGORIES, DEVICE_CATEGORIES, PHASES, Trace, Window, nest
 from ..trace.arrays import BoolArray, IntArray
-from ..trace.intervals import Intervals, as_ints
+from ..trace.intervals import Intervals, as_ints, union
+from ..trace.sealing import step_at
 
 
 def length_before(intervals: Intervals, instants: IntArray) -> IntArray:
@@ -159,6 +160,15 @@ class Scope:
             keep &= self.among("line", many(line))
         return self if keep.all() else self.only(keep)
 
+    def open(self, keep: BoolArray | IntArray) -> Intervals:
+        """Return when any of these slices is open: a mask, or indices."""
+        return union(self.ts[keep], self.end[keep])
+
+    def named(self, fits: Callable[[str], object]) -> BoolArray:
+        """Return a mask of the slices with a name for which `fits` is true."""
+        names = self.slices["name"].array.categories
+        return matching_codes(self._narrow_codes("name"), [bool(fits(str(name))) for name in names])
+
     def among(self, column: str, words: Sequence[str]) -> BoolArray:
         """Return a mask of the slices with one of `words` in a categorical column."""
         categories = self.slices[column].array.categories
@@ -287,6 +297,18 @@ def step_spans(trace: Trace, window: WindowLike = None, step: Numbers = None) ->
         table = table.assign(ts=ts, dur=np.maximum(end - ts, 0))
         keep &= end > ts
     return table[keep].reset_index(drop=True)
+
+
+def steps_at(trace: Trace, instants: IntArray) -> IntArray:
+    """Return the number of the step at each instant; -1 outside of steps."""
+    steps = {name: trace.steps[name].to_numpy() for name in ("step", "ts", "dur")}
+    return step_at(instants, steps) if len(trace.steps) else np.full(len(instants), -1)
+
+
+def bounds(table: pd.DataFrame) -> Intervals:
+    """Return the starts and ends of the rows of a table with ``ts`` and ``dur``, in ns."""
+    start = table["ts"].to_numpy(np.int64)
+    return start, start + table["dur"].to_numpy(np.int64)
 
 
 def recorded_table(trace: Trace, name: str) -> pd.DataFrame | None:

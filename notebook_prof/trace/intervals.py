@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,8 @@ from .arrays import IntArray, consecutive
 
 Intervals: TypeAlias = tuple[IntArray, IntArray]
 """Starts and ends in int64 nanoseconds. *Disjoint* intervals are sorted and do not touch."""
+
+NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 class Window(NamedTuple):
@@ -63,7 +66,7 @@ def union(starts: npt.ArrayLike, ends: npt.ArrayLike) -> Intervals:
     if not keep.all():
         a, b = a[keep], b[keep]
     if len(a) == 0:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+        return NOTHING
     if (np.diff(a) < 0).any():
         order = np.argsort(a, kind="stable")
         a, b = a[order], b[order]
@@ -87,7 +90,7 @@ def overlap(a: Intervals, b: Intervals) -> Intervals:
     # each interval of the result starts where an interval of one set starts inside one of the other
     (a0, a1), (b0, b1) = a, b
     if not len(a0) or not len(b0):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+        return NOTHING
     first = np.searchsorted(b1, a0, side="right")
     stop = np.searchsorted(b0, a1, side="left")
     count = np.maximum(stop - first, 0)
@@ -117,6 +120,14 @@ def subtract(a: Intervals, b: Intervals) -> Intervals:
 def add(a: Intervals, b: Intervals) -> Intervals:
     """Return the instants in `a` or in `b`."""
     return union(np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]]))
+
+
+def first_claims(parts: Iterable[Intervals]) -> Iterator[Intervals]:
+    """Yield the instants of each of some disjoint sets that none of the sets before it has."""
+    claimed = NOTHING
+    for part in parts:
+        yield subtract(part, claimed)
+        claimed = add(claimed, part)
 
 
 def clip(intervals: Intervals, window: tuple[int, int]) -> Intervals:

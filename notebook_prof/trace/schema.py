@@ -74,9 +74,11 @@ class Table:
 
     def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         """Make a frame from rows (mappings), with the right dtypes even if there are no rows."""
-        return (
-            self.frame({name: [row[name] for row in rows] for name in self.names}) if rows else self.empty()
-        )
+        return self.frame({name: [row[name] for row in rows] for name in self.names})
+
+    def of_tuples(self, rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
+        """Make a frame from rows whose values are in the order of the columns."""
+        return self.frame({name: [row[i] for row in rows] for i, name in enumerate(self.names)})
 
     def validate(self, frame: pd.DataFrame) -> None:
         """Raise FormatError unless `frame` has these columns with these dtypes."""

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import union_categoricals
 
-from ...trace import Trace, add, complement, overlap, subtract, union
-from ...trace.arrays import BoolArray, IntArray
-from ...trace.intervals import Intervals, as_ints
+from ...trace import Trace, union
+from ...trace.arrays import IntArray
+from ...trace.intervals import Intervals, as_ints, clip, first_claims
 from ...trace.schema import Table
 from ...units import format_items
 from ..busy_time import busy_within
 from ..notebook.recorded import is_notebook
-from ..scope import on_device, on_host, step_spans
+from ..scope import bounds, on_device, on_host, step_spans
 from .cpu import cpu_clocks, cpu_within, edges
 
 KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded", "display")
@@ -39,10 +39,6 @@ _SPANS: Final = ("ts", "dur", "kind", "line", "text", "loop", "steps")
 
 def account(trace: Trace) -> pd.DataFrame:
     """Divide the time of a cell, or the span of a file, among its parts.
-
-    Parameters
-    ----------
-    trace : Trace
 
     Returns
     -------
@@ -83,45 +79,41 @@ def account(trace: Trace) -> pd.DataFrame:
     spans = account_spans(trace)
     if not len(spans):
         return COLUMNS.empty()
-    number = spans["part"].to_numpy()
-    first = spans.drop_duplicates("part")
-    size = len(first)
-    dur = _sum(number, spans["dur"].to_numpy(), size)
-    ts, end = spans["ts"].to_numpy(), (spans["ts"] + spans["dur"]).to_numpy()
-    busy = busy_within(on_device(trace), ts, end)
-    steps = _sum(number, spans["steps"].to_numpy(), size)
-    line, loop = as_ints(first["line"].to_numpy()), as_ints(first["loop"].to_numpy())
-    kinds, texts = first["kind"].tolist(), first["text"].tolist()
-    evaluated = _evaluated(trace, ts, end, number, size) > 0.5 * np.maximum(dur, 1)
-    several = len(np.unique(loop[loop >= 0])) > 1
-    names = [f" (loop {number + 1})" if several and number >= 0 else "" for number in loop.tolist()]
-    drawing, in_notebook = _draws_figures(trace), is_notebook(trace)
-    words = [
-        row_text
-        if in_notebook
-        else ("drawing the figure" if row[0] == "display" and drawing else _words(*row)) + name
-        for *row, name, row_text in zip(
-            kinds, line.tolist(), steps.tolist(), evaluated.tolist(), names, texts, strict=True
-        )
-    ]
+    ts, end = bounds(spans)
+    host = on_host(trace)
     cpu, wait, unread = _cpu(trace, ts, end)
-    missing = _sum(number, unread, size) > _UNREAD * dur
-    return COLUMNS.frame(
-        {
-            "part": words,
-            "kind": kinds,
-            "line": pd.arrays.IntegerArray(line, line < 0),
-            "text": texts,
-            "ts": as_ints(first["ts"].to_numpy()),
-            "dur": dur,
-            "share": dur / max(int(dur.sum()), 1),
-            "steps": steps,
-            "cpu_ns": _optional(cpu, number, missing),
-            "wait_ns": _optional(wait, number, missing),
-            "device_ns": _sum(number, busy, size),
-            "loop": pd.arrays.IntegerArray(loop, loop < 0),
-        }
-    )
+    times = {
+        "dur": end - ts,
+        "steps": spans["steps"].to_numpy(np.int64),
+        "evaluation": busy_within(host.only(host.among("phase", ("evaluation",))), ts, end),
+        "cpu_ns": cpu,
+        "wait_ns": 0 if wait is None else wait,
+        "device_ns": busy_within(on_device(trace), ts, end),
+        "unread": unread,
+    }
+    sums = pd.DataFrame(times).groupby(spans["part"].to_numpy()).sum()
+    first = spans.drop_duplicates("part").reset_index(drop=True)
+    loop = first["loop"].to_numpy(np.int64)
+    several = len(np.unique(loop[loop >= 0])) > 1
+    shown, drawn = (trace.slices.loc[trace.slices["name"] == name, "dur"].sum() for name in (_SHOWN, _DRAWN))
+    drawing = bool(drawn >= _MOSTLY * shown > 0)
+    parts = first["text"].tolist()
+    if not is_notebook(trace):
+        evaluated = sums["evaluation"] > 0.5 * np.maximum(sums["dur"], 1)
+        rows = zip(first["kind"], first["line"], sums["steps"], evaluated, strict=True)
+        parts = [
+            _words(*row, drawing) + (f" (loop {number + 1})" if several and number >= 0 else "")
+            for row, number in zip(rows, loop.tolist(), strict=True)
+        ]
+    missing = (sums["unread"] > _UNREAD * sums["dur"]).to_numpy()
+    data: dict[str, Any] = {
+        **{name: first[name] for name in ("kind", "text", "ts")},
+        **{name: sums[name] for name in ("dur", "steps", "device_ns")},
+        "cpu_ns": sums["cpu_ns"].astype("Int64").mask(missing),
+        "wait_ns": sums["wait_ns"].astype("Int64").mask(missing | (wait is None)),
+        **{name: first[name].astype("Int64").mask(first[name] < 0) for name in ("line", "loop")},
+    }
+    return COLUMNS.frame(data | {"part": parts, "share": sums["dur"] / max(int(sums["dur"].sum()), 1)})
 
 
 def account_spans(trace: Trace) -> pd.DataFrame:
@@ -144,26 +136,20 @@ def account_spans(trace: Trace) -> pd.DataFrame:
 
 def _derived(trace: Trace) -> pd.DataFrame:
     """Derive the account of a trace that has none."""
-    window = (trace.span.start, trace.span.end)
-    steps = step_spans(trace)
-    loops = as_ints(steps["loop"].to_numpy()) if "loop" in steps else np.zeros(len(steps), np.int64)
+    span, steps = trace.span, step_spans(trace)
+    loops = steps["loop"].to_numpy(np.int64) if "loop" in steps else np.zeros(len(steps), np.int64)
+    by_loop = [(int(loop), steps[loops == loop]) for loop in np.unique(loops)]
     host, work = on_host(trace), on_device(trace)
-    ts, end = np.concatenate([host.ts, work.ts]), np.concatenate([host.end, work.end])
-    busy = overlap(union(ts, end), union([window[0]], [window[1]]))
-    pieces: list[pd.DataFrame] = []
-    explained: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
-    for loop in np.unique(loops):
-        steps_of_loop = steps[loops == loop]
-        open_ = union(steps_of_loop["ts"].to_numpy(), (steps_of_loop["ts"] + steps_of_loop["dur"]).to_numpy())
-        own = subtract(open_, explained)
-        ends = (steps_of_loop["ts"] + steps_of_loop["dur"]).to_numpy()
-        pieces.append(
-            _rows(own, "steps", f"steps found by {steps_of_loop['source'].iloc[0]}", int(loop), ends)
-        )
-        explained = add(explained, own)
-    pieces.append(_rows(subtract(busy, explained), "code", "outside of steps" if len(steps) else "all work"))
-    either = add(busy, explained)
-    pieces.append(_rows(complement(either, window), "not-recorded", ""))
+    busy = union(np.concatenate([host.ts, work.ts]), np.concatenate([host.end, work.end]))
+    claims = [union(*bounds(own)) for _, own in by_loop]
+    claims += [clip(busy, span), union([span.start], [span.end])]
+    *of_loops, code, rest = first_claims(claims)
+    pieces = [
+        _rows(own, "steps", f"steps found by {table['source'].iloc[0]}", loop, bounds(table)[1])
+        for own, (loop, table) in zip(of_loops, by_loop, strict=True)
+    ]
+    pieces.append(_rows(code, "code", "outside of steps" if len(steps) else "all work"))
+    pieces.append(_rows(rest, "not-recorded", ""))
     text = union_categoricals([piece["text"] for piece in pieces])
     return pd.concat([piece.drop(columns="text") for piece in pieces], ignore_index=True).assign(text=text)
 
@@ -186,33 +172,18 @@ def _rows(
     return pd.DataFrame({"ts": ts, "dur": end - ts, **fixed, "steps": ended})
 
 
-def _words(kind: str, line: int, steps: int, evaluated: bool) -> str:
+def _words(kind: str, line: int, steps: int, evaluated: bool, drawing: bool) -> str:
     where = f"line {line}" if line > 0 else ""
+    fixed = {
+        "profiler": "starting and stopping the recording",
+        "not-recorded": "not recorded",
+        "display": "drawing the figure" if drawing else _SHOWN,
+    }
     if kind == "steps":
         return format_items(steps, "step") + (f" of {where}" if where else "")
     if kind == "outside-window":
         return f"{format_items(steps, 'step')} not recorded" + (f", {where}" if where else "")
-    if kind == "profiler":
-        return "starting and stopping the recording"
-    if kind == "not-recorded":
-        return "not recorded"
-    if kind == "display":
-        return "display of the result"
-    return ", ".join(filter(None, ["evaluation" if evaluated else "", where])) or "outside of steps"
-
-
-def _draws_figures(trace: Trace) -> bool:
-    """Return whether matplotlib's inline figures take most of the display of the result."""
-    whole, drawn = (trace.slices.loc[trace.slices["name"] == name, "dur"].sum() for name in (_SHOWN, _DRAWN))
-    return bool(drawn >= _MOSTLY * whole > 0)
-
-
-def _evaluated(trace: Trace, ts: IntArray, end: IntArray, number: IntArray, size: int) -> IntArray:
-    host = on_host(trace)
-    if "evaluation" not in host.slices["phase"].cat.categories:
-        return np.zeros(size, np.int64)
-    evaluates = host.among("phase", ("evaluation",))
-    return _sum(number, busy_within(host.only(evaluates), ts, end), size)
+    return fixed.get(kind) or ", ".join(filter(None, ["evaluation" * evaluated, where])) or "outside of steps"
 
 
 def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray, IntArray | None, IntArray]:
@@ -223,15 +194,3 @@ def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray, IntArray 
     first, last = edges(cpu_clocks(trace), None)
     read = np.maximum(np.minimum(end, last) - np.maximum(ts, first), 0)
     return columns[0], columns[2], end - ts - read
-
-
-def _sum(number: IntArray, values: IntArray, size: int) -> IntArray:
-    total = np.zeros(size, np.int64)
-    np.add.at(total, number, values)
-    return total
-
-
-def _optional(values: IntArray | None, number: IntArray, missing: BoolArray) -> pd.arrays.IntegerArray:
-    if values is None:
-        return pd.arrays.IntegerArray(np.zeros(len(missing), np.int64), np.ones(len(missing), bool))
-    return pd.arrays.IntegerArray(_sum(number, values, len(missing)), missing)

@@ -12,7 +12,7 @@ import pandas as pd
 from ...trace import Trace, Window
 from ...trace.arrays import IntArray
 from ...trace.schema import Table
-from ..scope import WindowLike
+from ..scope import WindowLike, recorded_table
 
 _ALL: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
 
@@ -59,29 +59,15 @@ class CpuClock:
 
 def cpu_clocks(trace: Trace) -> list[CpuClock]:
     """Return the recorded clocks, that of the process first; empty if there are none."""
-    table = (trace.metadata.get("tables") or {}).get("cpu")
-    if not isinstance(table, pd.DataFrame) or not set(_ALL) <= set(table.columns) or not len(table):
+    table = recorded_table(trace, "cpu")
+    if table is None or not set(_ALL) <= set(table.columns):
         return []
-    pid, tid, ts, spent, waited = (
-        table[name].to_numpy(np.int64) for name in ("pid", "tid", "ts", "cpu_ns", "wait_ns")
-    )
-    name, kind = table["name"].to_numpy(object), table["kind"].to_numpy(object)
-    order = np.lexsort((ts, tid, pid))
-    begins = np.flatnonzero((np.diff(pid[order], prepend=-1) != 0) | (np.diff(tid[order], prepend=-2) != 0))
     clocks = []
-    for own in np.split(order, begins[1:]):
-        last = own[-1]
-        clocks.append(
-            CpuClock(
-                int(pid[last]),
-                int(tid[last]),
-                str(name[last]),
-                str(kind[last]),
-                ts[own],
-                np.maximum.accumulate(spent[own]),
-                np.maximum.accumulate(waited[own]),
-            )
-        )
+    for (pid, tid), own in table.sort_values("ts", kind="stable").groupby(["pid", "tid"]):
+        last = own.iloc[-1]
+        ts, spent, waited = (own[name].to_numpy(np.int64) for name in ("ts", "cpu_ns", "wait_ns"))
+        rising = np.maximum.accumulate(spent), np.maximum.accumulate(waited)
+        clocks.append(CpuClock(int(pid), int(tid), str(last["name"]), str(last["kind"]), ts, *rising))
     return sorted(clocks, key=lambda clock: clock.kind != "process")
 
 
@@ -100,14 +86,6 @@ def edges(clocks: list[CpuClock], window: WindowLike) -> tuple[int, int]:
     cut = Window.of(window)
     start, end = max(start, cut.start), min(end, cut.end)
     return start, max(start, end)
-
-
-def _cell(trace: Trace) -> WindowLike:
-    """Return the (start, end) of the recorded cell; None for other traces."""
-    parts = (trace.metadata.get("tables") or {}).get("account")
-    if not isinstance(parts, pd.DataFrame) or not len(parts):
-        return None
-    return int(parts["ts"].min()), int((parts["ts"] + parts["dur"]).max())
 
 
 def _at_most_elapsed(ts: IntArray, value: IntArray) -> IntArray:
@@ -176,12 +154,8 @@ def cpu(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
             int(np.diff(at(clock.ts, column, (start, end)))[0]) for column in (clock.cpu_ns, clock.wait_ns)
         )
         rows.append((clock.name, clock.kind, clock.pid, clock.tid, spent, waited, wall, spent / max(wall, 1)))
-    table = COLUMNS.frame({c.name: [row[i] for row in rows] for i, c in enumerate(COLUMNS.columns)})
-    order = table["kind"].map({"process": 0, "child": 2}).fillna(1)
-    ordered = table.assign(order=order).sort_values(
-        ["order", "cpu_ns"], ascending=[True, False], kind="stable"
-    )
-    return ordered.drop(columns="order").reset_index(drop=True)
+    rows.sort(key=lambda row: ({"process": 0, "child": 2}.get(row[1], 1), -row[4]))
+    return COLUMNS.of_tuples(rows)
 
 
 USE: Final = Table.of(
@@ -236,7 +210,9 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     clocks = cpu_clocks(trace)
     if not clocks:
         return USE.empty()
-    window = _cell(trace) if window is None else window  # readings go on until the recording has stopped
+    cell = recorded_table(trace, "account")
+    if window is None and cell is not None:  # readings go on until the recording has stopped
+        window = int(cell["ts"].min()), int((cell["ts"] + cell["dur"]).max())
     start, end = edges(clocks, window)
     wall = max(end - start, 1)
     wholes = [clock for clock in clocks if clock.tid < 0]
@@ -256,11 +232,10 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     table = cpu(trace, window=window)
     busy = table[(table["tid"] >= 0) & (table["cpu_ns"] >= _BUSY * wall)]
     total = int(ran.sum())
-    children = table.loc[table["kind"] == "child", "cpu_ns"]
     row = {
         "wall_ns": end - start,
         "cpu_ns": total,
-        "children_ns": int(children.sum()),
+        "children_ns": int(table.loc[table["kind"] == "child", "cpu_ns"].sum()),
         "cores": cores,
         "cores_got": total / wall,
         "ready_ns": total + int(waited.sum()),
@@ -272,7 +247,7 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         "busy_threads": len(busy),
         "native_threads": int((busy["kind"] == "native").sum()),
     }
-    return USE.frame({name: [value] for name, value in row.items()})
+    return USE.of_rows([row])
 
 
 LOST: Final = 0.2

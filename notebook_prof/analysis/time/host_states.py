@@ -10,9 +10,9 @@ import numpy as np
 from ...labels import variants
 from ...trace import Intervals, Trace, overlap, subtract, union
 from ...trace.arrays import BoolArray, IntArray
-from ...trace.intervals import as_ints
+from ...trace.intervals import NOTHING
 from ..device.kernel_launches import launch_calls
-from ..scope import Scope, WindowLike, matching_codes, on_device, on_host, once
+from ..scope import Scope, WindowLike, bounds, matching_codes, on_device, on_host, once
 
 LATE_NS: Final = 1_000
 """Rounding between two clocks: a call that ends before its awaited work by no more than this did wait."""
@@ -73,6 +73,11 @@ def waiting_names(trace: Trace) -> BoolArray:
 
 def waiting(trace: Trace, scope: Scope) -> BoolArray:
     """Return a mask of the host slices that wait for a device, by the rule of `host_waits`."""
+
+    def has_calls() -> bool:
+        category = trace.slices["category"].array
+        return bool(matching_codes(category.codes, category.categories.isin(["launch", "sync"])).any())
+
     code = scope.codes("name")
     waits = _named(trace, _SYNCHRONISES)[code] | _named(trace, _COPIES)[code]
     waits |= scope.among("category", ("sync",))
@@ -80,7 +85,7 @@ def waiting(trace: Trace, scope: Scope) -> BoolArray:
     if later.any():
         done = _work_done(trace)[scope.rows]
         waits |= later & (done > scope.ts) & (scope.end + LATE_NS >= done)
-    if not once(trace, "runtime calls", lambda: _has_calls(trace)):
+    if not once(trace, "runtime calls", has_calls):
         waits |= _named(trace, _READS)[code] & (scope.end - scope.ts >= ITEM_NS)
     return np.asarray(waits, dtype=bool)
 
@@ -95,19 +100,11 @@ def _named(trace: Trace, pattern: re.Pattern[str]) -> BoolArray:
     return once(trace, ("named", pattern.pattern), matching)
 
 
-def _has_calls(trace: Trace) -> bool:
-    category = trace.slices["category"].array
-    return bool(matching_codes(category.codes, category.categories.isin(["launch", "sync"])).any())
-
-
 def _work_done(trace: Trace) -> IntArray:
     """Return when the device work launched by each slice ended; -1 if it launched none."""
-    call = launch_calls(trace)[:-1]
-    slices = trace.slices
-    end = (slices["ts"] + slices["dur"]).to_numpy()
-    done = np.full(len(slices), -1, np.int64)
-    has_call = call >= 0
-    np.maximum.at(done, call[has_call], end[has_call])
+    call, end = launch_calls(trace)[:-1], bounds(trace.slices)[1]
+    done = np.full(len(end), -1, np.int64)
+    np.maximum.at(done, call[call >= 0], end[call >= 0])
     return done
 
 
@@ -121,32 +118,24 @@ def host_states(trace: Trace, track: int, window: WindowLike = None) -> dict[str
     # a collective on any thread.
     host = on_host(trace, window)
     on_track = host.ints("track") == track
-    calls = host.among("category", ("launch",)) & copy_calls(host)
     return {
-        "input": _open(host, on_track & host.among("phase", ("data",))),
-        "sync": _open(host, on_track & host.among("category", ("sync",))),
-        "memcpy": _open(host, on_track & calls),
-        "communication": _open(host, host.among("category", ("collective",))),
+        "input": host.open(on_track & host.among("phase", ("data",))),
+        "sync": host.open(on_track & host.among("category", ("sync",))),
+        "memcpy": host.open(on_track & host.among("category", ("launch",)) & copy_calls(host)),
+        "communication": host.open(host.among("category", ("collective",))),
     }
 
 
 def copy_calls(scope: Scope) -> BoolArray:
     """Return a mask of the slices that are runtime calls that copy memory, by name."""
-    copies = ["memcpy" in str(name).lower() for name in scope.slices["name"].cat.categories]
-    return np.asarray(np.append(copies, False)[scope.codes("name")], dtype=bool)
-
-
-def _open(host: Scope, keep: BoolArray) -> Intervals:
-    return union(host.ts[keep], host.end[keep])
-
-
-_NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
+    return scope.named(lambda name: "memcpy" in name.lower())
 
 
 def exposed_communication(work: Scope) -> Intervals:
     """Return disjoint, ascending intervals (ns) in which a device communicates and no kernel computes."""
     # Copies and fills count neither as computation nor as communication.
-    return subtract(_intervals_of(work, "collective"), _intervals_of(work, "kernel"))
+    talks, computes = (work.open(work.among("category", (name,))) for name in ("collective", "kernel"))
+    return subtract(talks, computes)
 
 
 def blocked_by_communication(trace: Trace, stepping: int) -> Intervals:
@@ -158,7 +147,7 @@ def blocked_by_communication(trace: Trace, stepping: int) -> Intervals:
     # 12.4 ms on each rank.
     work = on_device(trace)
     if not work.among("category", ("collective",)).any():
-        return _NOTHING
+        return NOTHING
     call = launch_calls(trace)
     waits = _waits(trace, stepping, call)
     device = work.ints("device")
@@ -172,9 +161,7 @@ def _blocked(trace: Trace, work: Scope, call: IntArray, waits: Intervals) -> Int
     if not has_launch.any():
         return exposed
     queued = has_launch & ~work.among("category", ("collective",))
-    at = call[work.rows[queued]]
-    slices = trace.slices
-    launched = as_ints(slices["ts"].to_numpy()[at] + slices["dur"].to_numpy()[at])
+    launched = bounds(trace.slices)[1][call[work.rows[queued]]]
     begins = work.ts[queued]
     early = launched < begins
     ready = union(launched[early], begins[early])
@@ -186,10 +173,4 @@ def _waits(trace: Trace, stepping: int, call: IntArray) -> Intervals:
     host = on_host(trace)
     launching = np.unique(trace.slices["track"].to_numpy()[call[call >= 0]])
     waiters = host.only(np.isin(host.ints("track"), np.append(launching, stepping)))
-    keep = waiting(trace, waiters)
-    return union(waiters.ts[keep], waiters.end[keep])
-
-
-def _intervals_of(work: Scope, category: str) -> Intervals:
-    keep: BoolArray = work.among("category", (category,))
-    return union(work.ts[keep], work.end[keep])
+    return waiters.open(waiting(trace, waiters))

@@ -12,6 +12,7 @@ import pandas as pd
 from ...trace import Trace, Window, inherit
 from ...trace.arrays import IntArray
 from ...trace.intervals import as_ints
+from ...trace.schema import Table
 from ..name_labels import module_classes
 from ..scope import Numbers, Scope, WindowLike, ints, many, on_device, on_host, recorded_table
 
@@ -41,9 +42,7 @@ class ModuleTree:
         return total
 
     def frame(self) -> pd.DataFrame:
-        """Return ``module parent depth``, with a last row for no module; no rows without modules."""
-        if not self.size:
-            return pd.DataFrame({"module": [], "parent": [], "depth": []}).astype({"depth": "int64"})
+        """Return ``module parent depth``, with a last row for no module."""
         names = np.array([*self.names, None], dtype=object)
         above = np.append(np.where(self.parent < 0, self.size, self.parent), self.size)
         return pd.DataFrame(
@@ -63,7 +62,8 @@ def module_tree(trace: Trace) -> ModuleTree:
     words = np.array(slices["module"].cat.categories, dtype=object)
     called = (slices["category"] == "module").to_numpy() & (code >= 0)
     around = _enclosing_module(ints(slices["parent"]), code, called)
-    first = _firsts(code, called, len(words))
+    first = np.full(len(words), len(code), np.int64)  # of each module's calls
+    np.minimum.at(first, code[called], np.flatnonzero(called))
     parent = np.where(first < len(code), np.append(around, -1)[np.minimum(first, len(code))], -1)
     used = np.zeros(len(words) + 1, dtype=bool)
     used[code] = True
@@ -84,14 +84,6 @@ def _enclosing_module(parent: IntArray, code: IntArray, called: npt.NDArray[np.b
         todo = todo[same]
         todo = todo[up[todo] >= 0]
     return around
-
-
-def _firsts(code: IntArray, called: npt.NDArray[np.bool_], count: int) -> IntArray:
-    """Return the row of each module's first call; the number of slices if there is none."""
-    rows = np.flatnonzero(called)
-    first = np.full(count, len(code), dtype=np.int64)
-    np.minimum.at(first, code[rows], rows)
-    return first
 
 
 def _ordered(
@@ -115,16 +107,18 @@ def _ordered(
     position = np.full(len(words) + 1, len(order), dtype=np.int64)
     position[codes] = np.arange(len(order))
     up = parent[codes]
-    return ModuleTree(
-        len(order),
-        words[codes],
-        np.where(up < 0, -1, position[up]),
-        np.array(depth, dtype=np.int64),
-        position,
-    )
+    above = np.where(up < 0, -1, position[up])
+    return ModuleTree(len(order), words[codes], above, np.array(depth, np.int64), position)
 
 
 _PHASES: Final = ("forward", "backward", "optimizer")
+_COLUMNS: Final = Table.of(
+    "layers",
+    "module:str class:str parent:str depth:int64 calls:int64 forward_ns:int64 backward_ns:int64 "
+    "optimizer_ns:int64 host_self_ns:int64 device_forward_ns:int64 device_backward_ns:int64 "
+    "device_optimizer_ns:int64 device_self_ns:int64 allocated_bytes:int64 kept_bytes:int64 "
+    "parameters:Int64 parameter_bytes:Int64 share:float64",
+)
 
 
 def layers(
@@ -180,46 +174,29 @@ def layers(
     [['Net', nan, 0, 1, 10, 4], ['fc', 'Net', 1, 1, 6, 6]]
     """
     tree = module_tree(trace)
+    if not tree.size:
+        return _COLUMNS.empty()
     host = on_host(trace, window).where(step=step)
     device = on_device(trace, window).where(step=step)
     table = tree.frame()
-    if not len(table):
-        return _columns(table)
-    calls = host.only(host.among("category", ("module",)))
-    table["calls"] = np.bincount(tree.positions(calls.codes("module")), minlength=len(table))
-    for prefix, scope, weights in (
-        ("", host, host.self_ns),
-        ("device_", device, device.end - device.ts),
-    ):
-        whole = np.zeros(len(table), dtype=np.int64)
-        for phase in _PHASES:
-            own = _sums(tree, scope, weights, phase)
-            whole += own
-            table[f"{prefix}{phase}_ns"] = tree.with_children(own)
-        table["device_self_ns" if prefix else "host_self_ns"] = whole
+    calls = host.codes("module")[host.among("category", ("module",))]
+    table["calls"] = np.bincount(tree.positions(calls), minlength=len(table))
+    sides = (("", "host", host, host.self_ns), ("device_", "device", device, device.end - device.ts))
+    for prefix, side, scope, weights in sides:
+        own = [_sums(tree, scope, weights, phase) for phase in _PHASES]
+        table[f"{side}_self_ns"] = sum(own)
+        for phase, spent in zip(_PHASES, own, strict=True):
+            table[f"{prefix}{phase}_ns"] = tree.with_children(spent)
     allocated, kept = _memory(trace, tree, window, step)
     table["allocated_bytes"], table["kept_bytes"] = tree.with_children(allocated), tree.with_children(kept)
     table = table.assign(**_parameters(trace, tree))
     table["class"] = table["module"].map(module_classes(trace)).astype("str")
-    which = "device_" if table["device_self_ns"].any() else ""
-    total = table[[f"{which}{phase}_ns" for phase in _PHASES]].sum(axis=1)
-    table["share"] = total / max(int(table["device_self_ns" if which else "host_self_ns"].sum()), 1)
+    prefix, side, *_ = sides[int(table["device_self_ns"].any())]
+    total = table[[f"{prefix}{phase}_ns" for phase in _PHASES]].sum(axis=1)
+    table["share"] = total / max(int(table[f"{side}_self_ns"].sum()), 1)
     if depth is not None:
         table = table[(table["depth"] <= depth).to_numpy() | table["module"].isna().to_numpy()]
-    return _columns(table)
-
-
-def _columns(table: pd.DataFrame) -> pd.DataFrame:
-    names = ["calls", *(f"{phase}_ns" for phase in _PHASES), "host_self_ns"]
-    names += [*(f"device_{phase}_ns" for phase in _PHASES), "device_self_ns", "allocated_bytes", "kept_bytes"]
-    for name in names:
-        table[name] = table[name].astype("int64") if name in table else np.empty(0, np.int64)
-    counted = ("parameters", "parameter_bytes")
-    for name in counted:
-        table[name] = table[name] if name in table else pd.array([], dtype="Int64")
-    if "share" not in table:
-        table["share"], table["class"] = np.empty(0, np.float64), pd.Series(dtype="str")
-    return table[["module", "class", "parent", "depth", *names, *counted, "share"]].reset_index(drop=True)
+    return _COLUMNS.frame(dict(table[_COLUMNS.names].reset_index(drop=True)))
 
 
 def _parameters(trace: Trace, tree: ModuleTree) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -9,12 +10,13 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...trace import Intervals, Trace, add, subtract, union
-from ...trace.arrays import BoolArray, IntArray
+from ...trace import Intervals, Trace, add, union
+from ...trace.arrays import BoolArray
+from ...trace.intervals import NOTHING, first_claims
 from ...trace.schema import Table
 from ..busy_time import busy_within
 from ..device.kernel_launches import launch_calls
-from ..scope import Scope, WindowLike, length_within, on_device, on_host, step_spans
+from ..scope import Scope, WindowLike, bounds, length_within, on_device, on_host, step_spans
 from .host_states import copy_calls, waiting
 from .phases import stepping_track
 from .thread_time import judged_span
@@ -44,7 +46,6 @@ _CONTEXT: Final = re.compile(r"cuCtxCreate\w*|cuDevicePrimaryCtxRetain\w*|cuInit
 _INSTANTIATE: Final = re.compile(r"(?:cuda|cu|hip)Graph(?:Instantiate\w*|ExecUpdate\w*|Upload\w*)")
 _CAPTURE: Final = re.compile(r"(?:cuda|cu|hip)Stream(Begin|End)Capture(?:_\w+)?")
 _ENOUGH: Final = 4
-_NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
 _COLUMNS: Final = Table.of(
     "one_time",
     "kind:str name:str count:int64 ts:int64 total_ns:int64 share:float64",
@@ -89,37 +90,41 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     """
     start, end = judged_span(trace, window)
     total = int((end - start).sum())
+    by_kind = _by_kind(trace)
     rows = []
-    explained = _NOTHING
-    for kind, (slices, spent) in _by_kind(trace).items():
-        own = int(length_within(subtract(spent, explained), start, end).sum())
-        explained = add(explained, spent)
-        if own:
-            rows.append((kind, *_longest_name(slices), own))
-    if (first := _first_step(trace, window, explained)) is not None:
-        rows.append(first)
+    claims = first_claims(spent for _, spent in by_kind.values())
+    for (kind, (slices, _)), own in zip(by_kind.items(), claims, strict=True):
+        if spent := int(length_within(own, start, end).sum()):
+            rows.append((kind, *_longest_name(slices), spent))
+    steps = step_spans(trace, window)
+    loaders = trace.metadata.get("loaders")
+    ahead = [  # batches that workers prefetch while the first step waits
+        int(row.get("num_workers", 0)) * int(row.get("prefetch_factor", 0))
+        for row in (loaders if isinstance(loaders, list) else [])
+        if isinstance(row, Mapping)
+    ]
+    if (excess := _excess(steps)) and len(steps) > max(ahead, default=0):
+        begin, until = bounds(steps[:1])
+        if (left := excess - int(length_within(_union(by_kind), begin, until).sum())) > 0:
+            rows.append(("first-step", f"step {steps['step'].iloc[0]}", 1, int(begin[0]), left))
     rows.sort(key=lambda row: -row[4])
-    return _COLUMNS.frame(
-        {
-            **{name: [row[i] for row in rows] for i, name in enumerate(_COLUMNS.names[:5])},
-            "share": [row[4] / max(total, 1) for row in rows],
-        }
-    )
+    return _COLUMNS.of_tuples([(*row, row[4] / max(total, 1)) for row in rows])
 
 
 def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
     """Return the numbers of steps with less than 10 % one-time work, except a slow first step."""
     # If at most half of the steps would remain, return all: then the work is not one-time.
     steps = step_spans(trace, window)
-    start, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
-    once = _NOTHING
-    for _, spent in _by_kind(trace).values():
-        once = add(once, spent)
-    clean = length_within(once, start, end) < MUCH * np.maximum(end - start, 1)
+    start, end = bounds(steps)
+    clean = length_within(_union(_by_kind(trace)), start, end) < MUCH * np.maximum(end - start, 1)
     if len(steps) and _excess(steps):
         clean[0] = False
     numbers: list[int] = steps["step"][clean if clean.sum() > len(steps) / 2 else slice(None)].tolist()
     return numbers
+
+
+def _union(by_kind: Mapping[str, tuple[Scope, Intervals]]) -> Intervals:
+    return functools.reduce(add, (spent for _, spent in by_kind.values()))
 
 
 def _by_kind(trace: Trace) -> dict[str, tuple[Scope, Intervals]]:
@@ -128,25 +133,18 @@ def _by_kind(trace: Trace) -> dict[str, tuple[Scope, Intervals]]:
     call = launch_calls(trace)
     tracks = np.unique(trace.slices["track"].to_numpy()[call[call >= 0]])
     stepping = host.only(np.isin(host.ints("track"), np.append(tracks, stepping_track(trace))))
-    unusual = stepping.only(_unusual(trace, stepping) | _matches(stepping, _CONTEXT))
-    scopes = {
-        "compilation": stepping.only(_matches(stepping, COMPILATION)),
-        "loading": stepping.only(_matches(stepping, LOADING)),
-        "graph-capture": stepping.only(_matches(stepping, _INSTANTIATE)),
-        "initialisation": unusual,
+    keep = {
+        "compilation": stepping.named(COMPILATION.fullmatch),
+        "loading": stepping.named(LOADING.fullmatch),
+        "graph-capture": stepping.named(_INSTANTIATE.fullmatch),
+        "initialisation": _unusual(trace, stepping) | stepping.named(_CONTEXT.fullmatch),
     }
-    whole = {kind: (scope, union(scope.ts, scope.end)) for kind, scope in scopes.items()}
+    whole = {kind: (stepping.only(mask), stepping.open(mask)) for kind, mask in keep.items()}
     captures = _captures(stepping)
     if len(captures[0]):
-        ends = stepping.only(_matches(stepping, _INSTANTIATE) | _matches(stepping, _CAPTURE))
+        ends = stepping.only(keep["graph-capture"] | stepping.named(_CAPTURE.fullmatch))
         whole["graph-capture"] = (ends, add(whole["graph-capture"][1], captures))
     return whole
-
-
-def _matches(scope: Scope, pattern: re.Pattern[str]) -> BoolArray:
-    names = scope.slices["name"].cat.categories
-    matching = np.array([*(pattern.fullmatch(str(name)) is not None for name in names), False], dtype=bool)
-    return np.asarray(matching[scope.codes("name")])
 
 
 def _unusual(trace: Trace, thread: Scope) -> BoolArray:
@@ -179,7 +177,7 @@ def _captures(stepping: Scope) -> Intervals:
     names = stepping.slices["name"].cat.categories
     kinds = [match[1] if (match := _CAPTURE.fullmatch(str(name))) else "" for name in names]
     kind = np.array([*kinds, ""])[stepping.codes("name")]
-    captures = _NOTHING
+    captures = NOTHING
     for track in np.unique(stepping.ints("track")[kind != ""]):
         here = stepping.ints("track") == track
         begins, ends = stepping.ts[here & (kind == "Begin")], np.sort(stepping.end[here & (kind == "End")])
@@ -203,28 +201,3 @@ def _excess(steps: pd.DataFrame) -> int:
         return 0
     usual = float(np.median(dur[1:]))
     return round(dur[0] - usual) if usual and dur[0] >= SLOW * usual else 0
-
-
-def _made_ahead(trace: Trace) -> int:
-    """Return how many batches DataLoader workers prefetch while the first step waits."""
-    rows = trace.metadata.get("loaders")
-    workers = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
-    counts = (int(row.get("num_workers", 0)) * int(row.get("prefetch_factor", 0)) for row in workers)
-    return max(counts, default=0)
-
-
-def _first_step(
-    trace: Trace, window: WindowLike, explained: Intervals
-) -> tuple[str, str, int, int, int] | None:
-    steps = step_spans(trace, window)
-    excess = _excess(steps)
-    if not excess or len(steps) <= _made_ahead(trace):
-        return None
-    first: IntArray = steps["ts"].to_numpy()[:1]
-    explained_ns = int(length_within(explained, first, first + steps["dur"].to_numpy()[:1]).sum())
-    unexplained_ns = excess - explained_ns
-    return (
-        ("first-step", f"step {steps['step'].iloc[0]}", 1, int(first[0]), unexplained_ns)
-        if unexplained_ns > 0
-        else None
-    )

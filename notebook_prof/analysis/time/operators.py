@@ -11,10 +11,10 @@ import pandas as pd
 from ...errors import OptionError
 from ...labels import merged_name
 from ...trace import Trace
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray
 from ..device.kernel_launches import launching_rows
-from ..grouping import Groups, covered, group, inclusive, nested_in_own_group
-from ..scope import Numbers, Scope, Texts, WindowLike, ints, many, of_kind, on_device, on_host
+from ..grouping import covered, group, inclusive, nested_in_own_group
+from ..scope import Numbers, Texts, WindowLike, ints, many, of_kind, on_device, on_host, recorded_table
 from ..trust.doubts import mark, operator_doubts
 from .host_states import waiting_names
 
@@ -104,17 +104,7 @@ def operators(
     >>> operators(b.seal())[["name", "count", "total_ns", "self_ns", "share"]].values.tolist()
     [['mm', 2, 6, 6, 0.6], ['linear', 1, 10, 4, 0.4]]
     """
-    table = _operators(
-        trace,
-        by,
-        doubted=True,
-        window=window,
-        name=name,
-        step=step,
-        phase=phase,
-        category=category,
-        line=line,
-    )
+    table = _operators(trace, by, window, name, step, phase, category, line, doubted=True)
     if waits is None:
         return table
     if "name" not in table:
@@ -125,32 +115,35 @@ def operators(
 
 def operator_times(trace: Trace, *, category: Texts = None) -> pd.DataFrame:
     """Return `operators` by name, but without ``doubt``, which takes as long as everything else."""
-    return _operators(trace, "name", doubted=False, category=category)
+    return _operators(trace, "name", category=category, doubted=False)
 
 
 def _operators(
     trace: Trace,
     by: str | Sequence[str],
-    *,
-    doubted: bool,
     window: WindowLike = None,
     name: Texts = None,
     step: Numbers = None,
     phase: Texts = None,
     category: Texts = None,
     line: Texts = None,
+    *,
+    doubted: bool,
 ) -> pd.DataFrame:
     host = on_host(trace, window).where(step=step, phase=phase, category=category, line=line)
     groups = group(host.slices, by, merge_names=True)
     parent = ints(host.slices["parent"])
     table = groups.keys.copy()
-    table["count"] = groups.sum(host.rows) - groups.sum(_redispatching(trace, host, groups, parent))
+    again = host.rows[redispatched(trace)[host.rows]]
+    again = again[groups.code[again] == groups.code[parent[again]]]
+    table["count"] = groups.sum(host.rows) - groups.sum(again)
     thread = host.ints("track")
     open_ns = covered(groups.code[host.rows] * (thread.max(initial=0) + 1) + thread, host.ts, host.end)
     table["total_ns"] = groups.sum(host.rows, open_ns)
     table["self_ns"] = groups.sum(host.rows, host.self_ns)
     device = on_device(trace, window).where(step=step, phase=phase, line=line)
-    total, own = _device_times(trace, device, groups, parent)
+    launcher = launching_rows(trace)[device.rows]
+    total, own = inclusive(groups, parent, launcher, (device.end - device.ts).astype(np.float64))
     table["device_ns"], table["device_self_ns"] = total, own
     table["share"] = table["self_ns"] / max(int(table["self_ns"].sum()), 1)
     if doubted:
@@ -161,18 +154,6 @@ def _operators(
         present &= table["name"].isin([merged_name(str(one)) for one in many(name)]).to_numpy()
     order = ["self_ns", "device_self_ns", "total_ns"]
     return table[present].sort_values(order, ascending=False, kind="stable").reset_index(drop=True)
-
-
-def _redispatching(trace: Trace, host: Scope, groups: Groups, parent: IntArray) -> IntArray:
-    """Return operators that are the only child of an operator of the same group."""
-    rows = host.rows[redispatched(trace)[host.rows]]
-    return np.asarray(rows[groups.code[rows] == groups.code[parent[rows]]], dtype=np.int64)
-
-
-def _device_times(trace: Trace, device: Scope, groups: Groups, parent: IntArray) -> tuple[IntArray, IntArray]:
-    """Return device time by group: launched by the group or inside it, and launched directly."""
-    launcher = launching_rows(trace)[device.rows]
-    return inclusive(groups, parent, launcher, (device.end - device.ts).astype(np.float64))
 
 
 def operator_work(
@@ -206,10 +187,6 @@ def operator_work(
           it (like `total_ns`, they do not add up over rows); 0 if unknown;
         - ``flops_per_s``, ``bytes_per_s`` float64: over `device_ns`, or `total_ns` without device time.
 
-    Raises
-    ------
-    OptionError
-        If it cannot be grouped by `by`.
 
     Examples
     --------
@@ -253,19 +230,10 @@ def operator_work(
 
 _RENAMED: Final = {"flop_count": "flops", "memory_bytes": "bytes"}
 _COLUMNS: Final = {
-    "id": "str",
-    "name": "str",
-    "type": "str",
-    "device_ns": "Int64",
-    "device_kern_ns": "Int64",
-    "host_ns": "Int64",
-    "host_kern_ns": "Int64",
-    "flops": "Float64",
-    "bytes": "Float64",
-    "in_shapes": "object",
-    "out_shapes": "object",
-    "in_layouts": "object",
-    "in_dtypes": "object",
+    **dict.fromkeys(("id", "name", "type"), "str"),
+    **dict.fromkeys(("device_ns", "device_kern_ns", "host_ns", "host_kern_ns"), "Int64"),
+    **dict.fromkeys(("flops", "bytes"), "Float64"),
+    **dict.fromkeys(("in_shapes", "out_shapes", "in_layouts", "in_dtypes"), "object"),
 }
 
 
@@ -302,39 +270,29 @@ def calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     """
     from ..work.slices import slice_work
 
-    tables = trace.metadata.get("tables")
-    recorded = tables.get("operators") if isinstance(tables, dict) else None
-    if isinstance(recorded, pd.DataFrame) and {"flop_count", "device_ns", "host_ns"} <= set(recorded.columns):
+    recorded = recorded_table(trace, "operators")
+    if recorded is not None and {"flop_count", "device_ns", "host_ns"} <= set(recorded.columns):
         return _typed(recorded.rename(columns=_RENAMED))
-    host = on_host(trace, window).where(category=("operator", "collective"))
+    host = on_host(trace, window).where(category=_CALLS)
     slices, rows = trace.slices, host.rows
     device = on_device(trace, window)
     launcher = launching_rows(trace)[device.rows]
     owned = launcher >= 0
-    size = len(slices)
-    spent = np.bincount(launcher[owned], (device.end - device.ts)[owned], minlength=size).astype(np.int64)
-    launched = np.bincount(launcher[owned], minlength=size) > 0
+    spent = np.bincount(launcher[owned], (device.end - device.ts)[owned], minlength=len(slices))
+    launched = np.bincount(launcher[owned], minlength=len(slices)) > 0
     work = slice_work(trace)
-    unknown = work.kind[rows] < 0
     names = slices["name"].astype("object").to_numpy()[rows]
-    device_ns = pd.arrays.IntegerArray(spent[rows], ~launched[rows])
-    host_ns = pd.arrays.IntegerArray(host.self_ns, np.zeros(len(rows), dtype=bool))
-    return _typed(
-        pd.DataFrame(
-            {
-                "id": rows.astype(str),
-                "name": names,
-                "type": names,
-                "device_ns": device_ns,
-                "device_kern_ns": device_ns,
-                "host_ns": host_ns,
-                "host_kern_ns": host_ns,
-                "flops": pd.arrays.FloatingArray(work.flops[rows], unknown),
-                "bytes": pd.arrays.FloatingArray(work.bytes[rows], unknown),
-                "in_shapes": slices["shapes"].astype("object").to_numpy()[rows],
-            }
-        )
-    )
+    device_ns = pd.arrays.IntegerArray(spent.astype(np.int64)[rows], ~launched[rows])
+    data = {
+        "id": rows.astype(str),
+        **dict.fromkeys(("name", "type"), names),
+        **dict.fromkeys(("device_ns", "device_kern_ns"), device_ns),
+        **dict.fromkeys(("host_ns", "host_kern_ns"), host.self_ns),
+        "flops": pd.arrays.FloatingArray(work.flops[rows], work.kind[rows] < 0),
+        "bytes": pd.arrays.FloatingArray(work.bytes[rows], work.kind[rows] < 0),
+        "in_shapes": slices["shapes"].astype("object").to_numpy()[rows],
+    }
+    return _typed(pd.DataFrame(data))
 
 
 def _typed(table: pd.DataFrame) -> pd.DataFrame:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.arrays import IntArray
 from ...trace.schema import Table
 from ..device.kernel_launches import launching_rows
 from ..scope import WindowLike, on_host
@@ -86,26 +85,16 @@ def overhead_ratio(recorded: Sequence[int], unrecorded: Sequence[int]) -> tuple[
 
 def _events(trace: Trace, window: WindowLike) -> tuple[int, int]:
     """Count slices on host threads, and how many of them are, or are in, launch-bound operators."""
-    host = on_host(trace, window)
-    host = host.only(host.among("category", ("operator", "collective", "launch", "sync")))
-    operator = host.only(host.among("category", ("operator", "collective")))
+    host = on_host(trace, window).where(category=("operator", "collective", "launch", "sync"))
+    operator = host.where(category=("operator", "collective"))
     if not len(operator.rows):
         return 0, 0
-    launched = _launched_ns(trace)
-    spent = (operator.end - operator.ts)[launched[operator.rows] > 0]
-    work = launched[operator.rows]
-    bound = np.where(work > 0, False, operator.self_ns < SMALL_NS)
-    bound[work > 0] = work[work > 0] < spent
-    calls = host.among("category", ("launch", "sync"))
-    owners = np.append(np.zeros(len(trace.slices), dtype=bool), False)
-    owners[operator.rows[bound]] = True
-    parent = trace.slices["parent"].to_numpy(dtype=np.int64, na_value=-1)[host.rows[calls]]
-    return len(host.rows), int(bound.sum() + owners[parent].sum())
-
-
-def _launched_ns(trace: Trace) -> IntArray:
-    """Return the duration of the device work that each slice itself launched."""
-    owner = launching_rows(trace)
+    slices, owner = trace.slices, launching_rows(trace)
     has_owner = owner >= 0
-    dur = trace.slices["dur"].to_numpy()[has_owner].astype(np.float64)
-    return np.bincount(owner[has_owner], dur, len(trace.slices)).astype(np.int64)
+    launched = np.bincount(owner[has_owner], slices["dur"].to_numpy()[has_owner], len(slices))[operator.rows]
+    spent = operator.end - operator.ts
+    bound = np.where(launched > 0, launched < spent, operator.self_ns < SMALL_NS)
+    owners = np.zeros(len(slices) + 1, dtype=bool)
+    owners[operator.rows[bound]] = True
+    calls = host.among("category", ("launch", "sync"))
+    return len(host.rows), int(bound.sum() + owners[host.ints("parent")[calls]].sum())

@@ -14,7 +14,7 @@ from ...trace.intervals import as_ints
 from ..busy_time import busy_time, device_of, device_window
 from ..device.busy import device_attributes, device_counters, uses_tensor_cores
 from ..grouping import covered
-from ..scope import Scope, WindowLike, length_within, on_device, on_host, sharing, step_spans
+from ..scope import Scope, WindowLike, bounds, length_within, on_device, on_host, sharing, step_spans
 from .operators import operators
 from .phases import phases
 
@@ -43,8 +43,11 @@ def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame
     where = device_of(trace, work)
     attributes = device_attributes(trace, work)
     spans = step_spans(trace, window)
-    start, end = spans["ts"].to_numpy(np.int64), (spans["ts"] + spans["dur"]).to_numpy(np.int64)
-    rows = _host(trace, int((end - start).sum()))
+    start, end = bounds(spans)
+    rows: list[dict[str, Any]] = []
+    if isinstance(use := trace.metadata.get("process_cpu_utilization"), int | float):
+        name, length = str(trace.metadata.get("host") or "host"), int((end - start).sum()) or trace.span.dur
+        rows.append({"device": HOST, "name": name, "window_ns": length, "utilization": use})
     for number in np.unique(where).tolist():
         here = where == number
         whole = (start, end)
@@ -66,8 +69,7 @@ def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame
 def _use(work: Scope, here: BoolArray, attributes: pd.DataFrame | None, whole: Intervals) -> dict[str, float]:
     kernel = here & work.among("category", [name for name in DEVICE_CATEGORIES if not name.startswith("mem")])
     spent = (work.end - work.ts)[kernel].astype(np.float64)
-    words = [uses_tensor_cores(name) for name in work.slices["name"].cat.categories]
-    tensor = np.append(np.array(words, dtype=bool), False)[work.codes("name")[kernel]]
+    tensor = work.named(uses_tensor_cores)[kernel]
     use = {
         "utilization": busy_time(work.only(kernel), *whole).share,
         "tensor_core_share": float(spent[tensor].sum() / max(spent.sum(), 1.0)),
@@ -108,13 +110,6 @@ def device_properties(trace: Trace, number: int) -> dict[str, Any]:
     return properties
 
 
-def _host(trace: Trace, steps: int) -> list[dict[str, Any]]:
-    use = trace.metadata.get("process_cpu_utilization")
-    row = {"device": HOST, "name": str(trace.metadata.get("host") or "host")}
-    whole = steps or trace.span.dur
-    return [{**row, "window_ns": whole, "utilization": use}] if isinstance(use, int | float) else []
-
-
 _NONE = "none"
 
 
@@ -127,32 +122,19 @@ def overview_events(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def _side(side: str, scope: Scope, own: IntArray) -> pd.DataFrame:
-    category = _word_codes(scope, "category", CATEGORIES)
-    phase = _word_codes(scope, "phase", PHASES)
-    code = category * (len(PHASES) + 1) + phase
-    spent = covered(code, scope.ts, scope.end)
-    size = (len(CATEGORIES) + 1) * (len(PHASES) + 1)
-    count = np.bincount(code, minlength=size)
-    codes = np.flatnonzero(count)
-    words = np.array([*PHASES, _NONE], dtype=object)
-    self_ns = np.bincount(code, own, minlength=size).astype(np.int64)
-    return pd.DataFrame(
-        {
-            "side": pd.Series([side] * len(codes), dtype="str"),
-            "category": pd.Series(np.array([*CATEGORIES, _NONE])[codes // (len(PHASES) + 1)], dtype="str"),
-            "phase": pd.Series(words[codes % (len(PHASES) + 1)], dtype="str"),
-            "count": count[codes].astype(np.int64),
-            "total_ns": np.bincount(code, spent, minlength=size).astype(np.int64)[codes],
-            "self_ns": self_ns[codes],
-            "share": self_ns[codes] / max(int(self_ns.sum()), 1),
-        }
-    )
-
-
-def _word_codes(scope: Scope, column: str, allowed: tuple[str, ...]) -> IntArray:
-    words = scope.slices[column].cat.categories
-    position = [allowed.index(word) if word in allowed else len(allowed) for word in words]
-    return np.array([*position, len(allowed)], dtype=np.int64)[scope.codes(column)]
+    table = pd.DataFrame({"total_ns": 0, "self_ns": own, "count": 1})
+    for column, allowed in (("category", CATEGORIES), ("phase", PHASES)):
+        words = [word if word in allowed else _NONE for word in scope.slices[column].cat.categories]
+        order = pd.Index([*allowed, _NONE])
+        table[column] = np.append(order.get_indexer(words), len(allowed))[scope.codes(column)]
+    code = (table["category"] * (len(PHASES) + 1) + table["phase"]).to_numpy(np.int64)
+    table["total_ns"] = covered(code, scope.ts, scope.end)
+    sums = table.groupby(["category", "phase"])[["count", "total_ns", "self_ns"]].sum().reset_index()
+    sums.insert(0, "side", side)
+    for column, allowed in (("category", CATEGORIES), ("phase", PHASES)):
+        sums[column] = np.array([*allowed, _NONE], dtype=object)[sums[column]]
+    sums["share"] = sums["self_ns"] / max(int(sums["self_ns"].sum()), 1)
+    return sums.astype(dict.fromkeys(("side", "category", "phase"), "str"))
 
 
 _STEP_PREFIXES: Final = ("ProfilerStep#", "ProfileStep#")
@@ -266,6 +248,5 @@ def _annotations(trace: Trace, window: WindowLike) -> pd.DataFrame:
     table = operators(trace, window=window, category="annotation")
     own = ~table["name"].str.startswith((*_STEP_PREFIXES, "enumerate(DataLoader)#"))
     names = ["name", "count", "total_ns", "self_ns", "device_ns", "share"]
-    return (
-        table.loc[own, names].sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
-    )
+    ordered = table.loc[own, names].sort_values("total_ns", ascending=False, kind="stable")
+    return ordered.reset_index(drop=True)

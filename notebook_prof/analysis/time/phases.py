@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ...trace import PHASES, Trace, add, subtract, union
+from ...trace import PHASES, Trace, add, subtract
 from ...trace.arrays import BoolArray, IntArray
-from ...trace.intervals import Intervals
+from ...trace.intervals import Intervals, first_claims
 from ...trace.taxonomy import LOADER_FETCH, LOADER_PIN, LOADER_SEND, LOADER_START
 from ..grouping import covered
 from ..scope import (
     Numbers,
     Scope,
     WindowLike,
+    bounds,
+    ints,
     length_within,
     of_kind,
     on_device,
@@ -32,7 +35,6 @@ PRIORITY: Final = ("communication", "data", "optimizer", "backward", "forward", 
 """Priority of phases for an instant at which several are open."""
 SHORT_GAP_NS: Final = 200_000
 """A longer time between two operators is not just Python calling the next one."""
-_NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 @sharing
@@ -87,7 +89,7 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
     [20, 50, 0, 0, 0, 0, 30]
     """
     spans = step_spans(trace, window, step)
-    start, end = spans["ts"].to_numpy(), (spans["ts"] + spans["dur"]).to_numpy()
+    start, end = bounds(spans)
     host = {name: np.zeros(len(spans), dtype=np.int64) for name in PHASES}
     if len(spans):
         host.update(_host_times(trace, start, end))
@@ -100,7 +102,7 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
             "host_ns": np.column_stack([host[name] for name in PHASES]).ravel(),
         }
     )
-    table["device_ns"] = _device_times(trace, window, spans["step"].to_numpy(dtype=np.int64)).ravel()
+    table["device_ns"] = _device_times(trace, window, spans["step"].to_numpy(dtype=np.int64))
     table["share"] = table["host_ns"] / np.repeat(np.maximum(end - start, 1), len(PHASES))
     return table
 
@@ -130,9 +132,7 @@ def _stepping_track(trace: Trace) -> int:
         of_cell = ACCOUNT in (trace.metadata.get("tables") or {})
         if of_cell or (len(python.rows) and trace.metadata.get("source") == "recording"):
             return cell_track(trace, python)
-        words = trace.slices["name"].cat.categories
-        waits = np.array([waits_by_name(str(word)) for word in words], dtype=bool)
-        own = ~(host.among("category", ("io",)) & waits[host.codes("name")])
+        own = ~(host.among("category", ("io",)) & host.named(waits_by_name))
         # tracks of ranges beside threads are not threads
         own &= ~(of_kind(trace, ("process",))[host.rows] & host.among("category", ("annotation",)))
     chosen = own if own.any() else slice(None)
@@ -142,46 +142,36 @@ def _stepping_track(trace: Trace) -> int:
 def _host_times(trace: Trace, start: IntArray, end: IntArray) -> dict[str, IntArray]:
     host = on_host(trace)
     stepping = host.values("track") == stepping_track(trace)
-    covered_so_far = _NOTHING
-    pieces: dict[str, Intervals] = {}
     closed = ~_around_closures(host)
-    for name in (*PRIORITY, "other"):
-        open_ = _union(host, host.among("phase", (name,)) & closed & (stepping | (name == "backward")))
-        pieces[name] = subtract(open_, covered_so_far)
-        covered_so_far = add(covered_so_far, open_)
+    names = (*PRIORITY, "other")
+    parts = [
+        host.open(host.among("phase", (name,)) & closed & (stepping | (name == "backward"))) for name in names
+    ]
+    pieces = dict(zip(names, first_claims(parts), strict=True))
+    taken = functools.reduce(add, parts)
     python = host.only(stepping & host.among("category", ("python",)))
     for name, gaps in _gaps(pieces, start, end, python).items():
-        pieces[name] = add(pieces[name], gaps)
-        covered_so_far = add(covered_so_far, gaps)
-    elsewhere = host.among("category", ("collective",)) & ~stepping
-    waits = subtract(_union(host, elsewhere), covered_so_far)
+        pieces[name], taken = add(pieces[name], gaps), add(taken, gaps)
+    waits = subtract(host.open(host.among("category", ("collective",)) & ~stepping), taken)
     blocked = blocked_by_communication(trace, stepping_track(trace))
     pieces = {name: subtract(own, blocked) for name, own in pieces.items()}
     pieces["communication"] = add(add(pieces["communication"], waits), blocked)
     return {name: length_within(pieces[name], start, end) for name in PRIORITY}
 
 
-def _union(host: Scope, keep: BoolArray) -> Intervals:
-    return union(host.ts[keep], host.end[keep])
-
-
 def _around_closures(host: Scope) -> BoolArray:
     """Return a mask of optimizer slices around forward or backward: these evaluate a closure."""
     phase = host.slices["phase"]
-    words = [str(word) for word in phase.cat.categories]
-    code = phase.cat.codes.to_numpy()
-    optimizer = words.index("optimizer") if "optimizer" in words else len(words)
-    if not (code == optimizer).any():
-        return np.zeros(len(host.rows), bool)
-    parent = host.slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
-    inner = np.isin(code, [words.index(word) for word in ("forward", "backward") if word in words])
-    around = np.zeros(len(code), bool)
-    above = parent[inner]
-    while len(above := np.unique(above[above >= 0])):
-        above = above[(code[above] == optimizer) & ~around[above]]
-        around[above] = True
-        above = parent[above]
-    return np.asarray(around[host.rows])
+    optimizer = (phase == "optimizer").to_numpy()
+    around = np.zeros(len(phase), bool)
+    if optimizer.any():
+        parent = ints(host.slices["parent"])
+        above = parent[phase.isin(["forward", "backward"]).to_numpy()]
+        while len(above := np.unique(above[above >= 0])):
+            above = above[optimizer[above] & ~around[above]]
+            around[above] = True
+            above = parent[above]
+    return around[host.rows]
 
 
 def _gaps(
@@ -219,17 +209,12 @@ def _mostly_inside(python: Scope, before: IntArray, after: IntArray) -> BoolArra
 def _device_times(trace: Trace, window: WindowLike, steps: IntArray) -> IntArray:
     """Return the union of device work as an array with one row per step and one column per phase."""
     device = on_device(trace, window)
-    table = np.zeros((len(steps), len(PHASES)), dtype=np.int64)
-    row_of = {int(number): row for row, number in enumerate(steps)}
-    number = device.ints("step")
-    values, inverse = np.unique(number, return_inverse=True)
-    row = np.array([row_of.get(int(value), -1) for value in values], dtype=np.int64)[inverse]
-    in_steps = row >= 0
-    words = device.slices["phase"].cat.categories
-    column_of = np.array([PHASES.index(word) if word in PHASES else -1 for word in words] + [-1])
-    column = column_of[device.codes("phase")]
-    column = np.where(column < 0, PHASES.index("other"), column)
-    key = (row * len(PHASES) + column)[in_steps]
-    spent = covered(key, device.ts[in_steps], device.end[in_steps])
-    table += np.bincount(key, spent, minlength=table.size).astype(np.int64).reshape(table.shape)
-    return table
+    row_of = {number: row for row, number in enumerate(steps.tolist())}
+    row = pd.Series(device.ints("step")).map(row_of).fillna(-1).to_numpy(np.int64)
+    words = [word if word in PHASES else "other" for word in device.slices["phase"].cat.categories]
+    column = np.array([PHASES.index(word) for word in (*words, "other")])[device.codes("phase")]
+    inside = row >= 0
+    key = (row * len(PHASES) + column)[inside]
+    spent = covered(key, device.ts[inside], device.end[inside])
+    size = len(steps) * len(PHASES)
+    return np.bincount(key, spent, minlength=size).astype(np.int64)

@@ -4,99 +4,72 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
-from ...trace.intervals import as_ints
 from ..grouping import covered
-from ..scope import Numbers, Scope, WindowLike, on_device, on_host, recorded_steps, recorded_table, step_spans
+from ..scope import (
+    Numbers,
+    Scope,
+    WindowLike,
+    bounds,
+    on_device,
+    on_host,
+    recorded_steps,
+    recorded_table,
+    step_spans,
+)
 from .phases import phases
 
 SOURCES: Final = ("found", "file", "argument", "environment")
 _LISTED: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
-    """The two points of each step (ns), and the operators there (missing if unknown)."""
-
-    fp: IntArray
-    bp: IntArray
-    fp_name: pd.Series[Any]
-    bp_name: pd.Series[Any]
-    source: pd.Categorical
-
-
-def find_points(
+def _points(
     trace: Trace, spans: pd.DataFrame, named: Mapping[str, tuple[str | None, str | None]]
-) -> Points:
-    """Find the points, or take those at `named` operators; OptionError if an operator given by argument runs
-    in no step.
-    """
-    start = spans["ts"].to_numpy(dtype=np.int64)
-    end = start + spans["dur"].to_numpy(dtype=np.int64)
+) -> dict[str, Any]:
+    """Find the points (ns) and the operators there, or take those at `named` operators."""
+    start, end = bounds(spans)
     from_file = "fp_ts" in spans
     source = np.full(len(spans), SOURCES.index("file" if from_file else "found"))
-    at: dict[str, IntArray] = {}
-    names: dict[str, npt.NDArray[np.object_]] = {}
-    runs = _runs(trace)
-    for point, first in (("fp", True), ("bp", False)):
-        if from_file:
-            at[point] = spans[f"{point}_ts"].to_numpy(dtype=np.int64)
-            names[point] = _recorded_names(spans, f"{point}_point")
-        else:
-            row = _edge(runs, _phase(runs, first), start, end, first)
-            at[point] = _instant(runs, row, np.where(row < 0, end if first else start, -1), first)
-            names[point] = _names(runs, row)
-        for point_name, how in zip(named[point], ("argument", "environment"), strict=True):
-            if point_name is None:
-                continue
-            row = _edge(runs, _named_runs(runs, point_name, how), start, end, first)
-            if how == "argument" and len(spans) and not (row >= 0).any():
-                raise OptionError(
-                    f"{point}_point={point_name!r} runs in no step: {_nearest_name(runs, point_name)}"
-                )
-            at[point] = _instant(runs, row, at[point], first)
-            names[point] = np.where(row < 0, names[point], _names(runs, row))
-            source[row >= 0] = SOURCES.index(how)
-            break
-    make: Any = pd.Categorical.from_codes
-    text = {point: pd.Series(words, dtype="str") for point, words in names.items()}
-    return Points(at["fp"], at["bp"], text["fp"], text["bp"], make(source, categories=list(SOURCES)))
-
-
-def _runs(trace: Trace) -> Scope:
-    """Return the operators on threads or, if those have no phases, everything that ran on devices."""
-    host = on_host(trace)
-    if host.among("phase", ("forward", "backward")).any() or not len(on_device(trace).rows):
-        operators = host.among("category", ("operator",))
-        return host.only(operators) if (operators & host.among("phase", ("forward",))).any() else host
-    return on_device(trace)
-
-
-def _phase(runs: Scope, first: bool) -> BoolArray:
-    forward = runs.among("phase", ("forward",))
+    out: dict[str, Any] = {}
+    runs = on_host(trace)
+    if not runs.among("phase", ("forward", "backward")).any() and len(on_device(trace).rows):
+        runs = on_device(trace)  # threads have no phases, so take everything that ran on devices
+    else:
+        operators = runs.among("category", ("operator",))
+        if (operators & runs.among("phase", ("forward",))).any():
+            runs = runs.only(operators)
     backward = runs.among("phase", ("backward",))
-    return forward if first or not backward.any() else backward
-
-
-def _named_runs(runs: Scope, point_name: str, how: str) -> BoolArray:
     words = [str(word) for word in runs.slices["name"].cat.categories]
-    exact = [word == point_name for word in words]
-    chosen = exact if any(exact) else [word.rpartition("/")[2] == point_name for word in words]
-    return np.asarray(np.append(chosen, False)[runs.codes("name")], dtype=bool)
-
-
-def _nearest_name(runs: Scope, point_name: str) -> str:
-    words = runs.slices["name"].cat.categories[np.unique(runs.codes("name"))]
-    return nearest(point_name, [str(word) for word in words[:_LISTED]])
+    names = np.array([*words, None], dtype=object)[np.append(runs.codes("name"), -1)]
+    for point, first in (("fp", True), ("bp", False)):
+        edge = np.append(runs.ts if first else runs.end, 0)
+        if from_file:
+            at = spans[f"{point}_ts"].to_numpy(dtype=np.int64)
+            found = np.asarray(spans.get(f"{point}_point", [None] * len(spans)), dtype=object)
+        else:
+            keep = backward if not first and backward.any() else runs.among("phase", ("forward",))
+            row = _edge(runs, keep, start, end, first)
+            at, found = np.where(row < 0, end if first else start, edge[row]), names[row]
+        argument, variable = named[point]
+        if name := argument or variable:
+            how = "argument" if argument else "environment"
+            fits = [name] if name in words else [word for word in words if word.rpartition("/")[2] == name]
+            row = _edge(runs, runs.among("name", fits), start, end, first)
+            if how == "argument" and len(spans) and not (row >= 0).any():
+                ran = runs.slices["name"].cat.categories[np.unique(runs.codes("name"))].astype(str)
+                choice = nearest(name, ran[:_LISTED].tolist())
+                raise OptionError(f"{point}_point={name!r} runs in no step: {choice}")
+            at, found = np.where(row < 0, at, edge[row]), np.where(row < 0, found, names[row])
+            source[row >= 0] = SOURCES.index(how)
+        out[f"{point}_ts"], out[f"{point}_point"] = at, pd.Series(found, dtype="str")
+    return {**out, "points": pd.Categorical.from_codes(source, categories=list(SOURCES))}
 
 
 def _edge(runs: Scope, keep: BoolArray, start: IntArray, end: IntArray, first: bool) -> IntArray:
@@ -123,49 +96,27 @@ def _edge(runs: Scope, keep: BoolArray, start: IntArray, end: IntArray, first: b
     return np.where(outlasts, beyond, edge)
 
 
-def _instant(runs: Scope, row: IntArray, otherwise: IntArray, first: bool) -> IntArray:
-    if not len(runs.rows):
-        return otherwise
-    return np.where(row < 0, otherwise, (runs.ts if first else runs.end)[row])
-
-
-def _names(runs: Scope, row: IntArray) -> npt.NDArray[np.object_]:
-    words = np.array([*runs.slices["name"].cat.categories, None], dtype=object)
-    code = np.append(runs.codes("name"), -1)
-    return np.asarray(words[code[row]], dtype=object)
-
-
-def _recorded_names(spans: pd.DataFrame, column: str) -> npt.NDArray[np.object_]:
-    if column in spans:
-        return np.asarray(spans[column], dtype=object)
-    return np.full(len(spans), None, dtype=object)
-
-
-def reduce_times(trace: Trace, spans: pd.DataFrame) -> IntArray:
+def _reduce_times(trace: Trace, spans: pd.DataFrame) -> IntArray:
     """Return how long any collective of each step runs (ns), on devices or else on the host."""
     recorded = recorded_table(trace, "reduces") if "rank" in spans else None
     if recorded is not None:
         ordered = recorded.sort_values("start_ns", kind="stable")
-        start = ordered["start_ns"].to_numpy(dtype=np.int64)
-        end = start + ordered["dur_ns"].to_numpy(dtype=np.int64)
-        keys = pd.MultiIndex.from_frame(ordered[["rank", "step"]].astype("int64"))
-        keys_of_spans = pd.MultiIndex.from_frame(spans[["rank", "step"]].astype("int64"))
-        return _sum(keys_of_spans.get_indexer(keys), start, end, len(spans))
-    work = on_device(trace)
-    collectives = work.only(work.among("category", ("collective",)))
-    if not len(collectives.rows):
-        host = on_host(trace)
-        collectives = host.only(host.among("category", ("collective",)))
-    number = pd.Index(spans["step"].to_numpy(dtype=np.int64))
-    row = number.drop_duplicates().get_indexer(collectives.ints("step"))
-    first = np.flatnonzero(~number.duplicated())
-    return _sum(np.append(first, -1)[row], collectives.ts, collectives.end, len(spans))
-
-
-def _sum(row: IntArray, ts: IntArray, end: IntArray, count: int) -> IntArray:
-    in_spans = row >= 0
-    spent = covered(row[in_spans], ts[in_spans], end[in_spans])
-    return as_ints(np.bincount(row[in_spans], spent, minlength=count).astype(np.int64))
+        ts = ordered["start_ns"].to_numpy(dtype=np.int64)
+        end = ts + ordered["dur_ns"].to_numpy(dtype=np.int64)
+        keys, of_spans = (
+            pd.MultiIndex.from_frame(table[["rank", "step"]].astype("int64")) for table in (ordered, spans)
+        )
+        row = of_spans.get_indexer(keys)
+    else:
+        work = on_device(trace).where(category="collective")
+        work = work if len(work.rows) else on_host(trace).where(category="collective")
+        number = pd.Index(spans["step"].to_numpy(dtype=np.int64))
+        first = np.append(np.flatnonzero(~number.duplicated()), -1)
+        row = first[number.drop_duplicates().get_indexer(work.ints("step"))]
+        ts, end = work.ts, work.end
+    inside = row >= 0
+    spent = covered(row[inside], ts[inside], end[inside])
+    return np.bincount(row[inside], spent, minlength=len(spans)).astype(np.int64)
 
 
 FP_POINT: Final = "FP_POINT"
@@ -237,41 +188,27 @@ def step_trace(
     }
     recorded = recorded_steps(trace, window, step)
     spans = recorded if recorded is not None else step_spans(trace, window, step)
-    points = find_points(trace, spans, named)
-    table = _parts(spans, points)
-    table["all_reduce_ns"] = reduce_times(trace, spans)
-    table["data_ns"] = _data(trace, window, table)
-    order = ["step", "rank", "ts", "gap_ns", "fp_bp_ns", "tail_ns", "total_ns", "all_reduce_ns", "data_ns"]
-    order += ["fp_ts", "bp_ts", "fp_point", "bp_point", "points"]
-    return table[order].sort_values(["rank", "step"], kind="stable").reset_index(drop=True)
-
-
-def _parts(spans: pd.DataFrame, points: Points) -> pd.DataFrame:
-    start = spans["ts"].to_numpy(dtype=np.int64)
-    total = spans["dur"].to_numpy(dtype=np.int64)
-    fp = np.clip(points.fp, start, start + total)
-    bp = np.clip(np.maximum(points.bp, fp), start, start + total)
-    rank: Any = spans["rank"] if "rank" in spans else pd.array([None] * len(spans), dtype="Int32")
-    return pd.DataFrame(
+    points = _points(trace, spans, named)
+    start, end = bounds(spans)
+    fp = np.clip(points["fp_ts"], start, end)
+    bp = np.clip(np.maximum(points["bp_ts"], fp), start, end)
+    times = phases(trace, window=window)
+    data = times[times["phase"] == "data"].drop_duplicates("step").set_index("step")["host_ns"]
+    rank: Any = spans["rank"] if "rank" in spans else [None] * len(spans)
+    table = pd.DataFrame(
         {
             "step": spans["step"].to_numpy(dtype=np.int32),
             "rank": pd.array(rank, dtype="Int32"),
             "ts": start,
             "gap_ns": fp - start,
             "fp_bp_ns": bp - fp,
-            "tail_ns": start + total - bp,
-            "total_ns": total,
+            "tail_ns": end - bp,
+            "total_ns": end - start,
+            "all_reduce_ns": _reduce_times(trace, spans),
+            "data_ns": spans["step"].map(data).fillna(0).astype("int64").to_numpy(),
             "fp_ts": fp,
             "bp_ts": bp,
-            "fp_point": points.fp_name,
-            "bp_point": points.bp_name,
-            "points": points.source,
+            **{name: points[name] for name in ("fp_point", "bp_point", "points")},
         }
     )
-
-
-def _data(trace: Trace, window: WindowLike, table: pd.DataFrame) -> Any:
-    times = phases(trace, window=window)
-    data = times[times["phase"] == "data"].set_index("step")["host_ns"]
-    data = data[~data.index.duplicated()]
-    return table["step"].map(data).fillna(0).astype("int64").to_numpy()
+    return table.sort_values(["rank", "step"], kind="stable").reset_index(drop=True)

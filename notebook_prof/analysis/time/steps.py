@@ -11,20 +11,22 @@ import pandas as pd
 from ...errors import OptionError, nearest
 from ...trace import Intervals, Trace, add, overlap, subtract, union
 from ...trace.arrays import BoolArray, IntArray
-from ...trace.intervals import as_ints
-from ...trace.sealing import step_at
+from ...trace.intervals import first_claims
 from ...trace.taxonomy import STEP_PREFIX, call_category
 from ..busy_time import busy_within
 from ..scope import (
     Numbers,
     Scope,
     WindowLike,
+    bounds,
+    ints,
     length_within,
     many,
     matching_codes,
     on_device,
     on_host,
     step_spans,
+    steps_at,
 )
 from ..trust.doubts import mark, step_doubts
 from .phases import stepping_track
@@ -69,42 +71,34 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
     [[0, 25, 20, 1], [1, 25, 10, 1]]
     """
     table = step_spans(trace, window, step)
-    start, end = table["ts"].to_numpy(), (table["ts"] + table["dur"]).to_numpy()
+    start, end = bounds(table)
     host, device = on_host(trace), on_device(trace)
     thread = host.only(host.ints("track") == stepping_track(trace))
     table["host_busy_ns"] = busy_within(thread, start, end)
     table["device_busy_ns"] = busy_within(device, start, end)
     number = table["step"].to_numpy(np.int64)
-    table["slices"] = _counts(np.concatenate([host.ints("step"), device.ints("step")]), number)
-    table["updates"] = _counts(_updates(trace), number)
+    ran = np.concatenate([host.ints("step"), device.ints("step")])
+    for name, of in (("slices", ran), ("updates", _updates(trace))):
+        counts = pd.Series(of).value_counts().reindex(number, fill_value=0)
+        table[name] = counts.to_numpy(np.int64)
     mark(table, step_doubts(trace, number, window))
     return table
-
-
-def _counts(of: IntArray, steps: IntArray) -> IntArray:
-    """Return how often each step occurs in `of`."""
-    values, count = np.unique(of, return_counts=True)
-    known = dict(zip(values.tolist(), count.tolist(), strict=True))
-    return np.array([known.get(step, 0) for step in steps.tolist()], dtype=np.int64)
 
 
 def _updates(trace: Trace) -> IntArray:
     """Return the step that contains each optimizer step; an optimizer step inside another does not count."""
     slices = trace.slices
-    words = slices["name"].cat.categories
-    steps = matching_codes(
-        slices["name"].array.codes, [str(word).startswith(_OPTIMIZER_STEP) for word in words]
-    )
+    names = slices["name"].array
+    steps = matching_codes(names.codes, names.categories.astype(str).str.startswith(_OPTIMIZER_STEP))
     if not steps.any():
         return np.empty(0, np.int64)
-    parent = slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    parent = ints(slices["parent"])
     rows = np.flatnonzero(steps)
     rows = rows[~np.append(steps, False)[parent[rows]]]
     # a step found by a hook ends inside this slice, and one with a closure may begin inside it
     middle = slices["ts"].to_numpy()[rows] + slices["dur"].to_numpy()[rows] // 2
-    table = {name: trace.steps[name].to_numpy() for name in ("step", "ts", "dur")}
-    number = step_at(middle, table) if len(trace.steps) else np.full(len(rows), -1, np.int64)
-    return np.asarray(number[number >= 0])
+    number = steps_at(trace, middle)
+    return number[number >= 0]
 
 
 _BY: Final = ("step", "trace")
@@ -140,10 +134,6 @@ def breakdown(
 
         ``compute_ns + exposed_ns + exposed_memory_ns + data_ns + idle_ns == step_ns``.
 
-    Raises
-    ------
-    OptionError
-        If `by` is neither of the two.
 
     Notes
     -----
@@ -167,11 +157,8 @@ def breakdown(
         raise OptionError(f"a rank's time cannot be divided by {by!r}: {nearest(by, _BY)}")
     work, communicates, moves = _work(trace, window, None if by == "step" else step)
     number, start, end = _spans(trace, work, window, step, by)
-
-    def of(keep: BoolArray) -> Intervals:
-        return union(work.ts[keep], work.end[keep])
-
-    compute, talking, moving = of(~communicates & ~moves), of(communicates), of(moves)
+    masks = (~communicates & ~moves, communicates, moves)
+    compute, talking, moving = (work.open(keep) for keep in masks)
     busy = union(work.ts, work.end)
     host = on_host(trace, window)
     data = host.among("phase", ("data",)) & (host.ints("track") == stepping_track(trace))
@@ -182,7 +169,7 @@ def breakdown(
         "exposed_ns": subtract(talking, compute),
         "memory_ns": moving,
         "exposed_memory_ns": subtract(subtract(moving, compute), talking),
-        "data_ns": subtract(union(host.ts[data], host.end[data]), busy),
+        "data_ns": subtract(host.open(data), busy),
     }
     table = pd.DataFrame({"step": number, "ts": start, "step_ns": end - start})
     for name, intervals in parts.items():
@@ -214,15 +201,13 @@ def _spans(
         return pd.arrays.IntegerArray(none, none == 0), start, end
     spans = step_spans(trace, window)
     number = spans["step"].to_numpy(np.int32)
-    start = spans["ts"].to_numpy()
-    end = start + spans["dur"].to_numpy()
+    start, end = bounds(spans)
     if len(end):
         launched = work.end[work.ints("step") == number[-1]]
         end[-1] = max(int(end[-1]), int(launched.max(initial=0)))
         end[:-1] = np.maximum(start[1:], start[:-1])
-    keep = np.isin(number, np.atleast_1d(np.asarray(step))) if step is not None else np.ones(len(end), bool)
-    none = np.zeros(int(keep.sum()), bool)
-    return pd.arrays.IntegerArray(number[keep], none), as_ints(start[keep]), as_ints(end[keep])
+    keep = np.isin(number, many(step)) if step is not None else np.ones(len(end), bool)
+    return pd.arrays.IntegerArray(number[keep], number[keep] < 0), start[keep], end[keep]
 
 
 PARTS: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu")
@@ -230,7 +215,6 @@ PARTS: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "datal
 
 _CPU: Final = ("operator", "annotation", "module", "python", "io")
 _FEW: Final = 0.8
-_NONE: Final = -1
 
 
 def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
@@ -280,19 +264,17 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
     """
     steps = step_spans(trace)
     host, device = on_host(trace), on_device(trace)
-    order = np.argsort(steps["ts"].to_numpy(), kind="stable")
-    steps = steps.iloc[order].reset_index(drop=True)
-    start, end, whole = _extended(trace, steps, host, device)
+    steps = steps.sort_values("ts", kind="stable").reset_index(drop=True)
+    start, end, whole = _extended(trace, steps, device)
     keep = whole if step is None else whole & steps["step"].isin(many(step)).to_numpy()
     if window is not None:
         start, end = np.maximum(start, window[0]), np.minimum(end, window[1])
         keep &= end > start
     start, end = start[keep], np.maximum(end, start)[keep]
     columns: dict[str, npt.NDArray[np.integer]] = {"step": steps["step"].to_numpy(dtype=np.int32)[keep]}
-    explained: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
-    for name, own in _intervals(host, device).items():
-        columns[f"{name}_ns"] = length_within(subtract(own, explained), start, end)
-        explained = add(explained, own)
+    parts = _intervals(host, device)
+    for name, own in zip(parts, first_claims(parts.values()), strict=True):
+        columns[f"{name}_ns"] = length_within(own, start, end)
     columns["other_ns"] = end - start - sum(columns[f"{name}_ns"] for name in PARTS)
     columns["total_ns"] = end - start
     return pd.DataFrame(columns)
@@ -300,50 +282,45 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
 
 def _intervals(host: Scope, device: Scope) -> dict[str, Intervals]:
     """Return when each of `PARTS` runs, as a union over all tracks."""
-    names = host.slices["name"].cat.categories.astype(str)
-    code = host.codes("name")
-    loader = np.append(
-        names.str.startswith("enumerate(DataLoader)#") & names.str.endswith("__next__"), False
-    )[code]
-    step = np.append(names.str.startswith(STEP_PREFIX), False)[code]
+    loader = host.named(lambda name: name.startswith("enumerate(DataLoader)#") and name.endswith("__next__"))
+    step, query = host.named(lambda name: name.startswith(STEP_PREFIX)), host.named(_is_query)
     work = host.among("category", _CPU)
-    intervals = {
-        name: _union(device, device.among("category", (name,))) for name in ("kernel", "memcpy", "memset")
+    talks = [scope.open(scope.among("category", ("collective",))) for scope in (host, device)]
+    return {
+        **{name: device.open(device.among("category", (name,))) for name in ("kernel", "memcpy", "memset")},
+        "communication": add(*talks),
+        "runtime": host.open(host.among("category", ("launch", "sync")) | query),
+        "dataloader": host.open(work & loader),
+        "cpu": host.open(work & ~loader & ~step),
     }
-    parts = (_union(scope, scope.among("category", ("collective",))) for scope in (host, device))
-    starts, ends = zip(*parts, strict=True)
-    intervals["communication"] = union(np.concatenate(starts), np.concatenate(ends))
-    queries = [name for name in host.slices["name"].cat.categories if call_category(name) == "overhead"]
-    calls = host.among("category", ("launch", "sync")) | host.among("name", queries)
-    intervals["runtime"] = _union(host, calls)
-    intervals["dataloader"] = _union(host, work & loader)
-    intervals["cpu"] = _union(host, work & ~loader & ~step)
-    return intervals
 
 
-def _union(scope: Scope, keep: npt.NDArray[np.bool_]) -> Intervals:
-    return union(scope.ts[keep], scope.end[keep])
+def _is_query(name: str) -> bool:
+    return call_category(name) == "overhead"
 
 
 def _extended(
-    trace: Trace, steps: pd.DataFrame, host: Scope, device: Scope
+    trace: Trace, steps: pd.DataFrame, device: Scope
 ) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
     """Return starts and ends of the steps including their device work, and which steps are complete."""
-    start = steps["ts"].to_numpy().copy()
-    end = start + steps["dur"].to_numpy()
+    start, end = bounds(steps)
     count = len(steps)
     whole = np.ones(count, bool)
-    if not count or not len(device.rows):
-        return start, end, whole
-    owner = _launching_step(trace, start, end)[device.rows]
-    rows = np.flatnonzero(owner != _NONE)
+    flows = trace.flows[(trace.flows["kind"] == "launch").to_numpy()]
+    ts, done = (side[flows["src"].to_numpy()] for side in bounds(trace.slices))
+    at = np.searchsorted(start, ts, side="right") - 1
+    at = np.where(done <= np.append(end, -1)[at], at, -1)  # the step around each call; -1 reads the last end
+    owner = np.full(len(trace.slices), -1, np.int64)
+    owner[flows["dst"].to_numpy()[at >= 0]] = at[at >= 0]
+    owner = owner[device.rows]
+    rows = np.flatnonzero(owner >= 0)
     if not len(rows):
         return start, end, whole
     first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
     np.minimum.at(first, owner[rows], device.ts[rows])
     np.maximum.at(last, owner[rows], device.end[rows])
     before = start[0]
-    early = (owner == _NONE) & (device.end < first[0])
+    early = (owner < 0) & (device.end < first[0])
     if last[0] > np.iinfo(np.int64).min and early.any():
         before = max(before, int(device.end[early].max()))
     # a step begins when all earlier ones have ended: a running maximum
@@ -356,17 +333,3 @@ def _extended(
         kept -= 1
     whole[kept:] = False
     return start, end, whole
-
-
-def _launching_step(trace: Trace, start: IntArray, end: IntArray) -> IntArray:
-    """Return the index of the step that contains each slice's launch call; -1 if there is none."""
-    slices, flows = trace.slices, trace.flows
-    launch = (flows["kind"] == "launch").to_numpy()
-    src, dst = flows["src"].to_numpy()[launch], flows["dst"].to_numpy()[launch]
-    begin = slices["ts"].to_numpy()[src]
-    done = begin + slices["dur"].to_numpy()[src]
-    at = np.searchsorted(start, begin, side="right") - 1
-    inside = (at >= 0) & (done <= end[np.maximum(at, 0)])
-    owner = np.full(len(slices), _NONE, np.int64)
-    owner[dst[inside]] = at[inside]
-    return owner

@@ -9,8 +9,9 @@ import pandas as pd
 
 from ...trace import Intervals, Trace, Window, add, length, nest, overlap, subtract, union
 from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import NOTHING, first_claims
 from ...trace.schema import Table
-from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, step_spans
+from ..scope import Numbers, Scope, WindowLike, bounds, length_within, on_device, on_host, step_spans
 from .host_states import waiting
 from .phases import stepping_track
 
@@ -71,68 +72,44 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
         return _WAIT_COLUMNS.empty()
     waits = waiting(trace, thread)
     calls = thread.among("category", ("launch", "sync")) & ~waits
-    rows: list[tuple[str, str, int, int]] = []
-    explained: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
     frames = waits & thread.among("category", ("python",))
-    for kind, keep in (("waiting", waits & ~frames), ("waiting", frames), ("launching", calls)):
-        named, explained = _by_name(thread, keep, explained, start, end)
-        rows += [(kind, *row) for row in named]
+    masks = [
+        *_by_name("waiting", thread, waits & ~frames),
+        *_by_name("waiting", thread, frames),
+        *_by_name("launching", thread, calls),
+    ]
     for kind, categories in (("communication", ("collective",)), ("computing", _COMPUTES)):
-        keep = thread.among("category", categories) & ~waits & ~calls
-        spent, explained = _explain(thread, keep, explained, start, end)
-        rows.append((kind, "", _begun(thread, keep, start, end), spent))
-    left = total - sum(row[3] for row in rows)
-    rows.append(("other", "", 0, left))
+        masks.append((kind, "", thread.among("category", categories) & ~waits & ~calls))
+    rows = []
+    claims = first_claims(thread.open(keep) for _, _, keep in masks)
+    for (kind, name, keep), own in zip(masks, claims, strict=True):
+        at = np.searchsorted(start, thread.ts[keep], side="right") - 1
+        begun = int(((at >= 0) & (thread.ts[keep] < end[np.maximum(at, 0)])).sum())
+        rows.append((kind, name, begun, int(length_within(own, start, end).sum())))
+    rows.append(("other", "", 0, total - sum(row[3] for row in rows)))
     rows = sorted((row for row in rows if row[3]), key=lambda row: (KINDS.index(row[0]), -row[3]))
-    return _WAIT_COLUMNS.frame(
-        {
-            **{column: [row[i] for row in rows] for i, column in enumerate(_WAIT_COLUMNS.names[:4])},
-            "share": [row[3] / total for row in rows],
-        }
-    )
+    return _WAIT_COLUMNS.of_tuples([(*row, row[3] / total) for row in rows])
 
 
 def judged_span(trace: Trace, window: WindowLike = None, step: Numbers = None) -> tuple[IntArray, IntArray]:
     """Return the disjoint, ascending spans to divide: the steps, else from the first to the last work."""
     steps = step_spans(trace, window, step)
     if len(steps):
-        return union(steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy())
+        return union(*bounds(steps))
     host, work = on_host(trace, window), on_device(trace, window)
     thread = host.only(host.ints("track") == stepping_track(trace))
     ts, end = (np.concatenate([getattr(thread, side), getattr(work, side)]) for side in ("ts", "end"))
     if step is not None or not len(ts):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    whole = Window(int(ts.min()), int(end.max()))
-    return np.array([whole.start]), np.array([whole.end])
+        return NOTHING
+    return union([ts.min()], [end.max()])
 
 
-def _by_name(
-    thread: Scope, keep: BoolArray, explained: Intervals, start: IntArray, end: IntArray
-) -> tuple[list[tuple[str, int, int]], Intervals]:
-    """Return each name with its count and time, longest first; shared instants go to the longest name."""
+def _by_name(kind: str, thread: Scope, keep: BoolArray) -> list[tuple[str, str, BoolArray]]:
+    """Return a mask per name, that with the longest sum of durations first."""
     words, code = thread.slices["name"].cat.categories, thread.codes("name")
     longest = np.bincount(code[keep], (thread.end - thread.ts)[keep], len(words))
-    rows = []
-    for name in np.argsort(-longest, kind="stable")[: int((longest > 0).sum())]:
-        own = keep & (code == name)
-        spent, explained = _explain(thread, own, explained, start, end)
-        rows.append((str(words[name]), _begun(thread, own, start, end), spent))
-    return rows, explained
-
-
-def _explain(
-    thread: Scope, keep: BoolArray, explained: Intervals, start: IntArray, end: IntArray
-) -> tuple[int, Intervals]:
-    """Return these slices' time in the span that was not explained yet, and what is explained with them."""
-    open_ = union(thread.ts[keep], thread.end[keep])
-    spent = int(length_within(subtract(open_, explained), start, end).sum())
-    both = add(explained, open_)
-    return spent, both
-
-
-def _begun(thread: Scope, keep: BoolArray, start: IntArray, end: IntArray) -> int:
-    at = np.searchsorted(start, thread.ts[keep], side="right") - 1
-    return int(((at >= 0) & (thread.ts[keep] < end[np.maximum(at, 0)])).sum())
+    order = np.argsort(-longest, kind="stable")[: int((longest > 0).sum())]
+    return [(kind, str(words[name]), keep & (code == name)) for name in order]
 
 
 STATES: Final = ("waiting", "launch", "small operators", "operators", "python", "range", "idle")
@@ -185,7 +162,7 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     whole = Window.of(window) if window is not None else trace.span
     inside = union([whole.start], [whole.end])
     if len(spans):
-        inside = union(spans["ts"].to_numpy(), (spans["ts"] + spans["dur"]).to_numpy())
+        inside = union(*bounds(spans))
     host = on_host(trace, window)
     thread = host.only(host.ints("track") == stepping_track(trace))
     operators = thread.among("category", _OPERATORS)
@@ -199,27 +176,18 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     called = _called_by_operators(thread, operators, kinds["python"])
     total = length(inside)
     spent, count = dict.fromkeys(STATES, 0), dict.fromkeys(STATES, 0)
-    explained: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
-    for state, keep in kinds.items():
-        time = union(thread.ts[keep], thread.end[keep])
-        time = subtract(time, called) if state == "operators" else time
-        own = overlap(subtract(time, explained), inside)
-        spent[state], count[state] = length(own), int(keep.sum())
-        explained = add(explained, own)
-    small = _small_operators(thread, operators, inside=inside)
+    times = {state: thread.open(keep) for state, keep in kinds.items()}
+    times["operators"] = subtract(times["operators"], called)
+    for (state, keep), own in zip(kinds.items(), first_claims(times.values()), strict=True):
+        spent[state], count[state] = length(overlap(own, inside)), int(keep.sum())
+    row = np.searchsorted(inside[0], thread.ts, side="right") - 1
+    small = small_operators(thread) & (row >= 0) & (thread.end <= np.append(inside[1], 0)[row])
     spent["small operators"] = min(int(thread.self_ns[small].sum()), spent["operators"])
     spent["operators"] -= spent["small operators"]
     count["small operators"] = int(small.sum())
     count["operators"] -= count["small operators"]
     spent["idle"] = total - sum(spent.values())
-    return _COLUMNS.frame(
-        {
-            "state": list(STATES),
-            "ns": [spent[state] for state in STATES],
-            "share": [spent[state] / max(total, 1) for state in STATES],
-            "count": [count[state] for state in STATES],
-        }
-    )
+    return _COLUMNS.of_tuples([(s, spent[s], spent[s] / max(total, 1), count[s]) for s in STATES])
 
 
 def small_operators(scope: Scope) -> BoolArray:
@@ -230,11 +198,10 @@ def small_operators(scope: Scope) -> BoolArray:
 
 def _called_by_operators(thread: Scope, operators: BoolArray, python: BoolArray) -> Intervals:
     """Return when Python code called by operators runs, without the operators that it calls in turn."""
-    none: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
     is_operator = np.zeros(len(thread.slices) + 1, dtype=bool)  # the last entry is for no parent
     is_operator[thread.rows[operators]] = True
     if not is_operator[thread.ints("parent")[python]].any():
-        return none
+        return NOTHING
     rows = np.flatnonzero(operators | python)
     ts, end, is_python = thread.ts[rows], thread.end[rows], python[rows]
     depth, above, _ = nest(np.zeros(len(rows), np.int64), ts, end - ts)
@@ -242,18 +209,8 @@ def _called_by_operators(thread: Scope, operators: BoolArray, python: BoolArray)
     for level in range(1, int(depth.max()) + 1):
         here = np.flatnonzero(depth == level)
         changes[here] = changes[above[here]] + (is_python[here] != is_python[above[here]])
-    called = none
+    called = NOTHING
     for count in np.unique(changes[is_python & (changes > 0)]).tolist():
         at_level, below = is_python & (changes == count), ~is_python & (changes == count + 1)
-        own = subtract(union(ts[at_level], end[at_level]), union(ts[below], end[below]))
-        called = add(called, own)
+        called = add(called, subtract(union(ts[at_level], end[at_level]), union(ts[below], end[below])))
     return called
-
-
-def _small_operators(thread: Scope, operators: BoolArray, inside: Intervals) -> BoolArray:
-    starts, ends = inside
-    if not len(starts):
-        return np.zeros(len(thread.ts), dtype=bool)
-    row = np.maximum(np.searchsorted(starts, thread.ts, side="right") - 1, 0)
-    within = (thread.ts >= starts[row]) & (thread.end <= ends[row])
-    return np.asarray(operators & small_operators(thread) & within, dtype=bool)
