@@ -185,6 +185,15 @@ def say(*parts: str | Claim, between: str = "") -> Sentence:
     return Sentence(text, tuple(claims))
 
 
+def fill(template: str, *parts: object) -> Sentence:
+    """Build a sentence from a text in which each ``{}`` stands for the next claim, sentence or text."""
+    first, *texts = template.split("{}")
+    pieces: list[str | Claim] = [first]
+    for part, text in zip(parts, texts, strict=True):
+        pieces += [part if isinstance(part, str | Claim) else str(part), text]
+    return say(*pieces)
+
+
 def _quoted(value: Any) -> str:
     """Return a value, or a list of values, as code with double quotes."""
     if isinstance(value, list):

@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 
 from ...units import format_share
+from ..scope import recorded_table
 from ..source.frames import frames
 from ..source.hotspots import hot_lines
 from ..source.lines import LINE
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from .claims import Claim, Sentence, Source, Verdict, cite, cite_count, cite_ns, cite_share, say, short
+from .claims import Claim, Sentence, Source, Verdict, cite, cite_count, cite_ns, cite_share, fill, say, short
 from .inputs import MOST, VerdictInputs
 from .lines import few, samples
 from .python import library_of, line_select, line_words, meanwhile, python_verdict, spelled
@@ -32,36 +33,30 @@ _IMPORT: Final = re.compile(r"(?:import|from)\s+(?P<module>[\w.]+)")
 
 
 def judge_code(facts: VerdictInputs) -> Verdict | None:
-    """Judge the line that takes most of a cell or of recorded Python, by the rules of `verdict`; None if no
-    line is known.
-    """
+    """Judge the longest line of a cell or of recorded Python, as `verdict` says; None if no line is known."""
     if (displayed := _displayed(facts)) is not None:
         return displayed
     if not len(facts.hot.table):
         return None
     if not facts.is_cell:
         return python_verdict(facts) if facts.top_is_python and facts.top["self_ns"].any() else None
-    part = _part(facts)
+    code = facts.account[facts.account["kind"] == "code"]
+    part = code.loc[code["dur"].idxmax()] if len(code) else None
     row, calls = _hottest(facts, part)
     if row is None:
         return _spread(facts)
     kind, doing = _doing(facts, part, row)
     share = _share(facts, row)
-    whole = cite_ns(facts.cell_ns, _CELL)
-    line_name, text = line_words(row)
-    sentence = say(
-        line_name[:1].upper() + line_name[1:] if line_name.startswith("line ") else line_name,
-        " takes ",
+    name, text = line_words(row)
+    sentence = fill(
+        "{} takes {} of the cell ({} of {}){}{}{}.",
+        name[:1].upper() + name[1:] if name.startswith("line ") else name,
         share,
-        " of the cell (",
         _took(facts, row),
-        " of ",
-        whole,
-        ")",
-        text.replace(", ", ": ", 1) if text else "",
+        cite_ns(facts.cell_ns, _CELL),
+        text.replace(", ", ": ", 1),
         _outside(facts, row),
         doing or _called_lines(facts, calls),
-        ".",
     )
     return Verdict(kind, sentence, share.value, line_select(row))
 
@@ -72,41 +67,20 @@ def _displayed(facts: VerdictInputs) -> Verdict | None:
     if not len(rows) or float(rows["share"].iloc[0]) < MOST:
         return None
     part = rows.iloc[0]
-    source, whole = Source("account", "dur", {"kind": "display"}), _CELL
-    share = cite_share(float(part["share"]), source, whole)
-    words = str(part["part"])
-    sentence = say(
-        words[:1].upper() + words[1:],
-        " takes ",
-        share,
-        " of the cell (",
-        cite_ns(int(part["dur"]), source),
-        " of ",
-        cite_ns(facts.cell_ns, whole),
-        ")",
-        _displayed_lines(facts, part),
-        ".",
-    )
-    return Verdict("display-bound", sentence, share.value)
-
-
-def _displayed_lines(facts: VerdictInputs, part: Any) -> Sentence:
-    """Return the line that takes most of a display of the result."""
+    source, words = Source("account", "dur", {"kind": "display"}), str(part["part"])
+    share = cite_share(float(part["share"]), source, _CELL)
     window = (int(part["ts"]), int(part["ts"]) + int(part["dur"]))
     hot = hot_lines(facts.trace, window=window)
-    return _called_lines(facts, [hot.table.iloc[row] for row in hot.path[:1]], {"window": window})
-
-
-def _part(facts: VerdictInputs) -> Any:
-    """Return the row of the account for the longest statement outside of steps; None without one."""
-    code = facts.account[facts.account["kind"] == "code"]
-    return code.loc[code["dur"].idxmax()] if len(code) else None
+    longest = _called_lines(facts, [hot.table.iloc[row] for row in hot.path[:1]], {"window": window})
+    took, whole = cite_ns(int(part["dur"]), source), cite_ns(facts.cell_ns, _CELL)
+    words = words[:1].upper() + words[1:]
+    sentence = fill("{} takes {} of the cell ({} of {}){}.", words, share, took, whole, longest)
+    return Verdict("display-bound", sentence, share.value)
 
 
 def _hottest(facts: VerdictInputs, part: Any) -> tuple[Any, list[Any]]:
     """Return the row of the innermost line that takes most of the cell (else None), and of lines it calls."""
-    cell_ns = facts.cell_ns
-    hottest = facts.hot
+    cell_ns, hottest = facts.cell_ns, facts.hot
     if part is not None and pd.notna(part["line"]) and int(part["dur"]) >= MOST * cell_ns:
         below = hot_lines(facts.trace, below=int(part["line"]))
         hottest = below if below.path else hottest
@@ -163,25 +137,19 @@ def _share(facts: VerdictInputs, row: Any, arguments: Mapping[str, Any] | None =
     return cite(format_share(share, digits), share, source, _CELL, line_select(row))
 
 
-def _spread_over_parts(parts: pd.DataFrame) -> Verdict:
-    """Name the longest parts of the account, since time outside the recorded steps has no lines."""
-    whole = _CELL
-    pieces, shares = [], []
-    for row in parts.to_dict("records"):
-        source = Source("account", "dur", {"part": str(row["part"]), "ts": int(row["ts"])})
-        shares.append(cite_share(float(row["share"]), source, whole))
-        text = f", `{short(str(row['text']), 60)}`" if row["kind"] == "code" and row["text"] else ""
-        pieces.append(say(str(row["part"]), " ", shares[-1], text))
-    begin = "Most of the cell is " if float(shares[0].value) > MOST else "Nothing takes most of the cell: "
-    return Verdict("mixed", say(begin, say(*pieces, between="; "), "."), float(shares[0].value))
-
-
 def _spread(facts: VerdictInputs) -> Verdict:
     """Name the three longest lines, none inside another, if no line takes most; or longer parts."""
     table = facts.hot.table.iloc[facts.hot.outer[:_SHOWN]]
     parts = facts.account[facts.account["kind"].isin(_STATEMENTS)].nlargest(_SHOWN, "dur")
     if len(parts) and (not len(table) or int(parts["dur"].iloc[0]) > int(table["total_ns"].iloc[0])):
-        return _spread_over_parts(parts)
+        pieces = []  # time outside the recorded steps has no lines
+        for row in parts.to_dict("records"):
+            source = Source("account", "dur", {"part": str(row["part"]), "ts": int(row["ts"])})
+            text = f", `{short(str(row['text']), 60)}`" if row["kind"] == "code" and row["text"] else ""
+            pieces.append(say(f"{row['part']} ", cite_share(float(row["share"]), source, _CELL), text))
+        most = float(parts["share"].iloc[0])
+        begin = "Most of the cell is " if most > MOST else "Nothing takes most of the cell: "
+        return Verdict("mixed", fill("{}{}.", begin, say(*pieces, between="; ")), most)
     if not len(table):
         return Verdict("mixed", say("Nothing was seen of the cell's lines."))
     pieces = [
@@ -189,7 +157,7 @@ def _spread(facts: VerdictInputs) -> Verdict:
         for row in table.to_dict("records")
     ]
     first = table.iloc[0]
-    sentence = say("No line takes most of the cell: ", say(*pieces, between="; "), ".")
+    sentence = fill("No line takes most of the cell: {}.", say(*pieces, between="; "))
     return Verdict("mixed", sentence, float(_share(facts, first).value), line_select(first))
 
 
@@ -232,7 +200,7 @@ def _doing(facts: VerdictInputs, part: Any, row: Any) -> tuple[str, Sentence]:
 
 def _compiled(facts: VerdictInputs, row: Any) -> Sentence | None:
     """Return how long ``torch.compile`` took, if that is most of the line's time."""
-    if "compilations" not in (facts.trace.metadata.get("tables") or {}):
+    if recorded_table(facts.trace, "compilations") is None:
         return None
     from ..source.compilations import compilations
 
@@ -259,33 +227,19 @@ def _waits(part: Any, row: Any, text: str, below: str, cell_ns: int) -> bool:
 
 def _most_below(facts: VerdictInputs, row: Any) -> tuple[str, str, int, int, int]:
     """Return name, file and time of the longest function below a line, and operators' and all time there."""
-    select = line_select(row)["name"]
     thread = facts.thread
-    here = thread.among("name", (select,))
-    if not here.any():
-        return "", "", 0, 0, 0
-    starts, ends = thread.ts[here], thread.end[here]
-    order = np.argsort(starts, kind="stable")
-    reach = np.maximum.accumulate(ends[order])
-    at = np.maximum(np.searchsorted(starts[order], thread.ts, side="right") - 1, 0)
-    inside = (thread.ts >= starts[order][at]) & (thread.end <= reach[at])
-    below = thread.only(inside)
+    starts, ends = thread.open(thread.among("name", (line_select(row)["name"],)))
+    at = np.searchsorted(starts, thread.ts, side="right") - 1
+    below = thread.only((at >= 0) & (thread.end <= np.append(ends, 0)[at]))
     operators = int(below.self_ns[below.among("category", ("operator", "collective"))].sum())
-    python = below.among("category", ("python",)) & ~_lines(below)
-    spent = np.bincount(below.codes("name")[python], below.self_ns[python], minlength=1)
-    if not python.any() or not spent.max():
+    python = below.only(below.among("category", ("python",)) & ~below.named(LINE.fullmatch))
+    code = python.codes("name")
+    spent = np.bincount(code, python.self_ns, minlength=1)
+    most = int(spent.argmax())
+    if not spent[most]:
         return "", "", 0, operators, int(below.self_ns.sum())
-    code = int(spent.argmax())
+    longest = python.rows[int(np.argmax(np.where(code == most, python.self_ns, -1)))]
     source_lines = frames(facts.trace)
-    longest = below.rows[python][
-        int(np.argmax(np.where(below.codes("name")[python] == code, below.self_ns[python], -1)))
-    ]
-    name = str(below.slices["name"].cat.categories[code])
+    name = str(below.slices["name"].cat.categories[most])
     file = str(source_lines.file[source_lines.code[longest]])
-    return name, file, int(spent[code]), operators, int(below.self_ns.sum())
-
-
-def _lines(scope: Any) -> Any:
-    words = scope.slices["name"].cat.categories.astype("str")
-    is_line = np.array([*(LINE.fullmatch(word) is not None for word in words), False], dtype=bool)
-    return is_line[scope.codes("name")]
+    return name, file, int(spent[most]), operators, int(below.self_ns.sum())

@@ -12,7 +12,19 @@ from ..device.copies import copies
 from ..device.idle import idle_causes
 from ..time.one_time import one_time
 from ..time.thread_time import host_waits
-from .claims import Claim, Sentence, Source, Verdict, cite_bytes, cite_count, cite_ns, cite_share, say, short
+from .claims import (
+    Claim,
+    Sentence,
+    Source,
+    Verdict,
+    cite_bytes,
+    cite_count,
+    cite_ns,
+    cite_share,
+    fill,
+    say,
+    short,
+)
 from .inputs import MOST, WAITING, VerdictInputs
 
 BUSY_DEVICE: Final = 0.7
@@ -53,26 +65,21 @@ def judge_once(facts: VerdictInputs) -> tuple[Verdict | None, Sentence | None]:
     share = float(table["share"].sum())
     if share < NOTICEABLE:
         return None, None
-    kinds = [
-        say(
-            _ONCE[str(row["kind"])],
-            f" ({short(row['name'], 40)})" if row["kind"] != "first-step" else "",
-            *(
-                (" ", _one_time_share(facts, float(row["share"]), {"kind": str(row["kind"])}))
-                if len(table) > 1
-                else ()
-            ),
+    kinds = []
+    for row in table[table["share"] >= NOTICEABLE / 10].to_dict("records"):
+        kind = str(row["kind"])
+        words = _ONCE[kind] + (f" ({short(row['name'], 40)})" if kind != "first-step" else "")
+        of_kind = cite_share(
+            float(row["share"]), Source("one_time", "share", {"kind": kind}, facts.arguments)
         )
-        for row in table[table["share"] >= NOTICEABLE / 10].to_dict("records")
-    ]
-    whole = say(
-        _one_time_share(facts, share, {}), f" of {facts.whole} happens once: ", say(*kinds, between=", ")
-    )
+        kinds.append(say(words, " ", of_kind) if len(table) > 1 else say(words))
+    once = cite_share(share, Source("one_time", "share", {}, facts.arguments))
+    whole = fill("{} of {} happens once: {}", once, facts.whole, say(*kinds, between=", "))
     if share <= MOST:
         return None, whole + "."
     row = table.iloc[0]
     select = {} if row["kind"] == "first-step" else {"name": row["name"]}
-    sentence = say("One-time work: ", whole, "; record later steps to see what repeats.")
+    sentence = fill("One-time work: {}; record later steps to see what repeats.", whole)
     return Verdict("one-time", sentence, share, select), None
 
 
@@ -90,20 +97,15 @@ def judge_device(facts: VerdictInputs, *, costly: bool) -> Verdict:
     host = None if costly else _host_decides(facts, busy, number)
     if len(facts.kernels):
         if busy >= BUSY_DEVICE:
-            if host is not None:
-                return host
-            share = cite_share(
-                busy, of_device(facts, number, "busy_ns"), of_device(facts, number, "window_ns")
-            )
-            when, arguments = say(share, f" of {_span(facts)}"), {"window": tuple(facts.extent)}
-            return _copies(busiest, arguments, when, facts) or _busy(facts, busy, when, number)
+            when = say(_busy_share(facts, busy, number), f" of {_span(facts)}")
+            return host or _busy(facts, busiest, {"window": tuple(facts.extent)}, when, busy)
         if not len(facts.steps) and (judged := _busy_while_it_works(facts, number)) is not None:
             return host or judged
     return _waits(facts, busy, number) or _idle(facts, busy, number, host, costly=costly)
 
 
-def _one_time_share(facts: VerdictInputs, share: float, where: dict[str, Any]) -> Claim:
-    return cite_share(share, Source("one_time", "share", where, facts.arguments))
+def _busy_share(facts: VerdictInputs, busy: float, number: int) -> Claim:
+    return cite_share(busy, of_device(facts, number, "busy_ns"), of_device(facts, number, "window_ns"))
 
 
 def _span(facts: VerdictInputs) -> str:
@@ -117,20 +119,6 @@ def of_device(facts: VerdictInputs, number: int, column: str) -> Source:
     return Source("device", column, {"device": number}, {"window": tuple(facts.extent)})
 
 
-def _busy(facts: VerdictInputs, busy: float, when: Sentence, number: int) -> Verdict:
-    kernel = facts.kernels.iloc[0]
-    source = facts.of_kernels("share", name=kernel["name"])
-    share, select = float(kernel["share"]), {"name": kernel["name"]}
-    sentence = say(
-        f"Compute-bound: device {number} is busy ",
-        when,
-        f"; {facts.label(kernel['name'])} takes ",
-        cite_share(share, source, select=select),
-        " of its work.",
-    )
-    return Verdict("compute-bound", sentence, busy, select)
-
-
 def _host_decides(facts: VerdictInputs, busy: float, number: int) -> Verdict | None:
     """Judge a device that nothing waits for: most of the critical path is the host."""
     # Launches bound the device only if it is busy most of the time; otherwise the host does other things.
@@ -139,24 +127,20 @@ def _host_decides(facts: VerdictInputs, busy: float, number: int) -> Verdict | N
     host = float(facts.path.loc[facts.path.index.isin(HOST), "share"].sum())
     if host <= MOST:
         return None
-    whose = "their" if len(facts.steps) else "its"
     lacking = busy > MOST
-    sentence = say(
-        f"{'Launch-bound: d' if lacking else 'D'}evice {number} is busy ",
-        cite_share(busy, of_device(facts, number, "busy_ns"), of_device(facts, number, "window_ns")),
-        f" of {_span(facts)}, {'but' if lacking else 'and'} ",
+    sentence = fill(
+        "{}evice {} is busy {} of {}, {} {} of {} critical path is the host, which launches {}.",
+        "Launch-bound: d" if lacking else "D",
+        number,
+        _busy_share(facts, busy, number),
+        _span(facts),
+        "but" if lacking else "and",
         cite_share(host, Source("critical_path", "share", {"class": HOST}, facts.path_arguments)),
-        f" of {whose} critical path is the host, which launches ",
-        _kernel_count(facts),
-        ".",
+        "their" if len(facts.steps) else "its",
+        cite_count(int(facts.kernels["count"].sum()), "kernel", facts.of_kernels("count")),
     )
     select = {"category": "launch"} if lacking else {}
     return Verdict("launch-bound" if lacking else "mixed", sentence, host, select)
-
-
-def _kernel_count(facts: VerdictInputs) -> Claim:
-    count = int(facts.kernels["count"].sum())
-    return cite_count(count, "kernel", facts.of_kernels("count"))
 
 
 def _busy_while_it_works(facts: VerdictInputs, number: int) -> Verdict | None:
@@ -167,49 +151,43 @@ def _busy_while_it_works(facts: VerdictInputs, number: int) -> Verdict | None:
     if busy < BUSY_DEVICE or span < MOST * facts.extent.dur:
         return None
     of = Source("device", "window_ns", {"device": number}, facts.arguments)
-    share = cite_share(busy, Source("device", "busy_ns", {"device": number}, facts.arguments), of)
-    when = say(
-        share,
-        " of the time from its first work to its last (",
+    when = fill(
+        "{} of the time from its first work to its last ({} of {})",
+        cite_share(busy, Source("device", "busy_ns", {"device": number}, facts.arguments), of),
         cite_ns(span, of),
-        " of ",
         cite_ns(facts.extent.dur, of_device(facts, number, "window_ns")),
-        ")",
     )
-    return _copies(own, facts.arguments, when, facts) or _busy(facts, busy, when, number)
+    return _busy(facts, own, facts.arguments, when, busy)
 
 
-def _copies(
-    row: pd.Series[Any], arguments: Mapping[str, Any], when: Sentence, facts: VerdictInputs
-) -> Verdict | None:
-    """Judge a device whose kernels take less than half of its busy time, so it is busy with copies."""
-    number, busy = int(row["device"]), int(row["busy_ns"])
-    if int(row["compute_ns"]) + int(row["communication_ns"]) >= MOST * busy:
-        return None
-
-    def part(column: str) -> Claim:
-        of = {"device": number}
-        return cite_ns(int(row[column]), Source("device", column, of, arguments))
-
+def _busy(
+    facts: VerdictInputs, row: pd.Series[Any], arguments: Mapping[str, Any], when: Sentence, busy: float
+) -> Verdict:
+    """Judge a busy device: by copies if its kernels take less than half of its busy time."""
+    number = int(row["device"])
+    if int(row["compute_ns"]) + int(row["communication_ns"]) >= MOST * int(row["busy_ns"]):
+        name, share = facts.kernels["name"].iloc[0], float(facts.kernels["share"].iloc[0])
+        of_it = cite_share(share, facts.of_kernels("share", name=name), select={"name": name})
+        text = "Compute-bound: device {} is busy {}; {} takes {} of its work."
+        return Verdict(
+            "compute-bound", fill(text, number, when, facts.label(name), of_it), busy, {"name": name}
+        )
     table = copies(facts.trace, **arguments)
     table = table[table["device"] == number]
     longest, more = str(table["direction"].iloc[0]) if len(table) else "", say("")
     size = table.loc[table["direction"] == longest, "bytes"]
     if longest and size.notna().all():
         source = Source("copies", "bytes", {"device": number, "direction": longest}, arguments)
-        more = say(", ", cite_bytes(int(size.sum()), source), f" of it {longest}")
-    sentence = say(
-        f"Copy-bound: device {number} is busy ",
-        when,
-        ", but its kernels take only ",
-        part("compute_ns"),
-        "; it copies for ",
-        part("memory_ns"),
-        more,
-        ".",
+        more = fill(", {} of it {}", cite_bytes(int(size.sum()), source), longest)
+    compute, memory = (
+        cite_ns(int(row[column]), Source("device", column, {"device": number}, arguments))
+        for column in ("compute_ns", "memory_ns")
     )
+    text = "Copy-bound: device {} is busy {}, but its kernels take only {}; it copies for {}{}."
     share = int(row["memory_ns"]) / max(int(row["window_ns"]), 1)
-    return Verdict("copy-bound", sentence, share, {"category": "memcpy"})
+    return Verdict(
+        "copy-bound", fill(text, number, when, compute, memory, more), share, {"category": "memcpy"}
+    )
 
 
 def _waits(facts: VerdictInputs, busy: float, number: int) -> Verdict | None:
@@ -224,16 +202,16 @@ def _waits(facts: VerdictInputs, busy: float, number: int) -> Verdict | None:
     first, total = waits.iloc[0], int(waits["total_ns"].sum())
     calls = {"category": "sync"} if facts.sync_ns > MOST * total else {"name": str(first["name"])}
     window = int(facts.device.loc[facts.device["device"] == number, "window_ns"].iloc[0])
-    sentence = say(
-        "Sync-bound: the host waits for the device ",
+    sentence = fill(
+        "Sync-bound: the host waits for the device {} of {}, {} in {}, while device {} is busy for only "
+        "{} of {}.",
         cite_share(share, waiting, whole, calls),
-        f" of {facts.whole}, ",
-        "most of it in " if first["total_ns"] > MOST * total else "longest in ",
-        f"{short(first['name'])}, while device {number} is busy for only ",
+        facts.whole,
+        "most of it" if first["total_ns"] > MOST * total else "longest",
+        short(first["name"]),
+        number,
         cite_ns(round(busy * window), of_device(facts, number, "busy_ns")),
-        " of ",
         cite_ns(window, of_device(facts, number, "window_ns")),
-        ".",
     )
     return Verdict("sync-bound", sentence, share, calls)
 
@@ -244,7 +222,7 @@ def _idle(facts: VerdictInputs, busy: float, number: int, host: Verdict | None, 
     table = idle_causes(facts.trace, **arguments)
     table = table[table["device"] == number].set_index("cause")
     idle = cite_share(1 - busy, of_device(facts, number, "idle_ns"), of_device(facts, number, "window_ns"))
-    begin = say(f"evice {number} is idle ", idle, f" of {_span(facts)}")
+    begin = fill("evice {} is idle {} of {}", number, idle, _span(facts))
 
     def of(*causes: str) -> Claim:
         share = float(table.loc[list(causes), "share"].sum())
@@ -252,17 +230,17 @@ def _idle(facts: VerdictInputs, busy: float, number: int, host: Verdict | None, 
         return cite_share(share, Source("idle_causes", "share", where, arguments))
 
     halves = MOST * (1 - busy)
-    kernels = bool(facts.kernels["count"].sum())
+    kernels = int(facts.kernels["count"].sum())
     if of(*_LAUNCHING).value > halves and kernels and not costly:
-        waiting = say(", ", of(*_LAUNCHING), " waiting for the host to launch its ", _kernel_count(facts))
-        return Verdict(
-            "launch-bound", say("Launch-bound: d", begin, waiting, "."), 1 - busy, {"category": "launch"}
-        )
+        count = cite_count(kernels, "kernel", facts.of_kernels("count"))
+        text = "Launch-bound: d{}, {} waiting for the host to launch its {}."
+        sentence = fill(text, begin, of(*_LAUNCHING), count)
+        return Verdict("launch-bound", sentence, 1 - busy, {"category": "launch"})
     longest = str(table["idle_ns"].idxmax())
     if longest in _BOUND and of(longest).value > halves:
         kind = _BOUND[longest]
-        sentence = say(f"{kind.capitalize()}: d", begin, ", ", of(longest), f" waiting {_FOR[longest]}.")
-        return Verdict(kind, sentence, 1 - busy)
+        text = "{}: d{}, {} waiting {}."
+        return Verdict(kind, fill(text, kind.capitalize(), begin, of(longest), _FOR[longest]), 1 - busy)
     if host is not None and kernels:
         return host
     shown = table[table["share"] >= 0.01].sort_values("idle_ns", ascending=False).index[:3]

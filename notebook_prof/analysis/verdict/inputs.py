@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace, Window, length, union
-from ...trace.arrays import IntArray
+from ...trace.intervals import contains
 from ..device.busy import device
 from ..device.kernels import kernels
 from ..grouping import group
 from ..memory.curve import memory_peak
 from ..memory.growth import level_growth, matters
 from ..name_labels import name_labels
-from ..scope import Scope, WindowLike, on_device, on_host, once, step_spans
+from ..scope import Scope, WindowLike, bounds, on_device, on_host, once, step_spans
 from ..source.hotspots import HotLines, hot_lines
 from ..time.account import ACCOUNT, account
 from ..time.phases import phases, stepping_track
@@ -235,24 +235,29 @@ def gather(trace: Trace, window: WindowLike = None) -> VerdictInputs:
 def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
     spans = step_spans(trace, window)
     thread = _thread(trace, window)
-    if len(spans):
-        thread = thread.only(_inside_spans(spans, thread.ts))
-    extent = _extent(trace, window, spans, thread)
-    own_operators = thread.only(thread.among("category", OPERATORS))
-    number = spans["step"].tolist() if len(spans) else None
-    python = thread.among("category", ("python",))
     arguments: dict[str, Any] = {} if window is None else {"window": tuple(window)}
-    parts = trace.metadata.get("tables") or {}
+    extent = _extent(trace, window, spans, thread)
     if len(spans):
+        thread = thread.only(contains(union(*bounds(spans)), thread.ts))
         total_ns, total = int(spans["dur"].sum()), Source("steps", "dur", arguments=arguments)
-    elif window is None and ACCOUNT in parts:
-        total_ns, total = int(account(trace)["dur"].sum()), Source("account", "dur")
+        by_phase = phases(trace, window=window).groupby("phase", observed=True)["host_ns"].sum()
+        phase_ns = {str(name): int(spent) for name, spent in by_phase.items()}
     else:
-        total_ns = extent.dur
-        total = Source("thread_time", "ns", arguments={"window": tuple(extent)})
-    mostly_python = not own_operators.self_ns.sum() or (
-        bool(python.any()) and int(thread.self_ns[python].sum()) > int(own_operators.self_ns.sum())
+        total_ns, total = extent.dur, Source("thread_time", "ns", arguments={"window": tuple(extent)})
+        if window is None and ACCOUNT in (trace.metadata.get("tables") or {}):
+            total_ns, total = int(account(trace)["dur"].sum()), Source("account", "dur")
+        loading = length(thread.open(thread.among("phase", ("data",))))
+        phase_ns = {"data": loading} if loading else {}
+    own_operators = thread.only(thread.among("category", OPERATORS))
+    python = int(thread.self_ns[thread.among("category", ("python",))].sum())
+    mostly_python = not own_operators.self_ns.sum() or python > int(own_operators.self_ns.sum())
+    longest = thread if mostly_python else own_operators
+    groups = group(longest.slices, "name")
+    top = groups.keys.assign(
+        count=groups.sum(longest.rows), self_ns=groups.sum(longest.rows, longest.self_ns)
     )
+    top = top[top["count"] > 0].sort_values("self_ns", ascending=False, kind="stable")
+    number = spans["step"].tolist() if len(spans) else None
     return VerdictInputs(
         trace=trace,
         window=window,
@@ -260,29 +265,16 @@ def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
         total=total,
         extent=extent,
         steps=spans,
-        phase_ns=_phase_times(trace, window) if len(spans) else _data_time(thread),
+        phase_ns=phase_ns,
         calls=len(own_operators.rows),
         sync_ns=int(thread.self_ns[thread.among("category", ("sync",))].sum()),
-        top=_top(thread if mostly_python else own_operators),
+        top=top.reset_index(drop=True),
         top_is_python=bool(mostly_python),
         kernels=kernels(trace, window=window, step=number, category=KERNELS),
         device=device(trace, window=extent),
         peak=memory_peak(trace, window=window),
         growth_bytes=_growth(trace) if window is None else {},
         thread=thread,
-    )
-
-
-def _top(scope: Scope) -> pd.DataFrame:
-    """Return the self time by name, longest first."""
-    groups = group(scope.slices, "name")
-    table = groups.keys.assign(
-        count=groups.sum(scope.rows), self_ns=groups.sum(scope.rows, scope.self_ns.astype(np.float64))
-    )
-    return (
-        table[table["count"] > 0]
-        .sort_values("self_ns", ascending=False, kind="stable")
-        .reset_index(drop=True)
     )
 
 
@@ -297,57 +289,34 @@ def judged_extent(trace: Trace) -> Window:
     return _extent(trace, None, spans, _thread(trace, None))
 
 
-def _inside_spans(spans: pd.DataFrame, instants: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    ordered = spans.sort_values("ts")
-    start, end = ordered["ts"].to_numpy(), (ordered["ts"] + ordered["dur"]).to_numpy()
-    row = np.searchsorted(start, instants, side="right") - 1
-    return np.asarray((row >= 0) & (instants < end[np.maximum(row, 0)]), dtype=bool)
-
-
 def _extent(trace: Trace, window: WindowLike, spans: pd.DataFrame, thread: Scope) -> Window:
     """Return the span from the first step to the last or, without steps, from the first work to the last."""
     if len(spans):
-        return Window(int(spans["ts"].min()), int((spans["ts"] + spans["dur"]).max()))
-    work = on_device(trace, window)
-    starts = np.concatenate([thread.ts[:1], work.ts[:1]])
-    ends = np.concatenate([thread.end, work.end])
-    return Window(int(starts.min()), int(ends.max())) if len(starts) else Window(0, 0)
-
-
-def _data_time(thread: Scope) -> dict[str, int]:
-    data = thread.among("phase", ("data",))
-    spent = length(union(thread.ts[data], thread.end[data]))
-    return {"data": spent} if spent else {}
-
-
-def _phase_times(trace: Trace, window: WindowLike) -> dict[str, int]:
-    table = phases(trace, window=window)
-    sums = table.groupby("phase", observed=True)["host_ns"].sum()
-    return {str(name): int(value) for name, value in sums.items()}
+        start, end = bounds(spans)
+    else:
+        work = on_device(trace, window)
+        start, end = np.concatenate([thread.ts, work.ts]), np.concatenate([thread.end, work.end])
+    return Window(int(start.min()), int(end.max())) if len(start) else Window(0, 0)
 
 
 def _growth(trace: Trace) -> dict[tuple[int, str], int]:
     """Return the median growth from step to step of each device and source with certain growth."""
-    # If blocks are known, some must be left behind: a queue of batches that fills up over a few steps is no
-    # leak. The growth must be worth reporting; see `matters`.
     table = level_growth(trace)
     table = table[table["grows"] & (table["steps"] >= _ENOUGH_STEPS - 1)]
     if not len(table):
         return {}
-    keys = list(zip(table["device"].tolist(), table["source"].astype("str").tolist(), strict=True))
-    if any(source == "allocator" for _, source in keys):
+    # If blocks are known, some must be left behind: a queue of batches that fills up over a few steps is no
+    # leak. The growth must be worth reporting; see `matters`.
+    with_blocks, staying = set(trace.allocations["device"].unique()), set()
+    if (table["source"] == "allocator").any():
         from ..memory.growth import memory_growth
 
-        staying_blocks = memory_growth(trace)
-        staying = {
-            (int(one), "allocator")
-            for one in staying_blocks.loc[staying_blocks["source"] == "allocator", "device"]
-        }
-        with_blocks = {(int(one), "allocator") for one in trace.allocations["device"].unique()}
-        keys = [key for key in keys if key not in with_blocks or key in staying]
+        blocks = memory_growth(trace)
+        staying = set(blocks.loc[blocks["source"] == "allocator", "device"])
     peaks, growth = memory_peak(trace), {}
     for row in table.to_dict("records"):
-        key, size = (int(row["device"]), str(row["source"])), int(row["growth_bytes"])
-        if key in keys and matters(size, int(row["steps"]), peaks, *key):
-            growth[key] = size
+        device, source, size = int(row["device"]), str(row["source"]), int(row["growth_bytes"])
+        kept = source != "allocator" or device in staying or device not in with_blocks
+        if kept and matters(size, int(row["steps"]), peaks, device, source):
+            growth[device, source] = size
     return growth

@@ -10,7 +10,7 @@ import pandas as pd
 from ..memory.curve import RECORDER_SHARE, memory_processes
 from ..memory.growth import matters
 from ..memory.names import MAPPED, memory_names
-from .claims import Claim, Sentence, Source, cite, cite_bytes, cite_ns, cite_share, say, short
+from .claims import Claim, Sentence, Source, cite, cite_bytes, cite_ns, cite_share, fill, say, short
 from .inputs import VerdictInputs
 
 _SMALL: Final = 0.01
@@ -65,29 +65,22 @@ def _names(facts: VerdictInputs) -> list[Sentence]:
     pieces = []
     if "out_of_memory" in facts.trace.metadata and len(names):
         largest = names.loc[names["bytes"].idxmax()]
-        size, share = _cite_name(largest, "bytes"), float(largest["share"])
-        of = Source("memory_names", "share", _row_of(largest))
-        pieces.append(say(f"not enough: `{short(largest['name'])}` holds ", size, ", ",
-                          cite_share(share, of), " of what is used"))  # fmt: skip
+        size, share = (_of_name(largest, column) for column in ("bytes", "share"))
+        held = cite_bytes(int(largest["bytes"]), size), cite_share(float(largest["share"]), share)
+        pieces.append(fill("not enough: `{}` holds {}, {} of what is used", short(largest["name"]), *held))
     grows = names[names["bytes_per_step"].fillna(0) > 0]
     if len(grows):
         row = grows.loc[grows["bytes_per_step"].astype("int64").idxmax()]
         more, count = int(row["bytes_per_step"]), len(facts.trace.steps) - 2
         if matters(more, count, facts.peak, int(row["device"]), "allocator"):
-            growth = _cite_name(row, "bytes_per_step")
-            pieces.append(say(f"`{short(row['name'])}` grows by ", growth, " every step"))
+            growth = cite_bytes(more, _of_name(row, "bytes_per_step"))
+            pieces.append(fill("`{}` grows by {} every step", short(row["name"]), growth))
     return pieces
 
 
-def _row_of(row: pd.Series[Any]) -> dict[str, Any]:
+def _of_name(row: pd.Series[Any], column: str) -> Source:
     named = {name: str(row[name]) for name in ("name", "kind", "moment")}
-    return {**named, "device": int(row["device"])}
-
-
-def _cite_name(row: pd.Series[Any], column: str) -> Claim:
-    """Return a claim about the bytes of a name."""
-    size = int(row[column])
-    return cite_bytes(size, Source("memory_names", column, _row_of(row)))
+    return Source("memory_names", column, {**named, "device": int(row["device"])})
 
 
 def _together(facts: VerdictInputs) -> tuple[Claim, Claim, Claim, Sentence] | None:

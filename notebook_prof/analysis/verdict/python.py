@@ -9,8 +9,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...trace import Trace
-from ...trace.arrays import IntArray
 from ...units import format_share
 from ..scope import Scope, ints
 from ..source.frames import Frames, frames
@@ -18,7 +16,7 @@ from ..source.lines import CELL, lines
 from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from .claims import Sentence, Source, Verdict, cite, cite_ns, say, short
+from .claims import Sentence, Source, Verdict, cite, cite_ns, fill, say, short
 from .inputs import VerdictInputs
 
 
@@ -63,9 +61,8 @@ def python_verdict(facts: VerdictInputs) -> Verdict:
     # ``library-bound`` if the longest function belongs to a library; ``mixed`` if the longest entry is not
     # Python; otherwise ``python-bound``.
     trace, thread = facts.trace, facts.thread
-    sync = thread.slices["name"].cat.categories[
-        np.unique(thread.codes("name")[thread.among("category", ("sync",))])
-    ]
+    words = thread.slices["name"].cat.categories
+    sync = words[np.unique(thread.codes("name")[thread.among("category", ("sync",))])]
     waits = np.array([name in sync or waits_by_name(str(name)) for name in facts.top["name"]], dtype=bool)
     waited = int(facts.top["self_ns"].to_numpy()[waits].sum())
     if waited >= _MOSTLY * facts.total_ns:
@@ -73,7 +70,8 @@ def python_verdict(facts: VerdictInputs) -> Verdict:
     first = facts.top[~waits].iloc[0] if not waits.all() else facts.top.iloc[0]
     name, spent = str(first["name"]), int(first["self_ns"])
     source_lines = frames(trace)
-    row = _longest(thread, name)
+    own = np.where(thread.among("name", (name,)), thread.self_ns, -1)
+    row = int(thread.rows[int(own.argmax())])  # the longest slice of this name
     library = library_of(str(source_lines.file[source_lines.code[row]]), name)
     share = spent / max(facts.total_ns, 1)
     if library and not _LINE.fullmatch(name):
@@ -82,26 +80,22 @@ def python_verdict(facts: VerdictInputs) -> Verdict:
         sentence = say(f"Nothing that was recorded takes {format_share(_TRIFLE, 0)} of {facts.whole}.")
         return Verdict("mixed", sentence, share)
     of = facts.part_of_whole(spent, facts.self_time(name), {"name": name})
+    file = str(source_lines.file[source_lines.code[row]])
+    of_python = str(trace.metadata.get("exporter", "")).startswith(_SAMPLERS) or _OF_PYTHON.search(name)
     any_language = trace.metadata.get("source") in _ANY_LANGUAGE
-    other_language = any_language and not _of_python(trace, source_lines, row, name)
+    other_language = any_language and not of_python and not file.startswith(("<frozen ", "<string>"))
     if share < _LITTLE or other_language or str(trace.slices["category"].iloc[row]) != "python":
         sentence = say(f"Nothing says what bounds it; {short(name, 60)} is the longest by itself: ", of, ".")
         return Verdict("mixed", sentence, share, {"name": name})
-    return Verdict("python-bound", _own_sentence(name, of), share, {"name": name})
-
-
-def _of_python(trace: Trace, source_lines: Frames, row: int, name: str) -> bool:
-    file = str(source_lines.file[source_lines.code[row]])
-    sampler = str(trace.metadata.get("exporter", "")).startswith(_SAMPLERS)
-    return sampler or bool(_OF_PYTHON.search(name)) or file.startswith(("<frozen ", "<string>"))
-
-
-def is_wait(scope: Scope) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which slices wait: of category sync, or by name for a lock, process, clock or the like."""
-    named = np.array(
-        [*map(waits_by_name, scope.slices["name"].cat.categories.astype("str")), False], dtype=bool
-    )
-    return np.asarray(named[scope.codes("name")] | scope.among("category", ("sync",)))
+    line = _LINE.fullmatch(name)
+    sentence = fill("Python-bound: {} itself takes {}.", short(name, 60), of)
+    if line is not None:
+        text, location = short(line["text"], 60), f"{line['file']}:{line['line']}"
+        product = ", a matrix product," if _PRODUCT.search(line["text"]) and not text.startswith("@") else ""
+        sentence = fill("One line takes {}: `{}`{} in {}.", of, text, product, location)
+        if _LOOP.fullmatch(line["text"]):
+            sentence = fill("Python-bound: the loop `{}` in {} takes {}.", text, location, of)
+    return Verdict("python-bound", sentence, share, {"name": name})
 
 
 def library_of(file: str, name: str) -> str:
@@ -116,26 +110,15 @@ def spelled(library: str) -> str:
     return _SPELLED.get(library, library)
 
 
-def _own_sentence(name: str, of: Sentence) -> Sentence:
-    line = _LINE.fullmatch(name)
-    if line is None:
-        return say(f"Python-bound: {short(name, 60)} itself takes ", of, ".")
-    text, location = short(line["text"], 60), f"{line['file']}:{line['line']}"
-    if _LOOP.fullmatch(line["text"]):
-        return say(f"Python-bound: the loop `{text}` in {location} takes ", of, ".")
-    product = ", a matrix product," if _PRODUCT.search(line["text"]) and not text.startswith("@") else ""
-    return say("One line takes ", of, f": `{text}`{product} in {location}.")
-
-
 def _waiting(facts: VerdictInputs, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: int) -> Verdict:
     names = [str(name) for name in facts.top[waits]["name"]]
     most = int(facts.top[waits].iloc[0]["self_ns"]) > _MOSTLY * waited
-    sentence = say(
-        "Wait-bound: the program waits ",
+    sentence = fill(
+        "Wait-bound: the program waits {}, {} in {}{}.",
         facts.part_of_whole(waited, facts.self_time(tuple(names)), {"name": names}),
-        f", {'mostly' if most else 'longest'} in {short(names[0], 60)}",
+        "mostly" if most else "longest",
+        short(names[0], 60),
         meanwhile(facts, (facts.extent.start, facts.extent.end)),
-        ".",
     )
     return Verdict("wait-bound", sentence, waited / max(facts.total_ns, 1), {"name": names})
 
@@ -188,8 +171,8 @@ def _in_library(facts: VerdictInputs, source_lines: Frames, row: int, library: s
     thread = facts.thread
     files = np.array([library_of(str(file), "") == library for file in source_lines.file], dtype=bool)
     inside = files[source_lines.code[thread.rows]]
+    inside |= thread.named(lambda word: library_of("", word) == library)
     words = thread.slices["name"].cat.categories
-    inside |= np.append([library_of("", str(word)) == library for word in words], False)[thread.codes("name")]
     names = tuple(str(words[code]) for code in np.unique(thread.codes("name")[inside]))
     spent = int(thread.self_ns[thread.among("name", names)].sum())
     caller = _caller(thread, row)
@@ -197,12 +180,9 @@ def _in_library(facts: VerdictInputs, source_lines: Frames, row: int, library: s
     line = int(source_lines.line[source_lines.code[row]])
     where = f"{short(name[:-1], 60)}:{line})" if name.endswith(".py)") and line > 0 else short(name, 60)
     own = int(facts.top.loc[facts.top["name"] == name, "self_ns"].iloc[0])
-    sentence = say(
-        "Library-bound: ",
-        facts.part_of_whole(spent, facts.self_time(names), {"name": list(names)}),
-        f" is in {spelled(library)}, "
-        f"{'most of it' if own > _MOSTLY * spent else 'longest'} in {where}{called}.",
-    )
+    most = "most of it" if own > _MOSTLY * spent else "longest"
+    part = facts.part_of_whole(spent, facts.self_time(names), {"name": list(names)})
+    sentence = fill("Library-bound: {} is in {}, {} in {}{}.", part, spelled(library), most, where, called)
     return Verdict("library-bound", sentence, spent / max(facts.total_ns, 1), {"name": name})
 
 
@@ -215,10 +195,3 @@ def _caller(thread: Scope, row: int) -> str:
         if line := _LINE.fullmatch(str(words.iloc[row])):
             return f"`{short(line['text'], 60)}` in {line['file']}:{line['line']}"
     return ""
-
-
-def _longest(thread: Scope, name: str) -> int:
-    """Return the row of the slice with this name that has the most self time."""
-    code = int(thread.slices["name"].cat.categories.get_indexer([name])[0])
-    own: IntArray = np.where(thread.codes("name") == code, thread.self_ns, -1)
-    return int(thread.rows[int(own.argmax())])

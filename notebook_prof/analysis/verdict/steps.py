@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...units import format_count, format_items
 from ..source.hotspots import hot_lines
 from ..source.lines import CELL
-from .claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, say, short
+from .claims import Claim, Source, Verdict, cite, cite_ns, cite_share, fill, say, short
 from .inputs import MOST, WAITING, VerdictInputs
 from .python import line_select, line_words, python_verdict
 
@@ -22,26 +22,24 @@ NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "coll
 def judge_steps(facts: VerdictInputs) -> Verdict:
     """Say what bounds the steps; the conditions are those of `verdict`."""
     if _ELSEWHERE in facts.trace.report and not facts.calls and not len(facts.device):
-        return _judge_unseen_operators(facts)
+        sentence = say("The steps run in another thread than the cell's, whose operators were not recorded")
+        if (row := _longest_line(facts)) is not None:
+            line = say(*line_words(row))
+            sentence += fill("; {} takes {} of {}", line, _line_share(facts, row), facts.whole)
+        return Verdict("mixed", sentence + ".")
     from .device import judge_once
 
-    costly = _recording_cost(facts)
+    measured: Any = facts.trace.metadata.get("overhead")
+    ratio = float(measured.get("ratio", 0)) if isinstance(measured, dict) else 0.0
+    costly = ratio > COSTLY_RECORDING
     once, more = judge_once(facts)
-    judged = once or _judge(facts, costly=costly is not None)
+    judged = once or _judge(facts, costly=costly)
     sentence = judged.sentence
-    if costly is not None:
-        sentence = say(costly, " ", sentence)
-    if more is not None:
-        sentence = say(sentence, " ", more)
-    return replace(judged, sentence=sentence)
-
-
-def _judge_unseen_operators(facts: VerdictInputs) -> Verdict:
-    """Say that the operators of the steps were not recorded, and name the user's longest line."""
-    sentence = say("The steps run in another thread than the cell's, whose operators were not recorded")
-    if (row := _longest_line(facts)) is not None:
-        sentence += say("; ", *line_words(row), " takes ", _line_share(facts, row), f" of {facts.whole}")
-    return Verdict("mixed", sentence + ".")
+    if costly:
+        text = "Recorded steps ran {} times as long as others: shares of small operators are too large. {}"
+        slower = cite(f"{ratio:.2f}", ratio, Source("overhead", "ratio", {"part": "all"}))
+        sentence = fill(text, slower, sentence)
+    return replace(judged, sentence=sentence if more is None else say(sentence, " ", more))
 
 
 def _longest_line(facts: VerdictInputs) -> Any:
@@ -54,7 +52,7 @@ def _longest_line(facts: VerdictInputs) -> Any:
 
 
 def _judge(facts: VerdictInputs, *, costly: bool) -> Verdict:
-    from .waits import judge_waits
+    from .waits import judge_waits, runtime_verdict
 
     waits, more = judge_waits(facts)
     if waits is not None:
@@ -63,47 +61,34 @@ def _judge(facts: VerdictInputs, *, costly: bool) -> Verdict:
         from .device import judge_device
 
         return judge_device(facts, costly=costly)
-    if facts.top.empty:
-        return Verdict("nothing-recorded", _times_alone(facts))
+    took = cite_ns(facts.total_ns, facts.total)
+    if facts.top.empty:  # the steps were too short, or nothing looked for calls
+        sentence = say("No call was recorded.")
+        if len(facts.steps):
+            text = (
+                "Of the steps only the times are known, {} in all: no recorded call lies within one of them."
+            )
+            sentence = fill(text, took)
+        elif facts.is_cell:
+            sentence = fill(
+                "Of the cell only the times of its lines are known, {}: no call was recorded.", took
+            )
+        return Verdict("nothing-recorded", sentence)
     if not facts.top["self_ns"].any():
-        return _instants(facts)
+        count = int(facts.top["count"].sum())
+        text = "Nothing{} took time: of {}, {} {} recorded and nothing that lasts."
+        where = " that began in the steps" if len(facts.steps) else ""
+        were = "were" if count != 1 else "was"
+        return Verdict("nothing-recorded", fill(text, where, took, format_items(count, "instant"), were))
     if facts.top_is_python and not len(facts.steps):
-        return _python(facts)
+        return runtime_verdict(facts) or python_verdict(facts)
     judged = _on_the_cpu(facts, costly=costly)
     return judged if more is None else replace(judged, sentence=say(judged.sentence, " ", more))
 
 
-def _times_alone(facts: VerdictInputs) -> Sentence:
-    """Say what is known where no call was recorded: the steps were too short, or nothing looked for calls."""
-    took = cite_ns(facts.total_ns, facts.total)
-    if len(facts.steps):
-        return say(
-            "Of the steps only the times are known, ",
-            took,
-            " in all: no recorded call lies within one of them.",
-        )
-    if facts.is_cell:
-        return say("Of the cell only the times of its lines are known, ", took, ": no call was recorded.")
-    return say("No call was recorded.")
-
-
-def _recording_cost(facts: VerdictInputs) -> Sentence | None:
-    measured: Any = facts.trace.metadata.get("overhead")
-    if not isinstance(measured, dict) or not measured.get("ratio", 0) > COSTLY_RECORDING:
-        return None
-    ratio = float(measured["ratio"])
-    times_as_long = cite(f"{ratio:.2f}", ratio, Source("overhead", "ratio", {"part": "all"}))
-    return say(
-        "Recorded steps ran ",
-        times_as_long,
-        " times as long as others: shares of small operators are too large.",
-    )
-
-
 def _line_share(facts: VerdictInputs, row: Any) -> Claim:
-    source = Source(
-        "lines", "total_ns", {"file": str(row["file"]), "line": int(row["line"])}, facts.arguments
-    )
+    where = {"file": str(row["file"]), "line": int(row["line"])}
+    source = Source("lines", "total_ns", where, facts.arguments)
     return cite_share(int(row["total_ns"]) / facts.total_ns, source, facts.total, line_select(row))
 
 
@@ -153,8 +138,11 @@ def _python_in_steps(facts: VerdictInputs, python: float) -> Verdict:
         select = line_select(row)
         sentence += say("; ", *line_words(row), " takes ", _line_share(facts, row))
         sentence += f" of {facts.whole}" if late else ""
-        if (row := _innermost(facts, row)) is not None:
-            sentence += say(", of that ", _line_share(facts, row), " is in ", *line_words(row))
+        if row["file"] == CELL:
+            below = hot_lines(facts.trace, window=facts.window, below=int(row["line"]))
+            if len(below.path) > 1:
+                row = below.table.iloc[below.path[-1]]
+                sentence += say(", of that ", _line_share(facts, row), " is in ", *line_words(row))
     return Verdict(kind, sentence + ".", python, select)
 
 
@@ -168,27 +156,16 @@ def _waited_in_steps(facts: VerdictInputs) -> Claim | None:
     return cite_share(share, Source("account", "wait_ns", where), Source("account", "dur", where))
 
 
-def _innermost(facts: VerdictInputs, row: Any) -> Any:
-    if row["file"] != CELL:
-        return None
-    below = hot_lines(facts.trace, window=facts.window, below=int(row["line"]))
-    return below.table.iloc[below.path[-1]] if len(below.path) > 1 else None
-
-
 def _overhead(facts: VerdictInputs, share: float, states: list[str]) -> Verdict:
-    share_claim = cite_share(share, _thread(facts, *states), _thread(facts))
     small = int(facts.thread_time.loc["small operators", "count"])
-    a_step = f", {format_count(round(small / facts.count))} a step" if len(facts.steps) else ""
     source = Source("thread_time", "count", {"state": "small operators"}, facts.arguments)
-    count = cite(format_count(small), small, source)
-    sentence = say(
-        "Overhead-bound: ",
-        share_claim,
-        f" of {facts.whole} is Python and framework overhead between operators and in ",
-        count,
-        " operators of less than 10 µs of their own",
-        a_step,
-        ".",
+    sentence = fill(
+        "Overhead-bound: {} of {} is Python and framework overhead between operators and in {} operators of "
+        "less than 10 µs of their own{}.",
+        cite_share(share, _thread(facts, *states), _thread(facts)),
+        facts.whole,
+        cite(format_count(small), small, source),
+        f", {format_count(round(small / facts.count))} a step" if len(facts.steps) else "",
     )
     return Verdict("overhead-bound", sentence, share)
 
@@ -196,20 +173,19 @@ def _overhead(facts: VerdictInputs, share: float, states: list[str]) -> Verdict:
 def _operators(facts: VerdictInputs, operators: float, *, framework: bool) -> Verdict:
     """Name the longest operator, or the longest entry if slices have no known meaning."""
     first = facts.top.iloc[0]
-    name, spent, select = short(first["name"]), int(first["self_ns"]), {"name": first["name"]}
-    source = facts.self_time(first["name"])
+    spent, select, source = int(first["self_ns"]), {"name": first["name"]}, facts.self_time(first["name"])
     own_ns, own, words = facts.own
     share = cite_share(spent / own_ns, source, own, select)
-    took = cite_ns(spent, source, select)
+    said = short(first["name"]), share, words, cite_ns(spent, source, select)
     if not framework:
-        sentence = say(f"{name} is the longest by itself: ", share, f" of {words} (", took, ").")
-        return Verdict("mixed", sentence, share.value, select)
-    if share.value >= MOST:
-        sentence = say(f"{name} takes ", share, f" of {words} by itself (", took, ").")
-    else:
+        return Verdict(
+            "mixed", fill("{} is the longest by itself: {} of {} ({}).", *said), share.value, select
+        )
+    sentence = fill("{} takes {} of {} by itself ({}).", *said)
+    if share.value < MOST:
         whole = cite_share(operators, _thread(facts, "operators", "small operators"), _thread(facts))
-        longest = f" of {facts.whole}; the longest of them, {name}, takes "
-        sentence = say("operators run ", whole, longest, share, f" of {words} by itself (", took, ").")
+        text = "operators run {} of {}; the longest of them, {}, takes {} of {} by itself ({})."
+        sentence = fill(text, whole, facts.whole, *said)
     return Verdict("compute-bound", say("Compute-bound on the CPU: ", sentence), share.value, select)
 
 
@@ -235,21 +211,3 @@ def _judge_mixed(facts: VerdictInputs) -> Verdict:
     begin = f"Most of {facts.whole} is " if first > MOST else f"Nothing takes half of {facts.whole}: "
     sentence = say(begin, say(*pieces, between=", "), ".")
     return Verdict("mixed", sentence, first)
-
-
-def _python(facts: VerdictInputs) -> Verdict:
-    from .waits import runtime_verdict
-
-    return runtime_verdict(facts) or python_verdict(facts)
-
-
-def _instants(facts: VerdictInputs) -> Verdict:
-    count = int(facts.top["count"].sum())
-    where = " that began in the steps" if len(facts.steps) else ""
-    sentence = say(
-        f"Nothing{where} took time: of ",
-        cite_ns(facts.total_ns, facts.total),
-        f", {format_items(count, 'instant')} {'were' if count != 1 else 'was'} recorded "
-        "and nothing that lasts.",
-    )
-    return Verdict("nothing-recorded", sentence)

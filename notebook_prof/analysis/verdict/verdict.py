@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-import pandas as pd
-
 from ...trace import Trace
 from ...trace.source_lines import text_lines
 from ..notebook.recorded import is_notebook
 from ..scope import WindowLike, sharing
 from ..time.account import ACCOUNT
 from ..time.operators import operators
-from .claims import Source, Verdict, cite_ns, cite_share, say, short
+from .claims import Source, Verdict, cite_ns, cite_share, fill, say, short
 from .inputs import MOST, VerdictInputs, gather
 from .lines import supporting_lines
 
@@ -32,15 +30,8 @@ def _judge_sums(facts: VerdictInputs) -> Verdict | None:
     select = {"name": name}
     source, whole = Source("operators", "self_ns", select), Source("operators", "self_ns")
     share = cite_share(spent / total, source, whole, select)
-    sentence = say(
-        f"Durations without a time line: {short(name)} takes ",
-        share,
-        " of their sum (",
-        cite_ns(spent, source, select),
-        " of ",
-        cite_ns(total, whole),
-        ").",
-    )
+    text = "Durations without a time line: {} takes {} of their sum ({} of {})."
+    sentence = fill(text, short(name), share, cite_ns(spent, source, select), cite_ns(total, whole))
     return Verdict("mixed", sentence, share.value, select)
 
 
@@ -121,20 +112,12 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
         from ..notebook.headline import judge_notebook
 
         return judge_notebook(trace)
-    if window is None and (stretches := _trifle(trace)) is not None:
-        return _judge_trifle(trace, stretches)
+    if window is None and (trifle := _judge_trifle(trace)) is not None:
+        return trifle
     facts = gather(trace, window)
     if (alone := _judge_unreliable(facts)) is not None:
         return alone
     return replace(_judge(facts), further=tuple(supporting_lines(facts)))
-
-
-def _trifle(trace: Trace) -> pd.DataFrame | None:
-    """Return the account if the cell's own code is too short to report on; otherwise None."""
-    stretches = (trace.metadata.get("tables") or {}).get(ACCOUNT)
-    if stretches is None or len(trace.steps) or trace.metadata.get("clock_jump_ns"):
-        return None
-    return stretches if 0 < int(stretches.loc[stretches["kind"] != _OURS, "dur"].sum()) < TRIFLE_NS else None
 
 
 def _judge_unreliable(facts: VerdictInputs) -> Verdict | None:
@@ -171,7 +154,7 @@ def _steps_matter(facts: VerdictInputs) -> bool:
 
 
 _OF_RECORDINGS: Final = frozenset(
-    {
+    [
         "account",
         "child_memory",
         "cpu",
@@ -180,35 +163,39 @@ _OF_RECORDINGS: Final = frozenset(
         "memory_levels",
         "memory_names",
         "memory_walks",
-    }
+    ]
 )
 """Tables that every recording has, even an empty one."""
 
 
 def _nothing(facts: VerdictInputs) -> Verdict:
+    report = facts.trace.report
     tables = sorted(set(facts.trace.metadata.get("tables") or {}) - _OF_RECORDINGS)
     what = "Nothing was recorded: the trace has no slices."
     if tables:
         what = f"No timeline was recorded, but tables: {', '.join(tables)}."
-    elif "steps-not-reached" in facts.trace.report:
+    elif "steps-not-reached" in report:
         what = "Nothing to report: the steps that were asked for did not run."
-    elif "steps_requested" in facts.trace.metadata and all(
-        issue.severity == "info" for issue in facts.trace.report
-    ):
+    elif "steps_requested" in facts.trace.metadata and all(one.severity == "info" for one in report):
         what = "Nothing to report: no call was recorded."
     return Verdict("nothing-recorded", say(what))
 
 
-def _judge_trifle(trace: Trace, stretches: pd.DataFrame) -> Verdict:
+def _judge_trifle(trace: Trace) -> Verdict | None:
+    """Judge a cell whose own code is too short to report on; None for all others."""
+    stretches = (trace.metadata.get("tables") or {}).get(ACCOUNT)
+    if stretches is None or len(trace.steps) or trace.metadata.get("clock_jump_ns"):
+        return None
+    own = stretches[stretches["kind"] != _OURS]
+    took = int(own["dur"].sum())
+    if not 0 < took < TRIFLE_NS:
+        return None
     source, raised = (trace.metadata.get(key) for key in ("cell_source", "raised"))
-    kinds = tuple(kind for kind in stretches["kind"].unique() if kind != _OURS)
-    took = int(stretches.loc[stretches["kind"] != _OURS, "dur"].sum())
-    what = "the cell took " if len(kinds) == stretches["kind"].nunique() else "the cell's own code took "
-    end = f"; it ended with {raised.get('error')}." if isinstance(raised, Mapping) else "."
-    cited = cite_ns(took, Source("account", "dur", {"kind": kinds}))
-    sentence = say("Nothing to report: ", what, cited, end)
-    if isinstance(source, str) and not any(
-        line.strip() and not line.lstrip().startswith("#") for line in text_lines(source)
+    if isinstance(source, str) and all(
+        not line.strip() or line.lstrip().startswith("#") for line in text_lines(source)
     ):
-        sentence = say("The cell is empty.")
-    return Verdict("nothing-recorded", sentence)
+        return Verdict("nothing-recorded", say("The cell is empty."))
+    cited = cite_ns(took, Source("account", "dur", {"kind": tuple(own["kind"].unique())}))
+    what = "the cell" if len(own) == len(stretches) else "the cell's own code"
+    end = f"; it ended with {raised.get('error')}" if isinstance(raised, Mapping) else ""
+    return Verdict("nothing-recorded", fill("Nothing to report: {} took {}{}.", what, cited, end))

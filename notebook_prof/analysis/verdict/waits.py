@@ -10,17 +10,18 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Intervals, Trace, length, overlap, union
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, positions
 from ...units import format_items
 from ..input.loader_bounds import NOT_THE_LOADER, TOO_FEW, loader_bounds
-from ..scope import Scope, ints, on_host
+from ..scope import Scope, length_within, on_host
 from ..source.lines import line_times
+from ..time.host_states import waits_by_name
 from ..time.operators import operators
 from ..time.phases import stepping_track
-from .claims import Sentence, Source, Verdict, cite, cite_ns, cite_share, say, short
+from .claims import Sentence, Source, Verdict, cite, cite_ns, cite_share, fill, say, short
 from .device import of_device
 from .inputs import MOST, WAITING, VerdictInputs
-from .python import is_wait, line_select, line_words
+from .python import line_select, line_words
 
 BOUNDS = {
     "transform": "transforms",
@@ -45,27 +46,19 @@ def bounding_loader(trace: Trace) -> dict[str, Any] | None:
 
 
 def loader_words(trace: Trace) -> Sentence | None:
-    """Say what limits the loader and, if there are too few workers, how many would suffice.
-
-    The result has no full stop: ``the batches of `Slow` are bound by storage …; 3 workers would do``.
-    """
+    """Say what limits the loader, without a full stop, and how many workers would suffice if they are few."""
     row = bounding_loader(trace)
     if row is None:
         return None
-    where = {"loader": int(row["loader"])}
-    kind = str(row["bound"])
-    sentence = say(
-        f"the batches of `{row['dataset']}` are bound by ",
-        cite(BOUNDS[kind], kind, Source("loader_bounds", "bound", where)),
-    )
+    where, kind = {"loader": int(row["loader"])}, str(row["bound"])
+    bound = cite(BOUNDS[kind], kind, Source("loader_bounds", "bound", where))
+    sentence = fill("the batches of `{}` are bound by {}", row["dataset"], bound)
     if pd.isna(row["enough"]) or int(row["enough"]) <= int(row["workers"]) or kind == "order":
         return sentence
     number = int(row["enough"])
-    words = "1 worker" if number == 1 else f"{number} workers"
+    enough = cite(format_items(number, "worker"), number, Source("loader_bounds", "enough", where))
     there = "" if not row["workers"] else f" in place of {int(row['workers'])}"
-    return sentence + say(
-        "; ", cite(words, number, Source("loader_bounds", "enough", where)), f" would do{there}"
-    )
+    return sentence + fill("; {} would do{}", enough, there)
 
 
 _NEARLY_ALL: Final = 0.9
@@ -75,75 +68,52 @@ _WAITS: Final = {"communication": ("communication", "is communication"), "data":
 
 
 def judge_waits(facts: VerdictInputs) -> tuple[Verdict | None, Sentence | None]:
-    """Judge waits for data and communication from a quarter of the steps on; return a verdict, or a sentence
-    to add later.
-    """
+    """Judge waits for data or communication of a quarter of the steps: a verdict, or words to add later."""
     # It is a verdict if it bounds the steps: if there is device work, or no other phase of the steps takes
     # longer.
     waiting = {name: facts.phase_ns.get(name, 0) for name in _WAITS}
-    exposed = None if len(facts.steps) else _exposed(facts)
-    if exposed is not None:
-        waiting["communication"] = max(waiting["communication"], exposed[0])
+    exposed = None
+    if len(facts.device) and not len(facts.steps):  # communication of a device that no kernel hides
+        exposed = facts.device.iloc[int(facts.device["exposed_communication_ns"].to_numpy().argmax())]
+        waiting["communication"] = max(waiting["communication"], int(exposed["exposed_communication_ns"]))
     phase = max(waiting, key=lambda name: waiting[name])
     spent = waiting[phase]
     if spent < WAITING * facts.total_ns:
         return None, None
     if exposed is not None and phase == "communication":
-        return _exposed_communication(facts, exposed), None
+        number = int(exposed["device"])
+        source, of = (of_device(facts, number, name) for name in ("exposed_communication_ns", "window_ns"))
+        spent, whole_ns = int(exposed["exposed_communication_ns"]), facts.extent.dur
+        share = cite_share(spent / max(whole_ns, 1), source, of)
+        select = {"category": "collective"}
+        sentence = fill(
+            "Communication-bound: device {} spends {} of its time ({} of {}) in communication that no kernel "
+            "hides.",
+            number,
+            share,
+            cite_ns(spent, source, select),
+            cite_ns(whole_ns, of),
+        )
+        return Verdict("communication-bound", sentence, share.value, select), None
     words = say(_waiting_words(facts, phase, spent), ".")
-    if not len(facts.device) and spent < _longest_work(facts):
+    longest_work = max((ns for name, ns in facts.phase_ns.items() if name not in _WAITS), default=0)
+    if not len(facts.device) and spent < longest_work:
         return None, words
     kind = f"{_WAITS[phase][0]}-bound"
     sentence = say(f"{kind.capitalize()}: ", words)
     return Verdict(kind, sentence, spent / facts.total_ns, {"phase": phase}), None
 
 
-def _exposed(facts: VerdictInputs) -> tuple[int, int] | None:
-    """Return the longest communication of a device that no kernel hides (ns), and which device that is."""
-    if not len(facts.device):
-        return None
-    row = facts.device.iloc[int(facts.device["exposed_communication_ns"].to_numpy().argmax())]
-    return int(row["exposed_communication_ns"]), int(row["device"])
-
-
-def _exposed_communication(facts: VerdictInputs, exposed: tuple[int, int]) -> Verdict:
-    spent, number = exposed
-    of = of_device(facts, number, "window_ns")
-    share = cite_share(
-        spent / max(facts.extent.dur, 1), of_device(facts, number, "exposed_communication_ns"), of
-    )
-    took = cite_ns(spent, of_device(facts, number, "exposed_communication_ns"), {"category": "collective"})
-    sentence = say(
-        "Communication-bound: device ",
-        str(number),
-        " spends ",
-        share,
-        " of its time (",
-        took,
-        " of ",
-        cite_ns(facts.extent.dur, of),
-        ") in communication that no kernel hides.",
-    )
-    return Verdict("communication-bound", sentence, share.value, {"category": "collective"})
-
-
-def _longest_work(facts: VerdictInputs) -> int:
-    """Return the time of the longest phase that is not a wait, in ns."""
-    return max((ns for name, ns in facts.phase_ns.items() if name not in _WAITS), default=0)
-
-
 def _waiting_words(facts: VerdictInputs, phase: str, spent: int) -> Sentence:
     """Say how much of the steps is waiting, in which line, and what bounds the loader."""
-    select = {"phase": phase}
-    source = facts.in_phase(phase)
-    share = cite_share(spent / facts.total_ns, source, facts.total, select)
-    sentence = say(
-        share,
-        f" of {facts.whole} {_WAITS[phase][1]} (",
+    select, source = {"phase": phase}, facts.in_phase(phase)
+    sentence = fill(
+        "{} of {} {} ({} of {})",
+        cite_share(spent / facts.total_ns, source, facts.total, select),
+        facts.whole,
+        _WAITS[phase][1],
         cite_ns(spent, source, select),
-        " of ",
         cite_ns(facts.total_ns, facts.total),
-        ")",
     )
     if (line := _line_in_phase(facts, phase, spent, source)) is not None:
         sentence = sentence + ", " + line
@@ -160,13 +130,11 @@ def _line_in_phase(facts: VerdictInputs, phase: str, whole_ns: int, whole: Sourc
     if phase != "data" or not facts.is_cell:
         return None
     spent, thread = facts.phase_ns.get(phase, 0), facts.thread
-    there = thread.among("phase", (phase,))
-    waiting = union(thread.ts[there], thread.end[there])
+    waiting = thread.open(thread.among("phase", (phase,)))
     table, best = line_times(facts.trace, **facts.arguments), None
     below: list[dict[Hashable, Any]] = []
     for row in table[table["total_ns"].between(WAITING * spent, facts.total_ns)].to_dict("records"):
-        here = thread.among("name", (line_select(row)["name"],))
-        ran = union(thread.ts[here], thread.end[here])
+        ran = thread.open(thread.among("name", (line_select(row)["name"],)))
         inside = length(overlap(ran, waiting))
         if inside < _NEARLY_ALL * length(ran):
             continue
@@ -206,71 +174,46 @@ _OPERATORS = ("operator", "collective")
 
 
 def runtime_verdict(facts: VerdictInputs) -> Verdict | None:
-    """Judge a thread without operators: ``compute-bound`` if it mostly waits for other threads' operators,
-    else None.
-    """
+    """Judge a thread that mostly waits for other threads' operators as ``compute-bound``; None for others."""
     # Python frames that do not wait are work, even while operators run. In an annotation, and in a call that
     # waits, the thread is assumed to wait for the operators that run in the meantime.
     thread, trace = facts.thread, facts.trace
-    others = on_host(trace, facts.window)
-    others = others.only((others.ints("track") != _track(thread)) & others.among("category", _OPERATORS))
+    others = on_host(trace, facts.window).where(category=_OPERATORS)
+    if len(thread.rows):
+        others = others.only(others.ints("track") != thread.ints("track")[0])
     if not len(others.rows) or not len(thread.rows):
         return None
-    waits = is_wait(thread) | thread.among("category", ("annotation",))
+    waits = thread.named(waits_by_name) | thread.among("category", ("sync", "annotation"))
     hidden = np.where(waits, _own_inside(thread, union(others.ts, others.end)), 0)
+    words = thread.slices["name"].cat.categories
+    hidden_ns = pd.Series(np.bincount(thread.codes("name"), hidden, minlength=len(words)), words)
+    seen = facts.top["self_ns"].to_numpy() - hidden_ns.reindex(facts.top["name"].astype("str")).to_numpy()
     total = int(hidden.sum())
-    share = min(total / max(facts.total_ns, 1), 1.0)
-    if total <= int(_own_without(facts.top, thread, hidden).max()):
+    if total <= int(seen.max()):
         return None
     codes = others.codes("name")
     longest = int(np.bincount(codes, weights=others.self_ns).argmax())
     name = str(others.slices["name"].cat.categories[longest])
     longest_ns, calls = int(others.self_ns[codes == longest].sum()), int((codes == longest).sum())
     source = Source("operators", "self_ns", {"name": name}, {"category": _OPERATORS, **facts.arguments})
-    counted = replace(source, column="count")
-    sentence = say(
-        "Compute-bound on the CPU: a runtime's threads run operators while Python waits for them; "
-        f"the longest, {short(name, 60)}, takes ",
+    counted = cite(format_items(calls, "call"), calls, replace(source, column="count"), select={"name": name})
+    sentence = fill(
+        "Compute-bound on the CPU: a runtime's threads run operators while Python waits for them; the "
+        "longest, {}, takes {} in {}.",
+        short(name, 60),
         cite_ns(longest_ns, source, {"name": name}),
-        " in ",
-        cite(format_items(calls, "call"), calls, counted, select={"name": name}),
-        ".",
+        counted,
     )
+    share = min(total / max(facts.total_ns, 1), 1.0)
     return Verdict("compute-bound", sentence, share, {"name": name})
-
-
-def _track(thread: Scope) -> int:
-    return int(thread.slices["track"].to_numpy()[thread.rows[0]])
 
 
 def _own_inside(thread: Scope, busy: Intervals) -> IntArray:
     """Return how much of each slice's self time is in `busy`: its overlap less that of its children."""
-    whole: IntArray = _length_until(busy, thread.end) - _length_until(busy, thread.ts)
-    position = np.full(len(thread.slices), -1, np.int64)
-    position[thread.rows] = np.arange(len(thread.rows))
-    parent = ints(thread.slices["parent"])[thread.rows]
-    parent = np.where(parent >= 0, position[parent], -1)
+    whole = length_within(busy, thread.ts, thread.end)
+    parent = positions(thread.rows, thread.ints("parent"))
     child = parent >= 0
     last = np.minimum(thread.end[child], thread.end[parent[child]])
-    inside = np.maximum(_length_until(busy, last) - _length_until(busy, thread.ts[child]), 0)
+    inside = length_within(busy, thread.ts[child], last)
     covered = np.bincount(parent[child], weights=inside, minlength=len(whole)).astype(np.int64)
     return np.asarray(np.clip(whole - covered, 0, thread.self_ns))
-
-
-def _length_until(intervals: Intervals, instants: IntArray) -> IntArray:
-    """Return how much time up to each instant is in the intervals."""
-    starts, ends = intervals
-    if not len(starts):
-        return np.zeros(len(instants), np.int64)
-    before = np.concatenate([[0], np.cumsum(ends - starts)])
-    at = np.searchsorted(starts, instants, side="right") - 1
-    row = np.maximum(at, 0)
-    return np.where(at >= 0, before[row] + np.minimum(instants, ends[row]) - starts[row], 0)
-
-
-def _own_without(top: pd.DataFrame, thread: Scope, hidden: IntArray) -> IntArray:
-    """Return the self time of the rows of `top`, less the hidden time."""
-    words = thread.slices["name"].cat.categories
-    hidden_ns = np.bincount(thread.codes("name"), weights=hidden, minlength=len(words))
-    less = pd.Series(hidden_ns.astype(np.int64), index=words).reindex(top["name"].astype("str")).to_numpy()
-    return np.asarray(top["self_ns"].to_numpy() - less, dtype=np.int64)
