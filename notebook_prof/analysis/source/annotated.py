@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from ...errors import SelectionError, nearest
-from ...trace import Trace, union
+from ...trace import Trace
 from ...trace.schema import Table
 from ...trace.source_lines import SOURCE_FILES, text_lines
-from ..scope import WindowLike, length_within
+from ..scope import WindowLike, bounds, length_within
 from .lines import CELL, COLUMNS, lines, lines_of_slices
 
 
@@ -134,14 +134,9 @@ def line_steps(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     steps = trace.steps
     if not len(table) or not len(steps):
         return STEP_COLUMNS.empty()
-    ts, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
-    order = np.argsort(row, kind="stable")
-    edges = np.searchsorted(row[order], np.arange(len(table) + 1))
     # a loop over the lines of source, of which there are few
-    spent = [
-        length_within(union(scope.ts[order[first:last]], scope.end[order[first:last]]), ts, end)
-        for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-    ]
+    by_line = [own for _, own in pd.Series(np.arange(len(row))).groupby(row)]
+    spent = [length_within(scope.open(own.to_numpy()), *bounds(steps)) for own in by_line]
     return STEP_COLUMNS.frame(
         {
             "file": np.repeat(table["file"].to_numpy(), len(steps)),

@@ -11,10 +11,9 @@ import pandas as pd
 from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
-from ...trace.intervals import as_ints
-from ..scope import Numbers, Texts, WindowLike, many, on_device, on_host
+from ..scope import Numbers, Texts, WindowLike, on_device, on_host
 from .line_calls import shown_frames
-from .stack_nodes import device_sums, node_sums, stack_nodes
+from .stack_nodes import device_sums, node_sums, placed, stack_nodes, with_children
 
 _TIMES: Final = ("total_ns", "self_ns", "device_ns", "device_self_ns")
 _COLUMNS: Final = ("node", "parent", "depth", "name", "category", "count", *_TIMES, "share")
@@ -65,10 +64,6 @@ def call_tree(
           launched, and that it launched itself;
         - ``share`` float64: ``total_ns`` of all.
 
-    Raises
-    ------
-    SelectionError
-        If a phase or category does not exist.
 
     Notes
     -----
@@ -85,9 +80,7 @@ def call_tree(
     >>> call_tree(trace)[["name", "depth", "count", "total_ns", "self_ns"]].values.tolist()
     [['linear', 0, 2, 22, 7], ['mm', 1, 2, 10, 10], ['add', 1, 1, 5, 5]]
     """
-    host = on_host(trace, window).where(step=step, phase=phase, category=category, line=line)
-    if track is not None:
-        host = host.only(np.isin(host.ints("track"), many(track)))
+    host = on_host(trace, window).where(step=step, phase=phase, category=category, track=track, line=line)
     nodes = stack_nodes(trace, host, by_thread, shown_frames(trace) if fold_libraries else None)
     table = nodes.table
     table["count"] = node_sums(nodes, nodes.of_slice[nodes.rows])
@@ -128,12 +121,6 @@ def bottom_up(
         ``device_ns`` count recursion once in each row, so with recursion those of callers sum to more.
         ``share`` is ``self_ns`` of all.
 
-    Raises
-    ------
-    OptionError
-        If `levels` is negative.
-    SelectionError
-        If a phase or category does not exist.
 
     Examples
     --------
@@ -167,7 +154,8 @@ def from_below(tree: pd.DataFrame, levels: int | None = None, least_share: float
     """
     up = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
     size = len(tree)
-    label = _labels(tree)
+    kinds = tree["category"].cat
+    label = pd.factorize(tree["name"])[0] * (len(kinds.categories) + 1) + kinds.codes.to_numpy(np.int64) + 1
     weights = {name: tree[name].to_numpy() for name in ("count", *_TIMES)}
     outermost = np.ones(size, dtype=bool)
     parts: dict[str, list[IntArray]] = {name: [] for name in ("parent", "depth", "first", *weights)}
@@ -187,7 +175,7 @@ def from_below(tree: pd.DataFrame, levels: int | None = None, least_share: float
         outermost[again] = ~_inside_own(of, up, again)
         for name, values in weights.items():
             counted = outermost[rows] if name in ("total_ns", "device_ns") else 1
-            parts[name].append(_summed(code, values[rows] * counted, len(keys)))
+            parts[name].append(np.bincount(code, values[rows] * counted).astype(np.int64))
         worth = np.full(len(keys), not least)
         for name, limit in least.items():
             worth |= parts[name][-1] >= limit
@@ -228,12 +216,6 @@ def heaviest_stack(
         Rows of `call_tree`, outermost first, each the caller of the next; empty if nothing has the
         name, or took any time.
 
-    Raises
-    ------
-    OptionError
-        If `by` is not one of the two.
-    SelectionError
-        If a phase or category does not exist.
 
     Examples
     --------
@@ -260,10 +242,8 @@ def heaviest_stack(
 
 def heaviest_of(tree: pd.DataFrame, name: str | None = None, by: str = "total_ns") -> pd.DataFrame:
     """Return the rows of a call tree's heaviest stack, renumbered."""
-    if by not in ("total_ns", "device_ns"):
-        raise OptionError(
-            f"the heaviest stack cannot be found by {by!r}: {nearest(by, ('total_ns', 'device_ns'))}"
-        )
+    if by not in _TIMES[::2]:
+        raise OptionError(f"the heaviest stack cannot be found by {by!r}: {nearest(by, _TIMES[::2])}")
     up = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
     weight = tree[by].to_numpy()
     among = np.flatnonzero(up < 0 if name is None else (tree["name"] == name).to_numpy())
@@ -282,13 +262,6 @@ def heaviest_of(tree: pd.DataFrame, name: str | None = None, by: str = "total_ns
     return rows.assign(node=np.arange(len(rows)), parent=pd.arrays.IntegerArray(above, above < 0))
 
 
-def _labels(tree: pd.DataFrame) -> IntArray:
-    """Return a number for each row's pair of name and category."""
-    names = as_ints(pd.factorize(tree["name"])[0])
-    kinds = tree["category"].cat
-    return names * (len(kinds.categories) + 1) + as_ints(kinds.codes.to_numpy()) + 1
-
-
 def _inside_own(kind: IntArray, up: IntArray, nodes: IntArray) -> BoolArray:
     """Return a mask of the nodes that have a direct or indirect caller of the same kind."""
     inside = np.zeros(len(kind), dtype=bool)
@@ -301,39 +274,19 @@ def _inside_own(kind: IntArray, up: IntArray, nodes: IntArray) -> BoolArray:
     return inside[nodes]
 
 
-def _summed(code: IntArray, values: IntArray, size: int) -> IntArray:
-    # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
-    return np.bincount(code, values, minlength=size).astype(np.int64)
-
-
 def _listed(table: pd.DataFrame, *, totals: bool) -> pd.DataFrame:
-    """Order rows: each before the rows below it, and siblings longest first; loop over levels."""
-    up, depth = table["parent"].to_numpy(), table["depth"].to_numpy()
-    levels = [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]
-    size = np.ones(len(table), dtype=np.int64)
+    """Order rows: each before the rows below it, and siblings longest first."""
+    parent, depth = table["parent"].to_numpy(), table["depth"].to_numpy()
     if totals:
-        table = table.assign(total_ns=table["self_ns"], device_ns=table["device_self_ns"])
-    sums = {name: table[name].to_numpy().copy() for name in ("total_ns", "device_ns")}
-    for rows in levels[:0:-1]:
-        np.add.at(size, up[rows], size[rows])
-        if totals:
-            for values in sums.values():
-                np.add.at(values, up[rows], values[rows])
-    table = table.assign(**sums)
+        own = (table[name].to_numpy() for name in ("self_ns", "device_self_ns"))
+        total, device = (with_children(parent, depth, values) for values in own)
+        table = table.assign(total_ns=total, device_ns=device)
     keys = ("total_ns", "device_ns") if totals else ("self_ns", "device_self_ns", "total_ns")
-    position = np.zeros(len(table), dtype=np.int64)
-    for level, rows in enumerate(levels):
-        above = up[rows] if level else np.full(len(rows), -1)
-        rows = rows[np.lexsort((*(-table[name].to_numpy()[rows] for name in keys[::-1]), above))]
-        above = up[rows] if level else np.full(len(rows), -1)
-        before = np.cumsum(size[rows]) - size[rows]
-        first = np.append(True, above[1:] != above[:-1])[: len(rows)]
-        base = np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
-        position[rows] = (position[above] + 1 if level else 0) + before - before[base]
-    order = np.empty(len(table), dtype=np.int64)
-    order[position] = np.arange(len(table))
+    size = with_children(parent, depth, np.ones(len(table), np.int64))
+    position, _ = placed(parent, depth, size, [-table[name].to_numpy() for name in keys], gap=1)
+    order = np.argsort(position)
     table = table.iloc[order].reset_index(drop=True)
-    above = np.append(position, -1)[up[order]]
+    above = np.append(position, -1)[parent[order]]
     table["parent"] = pd.arrays.IntegerArray(above, above < 0)
     table["node"] = np.arange(len(table))
     whole = table.loc[table["depth"] == 0, keys[0]].sum()

@@ -9,8 +9,7 @@ import pandas as pd
 
 from ...trace import Trace
 from ...trace.schema import Table
-from ..scope import WindowLike, recorded_table
-from ..time.steps import steps
+from ..scope import WindowLike, recorded_table, steps_at
 
 COMPILATIONS: Final = Table.of(
     "compilations",
@@ -77,12 +76,13 @@ def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     if window is not None:
         table = table[(table["ts"] >= window[0]) & (table["ts"] < window[1])]
     table = table.sort_values("ts", kind="stable")
+    step = steps_at(trace, table["ts"].to_numpy())
     location = table["file"].astype(str) + ":" + table["line"].astype(str)
     guarded = table["guard_file"].astype(str) + ":" + table["guard_line"].astype(str)
     return COMPILATIONS.frame(
         {
             **{name: table[name].to_numpy() for name in COMPILATIONS.names if name in table},
-            "step": _step_at(trace, table["ts"].to_numpy()),
+            "step": pd.arrays.IntegerArray(step, step < 0),
             "place": location.where(table["file"] != "", "").tolist(),
             "guard_place": guarded.where(table["guard_file"] != "", "").tolist(),
         }
@@ -91,10 +91,6 @@ def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 def fused_kernels(trace: Trace) -> pd.DataFrame:
     """List the operators and the lines that Inductor fused into each kernel.
-
-    Parameters
-    ----------
-    trace : Trace
 
     Returns
     -------
@@ -146,10 +142,6 @@ def fused_kernels(trace: Trace) -> pd.DataFrame:
 def graph_breaks(trace: Trace) -> pd.DataFrame:
     """List where compiled functions leave their graph and continue in another.
 
-    Parameters
-    ----------
-    trace : Trace
-
     Returns
     -------
     DataFrame
@@ -189,13 +181,3 @@ def graph_breaks(trace: Trace) -> pd.DataFrame:
             "total_ns": rows["sum"].to_numpy(),
         }
     )
-
-
-def _step_at(trace: Trace, ts: np.ndarray) -> pd.arrays.IntegerArray:
-    """Return the step that contains each instant."""
-    recorded = steps(trace).sort_values("ts", kind="stable")
-    begin, number = recorded["ts"].to_numpy(), recorded["step"].to_numpy(np.int64)
-    at = np.searchsorted(begin, ts, side="right") - 1
-    end = (recorded["ts"] + recorded["dur"]).to_numpy()
-    inside = (at >= 0) & (ts < np.append(end, 0)[at])
-    return pd.arrays.IntegerArray(np.append(number, 0)[at], ~inside)

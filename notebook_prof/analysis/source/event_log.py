@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace, Window
-from ..scope import Numbers, Scope, Texts, WindowLike, many
+from ..scope import Numbers, Scope, Texts, WindowLike, bounds
 from .line_calls import shown_frames
 
 _COLUMNS = ("ts", "dur", "self_ns", "depth", "name", "category", "track")
@@ -50,10 +50,6 @@ def event_log(
         - ``depth`` int64: how many slices of its track enclose it;
         - ``name``, ``category``, ``track_name`` category; ``track`` int64.
 
-    Raises
-    ------
-    SelectionError
-        If a phase or category does not exist.
 
     Examples
     --------
@@ -66,21 +62,14 @@ def event_log(
     [[0, 'linear', 'main'], [4, 'gemm', 'stream 7'], [9, 'relu', 'main']]
     """
     slices = trace.slices
-    ts = slices["ts"].to_numpy()
-    end = ts + slices["dur"].to_numpy()
-    keep = np.ones(len(slices), dtype=bool)
+    ts, end = bounds(slices)
+    keep = shown_frames(trace) if fold_libraries else np.ones(len(slices), dtype=bool)
     if window is not None:
         cut = Window.of(window)
         keep &= (ts < cut.end) & ((end > cut.start) | (ts >= cut.start))
-    if fold_libraries:
-        keep &= shown_frames(trace)
     rows = np.flatnonzero(keep)
     scope = Scope(slices, rows, ts[rows], end[rows], slices["self_ns"].to_numpy()[rows])
-    scope = scope.where(step=step, phase=phase, category=category, line=line)
-    if name is not None:
-        scope = scope.only(scope.among("name", many(name)))
-    if track is not None:
-        scope = scope.only(np.isin(scope.ints("track"), many(track)))
+    scope = scope.where(step=step, phase=phase, category=category, line=line, name=name, track=track)
     table = slices[list(_COLUMNS)].iloc[scope.rows].reset_index(drop=True)
     table = table.astype({"depth": "int64", "track": "int64"})
     table.insert(0, "slice", scope.rows)

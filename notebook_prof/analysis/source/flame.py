@@ -10,11 +10,12 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
-from ...trace.arrays import BoolArray, IntArray, number_rows
+from ...trace.arrays import IntArray, number_rows, positions
+from ..grouping import outermost
 from ..scope import Numbers, Texts, WindowLike, many, on_device, on_host
 from .call_tree import call_tree
 from .line_calls import shown_frames
-from .stack_nodes import device_sums, node_sums, stack_nodes
+from .stack_nodes import device_sums, node_sums, placed, stack_nodes, with_children
 
 METRICS: Final = ("self_ns", "device_ns", "count")
 ORDERS: Final = ("left_heavy", "time")
@@ -76,12 +77,6 @@ def flame(
         - ``count`` int64: slices merged into the node;
         - ``share`` float64: `total` of all.
 
-    Raises
-    ------
-    OptionError
-        If there is no such metric or order.
-    SelectionError
-        If a phase or category does not exist.
 
     Notes
     -----
@@ -108,48 +103,26 @@ def flame(
         raise OptionError(f"stacks cannot be weighted by {metric!r}: {nearest(metric, METRICS)}")
     if order not in ORDERS:
         raise OptionError(f"there is no order {order!r} of stacks: {nearest(order, ORDERS)}")
-    host = on_host(trace, window).where(step=step, phase=phase, category=category, line=line)
-    if track is not None:
-        host = host.only(np.isin(host.ints("track"), many(track)))
+    host = on_host(trace, window).where(step=step, phase=phase, category=category, track=track, line=line)
     shown = shown_frames(trace) if fold_libraries else None
     nodes = stack_nodes(trace, host, by_thread, shown, in_time=order == "time", by_line=by_line)
     table = nodes.table
     table["count"] = node_sums(nodes, nodes.of_slice[nodes.rows])
-    if metric == "count":
-        table["value"] = table["count"]
-    elif metric == "self_ns":
+    table["value"] = table["count"]
+    if metric == "self_ns":
         table["value"] = node_sums(nodes, nodes.of_slice[host.rows], host.self_ns)
-    else:
+    elif metric == "device_ns":
         table["value"] = device_sums(trace, nodes, on_device(trace, window))
     return laid_out(table, heaviest_first=order == "left_heavy")
 
 
 def laid_out(table: pd.DataFrame, *, heaviest_first: bool = True) -> pd.DataFrame:
     """Lay out nodes, level by level: totals from the leaves up, then starts from the roots down."""
-    depth, parent = table["depth"].to_numpy(), table["parent"].to_numpy().copy()
-    total = table["value"].to_numpy().copy()
-    levels = [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]
-    for rows in levels[:0:-1]:
-        np.add.at(total, parent[rows], total[rows])
-    start = np.zeros(len(table), dtype=np.int64)
-    order: list[IntArray] = []
-    rank = np.zeros(len(table), dtype=np.int64)
-    for level, rows in enumerate(levels):
-        up = parent[rows]
-        left = rank[up] if level else np.zeros(len(rows), dtype=np.int64)
-        rows = rows[np.lexsort((-total[rows] if heaviest_first else rows, left))]
-        before = np.cumsum(total[rows]) - total[rows]
-        up = parent[rows]
-        leads = np.append(True, up[1:] != up[:-1])[: len(rows)]
-        base = np.maximum.accumulate(np.where(leads, np.arange(len(rows)), 0))
-        start[rows] = (start[up] if level else 0) + before - before[base]
-        rank[rows] = np.arange(len(rows))
-        order.append(rows)
-    rows = np.concatenate(order) if order else np.empty(0, np.int64)
-    row_of = np.empty(len(table) + 1, dtype=np.int64)
-    row_of[rows], row_of[-1] = np.arange(len(rows)), -1
+    depth, parent = table["depth"].to_numpy(), table["parent"].to_numpy()
+    total = with_children(parent, depth, table["value"].to_numpy())
+    start, rows = placed(parent, depth, total, [-total if heaviest_first else np.arange(len(total))])
     table = table.assign(total=total, start=start).iloc[rows].reset_index(drop=True)
-    above = row_of[parent[rows]]
+    above = positions(rows, parent[rows])
     table["parent"] = pd.arrays.IntegerArray(above, above < 0)
     table.insert(0, "node", np.arange(len(table)))
     roots = table.loc[table["depth"] == 0, "total"].sum()
@@ -199,12 +172,6 @@ def sandwich(
         towards the name; the `total` of a parent's rows sum to no more than its own. Inner calls of a
         recursion are below the outermost one. ``share`` is `total` of all that is kept.
 
-    Raises
-    ------
-    OptionError
-        If there is no such metric.
-    SelectionError
-        If a phase or category does not exist.
 
     Examples
     --------
@@ -237,11 +204,11 @@ def sandwich_of(tree: pd.DataFrame, names: list[str], metric: str = "self_ns") -
     own, whole = _METRICS[metric]
     up = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
     named = tree["name"].isin(names).to_numpy()
-    outermost = np.flatnonzero(named & ~_below(named, up, tree["depth"].to_numpy()))
+    top = np.flatnonzero(outermost(up, named) == np.arange(len(tree)))
     label, _ = number_rows(tree["name"], tree["category"])
-    below = laid_out(_callees(tree, outermost, up, label, own))
-    above = laid_out(_callers(tree, outermost, up, label, whole))
-    if len(outermost) and len(names) > 1:
+    below = laid_out(_callees(tree, top, up, label, own))
+    above = laid_out(_callers(tree, top, up, label, whole))
+    if len(top) and len(names) > 1:
         below.loc[0, "name"] = f"{len(names)} names"
     callers = above.iloc[1:]
     parent = callers["parent"].to_numpy(dtype=np.int64, na_value=0)
@@ -253,81 +220,57 @@ def sandwich_of(tree: pd.DataFrame, names: list[str], metric: str = "self_ns") -
     return table.assign(share=table["total"] / max(everything, 1))
 
 
-def _below(named: BoolArray, up: IntArray, depth: IntArray) -> BoolArray:
-    """Return a mask of the rows below a `named` row; loop over levels."""
-    inside = np.zeros(len(named), dtype=bool)
-    for level in range(1, int(depth.max(initial=0)) + 1):
-        rows = np.flatnonzero(depth == level)
-        inside[rows] = inside[up[rows]] | named[up[rows]]
-    return inside
-
-
 def _callees(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, own: str) -> pd.DataFrame:
     """Merge the rows below `top`, whose rows become the root."""
     of = np.full(len(tree) + 1, -1, dtype=np.int64)
     of[top] = 0
-    parts = {"of": [np.zeros(len(top), np.int64)], "row": [top]}
     parents, first, made = [np.full(min(len(top), 1), -1)], [top[:1]], min(len(top), 1)
-    depths = [np.zeros(made, np.int64)]
-    depth = tree["depth"].to_numpy()
-    todo = np.arange(len(tree))
-    level = 0
-    while len(todo):
-        # a row comes before those below it, so each round goes one level down
-        now = todo[(of[up[todo]] >= 0) & (of[todo] < 0) & (up[todo] >= 0)]
-        if not len(now):
-            break
-        level += 1
+    depths, todo = [np.zeros(made, np.int64)], np.flatnonzero(of[:-1] < 0)
+    # a row comes before those below it, so each round goes one level down
+    while len(now := todo[of[up[todo]] >= 0]):
         code, keys = pd.factorize(of[up[now]] * (int(label.max()) + 1) + label[now])
         index = np.unique(code, return_index=True)[1]
         parents.append(of[up[now]][index])
         first.append(now[index])
-        depths.append(np.full(len(keys), level))
-        of[now] = made + code
-        parts["of"].append(of[now])
-        parts["row"].append(now)
-        made += len(keys)
-        todo = todo[(of[todo] < 0) & (depth[todo] > depth[now].min())]
-    table = _nodes(tree, np.concatenate(first), np.concatenate(parents), np.concatenate(depths))
-    return _summed(table, np.concatenate(parts["of"]), tree.iloc[np.concatenate(parts["row"])], own)
+        depths.append(np.full(len(keys), len(depths)))
+        of[now], made = made + code, made + len(keys)
+        todo = todo[of[todo] < 0]
+    table = _nodes(tree, first, parents, depths)
+    rows = np.flatnonzero(of[:-1] >= 0)
+    sums = {
+        name: np.bincount(of[rows], tree[column].to_numpy()[rows], minlength=made).astype(np.int64)
+        for name, column in (("value", own), ("count", "count"))
+    }
+    return table.assign(**sums)
 
 
 def _callers(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, whole: str) -> pd.DataFrame:
     """Merge the rows above `top`, whose rows become the root, weighted by the time of `top`."""
-    weight, count = tree[whole].to_numpy()[top], tree["count"].to_numpy()[top]
-    of, at = np.zeros(len(top), np.int64), up[top]
-    made = min(len(top), 1)
+    weights = [tree[name].to_numpy()[top] for name in (whole, "count")]
+    of, at, made = np.zeros(len(top), np.int64), up[top], min(len(top), 1)
     parents, first, depths = [np.full(made, -1)], [top[:1]], [np.zeros(made, np.int64)]
-    total = [np.bincount(of, weight, minlength=made).astype(np.int64)]
-    counts = [np.bincount(of, count, minlength=made).astype(np.int64)]
-    level = 0
-    while (at >= 0).any():
-        kept = at >= 0
-        of, at, weight, count = of[kept], at[kept], weight[kept], count[kept]
-        level += 1
+    sums = [[np.bincount(of, values, minlength=made)] for values in weights]
+    while len(kept := np.flatnonzero(at >= 0)):
+        of, at, weights = of[kept], at[kept], [values[kept] for values in weights]
         code, keys = pd.factorize(of * (int(label.max()) + 1) + label[at])
         index = np.unique(code, return_index=True)[1]
         parents.append(of[index])
         first.append(at[index])
-        depths.append(np.full(len(keys), level))
-        total.append(np.bincount(code, weight, minlength=len(keys)).astype(np.int64))
-        counts.append(np.bincount(code, count, minlength=len(keys)).astype(np.int64))
+        depths.append(np.full(len(keys), len(depths)))
+        for total, values in zip(sums, weights, strict=True):
+            total.append(np.bincount(code, values))
         of, at, made = made + code, up[at], made + len(keys)
-    parent, totals = np.concatenate(parents), np.concatenate(total)
-    table = _nodes(tree, np.concatenate(first), parent, np.concatenate(depths))
-    value = totals.copy()
+    totals, counts = (np.concatenate(parts).astype(np.int64) for parts in sums)
+    table, value = _nodes(tree, first, parents, depths), totals.copy()
+    parent = table["parent"].to_numpy()
     np.subtract.at(value, parent[parent >= 0], totals[parent >= 0])
-    return table.assign(count=np.concatenate(counts), value=value)
+    return table.assign(count=counts, value=value)
 
 
-def _nodes(tree: pd.DataFrame, first: IntArray, parent: IntArray, depth: IntArray) -> pd.DataFrame:
-    named = tree[["name", "category"]].iloc[first].reset_index(drop=True)
-    return named.assign(parent=parent.astype(np.int64), depth=depth.astype(np.int64))
-
-
-def _summed(table: pd.DataFrame, node: IntArray, rows: pd.DataFrame, own: str) -> pd.DataFrame:
-    sums = {
-        name: np.bincount(node, rows[column], minlength=len(table)).astype(np.int64)
-        for name, column in (("value", own), ("count", "count"))
-    }
-    return table.assign(**sums)
+def _nodes(
+    tree: pd.DataFrame, first: list[IntArray], parent: list[IntArray], depth: list[IntArray]
+) -> pd.DataFrame:
+    named = tree[["name", "category"]].iloc[np.concatenate(first)].reset_index(drop=True)
+    return named.assign(parent=np.concatenate(parent), depth=np.concatenate(depth)).astype(
+        {"parent": np.int64, "depth": np.int64}
+    )

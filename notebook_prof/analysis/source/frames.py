@@ -9,10 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from ...trace import Trace, inherit
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, positions
 from ...trace.source_lines import is_line, running_lines
 from ..device.kernel_launches import launching_rows
 from ..memory.blocks import FOREVER, lives
@@ -46,7 +45,7 @@ def frames(trace: Trace) -> Frames:
     parsed = [_parse(word) for word in words]
     name_code = slices["name"].cat.codes.to_numpy().astype(np.int64)
     python = (slices["category"] == "python").to_numpy()
-    code = _stack_rows(slices["stack"], stacks)
+    code = positions(stacks["stack"].to_numpy(np.int64), ints(slices["stack"]))
     own = (code < 0) & python & (name_code >= 0)
     code[own] = len(stacks) + name_code[own]
     code = inherit(ints(slices["parent"]), code)
@@ -58,14 +57,6 @@ def frames(trace: Trace) -> Frames:
         np.array([*stacks["file"], *(file for _, file, _ in parsed)], dtype=object),
         np.concatenate([ints(stacks["line"]), np.array([line for _, _, line in parsed], dtype=np.int64)]),
     )
-
-
-def _stack_rows(stack: pd.Series[int], stacks: pd.DataFrame) -> IntArray:
-    """Return the row of `stacks` for each slice; -1 without a stack."""
-    keys = stacks["stack"].to_numpy()
-    row_of = np.full(1 + int(keys.max(initial=0)) + 1, -1, dtype=np.int64)
-    row_of[keys] = np.arange(len(keys))
-    return row_of[ints(stack)]  # -1 reads the last entry, which belongs to no stack
 
 
 def _parse(name: str) -> tuple[str, str, int]:
@@ -82,17 +73,11 @@ COSTS: Final = (
 
 
 def line_costs(
-    trace: Trace,
-    row_of_line: IntArray,
-    size: int,
-    window: WindowLike,
-    chosen: Mapping[str, Any],
+    trace: Trace, row_of_line: IntArray, size: int, window: WindowLike, chosen: Mapping[str, Any]
 ) -> dict[str, IntArray]:
-    """Sum the `COSTS` of lines; the last value of each column belongs to no row.
-
-    `chosen` is given to `Scope.where`. `row_of_line` has the result row for each code of
-    ``trace.slices["line"]``, and `size` for codes without a row and as its last entry.
-    """
+    """Sum the `COSTS` of lines; the last value of each column belongs to no row."""
+    # `chosen` is given to `Scope.where`. `row_of_line` has the result row for each code of
+    # ``trace.slices["line"]``, and `size` for codes without a row and as its last entry.
     slices = trace.slices
     row = row_of_line[slices["line"].cat.codes.to_numpy()]
     host, device = (scope.where(**chosen) for scope in (on_host(trace, window), on_device(trace, window)))
@@ -119,7 +104,12 @@ def line_costs(
     limited = any(value is not None for value in (window, *chosen.values()))
     heap = None if limited else recorded_table(trace, "heap")
     costs |= _memory(trace, row, size, window, chosen)
-    return costs if heap is None else costs | _with_heap(trace, heap, row_of_line, row, size)
+    if heap is not None:  # what is kept, and alive at the peak, on the host is that of the traced heap
+        on_devices = _memory(trace, row, size, None, {}, host=False)
+        at = row_of_line[slices["line"].cat.categories.get_indexer(heap["line"])]
+        for column, of_heap in (("bytes_kept", "kept_bytes"), ("peak_bytes", "bytes")):
+            costs[column] = on_devices[column] + total(at, heap[of_heap].to_numpy())
+    return costs
 
 
 def _forward_lines(trace: Trace) -> IntArray:
@@ -143,18 +133,6 @@ def _forward_lines(trace: Trace) -> IntArray:
     # rows are sorted by start, so a line with a higher row began inside the node
     again = (node >= 0) & (line > node)
     return np.where(again, np.append(code, -1)[line], made[node])
-
-
-def _with_heap(
-    trace: Trace, heap: pd.DataFrame, row_of_line: IntArray, row: IntArray, size: int
-) -> dict[str, IntArray]:
-    """Return kept and peak bytes, on the host from the traced heap."""
-    code = trace.slices["line"].cat.categories.get_indexer(heap["line"])
-    on_devices = _memory(trace, row, size, None, {}, host=False)
-    return {
-        column: on_devices[column] + np.bincount(row_of_line[code], heap[of_heap], size + 1).astype(np.int64)
-        for column, of_heap in (("bytes_kept", "kept_bytes"), ("peak_bytes", "bytes"))
-    }
 
 
 def _memory(

@@ -14,7 +14,7 @@ from ...trace.arrays import IntArray
 from ...trace.intervals import as_ints
 from ..grouping import covered
 from ..scope import Numbers, Scope, Texts, WindowLike, on_host
-from .frames import Frames, frames
+from .frames import frames
 from .lines import CELL, lines_of_slices
 
 # The hottest line of the user's source, followed inwards.
@@ -38,9 +38,7 @@ class HotLines:
 
 
 def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = None) -> HotLines:
-    """Follow the hottest line (or line `below` of the cell) inwards; the path is empty without recorded
-    lines.
-    """
+    """Follow the hottest line, or line `below` of the cell, inwards; the path is empty without lines."""
     table, scope, line = lines_of_slices(trace, window)
     nothing = np.empty(0, np.int64)
     if not len(table):
@@ -131,12 +129,6 @@ def hotspots(
           to the busy time of threads;
         - ``share`` float64: of all `self_ns`.
 
-    Raises
-    ------
-    OptionError
-        If `by` is not one of the three.
-    SelectionError
-        If a phase does not exist.
 
     Examples
     --------
@@ -151,53 +143,42 @@ def hotspots(
     if by not in _BY:
         raise OptionError(f"hotspots cannot be listed by {by!r}: {nearest(by, _BY)}")
     host = on_host(trace, window).where(step=step, phase=phase)
-    source_lines = frames(trace)
-    lines, code = _distinct(host, source_lines, by)
-    sums = _sums(host, code, len(lines))
-    table = pd.concat([lines, sums], axis=1)
-    if by == "function":
-        table = _by_function(host, table, code)
-    table["share"] = table["self_ns"] / max(int(table["self_ns"].sum()), 1)
-    return table.sort_values("self_ns", ascending=False, kind="stable").reset_index(drop=True)
-
-
-def _distinct(host: Scope, source_lines: Frames, by: str) -> tuple[pd.DataFrame, IntArray]:
-    """Return the distinct lines (with operators if `by` says so), and which of them each slice belongs to."""
-    frame = source_lines.code[host.rows]
-    name = host.codes("name") if by == "operator" else np.zeros(len(frame), dtype=np.int64)
-    used, code = np.unique(frame * (int(name.max(initial=0)) + 1) + name, return_inverse=True)
-    frame, name = np.divmod(used, int(name.max(initial=0)) + 1)
+    where = frames(trace)
+    frame = where.code[host.rows]
+    name = host.codes("name") if by == "operator" else np.zeros_like(frame)
+    kinds = int(name.max(initial=0)) + 1
+    used, code = np.unique(frame * kinds + name, return_inverse=True)
+    frame, name = np.divmod(used, kinds)
     words = np.array(host.slices["name"].cat.categories, dtype=object)
-    line = source_lines.line[frame]
+    line = where.line[frame]
     table = pd.DataFrame(
         {
-            "name": pd.Series(words[name] if by == "operator" else source_lines.function[frame], dtype="str"),
-            "file": pd.Series(source_lines.file[frame], dtype="str"),
+            "name": pd.Series(words[name] if by == "operator" else where.function[frame], dtype="str"),
+            "file": pd.Series(where.file[frame], dtype="str"),
             "line": pd.arrays.IntegerArray(line, line < 0),
         }
     )
-    # a line in several contexts counts as one
-    same = table.groupby(["name", "file", "line"], sort=False, dropna=False).ngroup().to_numpy()
-    first = np.unique(same, return_index=True)[1]
-    return table.iloc[first].reset_index(drop=True), np.asarray(same[code], dtype=np.int64)
+    keys = ["name", "file", "line"]
+    table, code = _grouped(host, table, code, keys)  # a line in several contexts counts as one
+    if by == "function":  # each with its hottest line
+        hottest = table.sort_values("self_ns", ascending=False, kind="stable").drop_duplicates(keys[:2])
+        table, _ = _grouped(host, table, code, keys[:2])
+        table = table.drop(columns="line").merge(hottest[keys], on=keys[:2], how="left")
+    table["share"] = table["self_ns"] / max(int(table["self_ns"].sum()), 1)
+    table = table[[*keys, "count", "total_ns", "self_ns", "share"]]
+    return table.sort_values("self_ns", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def _sums(host: Scope, code: IntArray, size: int) -> pd.DataFrame:
-    track = host.ints("track")
+def _grouped(
+    host: Scope, table: pd.DataFrame, code: IntArray, keys: list[str]
+) -> tuple[pd.DataFrame, IntArray]:
+    """Join the rows that agree in `keys`; `code` is the row of each slice, before and after."""
+    code = table.groupby(keys, sort=False, dropna=False).ngroup().to_numpy(np.int64)[code]
+    track, size = host.ints("track"), int(code.max(initial=-1)) + 1
     open_ns = covered(code * (int(track.max(initial=0)) + 1) + track, host.ts, host.end)
-    return pd.DataFrame(
-        {
-            "count": np.bincount(code, minlength=size).astype(np.int64),
-            "total_ns": np.bincount(code, open_ns, minlength=size).astype(np.int64),
-            "self_ns": np.bincount(code, host.self_ns, minlength=size).astype(np.int64),
-        }
-    )
-
-
-def _by_function(host: Scope, lines: pd.DataFrame, code: IntArray) -> pd.DataFrame:
-    function = lines.groupby(["name", "file"], sort=False).ngroup().to_numpy()
-    hottest = lines.sort_values("self_ns", ascending=False, kind="stable")
-    first = hottest.groupby(["name", "file"], sort=False).head(1)
-    first = first.iloc[np.argsort(function[first.index.to_numpy()], kind="stable")].reset_index(drop=True)
-    sums = _sums(host, np.asarray(function[code], dtype=np.int64), len(first))
-    return pd.concat([first[["name", "file", "line"]], sums], axis=1)
+    sums = {"count": None, "total_ns": open_ns, "self_ns": host.self_ns}
+    columns = {
+        name: np.bincount(code, weights, minlength=size).astype(np.int64) for name, weights in sums.items()
+    }
+    joined = table[["name", "file", "line"]].drop_duplicates(keys).reset_index(drop=True)
+    return joined.assign(**columns), code

@@ -16,7 +16,7 @@ from ...trace.intervals import as_ints
 from ...trace.schema import Table
 from ...trace.source_lines import is_line
 from ...trace.taxonomy import passes_on
-from ..grouping import covered
+from ..grouping import covered, outermost
 from ..scope import Scope, WindowLike, ints, on_host, once
 from .frames import Frames, frames
 from .lines import CELL, LINE, line_slices
@@ -109,11 +109,7 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def module_of(file: str) -> str:
-    """Return the dotted module of an installed file; empty for the user's own.
-
-    >>> module_of("/venv/lib/python3.12/site-packages/pandas/core/frame.py"), module_of("/home/me/train.py")
-    ('pandas.core.frame', '')
-    """
+    """Return the dotted module of an installed file, like ``pandas.core.frame``; empty for the user's own."""
     if _TYPED_IN.fullmatch(file):
         return ""
     if unnamed := _UNNAMED.fullmatch(file):
@@ -162,7 +158,10 @@ def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     """
     host = on_host(trace, window)
     where = frames(trace)
-    around = _outermost(trace, where)[host.rows]
+    importlib = np.array([str(file).startswith("<frozen importlib") for file in where.file], dtype=bool)
+    begins = (importlib & (where.function == "_find_and_load"))[where.code]
+    begins &= (trace.slices["category"] == "python").to_numpy()
+    around = outermost(ints(trace.slices["parent"]), begins)[host.rows]
     inside = host.only(around >= 0)
     around = around[around >= 0]
     if not len(around):
@@ -183,21 +182,6 @@ def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         }
     )
     return table.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
-
-
-def _outermost(trace: Trace, where: Frames) -> IntArray:
-    """Return the row of the outermost import around each slice; -1 outside imports."""
-    slices = trace.slices
-    begins = (where.function == "_find_and_load") & np.array(
-        [str(file).startswith("<frozen importlib") for file in where.file], dtype=bool
-    )
-    here = begins[where.code] & (slices["category"] == "python").to_numpy()
-    if not here.any():
-        return np.full(len(slices), -1, dtype=np.int64)
-    parent = ints(slices["parent"])
-    around = inherit(parent, np.where(here, np.arange(len(slices)), -1))
-    inner = here & (np.append(around, -1)[parent] >= 0)
-    return inherit(parent, np.where(here & ~inner, np.arange(len(slices)), -1))
 
 
 def _import_names(trace: Trace, inside: Scope, around: IntArray, where: Frames) -> dict[int, tuple[str, str]]:
@@ -236,11 +220,7 @@ _CALLS: Final = ("operator", "collective", "launch", "sync", "overhead", "memcpy
 
 
 def is_library_file(file: str) -> bool:
-    """Return whether a Python file belongs to the standard library or to an installed package.
-
-    >>> [is_library_file(file) for file in ("/venv/site-packages/me.py", "torch/_ops.py", "train.py")]
-    [True, True, False]
-    """
+    """Return whether a Python file belongs to the standard library or to an installed package."""
     # PyTorch's profiler shortens paths, so a relative path belongs to a library if its first part is a module
     # of the standard library or a known package.
     if module_of(file):

@@ -13,7 +13,7 @@ from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.intervals import Intervals, as_ints
 from ...trace.schema import Table
 from ..grouping import covered, reach_before
-from ..scope import Numbers, Scope, Texts, WindowLike, on_device, on_host, recorded_table, step_spans
+from ..scope import Numbers, Scope, Texts, WindowLike, bounds, on_device, on_host, recorded_table, step_spans
 from ..time.account import ACCOUNT
 from .frames import COSTS, frames, line_costs
 
@@ -146,7 +146,18 @@ def lines(
         table[column] = values[:size]
     if chosen:
         table = table[(table["total_ns"] > 0) | (table["device_ns"] > 0)].reset_index(drop=True)
-    return _with_remainder(trace, table, costs | {"samples": looks}, window) if remainder else table
+    if not remainder:
+        return table
+    host = on_host(trace, window)
+    track = host.ints("track")
+    beside = int(covered(track, host.ts, host.end).sum()) - int(table["self_ns"].sum())
+    span = trace.span.dur if window is None else max(int(window[1]) - int(window[0]), 0)
+    row_of_rest = {"file": "", "line": 0, "text": NOT_IN_LINES, "count": None, "total_ns": beside,
+                   "self_ns": beside, "share": beside / max(span, 1), "threads": len(np.unique(track)),
+                   "samples": looks[-1], **{name: values[-1] for name, values in costs.items()},
+                   "exact": False}  # fmt: skip
+    last = COLUMNS.of_rows([row_of_rest])
+    return pd.concat([table, last], ignore_index=True) if len(table) else last
 
 
 def sample_times(trace: Trace, window: WindowLike = None) -> tuple[IntArray, IntArray] | None:
@@ -178,9 +189,7 @@ def sampled_slices(trace: Trace, host: Scope) -> BoolArray:
             label = file.str.rpartition("/")[2] + ":" + table["line"].astype("str")
             code = categories.get_indexer(pd.Index(label))
             timed.append(table["ts"].to_numpy(np.int64)[code >= 0] * size + code[code >= 0])
-    code = host.codes("line")
-    words = host.slices["name"].cat.categories.astype("str")
-    is_timed = np.append([LINE.fullmatch(word) is not None for word in words], False)[host.codes("name")]
+    code, is_timed = host.codes("line"), host.named(LINE.fullmatch)
     is_timed &= (code >= 0) & (code < size) & np.isin(host.ts * size + code, np.concatenate(timed))
     return np.asarray(host.among("category", ("python",)) & ~is_timed)
 
@@ -190,44 +199,22 @@ def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowL
     samples = sample_times(trace, window)
     if samples is None:
         return pd.array([pd.NA] * (size + 1), "Int64")
-    at, track = samples
-    order = np.lexsort((at, track))
-    at, track = at[order], track[order]
+    on = scope.ints("track")
+    tracks = 1 + max(int(on.max(initial=0)), int(samples[1].max(initial=0)))
+    # keys of samples and instants on all tracks: one track after another, each by time
+    length = 1 + max(int(samples[0].max(initial=0)), int(scope.end.max(initial=0)))
+    keys = np.sort(samples[1] * length + samples[0])
 
-    def within(code: IntArray, lines: Scope) -> IntArray:
+    def within(code: IntArray) -> IntArray:
         """Count the samples in the time that each slice adds to the union of its code on its track."""
-        on = lines.ints("track")
-        begin = np.maximum(lines.ts, reach_before(code * (int(on.max(initial=0)) + 1) + on, lines.end))
-        return _before(at, track, np.maximum(begin, lines.end), on) - _before(at, track, begin, on)
+        begin = np.maximum(scope.ts, reach_before(code * tracks + on, scope.end))
+        first, last = (
+            np.searchsorted(keys, on * length + at) for at in (begin, np.maximum(begin, scope.end))
+        )
+        return last - first
 
-    counts = _sum(row, within(row, scope), size)
-    return np.append(counts, len(at) - int(within(np.zeros_like(row), scope).sum()))
-
-
-def _before(at: IntArray, track: IntArray, ts: IntArray, on: IntArray) -> IntArray:
-    """Return the place of each instant `ts` on track `on` among the samples, sorted by track and time."""
-    result = np.empty(len(ts), np.int64)
-    for one in np.unique(on).tolist():
-        begin, end = np.searchsorted(track, [one, one + 1])
-        rows = on == one
-        result[rows] = begin + np.searchsorted(at[begin:end], ts[rows])
-    return result
-
-
-def _with_remainder(
-    trace: Trace, table: pd.DataFrame, costs: dict[str, Any], window: WindowLike
-) -> pd.DataFrame:
-    host = on_host(trace, window)
-    track = host.ints("track")
-    busy = int(covered(track, host.ts, host.end).sum())
-    beside = busy - int(table["self_ns"].sum())
-    span = trace.span.dur if window is None else max(int(window[1]) - int(window[0]), 0)
-    row = {"file": "", "line": 0, "text": NOT_IN_LINES, "count": None, "total_ns": beside, "self_ns": beside,
-           "share": beside / max(span, 1), "threads": len(np.unique(track)), "exact": False}  # fmt: skip
-    ends = {name: values[-1:] for name, values in costs.items()}
-    ends["samples"] = pd.array(ends["samples"], "Int64")
-    last = COLUMNS.frame({**{name: [value] for name, value in row.items()}, **ends})
-    return pd.concat([table, last], ignore_index=True) if len(table) else last
+    counts = _sum(row, within(row), size)
+    return np.append(counts, len(keys) - int(within(np.zeros_like(row)).sum()))
 
 
 def line_times(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
@@ -240,13 +227,15 @@ def lines_of_slices(
 ) -> tuple[pd.DataFrame, Scope, IntArray]:
     """Return the table of `lines`, the line slices, and the table row of each slice."""
     # `chosen`: phase, name, category and track, as `Scope.where` takes them
-    if window is None and (cell := _cell(trace)) is not None:
-        window = cell  # other threads were sampled before and after it, too
+    cell = recorded_table(trace, ACCOUNT)
+    if window is None and cell is not None and {"ts", "dur"} <= set(cell.columns):
+        # other threads were sampled before and after the cell, too
+        window = int(cell["ts"].min()), int((cell["ts"] + cell["dur"]).max())
     scope, _ = line_slices(trace, window)
     span = trace.span.dur if window is None else max(int(window[1]) - int(window[0]), 0)
     if step is not None:
         spans = step_spans(trace, window, step)
-        scope = _inside(scope, union(as_ints(spans["ts"]), as_ints(spans["ts"] + spans["dur"])))
+        scope = _inside(scope, union(*bounds(spans)))
         span = int(spans["dur"].sum())
     if chosen:
         launched = on_device(trace, window).where(step=step, **chosen).codes("line")
@@ -257,7 +246,17 @@ def lines_of_slices(
     code, line_codes = pd.factorize(_line_codes(trace, scope))
     size = len(line_codes)
     track = scope.ints("track")
-    descriptions = _descriptions(trace, scope, code, size)
+    first = np.empty(size, np.int64)
+    first[code[::-1]] = scope.rows[::-1]
+    words = scope.slices["name"].iloc[first].astype("str").tolist()
+    matches = [match for word in words if (match := LINE.fullmatch(word))]
+    where = frames(trace)
+    files = [
+        match["file"] if match["file"] == CELL or match["file"].startswith("In[") or not path else str(path)
+        for match, path in zip(matches, where.file[where.code[first]], strict=True)
+    ]
+    numbers = [int(match["line"]) for match in matches]
+    descriptions = {"file": files, "line": numbers, "text": [match["text"] for match in matches]}
     total = _sum(code, covered(as_ints(code), scope.ts, scope.end), size)
     pairs = np.unique(code * (int(track.max()) + 1) + track) // (int(track.max()) + 1)
     count = _counts(trace, descriptions, total, union(scope.ts, scope.end))
@@ -287,15 +286,13 @@ def _during(lines: Scope, slices: Scope, kept: BoolArray) -> Scope:
     on, track, of = lines.ints("track"), slices.ints("track"), lines.codes("line")
     none = lines.only(kept)
     parts = [Scope(lines.slices, none.rows, none.ts, none.ts, np.zeros_like(none.ts))] + [
-        _inside(lines.only(on == one), union(slices.ts[track == one], slices.end[track == one]))
-        for one in np.unique(on).tolist()
+        _inside(lines.only(on == one), slices.open(track == one)) for one in np.unique(on).tolist()
     ]
     # what another thread runs for a line, as autograd's does for the one that calls the backward
     elsewhere = slices.only(~np.isin(track, on))
     runs_for = elsewhere.codes("line")
     for code in np.intersect1d(of, runs_for).tolist():
-        there = runs_for == code
-        parts.append(_inside(lines.only(of == code), union(elsewhere.ts[there], elsewhere.end[there])))
+        parts.append(_inside(lines.only(of == code), elsewhere.open(runs_for == code)))
     rows, ts, end, own = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "ts", "end", "self_ns")
     )
@@ -335,22 +332,6 @@ def _line_codes(trace: Trace, scope: Scope) -> IntArray:
     return as_ints(np.where(cell, -1, paths) * (int(number.max(initial=0)) + 2) + number[code])
 
 
-def _descriptions(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str, Any]:
-    first = np.full(size, -1, np.int64)
-    first[code[::-1]] = np.arange(len(code))[::-1]
-    row = scope.rows[first]
-    words = scope.slices["name"].iloc[row].astype("str").tolist()
-    matches = [match for word in words if (match := LINE.fullmatch(word))]
-    where = frames(trace)
-    paths = where.file[where.code[row]]
-    files = [
-        match["file"] if match["file"] == CELL or match["file"].startswith("In[") or not path else str(path)
-        for match, path in zip(matches, paths, strict=True)
-    ]
-    numbers = [int(match["line"]) for match in matches]
-    return {"file": files, "line": numbers, "text": [match["text"] for match in matches]}
-
-
 def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, recorded: Intervals) -> IntArray:
     """Count how often each line ran while lines were recorded; -1 if some of its time was only sampled."""
     tables = trace.metadata.get("tables") or {}
@@ -369,14 +350,6 @@ def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, recorde
     exact = ran["sum"].to_numpy() >= _EXACT * total
     count[exact] = ran["count"].to_numpy()[exact]
     return count
-
-
-def _cell(trace: Trace) -> tuple[int, int] | None:
-    """Return the first and last instant of a recorded cell."""
-    table = (trace.metadata.get("tables") or {}).get(ACCOUNT)
-    if not isinstance(table, pd.DataFrame) or not {"ts", "dur"} <= set(table.columns) or not len(table):
-        return None
-    return int(table["ts"].min()), int((table["ts"] + table["dur"]).max())
 
 
 def _sum(code: Any, values: IntArray, size: int) -> IntArray:

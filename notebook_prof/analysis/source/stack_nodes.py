@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...labels import STEP_MARKS, merged_name
-from ...trace import Trace
+from ...trace import Trace, inherit
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...trace.source_lines import is_line
@@ -57,11 +58,11 @@ def stack_nodes(
     line = as_ints(slices["line"].cat.codes.to_numpy()) if by_line else None
     if line is not None:
         enclosing[line != np.append(line, -1)[enclosing]] = -1
-    parent = _kept_parent(enclosing, scope.rows, count)
+    around = np.append(_nearest(enclosing, scope.rows), -1)[enclosing]
     whole = scope
     if shown is not None:
-        scope = scope.only(shown[scope.rows] | (parent[scope.rows] < 0))
-        parent = _kept_parent(enclosing, scope.rows, count)
+        scope = scope.only(shown[scope.rows] | (around[scope.rows] < 0))
+        around = np.append(_nearest(enclosing, scope.rows), -1)[enclosing]
     name = as_ints(slices["name"].cat.codes.to_numpy())
     if not in_time:
         name = merged_names(map(str, slices["name"].cat.categories))[name]
@@ -83,7 +84,7 @@ def stack_nodes(
         stands = is_line(slices)[scope.rows]
         of_slice[scope.rows[stands]] = roots[stands]
         todo = todo[~stands]
-    above = parent[scope.rows]
+    above = around[scope.rows]
     level = int(made > 0)
     while len(todo):
         up = above[todo]
@@ -91,22 +92,21 @@ def stack_nodes(
         now, todo = todo[ready], todo[~ready]
         rows = scope.rows[now]
         caller = np.where(above[now] < 0, roots[now], of_slice[above[now]])
-        key, first = (
-            _runs(caller, label[rows])
-            if in_time
-            else _numbered(caller * (int(label.max()) + 1) + label[rows])
-        )
+        if in_time:
+            key, first = _runs(caller, label[rows])
+        else:
+            key, values = pd.factorize(caller * (int(label.max()) + 1) + label[rows])
+            first = np.empty(len(values), np.int64)
+            first[key[::-1]] = np.arange(len(key))[::-1]
         of_slice[rows] = made + key
         columns["parent"].append(caller[first])
         columns["depth"].append(np.full(len(first), level))
         columns["first"].append(rows[first])
         made, level = made + len(first), level + 1
-    joined = {
-        what: np.concatenate(parts) if parts else np.empty(0, np.int64) for what, parts in columns.items()
-    }
+    joined = {what: np.concatenate(parts or [roots[:0]]) for what, parts in columns.items()}
     if shown is not None:
         folded = np.setdiff1d(whole.rows, scope.rows, assume_unique=True)
-        of_slice[folded] = of_slice[_kept_parent(enclosing, whole.rows, count, scope.rows)[folded]]
+        of_slice[folded] = of_slice[_nearest(enclosing, scope.rows)[folded]]
     return StackNodes(of_slice, scope.rows, _table(trace, joined, root_names, merged=not in_time))
 
 
@@ -134,24 +134,11 @@ def _enclosing(slices: pd.DataFrame) -> IntArray:
     return parent
 
 
-def _kept_parent(parent: IntArray, rows: IntArray, count: int, kept_rows: IntArray | None = None) -> IntArray:
-    """Return the nearest ancestor of each of `rows` among `kept_rows` (by default, among `rows`)."""
-    kept = np.zeros(count + 1, dtype=bool)
-    kept[rows if kept_rows is None else kept_rows] = True
-    kept[-1] = True  # a missing parent (-1) ends the search
-    up = parent.copy()
-    todo = rows[~kept[up[rows]]]
-    while len(todo):
-        up[todo] = parent[up[todo]]
-        todo = todo[~kept[up[todo]]]
-    return up
-
-
-def _numbered(key: IntArray) -> tuple[IntArray, IntArray]:
-    code, values = pd.factorize(key)
-    first = np.full(len(values), len(key), dtype=np.int64)
-    np.minimum.at(first, code, np.arange(len(key)))
-    return code, first
+def _nearest(parent: IntArray, rows: IntArray) -> IntArray:
+    """Return, for each slice, itself or the nearest slice around it that is one of `rows`; else -1."""
+    own = np.full(len(parent), -1)
+    own[rows] = rows
+    return inherit(parent, own)
 
 
 def _runs(caller: IntArray, label: IntArray) -> tuple[IntArray, IntArray]:
@@ -191,15 +178,9 @@ def _table(
         words = np.full(len(first), None, dtype=object)
         words[root] = np.array(root_names, dtype=object)[-1 - first[root]]
         name = name.mask(root, pd.Series(words, dtype="str"))
-    code = np.append(slices["category"].cat.codes.to_numpy(), -1)[row]
-    make: Any = pd.Categorical.from_codes
+    category = slices["category"].array.take(row, allow_fill=True)
     return pd.DataFrame(
-        {
-            "parent": columns["parent"],
-            "depth": columns["depth"],
-            "name": name,
-            "category": make(code, categories=slices["category"].cat.categories),
-        }
+        {"parent": columns["parent"], "depth": columns["depth"], "name": name, "category": category}
     )
 
 
@@ -208,14 +189,38 @@ def node_sums(nodes: StackNodes, node: IntArray, weights: npt.NDArray[Any] | Non
     return np.bincount(node, weights, minlength=len(nodes.table)).astype(np.int64)
 
 
+def with_children(parent: IntArray, depth: IntArray, own: IntArray) -> IntArray:
+    """Return the sum of values over each node and all nodes below it."""
+    total = own.copy()
+    for level in range(int(depth.max(initial=0)), 0, -1):
+        rows = np.flatnonzero(depth == level)
+        np.add.at(total, parent[rows], total[rows])
+    return total
+
+
+def placed(
+    parent: IntArray, depth: IntArray, length: IntArray, keys: Sequence[IntArray], gap: int = 0
+) -> tuple[IntArray, IntArray]:
+    """Return where each node starts, and all nodes level by level, from left to right."""
+    # siblings follow one another by `keys`; the first begins `gap` after its parent
+    start, order = np.zeros(len(parent), np.int64), [np.empty(0, np.int64)]
+    rank = np.zeros(len(parent), np.int64)  # of each node within its level
+    for level in range(int(depth.max(initial=-1)) + 1):
+        rows = np.flatnonzero(depth == level)
+        left = rank[parent[rows]] if level else np.zeros(len(rows), np.int64)
+        by = np.lexsort((*(key[rows] for key in keys[::-1]), left))
+        rows, left = rows[by], left[by]
+        before = np.cumsum(length[rows]) - length[rows]
+        first = np.flatnonzero(np.diff(left, prepend=-1))  # the first of each parent
+        base = np.repeat(before[first], np.diff(np.append(first, len(rows))))
+        start[rows] = (start[parent[rows]] + gap if level else 0) + before - base
+        rank[rows] = np.arange(len(rows))
+        order.append(rows)
+    return start, np.concatenate(order)
+
+
 def device_sums(trace: Trace, nodes: StackNodes, device: Scope) -> IntArray:
     """Sum durations of device work by the node that launched it, or the nearest kept node around that."""
-    parent, row = ints(trace.slices["parent"]), launching_rows(trace)[device.rows]
-    spent = device.end - device.ts
-    todo = np.flatnonzero((row >= 0) & (nodes.of_slice[row] < 0))
-    while len(todo):
-        row[todo] = parent[row[todo]]
-        todo = todo[row[todo] >= 0]
-        todo = todo[nodes.of_slice[row[todo]] < 0]
-    kept = row >= 0
-    return node_sums(nodes, nodes.of_slice[row[kept]], spent[kept])
+    node = inherit(ints(trace.slices["parent"]), nodes.of_slice[:-1])
+    node = np.append(node, -1)[launching_rows(trace)[device.rows]]
+    return node_sums(nodes, node[node >= 0], (device.end - device.ts)[node >= 0])
