@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import functools
-import re
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from ...trace import DEVICE_CATEGORIES, Trace, Window, length
-from ...trace.arrays import BoolArray
-from ...trace.intervals import as_ints
-from ..busy_time import BusyTime, busy_time, device_of, device_window
+from ...trace.intervals import clip
+from ...trace.schema import Table
+from ..busy_time import device_of, device_window
 from ..scope import Scope, WindowLike, on_device, recorded_table
 from ..time.host_states import exposed_communication
 
 ATTRIBUTES: Final = (
-    "grid",
-    "block",
-    "registers_per_thread",
-    "shared_memory_bytes",
-    "blocks_per_sm",
-    "warps_per_sm",
-    "occupancy",
-    "bytes",
-    "graph",
-    "graph_node",
-    "priority",
+    *("grid", "block", "registers_per_thread", "shared_memory_bytes", "blocks_per_sm", "warps_per_sm"),
+    *("occupancy", "bytes", "graph", "graph_node", "priority"),
 )
 _KEYS: Final = ["device", "stream", "start"]
 _TENSOR_CORES: Final = (
@@ -42,22 +32,15 @@ _TENSOR_CORES: Final = (
 def device_attributes(trace: Trace, work: Scope) -> pd.DataFrame | None:
     """Return the recorded `ATTRIBUTES` of device work, one row per slice; None if none were recorded."""
     table = recorded_table(trace, "device_events")
-    if table is None or not len(work.rows):
-        return None
-    own = [name for name in ATTRIBUTES if name in table]
-    if not own:
+    own = [] if table is None else [name for name in ATTRIBUTES if name in table]
+    if table is None or not own or not len(work.rows):
         return None
     origin = int(trace.metadata.get("start_unix_ns", 0))
     recorded = table.assign(start=table["start_unix_ns"] - origin)
     recorded = recorded.astype(dict.fromkeys(_KEYS, "int64")).drop_duplicates(_KEYS)
-    device_work = pd.DataFrame(
-        {
-            "device": work.ints("device"),
-            "stream": work.ints("stream"),
-            "start": work.slices["ts"].to_numpy()[work.rows],
-        }
-    )
-    attributes = device_work.merge(recorded[[*_KEYS, *own]], on=_KEYS, how="left")[own]
+    start = work.slices["ts"].to_numpy()[work.rows]
+    keys = {"device": work.ints("device"), "stream": work.ints("stream"), "start": start}
+    attributes = pd.DataFrame(keys).merge(recorded[[*_KEYS, *own]], on=_KEYS, how="left")[own]
     for name in ("grid", "block"):
         if name in attributes:
             codes, words = pd.factorize(attributes[name].astype("str").where(attributes[name].notna()))
@@ -72,7 +55,7 @@ def uses_tensor_cores(name: object) -> bool:
     return any(mark in text for mark in _TENSOR_CORES)
 
 
-_GPU: Final = re.compile(r"GPU (\d+) (.+)")
+_GPU: Final = r"^GPU (\d+) (.+)$"
 _COUNTERS: Final = {
     "power_w": ("power", "mean"),
     "power_max_w": ("power", "max"),
@@ -89,48 +72,39 @@ _COUNTERS: Final = {
 def device_counters(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     """Sum up the counters of the `nvml` collector by device; NaN for a counter without readings."""
     tracks = trace.tracks[trace.tracks["kind"] == "counter"]
-    counter_of_track = {
-        int(key): (int(match[1]), match[2])
-        for key, name in zip(tracks["track"], tracks["name"], strict=True)
-        if (match := _GPU.fullmatch(str(name)))
-    }
+    parts = tracks["name"].astype(str).str.extract(_GPU)
+    counter_of = dict(zip(tracks["track"], zip(parts[0], parts[1], strict=True), strict=True))
     counters = trace.counters
     if window is not None:
         cut = Window.of(window)
         counters = counters[(counters["ts"] >= cut.start) & (counters["ts"] < cut.end)]
     values = {
-        counter_of_track[key]: part
+        (int(counter_of[key][0]), counter_of[key][1]): part
         for key, part in counters.groupby("track")["value"]
-        if key in counter_of_track
+        if isinstance(counter_of.get(key, (None,))[0], str)
     }
-    counter_names = {counter for counter, _ in _COUNTERS.values()}
-    devices = sorted({device for device, name in values if name in counter_names})
+    names = {counter for counter, _ in _COUNTERS.values()}
+    devices = sorted({device for device, name in values if name in names})
+    none = pd.Series(dtype=float)
     rows = {
-        column: [_reduced(values.get((device, counter)), how) for device in devices]
+        column: [_REDUCED[how](values.get((device, counter), none)) for device in devices]
         for column, (counter, how) in _COUNTERS.items()
     }
     return pd.DataFrame(rows, index=pd.Index(devices, dtype="int64", name="device"), dtype="float64")
 
 
-def _reduced(readings: pd.Series[float] | None, how: str) -> float:
-    if readings is None or not len(readings):
-        return float("nan")
-    if how == "grown":
-        return float(readings.iloc[-1] - readings.iloc[0])
-    if how == "above":
-        return float(np.mean(readings.to_numpy() > 0))
-    return float(readings.max() if how == "max" else readings.mean())
+_REDUCED: Final[dict[str, Callable[[pd.Series[float]], float]]] = {
+    "mean": lambda readings: readings.mean(),
+    "max": lambda readings: readings.max(),
+    "above": lambda readings: (readings > 0).mean(),
+    "grown": lambda readings: readings.iloc[-1] - readings.iloc[0] if len(readings) else np.nan,
+}
 
 
-_COLUMNS: Final = (
+_COLUMNS: Final = Table.of(
     "device",
-    "window_ns",
-    "busy_ns",
-    "idle_ns",
-    "compute_ns",
-    "communication_ns",
-    "memory_ns",
-    "exposed_communication_ns",
+    "device:int16 window_ns:int64 busy_ns:int64 idle_ns:int64 compute_ns:int64 communication_ns:int64 "
+    "memory_ns:int64 exposed_communication_ns:int64",
 )
 
 
@@ -165,37 +139,15 @@ def device(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     >>> device(b.seal())[["window_ns", "busy_ns", "idle_ns", "exposed_communication_ns"]].values.tolist()
     [[25, 20, 5, 5]]
     """
-    work = on_device(trace, window)
-    if not len(work.rows):
-        return _without_rows().copy(deep=False)
-    where = device_of(trace, work)
-    return _table([_row(work, where == number, int(number), window) for number in np.unique(where)])
-
-
-def _table(rows: list[tuple[int, ...]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=list(_COLUMNS)).astype("int64").astype({"device": "int16"})
-
-
-@functools.cache
-def _without_rows() -> pd.DataFrame:
-    return _table([])
-
-
-def _row(work: Scope, here: BoolArray, number: int, window: WindowLike) -> tuple[int, ...]:
-    cut = device_window(work.only(here), window)
-    start, end = as_ints([cut.start]), as_ints([cut.end])
-
-    def during(*categories: str) -> BusyTime:
-        return busy_time(work.only(here & work.among("category", categories)), start, end)
-
-    any_work = during(*DEVICE_CATEGORIES)
-    return (
-        number,
-        any_work.window_ns,
-        any_work.busy_ns,
-        any_work.idle_ns,
-        during("kernel").busy_ns,
-        during("collective").busy_ns,
-        during("memcpy", "memset").busy_ns,
-        length(exposed_communication(work.only(here))),
-    )
+    every = on_device(trace, window)
+    if not len(every.rows):
+        return _COLUMNS.empty()
+    where = device_of(trace, every)
+    rows = []
+    for number in np.unique(where).tolist():
+        work = every.only(where == number)
+        cut = device_window(work, window)
+        kinds = [DEVICE_CATEGORIES, ("kernel",), ("collective",), ("memcpy", "memset")]
+        busy, *parts = (length(clip(work.open(work.among("category", kind)), cut)) for kind in kinds)
+        rows.append((number, cut.dur, busy, cut.dur - busy, *parts, length(exposed_communication(work))))
+    return _COLUMNS.of_tuples(rows)

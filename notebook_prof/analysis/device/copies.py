@@ -12,7 +12,7 @@ from ...errors import OptionError
 from ...trace import Trace, length, union
 from ...trace.schema import Table
 from ..busy_time import device_of
-from ..scope import Numbers, Scope, Texts, WindowLike, on_device
+from ..scope import Numbers, Texts, WindowLike, bounds, on_device
 from .busy import device_attributes
 
 _NAME: Final = re.compile(
@@ -67,10 +67,6 @@ def copies(
         - ``link_bytes_per_s``, ``link_share`` float64: of copies between host and device, if the link is
           known.
 
-    Raises
-    ------
-    OptionError
-        If `link_bytes_per_s` is not positive.
 
     Examples
     --------
@@ -87,90 +83,54 @@ def copies(
     work = on_device(trace, window).where(step=step, phase=phase, category="memcpy")
     if not len(work.rows):
         return _COLUMNS.empty()
-    device = device_of(trace, work)
-    kinds = [_kind(str(name)) for name in work.slices["name"].cat.categories]
-    distinct = sorted(set(kinds))
-    kind_code = np.array([distinct.index(kind) for kind in kinds], np.int64)[work.codes("name")]
-    group = (device + 1) * len(distinct) + kind_code
-    bytes_of_copy = _bytes(trace, work)
-    rows = [
-        _row(
-            trace,
-            work,
-            bytes_of_copy,
-            group == code,
-            int(device[group == code][0]),
-            distinct[kind_code[group == code][0]],
-            link_bytes_per_s,
-        )
-        for code in np.unique(group)
-    ]
-    table = pd.DataFrame(rows)
-    table["share"] = table["total_ns"] / max(int(table["total_ns"].sum()), 1)
-    table = _COLUMNS.frame({name: table[name] for name in _COLUMNS.names})
-    return table.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
-
-
-def _kind(name: str) -> tuple[str, str, str]:
-    """Return the direction, source and target, from a copy's name."""
-    match = _NAME.fullmatch(name)
-    if match is None:
-        return "", "", ""
-    parts = match.groupdict(default="")
-    return ("PtoP" if parts["to"] == "P2P" else parts["to"]), parts["source"], parts["target"]
-
-
-def _bytes(trace: Trace, work: Scope) -> Any:
     attributes = device_attributes(trace, work)
-    if attributes is None or "bytes" not in attributes:
-        return np.full(len(work.rows), np.nan)
-    return attributes["bytes"].astype("float64").to_numpy()
-
-
-def _row(
-    trace: Trace,
-    work: Scope,
-    bytes_of_copy: Any,
-    here: Any,
-    device: int,
-    kind: tuple[str, str, str],
-    link: float | None,
-) -> dict[str, Any]:
-    direction, source, target = kind
-    # take whole copies: a window cuts times, but bytes cannot be cut
-    ts = trace.slices["ts"].to_numpy()[work.rows[here]]
-    dur = trace.slices["dur"].to_numpy()[work.rows[here]]
-    total = int(dur.sum())
-    own = bytes_of_copy[here]
-    all_sized = not np.isnan(own).any()
-    rate = float(own.sum()) * 1e9 / total if all_sized and total else float("nan")
-    link = (link or _link(trace, device)) if direction in _OVER_LINK else None
-    return {
-        "device": device,
-        "direction": direction,
-        "source": source,
-        "target": target,
-        "pinned": _pinned(direction, source, target),
-        "count": len(ts),
-        "total_ns": total,
-        "union_ns": length(union(ts, ts + dur)),
-        "bytes": int(own.sum()) if all_sized else pd.NA,
-        "bytes_per_s": rate,
-        "link_bytes_per_s": float("nan") if link is None else link,
-        "link_share": float("nan") if link is None else rate / link,
+    size = None if attributes is None else attributes.get("bytes")
+    table = pd.DataFrame(
+        {
+            "device": device_of(trace, work),
+            "name": work.codes("name"),
+            # take whole copies: a window cuts times, but bytes cannot be cut
+            "ts": trace.slices["ts"].to_numpy()[work.rows],
+            "dur": trace.slices["dur"].to_numpy()[work.rows],
+            "bytes": np.nan if size is None else size.to_numpy(float, na_value=np.nan),
+        }
+    )
+    kinds = []
+    for name in work.slices["name"].cat.categories:
+        match = _NAME.fullmatch(str(name))
+        to, *ends = match.group("to", "source", "target") if match else ("", "", "")
+        kinds.append(("PtoP" if to == "P2P" else to or "", *(end or "" for end in ends)))
+    for i, column in enumerate(("direction", "source", "target")):
+        table[column] = np.array([kind[i] for kind in kinds], dtype=object)[table["name"]]
+    links = trace.metadata.get("pcie_links")
+    rates = {  # bytes per second, as found by the `nvml` collector
+        link.get("device"): link.get("bytes_per_s")
+        for link in reversed(links if isinstance(links, list | tuple) else ())
+        if isinstance(link, dict)
     }
+    rows = []
+    for (device, *kind), own in table.groupby(["device", "direction", "source", "target"]):
+        total, moved = int(own["dur"].sum()), own["bytes"].sum(skipna=False)
+        rate = moved * 1e9 / total if total else np.nan
+        link = (link_bytes_per_s or rates.get(device) or np.nan) if kind[0] in _OVER_LINK else np.nan
+        rows.append(
+            {
+                "device": device,
+                **dict(zip(("direction", "source", "target"), kind, strict=True)),
+                "pinned": _pinned(*kind),
+                "count": len(own),
+                "total_ns": total,
+                "union_ns": length(union(*bounds(own))),
+                "share": total / max(int(table["dur"].sum()), 1),
+                "bytes": pd.NA if np.isnan(moved) else int(moved),
+                "bytes_per_s": rate,
+                "link_bytes_per_s": link,
+                "link_share": rate / link,
+            }
+        )
+    return _COLUMNS.of_rows(rows).sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
 
 
 def _pinned(direction: str, source: str, target: str) -> Any:
     host = {"H": source, "": ""}.get(direction[:1], target if direction.endswith("H") else "")
     return host == "Pinned" if host in ("Pinned", "Pageable") else pd.NA
-
-
-def _link(trace: Trace, device: int) -> float | None:
-    """Return the rate of a device's PCIe link in bytes per second, as found by the `nvml` collector."""
-    links = trace.metadata.get("pcie_links")
-    for link in links if isinstance(links, list | tuple) else ():
-        if isinstance(link, dict) and link.get("device") == device:
-            rate = link.get("bytes_per_s")
-            return float(rate) if isinstance(rate, int | float) and rate > 0 else None
-    return None

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.arrays import IntArray
 from ...trace.schema import Table
 from ..busy_time import device_of
-from ..scope import Numbers, Scope, WindowLike, many, on_device, texts
+from ..scope import Numbers, WindowLike, many, matching_codes, on_device, texts
 from .busy import device_attributes
 from .kernel_launches import GRAPH_LAUNCH, launch_calls
 
@@ -61,11 +60,16 @@ def graph_nodes(
     [[1, 'gemm', 2, 14], [1, 'add', 2, 10]]
     """
     work = on_device(trace)
-    replay = _replays(trace, work)
+    call, correlation = launch_calls(trace)[work.rows], work.ints("correlation")
+    # a number for each launch: the row of its call, else one above all rows
+    size = len(trace.slices)
+    replay = np.where(call >= 0, call, np.where(correlation > 0, size + correlation, -1))
     attributes = device_attributes(trace, work)
-    numbers = {name: _attribute(attributes, name, len(replay)) for name in ("graph", "graph_node")}
-    of_graph = (replay >= 0) & (_by_graph_call(trace, work) | (numbers["graph"] > 0))
-    rows = np.flatnonzero(of_graph)
+    recorded = pd.DataFrame(index=range(len(replay))) if attributes is None else attributes
+    recorded = recorded.reindex(columns=["graph", "graph_node"]).fillna(-1).astype(np.int64)
+    launches = [GRAPH_LAUNCH.fullmatch(str(name)) is not None for name in trace.slices["name"].cat.categories]
+    by_call = matching_codes(np.append(trace.slices["name"].array.codes, -1)[call], launches)
+    rows = np.flatnonzero((replay >= 0) & (by_call | (recorded["graph"] > 0)))
     if not len(rows):
         return GRAPH_NODES.empty()
     ts = trace.slices["ts"].to_numpy()[work.rows]
@@ -81,13 +85,12 @@ def graph_nodes(
             "step": work.ints("step")[rows],
             "ts": ts[rows],
             "dur": dur[rows],
-            "graph": numbers["graph"][rows],
-            "node": numbers["graph_node"][rows],
+            "graph": recorded["graph"].to_numpy()[rows],
+            "node": recorded["graph_node"].to_numpy()[rows],
         }
     )
     frame["graph"] = _graphs(frame)
-    same = ["replay", "name"]
-    frame["turn"] = frame.groupby(same).cumcount().where(frame["node"] < 0, 0)
+    frame["turn"] = frame.groupby(["replay", "name"]).cumcount().where(frame["node"] < 0, 0)
     each = frame.groupby("replay")
     frame["start"] = frame["ts"] - each["ts"].transform("min")
     if window is not None:
@@ -97,27 +100,6 @@ def graph_nodes(
         if chosen is not None:
             frame = frame[frame[name].isin(many(chosen))]
     return _table(trace, frame)
-
-
-def _replays(trace: Trace, work: Scope) -> IntArray:
-    """Return a number for each work's launch: its call's row, else one above all rows; -1 if unknown."""
-    call = launch_calls(trace)[work.rows]
-    correlation = work.ints("correlation")
-    key = np.where(call >= 0, call, np.where(correlation > 0, len(trace.slices) + correlation, -1))
-    return np.asarray(key, dtype=np.int64)
-
-
-def _attribute(attributes: pd.DataFrame | None, name: str, n: int) -> IntArray:
-    if attributes is None or name not in attributes:
-        return np.full(n, -1, np.int64)
-    return np.asarray(attributes[name].fillna(-1), dtype=np.int64)
-
-
-def _by_graph_call(trace: Trace, work: Scope) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    names = trace.slices["name"].cat
-    launches = [GRAPH_LAUNCH.fullmatch(str(name)) is not None for name in names.categories]
-    marked = np.array([*launches, False])[names.codes.to_numpy()]
-    return np.asarray(np.append(marked, False)[launch_calls(trace)[work.rows]])
 
 
 def _graphs(frame: pd.DataFrame) -> pd.Series[int]:

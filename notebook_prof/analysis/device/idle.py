@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...trace import Intervals, Trace, add, complement, subtract, union
+from ...trace import Trace, complement, union
 from ...trace.arrays import BoolArray, IntArray
-from ...trace.intervals import as_ints
+from ...trace.intervals import as_ints, first_claims
 from ...trace.schema import Table
 from ..busy_time import device_of, device_window
 from ..critical_path.dependences import Dependences, dependences
@@ -78,16 +78,12 @@ def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> 
     [[9, 16, 'input', 13, 0, 3]]
     """
     work = on_device(trace, window)
-    if not len(work.rows):
-        return _without_rows(trace)
     where = device_of(trace, work)
     parts = [_gaps(work.only(where == number), int(number), window) for number in np.unique(where)]
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    number, start, end, after = (as_ints(column) for column in columns)
-    long_enough = end - start >= min_ns
-    number, start, end, after = (column[long_enough] for column in (number, start, end, after))
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] or [_NONE] * 4
+    long_enough = columns[2] - columns[1] >= min_ns
+    number, start, end, after = (as_ints(column)[long_enough] for column in columns)
     launch = launch_calls(trace)[after]
-    launch[after < 0] = -1
     spent = _divide(trace, start, end, after, launch)
     table = pd.DataFrame({"device": number.astype(np.int16), "ts": start, "dur": end - start})
     largest = np.column_stack([spent[name] for name in CAUSES]).argmax(axis=1)
@@ -106,17 +102,6 @@ def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> 
 _NONE: Final = np.empty(0, np.int64)
 
 
-def _without_rows(trace: Trace) -> pd.DataFrame:
-    integers = ["ts", "dur", *(cause_column(name) for name in CAUSES)]
-    dtypes: dict[str, Any] = {"device": "int16", **dict.fromkeys(integers, "int64")}
-    table = pd.DataFrame({name: np.empty(0, dtype) for name, dtype in dtypes.items()})
-    table.insert(3, "cause", pd.Categorical([], categories=list(CAUSES)))
-    none = pd.arrays.IntegerArray(np.empty(0, np.int64), np.empty(0, bool))
-    return table.assign(
-        next=none, launch=none, **{name: trace.slices[name].iloc[:0] for name in ("step", "phase")}
-    )
-
-
 def cause_column(cause: str) -> str:
     """Return the name of the column of `device_idle` that contains the time of a cause."""
     return {"host-bound": "host_ns", "launch-latency": "launch_ns"}.get(cause, f"{cause}_ns")
@@ -130,9 +115,7 @@ def _gaps(work: Scope, number: int, window: WindowLike) -> tuple[IntArray, ...]:
     lasting = work.end > work.ts
     ts, rows = work.ts[lasting], work.rows[lasting]
     at = np.searchsorted(ts, end, side="left")
-    after = np.append(rows, -1)[np.minimum(at, len(rows))]
-    after[end == cut.end] = np.where(at[end == cut.end] < len(rows), after[end == cut.end], -1)
-    return np.full(len(start), number), start, end, after
+    return np.full(len(start), number), start, end, np.append(rows, -1)[at]
 
 
 def _divide(
@@ -161,7 +144,9 @@ def _causes(
 ) -> Iterator[tuple[str, IntArray, IntArray]]:
     """Divide the walk of each gap by cause; yield the cause, gaps and times of its parts."""
     resources, length = graph.resources, runs.end - runs.start
-    device = _device_of_tracks(resources.trace)
+    tracks = resources.trace.tracks
+    device = np.full(int(tracks["track"].max()) + 1, -1)
+    device[tracks["track"].to_numpy()] = np.maximum(ints(tracks["device"]), 0)
     on_stream = np.isin(runs.track, list(graph.streams))
     late = (runs.kind == _LAUNCH) | (runs.kind == _EVENT)
     late |= on_stream & (device[runs.track] == device[streams[runs.of]])
@@ -183,12 +168,11 @@ def _causes(
     for track in np.unique(runs.track[host & ~loading]).tolist():
         here = np.flatnonzero(host & ~loading & (runs.track == track))
         left = called[here] - runs.start[here]
-        explained: Intervals = (_NONE, _NONE)
-        for name, open_ in host_states(resources.trace, track).items():
-            time = length_within(subtract(open_, explained), runs.start[here], called[here])
+        states = host_states(resources.trace, track)
+        for name, open_ in zip(states, first_claims(states.values()), strict=True):
+            time = length_within(open_, runs.start[here], called[here])
             yield name, runs.of[here], time
             left = left - time
-            explained = add(explained, open_)
         woken = (runs.kind[here] == _WAKE) & waits[runs.row[here]]
         yield "sync", runs.of[here[woken]], left[woken]
         yield "host-bound", runs.of[here[~woken]], left[~woken]
@@ -197,13 +181,6 @@ def _causes(
 _HOST, _WAKE, _LAUNCH, _EVENT = (
     RUNS.index(name) for name in ("host", "wait-wakeup", "launch-latency", "event-latency")
 )
-
-
-def _device_of_tracks(trace: Trace) -> IntArray:
-    tracks = trace.tracks
-    out = np.full(int(tracks["track"].max()) + 1, -1, np.int64)
-    out[tracks["track"].to_numpy()] = np.maximum(ints(tracks["device"]), 0)
-    return out
 
 
 _CAUSE_COLUMNS: Final = Table.of(

@@ -8,23 +8,22 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...trace import Trace
+from ...trace import Trace, inherit
 from ...trace.arrays import IntArray
 from ...trace.taxonomy import LAUNCH_CALL
 from ..busy_time import device_of
-from ..scope import Numbers, Scope, Texts, WindowLike, ints, on_device, once, texts
+from ..scope import Numbers, Scope, Texts, WindowLike, bounds, ints, on_device, once, texts
 
 # From device work to the call and the operator that launched it; the shortest launch delay.
 
 
 def launch_calls(trace: Trace) -> IntArray:
-    """Return the row of each slice's launching call: a runtime call, or else an operator.
-
-    The result has one extra entry, -1, at the end, so that it can be indexed with a missing row (-1).
-    """
+    """Return the row of each slice's launching call: a runtime call, or else an operator; -1 if unknown."""
     flows = trace.flows
     launches = (flows["kind"] == "launch").to_numpy()
-    call = np.full(len(trace.slices) + 1, -1, dtype=np.int64)
+    call = np.full(
+        len(trace.slices) + 1, -1, dtype=np.int64
+    )  # one extra entry, to look up a missing row (-1)
     call[flows["dst"].to_numpy()[launches]] = flows["src"].to_numpy()[launches]
     return call
 
@@ -33,36 +32,21 @@ _PLUMBING = ("launch", "sync", "overhead")
 
 
 def launching_rows(trace: Trace) -> IntArray:
-    """Return the row of the host slice that launched each slice; -1 without a ``launch`` flow.
+    """Return the row of the operator or call that launched each slice; -1 without a ``launch`` flow."""
 
-    For a runtime call, return the innermost other slice around it, or the call itself if there is none.
-    """
-    return once(trace, "launching rows", lambda: _launching_rows(trace)).copy()
+    def launchers() -> IntArray:
+        call = launch_calls(trace)[:-1]
+        call[call >= 0] = owning_rows(trace, call[call >= 0])
+        return call
 
-
-def _launching_rows(trace: Trace) -> IntArray:
-    slices, flows = trace.slices, trace.flows
-    launches = (flows["kind"] == "launch").to_numpy()
-    src, dst = flows["src"].to_numpy()[launches], flows["dst"].to_numpy()[launches]
-    launcher = np.full(len(slices), -1, dtype=np.int64)
-    launcher[dst] = owning_rows(trace, src)
-    return launcher
+    return once(trace, "launching rows", launchers).copy()
 
 
 def owning_rows(trace: Trace, calls: IntArray) -> IntArray:
     """Return the innermost non-runtime slice around each runtime call, or else the call itself."""
-    if not len(calls):
-        return calls.copy()
     plumbing = trace.slices["category"].isin(_PLUMBING).to_numpy()
-    parent = ints(trace.slices["parent"])
-    owner = calls.copy()
-    todo = np.flatnonzero(plumbing[owner])
-    while len(todo):
-        above = parent[owner[todo]]
-        owner[todo] = above
-        todo = todo[above >= 0]
-        todo = todo[plumbing[owner[todo]]]
-    return np.asarray(np.where(owner >= 0, owner, calls), dtype=np.int64)
+    nearest = inherit(ints(trace.slices["parent"]), np.where(plumbing, -1, np.arange(len(plumbing))))
+    return np.where(nearest[calls] >= 0, nearest[calls], calls)
 
 
 _MAY_START_NOTHING: Final = re.compile(r"(?i)memcpy|memset|prefetch")
@@ -91,20 +75,15 @@ def launch_names(trace: Trace) -> set[str]:
 
 
 def least_launch_delay(trace: Trace) -> int | None:
-    """Return the shortest delay (ns) from call to kernel on an idle stream; None for fewer than three.
-
-    The delay counts from the start of the call, and is negative if the clocks disagree.
-    """
+    """Return the shortest delay (ns) from call to kernel on an idle stream; None for fewer than three."""
+    # The delay counts from the start of the call, and is negative if the clocks disagree.
     # A launch on an idle stream takes a few microseconds on any machine, whatever is launched. If the least
     # delays of two recordings differ by much more, their device clocks are aligned differently. Only work
     # after a gap of 3 µs on its stream counts, which excludes time spent in the queue.
     flows, slices = trace.flows, trace.slices
     launches = (flows["kind"] == "launch").to_numpy()
     src, dst = flows["src"].to_numpy()[launches], flows["dst"].to_numpy()[launches]
-    if not len(dst):
-        return None
-    ts, track = slices["ts"].to_numpy(), slices["track"].to_numpy()
-    end = ts + slices["dur"].to_numpy()
+    (ts, end), track = bounds(slices), slices["track"].to_numpy()
     work = slices["category"].isin(("kernel", "memcpy", "memset", "collective")).to_numpy()
     idle = np.zeros(len(dst), dtype=bool)
     for stream in np.unique(track[dst]):
@@ -155,10 +134,6 @@ def kernel_launches(
         - ``queue`` int64: work of its stream that was launched but had not begun at its launch, itself
           included.
 
-    Raises
-    ------
-    SelectionError
-        If a phase or category does not exist.
 
     Notes
     -----

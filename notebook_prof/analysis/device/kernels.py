@@ -71,11 +71,7 @@ _BARE: Final = re.compile(r"(?:void |int )?(?:[\w:(){}]*::)?(?:\(anonymous names
 
 
 def kernel_origin(name: str) -> Origin:
-    """Parse a kernel's name, demangled or not.
-
-    >>> kernel_origin("cupy_add__float32_float32_float32")
-    Origin(library='cupy', operator='add', kind='elementwise', types=('float32', 'float32', 'float32'))
-    """
+    """Parse a kernel's name, demangled or not."""
     # CuPy names a ufunc's kernel ``cupy_add__`` followed by the types of its arguments. Kernels of
     # ``ElementwiseKernel`` and ``ReductionKernel`` have the name that their author chose (default ``kernel``,
     # ``reduce_kernel``); reductions by CUB begin with ``cupy_cub_``. Source: ``cupy/_core/_kernel.pyx`` and
@@ -158,12 +154,6 @@ def kernels(
         - ``doubt`` str, only if there is any, and not by launch attributes: codes of `trust` that affect at
           least 1 % of the row's time, like ``throttled``; empty for other rows.
 
-    Raises
-    ------
-    OptionError
-        If it cannot be grouped by `by`.
-    SelectionError
-        If a phase or category does not exist.
 
     Examples
     --------
@@ -276,24 +266,12 @@ def kernel_origins(trace: Trace, *, window: WindowLike = None, step: Numbers = N
     [['cupy', 'add', 'elementwise'], ['cupy', 'sum', 'reduction'], ['cublas', 'sgemm_nn', 'gemm']]
     """
     work = on_device(trace, window).where(step=step, category=("kernel", "collective"))
-    codes = work.codes("name")
-    used = np.unique(codes[codes >= 0])
-    names = trace.slices["name"].cat.categories
-    origins = [kernel_origin(str(names[code])) for code in used]
-    at = np.searchsorted(used, codes)
-    spent = np.bincount(at, (work.end - work.ts).astype(np.float64), len(used)).astype(np.int64)
-    table = pd.DataFrame(
-        {
-            "library": [origin.library for origin in origins],
-            "operator": [origin.operator for origin in origins],
-            "kind": [origin.kind for origin in origins],
-            "count": np.bincount(at, minlength=len(used)),
-            "total_ns": spent,
-        }
-    )
-    if table.empty:
-        return _COLUMNS.empty()
-    table = table.groupby(["library", "operator", "kind"], as_index=False, sort=True).sum()
-    table = table.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
+    names, code = trace.slices["name"].cat.categories, work.codes("name")
+    origins = {one: kernel_origin(str(names[one])) for one in np.unique(code).tolist()}
+    table = pd.DataFrame({"total_ns": work.end - work.ts})
+    for column in ("library", "operator", "kind"):
+        table[column] = pd.Series(code).map({one: getattr(origin, column) for one, origin in origins.items()})
+    table = table.groupby(["library", "operator", "kind"])["total_ns"].agg(["count", "sum"]).reset_index()
+    table = table.rename(columns={"sum": "total_ns"}).sort_values("total_ns", ascending=False, kind="stable")
     table["share"] = table["total_ns"] / max(int(table["total_ns"].sum()), 1)
-    return _COLUMNS.frame({name: table[name] for name in _COLUMNS.names})
+    return _COLUMNS.frame({name: table[name].reset_index(drop=True) for name in _COLUMNS.names})

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from ...errors import OptionError
 from ...trace import Trace, inherit
-from ...trace.arrays import IntArray
-from ..grouping import Groups, group
-from ..scope import Numbers, Scope, Texts, WindowLike, ints, many, of_kind, on_device, on_host
-from ..work.slices import KINDS, SliceWork, slice_work
+from ..grouping import group
+from ..scope import Numbers, Texts, WindowLike, ints, many, of_kind, on_device, on_host
+from ..work.slices import KINDS, slice_work
 from .kernel_launches import launching_rows
 
 HOST: Final = "host"
@@ -22,9 +21,7 @@ HOST: Final = "host"
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """The two ceilings of a roofline: the fastest matrix product, and the fastest copy (bytes read and
-    written).
-    """
+    """The ceilings of a roofline: the fastest matrix product and copy (bytes read and written)."""
 
     # Name of the device, as in recordings; ``host`` for this machine's processors.
     name: str
@@ -122,10 +119,6 @@ def roofline(
           ``attained_share`` float64: of `time_ns`; ``bound`` str: ``compute`` or ``memory``, whichever is the
           longer. Missing unless both ceilings are given.
 
-    Raises
-    ------
-    OptionError
-        If it cannot be grouped by `by`, or a ceiling is not positive.
 
     Notes
     -----
@@ -146,57 +139,35 @@ def roofline(
     """
     if any(ceiling is not None and not ceiling > 0 for ceiling in (flops_per_s, bytes_per_s)):
         raise OptionError("flops_per_s and bytes_per_s are limits of the device: they must be above 0")
-    work = slice_work(trace, element_bytes)
-    counted = _counted(trace, window, work).where(step=step, phase=phase)
-    groups = group(counted.slices, by)
-    table = groups.keys.copy()
-    table["kind"] = _kinds(groups, counted.rows, work)
-    table["count"] = groups.sum(counted.rows)
-    whole = counted.slices["dur"].to_numpy()[counted.rows]
+    work, device = slice_work(trace, element_bytes), on_device(trace, window)
+    given = (work.kind == KINDS.index("given")).any()
+    counted = device if given else on_host(trace, window)
+    counted = counted.only(work.outermost[counted.rows]).where(step=step, phase=phase)
+    rows, groups = counted.rows, group(counted.slices, by)
+    table, code, size = groups.keys.copy(), groups.code[rows], len(groups.keys)
+    # the kind with the most work in each group: by FLOPs, or by bytes without FLOPs
+    weight = work.flops[rows] + 1e-6 * work.bytes[rows] + 1e-9
+    sums = np.bincount(code * len(KINDS) + work.kind[rows], weight, minlength=size * len(KINDS))
+    most = sums.reshape(size, len(KINDS)).argmax(axis=1)
+    table["kind"] = pd.Series(np.array(KINDS, dtype=object)[most], dtype="str")
+    table["count"] = groups.sum(rows)
+    whole = counted.slices["dur"].to_numpy()[rows]
     part = np.where(whole > 0, (counted.end - counted.ts) / np.maximum(whole, 1), 1.0)
     for column, values in (("flops", work.flops), ("bytes", work.bytes)):
-        weights = values[counted.rows] * part
-        table[column] = np.bincount(groups.code[counted.rows], weights, minlength=len(table))
-    launched = _device_ns(trace, window, work, counted, groups)
-    host_ns = groups.sum(counted.rows, counted.end - counted.ts)
-    on_stream = groups.sum(counted.rows[of_kind(trace, ("stream",))[counted.rows]]) > 0
-    table["time_ns"] = np.where(launched > 0, launched, host_ns)
+        table[column] = np.bincount(code, values[rows] * part, minlength=size)
+    # device work launched by the counted calls or inside them
+    own = np.full(len(trace.slices), -1)
+    own[rows] = rows
+    owner = np.append(inherit(ints(trace.slices["parent"]), own), -1)[launching_rows(trace)[device.rows]]
+    launched = groups.sum(owner[owner >= 0], (device.end - device.ts)[owner >= 0])
+    on_stream = groups.sum(rows[of_kind(trace, ("stream",))[rows]]) > 0
+    table["time_ns"] = np.where(launched > 0, launched, groups.sum(rows, counted.end - counted.ts))
     table["on_device"] = (launched > 0) | on_stream
     present = (table["count"] > 0).to_numpy()
     if name is not None and "name" in table:
         present = present & table["name"].isin(many(name)).to_numpy()
     table = table[present].sort_values(["flops", "bytes"], ascending=False, kind="stable", ignore_index=True)
     return _rates(table, flops_per_s, bytes_per_s)
-
-
-def _counted(trace: Trace, window: WindowLike, work: SliceWork) -> Scope:
-    scope = on_host(trace, window)
-    recorded = work.kind == KINDS.index("given")
-    if recorded.any():
-        scope = on_device(trace, window)
-    return scope.only(work.outermost[scope.rows])
-
-
-def _kinds(groups: Groups, rows: IntArray, work: SliceWork) -> Any:
-    """Return the kind with the most work in each group: by FLOPs, or by bytes without FLOPs."""
-    weight = work.flops[rows] + 1e-6 * work.bytes[rows]
-    size = len(groups.keys)
-    code = groups.code[rows] * len(KINDS) + work.kind[rows]
-    sums = np.bincount(code, weight + 1e-9, minlength=size * len(KINDS)).reshape(size, len(KINDS))
-    names = np.array(KINDS, dtype=object)[sums.argmax(axis=1)]
-    return pd.Series(names, dtype="str")
-
-
-def _device_ns(trace: Trace, window: WindowLike, work: SliceWork, counted: Scope, groups: Groups) -> IntArray:
-    """Return the duration of the device work launched by the counted calls or inside them."""
-    device = on_device(trace, window)
-    launcher = launching_rows(trace)[device.rows]
-    owner = np.full(len(trace.slices), -1, dtype=np.int64)
-    owner[counted.rows] = counted.rows
-    owner = inherit(ints(trace.slices["parent"]), owner)
-    owner_of_work = np.where(launcher >= 0, owner[launcher], -1)
-    has_owner = owner_of_work >= 0
-    return groups.sum(owner_of_work[has_owner], (device.end - device.ts)[has_owner])
 
 
 def _rates(table: pd.DataFrame, flops_per_s: float | None, bytes_per_s: float | None) -> pd.DataFrame:

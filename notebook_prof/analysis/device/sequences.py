@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...errors import OptionError, SelectionError, nearest
 from ...trace import Trace
-from ...trace.arrays import BoolArray, FloatArray, IntArray
+from ...trace.arrays import FloatArray, IntArray
 from ...trace.schema import Table
 from ..critical_path.dependences import Dependences, dependences
 from ..critical_path.replay.constraints import constraints
@@ -18,7 +18,8 @@ from ..critical_path.replay.question import Spans
 from ..critical_path.replay.what_if import MOST_ERROR
 from ..critical_path.resources import LAUNCH
 from ..critical_path.waits import waiting_calls
-from ..scope import Numbers, WindowLike, ints, on_device, once, sharing
+from ..grouping import outermost
+from ..scope import Numbers, WindowLike, ints, matching_codes, of_kind, on_device, once, sharing
 from .kernel_launches import launching_rows
 
 SEQUENCES: Final = Table.of(
@@ -202,8 +203,7 @@ def _launched_by(
     trace: Trace, work: _Work, operator: str, shortest: int, most: int
 ) -> tuple[_Work, list[_Occurrences]]:
     """Return the work that operators launched, call by call, and each call's work as a sequence."""
-    call = _outermost(trace, operator)[np.maximum(launching_rows(trace)[work.row], 0)]
-    call[launching_rows(trace)[work.row] < 0] = -1
+    call = np.append(_outermost(trace, operator), -1)[launching_rows(trace)[work.row]]
     order = np.lexsort((trace.slices["ts"].to_numpy()[work.row], call))
     order = order[call[order] >= 0]
     launched = _Work(work.row[order], work.code[order], call[order])
@@ -221,21 +221,12 @@ def _launched_by(
 
 def _outermost(trace: Trace, operator: str) -> IntArray:
     """Return the outermost slice with this text in its name, around or at each slice; -1 if there is none."""
-    names = trace.slices["name"].cat
-    words = [str(word) for word in names.categories]
-    hits = np.array([*(operator in word for word in words), False])[names.codes.to_numpy()]
-    tracks = trace.tracks.loc[(trace.tracks["kind"] != "stream").to_numpy(), "track"]
-    hits &= trace.slices["track"].isin(tracks).to_numpy()
+    words = [str(word) for word in trace.slices["name"].cat.categories]
+    hits = matching_codes(trace.slices["name"].array.codes, [operator in word for word in words])
+    hits &= ~of_kind(trace, ("stream",))
     if not hits.any():
         raise SelectionError(f"no operator has {operator!r} in its name: {nearest(operator, words)}")
-    parent = ints(trace.slices["parent"])
-    order = np.argsort(trace.slices["depth"].to_numpy(), kind="stable")
-    out = np.full(len(hits) + 1, -1)
-    edges = np.flatnonzero(np.diff(trace.slices["depth"].to_numpy()[order])) + 1
-    for rows in np.split(order, edges):  # level by level, outermost first
-        above = out[parent[rows]]
-        out[rows] = np.where(above >= 0, above, np.where(hits[rows], rows, -1))
-    return out[:-1]
+    return outermost(ints(trace.slices["parent"]), hits)
 
 
 def _table(trace: Trace, work: _Work, occurrences: list[_Occurrences]) -> pd.DataFrame:
@@ -326,18 +317,14 @@ def _one_call(trace: Trace, graph: Dependences, work: _Work, one: _Occurrences) 
     call = graph.resources.call[work.row[one.first[:, None] + np.arange(one.length)]]
     whole = call[(call >= 0).all(axis=1)]
     factor = np.ones(len(trace.slices))
-    if not len(whole):
-        return factor
     resources = graph.resources
     for track in np.unique(resources.track[whole[:, 0]]):
         own = whole[(resources.track[whole] == track).all(axis=1)]
-        if not len(own):
-            continue
         begin, until = resources.end[own[:, 0]], resources.end[own[:, -1]]
         order = np.argsort(begin, kind="stable")
         begin, until = begin[order], np.maximum.accumulate(until[order])
         rows = resources.threads.get(int(track), np.empty(0, np.int64))
         at = np.searchsorted(begin, resources.ts[rows], side="right") - 1
-        inside: BoolArray = (at >= 0) & (resources.end[rows] <= until[np.maximum(at, 0)])
+        inside = (at >= 0) & (resources.end[rows] <= np.append(until, -1)[at])
         factor[rows[inside]] = 0.0
     return factor
