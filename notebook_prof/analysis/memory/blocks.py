@@ -21,10 +21,7 @@ from ..scope import Numbers, Texts, WindowLike, checked_words, ints, many, recor
 FOREVER: Final = np.iinfo(np.int64).max
 """Time of death of a block that outlived the recording."""
 _MERELY_ALLOCATE: Final = (
-    "aten::empty",
-    "aten::empty_like",
-    "aten::empty_strided",
-    "aten::resize_",
+    *(f"aten::{x}" for x in ("empty", "empty_like", "empty_strided", "resize_")),
     "[memory]",
 )
 
@@ -87,12 +84,8 @@ def block_kinds(trace: Trace, events: pd.DataFrame, blocks: Lives) -> npt.NDArra
     same_step = step_index(trace, blocks.birth) == step_index(trace, blocks.death)
     brief = (birth == death) & same_step & ended
     kind = np.full(len(birth), KINDS.index("other"), dtype=np.int8)
-    for phase, lasting in (
-        ("forward", "activation"),
-        ("backward", "gradient"),
-        ("optimizer", "optimizer"),
-        ("data", "input"),
-    ):
+    lasts = {"forward": "activation", "backward": "gradient", "optimizer": "optimizer", "data": "input"}
+    for phase, lasting in lasts.items():
         born_in = birth == (words.index(phase) if phase in words else -2)
         kind[born_in] = KINDS.index(lasting)
         if phase != "data":
@@ -161,10 +154,6 @@ def memory_blocks(
         - ``slice``, ``freed_slice`` Int64: rows of the two in ``trace.slices``;
         - ``kind`` category, as in `memory_live`.
 
-    Raises
-    ------
-    OptionError
-        If a lifetime is not a duration.
 
     Examples
     --------
@@ -192,39 +181,44 @@ def memory_blocks(
     if window is not None:
         cut = Window.of(window)
         keep &= (blocks.birth < cut.end) & ((blocks.death > cut.start) | (blocks.birth >= cut.start))
-    kind = block_kinds(trace, events, blocks)[keep]
-    blocks = Lives(*(column[keep] for column in blocks))
-    return _table(trace, events, blocks, kind, size[keep], lifetime[keep])
+    kept = Lives(*(column[keep] for column in blocks))
+    table = block_table(trace, events, kept).assign(lifetime_ns=lifetime[keep])
+    columns = [
+        "lifetime_ns",
+        "operator",
+        "freed_by",
+        "module",
+        "phase",
+        "step",
+        "slice",
+        "freed_slice",
+        "kind",
+    ]
+    return table[["addr", "device", "bytes", "birth_ts", "death_ts", *columns]]
 
 
-def _table(
-    trace: Trace, events: pd.DataFrame, blocks: Lives, kind: Any, size: IntArray, lifetime: IntArray
-) -> pd.DataFrame:
+def block_table(trace: Trace, events: pd.DataFrame, blocks: Lives) -> pd.DataFrame:
+    """Describe blocks: their life, kind, and the slices in which they were born and freed."""
     slices, row = trace.slices, np.append(ints(events["slice"]), -1)
     early, late = blocks.birth < 0, blocks.death == FOREVER
     born = meaningful(trace, np.where(early, -1, row[blocks.event]))
     died = meaningful(trace, row[blocks.end_event])  # -1 (death not recorded) reads the last entry
-    table = pd.DataFrame(
-        {
-            "addr": events["addr"].to_numpy()[blocks.event],
-            "device": events["device"].to_numpy()[blocks.event],
-            "bytes": size,
-            "birth_ts": pd.arrays.IntegerArray(np.where(early, 0, blocks.birth), early),
-            "death_ts": pd.arrays.IntegerArray(np.where(late, 0, blocks.death), late),
-            "lifetime_ns": lifetime,
-        }
-    )
-    columns = {"operator": ("name", born), "freed_by": ("name", died)}
-    columns |= {"module": ("module", born), "phase": ("phase", born)}
-    for column, (source, at) in columns.items():
-        table[column] = texts(slices[source], np.append(slices[source].cat.codes.to_numpy(), -1)[at])
-    number = np.append(ints(slices["step"]), -1)[born]
-    table["step"] = pd.arrays.IntegerArray(number.astype(np.int32), number < 0)
-    table["slice"] = pd.arrays.IntegerArray(born, born < 0)
-    table["freed_slice"] = pd.arrays.IntegerArray(died, died < 0)
-    make: Any = pd.Categorical.from_codes
-    table["kind"] = make(kind, categories=list(KINDS))
-    return table
+    data: dict[str, Any] = {
+        "addr": events["addr"].to_numpy()[blocks.event],
+        "device": events["device"].to_numpy()[blocks.event],
+        "bytes": np.abs(events["bytes"].to_numpy()[blocks.event]),
+        "birth_ts": pd.arrays.IntegerArray(np.where(early, 0, blocks.birth), early),
+        "death_ts": pd.arrays.IntegerArray(np.where(late, 0, blocks.death), late),
+        "slice": pd.arrays.IntegerArray(born, born < 0),
+        "freed_slice": pd.arrays.IntegerArray(died, died < 0),
+        "kind": pd.Categorical.from_codes(block_kinds(trace, events, blocks), categories=list(KINDS)),
+    }
+    labels = {"operator": ("name", born), "freed_by": ("name", died)}
+    labels |= {name: (name, born) for name in ("module", "phase", "line")}
+    for column, (source, at) in labels.items():
+        data[column] = texts(slices[source], np.append(slices[source].cat.codes.to_numpy(), -1)[at])
+    number = np.append(ints(slices["step"]), -1)[born].astype(np.int32)
+    return pd.DataFrame(data | {"step": pd.arrays.IntegerArray(number, number < 0)})
 
 
 # Where the host's heap at its peak was allocated, and what remains at the end.
@@ -261,10 +255,6 @@ def memory_heap(trace: Trace, *, by: By = "line") -> pd.DataFrame:
         - ``bytes``, ``count`` int64: at the peak; ``share`` float64 of it;
         - ``kept_bytes``, ``kept_count`` int64: allocated during the recording and not freed in it.
 
-    Raises
-    ------
-    OptionError
-        If `by` is unknown.
 
     Notes
     -----
@@ -329,12 +319,6 @@ def memory_operators(
         - ``allocation_count``, ``free_count``, ``allocated_bytes``, ``freed_bytes`` int64, none negative;
         - ``increase_bytes`` int64: their difference. Over all rows it sums to the total change.
 
-    Raises
-    ------
-    OptionError
-        If operators cannot be grouped by `by`.
-    SelectionError
-        If a phase does not exist.
 
     Notes
     -----

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ import pandas as pd
 from ...trace import Trace, Window
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.schema import Table
-from ..scope import WindowLike
+from ..scope import WindowLike, steps_at
 
 SOURCES: Final = ("rss", "allocator")
 EVENT_BYTES: Final = 2200
@@ -21,6 +21,7 @@ Measured: 300 if nothing else is allocated, 1,950 with freed blocks between the 
 """
 RECORDER_SHARE: Final = 0.1
 """The recorder's memory is reported from this share of the peak resident memory."""
+_NONE: Final = np.empty(0, np.int64)
 _SOURCE: Final = pd.CategoricalDtype(list(SOURCES))
 
 
@@ -61,8 +62,6 @@ def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None
     [[0, 64, 128], [9, 0, 128]]
     """
     events, (resident_at, resident) = trace.allocations, _resident(trace)
-    if not len(events) and not len(resident):
-        return _no_memory().copy(deep=False)
     ts, host = np.concatenate([resident_at, events["ts"].to_numpy()]), len(resident)
     of_source = np.repeat(np.arange(len(SOURCES), dtype=np.int8), [host, len(events)])
     columns = {
@@ -77,39 +76,22 @@ def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None
     if device is not None:
         table = table[table["device"] == device].reset_index(drop=True)
     if window is not None:
-        table = _from_start(table, Window.of(window))
+        cut, ts = Window.of(window), table["ts"].to_numpy()
+        entering = table[ts < cut.start].groupby(["device", "source"], observed=True, sort=False).tail(1)
+        entering = entering.assign(ts=cut.start).sort_values("source", kind="stable")
+        table = pd.concat([entering, table[(ts >= cut.start) & (ts < cut.end)]], ignore_index=True)
     return table
-
-
-@functools.cache
-def _no_memory() -> pd.DataFrame:
-    types: dict[str, Any] = {
-        "ts": "int64",
-        "device": "int16",
-        "allocated_bytes": "int64",
-        "reserved_bytes": "int64",
-        "source": _SOURCE,
-    }
-    return pd.DataFrame({name: pd.Series([], dtype=dtype) for name, dtype in types.items()})
 
 
 def _resident(trace: Trace) -> tuple[IntArray, IntArray]:
     """Return the process's resident memory over time, from a counter in bytes with RSS in its name."""
     tracks, counters = trace.tracks, trace.counters
     if not len(counters):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+        return _NONE, _NONE
     named = tracks["name"].str.contains("rss|resident", case=False, regex=True).fillna(False).to_numpy(bool)
     keys = tracks.loc[named & (tracks["unit"] == "bytes").to_numpy(bool), "track"]
     values = counters[counters["track"].isin(keys.head(1))]
     return values["ts"].to_numpy(), values["value"].round().astype("int64").to_numpy()
-
-
-def _from_start(table: pd.DataFrame, window: Window) -> pd.DataFrame:
-    ts = table["ts"].to_numpy()
-    entering = table[ts < window.start].groupby(["device", "source"], observed=True, sort=False).tail(1)
-    inside = table[(ts >= window.start) & (ts < window.end)]
-    entering = entering.assign(ts=window.start).sort_values("source", kind="stable")
-    return pd.concat([entering, inside], ignore_index=True)
 
 
 def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
@@ -170,29 +152,18 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     above = (table["peak_bytes"] - table["base_bytes"]).to_numpy(dtype=np.int64)
     most = EVENT_BYTES * _events_until(trace, table["ts"].to_numpy())
     table["recorder_bytes"] = np.where(table["source"] == "rss", np.clip(most, 0, np.maximum(above, 0)), 0)
-    table["step"] = _step_at(trace, table["ts"].to_numpy())
+    step = steps_at(trace, table["ts"].to_numpy()).astype(np.int32)
+    table["step"] = pd.arrays.IntegerArray(step, step < 0)
     return table
 
 
 @functools.cache
 def _no_peaks() -> pd.DataFrame:
     """Return the table of a trace without memory."""
-    sizes = (
-        "ts",
-        "peak_bytes",
-        "reserved_peak_bytes",
-        "start_bytes",
-        "end_bytes",
-        "base_bytes",
-        "recorder_bytes",
-    )
-    types: dict[str, Any] = {
-        "device": "int16",
-        "source": _SOURCE,
-        **dict.fromkeys(sizes, "int64"),
-        "step": "Int32",
-    }
-    return pd.DataFrame({name: pd.Series([], dtype=dtype) for name, dtype in types.items()})
+    kinds = {"device": np.empty(0, np.int16), "source": pd.Categorical([], dtype=_SOURCE)}
+    sizes = dict.fromkeys(("ts", "peak_bytes", "reserved_peak_bytes", "start_bytes", "end_bytes"), _NONE)
+    more = dict.fromkeys(("base_bytes", "recorder_bytes"), _NONE)
+    return pd.DataFrame({**kinds, **sizes, **more, "step": pd.array([], "Int32")})
 
 
 def recorded_by_torch(trace: Trace) -> BoolArray:
@@ -223,16 +194,6 @@ def _level_before(trace: Trace, table: pd.DataFrame, curve: pd.DataFrame) -> Int
         level[device, "allocator"] = max(0, int(level[device, "allocator"]) - size)
     rows = pd.MultiIndex.from_arrays([table["device"], table["source"].astype("object")])
     return np.asarray(level.reindex(rows, fill_value=0).to_numpy(dtype=np.int64))
-
-
-def _step_at(trace: Trace, instants: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pd.arrays.IntegerArray:
-    steps = trace.steps.sort_values("ts")
-    ts, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
-    row = np.searchsorted(ts, instants, side="right") - 1
-    in_step = row >= 0
-    in_step[in_step] = instants[in_step] < end[row[in_step]]
-    number = np.append(steps["step"].to_numpy(dtype=np.int32), np.int32(0))
-    return pd.arrays.IntegerArray(number[np.where(in_step, row, -1)], ~in_step)
 
 
 COLUMNS: Final = Table.of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +12,8 @@ import pandas as pd
 from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...trace.arrays import IntArray
-from ..scope import ints, texts
+from ...trace.schema import Table
+from ..scope import bounds, ints, texts
 from .blocks import FOREVER, lives, meaningful
 from .curve import EVENT_BYTES, SOURCES, memory, recorded_by_torch
 
@@ -40,6 +40,11 @@ class Trend(NamedTuple):
     steps: int
     # Whether the growth is certain.
     grows: bool
+
+
+_LEVELS: Final = Table.of(
+    "level_growth", "device:int16 growth_bytes:int64 steps:int64 grows:bool grown:int64"
+)
 
 
 def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -74,34 +79,21 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
     >>> level_growth(b.seal())[["device", "growth_bytes", "steps", "grows"]].values.tolist()
     [[0, 8, 2, True]]
     """
-    curve = memory(trace)
-    if not len(curve):
-        return _without_rows().copy(deep=False)
-    rows = []
+    rows, sources = [], []
     starts, ends = _borders(trace, spans)
     own = recorders_bytes(trace)
-    for (device, source), part in curve.groupby(["device", "source"], observed=True, sort=True):
+    for (device, source), part in memory(trace).groupby(["device", "source"], observed=True, sort=True):
         if source == "rss":
             trend = rising(_level(part, ends)[1:], own)
         else:
             level = _lowest(part, starts, ends)[1:]
-            trend = _exact_trend(level)
-            trend = trend if trend.grows else rising(level)
-        rows.append((device, trend.slope_bytes, trend.steps, trend.grows, trend.grown, source))
-    return _table(rows)
-
-
-def _table(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
-    names = ["device", "growth_bytes", "steps", "grows", "grown", "source"]
-    table = pd.DataFrame(rows, columns=names)
-    table["source"] = pd.Categorical(table["source"], categories=list(SOURCES))
-    types = {"device": "int16", "growth_bytes": "int64", "steps": "int64", "grows": "bool", "grown": "int64"}
-    return table.astype(types)
-
-
-@functools.cache
-def _without_rows() -> pd.DataFrame:
-    return _table([])
+            added = np.diff(level)
+            trend = rising(level)
+            if len(added) and (added > 0).all():  # exact: higher after every step
+                trend = Trend(int(np.median(added)), len(added), len(added), True)
+        rows.append((device, trend.slope_bytes, trend.steps, trend.grows, trend.grown))
+        sources.append(source)
+    return _LEVELS.of_tuples(rows).assign(source=pd.Categorical(sources, categories=list(SOURCES)))
 
 
 def matters(growth_bytes: int, steps: int, peaks: pd.DataFrame, device: int, source: str) -> bool:
@@ -139,11 +131,9 @@ def recorders_bytes(trace: Trace) -> int:
 
 
 def rising(level: npt.NDArray[np.integer[Any]], own_bytes: int = 0) -> Trend:
-    """Find a trend in a noisy level (bytes at the end of each step), and whether it is certain.
-
-    `own_bytes` is roughly what the recording adds per step: it is subtracted, and the remaining growth must
-    be at least as large.
-    """
+    """Find a trend in a noisy level (bytes at the end of each step), and whether it is certain."""
+    # `own_bytes` is roughly what the recording adds per step: it is subtracted, and the remaining growth must
+    # be at least as large.
     # The slope is the median slope between all pairs of ends (Theil 1950, Sen 1968). The level grows if
     # Kendall's S exceeds three standard deviations (Mann 1945, Kendall 1975; variance n (n - 1) (2 n + 5) /
     # 18), most steps grow, a quarter of the growth comes in the second half, the growth stands out from the
@@ -175,18 +165,10 @@ def rising(level: npt.NDArray[np.integer[Any]], own_bytes: int = 0) -> Trend:
     return Trend(round(slope), grown, len(added), bool(certain))
 
 
-def _exact_trend(level: IntArray) -> Trend:
-    added = np.diff(level)
-    grown = int((added > 0).sum())
-    median = int(np.median(added)) if len(added) else 0
-    return Trend(median, grown, len(added), bool(len(added) and grown == len(added)))
-
-
 def _borders(trace: Trace, spans: pd.DataFrame | None) -> tuple[IntArray, IntArray]:
     """Return begins and ends of the steps, by time."""
     steps = (trace.steps if spans is None else spans).sort_values("ts", kind="stable")
-    begin: IntArray = steps["ts"].to_numpy(dtype=np.int64)
-    return begin, begin + steps["dur"].to_numpy(dtype=np.int64)
+    return bounds(steps)
 
 
 def _lowest(curve: pd.DataFrame, starts: IntArray, ends: IntArray) -> IntArray:
@@ -250,10 +232,6 @@ def memory_growth(
         - ``source`` str: ``allocator``, or ``rss`` for a row without names or blocks: growth of resident
           memory beyond these blocks (arrays, lists, other libraries).
 
-    Raises
-    ------
-    OptionError
-        If blocks cannot be grouped by `by`.
 
     Notes
     -----
@@ -303,8 +281,15 @@ def memory_growth(
     first = table["first_slice"].to_numpy()
     table["first_slice"] = pd.arrays.IntegerArray(first, first < 0)
     table["source"] = "allocator"
-    if device in (None, -1):
-        table = _with_others(trace, table, columns)
+    if device in (None, -1) and (trend := other_growth(trace)).grows:
+        slope = trend.slope_bytes
+        row = {"device": -1, "bytes_per_step": slope, "blocks_per_step": 0.0, "steps": trend.grown}
+        row |= {"of_steps": trend.steps, "kept_bytes": slope * trend.steps, "growth_bytes": slope}
+        more = pd.DataFrame([row]).assign(**dict.fromkeys(columns), share=1.0, source="rss")
+        more["first_slice"] = pd.array([pd.NA], dtype="Int64")
+        types = {name: table[name].dtype for name in table if name not in ("source", *columns)}
+        more = more[list(table)].astype(types)
+        table = pd.concat([table, more], ignore_index=True) if len(table) else more
     return table.sort_values("bytes_per_step", ascending=False, kind="stable").reset_index(drop=True)
 
 
@@ -313,8 +298,7 @@ def _surviving_blocks(trace: Trace, events: pd.DataFrame) -> pd.DataFrame:
     blocks = lives(events)
     stays = (blocks.birth >= 0) & (blocks.death == FOREVER)
     event, birth = blocks.event[stays], blocks.birth[stays]
-    steps = trace.steps.sort_values("ts")
-    start, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
+    start, end = _borders(trace, None)
     step_index: IntArray = np.searchsorted(start, birth, side="right") - 1
     outside = (step_index < 1) | (step_index >= len(start) - 1)
     outside[~outside] = birth[~outside] >= end[step_index[~outside]]
@@ -339,22 +323,6 @@ def _without_numbers(module: pd.Series, step_index: pd.Series) -> pd.Series:
     kinds = set(numbered[changes])
     again = ~inside & numbered.isin(kinds)
     return module.where(~(changes | again), numbered)
-
-
-def _with_others(trace: Trace, table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """Add a row for growth outside the recorded blocks if it is certain."""
-    trend = other_growth(trace)
-    if not trend.grows:
-        return table
-    slope = trend.slope_bytes
-    row = {"device": -1, "bytes_per_step": slope, "blocks_per_step": 0.0, "steps": trend.grown}
-    row |= {"of_steps": trend.steps, "kept_bytes": slope * trend.steps, "growth_bytes": slope, "share": 1.0}
-    more = pd.DataFrame([row]).astype({"device": "int16"}).assign(**dict.fromkeys(columns), source="rss")
-    more["first_slice"] = pd.array([pd.NA], dtype="Int64")
-    if not len(table):
-        types = {name: table[name].dtype for name in table if name not in ("source", *columns)}
-        return more[list(table)].astype(types)
-    return pd.concat([table, more[list(table)]], ignore_index=True)
 
 
 def _suspects(blocks: pd.DataFrame, keys: list[str], step_count: int) -> pd.DataFrame:

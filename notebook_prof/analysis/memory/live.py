@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
 import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...units import parse_ns
-from ..scope import ints, texts
-from .blocks import FOREVER, KINDS, block_kinds, lives, meaningful
+from .blocks import Lives, block_table, lives
 from .curve import memory_peak
 
 
@@ -62,28 +60,9 @@ def memory_live(trace: Trace, at: int | str | None = None, *, device: int | None
     instant = peak_instant(trace, device) if at is None else parse_ns(at)
     blocks = lives(events)
     live = (blocks.birth <= instant) & (instant < blocks.death)
-    kind = block_kinds(trace, events, blocks)[live]
-    born, birth, death = blocks.event[live], blocks.birth[live], blocks.death[live]
-    home = np.where(birth < 0, -1, meaningful(trace, ints(events["slice"])[born]))
-    slices = trace.slices
-    birth_row = np.append(np.arange(len(slices)), -1)[home]  # -1 (unknown) stays -1
-    table = pd.DataFrame(
-        {
-            "addr": events["addr"].to_numpy()[born],
-            "device": events["device"].to_numpy()[born],
-            "bytes": np.abs(events["bytes"].to_numpy()[born]),
-            "birth_ts": pd.arrays.IntegerArray(np.where(birth < 0, 0, birth), birth < 0),
-            "death_ts": pd.arrays.IntegerArray(np.where(death == FOREVER, 0, death), death == FOREVER),
-        }
-    )
-    for column, source in (("operator", "name"), ("module", "module"), ("phase", "phase"), ("line", "line")):
-        codes = np.append(slices[source].cat.codes.to_numpy(), -1)
-        table[column] = texts(slices[source], codes[birth_row])
-    number = np.append(ints(slices["step"]), -1)[birth_row]
-    table["step"] = pd.arrays.IntegerArray(number.astype(np.int32), number < 0)
-    table["slice"] = pd.arrays.IntegerArray(birth_row.astype(np.int64), birth_row < 0)
-    make: Any = pd.Categorical.from_codes
-    table["kind"] = make(kind, categories=list(KINDS))
+    table = block_table(trace, events, Lives(*(column[live] for column in blocks)))
+    columns = ["operator", "module", "phase", "line", "step", "slice", "kind"]
+    table = table[["addr", "device", "bytes", "birth_ts", "death_ts", *columns]]
     return table.sort_values("bytes", ascending=False, kind="stable").reset_index(drop=True)
 
 
@@ -130,10 +109,6 @@ def memory_by(
         - ``blocks`` int64; ``bytes`` int64; ``share`` float64 of all live bytes;
         - ``largest_bytes`` int64: of the largest block.
 
-    Raises
-    ------
-    OptionError
-        If blocks cannot be grouped by `by`.
 
     Notes
     -----

@@ -78,10 +78,6 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
         - of a notebook also ``made_in``, ``used_in`` str: the cell after which the largest buffer was seen
           first, as ``In[4]``, and the last one that reads the name (see `path`).
 
-    Raises
-    ------
-    OptionError
-        If `at` is neither of the two.
 
     Notes
     -----
@@ -100,7 +96,11 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
         if not _has_moment(trace, "cell"):
             return names
         later = memory_names(trace, at="cell", device=device)
-        return NAMES.frame(_sorted(pd.concat([names, _more(later, names)], ignore_index=True)))
+        later = later[later["name"].notna()]
+        held = names[names["name"].notna()].set_index(_KEYS)["bytes"]
+        before = held.reindex(pd.MultiIndex.from_frame(later[_KEYS]), fill_value=0)
+        more = later[later["bytes"].to_numpy() > before.to_numpy()]  # the names that hold more memory later
+        return NAMES.frame(_sorted(pd.concat([names, more], ignore_index=True)))
     if at not in get_args(Moment):
         raise OptionError(f"at={at!r} is not an instant with names: {nearest(at, get_args(Moment))}")
     moment = at if _has_moment(trace, at) else "recording"
@@ -108,8 +108,10 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
     if buffers is None:
         return NAMES.empty()
     blocks = None
-    if moment == "recording":
-        blocks = _blocks(trace)
+    if moment == "recording":  # those that are alive at its end
+        last = int(trace.allocations["ts"].max()) if len(trace.allocations) else 0
+        blocks = memory_live(trace, last).rename(columns={"bytes": "block_bytes"})
+        blocks = blocks[["addr", "device", "block_bytes", "birth_ts", "operator", "line", "slice"]]
     else:  # what steps add is known of the recorded ones only
         buffers = buffers.drop(columns="first_step_bytes", errors="ignore")
     buffers = buffers.astype({"address": "uint64"})
@@ -134,14 +136,6 @@ def _sorted(table: pd.DataFrame) -> dict[str, Any]:
     return {name: table[name].reset_index(drop=True) for name in NAMES.names}
 
 
-def _more(later: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
-    """Return the names that hold more memory later."""
-    later = later[later["name"].notna()]
-    held = names[names["name"].notna()].set_index(_KEYS)["bytes"]
-    before = held.reindex(pd.MultiIndex.from_frame(later[_KEYS]), fill_value=0)
-    return later[later["bytes"].to_numpy() > before.to_numpy()]
-
-
 def _has_moment(trace: Trace, moment: str) -> bool:
     walks = recorded_table(trace, "memory_walks")
     return walks is not None and bool((walks["moment"] == get_args(Moment).index(moment)).any())
@@ -152,14 +146,6 @@ def _of_moment(trace: Trace, name: str, moment: str) -> pd.DataFrame | None:
     if table is None:
         return None
     return table[table["moment"] == get_args(Moment).index(moment)].reset_index(drop=True)
-
-
-def _blocks(trace: Trace) -> pd.DataFrame:
-    """Return the blocks that are alive at the end of the recording."""
-    events = trace.allocations
-    last = int(events["ts"].max()) if len(events) else 0
-    blocks = memory_live(trace, last).rename(columns={"bytes": "block_bytes"})
-    return blocks[["addr", "device", "block_bytes", "birth_ts", "operator", "line", "slice"]]
 
 
 def _join(buffers: pd.DataFrame, blocks: pd.DataFrame | None) -> pd.DataFrame:
@@ -182,10 +168,8 @@ _KEYS: Final = ["name", "kind", "device"]
 
 def _named(trace: Trace, buffers: pd.DataFrame) -> pd.DataFrame:
     """Return one row per name."""
-    buffers = buffers.assign(
-        new_bytes=buffers["bytes"].where(buffers["earlier"] == 0, 0),
-        compared=buffers["earlier"] >= 0,
-    )
+    new = buffers["bytes"].where(buffers["earlier"] == 0, 0)
+    buffers = buffers.assign(new_bytes=new, compared=buffers["earlier"] >= 0)
     groups = buffers.groupby(_KEYS, sort=False)
     table = groups.agg(
         buffers=("bytes", "size"),
@@ -203,16 +187,12 @@ def _named(trace: Trace, buffers: pd.DataFrame) -> pd.DataFrame:
     counted = table["buffers"].astype("str") + np.where(table["types"] == 1, " × ", " buffers")
     several = counted + table["first_type"].where(table["types"] == 1, "")
     table["type"] = several.where(table["buffers"] > 1, table["first_type"])
-    others = buffers[buffers["kept_by"] != ""].groupby(_KEYS, sort=False)["kept_by"].agg(_distinct)
+    others = buffers[buffers["kept_by"] != ""].groupby(_KEYS, sort=False)["kept_by"]
+    others = others.agg(lambda texts: ", ".join([*dict.fromkeys(", ".join(texts).split(", "))][:4]))
     table["kept_by"] = others.reindex(table.index).fillna("")
     growth = _growth(trace, buffers).reindex(table.index).astype("Int64")
     table["bytes_per_step"] = growth.fillna(_growth_of_looks(trace, buffers).reindex(table.index))
     return table.drop(columns=["first_type", "types"]).reset_index()
-
-
-def _distinct(texts: pd.Series[str]) -> str:
-    names = dict.fromkeys(name for text in dict.fromkeys(texts) for name in text.split(", "))
-    return ", ".join([*names][:4])
 
 
 def _growth(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
@@ -247,10 +227,8 @@ def _growth_of_looks(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
 def _unnamed(blocks: pd.DataFrame, buffers: pd.DataFrame) -> pd.DataFrame:
     """Return blocks without a name, grouped by the operator and line that allocated them."""
     named = pd.MultiIndex.from_frame(buffers[["device", "address"]])
-    free = blocks[
-        ~pd.MultiIndex.from_frame(blocks[["device", "addr"]].astype({"device": "int64"})).isin(named)
-    ]
-    groups = free.groupby(["device", "operator", "line"], dropna=False, sort=False)
+    keys = pd.MultiIndex.from_frame(blocks[["device", "addr"]].astype({"device": "int64"}))
+    groups = blocks[~keys.isin(named)].groupby(["device", "operator", "line"], dropna=False, sort=False)
     table = groups.agg(
         buffers=("block_bytes", "size"), bytes=("block_bytes", "sum"), slice=("slice", "first")
     )
@@ -258,7 +236,7 @@ def _unnamed(blocks: pd.DataFrame, buffers: pd.DataFrame) -> pd.DataFrame:
     return _as_rows(table, "unnamed")
 
 
-def _as_rows(table: pd.DataFrame, kind: str) -> pd.DataFrame:
+def _as_rows(table: pd.DataFrame, kind: str | pd.Series[str]) -> pd.DataFrame:
     nothing = pd.array([pd.NA] * len(table), dtype="Int64")
     table = table.assign(name=None, kind=kind, type="", kept_by="", new_bytes=nothing, bytes_per_step=nothing)
     missing = {name: None for name in ("operator", "created_line") if name not in table}
@@ -279,16 +257,10 @@ def _remainders(trace: Trace, moment: str, table: pd.DataFrame) -> pd.DataFrame:
         kinds = {"unnamed": older, "cached": level["cached"]}
         kinds["outside" if others >= 0 else "not resident"] = others
         used[device] = level["used"]
-        rows += [
-            {"device": device, "kind": kind, "bytes": size, "buffers": 0}
-            for kind, size in kinds.items()
-            if size
-        ]
+        rows += [{"device": device, "kind": kind, "bytes": size} for kind, size in kinds.items() if size]
     table["share"] = _share(table, used)
-    more = pd.DataFrame(rows, columns=["device", "kind", "bytes", "buffers"])
-    more = more.astype({"device": "int64", "bytes": "int64", "buffers": "int64"})
-    kinds_of = more["kind"].to_numpy()
-    more = _as_rows(more, "").assign(kind=kinds_of)
+    more = pd.DataFrame(rows, columns=["device", "kind", "bytes"]).assign(buffers=0)
+    more = _as_rows(more.astype({"device": "int64", "bytes": "int64"}), more["kind"])
     return more.assign(share=_share(more, used))
 
 
@@ -304,10 +276,6 @@ _FORGET_ERROR: Final = "sys.last_exc = sys.last_value = sys.last_traceback = Non
 
 def memory_left_behind(trace: Trace) -> pd.DataFrame:
     """List what a cell left in memory: buffers that had no name when it began.
-
-    Parameters
-    ----------
-    trace : Trace
 
     Returns
     -------
@@ -346,16 +314,14 @@ def memory_left_behind(trace: Trace) -> pd.DataFrame:
         created_line=("created_line", "first"),
         leads=("leads", ", ".join),
     ).reset_index()
-    table["release"] = [_release(text) for text in table.pop("leads")]
+    releases = []  # statements that release variables, results and the last error
+    for leads in table.pop("leads"):
+        leading = pd.Series([name.strip() for name in leads.split(", ") if name.strip()])
+        roots = leading.str.extract(_ROOT)[0].dropna().drop_duplicates()
+        variables = roots[roots.str.fullmatch(_VARIABLE)].tolist()
+        parts = [f"del {', '.join(variables)}"] if variables else []
+        releases.append("; ".join(parts + [_FORGET_ERROR] * bool(roots.str.startswith("traceback").any())))
+    table["release"] = releases
     table = table.rename(columns={"root": "name"})
     table = table.sort_values("bytes", ascending=False, kind="stable").reset_index(drop=True)
     return LEFT.frame({name: table[name] for name in LEFT.names})
-
-
-def _release(leads: str) -> str:
-    """Return the statement that releases variables, results and the last error."""
-    names = pd.Series([name.strip() for name in leads.split(", ") if name.strip()])
-    roots = names.str.extract(_ROOT)[0].dropna().drop_duplicates()
-    variables = roots[roots.str.fullmatch(_VARIABLE)].tolist()
-    parts = [f"del {', '.join(variables)}"] if variables else []
-    return "; ".join(parts + [_FORGET_ERROR] * bool(roots.str.startswith("traceback").any()))
