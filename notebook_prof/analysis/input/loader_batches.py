@@ -33,10 +33,6 @@ TRANSFORMS: Final = Table.of(
 def loader_batches(trace: Trace) -> pd.DataFrame:
     """List the batches of PyTorch's DataLoaders: who made each, and how long its parts took.
 
-    Parameters
-    ----------
-    trace : Trace
-
     Returns
     -------
     DataFrame
@@ -106,10 +102,6 @@ _AS_RECORDED: Final = ("cpu_ns", "delay_ns", "send_bytes", "receive_cpu_ns")
 def loader_workers(trace: Trace) -> pd.DataFrame:
     """List the worker processes of PyTorch's DataLoaders and their work.
 
-    Parameters
-    ----------
-    trace : Trace
-
     Returns
     -------
     DataFrame
@@ -168,10 +160,6 @@ def loader_workers(trace: Trace) -> pd.DataFrame:
 def loader_transforms(trace: Trace) -> pd.DataFrame:
     """Divide the time to make batches among transforms, the rest of an item, collating and sending.
 
-    Parameters
-    ----------
-    trace : Trace
-
     Returns
     -------
     DataFrame
@@ -197,15 +185,28 @@ def loader_transforms(trace: Trace) -> pd.DataFrame:
     if items is None:
         return TRANSFORMS.empty()
     batches = loader_batches(trace)
-    rows = [
-        row
-        for loader, own in items.groupby("loader", sort=True)
-        for row in _parts(int(str(loader)), own, batches[batches["loader"] == loader])
-    ]
-    return TRANSFORMS.of_rows(rows)
+    rows: list[tuple[Any, ...]] = []
+    for loader, own in items.groupby("loader", sort=True):
+        made, parts = _parts(own, batches[batches["loader"] == loader])
+        whole = sum(total for *_, total in parts)
+        rows += [
+            (
+                loader,
+                part,
+                name,
+                made,
+                timed,
+                round(total),
+                total / (made or np.nan),
+                total / (whole or np.nan),
+            )
+            for part, name, timed, total in parts
+        ]
+    return TRANSFORMS.of_tuples(rows)
 
 
-def _parts(loader: int, items: pd.DataFrame, batches: pd.DataFrame) -> list[dict[str, Any]]:
+def _parts(items: pd.DataFrame, batches: pd.DataFrame) -> tuple[int, list[tuple[str, str, int, float]]]:
+    """Return the items made and, of each part of making batches: kind, name, items timed, and ns."""
     totals = items[items["kind"] == 0]
     made = int(totals["items"].sum())
     per_timed = items["items"] / items["items_timed"].where(items["items_timed"] > 0)
@@ -224,17 +225,4 @@ def _parts(loader: int, items: pd.DataFrame, batches: pd.DataFrame) -> list[dict
     ]
     if spent["send_ns"]:
         parts.append(("send", "", made, float(spent["send_ns"])))
-    whole = sum(part[3] for part in parts)
-    return [
-        {
-            "loader": loader,
-            "part": part,
-            "name": name,
-            "items": made,
-            "timed": timed,
-            "total_ns": round(total),
-            "mean_ns": total / made if made else np.nan,
-            "share": total / whole if whole else np.nan,
-        }
-        for part, name, timed, total in parts
-    ]
+    return made, parts

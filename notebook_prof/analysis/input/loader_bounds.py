@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -68,16 +67,39 @@ class Schedule:
 def simulate(
     times: Sequence[float], target_ns: float, workers: int, prefetch: int = 2, *, in_order: bool = True
 ) -> float:
-    """Return the mean time per batch of torch's own schedule in steady state.
-
-    >>> [round(simulate([100.0] * 60, 20.0, workers)) for workers in (1, 2, 8)]
-    [100, 49, 20]
-    """
+    """Return the mean time per batch of torch's own schedule in steady state."""
     # Workers get tasks in turn and do one after another. ``prefetch`` tasks per worker are sent ahead; after
     # that, each batch that is taken sends a new task.
-    simulated = _in_order if in_order else _any_order
-    returned = simulated(times, target_ns, workers, prefetch)
-    skip = min(len(returned) // 3, workers * prefetch)
+    returned: list[float] = []
+    free, tasks, now = [0.0] * workers, [0] * workers, 0.0
+    ready: list[tuple[float, int]] = []
+    turn = 0
+
+    def send(time: float) -> None:
+        nonlocal turn
+        while tasks[turn % workers] >= prefetch:
+            turn += 1
+        worker, turn = turn % workers, turn + 1
+        free[worker] = max(free[worker], now) + time
+        tasks[worker] += 1
+        ready.append((free[worker], worker))
+
+    waiting = iter(times)
+    for time in itertools.islice(waiting, workers * prefetch):
+        send(time)
+    while ready:
+        at, worker = ready.pop(0 if in_order else ready.index(min(ready)))
+        now, tasks[worker] = max(now, at), tasks[worker] - 1
+        returned.append(now)
+        for time in itertools.islice(waiting, 1):  # torch sends the next task before it returns the batch
+            send(time)
+        now += target_ns
+    return _steady_ns(returned, workers * prefetch)
+
+
+def _steady_ns(returned: Sequence[float], ahead: int) -> float:
+    """Return the mean time per batch, without those that were made ahead."""
+    skip = min(len(returned) // 3, ahead)
     return (returned[-1] - returned[skip]) / max(1, len(returned) - 1 - skip)
 
 
@@ -101,50 +123,7 @@ def batch_ns_together(schedules: Sequence[Schedule], loop_ns: float) -> float:
             ready.append(own[-1] + one.receive_ns)
         returned.append(max(ready))
         now = returned[-1] + loop_ns
-    skip = min(len(returned) // 3, max(one.workers * one.prefetch for one in schedules))
-    return (returned[-1] - returned[skip]) / max(1, len(returned) - 1 - skip)
-
-
-def _in_order(times: Sequence[float], target_ns: float, workers: int, prefetch: int) -> list[float]:
-    returned: list[float] = []
-    free, now = [0.0] * workers, 0.0
-    ahead = workers * prefetch
-    for number, time in enumerate(times):
-        sent = returned[number - ahead] if number >= ahead else 0.0
-        worker = number % workers
-        free[worker] = max(free[worker], sent) + time
-        now = max(now, free[worker])
-        returned.append(now)
-        now += target_ns
-    return returned
-
-
-def _any_order(times: Sequence[float], target_ns: float, workers: int, prefetch: int) -> list[float]:
-    returned: list[float] = []
-    free, tasks, now = [0.0] * workers, [0] * workers, 0.0
-    ready: list[tuple[float, int]] = []
-    turn = 0
-
-    def send(time: float) -> None:
-        nonlocal turn
-        while tasks[turn % workers] >= prefetch:
-            turn += 1
-        worker, turn = turn % workers, turn + 1
-        free[worker] = max(free[worker], now) + time
-        tasks[worker] += 1
-        heapq.heappush(ready, (free[worker], worker))
-
-    waiting = iter(times)
-    for time in itertools.islice(waiting, workers * prefetch):
-        send(time)
-    while ready:
-        at, worker = heapq.heappop(ready)
-        now, tasks[worker] = max(now, at), tasks[worker] - 1
-        returned.append(now)
-        for time in itertools.islice(waiting, 1):  # torch sends the next task before it returns the batch
-            send(time)
-        now += target_ns
-    return returned
+    return _steady_ns(returned, max(one.workers * one.prefetch for one in schedules))
 
 
 NOT_THE_LOADER: Final = "not the loader"
@@ -172,10 +151,6 @@ THROUGHPUT: Final = Table.of(
 
 def loader_bounds(trace: Trace) -> pd.DataFrame:
     """List what limits each of PyTorch's DataLoaders, and how many workers suffice.
-
-    Parameters
-    ----------
-    trace : Trace
 
     Returns
     -------
@@ -219,10 +194,6 @@ def loader_bounds(trace: Trace) -> pd.DataFrame:
 def loader_throughput(trace: Trace) -> pd.DataFrame:
     """Predict the batches per second of PyTorch's DataLoaders by the number of workers.
 
-    Parameters
-    ----------
-    trace : Trace
-
     Returns
     -------
     DataFrame
@@ -260,24 +231,20 @@ def schedules(trace: Trace) -> list[tuple[int, Schedule]]:
 
 def _steady(trace: Trace) -> list[tuple[int, pd.DataFrame]]:
     """Return each loader's row of `loaders` and its batches, without those made ahead."""
-    return once(trace, "loader steady", lambda: _steady_batches(trace))
 
+    def chosen() -> list[tuple[int, pd.DataFrame]]:
+        batches, facts, out = loader_batches(trace), loaders(trace), []
+        batches = batches[~batches["failed"] & batches["wait_ns"].notna()]
+        for number, own in batches.groupby("loader", sort=True):
+            loader = int(str(number))
+            row = facts.iloc[loader] if 0 <= loader < len(facts) else None
+            ahead = 0 if row is None else int(row["num_workers"]) * int(row["prefetch_factor"])
+            epochs = own.groupby(["iterator", "epoch"])
+            position, length = epochs.cumcount(), epochs["batch"].transform("size")
+            out.append((loader, own[position >= np.minimum(max(ahead, 1), length // 3)]))
+        return out
 
-def _steady_batches(trace: Trace) -> list[tuple[int, pd.DataFrame]]:
-    batches = loader_batches(trace)
-    if not len(batches):
-        return []
-    batches = batches[~batches["failed"] & batches["wait_ns"].notna()]
-    chosen = []
-    facts = loaders(trace)
-    for number, own in batches.groupby("loader", sort=True):
-        loader = int(str(number))
-        row = facts.iloc[loader] if 0 <= loader < len(facts) else None
-        ahead = 0 if row is None else int(row["num_workers"]) * int(row["prefetch_factor"])
-        epochs = own.groupby(["iterator", "epoch"])
-        position, length = epochs.cumcount(), epochs["batch"].transform("size")
-        chosen.append((loader, own[position >= np.minimum(max(ahead, 1), length // 3)]))
-    return chosen
+    return once(trace, "loader steady", chosen)
 
 
 def _measured_ns(steady: pd.DataFrame) -> float:
@@ -289,7 +256,7 @@ def _schedule(trace: Trace, loader: int, steady: pd.DataFrame) -> Schedule | Non
     made = steady[steady["items_ns"].notna()]
     if len(steady) < _FEWEST or len(made) < _FEWEST or not steady["loop_ns"].notna().any():
         return None
-    facts = loaders(trace)
+    facts, iterators = loaders(trace), recorded_table(trace, "loader_iterators")
     row: Mapping[str, Any] = facts.iloc[loader].to_dict() if 0 <= loader < len(facts) else {}
     fetch = (made["items_ns"] + made["collate_ns"]).to_numpy(np.float64)
     send = made["send_ns"].fillna(0).to_numpy(np.float64)
@@ -305,13 +272,8 @@ def _schedule(trace: Trace, loader: int, steady: pd.DataFrame) -> Schedule | Non
         workers=workers,
         prefetch=max(int(row.get("prefetch_factor", 0)), 2 if not workers else 1),
         cores=whole_cores(trace),
-        in_order=_is_in_order(trace, loader),
+        in_order=iterators is None or bool(iterators.loc[iterators["loader"] == loader, "in_order"].all()),
     )
-
-
-def _is_in_order(trace: Trace, loader: int) -> bool:
-    table = recorded_table(trace, "loader_iterators")
-    return table is None or bool(table.loc[table["loader"] == loader, "in_order"].all())
 
 
 def _bound(trace: Trace, loader: int, steady: pd.DataFrame) -> dict[str, Any]:
@@ -335,9 +297,8 @@ def _bound(trace: Trace, loader: int, steady: pd.DataFrame) -> dict[str, Any]:
         return row
     parts = _mean_parts(trace, loader, steady, schedule)
     share = wait / max(wait + loop, 1.0)
-    ordered = schedule.workers > 1 and schedule.in_order
     gain = 0.0
-    if ordered:
+    if schedule.workers > 1 and schedule.in_order:
         gain = schedule.batch_ns(schedule.workers) / schedule.batch_ns(schedule.workers, in_order=False) - 1
     spread = float(np.std(schedule.times) / np.mean(schedule.times))
     best = schedule.best()

@@ -45,10 +45,6 @@ def input_queues(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
           ``data_transmission`` (the transfer to the device is too slow), ``device_queue`` (neither: the
           device is the bottleneck); otherwise empty.
 
-    Raises
-    ------
-    OptionError
-        If there is no such rule.
 
     Notes
     -----
@@ -155,10 +151,6 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
         - ``cpu_share`` float64, 0–1: mean share of the processors, user and system; NaN where not sampled;
         - ``suspect`` bool.
 
-    Raises
-    ------
-    OptionError
-        If there is no such rule.
 
     Notes
     -----
@@ -191,20 +183,12 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
         root = next(iter(own.loc[own["parent"] < 0, "op_id"]), ids[0])
         suspects = _suspects(inputs, {op: use for op, use in usage.items() if op != root}, root, rule)
         parts.append(
-            pd.DataFrame(
-                {
-                    "rank": rank,
-                    "op_id": own["op_id"].to_numpy(),
-                    "name": (own["op_type"].astype(str) + "_" + own["op_id"].astype(str)).to_numpy(),
-                    "parent": own["parent"].to_numpy(),
-                    "workers": own["workers"].to_numpy(),
-                    "queue_length": own["queue_length"].to_numpy(),
-                    "queue_mean": own["queue_mean"].to_numpy(),
-                    "usage": own["queue_usage"].to_numpy(),
-                    "input_usage": [_mean([usage[op] for op in inputs[own_id]]) for own_id in ids],
-                    "cpu_share": _processor(trace, rank, ids),
-                    "suspect": [op in suspects for op in ids],
-                }
+            own.assign(
+                name=own["op_type"].astype(str) + "_" + own["op_id"].astype(str),
+                usage=own["queue_usage"],
+                input_usage=[float(pd.Series([usage[op] for op in inputs[one]]).mean()) for one in ids],
+                cpu_share=_processor(trace, rank, ids),
+                suspect=[op in suspects for op in ids],
             )
         )
     table = pd.concat(parts).sort_values(["rank", "op_id"], kind="stable", ignore_index=True)
@@ -245,10 +229,6 @@ def _suspects(inputs: dict[int, list[int]], usage: dict[int, float], root: int, 
         for op in used
         if inputs[op] and used[op] < LOW and all(usage[child] >= HIGH for child in inputs[op])
     }
-
-
-def _mean(values: list[float]) -> float:
-    return float(np.mean(values)) if values else float("nan")
 
 
 def _processor(trace: Trace, rank: Any, ids: list[int]) -> Any:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...trace import Intervals, Trace, Window, subtract, union
-from ...trace.arrays import BoolArray, IntArray
+from ...trace import Trace, Window, subtract
+from ...trace.arrays import IntArray
 from ...trace.schema import Table
-from ..scope import Numbers, Scope, WindowLike, length_within, many, on_host, recorded_table, step_spans
+from ..scope import (
+    Numbers,
+    Scope,
+    WindowLike,
+    bounds,
+    length_within,
+    many,
+    on_host,
+    recorded_table,
+    step_spans,
+)
 from ..time.phases import stepping_track
 
 LOADERS: Final = Table.of(
@@ -23,10 +33,6 @@ LOADERS: Final = Table.of(
 
 def loaders(trace: Trace) -> pd.DataFrame:
     """List the DataLoaders that were iterated during the recording.
-
-    Parameters
-    ----------
-    trace : Trace
 
     Returns
     -------
@@ -121,13 +127,12 @@ def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
     stepping = host.ints("track") == stepping_track(trace)
     data = host.among("phase", ("data",))
     kind = loader_kinds(host)
-    start = spans["ts"].to_numpy(dtype=np.int64)
-    end = start + spans["dur"].to_numpy(dtype=np.int64)
-    fetching = _union(host, stepping & data)
+    start, end = bounds(spans)
+    fetching = host.open(stepping & data)
     loads = (kind > 0) & stepping
     from_workers = subtract(
-        _union(host, loads & (kind == 2)),
-        _union(host, stepping & data & host.among("category", ("operator",)) & ~loads),
+        host.open(loads & (kind == 2)),
+        host.open(stepping & data & host.among("category", ("operator",)) & ~loads),
     )
     begins = host.ts[loads]
     count = np.searchsorted(begins, end, side="left") - np.searchsorted(begins, start, side="left")
@@ -135,20 +140,23 @@ def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
     fetch = length_within(fetching, start, end)
     loader = np.where((count > 0) | (fetch > 0), max(most, 1), 0)
     work = data & ~stepping
-    tracks = host.ints("track")
+    process = _processes(trace, host.ints("track"))
+    active = np.zeros(len(start), dtype=np.int64)
+    for number in np.unique(process[work]):
+        active += length_within(host.open(work & (process == number)), start, end) > 0
     rank = trace.metadata.get("rank")
     return pd.DataFrame(
         {
             "step": spans["step"].to_numpy(dtype=np.int64),
             "rank": pd.array([rank if isinstance(rank, int) else None] * len(spans), dtype="Int32"),
             "dur": end - start,
-            "loader": _loader(loader),
+            "loader": pd.Categorical.from_codes(loader, categories=list(_LOADERS)),
             "fetches": count,
             "fetch_ns": fetch,
             "wait_ns": length_within(from_workers, start, end),
             "push_ns": 0,
-            "worker_ns": length_within(_union(host, work), start, end),
-            "workers": _active(_processes(trace, tracks[work]), host.ts[work], host.end[work], start, end),
+            "worker_ns": length_within(host.open(work), start, end),
+            "workers": active,
         }
     )
 
@@ -163,25 +171,6 @@ def _processes(trace: Trace, track: IntArray) -> IntArray:
     number = tracks.index.to_series().where(~elsewhere.astype(bool), -2 - tracks["pid"].fillna(0))
     keys: IntArray = number.reindex(track).to_numpy(dtype=np.int64)
     return keys
-
-
-def _active(track: IntArray, ts: IntArray, stop: IntArray, start: IntArray, end: IntArray) -> IntArray:
-    """Count, in a loop over tracks, how many have something open in each step."""
-    active = np.zeros(len(start), dtype=np.int64)
-    for number in np.unique(track):
-        own = track == number
-        active += length_within(union(ts[own], stop[own]), start, end) > 0
-    return active
-
-
-def _union(host: Scope, keep: BoolArray) -> Intervals:
-    return union(host.ts[keep], host.end[keep])
-
-
-def _loader(code: IntArray) -> pd.Categorical:
-    make: Any = pd.Categorical.from_codes
-    made: pd.Categorical = make(code, categories=list(_LOADERS))
-    return made
 
 
 def _minddata(trace: Trace, queue: pd.DataFrame, window: WindowLike, step: Numbers) -> pd.DataFrame:
@@ -199,7 +188,7 @@ def _minddata(trace: Trace, queue: pd.DataFrame, window: WindowLike, step: Numbe
             "step": queue["step"].to_numpy(dtype=np.int64),
             "rank": queue["rank"].astype("Int32").array,
             "dur": dur.fillna(0).to_numpy(dtype=np.int64),
-            "loader": _loader(np.full(len(queue), _LOADERS.index("pipeline"))),
+            "loader": pd.Categorical(["pipeline"] * len(queue), categories=list(_LOADERS)),
             "fetches": 1,
             "worker_ns": 0,
             "workers": 0,

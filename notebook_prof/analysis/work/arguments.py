@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from ...errors import OptionError
-from ...trace import Trace
+from ...trace import Trace, union
 from ...trace.arrays import IntArray, number_rows
+from ...trace.intervals import contains
 from ...trace.schema import Table
 from ..scope import Texts, WindowLike, many, on_host, recorded_table
 from ..time.operators import operators
@@ -137,26 +138,15 @@ def optimizer_steps(trace: Trace, name: str) -> OptimizerSteps:
         )
     per_step = times // count
     shapes = [ast.literal_eval(text)[0] for text in gradients["shapes"]]
+    inside = contains(union(steps.ts, steps.end), trace.slices["ts"].to_numpy(np.int64))
+    ran = [str(one) for one in trace.slices["name"][inside].astype(str).unique()]
+    # parameters were updated by a single fused operator, in lists, or one by one
+    way = next((way for way in ("fused", "foreach") if any(f"::_{way}_" in one for one in ran)), "for-loop")
     dtypes = [json.loads(text)[0] if text else "float" for text in gradients["dtypes"]]
     return OptimizerSteps(
         match["optimizer"],
         [list(shape) for shape, often in zip(shapes, per_step.tolist(), strict=True) for _ in range(often)],
         [dtype for dtype, often in zip(dtypes, per_step.tolist(), strict=True) for _ in range(often)],
-        _way(trace, steps.ts, steps.end),
+        way,
         count,
     )
-
-
-def _way(trace: Trace, begins: np.ndarray, ends: np.ndarray) -> str:
-    """Return how parameters were updated: one by one, in lists, or by a single fused operator."""
-    slices = trace.slices
-    words = [str(one) for one in slices["name"].cat.categories]
-    ts, code = slices["ts"].to_numpy(np.int64), slices["name"].cat.codes.to_numpy()
-    order = np.argsort(begins)
-    at = np.searchsorted(begins[order], ts, side="right") - 1
-    inside = (at >= 0) & (ts < np.append(ends[order], 0)[at])
-    names = [words[one] for one in np.unique(code[inside]) if one >= 0]
-    for way in ("fused", "foreach"):
-        if any(f"::_{way}_" in one for one in names):
-            return way
-    return "for-loop"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -57,15 +56,14 @@ def _by_shapes(trace: Trace, begin: FloatArray, until: FloatArray, what: str) ->
     inside = (at >= 0) & (slices["ts"].to_numpy()[rows] < until[np.maximum(at, 0)])
     rows, at = rows[inside], at[inside]
     if not len(rows):
-        return Counts(
-            unknown, "", f"no embedding, convolution or linear layer with shapes was recorded: {advice}"
-        )
+        what_lacks = "no embedding, convolution or linear layer with shapes was recorded"
+        return Counts(unknown, "", f"{what_lacks}: {advice}")
     name, shape = (ints(slices[column].cat.codes)[rows] for column in ("name", "shapes"))
     words, texts = slices["name"].cat.categories, slices["shapes"].cat.categories
     kinds, code = np.unique(np.stack([name, shape], axis=1), axis=0, return_inverse=True)
     facts = [_facts(str(words[n]), str(texts[s])) for n, s in kinds.tolist()]
-    number = np.array([getattr(fact, what) for fact in facts])[code.ravel()]
-    weight = pd.factorize(pd.Series([fact.weight for fact in facts]))[0][code.ravel()]
+    number = np.array([fact[what] for fact in facts])[code.ravel()]
+    weight = pd.factorize(pd.Series([fact["weight"] for fact in facts]))[0][code.ravel()]
     first = np.unique(at, return_index=True)[1]
     of_first = np.full(len(begin), -1)
     of_first[at[first]] = weight[first]
@@ -82,19 +80,17 @@ def _by_shapes(trace: Trace, begin: FloatArray, until: FloatArray, what: str) ->
     return Counts(values, f"shapes of {words[name[first[0]]]}", "")
 
 
-class _Facts(NamedTuple):
-    samples: float
-    tokens: float
-    weight: str
-
-
-def _facts(name: str, text: str) -> _Facts:
-    """Return the counts that the shapes of one call show; NaN if unknown."""
+def _facts(name: str, text: str) -> dict[str, Any]:
+    """Return the counts that the shapes of one call show (NaN if unknown), and its weight's shape."""
     try:
         shapes = json.loads(text)
     except ValueError:
         shapes = []
-    weight, data = (_dims(shapes, argument) for argument in ((0, 1) if name == _EMBEDDING else (1, 0)))
+    sizes = [
+        size if isinstance(size, list) and all(isinstance(one, int) for one in size) else []
+        for size in (*(shapes if isinstance(shapes, list) else []), [], [])[:2]
+    ]
+    weight, data = sizes if name == _EMBEDDING else sizes[::-1]
     samples = tokens = float("nan")
     if name == _EMBEDDING and len(data) == 2:
         samples, tokens = float(data[0]), float(data[0] * data[1])
@@ -105,9 +101,4 @@ def _facts(name: str, text: str) -> _Facts:
     elif name == _LINEAR and len(data) in (2, 3):
         samples = float(data[0])
         tokens = float(data[0] * data[1]) if len(data) == 3 else tokens
-    return _Facts(samples, tokens, f"{name} {list(weight)}")
-
-
-def _dims(shapes: Any, argument: int) -> Sequence[int]:
-    dims = shapes[argument] if isinstance(shapes, list) and len(shapes) > argument else []
-    return dims if isinstance(dims, list) and all(isinstance(size, int) for size in dims) else []
+    return {"samples": samples, "tokens": tokens, "weight": f"{name} {weight}"}

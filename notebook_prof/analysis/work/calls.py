@@ -13,29 +13,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 Shape: TypeAlias = tuple[int, ...]
 
 _ELEMENT_BYTES: Final = {
-    "bool": 1,
-    "char": 1,
-    "signed char": 1,
-    "unsigned char": 1,
-    "int8": 1,
-    "uint8": 1,
-    "byte": 1,
-    "short": 2,
-    "int16": 2,
-    "half": 2,
-    "float16": 2,
-    "bfloat16": 2,
-    "int": 4,
-    "int32": 4,
-    "float": 4,
-    "float32": 4,
-    "long": 8,
-    "long int": 8,
-    "long long": 8,
-    "int64": 8,
-    "double": 8,
-    "float64": 8,
-    "complex<float>": 8,
+    **dict.fromkeys(("bool", "char", "signed char", "unsigned char", "int8", "uint8", "byte"), 1),
+    **dict.fromkeys(("short", "int16", "half", "float16", "bfloat16"), 2),
+    **dict.fromkeys(("int", "int32", "float", "float32"), 4),
+    **dict.fromkeys(("long", "long int", "long long", "int64", "double", "float64", "complex<float>"), 8),
     "complex<double>": 16,
 }
 _FLOAT8: Final = re.compile(r"float8|quint8|qint8", re.IGNORECASE)
@@ -54,12 +35,7 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The inputs of a call.
-
-    >>> call = Call.read("aten::mm", "[[2, 3], [3, 4]]", '["c10::Half", "c10::Half"]', None)
-    >>> call.shapes, call.bytes_of(0)
-    ([(2, 3), (3, 4)], 12.0)
-    """
+    """The inputs of a call."""
 
     # The operator's name without the prefix ``aten::``.
     name: str

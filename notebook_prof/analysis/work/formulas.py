@@ -46,9 +46,8 @@ def softmax(call: Call) -> Work | None:
     """Count 4 operations per element, 3 in the backward."""
     elements = call.elements_of(0)
     each = _SOFTMAX_BACKWARD_FLOPS if "backward" in call.name else _SOFTMAX_FLOPS
-    return (
-        Work("softmax", each * elements, call.bytes_of() + elements * call.item_bytes()) if elements else None
-    )
+    written = elements * call.item_bytes()
+    return Work("softmax", each * elements, call.bytes_of() + written) if elements else None
 
 
 def reduction(call: Call) -> Work | None:
@@ -132,7 +131,8 @@ def matmul(call: Call) -> Work | None:
     a, b = call.tensor(at), call.tensor(at + 1)
     if not a or not b:
         return None
-    if call.name in ("linear", "mkldnn_linear"):
+    linear = call.name in ("linear", "mkldnn_linear")
+    if linear:
         out = (*a[:-1], b[0]) if len(b) > 1 else a[:-1]
     elif call.name == "outer":
         return Work("matmul", a[0] * b[0], call.bytes_of(0, 1) + a[0] * b[0] * call.item_bytes())
@@ -143,20 +143,12 @@ def matmul(call: Call) -> Work | None:
     batch = a[0] if call.name == "addbmm" else 1
     flops = 2 * batch * math.prod(out) * a[-1]
     written = math.prod(out) * call.element_bytes[at]
-    read = call.bytes_of(*range(at + 2)) + (
-        call.bytes_of(2) if call.name in ("linear", "mkldnn_linear") else 0
-    )
+    read = call.bytes_of(*range(at + 2 + linear))
     return Work("matmul", flops, read + written)
 
 
 def convolution(call: Call) -> Work | None:
-    """Count 2·batch·spatial·c_out·c_in·kernel, with the output's spatial size (the input's, if transposed).
-
-    >>> stride = '["", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "1"]'
-    >>> shapes = "[[1, 3, 8, 8], [4, 3, 3, 3], [], [], [], [], []]"
-    >>> convolution(Call.read("aten::conv2d", shapes, None, stride))
-    Work(kind='convolution', flops=3456, bytes=1456.0)
-    """
+    """Count 2·batch·spatial·c_out·c_in·kernel, with the output's spatial size (input's, if transposed)."""
     # This is the formula of `torch.utils.flop_counter.conv_flop_count`; None if strides and paddings were not
     # recorded.
     x, w = call.tensor(0), call.tensor(1)
@@ -164,7 +156,7 @@ def convolution(call: Call) -> Work | None:
     if out is None:
         return None
     spatial, transposed = out
-    channels = w[0] if not transposed else w[1] * _groups(x, w)
+    channels = w[0] if not transposed else w[1] * max(x[1] // w[0], 1)
     flops = 2 * x[0] * math.prod(x[2:] if transposed else spatial) * math.prod(w)
     written = x[0] * channels * math.prod(spatial) * call.item_bytes()
     read = call.bytes_of(0, 1) if call.name == "cudnn_convolution" else call.bytes_of(0, 1, 2)
@@ -177,14 +169,11 @@ def convolution_backward(call: Call) -> Work | None:
     grad, x, w = call.tensor(0), call.tensor(1), call.tensor(2)
     if not (grad and x and w):
         return None
-    gradients = (
-        [word == "True" for word in call.text(10).strip("[]").split(", ")] if call.text(10) else [True] * 3
-    )
+    wanted = (call.text(10) or "[True, True, True]").strip("[]").split(", ")
+    gradients = [word == "True" for word in wanted]
     transposed = call.text(7) == "True"
     once = 2 * grad[0] * math.prod((x if transposed else grad)[2:]) * math.prod(w)
-    written = sum(
-        size for size, want in zip((call.bytes_of(1), call.bytes_of(2)), gradients, strict=False) if want
-    )
+    written = sum(call.bytes_of(at) for at, want in zip((1, 2), gradients, strict=False) if want)
     return Work("convolution", once * sum(gradients[:2]), call.bytes_of(0, 1, 2) + written)
 
 
@@ -218,10 +207,6 @@ def _product(a: Shape, b: Shape) -> Shape:
     width = max(len(outer), len(inner))
     padded = ((1,) * (width - len(side)) + side for side in (outer, inner))
     return (*(max(pair) for pair in zip(*padded, strict=True)), *rows, *columns)
-
-
-def _groups(x: Shape, w: Shape) -> int:
-    return max(x[1] // w[0], 1)
 
 
 def _output(call: Call, x: Shape, w: Shape) -> tuple[Shape, bool] | None:
@@ -291,11 +276,7 @@ def work_of(
     element_bytes: float = 4,
     source: str = "",
 ) -> Work | None:
-    """Count the FLOPs and bytes of one call; None without a formula, or if its inputs were not recorded.
-
-    >>> work_of("aten::addmm", "[[512], [141, 512], [512, 512], [], []]").flops
-    73924608
-    """
+    """Count the FLOPs and bytes of one call; None without a formula, or if its inputs were not recorded."""
     formula = formula_of(name, source)
     if formula is None:
         return None
@@ -306,13 +287,7 @@ def work_of(
 
 
 def formula_of(name: str, source: str = "") -> Formula | None:
-    """Return the formula for an operator's name in recordings of `source`; None without one.
-
-    Examples
-    --------
-    >>> formula_of("aten::_softmax").__name__, formula_of("aten::view")
-    ('softmax', None)
-    """
+    """Return the formula for an operator's name in recordings of `source`; None without one."""
     if source in extensions.OURS["formulas"]:
         formula: Formula | None = extensions.load("formulas", source)(name)
         return formula

@@ -11,23 +11,15 @@ import pandas as pd
 
 from ... import extensions
 from ...trace import Trace
-from ...trace.arrays import BoolArray, FloatArray, IntArray
+from ...trace.arrays import BoolArray, FloatArray, IntArray, positions
 from ...trace.intervals import as_ints
-from ..scope import ints, of_kind
+from ..grouping import outermost
+from ..scope import ints, of_kind, recorded_table
 from .formulas import formula_of, work_of
 
 KINDS: Final = (
-    "matmul",
-    "convolution",
-    "attention",
-    "elementwise",
-    "norm",
-    "softmax",
-    "reduction",
-    "pooling",
-    "embedding",
-    "copy",
-    "given",
+    *("matmul", "convolution", "attention", "elementwise", "norm", "softmax", "reduction", "pooling"),
+    *("embedding", "copy", "given"),
 )
 """Kinds of work; ``given`` is work that the file itself reports."""
 
@@ -58,20 +50,15 @@ def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
         return SliceWork(flops, bytes_moved, kind, kind >= 0)
     table = _distinct(trace, element_bytes)
     code = _call_codes(slices, of_kind(trace, ("thread", "process")))
-    table_row = (
-        np.searchsorted(table["code"].to_numpy(), code) if len(table) else np.zeros(len(code), np.int64)
-    )
-    table_row = np.minimum(table_row, max(len(table) - 1, 0))
-    has_work = (
-        (code >= 0) & (table["code"].to_numpy()[table_row] == code)
-        if len(table)
-        else np.zeros(len(code), bool)
-    )
+    table_row = positions(table["code"].to_numpy(), code)
+    has_work = table_row >= 0
     flops, bytes_moved = np.zeros(len(slices)), np.zeros(len(slices))
     kind = np.full(len(slices), -1, np.int64)
     for column, target in (("flops", flops), ("bytes", bytes_moved), ("kind", kind)):
         target[has_work] = table[column].to_numpy()[table_row[has_work]]
-    return SliceWork(flops, bytes_moved, kind, has_work & ~_inside_work(has_work, parent))
+    return SliceWork(
+        flops, bytes_moved, kind, has_work & (outermost(parent, has_work) == np.arange(len(parent)))
+    )
 
 
 def inclusive_work(
@@ -123,28 +110,23 @@ def _distinct(trace: Trace, element_bytes: float) -> pd.DataFrame:
 
 
 def _variants(trace: Trace) -> dict[tuple[str, str], list[tuple[str | None, str | None, int]]]:
-    tables = trace.metadata.get("tables")
-    table = tables.get("operator_arguments") if isinstance(tables, dict) else None
+    table = recorded_table(trace, "operator_arguments")
     variants: dict[tuple[str, str], list[tuple[str | None, str | None, int]]] = {}
-    if isinstance(table, pd.DataFrame):
+    if table is not None:
         columns = [table[name].tolist() for name in ("name", "shapes", "dtypes", "concrete", "count")]
-        for name, shapes, dtypes, concrete, count in zip(*columns, strict=True):
-            variants.setdefault((name, shapes), []).append((_text(dtypes), _text(concrete), int(count)))
+        for name, shapes, *texts, count in zip(*columns, strict=True):
+            dtypes, concrete = (text if isinstance(text, str) else None for text in texts)
+            variants.setdefault((name, shapes), []).append((dtypes, concrete, int(count)))
     return variants
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _recorded_work(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | None:
     """Return the slices whose work the file reports, matched by the operator's number, and that work."""
-    tables = trace.metadata.get("tables")
-    table = tables.get("operators") if isinstance(tables, dict) else None
+    table = recorded_table(trace, "operators")
     source = str(trace.metadata.get("source"))
-    if isinstance(table, pd.DataFrame) and source in extensions.OURS["footprints"]:
+    if table is not None and source in extensions.OURS["footprints"]:
         table = extensions.load("footprints", source)(table)
-    if not isinstance(table, pd.DataFrame) or not {"id", "flop_count", "memory_bytes"} <= set(table.columns):
+    if table is None or not {"id", "flop_count", "memory_bytes"} <= set(table.columns):
         return None
     number = pd.to_numeric(table["id"], errors="coerce").fillna(-1).astype("int64").to_numpy()
     row_of_number = pd.Index(number)
@@ -155,15 +137,3 @@ def _recorded_work(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | No
     for target, column in ((flops, "flop_count"), (bytes_moved, "memory_bytes")):
         target[rows] = table[column].fillna(0).astype("float64").to_numpy()[at[rows]]
     return rows, flops, bytes_moved
-
-
-def _inside_work(has_work: BoolArray, parent: IntArray) -> BoolArray:
-    """Return which slices with known work are inside another one."""
-    inside = np.zeros(len(has_work), dtype=bool)
-    rows = np.flatnonzero(has_work)
-    up = parent[rows]
-    while len(rows):
-        rows, up = rows[up >= 0], up[up >= 0]
-        inside[rows[has_work[up]]] = True
-        rows, up = rows[~has_work[up]], parent[up[~has_work[up]]]
-    return inside

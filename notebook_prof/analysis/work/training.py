@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,11 +13,12 @@ import pandas as pd
 
 from ...errors import OptionError
 from ...statistics import counted_steps, dependence, quantile_interval
-from ...trace import Trace
+from ...trace import Trace, inherit
 from ...trace.arrays import FloatArray
 from ...trace.schema import Table
 from ..device.roofline import ceilings_of
-from ..scope import ints
+from ..grouping import with_ancestors
+from ..scope import ints, matching_codes
 from .batches import Counts, step_counts
 from .slices import SliceWork, slice_work
 
@@ -115,7 +116,9 @@ def training(
     model, hardware = _flops(trace, steps)
     peak = _peak(trace, steps, flops_per_s)
     device, host = _joules(trace, steps, _GPU_ENERGY), _joules(trace, steps, _HOST_ENERGY)
-    both = _sum_of_known(device, host)
+    known = [one for one in (device, host) if not one.reason]
+    sources = "; ".join(one.source for one in known)
+    both = _Quantity(np.sum([one.values for one in known], axis=0), sources) if known else device
     rows = [
         ("step_time", seconds, "s"),
         *((f"{what}_per_s", each.per(seconds), f"{what}/s") for what, each in one_each.items()),
@@ -127,16 +130,10 @@ def training(
         ("host_joules_per_step", host, "J/step"),
         *((f"joules_per_{what[:-1]}", both.per(each), f"J/{what[:-1]}") for what, each in one_each.items()),
     ]
-    return TRAINING.frame(
-        {
-            name: list(column)
-            for name, column in zip(TRAINING.names, zip(*map(_row, rows), strict=True), strict=True)
-        }
-    )
+    return TRAINING.of_tuples([_row(*row) for row in rows])
 
 
-def _row(named: tuple[str, _Quantity, str]) -> tuple[Any, ...]:
-    name, quantity, unit = named
+def _row(name: str, quantity: _Quantity, unit: str) -> tuple[Any, ...]:
     nothing = float("nan")
     values = quantity.values[np.isfinite(quantity.values)]
     if quantity.reason or not len(values):
@@ -174,12 +171,10 @@ def _flops(trace: Trace, steps: pd.DataFrame) -> tuple[_Quantity, _Quantity]:
     """Return the FLOPs of each step, without and with recomputation in the backward pass."""
     work = slice_work(trace)
     rows = np.flatnonzero(work.outermost)
-    reason = (
-        ""
-        if len(rows)
-        else "no operator whose work is known was recorded with shapes: record with shapes=True"
-    )
-    if reason := reason or _heavy_work_unknown(trace, work):
+    reason = _heavy_work_unknown(trace, work)
+    if not len(rows):
+        reason = "no operator whose work is known was recorded with shapes: record with shapes=True"
+    if reason:
         nothing = _Quantity(np.full(len(steps), np.nan), "", reason)
         return nothing, nothing
     begin = steps["ts"].to_numpy(np.int64)
@@ -209,19 +204,13 @@ def _heavy_work_unknown(trace: Trace, work: SliceWork) -> str:
     """Say which matrix products, convolutions or attentions cannot be counted; empty if all can."""
     slices = trace.slices
     words = [_HEAVY.fullmatch(str(word)) is not None for word in slices["name"].cat.categories]
-    heavy = np.array([*words, False])[slices["name"].cat.codes.to_numpy()] & (work.kind < 0)
+    heavy = matching_codes(slices["name"].array.codes, words) & (work.kind < 0)
     parent = ints(slices["parent"])
+    inside = inherit(parent, np.where(work.kind >= 0, 0, -1)) >= 0  # at or inside known work
     above = np.zeros(len(heavy), bool)
-    up = parent[work.outermost]
-    while len(up := np.unique(up[up >= 0])):
-        up = up[~above[up]]
-        above[up] = True
-        up = parent[up]
-    rows = np.flatnonzero(heavy & ~above)
-    up = rows.copy()
-    while len(rows) and (up >= 0).any():
-        keep = (up < 0) | (work.kind[up] < 0)
-        rows, up = rows[keep], np.where(up[keep] >= 0, parent[up[keep]], -1)
+    around = parent[work.outermost]
+    above[with_ancestors(parent, around[around >= 0])] = True
+    rows = np.flatnonzero(heavy & ~above & ~inside)
     rows = rows[~heavy[parent[rows]] | (parent[rows] < 0)]
     if not len(rows):
         return ""
@@ -235,36 +224,27 @@ def _computed_anew(trace: Trace) -> Any:
     """Return a mask of slices that are, or are in, operators that the backward pass alone would not run."""
     slices = trace.slices
     anew = (slices["name"].isin(_FORWARD_ONLY) & (slices["phase"] == "backward")).to_numpy()
-    parent = ints(slices["parent"])
-    source = np.append(np.where(anew, np.arange(len(anew)), parent), -1)
-    while (source[source] != source).any():
-        source = source[source]
-    return np.append(anew, False)[source[:-1]]
+    return inherit(ints(slices["parent"]), np.where(anew, 0, -1)) >= 0
 
 
 def _peak(trace: Trace, steps: pd.DataFrame, flops_per_s: float | None) -> _Quantity:
     """Return the FLOPs per second that all devices with work could reach."""
-    if flops_per_s is not None and not (
-        _are_numbers(flops_per_s) and flops_per_s > 0 and math.isfinite(flops_per_s)
-    ):
-        raise OptionError(
-            f"flops_per_s={flops_per_s!r} must be a positive number: 989e12 for an H100's bfloat16, say"
-        )
-    ceilings = ceilings_of(trace)
-    if flops_per_s is None and ceilings is None:
+    on_device = trace.slices.loc[(trace.slices["category"] == "kernel").to_numpy(), "device"]
+    count = max(int(on_device.dropna().nunique()), 1)
+    if flops_per_s is not None:
+        if not (_are_numbers(flops_per_s) and flops_per_s > 0 and math.isfinite(flops_per_s)):
+            raise OptionError(
+                f"flops_per_s={flops_per_s!r} must be a positive number: 989e12 for an H100's bfloat16, say"
+            )
+        return _Quantity(np.full(len(steps), flops_per_s * count), "flops_per_s=")
+    if (ceilings := ceilings_of(trace)) is None:
         reason = (
             "what the device can do is not known: call nbp.measure_device() on its machine, or give "
             "flops_per_s="
         )
         return _Quantity(np.full(len(steps), np.nan), "", reason)
-    on_device = trace.slices.loc[(trace.slices["category"] == "kernel").to_numpy(), "device"]
-    count = max(int(on_device.dropna().nunique()), 1)
-    each = (
-        flops_per_s if flops_per_s is not None else ceilings.flops_per_s if ceilings is not None else math.nan
-    )
-    measured = f"measured: {ceilings.dtype}, {ceilings.how}" if ceilings is not None else ""
-    source = "flops_per_s=" if flops_per_s is not None else measured
-    return _Quantity(np.full(len(steps), each * count), source)
+    source = f"measured: {ceilings.dtype}, {ceilings.how}"
+    return _Quantity(np.full(len(steps), ceilings.flops_per_s * count), source)
 
 
 _GPU_ENERGY: Final = (r"GPU \d+ (energy|power)", "no counter of a GPU's energy or power was recorded")
@@ -286,35 +266,18 @@ def _joules(trace: Trace, steps: pd.DataFrame, kind: tuple[str, str]) -> _Quanti
     for name, key in sorted(zip(tracks["name"].astype(str), tracks["track"], strict=True)):
         own = trace.counters[trace.counters["track"] == key]
         own = own[inside[own.index]] if inside[own.index].sum() > 1 else own
-        mean = _watts_of(name)(own["ts"].to_numpy(np.int64), own["value"].to_numpy(np.float64))
-        unit = name.rpartition(" ")[0]
+        if len(own) < 2:
+            continue
+        ts, value = own["ts"].to_numpy(np.int64), own["value"].to_numpy(np.float64)
+        if name.endswith("energy"):
+            mean = float((value[-1] - value[0]) / ((ts[-1] - ts[0]) / 1e9))
+        else:
+            mean = float(np.sum((value[1:] + value[:-1]) / 2 * np.diff(ts)) / (ts[-1] - ts[0]))
         if math.isfinite(mean):
-            watts.setdefault(unit, mean)  # names are sorted, so energy counters win over power
+            watts.setdefault(name.rpartition(" ")[0], mean)  # names are sorted: energy wins over power
     count = len(steps)
     if not watts:
-        reason = (
-            reason if not len(tracks) else "fewer than two readings of energy lie in the steps: record more"
-        )
+        reason = "fewer than two readings of energy lie in the steps: record more" if len(tracks) else reason
         return _Quantity(np.full(count, np.nan), "", reason)
     mean_seconds = float(steps["dur_ns"].mean()) / 1e9
     return _Quantity(np.full(count, sum(watts.values()) * mean_seconds), f"readings of {', '.join(watts)}")
-
-
-def _watts_of(name: str) -> Callable[[Any, FloatArray], float]:
-    def of_energy(ts: Any, joules: FloatArray) -> float:
-        return float((joules[-1] - joules[0]) / ((ts[-1] - ts[0]) / 1e9)) if len(ts) > 1 else math.nan
-
-    def of_power(ts: Any, watts: FloatArray) -> float:
-        if len(ts) < 2:
-            return math.nan
-        return float(np.sum((watts[1:] + watts[:-1]) / 2 * np.diff(ts)) / (ts[-1] - ts[0]))
-
-    return of_energy if name.endswith("energy") else of_power
-
-
-def _sum_of_known(device: _Quantity, host: _Quantity) -> _Quantity:
-    if device.reason and host.reason:
-        return device
-    sources = [one for one in (device, host) if not one.reason]
-    total = np.sum([one.values for one in sources], axis=0)
-    return _Quantity(total, "; ".join(one.source for one in sources))
