@@ -199,11 +199,12 @@ def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowL
     samples = sample_times(trace, window)
     if samples is None:
         return pd.array([pd.NA] * (size + 1), "Int64")
+    at, track = map(as_ints, samples)
     on = scope.ints("track")
-    tracks = 1 + max(int(on.max(initial=0)), int(samples[1].max(initial=0)))
+    tracks = 1 + max(int(on.max(initial=0)), int(track.max(initial=0)))
     # keys of samples and instants on all tracks: one track after another, each by time
-    length = 1 + max(int(samples[0].max(initial=0)), int(scope.end.max(initial=0)))
-    keys = np.sort(samples[1] * length + samples[0])
+    length = 1 + max(int(at.max(initial=0)), int(scope.end.max(initial=0)))
+    keys = np.sort(track * length + at)
 
     def within(code: IntArray) -> IntArray:
         """Count the samples in the time that each slice adds to the union of its code on its track."""
