@@ -12,10 +12,11 @@ import numpy as np
 
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
+from ..scope import bounds
 from ..time.account import ACCOUNT
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from .resources import FAR, WAITS, Resources, Segments, StreamWork, sync_table
+from .resources import FAR, WAITS, Resources, Segments, StreamWork, stacked, sync_table
 from .streams import Latencies, bind, graph_events, inferred_events, recorded_events, stream_work, usual_call
 from .waits import Waits, blocking_copies, by_thread, device_waits, full_queues, loader_waits
 
@@ -25,38 +26,55 @@ _PASSIVE: Final = re.compile(
 )
 """Python frames in which a thread may wait for another."""
 
-_ROUNDS: Final = 64
-"""Number of bursts to try, backwards from the end of each rest, vectorised over all rests."""
+
+class _Bursts(NamedTuple):
+    """Stretches in which a thread is busy, and whether each ends with communication."""
+
+    begin: IntArray
+    end: IntArray
+    shared: BoolArray
+
+
+class _Rests(NamedTuple):
+    """Stretches in which threads were not busy, and whether no slice owned the thread at their end."""
+
+    track: IntArray
+    begin: IntArray
+    end: IntArray
+    begun: BoolArray
 
 
 def wakeups(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
-    """Find where a thread rested while another of its process was busy, and which thread started each burst.
-
-    `main` is the main thread, which no other thread starts. `cuts` are the bounds of steps; rests are split
-    there.
-    """
+    """Find where a thread rested while another of its process was busy, and what started each burst."""
+    # `main` is the main thread, which no other thread starts. `cuts` are the bounds of steps; rests are split
+    # there. A thread is *busy* in operators, runtime calls, and Python frames whose names do not say that
+    # they wait. A stretch of busy time is a *burst*, the time between two bursts a *rest*. If a rest contains
+    # another thread's last burst from begin to end, and that thread's bursts cover at least half of the rest,
+    # the rest was a wait for the end of that burst. A burst that ends with communication may have begun
+    # before the rest. If nothing owns a thread (other than the main one) just before its burst, the burst was
+    # started by the thread that was busy then, or was busy last.
     if len(resources.threads) < 2:
         return []
     busy_slice, communicates = _busy(resources), resources.category("collective")
-    spans: dict[int, _Span] = {}
-    rests: dict[int, tuple[IntArray, IntArray]] = {}
+    bursts: dict[int, _Bursts] = {}
+    rests: dict[int, _Rests] = {}
     for track in resources.threads:
         cut = resources.segments(track)
         until = cut.until()
-        # A thread is *busy* in operators, runtime calls, and Python frames whose names do not say that they
-        # wait. A stretch of busy time is a *burst*, the time between two bursts a *rest*. If a rest contains
-        # another thread's last burst from begin to end, and that thread's bursts cover at least half of the
-        # rest, the rest was a wait for the end of that burst. A burst that ends with communication may have
-        # begun before the rest. If nothing owns a thread (other than the main one) just before its burst, the
-        # burst was started by the thread that was busy then, or was busy last.
         busy = (cut.owner >= 0) & busy_slice[cut.owner]
-        spans[track] = _bursts(cut, until, busy, communicates)
-        rests[track] = _cut(*_runs(cut.at, until, ~busy), cuts)
-    out = []
-    for tracks, others in _processes(resources, [track for track in spans if len(spans[track][0])]):
-        together = _together(resources, {track: rests[track] for track in tracks}, main)
-        out.append(_of_rests(together, _Bursts({track: spans[track] for track in others}), main))
-    return out
+        begin, end = _runs(cut.at, until, busy)
+        last = cut.owner[np.searchsorted(cut.at, end, side="left") - 1]
+        bursts[track] = _Bursts(begin, end, communicates[last])
+        begin, end = _cut(*_runs(cut.at, until, ~busy), cuts)
+        begin, end = begin[end < FAR], end[end < FAR]  # the gap after a thread's last slice ends no wait
+        begun = (cut.owner[np.searchsorted(cut.at, end, side="left") - 1] < 0) & (track != main)
+        rests[track] = _Rests(np.full(len(end), track), begin, end, begun)
+    return [
+        _of_rests(
+            stacked(_Rests, [rests[track] for track in tracks]), {one: bursts[one] for one in others}, main
+        )
+        for tracks, others in _processes(resources, [track for track in bursts if len(bursts[track].end)])
+    ]
 
 
 def _processes(resources: Resources, busy: list[int]) -> Iterator[tuple[list[int], list[int]]]:
@@ -70,29 +88,6 @@ def _processes(resources: Resources, busy: list[int]) -> Iterator[tuple[list[int
         others = busy if pid < 0 else busy_of[pid] + busy_of.get(-1, [])
         if others:
             yield tracks, others
-
-
-class _Rests(NamedTuple):
-    """Stretches in which threads were not busy; arrays of shape (rests,)."""
-
-    track: IntArray
-    begin: IntArray
-    end: IntArray
-    # Whether no slice owned the thread at the end of the rest, so another thread may have started its burst.
-    begun: BoolArray
-
-
-def _together(resources: Resources, rests: dict[int, tuple[IntArray, IntArray]], main: int) -> _Rests:
-    """Join the gaps of all threads. The gap after a thread's last slice ends no wait and is left out."""
-    parts = []
-    for track, (begin, end) in rests.items():
-        bounded = end < FAR  # keeps the rest before a thread's first slice
-        begin, end = begin[bounded], end[bounded]
-        cut = resources.segments(track)
-        begun = (cut.owner[np.searchsorted(cut.at, end - 1, side="right") - 1] < 0) & (track != main)
-        parts.append((np.full(len(end), track), begin, end, begun))
-    columns: Any = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return _Rests(*columns)
 
 
 def _busy(resources: Resources) -> BoolArray:
@@ -117,147 +112,62 @@ def _cut(begin: IntArray, end: IntArray, cuts: IntArray) -> tuple[IntArray, IntA
     return np.sort(np.concatenate([begin, inner])), np.sort(np.concatenate([end, inner]))
 
 
-class _Span(NamedTuple):
-    """Begins and ends of a thread's bursts, and whether each ends with communication."""
-
-    begin: IntArray
-    end: IntArray
-    # Whether each burst ends with communication.
-    shared: BoolArray
-
-
-def _bursts(cut: Segments, until: IntArray, busy: BoolArray, communicates: BoolArray) -> _Span:
-    begin, end = _runs(cut.at, until, busy)
-    owner = cut.owner[np.searchsorted(cut.at, end - 1, side="right") - 1]
-    return _Span(begin, end, communicates[owner])
-
-
-class _Bursts:
-    """Bursts of the threads of one process, by end; if ends are equal, lower tracks come last."""
-
-    def __init__(self, spans: dict[int, _Span]) -> None:
-        tracks = np.array(sorted(spans), np.int64)
-        track = np.repeat(tracks, [len(spans[key][0]) for key in tracks.tolist()])
-        begin, end = (np.concatenate([spans[key][i] for key in tracks.tolist()]) for i in (0, 1))
-        following = np.where(np.append(track[1:] == track[:-1], False), np.append(end[1:], FAR), FAR)
-        self._begins, self._instants = begin, np.sort(begin)
-        self._tracks = tracks
-        number = np.searchsorted(tracks, track)
-        self._keys = number * (len(self._instants) + 1) + np.searchsorted(self._instants, begin)
-        order = np.lexsort((-track, end))
-        self.track, self.begin, self.end = track[order], begin[order], end[order]
-        # End of the next burst of the same thread; `FAR` without one.
-        self.following = following[order]
-        self.shared = np.concatenate([spans[key].shared for key in tracks.tolist()])[order]
-
-    def last_of_each(self, instants: IntArray) -> Iterator[IntArray]:
-        """Yield, per thread, the index of its last burst to end by each instant; -1 if there is none."""
-        by_track = np.argsort(self.track, kind="stable")
-        for own in np.split(by_track, np.searchsorted(self.track[by_track], self._tracks)[1:]):
-            last = np.searchsorted(self.end[own], instants, side="right") - 1
-            yield np.where(last >= 0, own[last], -1)
-
-    def first_since(self, track: IntArray, instants: IntArray) -> IntArray:
-        """Return when the thread's first burst at or after each instant begins; there must be one."""
-        number = np.searchsorted(self._tracks, track)
-        keys = number * (len(self._instants) + 1) + np.searchsorted(self._instants, instants)
-        return np.asarray(self._begins[np.searchsorted(self._keys, keys)], dtype=np.int64)
-
-
-class _Latest(NamedTuple):
-    """For each rest: the latest end that it could have waited for, the second latest, and whose end it is."""
-
-    best: IntArray
-    second: IntArray
-    source: IntArray
-
-    def take(self, rows: IntArray, done: IntArray, source: IntArray) -> None:
-        """Update `rows` with bursts of threads `source` that ended at `done`; equal ends keep the first."""
-        best = self.best[rows]
-        later = done > best
-        self.second[rows] = np.where(later, best, np.maximum(self.second[rows], done))
-        self.best[rows] = np.where(later, done, best)
-        self.source[rows[later]] = source[later]
-
-
-def _of_rests(rests: _Rests, bursts: _Bursts, main: int) -> Waits:
+def _of_rests(rests: _Rests, bursts: Mapping[int, _Bursts], main: int) -> Waits:
     """Return the waits of a process's threads for bursts of other threads."""
-    count = len(rests.end)
-    latest = _Latest(np.full(count, -FAR), np.full(count, -FAR), np.full(count, -1))
-    _join(rests, bursts, latest)
-    _begin(rests, bursts, latest, np.flatnonzero(rests.begun & (latest.source < 0)), main)
-    hit = np.flatnonzero(latest.source >= 0)
+    best, second, source = (np.full(len(rests.end), value) for value in (-FAR, -FAR, -1))
+    for track, own in sorted(bursts.items()):  # of each thread, the last burst in a rest can be the cause
+        at = np.searchsorted(own.end, rests.end, side="right") - 1
+        ends = np.append(own.end, -FAR)[at]
+        rows = np.flatnonzero((at >= 0) & (rests.track != track) & (ends > rests.begin))
+        at, done, begin, end = at[rows], ends[rows], rests.begin[rows], rests.end[rows]
+        whole = own.begin[at] >= begin
+        first = np.minimum(np.searchsorted(own.begin, begin), len(own.begin) - 1)
+        opened = np.where(whole, own.begin[first], begin)
+        # nobody waits for a helper that only ticks now and then
+        fits = (whole | own.shared[at]) & (2 * (done - opened) >= end - np.maximum(begin, 2 * opened - end))
+        rows, done = rows[fits], done[fits]
+        later = done > best[rows]
+        second[rows] = np.where(later, best[rows], np.maximum(second[rows], done))
+        source[rows[later]], best[rows[later]] = track, done[later]
+    rows = np.flatnonzero(rests.begun & (source < 0))
+    for column, values in zip((best, second, source), _starters(rests, rows, bursts, main), strict=True):
+        column[rows] = values
+    hit = np.flatnonzero(best > rests.begin)
     none, kind = np.full(len(hit), -1), np.full(len(hit), WAITS.index("hand-over"))
-    best, begin = latest.best[hit], rests.begin[hit]
-    margin = np.minimum(best - latest.second[hit], best - begin)
-    return Waits(rests.track[hit], begin, best, rests.end[hit], latest.source[hit], none, none, kind, margin)
+    begin, best = rests.begin[hit], best[hit]
+    margin = np.minimum(best - np.where(second[hit] > begin, second[hit], -FAR), best - begin)
+    return Waits(rests.track[hit], begin, best, rests.end[hit], source[hit], none, none, kind, margin)
 
 
-def _join(rests: _Rests, bursts: _Bursts, latest: _Latest) -> None:
-    """Find the burst of another thread that each rest waited for: the last one to end that `_fits`."""
-    # bursts that cover half of a rest end in its second half; before a thread's first slice, only at its end
-    since = np.where(rests.begin > -FAR, rests.begin // 2 + rests.end // 2, rests.end)
-    rows = np.arange(len(rests.end))
-    at = np.searchsorted(bursts.end, rests.end, side="right") - 1
-    for _ in range(_ROUNDS):
-        keep = at >= 0
-        keep &= (bursts.end[at] >= since[rows]) & (bursts.end[at] > rests.begin[rows])
-        keep &= latest.second[rows] == -FAR
-        rows, at = rows[keep], at[keep]
-        fits = _fits(rests, bursts, rows, at)
-        latest.take(rows[fits], bursts.end[at[fits]], bursts.track[at[fits]])
-        at = at - 1
-    if len(rows):  # these rests contain many bursts: only each thread's last can be the cause
-        latest.best[rows] = latest.second[rows] = -FAR
-        latest.source[rows] = -1
-        for last in bursts.last_of_each(rests.end[rows]):
-            there = (last >= 0) & (bursts.end[last] > rests.begin[rows])
-            fits = there.copy()
-            fits[there] = _fits(rests, bursts, rows[there], last[there])
-            latest.take(rows[fits], bursts.end[last[fits]], bursts.track[last[fits]])
-
-
-def _fits(rests: _Rests, bursts: _Bursts, rows: IntArray, at: IntArray) -> BoolArray:
-    """Return whether a burst is its thread's last in a rest and the thread was busy for half of the rest."""
-    track, begin, end = bursts.track[at], rests.begin[rows], rests.end[rows]
-    whole = bursts.begin[at] >= begin
-    inside = (track != rests.track[rows]) & (whole | bursts.shared[at]) & (bursts.following[at] > end)
-    opened = begin.copy()
-    opened[inside & whole] = bursts.first_since(track[inside & whole], begin[inside & whole])
-    # nobody waits for a helper that only ticks now and then
-    inside &= 2 * (bursts.end[at] - opened) >= end - np.maximum(begin, 2 * opened - end)
-    return np.asarray(inside, dtype=bool)
-
-
-def _begin(rests: _Rests, bursts: _Bursts, latest: _Latest, rows: IntArray, main: int) -> None:
+def _starters(
+    rests: _Rests, rows: IntArray, bursts: Mapping[int, _Bursts], main: int
+) -> tuple[IntArray, IntArray, IntArray]:
     """Find which thread started the burst after each rest: one busy then, else the last to be busy."""
     # If several are busy, choose the main thread, else the one that stays busy longest.
+    track = np.repeat([*bursts], [len(own.end) for own in bursts.values()])
+    begin, finish = (np.concatenate([own[side] for own in bursts.values()]) for side in (0, 1))
+    order = np.lexsort((-track, finish))
+    track, begin, finish = track[order], begin[order], finish[order]
     end = rests.end[rows]
-    by_begin = np.argsort(bursts.begin, kind="stable")
-    begun = np.searchsorted(bursts.begin[by_begin], end, side="left")
-    ended = np.searchsorted(bursts.end, end, side="left")
+    by_begin = np.argsort(begin, kind="stable")
+    begun = np.searchsorted(begin[by_begin], end, side="left")
+    ended = np.searchsorted(finish, end, side="left")
     busy = begun - ended
-    ends = bursts.end[by_begin]
+    ends = finish[by_begin]
     longest = np.maximum.accumulate(np.where(ends == np.maximum.accumulate(ends), np.arange(len(ends)), 0))
-    one = by_begin[longest[np.maximum(begun - 1, 0)]]
-    source = np.where(busy > 0, bursts.track[one], -1)
-    own = np.flatnonzero(bursts.track == main)
+    source = np.where(busy > 0, track[by_begin[longest[np.maximum(begun - 1, 0)]]], -1)
+    own = np.flatnonzero(track == main)
     if len(own):
-        last = own[np.maximum(np.searchsorted(bursts.begin[own], end, side="left") - 1, 0)]
-        source[(bursts.begin[last] < end) & (bursts.end[last] >= end)] = main
+        last = own[np.maximum(np.searchsorted(begin[own], end, side="left") - 1, 0)]
+        source[(begin[last] < end) & (finish[last] >= end)] = main
     latest_end = np.maximum(ended - 1, 0)
-    another = np.concatenate([[0], np.flatnonzero(np.diff(bursts.track)) + 1])
+    another = np.concatenate([[0], np.flatnonzero(np.diff(track)) + 1])
     other = another[np.searchsorted(another, latest_end, side="right") - 1] - 1
-    done = np.where(ended > 0, bursts.end[latest_end], -FAR)
-    source = np.where(source < 0, np.where(ended > 0, bursts.track[latest_end], -1), source)
-    further = np.where(bursts.track[latest_end] == source, other, latest_end)
-    second = np.where((ended > 0) & (further >= 0), bursts.end[further], -FAR)
-    second = np.where(busy > 1, end, second)
-    best = np.where(busy > 0, end, done)
-    fits = best > rests.begin[rows]
-    hit = rows[fits]
-    latest.best[hit], latest.source[hit] = best[fits], source[fits]
-    latest.second[hit] = np.where(second[fits] > rests.begin[hit], second[fits], -FAR)
+    source = np.where((source < 0) & (ended > 0), track[latest_end], source)
+    further = np.where(track[latest_end] == source, other, latest_end)
+    second = np.where((ended > 0) & (further >= 0), finish[further], -FAR)
+    best = np.where(busy > 0, end, np.where(ended > 0, finish[latest_end], -FAR))
+    return best, np.where(busy > 1, end, second), source
 
 
 class RankEdges(NamedTuple):
@@ -313,20 +223,15 @@ class Dependences:
     @property
     def loader_workers(self) -> frozenset[int]:
         """Tracks of the workers that make batches for a main thread's DataLoader."""
-        loader = WAITS.index("loader")
-        of = (waits.track[waits.kind == loader] for waits in self.threads.values())
-        return frozenset(int(track) for tracks in of for track in np.unique(tracks)) - {
-            self.main,
-            *self.mains.values(),
-        }
+        every = stacked(Waits, list(self.threads.values()))
+        workers = np.unique(every.track[every.kind == WAITS.index("loader")]).tolist()
+        return frozenset(workers) - {self.main, *self.mains.values()}
 
 
 def dependences(trace: Trace, *, latency: int | None = None, spacing: int | None = None) -> Dependences:
-    """Find the cause of each start of device work and of each wait of a thread; valid while the Trace exists.
-
-    `latency` and `spacing` (ns) are the least times that work needs after its launch and after the previous
-    work; they default to the recording's 5 % quantiles, at most 20 µs.
-    """
+    """Find the cause of each start of device work and each wait of a thread; valid while the Trace exists."""
+    # `latency` and `spacing` (ns) are the least times that work needs after its launch and after the previous
+    # work; they default to the recording's 5 % quantiles, at most 20 µs.
     if latency is not None or spacing is not None:
         return _dependences(trace, latency, spacing)
     graph = _latest.get(trace)
@@ -361,23 +266,19 @@ def _dependences(trace: Trace, latency: int | None, spacing: int | None) -> Depe
     waits: list[Waits] = [device_waits(resources, streams, table)]
     for stream in streams.values():
         waits += [blocking_copies(resources, stream), full_queues(resources, stream, usual)]
-    waits += loader_waits(resources)
-    steps = trace.steps
-    cuts = np.unique(np.concatenate([steps["ts"], steps["ts"] + steps["dur"]])).astype(np.int64)
-    waits += wakeups(resources, main, cuts)
-    threads = by_thread(waits, list(resources.threads))
+    waits += loader_waits(resources) + wakeups(
+        resources, main, np.unique(np.concatenate(bounds(trace.steps)))
+    )
+    threads = by_thread(waits, resources.threads)
     return Dependences(
         resources, threads, streams, position, main, latencies, table is not None, recorded, inferred
     )
 
 
 def _main_thread(trace: Trace, resources: Resources) -> int:
-    """Return the thread whose slices match the most steps, else the one that runs the steps.
-
-    Without either, return the thread with the longest slices.
-    """
+    """Return the thread whose slices match the most steps, the one that runs them, or the busiest one."""
     steps, threads = trace.steps, resources.threads
-    begin, until = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
+    begin, until = bounds(steps)
     marks = {
         track: int((np.isin(resources.ts[rows], begin) & np.isin(resources.end[rows], until)).sum())
         for track, rows in threads.items()

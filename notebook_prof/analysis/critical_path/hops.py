@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,10 +13,8 @@ from ...trace.arrays import BoolArray, IntArray
 from ..scope import Numbers, WindowLike, sharing
 from .dependences import Dependences
 from .path import DOUBTS, HOP_TABLE, SPANS, End, PathPieces, Span, path_pieces, spans_of
-from .resources import EVENTS, FAR, WAITS
+from .resources import EVENTS, FAR, WAITS, stacked
 from .walk import CLASSES, HOPS, RUNS, Hops, class_codes, resource_names
-
-_NONE: Final = np.empty(0, np.int64)
 
 
 @sharing
@@ -47,11 +45,6 @@ def critical_path_hops(
         ``near_tie`` bool: the next candidate was closer than twice the noise of starts, so it may be the
         cause instead.
 
-    Raises
-    ------
-    OptionError, SelectionError
-        As `critical_path`.
-
     Examples
     --------
     >>> from notebook_prof.testing import draw
@@ -68,12 +61,9 @@ def critical_path_hops(
 
 def hops_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
     """Return the table of `critical_path_hops` for these paths."""
-    empty = Hops(*[_NONE] * 7)
-    parts = [Hops(*(column[::-1] for column in one.path.hops)) for one in spans] or [empty]
-    hops = Hops(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    number = np.repeat([one.step for one in spans], [len(one.path.hops.when) for one in spans]).astype(
-        np.int32
-    )
+    hops = stacked(Hops, [[column[::-1] for column in one.path.hops] for one in spans])
+    counts = [len(one.path.hops.when) for one in spans]
+    number = np.repeat(np.array([one.step for one in spans], np.int32), counts)
     slices = graph.resources.trace.slices
     words = np.array([*slices["name"].cat.categories.astype(str), ""], dtype=object)
     codes = np.append(slices["name"].cat.codes.to_numpy(), -1)
@@ -125,11 +115,6 @@ def critical_path_spans(
           of ten starts come at most ``noise_ns`` later than the least latencies predict;
         - ``behind_ns`` int64: how long after the step its last device work ends; with ``end="device"`` the
           path is that of this work.
-
-    Raises
-    ------
-    OptionError, SelectionError
-        As `critical_path`.
 
     Examples
     --------
@@ -202,11 +187,6 @@ def critical_path_doubts(
         - ``collectives``: communication, which includes waiting for other ranks;
         - ``clock``: device work that begins before the call that launched it.
 
-    Raises
-    ------
-    OptionError, SelectionError
-        As `critical_path`.
-
     Examples
     --------
     >>> from notebook_prof.testing import draw
@@ -226,10 +206,7 @@ def doubts_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
     every = path_pieces(graph, spans)
     total = sum(one.path.end - one.path.begin for one in spans)
     rows = [row for row in _rows(graph, spans, every) if row[1]]
-    data = {
-        name: [row[i] for row in rows] for i, name in enumerate(("code", "count", "of", "path_ns", "effect"))
-    }
-    return DOUBTS.frame({**data, "share": [row[3] / max(total, 1) for row in rows]})
+    return DOUBTS.of_tuples([(*row[:4], row[3] / max(total, 1), row[4]) for row in rows])
 
 
 def _rows(
@@ -237,22 +214,22 @@ def _rows(
 ) -> Iterator[tuple[str, int, int, int, str]]:
     pieces = every.pieces
     spent = pieces.end - pieces.start
-    kinds = np.concatenate([one.path.hops.kind for one in spans]) if spans else np.empty(0, np.int64)
-    waited = np.concatenate([one.path.hops.slice for one in spans]) if spans else np.empty(0, np.int64)
+    every_hop = stacked(Hops, [one.path.hops for one in spans])
+    kinds = every_hop.kind
 
     def hops(kind: str) -> BoolArray:
         return np.asarray(kinds == HOPS.index(kind), dtype=bool)
 
     def around(kind: str) -> int:
-        return int(spent[np.isin(pieces.row, waited[hops(kind)]) & (pieces.row >= 0)].sum())
+        return int(spent[np.isin(pieces.row, every_hop.slice[hops(kind)]) & (pieces.row >= 0)].sum())
 
     work = sum(len(stream.rows) for stream in graph.streams.values())
     launches = sum(int((stream.call >= 0).sum()) for stream in graph.streams.values())
     if work and not launches:
-        effect = (
-            "work of devices and the calls that asked for it are not linked: the path cannot follow launches"
-        )
-        yield "no-launches", work, work, int(spent.sum()), effect
+        yield (
+            "no-launches", work, work, int(spent.sum()),
+            "work of devices and the calls that asked for it are not linked: the path cannot follow launches",
+        )  # fmt: skip
     else:
         yield (
             "launch-not-recorded", int(hops("unrecorded").sum()), len(kinds), around("unrecorded"),

@@ -45,10 +45,7 @@ def of_slice(graph: Dependences, row: int) -> tuple[int, Stretch]:
 
 
 def of_instant(graph: Dependences, ts: int, track: int | str | None) -> tuple[int, Stretch]:
-    """Return the track, and the stretch around an instant that explains it.
-
-    Raises SelectionError if nothing was recorded there.
-    """
+    """Return the track and the stretch around an instant; SelectionError if nothing was recorded there."""
     key, until = _key(graph, track), graph.resources.trace.span.end
     if not 0 <= ts < until:
         raise SelectionError(f"nothing was recorded at {ts} ns: the trace lasts from 0 to {until} ns")

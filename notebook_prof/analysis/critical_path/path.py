@@ -12,11 +12,11 @@ import pandas as pd
 
 from ...errors import OptionError, SelectionError, nearest
 from ...trace import Trace, Window
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, positions
 from ...trace.schema import Table
 from ..scope import Numbers, WindowLike, ints, many, sharing, step_spans
 from .dependences import Dependences, dependences
-from .resources import FAR, WAITS
+from .resources import FAR, WAITS, stacked
 from .walk import CLASSES, Path, Runs, class_codes, cut_at_owners, resource_names, walk
 
 PIECES: Final = Table.of(
@@ -132,38 +132,29 @@ class PathPieces:
     @cached_property
     def margin(self) -> IntArray:
         """How much later (ns) the cause of each piece's start was than the next candidate; else `FAR`."""
-        return _margins(self.graph, self.spans, self.pieces, self.span)
+        graph, pieces = self.graph, self.pieces
+        margin = np.full(len(self.span), FAR)
+        for track, stream in graph.streams.items():
+            here = np.flatnonzero((pieces.track == track) & (pieces.row >= 0))
+            at = graph.position[pieces.row[here]]
+            begins = stream.start[at] == pieces.start[here]
+            margin[here[begins]] = stream.margin[at[begins]]
+        for number, one in enumerate(self.spans):
+            waits = one.path.hops.kind < len(WAITS)
+            first, last = np.searchsorted(self.span, [number, number + 1])
+            at = first + np.searchsorted(pieces.start[first:last], one.path.hops.when[waits])
+            inside = at < last
+            np.minimum.at(margin, at[inside], one.path.hops.margin[waits][inside])
+        return margin
 
 
 def path_pieces(graph: Dependences, spans: Sequence[Span]) -> PathPieces:
     """Cut the paths of all spans into pieces, wherever the owner changes."""
-    if not spans:
-        return PathPieces(graph, spans, _NONE, Runs(*[_NONE] * 5))
-    runs = Runs(*(np.concatenate(parts) for parts in zip(*(one.path.runs for one in spans), strict=True)))
+    runs = stacked(Runs, [one.path.runs for one in spans])
     of_run = np.repeat(np.arange(len(spans)), [len(one.path.runs.start) for one in spans])
     order = np.lexsort((runs.start, of_run))
     pieces, run = cut_at_owners(graph, Runs(*(column[order] for column in runs)))
     return PathPieces(graph, spans, of_run[order][run], pieces)
-
-
-def _margins(graph: Dependences, spans: Sequence[Span], pieces: Runs, span: IntArray) -> IntArray:
-    """Return by what margin (ns) the cause of each piece's start was the latest candidate."""
-    margin = np.full(len(span), FAR)
-    for track, stream in graph.streams.items():
-        here = np.flatnonzero((pieces.track == track) & (pieces.row >= 0))
-        at = graph.position[pieces.row[here]]
-        begins = stream.start[at] == pieces.start[here]
-        margin[here[begins]] = stream.margin[at[begins]]
-    for number, one in enumerate(spans):
-        waits = one.path.hops.kind < len(WAITS)
-        first, last = np.searchsorted(span, [number, number + 1])
-        at = first + np.searchsorted(pieces.start[first:last], one.path.hops.when[waits])
-        inside = at < last
-        np.minimum.at(margin, at[inside], one.path.hops.margin[waits][inside])
-    return margin
-
-
-_NONE: Final = np.empty(0, np.int64)
 
 
 def spans_of(trace: Trace, window: WindowLike, step: Numbers, end: End) -> tuple[Dependences, list[Span]]:
@@ -226,13 +217,6 @@ def critical_path(
         With `by`, its columns and ``path_ns`` int64, ``share`` float64 (of the paths), ``pieces`` int64: by
         `path_ns`, largest first. Rows with missing names are kept, so the sums are the same.
 
-    Raises
-    ------
-    OptionError
-        If `by` or `end` is not known.
-    SelectionError
-        If there is no such step.
-
     Notes
     -----
     One walk backwards from the end. On a thread, time is charged to the slice that owns it, back to the end
@@ -284,11 +268,7 @@ def pieces_columns(
     data: dict[str, Any] = {}
     for name in names:
         if name == "step":
-            numbers = (
-                np.array([one.step for one in spans], np.int32)[every.span]
-                if spans
-                else _NONE.astype(np.int32)
-            )
+            numbers = np.array([one.step for one in spans], np.int32)[every.span]
             data[name] = pd.arrays.IntegerArray(numbers, numbers < 0)
         elif name == "class":
             data[name] = pd.Categorical.from_codes(class_codes(graph, pieces), categories=list(CLASSES))
@@ -308,22 +288,13 @@ def pieces_columns(
 def resource_column(trace: Trace, track: IntArray) -> pd.Categorical:
     """Return the names of tracks; missing for track -1."""
     keys, labels = resource_names(trace)
-    code = np.full(int(keys.max(initial=-1)) + 2, -1, np.int32)  # track -1 reads the last entry
-    code[keys] = np.arange(len(keys))
-    return pd.Categorical.from_codes(code[track], categories=labels)
+    return pd.Categorical.from_codes(positions(keys, track), categories=labels)
 
 
 def _summed(table: pd.DataFrame, columns: list[str], spent: IntArray) -> pd.DataFrame:
-    if len(columns) == 1 and isinstance(table[columns[0]].dtype, pd.CategoricalDtype):
-        number = pd.factorize(table[columns[0]].cat.codes.to_numpy())[0]  # numbered by first appearance
-    else:
-        number = table.groupby(columns, observed=True, sort=False, dropna=False).ngroup().to_numpy()
-    size = int(number.max(initial=-1)) + 1
-    first = np.full(size, 0)
-    first[number[::-1]] = np.arange(len(number))[::-1]
-    out = table.iloc[first].reset_index(drop=True)
-    # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
-    out["path_ns"] = np.bincount(number, spent, minlength=size).astype(np.int64)
-    out["share"] = out["path_ns"] / max(int(spent.sum()), 1)
-    out["pieces"] = np.bincount(number, minlength=size).astype(np.int64)
+    groups = table.assign(path_ns=spent).groupby(columns, observed=True, sort=False, dropna=False)["path_ns"]
+    out = groups.agg(["sum", "count"]).reset_index()
+    out = out.rename(columns={"sum": "path_ns"})
+    out.insert(len(columns) + 1, "share", out["path_ns"] / max(int(spent.sum()), 1))
+    out = out.rename(columns={"count": "pieces"})
     return out.sort_values("path_ns", ascending=False, kind="stable").reset_index(drop=True)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ...trace import DEVICE_CATEGORIES, Trace
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, positions
+from ...trace.intervals import as_ints
 from ...trace.nesting import depths, parents
 from ..device.kernel_launches import launch_calls
-from ..scope import ints, matching_codes
+from ..scope import bounds, ints, matching_codes, recorded_table
+
+Columns = TypeVar("Columns", bound=tuple[Any, ...])
 
 FAR: Final = int(np.iinfo(np.int64).max // 4)
 """ns; later than any instant of a recording."""
@@ -36,16 +39,10 @@ class Segments(NamedTuple):
 
 
 def segments(rows: IntArray, start: IntArray, end: IntArray) -> Segments:
-    """Cut a track into segments with one owner each. Slices, by start, then longest first, may overlap in any
-    way.
-
-    >>> at, owner = segments(np.array([7, 8]), np.array([0, 2]), np.array([10, 5]))
-    >>> at[1:].tolist(), owner.tolist()
-    ([0, 2, 5, 10], [-1, 7, 8, 7, -1])
-    """
-    # The open slice that started last is the owner. When it ends, the latest-started slice that is still open
-    # takes over. A slice that a descendant outlasts owns nothing from its end to that of the descendant, and
-    # adds no boundary.
+    """Cut a track into segments with one owner each."""
+    # Slices come by start, then longest first, and may overlap in any way. The open slice that started last
+    # is the owner. When it ends, the latest-started slice that is still open takes over. A slice that a
+    # descendant outlasts owns nothing from its end to that of the descendant, and adds no boundary.
     n = len(rows)
     if not n:
         return Segments(np.array([-FAR]), np.array([-1]))
@@ -58,15 +55,13 @@ def segments(rows: IntArray, start: IntArray, end: IntArray) -> Segments:
 def nested_segments(
     rows: IntArray, start: IntArray, end: IntArray, parent: IntArray, depth: npt.NDArray[np.integer[Any]]
 ) -> Segments | None:
-    """Divide a track into segments by its slices' parents and depths; None if these do not fit the slices.
-
-    `rows` are the track's slices by start, then longest first; the other arrays cover all slices.
-    """
-    # Before slice *k* starts, *k* slices have started, and all but its ancestors have ended, so among all
-    # starts and ends in order, its start is number ``2 k - depth``. Between it and the next start are the
-    # ends of the slice and of as many ancestors as the next slice is less deep. So nothing has to be sorted.
-    # If slices overlap in part, a slice that a descendant outlasts ends with it. A frame in which a longer
-    # annotation begins, without being its child, ends there and owns nothing after that.
+    """Divide a track into segments by its slices' parents and depths; None if these do not fit the slices."""
+    # `rows` are the track's slices by start, then longest first; the other arrays cover all slices. Before
+    # slice *k* starts, *k* slices have started, and all but its ancestors have ended, so among all starts and
+    # ends in order, its start is number ``2 k - depth``. Between it and the next start are the ends of the
+    # slice and of as many ancestors as the next slice is less deep. So nothing has to be sorted. If slices
+    # overlap in part, a slice that a descendant outlasts ends with it. A frame in which a longer annotation
+    # begins, without being its child, ends there and owns nothing after that.
     level, above = depth[rows], parent[rows]
     closes = level + 1 - np.append(level[1:], level.dtype.type(0))
     if level[0] or closes.min() < 0:
@@ -143,8 +138,7 @@ class Resources:
     def __init__(self, trace: Trace) -> None:
         slices, tracks = trace.slices, trace.tracks
         self._trace = weakref.ref(trace)
-        self.ts: IntArray = slices["ts"].to_numpy()
-        self.end: IntArray = self.ts + slices["dur"].to_numpy()
+        self.ts, self.end = bounds(slices)
         self.track: IntArray = slices["track"].to_numpy().astype(np.int64)
         self._category = slices["category"].cat.codes.to_numpy()
         self._name = slices["name"].cat.codes.to_numpy()
@@ -157,12 +151,12 @@ class Resources:
         self.rank = dict(zip(key.tolist(), rank.tolist(), strict=True))
         lasting = self.end > self.ts
         order = np.argsort(self.track.astype(np.int16) if len(key) < 1 << 15 else self.track, kind="stable")
-        bounds = np.searchsorted(self.track[order], np.arange(int(key.max(initial=-1)) + 2))
+        first = np.searchsorted(self.track[order], np.arange(int(key.max(initial=-1)) + 2))
         work = lasting & self.category(*DEVICE_CATEGORIES)
         self.threads: dict[int, IntArray] = {}
         self.streams: dict[int, IntArray] = {}
         for track, what in sorted(zip(key.tolist(), kind.tolist(), strict=True)):
-            rows = order[bounds[track] : bounds[track + 1]]
+            rows = order[first[track] : first[track + 1]]
             if what == "thread" and len(rows := rows[lasting[rows]]):
                 self.threads[track] = rows
             elif what == "stream" and len(rows := rows[work[rows]]):
@@ -220,12 +214,10 @@ class Resources:
 
 def sync_table(trace: Trace) -> pd.DataFrame | None:
     """Return the file's records of waits for devices, as int64 with -1 for missing; None if it has none."""
-    table = (trace.metadata.get("tables") or {}).get("device_events")
-    if not isinstance(table, pd.DataFrame) or "sync_kind" not in table:
+    table = recorded_table(trace, "device_events")
+    if table is None or "sync_kind" not in table or not table["sync_kind"].notna().any():
         return None
     table = table[table["sync_kind"].notna()]
-    if not len(table):
-        return None
     columns: dict[str, Any] = {"sync_kind": table["sync_kind"].astype(str).to_numpy()}
     for name in ("device", "stream", "correlation", "wait_on_stream", "wait_on_correlation"):
         values = table[name].astype("Int64") if name in table else pd.Series(-1, table.index, dtype="Int64")
@@ -237,38 +229,26 @@ def rows_of_correlation(resources: Resources, numbers: IntArray) -> IntArray:
     """Return the row of the host call with each of these correlation numbers; -1 without one."""
     correlation = ints(resources.trace.slices["correlation"])
     host = np.flatnonzero(resources.on_threads() & (correlation > 0))
-    if not len(host):
-        return np.full(len(numbers), -1, np.int64)
-    order = np.argsort(correlation[host], kind="stable")
-    values, rows = correlation[host][order], host[order]
-    at = np.searchsorted(values, numbers, side="right") - 1
-    match = (at >= 0) & (values[np.maximum(at, 0)] == numbers) & (numbers > 0)
-    return np.where(match, rows[np.maximum(at, 0)], -1)
+    return np.append(host, -1)[positions(correlation[host], numbers)]
 
 
 def stream_tracks(trace: Trace, device: IntArray, stream: IntArray) -> IntArray:
     """Return the track of each device and stream; -1 if there is none."""
     tracks = trace.tracks[(trace.tracks["kind"] == "stream").to_numpy()]
-    pairs = dict(
-        zip(
-            zip(ints(tracks["device"]).tolist(), ints(tracks["stream"]).tolist(), strict=True),
-            tracks["track"].tolist(),
-            strict=True,
-        )
-    )
-    both = np.stack([device, stream], axis=1) if len(device) else np.empty((0, 2), np.int64)
-    kinds, code = np.unique(both, axis=0, return_inverse=True)
-    track = np.array([pairs.get((int(d), int(s)), -1) for d, s in kinds], dtype=np.int64)
-    return np.asarray(track[code.ravel()], dtype=np.int64) if len(track) else np.empty(0, np.int64)
+    tracks = tracks.drop_duplicates(["device", "stream"], keep="last")
+    keys = pd.MultiIndex.from_arrays([ints(tracks["device"]), ints(tracks["stream"])])
+    at = keys.get_indexer(pd.MultiIndex.from_arrays([device, stream]))
+    return as_ints(np.append(tracks["track"].to_numpy(np.int64), -1)[at])
 
 
-def latest_end(ends: IntArray, instants: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the position and end of the work that ended last by each instant; -1 and `-FAR` if none had
-    ended.
-    """
+def latest_end(ends: IntArray, instants: IntArray) -> IntArray:
+    """Return the position of the work that ended last by each instant; -1 if none had ended."""
     order = np.argsort(ends, kind="stable")
-    at = np.searchsorted(ends[order], instants, side="right") - 1
-    if not len(ends):
-        return np.full(len(instants), -1, np.int64), np.full(len(instants), -FAR, np.int64)
-    safe = order[np.maximum(at, 0)]
-    return np.where(at >= 0, safe, -1), np.where(at >= 0, ends[safe], -FAR)
+    return np.append(order, -1)[np.searchsorted(ends[order], instants, side="right") - 1]
+
+
+def stacked(kind: type[Columns], parts: Sequence[Iterable[npt.NDArray[Any]]]) -> Columns:
+    """Join tuples of columns, one below another."""
+    if not parts:
+        return kind(*[np.empty(0, np.int64)] * len(kind._fields))  # type: ignore[attr-defined]
+    return kind(*(np.concatenate(column) for column in zip(*parts, strict=True)))

@@ -30,6 +30,7 @@ _QUICK: Final = 0.05
 """Quantile of all delays that is taken as the least delay."""
 _USUAL: Final = 0.9
 """Quantile of the delays beyond the least one that is taken as their noise."""
+_NONE: Final = np.empty(0, np.int64)
 _GRAPH: Final = re.compile(r"(?i)graph_?launch")
 _STREAM_WAIT: Final = re.compile(r"StreamWaitEvent")
 
@@ -55,8 +56,7 @@ def usual_call(resources: Resources) -> int:
         call = resources.call[rows]
         ready = (call >= 0) & (resources.end[call] <= resources.ts[rows])
         parts.append((resources.end[call] - resources.ts[call])[ready])
-    lengths = np.concatenate(parts) if parts else np.empty(0)
-    return int(np.median(lengths)) if len(lengths) else 0
+    return _quantile(parts, 0.5)
 
 
 def stream_work(resources: Resources, rows: IntArray, usual: int) -> StreamWork:
@@ -64,7 +64,7 @@ def stream_work(resources: Resources, rows: IntArray, usual: int) -> StreamWork:
     # If a call has not returned when its work begins, its launch took effect earlier: assume the usual length
     # of a call after its start.
     start, end = resources.ts[rows], resources.end[rows]
-    before, _ = latest_end(end, start)
+    before = latest_end(end, start)
     before = np.where(before >= np.arange(len(rows)), -1, before)
     call = resources.call[rows]
     begun, returned = resources.ts[call], resources.end[call]
@@ -90,33 +90,29 @@ def _set_events(stream: StreamWork, end: IntArray, places: IntArray, source: Int
     stream.event_kind[chosen[later]] = EVENTS.index(kind)
 
 
-def graph_events(resources: Resources, streams: dict[int, StreamWork]) -> int:
-    """Infer from times which nodes of a graph launch waited for nodes on other streams; return how many."""
-    launched = [(track, s.call, np.flatnonzero(s.call >= 0)) for track, s in streams.items()]
-    parts = [(track, places[resources.named(_GRAPH, call[places])]) for track, call, places in launched]
-    parts = [(track, places) for track, places in parts if len(places)]
-    if len(parts) < 2:
-        return 0
-    rows = np.concatenate([streams[track].rows[places] for track, places in parts])
-    places = np.concatenate([places for _, places in parts])
-    track = np.repeat([track for track, _ in parts], [len(places) for _, places in parts])
+def graph_events(resources: Resources, streams: dict[int, StreamWork]) -> None:
+    """Infer from times which nodes of a graph launch waited for nodes on other streams."""
+    launched = {track: np.flatnonzero(one.call >= 0) for track, one in streams.items()}
+    parts = {
+        track: places[resources.named(_GRAPH, streams[track].call[places])]
+        for track, places in launched.items()
+    }
+    rows = np.concatenate([_NONE, *(streams[track].rows[places] for track, places in parts.items())])
+    places = np.concatenate([_NONE, *parts.values()])
+    track = resources.track[rows]
     instants, rank = np.unique(np.concatenate([resources.end[rows], resources.ts[rows]]), return_inverse=True)
     code = np.unique(resources.call[rows], return_inverse=True)[1] * len(instants)
-    ended, begun = code + rank[: len(rows)], code + rank[len(rows) :]
-    source, _ = latest_end(ended, begun)
+    source = latest_end(code + rank[: len(rows)], code + rank[len(rows) :])
     other = (source >= 0) & (code[source] == code) & (track[source] != track)
-    for number, _ in parts:
+    for number in np.unique(track[other]).tolist():
         hit = other & (track == number)
         _set_events(streams[number], resources.end, places[hit], rows[source[hit]], "graph")
-    return int(other.sum())
 
 
 def recorded_event_pairs(
     resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame
 ) -> dict[int, tuple[IntArray, IntArray]]:
-    """Return, by stream, the positions of waiting work and the rows of the work that it waits for, as in the
-    file.
-    """
+    """Return, by stream, the positions of waiting work and the rows of the work that it waits for."""
     # A ``cudaStreamWaitEvent`` delays the next work on its stream until the other stream has finished all
     # work that had been launched when the event was recorded.
     table = table[(table["sync_kind"] == "Stream Wait Event").to_numpy()]
@@ -185,22 +181,20 @@ def bind(
     resources: Resources,
     streams: dict[int, StreamWork],
     usual: int,
-    latency: int | None = None,
-    spacing: int | None = None,
+    latency: int | None,
+    spacing: int | None,
 ) -> Latencies:
-    """Determine the cause of each start: the candidate that, with its least latency, allows it last.
-
-    Fill in `bound`, `root` and `margin` of `streams`. `latency` and `spacing` (ns) default to the recording's
-    5 % quantiles, at most 20 µs.
-    """
+    """Determine the cause of each start: the candidate that, with its least latency, allows it last."""
+    # Fills in `bound`, `root` and `margin` of `streams`. `latency` and `spacing` (ns) default to the
+    # recording's 5 % quantiles, at most 20 µs.
     gaps, delays = [], []
     for s in streams.values():
         previous = np.where(s.before >= 0, s.end[s.before], -FAR)
         queued = (s.before >= 0) & (s.launched < s.start[s.before])
         gaps.append((s.start - previous)[queued])
         delays.append((s.start - s.launched)[(s.call >= 0) & (s.launched > previous)])
-    spacing = _least(gaps) if spacing is None else spacing
-    latency = _least(delays) if latency is None else latency
+    spacing = min(_quantile(gaps, _QUICK), MOST_NS) if spacing is None else spacing
+    latency = min(_quantile(delays, _QUICK), MOST_NS) if latency is None else latency
     over = []
     for s in streams.values():
         previous = np.where(s.before >= 0, s.end[s.before] + spacing, -FAR)
@@ -211,19 +205,14 @@ def bind(
         s.margin = np.where(second > -FAR, best - second, FAR)
         s.bound = np.select([best == -FAR, launch == best, event == best], [NOTHING, LAUNCH, EVENT], STREAM)
         s.root = runs_bound_by_stream(s.bound == STREAM, s.before)
-        over.append((s.start - best)[best > -FAR])
-    return Latencies(usual, spacing, latency, _noise(over))
+        late = s.start - best
+        over.append(late[(best > -FAR) & (late >= 0) & (late <= MOST_NS)])
+    return Latencies(usual, spacing, latency, _quantile(over, _USUAL))
 
 
-def _least(parts: list[IntArray]) -> int:
-    values = np.concatenate(parts) if parts else np.empty(0, np.int64)
-    return min(int(np.quantile(values, _QUICK)), MOST_NS) if len(values) else 0
-
-
-def _noise(parts: list[IntArray]) -> int:
-    values = np.concatenate(parts) if parts else np.empty(0, np.int64)
-    values = values[(values >= 0) & (values <= MOST_NS)]
-    return int(np.quantile(values, _USUAL)) if len(values) else 0
+def _quantile(parts: list[IntArray], q: float) -> int:
+    values = np.concatenate([_NONE, *parts])
+    return int(np.quantile(values, q)) if len(values) else 0
 
 
 def runs_bound_by_stream(bound_by_stream: BoolArray, before: IntArray) -> IntArray:

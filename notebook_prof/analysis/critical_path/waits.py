@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, positions
 from ...trace.taxonomy import LOADER_WAIT
 from ..scope import on_host
 from ..time.host_states import waiting
-from .resources import FAR, WAITS, Resources, StreamWork, rows_of_correlation, stream_tracks
+from .resources import FAR, WAITS, Resources, StreamWork, rows_of_correlation, stacked, stream_tracks
 
 _COPY: Final = re.compile(r"(?i)(cuda|hip|cu|mu)memcpy")
 _FREE: Final = re.compile(r"(cuda|hip)Free(Host)?$")
@@ -54,21 +54,16 @@ class Waits(NamedTuple):
         return cls(resources.track[calls], begin, done, end, resources.track[row], row, calls, code, margin)
 
 
-def by_thread(waits: list[Waits], threads: npt.ArrayLike) -> dict[int, Waits]:
+def by_thread(waits: list[Waits], threads: Iterable[int]) -> dict[int, Waits]:
     """Sort the waits of each thread by `done`."""
-    columns = (
-        [np.concatenate(part) for part in zip(*waits, strict=True)] if waits else [np.empty(0, np.int64)] * 9
-    )
-    every = Waits(*(np.asarray(column, np.int64) for column in columns))
+    every = stacked(Waits, waits)
     order = np.lexsort((every.done, every.thread))
     every = Waits(*(column[order] for column in every))
-    keys = np.asarray(threads, np.int64)
-    first = np.searchsorted(every.thread, keys, side="left")
-    last = np.searchsorted(every.thread, keys, side="right")
-    return {
-        int(key): Waits(*(column[a:b] for column in every))
-        for key, a, b in zip(keys, first, last, strict=True)
-    }
+    out = {}
+    for track in threads:
+        first, last = np.searchsorted(every.thread, [track, track + 1])
+        out[track] = Waits(*(column[first:last] for column in every))
+    return out
 
 
 def _scopes(resources: Resources, rows: IntArray, table: pd.DataFrame | None) -> tuple[IntArray, IntArray]:
@@ -78,11 +73,8 @@ def _scopes(resources: Resources, rows: IntArray, table: pd.DataFrame | None) ->
         return only, until
     table = table[table["sync_kind"].isin(_KINDS).to_numpy()]
     call = rows_of_correlation(resources, table["correlation"].to_numpy())
-    order = np.argsort(rows, kind="stable")
-    at = np.searchsorted(rows[order], call)
-    hit = (call >= 0) & (at < len(rows))
-    hit[hit] = rows[order][at[hit]] == call[hit]
-    table, call, at = table[hit], call[hit], order[at[hit]]
+    at = positions(rows, call)
+    table, at = table[at >= 0], at[at >= 0]
     kind = table["sync_kind"].to_numpy()
     stream = np.where(kind == "Stream Sync", table["stream"].to_numpy(), table["wait_on_stream"].to_numpy())
     track = stream_tracks(resources.trace, table["device"].to_numpy(), stream)
@@ -108,11 +100,11 @@ def device_waits(resources: Resources, streams: dict[int, StreamWork], table: pd
     """Find what calls waited for: of the work launched before them, the last to end inside them."""
     # A call in which no candidate ended waited for nothing and is left out. Work that ends after the call
     # cannot be the cause.
-    waiting = waitable_work(resources, streams, table)
-    rows, begin, end = waiting.calls, resources.ts[waiting.calls], resources.end[waiting.calls]
+    rows, candidates = waitable_work(resources, streams, table)
+    begin, end = resources.ts[rows], resources.end[rows]
     best, second = begin.copy(), begin.copy()
     cause = np.full(len(rows), -1)
-    for work in waiting.work:
+    for work in candidates:
         done = np.where(work >= 0, resources.end[work], -FAR)
         fits = (done > begin) & (done <= end)
         later = fits & (done > best)
@@ -123,21 +115,13 @@ def device_waits(resources: Resources, streams: dict[int, StreamWork], table: pd
     return Waits.of_calls(resources, rows[hit], best[hit], cause[hit], "wait", (best - second)[hit])
 
 
-class Waitable(NamedTuple):
-    """The work that each call could wait for."""
-
-    # Rows of the calls, ascending.
-    calls: IntArray
-    # An array per stream: of the work launched before each call, the row of the last to end; -1 if the call
-    # does not wait for this stream, or nothing had been launched. A stream that is busy when the recording
-    # begins has a second array, for work launched before the recording.
-    work: list[IntArray]
-
-
 def waitable_work(
     resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame | None
-) -> Waitable:
-    """Find what calls that wait for a device could wait for, by the rule of `device_waits`."""
+) -> tuple[IntArray, list[IntArray]]:
+    """Return the calls that wait for a device, ascending, and the work that they could wait for."""
+    # The work is an array per stream: of the work launched before each call, the row of the last to end; -1
+    # if the call does not wait for this stream, or nothing had been launched. A stream that is busy when the
+    # recording begins has a second array, for work launched before the recording.
     rows = np.flatnonzero(waiting_calls(resources))
     only, until = _scopes(resources, rows, table)
     work = []
@@ -154,7 +138,7 @@ def waitable_work(
         if len(launched) and launched[0]:  # work launched before the recording
             before = stream.rows[int(np.argmax(stream.end[: launched[0]]))]
             work.append(np.where(for_it, before, -1))
-    return Waitable(rows, work)
+    return rows, work
 
 
 def blocking_copies(resources: Resources, stream: StreamWork) -> Waits:
@@ -181,27 +165,18 @@ def full_queues(resources: Resources, stream: StreamWork, usual: int) -> Waits:
     ahead = np.arange(len(call)) - (at + 1)
     depth = int(ahead[call >= 0].max(initial=0))
     full = (call >= 0) & (length > _LONG * max(usual, 1)) & (ahead >= depth - 1) & (depth >= _DEPTH)
-    full |= (call >= 0) & _in_full_buffers(resources, call)
+    if len(rows := resources.full_buffers()):
+        tracks = resources.track[call]
+        elsewhere = ~np.isin(resources.track[rows], tracks)  # Kineto puts these records on a separate track
+        for track in np.unique(tracks[call >= 0]):
+            begins = resources.ts[rows[elsewhere | (resources.track[rows] == track)]]
+            first, last = (np.searchsorted(begins, side[call]) for side in (resources.ts, resources.end))
+            full |= (call >= 0) & (tracks == track) & (last > first)
     full &= (at >= 0) & (begun[np.maximum(at, 0)] > np.where(call >= 0, resources.ts[call], FAR))
     full &= np.isin(resources.track[call], list(resources.threads))
     call, row = call[full], stream.rows[at[full]]
     done = resources.ts[row]
     return Waits.of_calls(resources, call, done, row, "queue", done - resources.ts[call])
-
-
-def _in_full_buffers(resources: Resources, call: IntArray) -> BoolArray:
-    """Return which calls found a full command buffer, according to CUPTI."""
-    rows = resources.full_buffers()
-    if not len(rows):
-        return np.zeros(len(call), bool)
-    inside = np.zeros(len(call), bool)
-    tracks = resources.track[call]
-    elsewhere = ~np.isin(resources.track[rows], tracks)  # Kineto puts these records on a separate track
-    for track in np.unique(tracks[call >= 0]):
-        begins = resources.ts[rows[elsewhere | (resources.track[rows] == track)]]
-        first, last = (np.searchsorted(begins, at[call], side="left") for at in (resources.ts, resources.end))
-        inside |= (tracks == track) & (last > first)
-    return inside
 
 
 def loader_waits(resources: Resources) -> list[Waits]:
@@ -222,15 +197,9 @@ def loader_waits(resources: Resources) -> list[Waits]:
     waits = [Waits(resources.track[target], begin, done, end, track, none, target, code, done - begin)]
     for worker in np.unique(track):
         asker = int(resources.track[target[track == worker]][0])
-        at, owner = resources.segments(int(worker))
-        until = np.append(at[1:], FAR)
-        idle = (owner < 0) & (until < FAR)
-        begin, end = at[idle], until[idle]
-        count = len(begin)
-        waits.append(
-            Waits(
-                np.full(count, worker), begin, end, end, np.full(count, asker), np.full(count, -1),
-                np.full(count, -1), np.full(count, WAITS.index("loader")), end - begin,
-            )
-        )  # fmt: skip
+        cut = resources.segments(int(worker))
+        idle = (cut.owner < 0) & (cut.until() < FAR)
+        begin, end = (side[idle] for side in (cut.at, cut.until()))
+        on, of, none, code = (np.full(len(begin), one) for one in (worker, asker, -1, WAITS.index("loader")))
+        waits.append(Waits(on, begin, end, end, of, none, none, code, end - begin))
     return waits

@@ -85,10 +85,8 @@ class _Walker:
 
 
 def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row: int = -1) -> Path:
-    """Follow what each instant of a window (ns) waited for, back from its end; the runs partition the window.
-
-    The walk starts on `track`, by default the main thread; on a stream, at `row`, its last device work.
-    """
+    """Follow what each instant of a window (ns) waited for, back from its end; the runs partition it."""
+    # The walk starts on `track`, by default the main thread; on a stream, at `row`, its last device work.
     walker = _Walker(begin, graph.main if track is None else track, row, end)
     host = RUNS.index("host")
     while walker.t > begin:
@@ -173,24 +171,6 @@ def cut_at_owners(graph: Dependences, runs: Runs) -> tuple[Runs, IntArray]:
     return Runs(track, start, end, kind, row), np.repeat(np.arange(len(count)), count)
 
 
-CLASSES: Final = (
-    "kernel",
-    "copy",
-    "communication",
-    "launch-latency",
-    "event-latency",
-    "device-gap",
-    "launch-call",
-    "host-operator",
-    "python",
-    "data",
-    "overhead",
-    "wait-wakeup",
-    "sync",
-    "idle",
-)
-"""Classes of time on a critical path; see `critical_path`."""
-
 IN_WORDS: Final = {
     "kernel": "kernels",
     "copy": "copies",
@@ -208,6 +188,9 @@ IN_WORDS: Final = {
     "idle": "nothing recorded",
 }
 """What sentences call each of `CLASSES`."""
+
+CLASSES: Final = tuple(IN_WORDS)
+"""Classes of time on a critical path; see `critical_path`."""
 
 ON_STREAM: Final = {"kernel": "kernel", "memcpy": "copy", "memset": "copy", "collective": "communication"}
 ON_THREAD: Final = {
@@ -233,9 +216,8 @@ def class_codes(graph: Dependences, pieces: Runs) -> IntArray:
     words = slices["category"].cat.categories
     nobody = {"thread": CLASSES.index("idle"), "stream": CLASSES.index("device-gap")}
     thread = np.array([*(CLASSES.index(ON_THREAD[w]) for w in words), nobody["thread"]], np.int64)
-    stream = np.array(
-        [*(CLASSES.index(ON_STREAM.get(w, "kernel")) for w in words), nobody["stream"]], np.int64
-    )
+    on_stream = [CLASSES.index(ON_STREAM.get(w, "kernel")) for w in words]
+    stream = np.array([*on_stream, nobody["stream"]], np.int64)
     category = np.append(slices["category"].cat.codes.to_numpy(), -1)[pieces.row]
     device = np.isin(pieces.track, list(graph.streams))
     code: IntArray = np.where(device, stream[category], thread[category])

@@ -18,7 +18,7 @@ from .dependences import Dependences, dependences
 from .hops import hops_table
 from .instants import Kind, Stretch, of_instant, of_slice
 from .path import Span, pieces_table
-from .resources import EVENT, FAR, LAUNCH
+from .resources import EVENT, FAR, LAUNCH, stacked
 from .walk import RUNS, STUCK, resource_names, walk
 
 # Many backward walks at once: each round moves every walk by one hop. Pure numpy.
@@ -70,11 +70,7 @@ def walk_each(graph: Dependences, begin: IntArray, end: IntArray, track: IntArra
             hop = _leave_stream if key in graph.streams else _leave_thread
             hop(graph, walkers, active[on == key], key)
         active = active[walkers.t[active] > begin[active]]
-    columns = zip(*walkers.parts, strict=True) if walkers.parts else [[_NONE]] * len(ManyRuns._fields)
-    return ManyRuns(*(np.concatenate(column) for column in columns))
-
-
-_NONE: Final = np.empty(0, np.int64)
+    return stacked(ManyRuns, walkers.parts)
 
 
 def _leave_thread(graph: Dependences, walkers: _Walkers, who: IntArray, key: int) -> None:
@@ -85,9 +81,8 @@ def _leave_thread(graph: Dependences, walkers: _Walkers, who: IntArray, key: int
         walkers.charge(who, walkers.begin[who], _HOST, none)
         return
     strict = walkers.still[who] >= STUCK
-    last = np.where(
-        strict, np.searchsorted(waits.done, t, side="left"), np.searchsorted(waits.done, t, side="right")
-    )
+    before, until = (np.searchsorted(waits.done, t, side=side) for side in ("left", "right"))
+    last = np.where(strict, before, until)
     k = np.maximum(last - 1, 0)
     begun = last > 0
     walkers.charge(who, np.where(begun, np.minimum(waits.end[k], t), walkers.begin[who]), _HOST, none)
@@ -107,9 +102,8 @@ def _leave_stream(graph: Dependences, walkers: _Walkers, who: IntArray, key: int
     since = np.where(launched, stream.launched[root], np.where(evented, resources.end[source], FAR))
     for kind, here in ((_LAUNCH, launched), (_EVENT, evented)):
         walkers.charge(who[here], since[here], kind, first[here])
-    track = np.select(
-        [launched, evented], [resources.track[call], resources.track[source]], np.int64(graph.main)
-    )
+    causes = [resources.track[call], resources.track[source]]
+    track = np.select([launched, evented], causes, np.int64(graph.main))
     walkers.go(who, track, np.where(evented, source, -1))
 
 
@@ -237,9 +231,8 @@ def _sentences(
     length = stretch.end - stretch.begin
     unlaunched = stretch.from_row >= 0 and dependences(trace).resources.call[stretch.from_row] < 0
     if unlaunched and not (hops["why"] == "unrecorded").any():
-        said.append(
-            f"No launch of {label.of(stretch.from_row)} was recorded: what it waited for is not known."
-        )
+        it = label.of(stretch.from_row)
+        said.append(f"No launch of {it} was recorded: what it waited for is not known.")
     if length:
         said.append(f"Of these {format_ns(length)}: {_shares(pieces, label, length)}.")
     said.extend(_of_line(trace, stretch, pieces, length))
@@ -300,20 +293,15 @@ def _of_hops(trace: Trace, hops: pd.DataFrame, label: _Labels) -> list[str]:
     """Say what the path waited for, latest first."""
     said = []
     for hop in hops[::-1].head(_HOPS_IN_TEXT).to_dict("records"):
-        it, cause = (
-            label.on(hop["slice"], hop["resource"]),
-            label.on(hop["cause_slice"], hop["cause_resource"]),
-        )
-        after = ""
-        if hop["why"] == "launch" and (
-            late := int(trace.slices["ts"].iloc[int(hop["slice"])]) - hop["at_ns"]
-        ):
-            after = f"{format_ns(late)} after the instant "
+        it = label.on(hop["slice"], hop["resource"])
+        cause, after = label.on(hop["cause_slice"], hop["cause_resource"]), ""
+        if hop["why"] == "launch":
+            late = int(trace.slices["ts"].iloc[int(hop["slice"])]) - hop["at_ns"]
+            after = f"{format_ns(late)} after the instant " if late else ""
         text = _CAUSES[hop["why"]].format(it=it, cause=cause, at=format_ns(hop["at_ns"], 6), after=after)
         if hop["near_tie"]:
-            text = (
-                f"{text[:-1]}, by a margin of {format_ns(int(hop['margin_ns']))}, which is within the noise."
-            )
+            margin = format_ns(int(hop["margin_ns"]))
+            text = f"{text[:-1]}, by a margin of {margin}, which is within the noise."
         said.append(text)
     if len(hops) > _HOPS_IN_TEXT:
         more = format_items(len(hops) - _HOPS_IN_TEXT, "change")

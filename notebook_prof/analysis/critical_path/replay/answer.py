@@ -14,9 +14,9 @@ from ....trace import Trace, nest
 from ....trace.arrays import IntArray
 from ....trace.schema import TABLES, Table
 from ....units import format_ns, format_share
-from ...scope import once
+from ...scope import bounds, once
 from ..dependences import Dependences, dependences
-from ..path import Span, pieces_table
+from ..path import End, Span, pieces_table
 from ..walk import walk
 from .forward import Replay
 from .question import Bounds, Spans
@@ -92,10 +92,10 @@ class WhatIf:
         # keep the recording's latencies, rather than measure them again in the replay
         least, factor = self._replay.edges.graph.latencies, self._replay.change.launch_latency
         graph = dependences(trace, latency=round(least.launch * factor), spacing=least.spacing)
-        bounds = self._spans.bounds(self._replay)
+        after = self._spans.bounds(self._replay)
         new = np.full(int(rows.max(initial=-1)) + 2, -1)
         new[rows] = np.arange(len(rows))
-        table = _path(graph, self._spans.number, replace(bounds, last=new[bounds.last]))
+        table = _path(graph, self._spans.number, replace(after, last=new[after.last]))
         old = np.append(rows, -1)[table["slice"].to_numpy(dtype=np.int64, na_value=-1)]
         return table.assign(slice=pd.arrays.IntegerArray(old, old < 0))
 
@@ -112,9 +112,9 @@ class WhatIf:
         sums = [_by_class(self.critical_path)] * 2
         if self._replay is not None and self._spans is not None and self._trace is not None:
             graph, spans = self._replay.edges.graph, self._spans
-            bounds = spans.bounds()
-            key = ("path by class", bounds.begin.tobytes(), bounds.until.tobytes(), bounds.last.tobytes())
-            sums[0] = once(self._trace, key, lambda: _by_class(_path(graph, spans.number, bounds)))
+            before = spans.bounds()
+            key = ("path by class", before.begin.tobytes(), before.until.tobytes(), before.last.tobytes())
+            sums[0] = once(self._trace, key, lambda: _by_class(_path(graph, spans.number, before)))
         both = pd.concat(sums, axis=1, keys=["before_ns", "after_ns"]).fillna(0).astype("int64")
         both = both.rename_axis("class").reset_index().astype({"class": "str"})
         return both.sort_values("after_ns", ascending=False, kind="stable").reset_index(drop=True)
@@ -200,16 +200,14 @@ def steps_table(spans: Spans, usual: Replay, replay: Replay | None = None) -> pd
     return STEPS.frame(data)
 
 
-def _path(graph: Dependences, number: IntArray, bounds: Bounds) -> pd.DataFrame:
+def _path(graph: Dependences, number: IntArray, spans: Bounds) -> pd.DataFrame:
     """Return the critical path of these spans as the table of `critical_path`."""
     paths = []
-    columns = (number, bounds.begin, bounds.until, bounds.last)
+    columns = (number, spans.begin, spans.until, spans.last)
     for step, begin, until, row in zip(*(column.tolist() for column in columns), strict=True):
-        if row < 0:
-            paths.append(Span(step, "host", graph.main, 0, walk(graph, begin, until)))
-        else:
-            track = int(graph.resources.track[row])
-            paths.append(Span(step, "device", track, 0, walk(graph, begin, until, track, row)))
+        track = graph.main if row < 0 else int(graph.resources.track[row])
+        end: End = "host" if row < 0 else "device"
+        paths.append(Span(step, end, track, 0, walk(graph, begin, until, track, row)))
     return pieces_table(graph, paths)
 
 
@@ -221,8 +219,7 @@ def retimed(trace: Trace, replay: Replay) -> tuple[Trace, IntArray]:
     """Return slices, links and steps at their replayed times, and each slice's row in the recording."""
     steps = trace.steps
     main = np.full(len(steps), replay.edges.graph.main)
-    begin = replay.now(main, steps["ts"].to_numpy(np.int64))
-    until = replay.now(main, (steps["ts"] + steps["dur"]).to_numpy(np.int64))
+    begin, until = (replay.now(main, side) for side in bounds(steps))
     return at_times(trace, *replayed_times(replay), begin, until)
 
 
@@ -241,9 +238,7 @@ def replayed_times(replay: Replay) -> tuple[IntArray, IntArray]:
 def at_times(
     trace: Trace, start: IntArray, end: IntArray, begin: IntArray, until: IntArray
 ) -> tuple[Trace, IntArray]:
-    """Return slices, links and steps of a Trace at other times (ns), and each slice's row; drops starts
-    before 0.
-    """
+    """Return slices, links and steps at other times (ns), and each slice's row; drops starts before 0."""
     rows = np.flatnonzero(start >= 0)
     rows = rows[np.lexsort((start[rows] - end[rows], start[rows]))]
     new_row = np.full(len(start) + 1, -1)
@@ -259,11 +254,6 @@ def at_times(
     both = (source >= 0) & (target >= 0)
     flows = flows[both].assign(src=source[both], dst=target[both]).reset_index(drop=True)
     tables = {table.name: table.empty() for table in TABLES}
-    tables |= {
-        "tracks": trace.tracks,
-        "slices": slices,
-        "flows": flows,
-        "steps": trace.steps.assign(ts=begin, dur=until - begin),
-        "stacks": trace.stacks,
-    }
+    tables |= {"tracks": trace.tracks, "slices": slices, "flows": flows, "stacks": trace.stacks}
+    tables["steps"] = trace.steps.assign(ts=begin, dur=until - begin)
     return Trace(tables, metadata=trace.metadata), rows

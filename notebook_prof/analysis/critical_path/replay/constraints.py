@@ -1,8 +1,8 @@
-"""What must end before a thread's wait can end, and before device work can begin. Pure numpy.
+"""What must end before a thread's wait can end, and before device work can begin. Pure numpy."""
 
-A *piece* of a thread is the time from the end of one wait to the end of the next: its instants move together,
-except for work that gets faster or slower. Each thread has a first piece, and one more for each wait.
-"""
+# A *piece* of a thread is the time from the end of one wait to the end of the next: its instants move
+# together, except for work that gets faster or slower. Each thread has a first piece, and one more for each
+# wait.
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ....trace.arrays import BoolArray, IntArray
 from ..dependences import Dependences
-from ..resources import EVENT, FAR, NOTHING, WAITS, StreamWork, sync_table
+from ..resources import EVENT, FAR, NOTHING, WAITS, StreamWork, stacked, sync_table
 from ..streams import recorded_event_pairs
 from ..waits import Waits, waitable_work, waiting_calls
 
@@ -36,6 +36,14 @@ class Work(NamedTuple):
     bound: IntArray
     # Number of the launching thread, or of the main thread if no cause is recorded; else -1.
     thread: IntArray
+
+
+class _Places(NamedTuple):
+    """Indices into all waits: the recorded ones, calls that found the device done, and queued launches."""
+
+    recorded: IntArray
+    done: IntArray
+    queues: IntArray
 
 
 class ThreadWaits(NamedTuple):
@@ -71,17 +79,15 @@ class Edges(NamedTuple):
 
 
 def launch_queues(graph: Dependences) -> Edges:
-    """Pair each launch with the work that must begin before its stream's queue has room for it.
-
-    `target` is the row of the call, `source` the number of the work. An edge binds if a call on a stream with
-    a full queue returned just when the work began.
-    """
-    # A stream whose calls were blocked holds as many launches as its greatest depth. Others hold as many as
-    # a blocked stream (`QUEUE_SIZE` without one), or as their own greatest depth if that is more.
+    """Pair each launch with the work that must begin before its stream's queue has room for it."""
+    # `target` is the row of the call, `source` the number of the work. An edge binds if a call on a stream
+    # with a full queue returned just when the work began. A stream whose calls were blocked holds as many
+    # launches as its greatest depth. Others hold as many as a blocked stream (`QUEUE_SIZE` without one), or
+    # as their own greatest depth if that is more.
     resources = graph.resources
-    recorded = list(graph.threads.values())
-    full = {int(t) for waits in recorded for t in np.unique(waits.track[waits.kind == QUEUE])}
-    long = np.concatenate([waits.slice[waits.kind == QUEUE] for waits in recorded]) if recorded else _NONE
+    recorded = stacked(Waits, list(graph.threads.values()))
+    full = set(np.unique(recorded.track[recorded.kind == QUEUE]).tolist())
+    long = recorded.slice[recorded.kind == QUEUE]
     depth = {track: _greatest_depth(graph, stream) for track, stream in graph.streams.items()}
     common = max((depth[track] for track in full), default=QUEUE_SIZE)
     parts, first = [], 0
@@ -102,9 +108,7 @@ def launch_queues(graph: Dependences) -> Edges:
             binds &= ~np.isin(target, long)
             parts.append((target, source + first, at, lag, binds.astype(np.int64)))
         first += count
-    if not parts:
-        return Edges(*[_NONE] * 5)
-    return Edges(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return stacked(Edges, parts)
 
 
 QUEUE_SIZE: Final = 1024
@@ -165,15 +169,14 @@ class Constraints:
 
 
 def constraints(graph: Dependences, queued: BoolArray | None = None) -> Constraints:
-    """Collect all edges: what must end before what.
-
-    `queued` selects the edges of `launch_queues` that apply; by default those that bind.
-    """
+    """Collect all edges: what must end before what."""
+    # `queued` selects the edges of `launch_queues` that apply; by default those that bind.
     threads = np.array(sorted(graph.resources.threads), np.int64)
     work, position = _all_work(graph, threads)
     queues = launch_queues(graph)
     some = Edges(*(column[queues.binds == 1 if queued is None else queued] for column in queues))
-    recorded = _recorded_waits(graph)
+    unmet = [] if graph.between is None else [graph.between.unmet]
+    recorded = stacked(Waits, [*graph.threads.values(), *unmet])
     waits, places = _all_waits(graph, threads, recorded, some)
     counts = np.bincount(waits.thread, minlength=len(threads))
     first_piece = np.concatenate([[0], np.cumsum(counts + 1)]).astype(np.int64)
@@ -208,27 +211,7 @@ def _all_work(graph: Dependences, threads: IntArray) -> tuple[Work, IntArray]:
         parts.append((stream.rows, stream.start, stream.end, before, call, launched, stream.bound, thread))
         position[stream.rows] = total + np.arange(len(stream.rows))
         total += len(stream.rows)
-    if not parts:
-        return Work(*[_NONE] * 8), position
-    return Work(*(np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))), position
-
-
-class _Places(NamedTuple):
-    """Indices into all waits: the recorded ones, calls that found the device done, and queued launches."""
-
-    recorded: IntArray
-    done: IntArray
-    queues: IntArray
-
-
-def _recorded_waits(graph: Dependences) -> Waits:
-    """Return the recorded waits of all threads in one table."""
-    every = list(graph.threads.values())
-    if graph.between is not None:
-        every.append(graph.between.unmet)
-    if not every:
-        return Waits(*[_NONE] * len(Waits._fields))
-    return Waits(*(np.concatenate(column) for column in zip(*every, strict=True)))
+    return stacked(Work, parts), position
 
 
 def _all_waits(
@@ -286,7 +269,7 @@ def _of_work(
     device = recorded.kind == DEVICE_WAIT
     number = np.concatenate([places.recorded[device], places.done])
     cause = np.concatenate([recorded.row[device], np.full(len(places.done), -1)])
-    return _joined([bound, *_possible(graph, position, waits, number, cause)])
+    return stacked(Edges, [bound, *_possible(graph, position, waits, number, cause)])
 
 
 def _of_start(position: IntArray, recorded: Waits, places: _Places, queues: Edges) -> Edges:
@@ -294,7 +277,7 @@ def _of_start(position: IntArray, recorded: Waits, places: _Places, queues: Edge
     bound = _bound(recorded, places, (recorded.row >= 0) & (recorded.kind == QUEUE), position[recorded.row])
     # if the call did not wait, assume that room appears as soon as the work begins
     lag = np.where(queues.binds == 1, queues.lag, 0)
-    return _joined([bound, queues._replace(target=places.queues, lag=lag)])
+    return stacked(Edges, [bound, queues._replace(target=places.queues, lag=lag)])
 
 
 def _of_thread(
@@ -309,11 +292,7 @@ def _of_thread(
     number = number[np.argsort(waits.slice[number], kind="stable")]
     none = np.zeros(len(call), np.int64)
     target = number[np.searchsorted(waits.slice[number], call)]
-    return _joined([bound, Edges(target, np.searchsorted(threads, thread), at, none, none)])
-
-
-def _joined(parts: list[Edges]) -> Edges:
-    return Edges(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return stacked(Edges, [bound, Edges(target, np.searchsorted(threads, thread), at, none, none)])
 
 
 def _possible(

@@ -15,16 +15,7 @@ from .constraints import COPY, DEVICE_WAIT, QUEUE, Constraints, Edges, constrain
 
 
 class Clocks:
-    """Work done by threads up to recorded instants, with self times scaled by `factor`, unowned time as is.
-
-    >>> from notebook_prof.testing import draw
-    >>> from notebook_prof.analysis.critical_path.dependences import dependences
-    >>> from notebook_prof.analysis.critical_path.replay.constraints import constraints
-    >>> trace = draw("main: [mm ][add]")
-    >>> edges = constraints(dependences(trace))
-    >>> Clocks(edges, np.array([0.5, 1.0])).work(np.array([0, 0, 0]), np.array([2, 5, 9])).tolist()
-    [1, 2, 6]
-    """
+    """Work done by threads up to recorded instants; `factor` scales self times, not unowned time."""
 
     def __init__(self, edges: Constraints, factor: FloatArray | None = None) -> None:
         self._edges = edges
@@ -163,9 +154,7 @@ _TIES: Final = 64
 
 
 def replay_within_queues(edges: Constraints, changes: Sequence[Change]) -> list[Replay] | None:
-    """Run the dependences forwards so that no launch queue overflows; None if queues overflow again and
-    again.
-    """
+    """Run the dependences forwards so that no launch queue overflows; None if they always do."""
     # Only launches that would find their queue full wait for room. They are added as waits, and everything is
     # replayed, until no more are found. A round can only delay launches, so this ends.
     graph, queues = edges.graph, edges.queues
@@ -338,12 +327,10 @@ class Forward:
         less[self.own] = until
         by_target = np.argsort(target, kind="stable")
         last = np.cumsum(np.bincount(target, minlength=nodes))
-        entry, launch = _loop(
-            self.order(), last, [column[by_target] for column in sources], base, launcher, less
-        )
-        start = np.maximum(
-            entry[pieces:][runs.number] + self.since, launch[pieces:][runs.number] + self.latest
-        )
+        ordered = [column[by_target] for column in sources]
+        entry, launch = _loop(self.order(), last, ordered, base, launcher, less)
+        entered, launched = entry[pieces:][runs.number], launch[pieces:][runs.number]
+        start = np.maximum(entered + self.since, launched + self.latest)
         ends = np.full(pieces, FAR)
         ends[self.own - 1] = entry[self.own] + until
         return Replay(self.edges, self.change, self.clocks, entry[:pieces], ends, start, start + self.dur)

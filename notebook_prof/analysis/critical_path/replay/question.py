@@ -13,9 +13,9 @@ import numpy as np
 from ....errors import OptionError, SelectionError, nearest
 from ....labels import merged_name
 from ....selection import Query, passing
-from ....trace import PHASES, Trace
-from ....trace.arrays import BoolArray, FloatArray, IntArray
-from ...scope import Numbers, WindowLike, ints
+from ....trace import PHASES, Trace, inherit
+from ....trace.arrays import BoolArray, FloatArray, IntArray, positions
+from ...scope import Numbers, WindowLike, ints, matching_codes
 from ..dependences import Dependences
 from ..path import End, windows
 from ..resources import FAR, WAITS
@@ -62,14 +62,10 @@ class Question:
             raise OptionError("workers= already sets the wait for input: give workers= or data=, not both")
 
     def __str__(self) -> str:
-        parts = [f"{key} × {value:g}" for key, value in self.scale.items()]
-        parts += [f"line {key} × {value:g}" for key, value in self.line.items()]
-        parts += [f"phase {key} × {value:g}" for key, value in self.phase.items()]
-        parts += [
-            f"{name} × {value:g}"
-            for name, value in (("data", self.data), ("launch", self.launch))
-            if value != 1
-        ]
+        factors = [*self.scale.items(), *((f"line {key}", value) for key, value in self.line.items())]
+        factors += [(f"phase {key}", value) for key, value in self.phase.items()]
+        factors += [(name, own) for name, own in (("data", self.data), ("launch", self.launch)) if own != 1]
+        parts = [f"{key} × {value:g}" for key, value in factors]
         both = {*self.remove} == {*REMOVABLE}
         parts += ["nothing waits for a device"] if both else [_WITHOUT[word] for word in self.remove]
         parts += [f"{self.workers} workers"] * (self.workers is not None)
@@ -78,12 +74,8 @@ class Question:
 
 
 def _check_factor(name: str, value: Any) -> None:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | np.number)
-        or not math.isfinite(value)
-        or value < 0
-    ):
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value < 0:
         raise OptionError(f"{name}={value!r} is not a factor: 0 removes it, 0.5 halves it, 1 leaves it")
 
 
@@ -127,15 +119,13 @@ def change_of(graph: Dependences, question: Question) -> Change:
 
 def communication(graph: Dependences) -> BoolArray:
     """Return which device work is communication: a mask of all work, stream after stream."""
-    rows = [stream.rows for stream in graph.streams.values()]
-    if not rows:
-        return np.zeros(0, bool)
-    return graph.resources.category("collective")[np.concatenate(rows)]
+    rows = np.concatenate([np.empty(0, np.int64), *(stream.rows for stream in graph.streams.values())])
+    return graph.resources.category("collective", rows=rows)
 
 
 def _is_word(column: Any, word: str) -> BoolArray:
     """Return which rows of a categorical column contain this word."""
-    return np.asarray(np.append(column.categories == word, False)[column.codes.to_numpy()], dtype=bool)
+    return matching_codes(column.codes.to_numpy(), column.categories == word)
 
 
 def _choice(word: str, words: Iterable[Any], kind: str) -> str:
@@ -167,7 +157,8 @@ def _by_name(graph: Dependences, scale: Mapping[str, float]) -> FloatArray:
     own = np.full(len(resources.ts), np.nan)
     for key, value in scale.items():
         own[_matching(resources.trace, key)] = value
-    on_host = np.where(resources.on_threads(), _inherited(own, resources.parent), np.nan)
+    nearest = inherit(resources.parent, np.where(np.isnan(own), -1, np.arange(len(own))))
+    on_host = np.where(resources.on_threads(), np.append(own, np.nan)[nearest], np.nan)
     launched = np.append(on_host, np.nan)[resources.call]
     out = np.where(resources.on_threads(), on_host, np.where(np.isnan(own), launched, own))
     return np.where(np.isnan(out), 1.0, out)
@@ -183,9 +174,9 @@ def _matching(trace: Trace, key: str) -> BoolArray:
     if not any(hits) and "*" in key:
         pattern = re.compile(".*".join(map(re.escape, key.split("*"))), re.DOTALL)
         hits = [pattern.fullmatch(word) is not None for word in words]
-    mask = np.array([*hits, False], dtype=bool)[names.codes.to_numpy()]
+    mask = matching_codes(names.codes.to_numpy(), hits)
     if mask.any():
-        return np.asarray(mask, dtype=bool)
+        return mask
     query = Query.parse(key)
     if not query.conditions and not query.patterns:
         existing = names.remove_unused_categories().cat.categories
@@ -206,14 +197,6 @@ def _near(key: str, words: Iterable[str]) -> str:
             return "did you mean " + " or ".join(map(repr, inside)) + "?"
         return "there are " + ", ".join(map(repr, words[:3])) + (" and others" if len(words) > 3 else "")
     return text
-
-
-def _inherited(own: FloatArray, parent: IntArray) -> FloatArray:
-    """Return each slice's own value, or that of the nearest slice around it that has one."""
-    source = np.append(np.where(np.isnan(own), parent, np.arange(len(own))), -1)
-    while (source[source] != source).any():
-        source = source[source]
-    return np.asarray(np.append(own, np.nan)[source[:-1]], dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,10 +233,8 @@ class Spans:
     @classmethod
     def of(cls, edges: Constraints, window: WindowLike, step: Numbers, end: End) -> Spans:
         """Look up the spans that are not empty; raise the same errors as `critical_path`."""
-        spans = [
-            span for span in windows(edges.graph, window=window, step=step, end=end) if span[2] > span[1]
-        ]
-        number, begin, until = np.array(spans, np.int64).reshape(-1, 3).T
+        spans = np.array(windows(edges.graph, window=window, step=step, end=end), np.int64).reshape(-1, 3)
+        number, begin, until = spans[spans[:, 2] > spans[:, 1]].T
         return cls(edges, number, begin, until, end, _span_of_work(edges, number, begin, until))
 
     def __len__(self) -> int:
@@ -336,7 +317,4 @@ def _span_of_work(edges: Constraints, number: IntArray, begin: IntArray, until: 
     if number[0] < 0:
         launched = np.where(work.call >= 0, resources.ts[work.call], work.start)
         return np.where((launched >= begin[0]) & (launched < until[0]), 0, -1)
-    order = np.argsort(number, kind="stable")
-    step = ints(resources.trace.slices["step"])[work.rows]
-    at = np.minimum(np.searchsorted(number[order], step), len(number) - 1)
-    return np.where(number[order][at] == step, order[at], -1)
+    return positions(number, ints(resources.trace.slices["step"])[work.rows])

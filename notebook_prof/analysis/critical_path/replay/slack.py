@@ -22,17 +22,15 @@ from .question import Spans
 
 
 class Backward:
-    """The slack of all thread instants and all device work with respect to the ends of some spans.
+    """The slack of all thread instants and all device work with respect to the ends of some spans."""
 
-    `work` contains the ns by which each piece of device work could begin and end later; `FAR` if no end of a
-    span depends on it.
-    """
-
-    # In the unchanged replay each instant is the recorded one. An edge from *u* to *v* has the margin ``v -
-    # (u + lag)``, and ``slack(u) = min(margin(u, v) + slack(v))`` over all edges from *u*; the slack of the
-    # end of a span is 0. On a thread, each instant precedes all later ones of its piece, and in a run each
-    # piece of work precedes the next, so the slack is a minimum over everything that follows, computed for
-    # all at once. Between pieces and runs, a loop passes the slack on, from last to first.
+    # `work` contains the ns by which each piece of device work could begin and end later; `FAR` if no end of
+    # a span depends on it. In the unchanged replay each instant is the recorded one. An edge from *u* to *v*
+    # has the margin ``v - (u + lag)``, and ``slack(u) = min(margin(u, v) + slack(v))`` over all edges from
+    # *u*; the slack of the end of a span is 0. On a thread, each instant precedes all later ones of its
+    # piece, and in a run each piece of work precedes the next, so the slack is a minimum over everything that
+    # follows, computed for all at once. Between pieces and runs, a loop passes the slack on, from last to
+    # first.
     def __init__(self, edges: Constraints, spans: Spans) -> None:
         self.edges = edges
         self._forward = forward = Forward(edges, Change())
@@ -110,7 +108,8 @@ class Backward:
         forward, arcs, work, edges = self._forward, self._arcs, self.edges.work, self.edges
         own = arcs.source < forward.pieces
         begun = np.flatnonzero(work.thread >= 0)
-        latency = self._launch_margin(begun)
+        # how much later each piece of work could be launched without beginning later
+        latency = work.start[begun] - work.launched[begun] - forward.latency[begun]
         piece = np.concatenate(
             [arcs.source[own], edges.piece(work.thread[begun], work.launched[begun]), self._end_pieces]
         )
@@ -121,11 +120,6 @@ class Backward:
         order = np.lexsort((instant, piece))
         piece, instant, slack = piece[order], instant[order], np.minimum(slack[order], FAR)
         return piece, instant, _least_after(slack, np.cumsum(np.diff(piece, prepend=piece[:1]) != 0))
-
-    def _launch_margin(self, begun: IntArray) -> IntArray:
-        """Return how much later each piece of work could be launched without beginning later."""
-        work = self.edges.work
-        return work.start[begun] - work.launched[begun] - self._forward.latency[begun]
 
     def of_instants(self, thread: int, instants: IntArray) -> IntArray:
         """Return the slack at instants of thread number `thread`; `FAR` if no end depends on them."""
@@ -227,13 +221,6 @@ def slack(
         ``attrs["replay_error"]`` is that of `what_if` for the same steps: how well the dependences explain
         the recording. Above 0.05, causes of starts are missing and slack is not reliable.
 
-    Raises
-    ------
-    OptionError
-        If `by` or `end` is not known.
-    SelectionError
-        If there is no such step.
-
     Notes
     -----
     In the replay of `what_if`, an instant *v* is the latest of ``u + lag(u, v)`` over all *u* that have to be
@@ -326,6 +313,5 @@ def _summed(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     out["unbound"] = out["slices"] - of_slack.count().to_numpy()
     for name, value in (("least", of_slack.min()), ("median", of_slack.median()), ("most", of_slack.max())):
         out[f"{name}_ns"] = value.round().astype("Int64").array
-    return out.sort_values(["least_ns", "critical"], ascending=[True, False], kind="stable").reset_index(
-        drop=True
-    )
+    ordered = out.sort_values(["least_ns", "critical"], ascending=[True, False], kind="stable")
+    return ordered.reset_index(drop=True)

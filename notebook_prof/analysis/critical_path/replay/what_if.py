@@ -282,13 +282,6 @@ def critical_path_next(
         `what_if`; `next` is the largest class that remains. Classes that cannot be changed on their own
         (``idle device-gap event-latency``) are left out. If `what_if` refuses to answer, `reason` says why.
 
-    Raises
-    ------
-    OptionError
-        If `count` is not a number of classes, or for the reasons of `critical_path`.
-    SelectionError
-        As `critical_path`.
-
     Examples
     --------
     >>> from notebook_prof.testing import draw
@@ -310,7 +303,7 @@ def critical_path_next(
             answer = what_if(trace, **arguments, window=window, step=step, end=end)
             rows.append({"class": row["class"], "path_ns": row["path_ns"], "share": row["share"]})
             rows[-1] |= _left(answer.classes, answer.reason, int(before["path_ns"].sum()))
-    return _NEXT.frame({name: [row[name] for row in rows] for name in _NEXT.names})
+    return _NEXT.of_rows(rows)
 
 
 def _without(trace: Trace, name: str) -> dict[str, Any] | None:
@@ -330,13 +323,11 @@ def _without(trace: Trace, name: str) -> dict[str, Any] | None:
 
 def _left(classes: pd.DataFrame, reason: str, total: int) -> dict[str, Any]:
     left = int(classes["after_ns"].sum())
+    nan = float("nan")
     if reason or not left:
-        none = (
-            {"left_ns": 0, "left_share": 0.0}
-            if not reason
-            else {"left_ns": pd.NA, "left_share": float("nan")}
-        )
-        return {**none, "next": "", "next_ns": pd.NA, "next_share": float("nan"), "reason": reason}
+        share = nan if reason else 0.0
+        none = {"left_ns": pd.NA if reason else 0, "left_share": share, "next": "", "next_ns": pd.NA}
+        return {**none, "next_share": nan, "reason": reason}
     first = classes.iloc[0]
     spent = int(first["after_ns"])
     return {
