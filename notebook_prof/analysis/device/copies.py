@@ -67,7 +67,6 @@ def copies(
         - ``link_bytes_per_s``, ``link_share`` float64: of copies between host and device, if the link is
           known.
 
-
     Examples
     --------
     >>> from notebook_prof.testing import draw

@@ -134,7 +134,6 @@ def kernel_launches(
         - ``queue`` int64: work of its stream that was launched but had not begun at its launch, itself
           included.
 
-
     Notes
     -----
     Delay and queue are as in HTA's launch statistics and queue length. Long delays with long queues mean that

@@ -154,7 +154,6 @@ def kernels(
         - ``doubt`` str, only if there is any, and not by launch attributes: codes of `trust` that affect at
           least 1 % of the row's time, like ``throttled``; empty for other rows.
 
-
     Examples
     --------
     >>> from notebook_prof import TraceBuilder

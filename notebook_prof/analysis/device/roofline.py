@@ -119,7 +119,6 @@ def roofline(
           ``attained_share`` float64: of `time_ns`; ``bound`` str: ``compute`` or ``memory``, whichever is the
           longer. Missing unless both ceilings are given.
 
-
     Notes
     -----
     Formulas and their sources are in `notebook_prof.analysis.work`: those of

@@ -45,7 +45,6 @@ def input_queues(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
           ``data_transmission`` (the transfer to the device is too slow), ``device_queue`` (neither: the
           device is the bottleneck); otherwise empty.
 
-
     Notes
     -----
     With *n* batches in the host queue, rule 2.3.1: empty in more than 0.3 *n* of them: ``data_process``; else
@@ -150,7 +149,6 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
         - ``input_usage`` float64: mean usage of its inputs' queues, skipping operators without a queue;
         - ``cpu_share`` float64, 0–1: mean share of the processors, user and system; NaN where not sampled;
         - ``suspect`` bool.
-
 
     Notes
     -----

@@ -154,7 +154,6 @@ def memory_blocks(
         - ``slice``, ``freed_slice`` Int64: rows of the two in ``trace.slices``;
         - ``kind`` category, as in `memory_live`.
 
-
     Examples
     --------
     >>> from notebook_prof import TraceBuilder
@@ -255,7 +254,6 @@ def memory_heap(trace: Trace, *, by: By = "line") -> pd.DataFrame:
         - ``bytes``, ``count`` int64: at the peak; ``share`` float64 of it;
         - ``kept_bytes``, ``kept_count`` int64: allocated during the recording and not freed in it.
 
-
     Notes
     -----
     ``bytes`` sum to the peak of blocks allocated since the recording began. Resident memory
@@ -318,7 +316,6 @@ def memory_operators(
         - the columns of `by`, missing for events outside every slice; ``device`` int16 (-1: host);
         - ``allocation_count``, ``free_count``, ``allocated_bytes``, ``freed_bytes`` int64, none negative;
         - ``increase_bytes`` int64: their difference. Over all rows it sums to the total change.
-
 
     Notes
     -----

@@ -232,7 +232,6 @@ def memory_growth(
         - ``source`` str: ``allocator``, or ``rss`` for a row without names or blocks: growth of resident
           memory beyond these blocks (arrays, lists, other libraries).
 
-
     Notes
     -----
     The first step may set things up, and the last step's blocks may still be needed, so both are left out. A

@@ -109,7 +109,6 @@ def memory_by(
         - ``blocks`` int64; ``bytes`` int64; ``share`` float64 of all live bytes;
         - ``largest_bytes`` int64: of the largest block.
 
-
     Notes
     -----
     The blocks are those of `memory_live`, with a recorded allocation or release: memory that a program

@@ -78,7 +78,6 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
         - of a notebook also ``made_in``, ``used_in`` str: the cell after which the largest buffer was seen
           first, as ``In[4]``, and the last one that reads the name (see `path`).
 
-
     Notes
     -----
     For each device, ``bytes`` of all rows of one `at` except ``file`` sum to what is used: named + saved for

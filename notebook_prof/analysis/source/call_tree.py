@@ -64,7 +64,6 @@ def call_tree(
           launched, and that it launched itself;
         - ``share`` float64: ``total_ns`` of all.
 
-
     Notes
     -----
     The stacks are those of `flame`. Recursion has a row for each level. Device work is in a row only if its
@@ -120,7 +119,6 @@ def bottom_up(
         callers sum to those of the row above, except for the part without a caller. ``total_ns`` and
         ``device_ns`` count recursion once in each row, so with recursion those of callers sum to more.
         ``share`` is ``self_ns`` of all.
-
 
     Examples
     --------
@@ -215,7 +213,6 @@ def heaviest_stack(
     DataFrame
         Rows of `call_tree`, outermost first, each the caller of the next; empty if nothing has the
         name, or took any time.
-
 
     Examples
     --------

@@ -50,7 +50,6 @@ def event_log(
         - ``depth`` int64: how many slices of its track enclose it;
         - ``name``, ``category``, ``track_name`` category; ``track`` int64.
 
-
     Examples
     --------
     >>> from notebook_prof.testing import draw

@@ -77,7 +77,6 @@ def flame(
         - ``count`` int64: slices merged into the node;
         - ``share`` float64: `total` of all.
 
-
     Notes
     -----
     The stacks do not contain slices that are left out: what they contain is below the nearest kept slice
@@ -171,7 +170,6 @@ def sandwich(
         name's time through them, `value` the part without a further caller. ``parent`` is the adjacent row
         towards the name; the `total` of a parent's rows sum to no more than its own. Inner calls of a
         recursion are below the outermost one. ``share`` is `total` of all that is kept.
-
 
     Examples
     --------

@@ -129,7 +129,6 @@ def hotspots(
           to the busy time of threads;
         - ``share`` float64: of all `self_ns`.
 
-
     Examples
     --------
     >>> from notebook_prof import TraceBuilder

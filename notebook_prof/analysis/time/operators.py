@@ -187,7 +187,6 @@ def operator_work(
           it (like `total_ns`, they do not add up over rows); 0 if unknown;
         - ``flops_per_s``, ``bytes_per_s`` float64: over `device_ns`, or `total_ns` without device time.
 
-
     Examples
     --------
     >>> from notebook_prof import TraceBuilder

@@ -134,7 +134,6 @@ def breakdown(
 
         ``compute_ns + exposed_ns + exposed_memory_ns + data_ns + idle_ns == step_ns``.
 
-
     Notes
     -----
     Lengths of unions over all streams of all devices of the trace, cut at the edges of the steps. Without
