@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Final
 
 import pandas as pd
 
 from ...trace import Trace
 from ...trace.arrays import IntArray
+from ...trace.schema import Table
 from ...units import format_ns
 from ..scope import WindowLike, sharing
 from .arrays import RULES as ARRAY_RULES
@@ -48,6 +49,12 @@ RULES = (
     near_full_memory,
     fragmented_memory,
     small_allocations,
+)
+
+_COLUMNS: Final = Table.of(
+    "advice",
+    "rule:str finding:str remedy:str gain_ns:int64 gain_share:float64 gain_bytes:int64 bound:bool place:str "
+    "what_if:object count:int64 rows:object select:object claims:object",
 )
 
 __all__ = ["RULES", "Advice", "AdviceContext", "small_operators"]
@@ -117,25 +124,22 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
     findings = _replayed(run, findings, round(min_share * run.total_ns))
     findings.sort(key=lambda item: (-item.gain_ns, -item.gain_bytes))
     gains = [min(item.gain_ns, run.plain_ns) for item in findings]
-    columns: dict[str, tuple[str, list[Any]]] = {
-        "rule": ("str", [item.code for item in findings]),
-        "finding": ("str", [str(item.text) for item in findings]),
-        "remedy": ("str", [item.advice for item in findings]),
-        "gain_ns": ("int64", gains),
-        "gain_share": ("float64", [gain / run.plain_ns for gain in gains]),
-        "gain_bytes": ("int64", [item.gain_bytes for item in findings]),
-        "bound": ("bool", [item.bound for item in findings]),
-        "place": ("str", [item.place or line_of(trace, item.rows) for item in findings]),
-        "what_if": (
-            "object",
-            [{**item.what_if, **run.replay_arguments} if item.what_if else {} for item in findings],
-        ),
-        "count": ("int64", [item.count for item in findings]),
-        "rows": ("object", [item.rows for item in findings]),
-        "select": ("object", [dict(item.select) for item in findings]),
-        "claims": ("object", [getattr(item.text, "claims", ()) for item in findings]),
-    }
-    table = pd.DataFrame({name: pd.Series(values, dtype=dtype) for name, (dtype, values) in columns.items()})
+    rows = [
+        {
+            **{name: getattr(item, name) for name in ("gain_bytes", "bound", "count", "rows")},
+            "rule": item.code,
+            "finding": str(item.text),
+            "remedy": item.advice,
+            "gain_ns": gain,
+            "gain_share": gain / run.plain_ns,
+            "place": item.place or line_of(trace, item.rows),
+            "what_if": {**item.what_if, **run.replay_arguments} if item.what_if else {},
+            "select": dict(item.select),
+            "claims": getattr(item.text, "claims", ()),
+        }
+        for item, gain in zip(findings, gains, strict=True)
+    ]
+    table = _COLUMNS.of_rows(rows)
     if run.facts.total_ns and (why := small_operators(run)):
         run.withheld["small-operators"] = why
     table.attrs["withheld"] = dict(run.withheld)

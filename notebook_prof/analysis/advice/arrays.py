@@ -1,9 +1,8 @@
-"""Rules for pandas and NumPy code that handles one element, row or copy at a time.
+"""Rules for pandas and NumPy code that handles one element, row or copy at a time."""
 
-Each pattern is recognised by the library functions that a user's line calls (`line_calls`). A remedy saves
-the share `SAVED` of the time of that function or line, as measured by ``benchmarks/advice.py``; without a
-measurement the gain is a bound.
-"""
+# Each pattern is recognised by the library functions that a user's line calls (`line_calls`). A remedy saves
+# the share `SAVED` of the time of that function or line, as measured by ``benchmarks/advice.py``; without a
+# measurement the gain is a bound.
 
 from __future__ import annotations
 
@@ -78,13 +77,11 @@ def iterate_rows(run: AdviceContext) -> Advice | None:
     name = row["names"].split(",")[-1].strip(" ()") if row else ""
     reads = _calls_of(run.line_calls, "pandas.core.series", "__getitem__")
     reads = reads[(reads["file"] == loop["file"]) & (reads["line"] >= loop["line"])]
-    named = [
-        bool(name) and re.search(rf"\b{re.escape(name)}\s*\[", text) is not None for text in reads["text"]
-    ]
+    named = reads["text"].str.contains(rf"\b{re.escape(name)}\s*\[", regex=True) & bool(name)
     return _finding(
         run,
         "pandas-iterrows",
-        pd.concat([loops.head(1), reads[np.array(named, dtype=bool)]]),
+        pd.concat([loops.head(1), reads[named.to_numpy(bool)]]),
         "makes a Series of every row",
         "Compute with whole columns; or loop with `itertuples` or over zip(df['a'], df['b']), which make "
         "no Series.",
@@ -93,12 +90,9 @@ def iterate_rows(run: AdviceContext) -> Advice | None:
 
 def python_function(run: AdviceContext) -> Advice | None:
     """Find `Series.map`, `Series.apply` or `GroupBy.apply`, which call Python for each element or group."""
-    calls = pd.concat(
-        [
-            _calls_of(run.line_calls, "pandas.core.series", "map", "apply"),
-            _calls_of(run.line_calls, "pandas.core.groupby", "apply", "transform", "aggregate", "agg"),
-        ]
-    ).sort_values("total_ns", ascending=False, kind="stable")
+    of_series = _called_in(run.line_calls, "pandas.core.series", "map", "apply")
+    grouped = _called_in(run.line_calls, "pandas.core.groupby", "apply", "transform", "aggregate", "agg")
+    calls = run.line_calls[of_series | grouped]  # longest first
     if not len(calls) or not _calls_back(run, ("pandas.core.series", "pandas.core.groupby")):
         return None
     return _finding(
@@ -133,13 +127,10 @@ def scalar_access(run: AdviceContext) -> Advice | None:
 
 def object_column(run: AdviceContext) -> Advice | None:
     """Find columns of Python objects, which pandas compares, groups or searches one object at a time."""
-    calls = pd.concat(
-        [
-            _calls_of(run.line_calls, "pandas.core.ops.array_ops", "comp_method_OBJECT_ARRAY"),
-            _calls_of(run.line_calls, "pandas.core.strings.object_array", "_str_map"),
-            _calls_of(run.line_calls, "pandas.core.arrays.numpy_", "_str_map"),
-        ]
-    ).sort_values("total_ns", ascending=False, kind="stable")
+    keep = _called_in(run.line_calls, "pandas.core.ops.array_ops", "comp_method_OBJECT_ARRAY")
+    for module in ("pandas.core.strings.object_array", "pandas.core.arrays.numpy_"):
+        keep = keep | _called_in(run.line_calls, module, "_str_map")
+    calls = run.line_calls[keep]
     return _finding(
         run,
         "object-column",
@@ -153,7 +144,12 @@ def object_column(run: AdviceContext) -> Advice | None:
 def growing_array(run: AdviceContext) -> Advice | None:
     """Find arrays or tables that are copied again and again to append a little."""
     calls = run.line_calls
-    grows = np.array([_adds_to_itself(text) for text in calls["text"]], dtype=bool)
+    found = [_GROWS.search(text) for text in calls["text"]]  # lines like ``x = append(x, y)``
+    own = [rf"(?<![\w.]){re.escape(match['name'])}(?!\w)" if match else "" for match in found]
+    grows = np.array(
+        [bool(match and re.search(name, match["given"])) for match, name in zip(found, own, strict=True)],
+        bool,
+    )
     numpy = _called_in(calls, "numpy", "append", "concatenate", "vstack", "hstack", "insert", "column_stack")
     joining = numpy | _called_in(calls, "pandas.core.reshape.concat", "concat")
     enlarges = _called_in(calls, "pandas.core.indexing", "_setitem_with_indexer_missing")
@@ -260,9 +256,7 @@ def _calls_back(run: AdviceContext, modules: tuple[str, ...]) -> bool:
     """Return whether a function of these modules calls back into any of the user's lines."""
     where = frames(run.trace)
     module_of_file = {file: module_of(str(file)) for file in set(where.file)}
-    inside = np.array([module_of_file[file].startswith(modules) for file in where.file], dtype=bool)[
-        where.code
-    ]
+    inside = np.array([module_of_file[file].startswith(modules) for file in where.file], bool)[where.code]
     scope, _ = line_slices(run.trace, run.whole_window)
     is_line = np.zeros(len(inside), dtype=bool)
     is_line[scope.rows] = True
@@ -273,20 +267,10 @@ def _calls_back(run: AdviceContext, modules: tuple[str, ...]) -> bool:
 def line_evidence(run: AdviceContext, line: pd.Series[Any]) -> dict[str, Any]:
     """Return `rows` and `count` of a line's slices, and `select`, their names."""
     scope, _ = line_slices(run.trace, run.whole_window)
-    words = scope.slices["name"].cat.categories.astype("str")
     ending = f":{int(line['line'])}  {line['text']}"
-    names = [word for word in words if word.endswith(ending)]
-    of_line = np.append(words.isin(names), False)[scope.codes("name")]
+    names = [word for word in map(str, scope.slices["name"].cat.categories) if word.endswith(ending)]
+    of_line = scope.among("name", names)
     return {"select": {"name": names} if of_line.any() else {}, **evidence(scope, of_line)}
-
-
-def _adds_to_itself(text: str) -> bool:
-    """Return whether a line computes a name's new value from its old one, like ``x = append(x, y)``."""
-    growth = _GROWS.search(text)
-    return (
-        growth is not None
-        and re.search(rf"(?<![\w.]){re.escape(growth['name'])}(?!\w)", growth["given"]) is not None
-    )
 
 
 RULES: Final[tuple[Callable[[AdviceContext], Advice | None], ...]] = (

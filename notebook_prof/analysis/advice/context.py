@@ -82,7 +82,7 @@ class AdviceContext:
 
     @cached_property
     def whole(self) -> tuple[int, Source, str]:
-        """What shares in sentences are of: ns, the public table, and in words."""
+        """What shares in sentences are of: ns, the public table, and words for it."""
         cell = recorded_table(self.trace, ACCOUNT)
         if cell is not None and self.whole_window is None:
             return int(cell["dur"].sum()), Source("account", "dur"), "the cell"
@@ -111,9 +111,8 @@ class AdviceContext:
         if len(self.device.rows):
             return 0
         recorded = ~self.host.among("category", ("python",))
-        return min(
-            int((recorded if keep is None else recorded & keep).sum()) * RECORDED_NS, self.total_ns // 2
-        )
+        count = int((recorded if keep is None else recorded & keep).sum())
+        return min(count * RECORDED_NS, self.total_ns // 2)
 
     def most_gain_ns(self, question: Mapping[str, Any]) -> int | None:
         """Return the most time that all steps together could save; None if the replay refuses to answer."""
@@ -246,10 +245,9 @@ def evidence(scope: Scope, keep: BoolArray) -> dict[str, Any]:
 
 def named(scope: Scope, words: Sequence[str], *, start: bool = False) -> BoolArray:
     """Return a mask of the slices whose name contains (or starts with) one of `words`, ignoring case."""
-    lowered = [str(name).lower() for name in scope.slices["name"].cat.categories]
     test = str.startswith if start else str.__contains__
-    matching = [any(test(name, word.lower()) for word in words) for name in lowered]
-    return np.asarray(np.append(np.array(matching, dtype=bool), False)[scope.codes("name")], dtype=bool)
+    lowered = [word.lower() for word in words]
+    return scope.named(lambda name: any(test(name.lower(), word) for word in lowered))
 
 
 def names_of(scope: Scope, keep: BoolArray) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...trace.arrays import IntArray
 from ...trace.nesting import climb
 from ...units import format_bytes, format_count, format_number
 from ..busy_time import device_of
@@ -18,7 +17,7 @@ from ..device.kernel_launches import launch_calls
 from ..device.kernels import kernels
 from ..distributed.communication import distributed
 from ..scope import ints
-from ..verdict.claims import Claim, Sentence, Source, cite, cite_bytes, cite_ns, cite_share, say, short
+from ..verdict.claims import Claim, Sentence, Source, cite, cite_bytes, cite_ns, cite_share, fill, say, short
 from .context import Advice, AdviceContext, evidence, named, names_of
 
 _PLUMBING: Final = ("launch", "sync", "overhead")
@@ -36,17 +35,19 @@ def sync_points(run: AdviceContext) -> Advice | None:
     at = np.searchsorted(start, idle["ts"].to_numpy(), side="right") - 1
     dried = (at >= 0) & (idle["ts"].to_numpy() <= np.append(end, 0)[at])
     gain = int(idle["dur"].to_numpy()[dried].sum()) // max(idle["device"].nunique(), 1)
-    callers = _callers(run, host.rows[waits])
+    slices = run.trace.slices  # name the innermost operators around these calls, most frequent first
+    rows = climb(ints(slices["parent"]), host.rows[waits], slices["category"].isin(_PLUMBING).to_numpy())
+    callers = slices["name"].iloc[rows].astype("str").value_counts()
     waited, names = int(host.self_ns[waits].sum()), names_of(host, waits)
     often = run.each(int(waits.sum()), run.on_thread("count", names), _times)
     return Advice(
         "sync-points",
-        say(
-            "The host waits for the device ",
+        fill(
+            "The host waits for the device {}{}, {} in all, in {}; the device then runs dry.",
             often,
-            f"{run.a_step}, ",
+            run.a_step,
             run.each(waited, run.on_thread("self_ns", names)),
-            f" in all, in {', '.join(map(str, callers.index[:_SHOWN]))}; the device then runs dry.",
+            ", ".join(map(str, callers.index[:_SHOWN])),
         ),
         "Leave values on the device: collect losses as tensors and read them once in a while, in place of "
         ".item(), .cpu(), print(tensor), nonzero() and masks in each step; copy with non_blocking=True.",
@@ -60,13 +61,6 @@ def sync_points(run: AdviceContext) -> Advice | None:
 
 def _times(number: float) -> str:
     return "once" if number == 1 else f"{format_number(number)} times"
-
-
-def _callers(run: AdviceContext, rows: IntArray) -> pd.Series[int]:
-    """Return names of the innermost operators around calls, most frequent first."""
-    slices = run.trace.slices
-    rows = climb(ints(slices["parent"]), rows, slices["category"].isin(_PLUMBING).to_numpy())
-    return slices["name"].iloc[rows].astype("str").value_counts()
 
 
 def pageable_copies(run: AdviceContext) -> Advice | None:
@@ -88,12 +82,11 @@ def pageable_copies(run: AdviceContext) -> Advice | None:
     )
     return Advice(
         "pageable-copies",
-        say(
+        fill(
+            "{} copies to the device come from memory that is not pinned, and take {}{}.",
             cite(format_count(count), count, times),
-            " copies to the device come from memory that is not pinned, and take ",
             cite_ns(spent, took),
             run.share(spent, took),
-            ".",
         ),
         "Pin what is copied (DataLoader(pin_memory=True) or tensor.pin_memory()) and copy with "
         ".to(device, non_blocking=True), so that copies overlap with work.",
@@ -127,20 +120,16 @@ def copy_bound(run: AdviceContext) -> Advice | None:
     own = work.among("category", ("memcpy",)) & (device_of(run.trace, work) == number)
     if not len(longest) or not own.any():
         return None
-    where = {"device": number}
-    sentence, remedies = _longest_copies(run, longest)
-    whole = Source("device", "busy_ns", where, run.looking)
-    memory = Source("device", "memory_ns", where, run.looking)
-    sentence = (
-        say(
-            f"Device {number} copies for ",
-            cite_ns(moved, memory),
-            ", ",
-            cite_share(moved / busy, memory, whole),
-        )
-        + say(" of the time in which it is busy")
-        + sentence
-        + "."
+    more, remedies = _longest_copies(run, longest)
+    whole, memory = (
+        Source("device", column, {"device": number}, run.looking) for column in ("busy_ns", "memory_ns")
+    )
+    sentence = fill(
+        "Device {} copies for {}, {} of the time in which it is busy{}.",
+        number,
+        cite_ns(moved, memory),
+        cite_share(moved / busy, memory, whole),
+        more,
     )
     names = names_of(work, own)
     return Advice(
@@ -158,17 +147,15 @@ def copy_bound(run: AdviceContext) -> Advice | None:
 def _longest_copies(run: AdviceContext, table: pd.DataFrame) -> tuple[Sentence, list[str]]:
     """Describe the copies that take most time, and the remedies that the recording supports."""
     first = table.iloc[0]
-    words = [str(first[name]) for name in ("direction", "source", "target")]
-    where = dict(
-        zip(("device", "direction", "source", "target"), (int(first["device"]), *words), strict=True)
-    )
+    where = {name: str(first[name]) for name in ("direction", "source", "target")}
+    direction, of_device = where["direction"], {**where, "device": int(first["device"])}
 
     def of(column: str) -> Source:
-        return Source("copies", column, where, run.replay_arguments)
+        return Source("copies", column, of_device, run.replay_arguments)
 
     count, spent = int(first["count"]), int(first["total_ns"])
-    sentence = say("; the longest are ", cite(format_count(count), count, of("count")))
-    sentence += say(f" {words[0] or 'copies'} of ", cite_ns(spent, of("total_ns")), " together")
+    number, took = cite(format_count(count), count, of("count")), cite_ns(spent, of("total_ns"))
+    sentence = fill("; the longest are {} {} of {} together", number, direction or "copies", took)
     remedies = []
     if pd.notna(first["pinned"]) and not first["pinned"]:
         sentence += say(" with memory that is not pinned")
@@ -187,14 +174,14 @@ def _longest_copies(run: AdviceContext, table: pd.DataFrame) -> tuple[Sentence, 
     directions = set(table.loc[table["share"] >= _SHARE, "direction"])
     if {"HtoD", "DtoH"} <= directions:
         remedies.append("keep on the device what goes both ways: data is copied to it and back")
-    elif words[0] == "HtoD":
+    elif direction == "HtoD":
         remedies.append(
             "copy once what stays the same, in fewer bytes what does not (uint8 or bfloat16, converted on "
             "the device), and while kernels of the batch before run"
         )
-    elif words[0] == "DtoH":
+    elif direction == "DtoH":
         remedies.append("compute on the device what is needed of it, and copy the result only")
-    elif words[0] == "DtoD":
+    elif direction == "DtoD":
         remedies.append("copy less inside of the device: .contiguous(), .clone(), torch.cat and indexing do")
     return sentence, remedies or ["copy less: keep on the device what is needed there again"]
 
@@ -222,11 +209,10 @@ def low_occupancy(run: AdviceContext) -> Advice | None:
     filled = np.where(blocks < 1, blocks, 1.0)[low]
     return Advice(
         "low-occupancy",
-        say(
+        fill(
             "Kernels with less than one block for each multiprocessor, or less than a quarter of the warps "
-            "that fit there, take ",
+            "that fit there, take {} of the kernels' time.",
             _of_kernels(run, names, float(spent[low].sum()), float(spent.sum())),
-            " of the kernels' time.",
         ),
         "Give each kernel more to do: a larger batch or larger layers, channels that are multiples of 64, "
         "torch.compile to fuse small ones.",
@@ -248,13 +234,12 @@ def _of_kernels(run: AdviceContext, names: list[str], ns: float, whole: float) -
 
 def tensor_cores_unused(run: AdviceContext) -> Advice | None:
     """Find matrix products and convolutions that do not use the device's tensor cores."""
-    if not _has_tensor_cores(run):
+    devices = run.trace.metadata.get("devices")
+    if not isinstance(devices, list | tuple) or not any(_HAVE.search(str(name)) for name in devices):
         return None
     work = run.device
-    words = [str(name) for name in work.slices["name"].cat.categories]
-    eligible = [bool(_ELIGIBLE.search(word)) and not uses_tensor_cores(word) for word in words]
     kernel = work.among("category", ("kernel",))
-    plain = kernel & np.append(np.array(eligible, dtype=bool), False)[work.codes("name")]
+    plain = kernel & work.named(lambda name: _ELIGIBLE.search(name) and not uses_tensor_cores(name))
     spent = work.end - work.ts
     if int(spent[plain].sum()) < max(_SHARE * int(spent[kernel].sum()), 1):
         return None
@@ -262,10 +247,11 @@ def tensor_cores_unused(run: AdviceContext) -> Advice | None:
     longest = short(work.slices["name"].iloc[int(found["rows"][0])], 32)
     return Advice(
         "tensor-cores-unused",
-        say(
-            "Matrix products and convolutions without tensor cores take ",
+        fill(
+            "Matrix products and convolutions without tensor cores take {} of the kernels' time; the longest "
+            "is {}.",
             _of_kernels(run, names_of(work, plain), int(spent[plain].sum()), int(spent[kernel].sum())),
-            f" of the kernels' time; the longest is {longest}.",
+            longest,
         ),
         "Compute in half precision: torch.autocast('cuda', dtype=torch.float16 or bfloat16); on Ampere and "
         "later torch.set_float32_matmul_precision('high'); sizes that are multiples of 8.",
@@ -275,11 +261,6 @@ def tensor_cores_unused(run: AdviceContext) -> Advice | None:
         select={"name": names_of(work, plain)},
         **found,
     )
-
-
-def _has_tensor_cores(run: AdviceContext) -> bool:
-    names = run.trace.metadata.get("devices")
-    return any(_HAVE.search(str(name)) for name in names) if isinstance(names, list | tuple) else False
 
 
 WAITS: Final = 0.05
@@ -302,12 +283,11 @@ def communication_exposed(run: AdviceContext) -> Advice | None:
         return None
     return Advice(
         "communication-exposed",
-        say(
-            "Nothing computes during ",
+        fill(
+            "Nothing computes during {} of communication{}{}.",
             run.each(spent, source),
-            f" of communication{run.a_step}",
+            run.a_step,
             run.share(spent, source),
-            ".",
         ),
         "Overlap it with backward (DDP's buckets: bucket_cap_mb, gradient_as_bucket_view), exchange less "
         "often (no_sync with gradient accumulation) or less (compression hooks, bfloat16), and look for a "

@@ -1,7 +1,4 @@
-"""Rules for the host: launches, small operators, unfused optimizers, threads in turns, process pools.
-
-Both need the CPU times of threads and processes: the table ``cpu`` of a recording.
-"""
+"""Rules for the host: launches, small operators, unfused optimizers, threads in turns, process pools."""
 
 from __future__ import annotations
 
@@ -10,11 +7,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...trace import DEVICE_CATEGORIES, length, union
+from ...trace import DEVICE_CATEGORIES, length
 from ...units import format_count, format_items
 from ..scope import recorded_table
 from ..source.lines import line_slices, line_times
-from ..verdict.claims import Claim, Source, cite_ns, cite_share, say
+from ..verdict.claims import Claim, Source, cite_ns, cite_share, fill
 from ..work.arguments import OPTIMIZER_STEP
 from .arrays import line_evidence
 from .context import COSTLY, Advice, AdviceContext, evidence, named
@@ -42,27 +39,20 @@ def launch_bound(run: AdviceContext) -> Advice | None:
         Source("idle_causes", column, {"cause": cause}, {"window": run.idle_window})
         for column, cause in (("idle_ns", causes), ("window_ns", causes[0]))
     )
+    share = cite_share(waited.evaluate(run.trace) / window.evaluate(run.trace), waited, window)
+    # filters of `what_if` that match all device work
+    work = [f"category={name}" for name in DEVICE_CATEGORIES if run.device.among("category", (name,)).any()]
     return Advice(
         "launch-bound",
-        say(
-            "The device waits for the host ",
-            cite_share(waited.evaluate(run.trace) / window.evaluate(run.trace), waited, window),
-            " of its time.",
-        ),
+        fill("The device waits for the host {} of its time.", share),
         "Give it more work at once: a larger batch, torch.compile (mode='reduce-overhead' uses CUDA graphs), "
         "fused or foreach optimizers, and less Python between operators.",
         gain_ns=spent,
         bound=True,
-        what_if={"scale": {"*": 0, **dict.fromkeys(_on_devices(run), 1)}, "launch": 0},
+        what_if={"scale": {"*": 0, **dict.fromkeys(work, 1)}, "launch": 0},
         select={"category": "launch"},
         **evidence(run.host, run.host.among("category", ("launch",))),
     )
-
-
-def _on_devices(run: AdviceContext) -> list[str]:
-    """Return `what_if` filters that match all of a run's device work."""
-    work = run.device
-    return [f"category={name}" for name in DEVICE_CATEGORIES if work.among("category", (name,)).any()]
 
 
 def small_operators(run: AdviceContext) -> str:
@@ -91,12 +81,10 @@ def unfused_optimizer(run: AdviceContext) -> Advice | None:
         return None
     found = evidence(host, of_optimizer)
     took = Source("phases", "host_ns", {"phase": "optimizer"}, run.looking)
-    finding = say(
-        "The optimizer takes ",
-        run.each(spent, took),
-        run.a_step,
-        run.share(spent, took),
-        f", in {format_count(calls // run.step_count)} operators{run.a_step}.",
+    finding = fill(
+        "The optimizer takes {}{}{}, in {} operators{}.",
+        *(run.each(spent, took), run.a_step, run.share(spent, took)),
+        *(format_count(calls // run.step_count), run.a_step),
     )
     if len(run.device.rows):
         idle = run.idle[(run.idle["phase"] == "optimizer").to_numpy()] if len(run.idle) else run.idle
@@ -172,12 +160,17 @@ def threads_take_turns(run: AdviceContext) -> Advice | None:
     if together < WORTH * run.total_ns:
         return None
     times = used[used["pid"] == own.get("pid")]
-    of = {int(tid): times[times["tid"] == tid] for tid in spans["tid"]}
-    each = {tid: _increase(rows, "cpu_ns", begin, end) for tid, rows in of.items()}
-    computing = [tid for tid, spent in each.items() if spent >= _BUSY * sum(each.values())]
-    work = sum(each[tid] for tid in computing)
+    each = {}
+    for tid in spans["tid"]:
+        read = times[times["tid"] == tid].sort_values("ts")
+        if len(read):
+            read = read.reindex(columns=["ts", "cpu_ns", "wait_ns"]).fillna(0)
+            ends = (np.interp([begin, end], read["ts"], read[name]) for name in ("cpu_ns", "wait_ns"))
+            each[int(tid)] = [int(np.diff(one)[0]) for one in ends]
+    whole = sum(spent for spent, _ in each.values())
+    computing = [tid for tid, (spent, _) in each.items() if spent >= _BUSY * whole]
     # a thread that waits for a core has work, too: another program may hold the core
-    ready = sum(_increase(of[tid], "wait_ns", begin, end) for tid in computing)
+    work, ready = (sum(each[tid][i] for tid in computing) for i in (0, 1))
     if len(computing) < 2 or work + ready < 0.5 * together or work > _ALONE * together:
         return None
     side_by_side = min(len(computing), run.cpus)
@@ -185,20 +178,18 @@ def threads_take_turns(run: AdviceContext) -> Advice | None:
     found = evidence(scope, computes)
     line = line_times(run.trace, **run.asking)
     names = scope.slices["name"].iloc[found["rows"]].astype("str")
-    hottest = line[
-        [any(name.endswith(f":{n}  {text}") for name in names[:1]) for n, text in _numbers_and_texts(line)]
-    ]
+    endings = ":" + line["line"].astype(str) + "  " + line["text"]
+    hottest = line[[any(name.endswith(ending) for name in names[:1]) for ending in endings]]
     if not len(hottest):
         return None
     first = hottest.iloc[0]
     location = f"{first['file']}:{int(first['line'])}"
     return Advice(
         "threads-take-turns",
-        say(
-            f"{format_items(len(computing), 'thread')} compute in Python at the same time and get at most "
-            f"about one core between them: they take turns, in `{first['text']}` ({location}), which takes ",
-            _line_claim(run, first),
-            " on all threads together.",
+        fill(
+            "{} compute in Python at the same time and get at most about one core between them: they take "
+            "turns, in `{}` ({}), which takes {} on all threads together.",
+            *(format_items(len(computing), "thread"), first["text"], location, _line_claim(run, first)),
         ),
         "Use processes: concurrent.futures.ProcessPoolExecutor in place of ThreadPoolExecutor, or functions "
         "that let others run while they compute, as NumPy's on large arrays do.",
@@ -215,11 +206,16 @@ def pool_overhead(run: AdviceContext) -> Advice | None:
     if used is None or not len(calls):
         return None
     pools = calls[calls["module"].str.startswith(_POOLS)]
-    table = line_times(run.trace, **run.asking).merge(
-        pools[["file", "line"]].drop_duplicates(), on=["file", "line"]
-    )
-    table = table[table["file"] == table["file"].iloc[0]] if len(table) else table
-    spent = min(_open(run, table), run.total_ns)
+    keys = ["file", "line"]
+    table = line_times(run.trace, **run.asking).merge(pools[keys].drop_duplicates(), on=keys)
+    if not len(table):
+        return None
+    table = table[table["file"] == table["file"].iloc[0]]
+    # the time with any of these lines open, on the thread where they took most
+    scope, _ = line_slices(run.trace, run.whole_window)
+    endings = tuple(":" + table["line"].astype(str) + "  " + table["text"])
+    of_lines, track = scope.named(lambda name: name.endswith(endings)), scope.ints("track")
+    spent = min(max(length(scope.open(of_lines & (track == one))) for one in np.unique(track)), run.total_ns)
     own = run.trace.metadata.get("cpu", {}).get("pid")
     children = used[(used["pid"] != own) & (used["tid"] == -1)]
     if "name" in children:
@@ -235,12 +231,11 @@ def pool_overhead(run: AdviceContext) -> Advice | None:
     location = f"{first['file']}:{int(first['line'])}"
     return Advice(
         "pool-overhead",
-        say(
-            f"The pool of processes in `{first['text']}` ({location}) takes ",
-            _line_claim(run, first),
-            ", and its processes compute for ",
+        fill(
+            "The pool of processes in `{}` ({}) takes {}, and its processes compute for {} in all: the rest "
+            "is starting them, and sending values to and fro.",
+            *(first["text"], location, _line_claim(run, first)),
             cite_ns(int(computed.evaluate(run.trace)), computed),
-            " in all: the rest is starting them, and sending values to and fro.",
         ),
         "Do this work in the cell itself; or send less: larger pieces (chunksize=…), a file name or a range "
         "in place of the data, and keep the pool for several calls.",
@@ -254,34 +249,6 @@ def cpu_table(run: AdviceContext) -> pd.DataFrame | None:
     """Return the CPU times of threads and processes; None if not recorded."""
     table = recorded_table(run.trace, "cpu")
     return table if table is not None and {"pid", "tid", "ts", "cpu_ns"} <= set(table.columns) else None
-
-
-def _increase(readings: pd.DataFrame, column: str, begin: int, end: int) -> int:
-    if not len(readings) or column not in readings:
-        return 0
-    ordered = readings.sort_values("ts")
-    low, high = np.interp([begin, end], ordered["ts"].to_numpy(), ordered[column].to_numpy())
-    return int(high - low)
-
-
-def _open(run: AdviceContext, table: pd.DataFrame) -> int:
-    """Return the times at which any of these lines was open, on the thread where they took most time."""
-    if not len(table):
-        return 0
-    scope, _ = line_slices(run.trace, run.whole_window)
-    names = scope.slices["name"].cat.categories.astype("str")
-    endings = tuple(f":{line}  {text}" for line, text in _numbers_and_texts(table))
-    of_lines = np.append(names.str.endswith(endings), False)[scope.codes("name")]
-    track = scope.ints("track")
-    spans = [
-        union(scope.ts[of_lines & (track == one)], scope.end[of_lines & (track == one)])
-        for one in np.unique(track)
-    ]
-    return max(map(length, spans))
-
-
-def _numbers_and_texts(table: pd.DataFrame) -> list[tuple[int, str]]:
-    return list(zip(table["line"].tolist(), table["text"].tolist(), strict=True))
 
 
 def _line_claim(run: AdviceContext, row: pd.Series[Any]) -> Claim:

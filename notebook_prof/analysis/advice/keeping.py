@@ -11,7 +11,7 @@ from ...units import format_count
 from ..memory.growth import matters, memory_growth
 from ..memory.names import memory_names
 from ..time.overview import device_properties
-from ..verdict.claims import Sentence, Source, cite_bytes, cite_ns, say
+from ..verdict.claims import Sentence, Source, cite_bytes, cite_ns, fill, say
 from .context import Advice, AdviceContext, evidence, named, names_of
 
 _FULL: Final = 0.9
@@ -27,7 +27,19 @@ def memory_growth_rule(run: AdviceContext) -> Advice | None:
         return None
     first = table.iloc[0]
     if first["source"] == "rss":
-        return _unnamed_growth(first)
+        size, grown, count = (int(first[column]) for column in ("bytes_per_step", "steps", "of_steps"))
+        source = Source("memory_growth", "bytes_per_step", {"source": "rss"}, reduce="max")
+        return Advice(
+            "memory-growth",
+            fill(
+                "Resident memory grows by {} every step, in {} of {} steps, outside of the blocks that were "
+                "recorded: arrays, lists or other objects that stay.",
+                *(cite_bytes(size, source), grown, count),
+            ),
+            "Empty lists, dicts and caches that collect arrays across steps; append numbers instead of "
+            "arrays; copy the part of an array that is needed, since a view keeps all of it.",
+            gain_bytes=size,
+        )
     name = str(first["operator"]) if isinstance(first["operator"], str) else "an unknown operator"
     rows = table["first_slice"].dropna().to_numpy(dtype=np.int64)
     where = f" in {first['module']}" if isinstance(first["module"], str) else ""
@@ -35,24 +47,21 @@ def memory_growth_rule(run: AdviceContext) -> Advice | None:
     growth = int(named_rows.groupby("device")["growth_bytes"].first().sum())
     size, step_count = int(first["growth_bytes"]), int(first["of_steps"])
     of_device = f" of device {int(first['device'])}" if len(set(named_rows["device"])) > 1 else ""
-    where_is: dict[str, Any] = (
-        {} if pd.isna(first["first_slice"]) else {"first_slice": int(first["first_slice"])}
+    where_is: dict[str, Any] = {"device": int(first["device"]), "source": "allocator"}
+    if pd.notna(first["first_slice"]):
+        where_is = {"first_slice": int(first["first_slice"]), **where_is}
+    left, grows = (
+        Source("memory_growth", column, where_is, reduce="max")
+        for column in ("bytes_per_step", "growth_bytes")
     )
-    where_is |= {"device": int(first["device"]), "source": "allocator"}
-    left = Source("memory_growth", "bytes_per_step", where_is, reduce="max")
-    grown = Source("memory_growth", "growth_bytes", where_is, reduce="max")
     if not matters(size, step_count, run.facts.peak, int(first["device"]), "allocator"):
         return None
     return Advice(
         "memory-growth",
-        say(
-            f"Memory{of_device} grows by ",
-            cite_bytes(size, grown),
-            f" every step; {name}{where} leaves ",
-            cite_bytes(int(first["bytes_per_step"]), left),
-            f" behind in each of {int(first['steps'])} steps",
-            _growing_name(run),
-            ".",
+        fill(
+            "Memory{} grows by {} every step; {}{} leaves {} behind in each of {} steps{}.",
+            *(of_device, cite_bytes(size, grows), name, where),
+            *(cite_bytes(int(first["bytes_per_step"]), left), int(first["steps"]), _growing_name(run)),
         ),
         "Keep numbers and not tensors across steps: losses.append(loss.item()), or loss.detach() where "
         "reading it would make the host wait; empty lists, caches and hooks that collect tensors.",
@@ -75,23 +84,6 @@ def _growing_name(run: AdviceContext) -> Sentence:
     return say(f"; {row['name']} keeps ", cite_bytes(size, source), " more after each")
 
 
-def _unnamed_growth(row: pd.Series[Any]) -> Advice:
-    size, grown, steps = (int(row[name]) for name in ("bytes_per_step", "steps", "of_steps"))
-    source = Source("memory_growth", "bytes_per_step", {"source": "rss"}, reduce="max")
-    return Advice(
-        "memory-growth",
-        say(
-            "Resident memory grows by ",
-            cite_bytes(size, source),
-            f" every step, in {grown} of {steps} steps, outside of the blocks that were recorded: arrays, "
-            "lists or other objects that stay.",
-        ),
-        "Empty lists, dicts and caches that collect arrays across steps; append numbers instead of arrays; "
-        "copy the part of an array that is needed, since a view keeps all of it.",
-        gain_bytes=size,
-    )
-
-
 def near_full_memory(run: AdviceContext) -> Advice | None:
     """Find a device whose memory is nearly all reserved."""
     peaks = run.facts.peak
@@ -103,10 +95,10 @@ def near_full_memory(run: AdviceContext) -> Advice | None:
         if reserved >= _FULL * size:
             return Advice(
                 "memory-near-full",
-                say(
-                    f"Device {number} has nearly all of its memory reserved: ",
+                fill(
+                    "Device {} has nearly all of its memory reserved: {}.",
+                    number,
                     cite_bytes(int(reserved), _at_peak("reserved_peak_bytes", number)),
-                    ".",
                 ),
                 "Keep less for the backward: activation checkpointing, half precision, a smaller batch with "
                 "gradient accumulation, optimizer.zero_grad(set_to_none=True).",
@@ -127,12 +119,11 @@ def fragmented_memory(run: AdviceContext) -> Advice | None:
     number, reserved, held = (int(row[name]) for name in ("device", "reserved_peak_bytes", "peak_bytes"))
     return Advice(
         "memory-fragmented",
-        say(
-            f"Device {number} reserves ",
+        fill(
+            "Device {} reserves {}, of which tensors held {} at their peak.",
+            number,
             cite_bytes(reserved, _at_peak("reserved_peak_bytes", number)),
-            ", of which tensors held ",
             cite_bytes(held, _at_peak("peak_bytes", number)),
-            " at their peak.",
         ),
         "Let segments grow: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; keep batches of one shape; "
         "take the largest batch first.",
@@ -158,13 +149,9 @@ def small_allocations(run: AdviceContext) -> Advice | None:
     took = run.on_thread("self_ns", names)
     return Advice(
         "small-allocations",
-        say(
-            "The driver is asked for memory ",
-            times,
-            f" times{run.a_step}, which takes ",
-            cite_ns(spent, took),
-            run.share(spent, took),
-            ".",
+        fill(
+            "The driver is asked for memory {} times{}, which takes {}{}.",
+            *(times, run.a_step, cite_ns(spent, took), run.share(spent, took)),
         ),
         "Use tensors again: operate in place or with out=, allocate buffers before the loop.",
         gain_ns=spent,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from ...units import format_items
 from ..source.frames import frames
 from ..source.line_calls import module_of
 from ..source.lines import LINE, line_slices, line_times
-from ..verdict.claims import Sentence, Source, cite, cite_ns, say
+from ..verdict.claims import Sentence, Source, cite, cite_ns, fill, say
 from ..verdict.waits import bounding_loader
 from .context import Advice, AdviceContext, evidence
 
@@ -48,11 +48,9 @@ class Loading:
     start_ns: int
 
     def with_workers(self, workers: int) -> int:
-        """Return the time of the same steps with this many workers: the longest of three bounds.
-
-        1. Workers make all batches in parallel; the last step follows. 2. The first batch is made; then the
-        steps run one after another. 3. All cores are busy all the time.
-        """
+        """Return the time of the same steps with this many workers: the longest of three bounds."""
+        # 1. Workers make all batches in parallel; the last step follows. 2. The first batch is made; then the
+        # steps run one after another. 3. All cores are busy all the time.
         one = self.data_ns // self.batches
         making = self.data_ns // workers + self.rest_ns // self.batches
         computing = one + self.rest_ns
@@ -75,17 +73,17 @@ def input_bound(run: AdviceContext) -> Advice | None:
     found = _found(run, spent, "waits ", " for its data")
     used = int(run.loader_facts["num_workers"].max()) if len(run.loader_facts) else 0
     if run.cpus and used:
-        simulated = _simulated(run)
-        if used >= max(run.cpus, simulated.workers):
+        best, factor = _simulated(run)
+        if used >= max(run.cpus, best):
             return None  # more processes than cores help only if items wait
         loading = _loading(run, spent)
         # the workers were never idle; more of them share the same total work
         before = loading.data_ns + loading.rest_ns
         work = before * used
         after, more = before, used
-        if simulated.workers > used:
-            after, more = int(before * simulated.time), simulated.workers
-        elif not simulated.workers:
+        if best > used:
+            after, more = int(before * factor), best
+        elif not best:
             for workers in range(used + 1, run.cpus + 1):
                 time = max(work // workers, loading.rest_ns, (loading.busy_ns + work) // run.cpus)
                 if time <= _BETTER * after:
@@ -130,7 +128,7 @@ def loader_workers(run: AdviceContext) -> Advice | None:
         )
     loading = _loading(run, spent)
     workers, time = loading.enough()
-    if simulated := _simulated(run).workers:
+    if simulated := _simulated(run)[0]:
         workers, time = simulated, loading.with_workers(simulated)
     gain = loading.data_ns + loading.rest_ns - time
     if gain <= 0:
@@ -145,19 +143,12 @@ def loader_workers(run: AdviceContext) -> Advice | None:
     )
 
 
-class _Simulated(NamedTuple):
-    """The number of workers that the verdict names; `time` per batch with them, as a factor of now."""
-
-    workers: int
-    time: float
-
-
-def _simulated(run: AdviceContext) -> _Simulated:
-    """Return the loader's simulated schedule; 0 workers if unknown."""
+def _simulated(run: AdviceContext) -> tuple[int, float]:
+    """Return the workers that the verdict names (0: unknown), and the factor of the time of a batch."""
     row = bounding_loader(run.trace)
     if row is None or pd.isna(row["best"]):
-        return _Simulated(0, 1.0)
-    return _Simulated(int(row["best"]), float(row["rate"] / row["best_rate"]))
+        return 0, 1.0
+    return int(row["best"]), float(row["rate"] / row["best_rate"])
 
 
 def _cores(run: AdviceContext, workers: int) -> str:
@@ -263,11 +254,9 @@ def _found(run: AdviceContext, spent: int, before: str, after: str) -> dict[str,
         if row["file"] and not module_of(str(row["file"])):
             short = "cell" if _CELL.search(str(row["file"])) else PurePath(str(row["file"])).name
             location = f"{short}:{int(row['line'])}"
-            source = Source(
-                "loaders", "line", {"dataset": row["dataset"], "method": row["method"]}, reduce="max"
-            )
-            where = cite(location, int(row["line"]), source)
-            text += say(f"; items come from `{row['dataset']}.{row['method']}` (", where, ")")
+            of_loader = {name: row[name] for name in ("dataset", "method")}
+            where = cite(location, int(row["line"]), Source("loaders", "line", of_loader, reduce="max"))
+            text += fill("; items come from `{}.{}` ({})", row["dataset"], row["method"], where)
             text += _hottest(run, str(row["method"]))
     return {
         "text": text + ".",

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from ...statistics import compiling
-from ...units import format_items, format_ns
+from ...units import format_items
 from ..source.compilations import compilations
 from ..time.phases import phases
-from ..verdict.claims import Sentence, Source, cite, cite_ns, say, short
+from ..verdict.claims import Sentence, Source, cite, cite_ns, fill, say, short
 from .context import Advice, AdviceContext
 
 SLOW: Final = 1.25
@@ -46,15 +46,10 @@ def recompilations(run: AdviceContext) -> Advice | None:
     lost = int(table["dur"].sum())
     number = format_items(len(guarded), "time")
     at = say(" (", cite(line, line, Source("compilations", "guard_place", one)), ")") if line else say()
-    sentence = say(
-        f"Compiled again {number} while steps ran, in ",
-        cite_ns(lost, total),
-        run.share(lost, total),
-        ": `",
-        cite(short(guard, _LONGEST_GUARD), guard, Source("compilations", "guard", one)),
-        "` no longer held",
-        at,
-        ".",
+    why = cite(short(guard, _LONGEST_GUARD), guard, Source("compilations", "guard", one))
+    sentence = fill(
+        "Compiled again {} while steps ran, in {}{}: `{}` no longer held{}.",
+        *(number, cite_ns(lost, total), run.share(lost, total), why, at),
     )
     return Advice(
         "recompilations",
@@ -82,29 +77,27 @@ def uneven_steps(run: AdviceContext) -> Advice | None:
     spans = steps["ts"].to_numpy(np.int64), steps["dur"].to_numpy(np.int64)
     compiled = compiling(run.trace, *spans)  # `recompilations` reports these
     median = float(steps["dur"].median())
-    slow = steps[(steps["dur"] > SLOW * median) & ~compiled].sort_values(
-        "dur", ascending=False, kind="stable"
-    )
+    slow = steps[(steps["dur"] > SLOW * median) & ~compiled]
+    slow = slow.sort_values("dur", ascending=False, kind="stable")
     lost = int((slow["dur"] - median).sum())
     if lost < WORTH * run.total_ns:
         return None
     middle, high = (Source("steps", "dur", where, run.looking, reduce) for reduce in ("median", "p90"))
     numbers = tuple(sorted(int(number) for number in slow["step"]))
     together = Source("steps", "dur", {**where, "step": numbers}, run.looking)
-    named = [_took(run, where, int(number)) for number in slow["step"].head(_NAMED)]
+    named = []
+    for number in slow["step"].head(_NAMED).tolist():
+        source = Source("steps", "dur", {**where, "step": number}, run.looking)
+        took = cite_ns(int(source.evaluate(run.trace)), source, {"step": number})
+        named.append(say(f"step {number} ", took))
     more = f" and {format_items(len(slow) - _NAMED, 'more step')}" if len(slow) > _NAMED else ""
-    sentence = say(
-        "Steps take ",
-        cite_ns(median, middle),
-        " at the median and ",
-        cite_ns(high.evaluate(run.trace), high),
-        f" at the 90th percentile. {len(slow)} of {len(steps)} take over {SLOW:g} times the median: ",
-        say(*named, between=", "),
-        f"{more}; together they take ",
-        cite_ns(int(slow["dur"].sum()), together),
-        run.share(int(slow["dur"].sum()), together),
-        ".",
-        _phase(run, slow, steps),
+    whole = int(slow["dur"].sum())
+    sentence = fill(
+        "Steps take {} at the median and {} at the 90th percentile. {} of {} take over {} times the median: "
+        "{}{}; together they take {}{}.{}",
+        *(cite_ns(median, middle), cite_ns(high.evaluate(run.trace), high), len(slow), len(steps)),
+        *(f"{SLOW:g}", say(*named, between=", "), more, cite_ns(whole, together)),
+        *(run.share(whole, together), _phase(run, slow, steps)),
     )
     first = int(slow["step"].iloc[0])
     return Advice(
@@ -117,12 +110,6 @@ def uneven_steps(run: AdviceContext) -> Advice | None:
         bound=True,
         select={"step": numbers},
     )
-
-
-def _took(run: AdviceContext, where: dict[str, Any], number: int) -> Sentence:
-    """Say how long a step took."""
-    source = Source("steps", "dur", {**where, "step": number}, run.looking)
-    return say(f"step {number} ", cite_ns(int(source.evaluate(run.trace)), source, {"step": number}))
 
 
 def _phase(run: AdviceContext, slow: pd.DataFrame, steps: pd.DataFrame) -> Sentence:
@@ -139,11 +126,8 @@ def _phase(run: AdviceContext, slow: pd.DataFrame, steps: pd.DataFrame) -> Sente
     if not len(longer) or not others or longer.max() < _MOSTLY * whole:
         return say()
     phase = str(longer.idxmax())
-    claims = [
-        cite(format_ns(float(mean[phase])), float(mean[phase]), Source(
-            "phases", "host_ns", {"phase": phase, "step": own}, run.looking, "mean"))
-        for mean, own in ((of_slow, numbers), (of_others, others))
-    ]  # fmt: skip
-    return say(
-        f" Most of the difference is in the phase {phase}: ", claims[0], " against ", claims[1], " a step."
-    )
+    claims = []
+    for mean, own in ((float(of_slow[phase]), numbers), (float(of_others[phase]), others)):
+        source = Source("phases", "host_ns", {"phase": phase, "step": own}, run.looking, "mean")
+        claims.append(cite_ns(mean, source))
+    return fill(" Most of the difference is in the phase {}: {} against {} a step.", phase, *claims)

@@ -10,11 +10,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...trace import Trace
+from ...trace import Trace, inherit
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...trace.taxonomy import function_name
 from ..busy_time import device_of
+from ..device.kernel_launches import launch_calls
 from ..scope import Numbers, Scope, WindowLike, ints, on_device, on_host, recorded_table
 from ..time.phases import stepping_track
 
@@ -69,16 +70,16 @@ def element_bytes(dtype: str) -> int:
 
 def elements(shapes: str) -> int:
     """Return how many elements the tensors with these shapes (JSON) have in total; -1 if unknown."""
+
+    def count(shape: Any) -> int:
+        if shape and isinstance(shape[0], list):
+            return sum(map(count, shape))
+        return math.prod(int(size) for size in shape)
+
     try:
-        return sum(_product(shape) for shape in json.loads(shapes))
+        return sum(map(count, json.loads(shapes)))
     except (TypeError, ValueError):
         return -1
-
-
-def _product(shape: Any) -> int:
-    if shape and isinstance(shape[0], list):
-        return sum(_product(inner) for inner in shape)
-    return math.prod(int(size) for size in shape)
 
 
 def bus_factor(operation: str, size: int) -> float:
@@ -170,16 +171,10 @@ def collectives(trace: Trace, *, window: WindowLike = None, step: Numbers = None
     >>> collectives(trace)[["ts", "dur", "operation", "before"]].values.tolist()
     [[7, 15, 'all_reduce', 'gemm']]
     """
-    whole = on_device(trace, window)
-    chosen = whole.only(whole.among("category", ("collective",))).where(step=step)
+    chosen = on_device(trace, window).where(category="collective", step=step)
     on_gpu = bool(len(chosen.rows))
     if not on_gpu:
-        host = on_host(trace, window)
-        chosen = host.only(host.among("category", ("collective",))).where(step=step)
-    return _table(trace, chosen, on_gpu)
-
-
-def _table(trace: Trace, chosen: Scope, on_gpu: bool) -> pd.DataFrame:
+        chosen = on_host(trace, window).where(category="collective", step=step)
     slices, rows = trace.slices, chosen.rows
     ts, dur = slices["ts"].to_numpy()[rows], slices["dur"].to_numpy()[rows]
     facts = _facts(trace, rows, on_gpu)
@@ -213,7 +208,12 @@ def _facts(trace: Trace, rows: IntArray, on_gpu: bool) -> dict[str, Any]:
     slices = trace.slices
     table = recorded_table(trace, "collectives")
     own = _recorded_facts(table, trace, rows)
-    above = _launched_in(trace, rows) if on_gpu else rows
+    above = rows
+    if on_gpu:  # the host range or operator that launched each
+        ranges = (slices["category"] == "collective") | (slices["name"] == "record_param_comms")
+        nearest = inherit(ints(slices["parent"]), np.where(ranges, np.arange(len(slices)), -1))
+        parent = np.append(ints(slices["parent"]), -1)
+        above = np.append(nearest, -1)[parent[launch_calls(trace)[rows]]]
     outer = _recorded_facts(table, trace, above)
     words = np.array([*slices["name"].cat.categories, None], dtype=object)
     code = as_ints(slices["name"].cat.codes.to_numpy())
@@ -223,9 +223,8 @@ def _facts(trace: Trace, rows: IntArray, on_gpu: bool) -> dict[str, Any]:
     facts = {key: np.where(_is_present(own[key]), own[key], outer[key]) for key in own}
     guess = [by_name[outside or inside] for outside, inside in zip(around, name, strict=True)]
     said = {word: operation_of(str(word)) for word in set(facts["operation"]) - {None}}
-    facts["operation"] = np.array(
-        [said.get(word, other) for word, other in zip(facts["operation"], guess, strict=True)], dtype=object
-    )
+    pairs = zip(facts["operation"], guess, strict=True)
+    facts["operation"] = np.array([said.get(word, other) for word, other in pairs], dtype=object)
     sizes, dtypes = _from_shapes(trace, above)
     facts["dtype"] = np.where(_is_present(facts["dtype"]), facts["dtype"], dtypes)
     facts["bytes"] = np.where(facts["bytes"] >= 0, facts["bytes"], sizes)
@@ -263,21 +262,6 @@ def _is_present(values: Any) -> BoolArray:
     return np.asarray(values >= 0) if values.dtype != object else np.asarray(pd.notna(values))
 
 
-def _launched_in(trace: Trace, rows: IntArray) -> IntArray:
-    """Return the host range or operator that launched each device collective; -1 if there is none."""
-    slices, flows = trace.slices, trace.flows
-    launches = flows[(flows["kind"] == "launch").to_numpy()]
-    source = np.full(len(slices) + 1, -1, np.int64)
-    source[launches["dst"].to_numpy()] = launches["src"].to_numpy()
-    stands = np.append((slices["category"] == "collective").to_numpy(), False)
-    stands[:-1] |= (slices["name"] == "record_param_comms").to_numpy()
-    parent = np.append(ints(slices["parent"]), -1)
-    up = parent[source[rows]]
-    while len(todo := np.flatnonzero((up >= 0) & ~stands[up])):
-        up[todo] = parent[up[todo]]
-    return as_ints(up)
-
-
 def _from_shapes(trace: Trace, rows: IntArray) -> tuple[IntArray, Any]:
     """Return the bytes and element types of host ranges from their input shapes."""
     slices = trace.slices
@@ -289,11 +273,9 @@ def _from_shapes(trace: Trace, rows: IntArray) -> tuple[IntArray, Any]:
     dtype = np.full(len(rows), None, dtype=object)
     if arguments is not None:
         with_dtypes = arguments.dropna(subset=["dtypes"]).drop_duplicates(["name", "shapes"])
+        known = zip(*(with_dtypes[column] for column in ("name", "shapes", "dtypes")), strict=True)
         first = {
-            (name, shapes): str(text).strip("[]").partition(",")[0].strip('"')
-            for name, shapes, text in zip(
-                with_dtypes["name"], with_dtypes["shapes"], with_dtypes["dtypes"], strict=True
-            )
+            (name, shapes): str(text).strip("[]").partition(",")[0].strip('"') for name, shapes, text in known
         }
         words, texts = slices["name"].cat, shape.categories
         names = np.append(as_ints(words.codes.to_numpy()), -1)[rows]

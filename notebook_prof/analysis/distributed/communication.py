@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
-from ...trace.intervals import as_ints
 from ..busy_time import device_of
-from ..critical_path.resources import FAR, segments
+from ..critical_path.resources import segments
 from ..grouping import covered
-from ..scope import Numbers, Scope, WindowLike, on_device, on_host, step_spans
+from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, step_spans
 from ..time.host_states import exposed_communication
 from .collectives import collectives
 
@@ -52,11 +50,6 @@ def distributed(
           they sum to `communication_ns`;
         - ``busy_ns``: time with any work; ``span_ns``: from the first work to the end of the last;
         - ``overlap_share`` float64: of communication; NaN without any.
-
-    Raises
-    ------
-    OptionError
-        If `by` is neither of the two.
 
     Notes
     -----
@@ -108,6 +101,9 @@ def _table(work: Scope, device: IntArray, communicates: BoolArray, by: str) -> p
     computes = ~communicates & ~moves
     communication, computation = during(communicates), during(computes)
     overlap = communication + computation - during(communicates | computes)
+    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
+    np.minimum.at(first, code, work.ts)
+    np.maximum.at(last, code, work.end)
     step = groups // 2**16
     missing = step == np.iinfo(np.int32).max
     table = pd.DataFrame(
@@ -120,18 +116,11 @@ def _table(work: Scope, device: IntArray, communicates: BoolArray, by: str) -> p
             "overlap_ns": overlap,
             "exposed_ns": communication - overlap,
             "busy_ns": during(np.ones(len(code), dtype=bool)),
-            "span_ns": _spans(code, work.ts, work.end, count),
+            "span_ns": last - first,
         }
     )
     share: Any = table["overlap_ns"] / table["communication_ns"].where(table["communication_ns"] > 0)
     return table.assign(overlap_share=share.astype("float64"))
-
-
-def _spans(code: npt.NDArray[Any], ts: IntArray, end: IntArray, count: int) -> IntArray:
-    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
-    np.minimum.at(first, code, ts)
-    np.maximum.at(last, code, end)
-    return as_ints(last - first)
 
 
 BY: Final = ("module", "group", "operation", "name", "phase", "step", "device")
@@ -160,11 +149,6 @@ def exposed_collectives(
         If collectives of one device overlap, the time belongs to the one that began last, so
         ``exposed_ns`` sums to the device's communication without computation. No rows without communication
         on devices; for gloo and MPI see `breakdown`.
-
-    Raises
-    ------
-    OptionError
-        If `by` is not one of these columns.
 
     Examples
     --------
@@ -198,28 +182,15 @@ def _exposed_of(trace: Trace, window: WindowLike, rows: IntArray) -> tuple[IntAr
     """Return each collective's time without computation, and its duration."""
     work = on_device(trace, window)
     every = work.only(work.among("category", ("collective",)))
-    devices, own = np.zeros(len(trace.slices), np.int64), np.zeros(len(trace.slices), np.int64)
-    lengths = np.zeros(len(trace.slices), np.int64)
+    own, lengths = np.zeros(len(trace.slices), np.int64), np.zeros(len(trace.slices), np.int64)
     lengths[every.rows] = every.end - every.ts
     of_work, of_every = device_of(trace, work), device_of(trace, every)
-    devices[every.rows] = of_every
     for device in np.unique(of_every):
-        begin, until = exposed_communication(work.only(of_work == device))
+        exposed = exposed_communication(work.only(of_work == device))
         one = every.only((of_every == device) & (every.end > every.ts))
-        starts, owner = segments(one.rows, one.ts, one.end)
-        spent = _inside(starts[owner >= 0], np.append(starts[1:], FAR)[owner >= 0], begin, until)
-        own += as_ints(np.bincount(owner[owner >= 0], spent, minlength=len(own)))
+        cut = segments(one.rows, one.ts, one.end)
+        (starts, owner), until = cut, cut.until()
+        owned = owner >= 0
+        spent = length_within(exposed, starts[owned], until[owned])
+        own += np.bincount(owner[owned], spent, minlength=len(own)).astype(np.int64)
     return own[rows], lengths[rows]
-
-
-def _inside(starts: IntArray, ends: IntArray, begin: IntArray, until: IntArray) -> IntArray:
-    """Return how much of each interval is inside ``[begin, until)``, which are disjoint and ascending."""
-    before = np.concatenate([[0], np.cumsum(until - begin)])
-
-    def up_to(at: IntArray) -> IntArray:
-        k = np.searchsorted(begin, at, side="right")
-        last = np.maximum(k - 1, 0)
-        partly = np.where(k > 0, np.minimum(at, until[last]) - begin[last], 0) if len(begin) else 0 * at
-        return as_ints(before[last] * (k > 0) + partly)
-
-    return up_to(ends) - up_to(starts)

@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...trace import Trace, contains, length, union
-from ...trace.arrays import BoolArray, IntArray
-from ...trace.intervals import as_ints
+from ...trace.arrays import IntArray
 from ...trace.report import Statement
 from ...units import format_count, format_items, format_ns, format_share
 from ..device.busy import device_attributes
@@ -21,7 +20,7 @@ from ..device.kernel_launches import (
     launching_rows,
     least_launch_delay,
 )
-from ..scope import Scope, WindowLike, on_device, on_host
+from ..scope import Scope, WindowLike, matching_codes, on_device, on_host
 
 CLOCK_STEP_NS: Final = 20_000
 """Change of a process's least launch delay that shows a shifted clock; normally it varies by a few µs."""
@@ -35,10 +34,9 @@ _FRAMEWORK: Final = ("operator", "collective", "module", "annotation", "python")
 
 
 class Fault(NamedTuple):
-    """A known fault of CUPTI with ``since <= version < until``, and the code of the finding that it causes.
+    """A known fault of CUPTI with ``since <= version < until``, and the finding that it causes."""
 
-    Versions: 24 is CUPTI 12.6, 26 is 12.8, 28 is 12.9, 130000 is 13.0.
-    """
+    # Versions: 24 is CUPTI 12.6, 26 is 12.8, 28 is 12.9, 130000 is 13.0.
 
     code: str
     since: int
@@ -104,14 +102,21 @@ def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Stateme
 def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Statement]:
     """Find calls that must have started a kernel, but without a recorded one."""
     host = on_host(trace, window)
-    launching = host.slices["name"].cat.categories.isin(launch_names(trace))
-    calls = host.only(np.append(launching, False)[host.codes("name")])
-    calls = calls.only(~_while_capturing(trace, calls))
+    calls = host.only(host.among("name", sorted(launch_names(trace))))
+    kinds = {str(name): _CAPTURE.fullmatch(str(name)) for name in trace.slices["name"].cat.categories}
+    every = on_host(trace)
+    of_kind = [  # calls during a graph capture on their thread start nothing
+        every.only(every.among("name", [name for name, match in kinds.items() if match and match[1] == kind]))
+        for kind in ("Begin", "End")
+    ]
+    for thread in np.unique(of_kind[0].ints("track")):
+        begins, ends = (np.sort(scope.ts[scope.ints("track") == thread]) for scope in of_kind)
+        until = np.append(ends, np.iinfo(np.int64).max)[np.searchsorted(ends, begins)]
+        captured = contains(union(begins, until), calls.ts)
+        calls = calls.only(~(captured & (calls.ints("track") == thread)))
     if not len(calls.rows):
         return
-    flows = trace.flows
-    sources = flows["src"].to_numpy()[(flows["kind"] == "launch").to_numpy()]
-    has_work = np.isin(calls.rows, sources)
+    has_work = np.isin(calls.rows, launch_calls(trace)[:-1])
     if has_work.all():
         return
     if not len(work.rows) or not has_work.any():
@@ -174,27 +179,10 @@ def _pieces(count: int) -> str:
     return f"{format_items(count, 'piece')} of device work"
 
 
-def _while_capturing(trace: Trace, calls: Scope) -> BoolArray:
-    """Return a mask of the calls during a graph capture on their thread, which start nothing."""
-    capture = [_CAPTURE.fullmatch(str(name)) for name in trace.slices["name"].cat.categories]
-    if not any(capture):
-        return np.zeros(len(calls.rows), dtype=bool)
-    kind = np.array([0 if match is None else 1 if match[1] == "Begin" else 2 for match in capture] + [0])
-    kind = kind[trace.slices["name"].cat.codes.to_numpy()]
-    track, ts = trace.slices["track"].to_numpy(), trace.slices["ts"].to_numpy()
-    inside = np.zeros(len(calls.rows), dtype=bool)
-    for thread in np.unique(track[kind > 0]):
-        begins, ends = (np.sort(ts[(track == thread) & (kind == one)]) for one in (1, 2))
-        until = np.append(ends, np.iinfo(np.int64).max)[np.searchsorted(ends, begins)]
-        on_thread = calls.ints("track") == thread
-        inside[on_thread] = contains(union(begins, until), calls.ts[on_thread])
-    return inside
-
-
 def _early_kernels(trace: Trace, work: Scope, total: int) -> Iterator[Statement]:
     """Find work that began before the call that launched it."""
-    ts = trace.slices["ts"].to_numpy()
-    src, dst = _launch_flows(trace, work)
+    ts, dst = trace.slices["ts"].to_numpy(), work.rows[launch_calls(trace)[work.rows] >= 0]
+    src = launch_calls(trace)[dst]
     ahead = ts[src] - ts[dst]
     wrong = ahead > 0
     if not wrong.any():
@@ -205,7 +193,7 @@ def _early_kernels(trace: Trace, work: Scope, total: int) -> Iterator[Statement]
         f"{_pieces(int(wrong.sum()))} began before the launch",
         severity="loss" if ahead[worst] > CLOCK_NOISE_NS else "info",
         count=int(wrong.sum()),
-        device_share=_share(trace, dst[wrong], total),
+        device_share=_dur(trace, dst[wrong]) / (total or np.nan),
         effect="launch delays and the causes of idle gaps are wrong by as much; device times are not",
         advice="the clocks of host and device were read apart: record again, in a fresh process if it stays",
         example=f"{trace.slices['name'].iloc[dst[worst]]} begins {format_ns(ahead[worst])} before "
@@ -220,8 +208,7 @@ def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Statement]:
     owner = launching_rows(trace)[work.rows]
     category = trace.slices["category"]
     kinds = np.append(category.isin(_FRAMEWORK).to_numpy(), False)
-    _, launched = _launch_flows(trace, work)
-    without = ~np.isin(work.rows, launched)
+    without = launch_calls(trace)[work.rows] < 0
     nobody = ~without & ~kinds[owner]
     for code, rows, verb, effect, advice in (
         (
@@ -240,7 +227,7 @@ def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Statement]:
         ),
     ):
         if len(rows):
-            share = _share(trace, rows, total)
+            share = _dur(trace, rows) / (total or np.nan)
             yield Statement(
                 code,
                 f"{_pieces(len(rows))} {verb[len(rows) != 1]}",
@@ -262,9 +249,8 @@ def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Sta
     of_graph = (attributes[graph].fillna(0) > 0).any(axis=1).to_numpy()
     call = launch_calls(trace)[work.rows]
     names = trace.slices["name"]
-    launches = np.array([GRAPH_LAUNCH.fullmatch(str(name)) is not None for name in names.cat.categories])
-    wrong = of_graph & (call >= 0)
-    wrong[wrong] = ~launches[names.cat.codes.to_numpy()[call[wrong]]]
+    launches = [GRAPH_LAUNCH.fullmatch(str(name)) is not None for name in names.cat.categories]
+    wrong = of_graph & (call >= 0) & ~matching_codes(names.cat.codes.to_numpy(), launches)[call]
     if not wrong.any():
         return
     rows = work.rows[wrong]
@@ -273,7 +259,7 @@ def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Sta
         f"{_pieces(len(rows))} {'has' if len(rows) == 1 else 'have'} the launch of something else",
         severity="loss",
         count=len(rows),
-        device_share=_share(trace, rows, total),
+        device_share=_dur(trace, rows) / (total or np.nan),
         effect="kernels of CUDA graphs hang on calls that did not launch them: their operators, steps and "
         "launch delays are wrong, their times hold",
         advice=fault_advice("graph-launch-wrong", trace),
@@ -317,7 +303,12 @@ def _overlapping(trace: Trace, work: Scope, total: int) -> Iterator[Statement]:
         both.append(work.rows[rows[np.union1d(wrong, wrong - 1)]])
         durs = work.end[rows] - work.ts[rows]
         doubled += int(durs.sum()) - length(union(work.ts[rows], work.end[rows]))
-        example = example or _overlap_example(trace, work.rows[rows], int(wrong[0]))
+        if not example:
+            first = rows[int(wrong[0])]
+            where = trace.tracks.set_index("track")["name"].get(int(stream), "a stream")
+            name = trace.slices["name"].iloc[work.rows[first]]
+            ts = int(trace.slices["ts"].iloc[work.rows[first]])
+            example = f"{name} at {format_ns(ts)} on {where}"
     if count:
         share = doubled / max(total, 1)
         yield Statement(
@@ -334,22 +325,5 @@ def _overlapping(trace: Trace, work: Scope, total: int) -> Iterator[Statement]:
         )
 
 
-def _overlap_example(trace: Trace, rows: IntArray, at: int) -> str:
-    names, ts = trace.slices["name"], trace.slices["ts"].to_numpy()
-    track = int(trace.slices["track"].iloc[rows[at]])
-    where = trace.tracks.set_index("track")["name"].get(track, "a stream")
-    return f"{names.iloc[rows[at]]} at {format_ns(int(ts[rows[at]]))} on {where}"
-
-
-def _launch_flows(trace: Trace, work: Scope) -> tuple[IntArray, IntArray]:
-    """Return the calls and the work of all launches of `work`."""
-    flows = trace.flows
-    in_scope = np.zeros(len(trace.slices), dtype=bool)
-    in_scope[work.rows] = True
-    src, dst = as_ints(flows["src"].to_numpy()), as_ints(flows["dst"].to_numpy())
-    keep = (flows["kind"] == "launch").to_numpy() & in_scope[dst]
-    return src[keep], dst[keep]
-
-
-def _share(trace: Trace, rows: IntArray, total: int) -> float:
-    return float(trace.slices["dur"].to_numpy()[rows].sum()) / total if total else float("nan")
+def _dur(trace: Trace, rows: IntArray) -> float:
+    return float(trace.slices["dur"].to_numpy()[rows].sum())

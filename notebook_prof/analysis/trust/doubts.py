@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, positions
 from ...trace.report import Statement
 from ..device.kernel_launches import launching_rows, owning_rows
 from ..grouping import Groups, group, inclusive
@@ -25,12 +25,7 @@ LEAST: Final = 0.01
 
 _OF_DEVICE: Final = ("stream-overlap", "throttled", "card-shared")
 """Findings about device work with wrong times."""
-_OF_LAUNCHES: Final = (
-    "kernels-lost-at-start",
-    "kernels-lost-between",
-    "kernels-lost-at-end",
-    "no-device-work",
-)
+_OF_LAUNCHES: Final = (*(f"kernels-lost-{x}" for x in ("at-start", "between", "at-end")), "no-device-work")
 """Findings about calls that lost their device work."""
 
 
@@ -94,12 +89,8 @@ def step_doubts(trace: Trace, steps: IntArray, window: WindowLike = None) -> lis
 
 def _by_step(steps: IntArray, own: IntArray, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the sum of weights for each step."""
-    order = np.argsort(steps, kind="stable")
-    position = np.minimum(np.searchsorted(steps[order], own), max(len(steps) - 1, 0))
-    is_step = steps[order][position] == own if len(steps) else np.zeros(len(own), bool)
-    result = np.zeros(len(steps))
-    result[order] = np.bincount(position[is_step], weights[is_step], minlength=len(steps))
-    return result
+    at = positions(steps, own)
+    return np.bincount(at[at >= 0], weights[at >= 0], minlength=len(steps)).astype(np.float64)
 
 
 def doubts_by_name(trace: Trace) -> dict[str, dict[str, str]]:

@@ -10,13 +10,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...trace import Trace, Window, length, overlap, union
-from ...trace.arrays import BoolArray
-from ...trace.intervals import Intervals
+from ...trace import Trace, Window, add, contains, length, overlap, union
+from ...trace.intervals import NOTHING
 from ...trace.report import Statement
 from ...trace.schema import Table
 from ...units import format_items, format_ns, format_share
-from ..scope import Scope, WindowLike, on_device, on_host, step_spans
+from ..scope import WindowLike, bounds, length_within, on_device, on_host, step_spans
 from ..source.lines import sample_times, sampled_slices
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.one_time import COMPILATION, LOADING, SLOW
@@ -96,8 +95,7 @@ def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Statement]:
 def _compiling(trace: Trace, window: WindowLike) -> Iterator[Statement]:
     """Find compilation and loading of code during the recording."""
     host = on_host(trace, window)
-    words = [_compiles(str(name)) for name in host.slices["name"].cat.categories]
-    rows = host.only(np.asarray(np.array([*words, False])[host.codes("name")], dtype=bool))
+    rows = host.only(host.named(COMPILATION.fullmatch) | host.named(LOADING.fullmatch))
     if len(rows.rows):
         spent = length(union(rows.ts, rows.end))
         extent = max(int(host.end.max()) - int(host.ts.min()), 1)
@@ -112,10 +110,6 @@ def _compiling(trace: Trace, window: WindowLike) -> Iterator[Statement]:
             advice="record later steps, as in --steps 3:14",
             example=f"{first['name']} at {format_ns(first['ts'])}",
         )
-
-
-def _compiles(name: str) -> bool:
-    return (COMPILATION.fullmatch(name) or LOADING.fullmatch(name)) is not None
 
 
 def _slow_first_step(trace: Trace, window: WindowLike) -> Iterator[Statement]:
@@ -147,7 +141,12 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Statement]:
     busy = union(work.ts, work.end)
     total = max(length(busy), 1)
     cut = Window.of(window) if window is not None else trace.span
-    counters = _gpu_counters(trace)
+    tracks = trace.tracks[trace.tracks["kind"] == "counter"]
+    matches = {
+        int(key): _GPU.fullmatch(str(name)) for key, name in zip(tracks["track"], tracks["name"], strict=True)
+    }
+    readings = dict(list(trace.counters.groupby("track")))
+    counters = [(match[2], readings[key]) for key, match in matches.items() if match and key in readings]
     if not counters:
         if trace.metadata.get("source") == "recording":
             yield Statement(
@@ -175,11 +174,12 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Statement]:
             "record on a card of its own",
         ),
     ):
-        intervals = [_above_zero(values, cut) for name, values in counters if name == counter]
-        during = (
-            union(*(np.concatenate(part) for part in zip(*intervals, strict=True))) if intervals else None
-        )
-        if during is not None and length(during):
+        during = NOTHING  # the time in which the counter is above zero; a reading holds until the next one
+        for values in (values for name, values in counters if name == counter):
+            ts = np.clip(values["ts"].to_numpy(), cut.start, cut.end)
+            on = values["value"].to_numpy() > 0
+            during = add(during, union(ts[on], np.append(ts[1:], cut.end)[on]))
+        if length(during):
             share = length(overlap(busy, during)) / total
             yield Statement(
                 code,
@@ -190,34 +190,8 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Statement]:
                 effect=effect,
                 advice=advice,
                 example=f"from {format_ns(int(during[0][0]))} on, {format_ns(length(during))} in all",
-                rows=work.rows[_overlaps(work, during)],
+                rows=work.rows[length_within(during, work.ts, work.end) > 0],
             )
-
-
-def _overlaps(work: Scope, during: Intervals) -> BoolArray:
-    """Return a mask of the work that overlaps these intervals."""
-    begin, end = during
-    next_interval = np.searchsorted(end, work.ts, side="right")
-    return np.asarray((next_interval < len(begin)) & (np.append(begin, 0)[next_interval] < work.end))
-
-
-def _gpu_counters(trace: Trace) -> list[tuple[str, pd.DataFrame]]:
-    """Return the names of GPU counters, without the GPU's number, each with its readings by time."""
-    tracks = trace.tracks[trace.tracks["kind"] == "counter"]
-    matches = [
-        (int(key), _GPU.fullmatch(str(name)))
-        for key, name in zip(tracks["track"], tracks["name"], strict=True)
-    ]
-    groups = dict(list(trace.counters.groupby("track")))
-    return [(match[2], groups[key]) for key, match in matches if match and key in groups]
-
-
-def _above_zero(values: pd.DataFrame, cut: Window) -> Intervals:
-    """Return the time in which a counter is above zero; a reading holds until the next one."""
-    ts = np.clip(values["ts"].to_numpy(), cut.start, cut.end)
-    until = np.append(ts[1:], cut.end)
-    on = values["value"].to_numpy() > 0
-    return union(ts[on], until[on])
 
 
 def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Statement]:
@@ -251,9 +225,7 @@ def few_samples(trace: Trace, window: WindowLike) -> Iterator[Statement]:
     host = host.only(host.ints("track") == thread)
     own = track == thread
     if len(steps):
-        begin, end = steps["ts"].to_numpy(), steps["ts"].to_numpy() + steps["dur"].to_numpy()
-        before = np.searchsorted(begin, at, side="right")
-        own &= (before > 0) & (at < np.append(0, np.maximum.accumulate(end))[before])
+        own &= contains(union(*bounds(steps)), at)
         host = host.only(host.ints("step") >= 0)
     sampled_ns = int(host.self_ns[sampled_slices(trace, host)].sum())
     if sampled_ns < _SAMPLED * int(host.self_ns.sum()):
