@@ -12,6 +12,7 @@ from notebook_prof.errors import OptionError
 
 from .drawn import write_rank, write_run
 from .piped import BACKWARD_US, BYTES, FORWARD_US, gpipe_length_us, write_gpipe
+from .strange import write_strange
 
 
 @pytest.mark.parametrize(("stages", "microbatches"), [(4, 8), (2, 3)])
@@ -95,3 +96,11 @@ def test_flops_of_ranks(tmp_path: Path):
     assert table[["rank", "flops", "known"]].values.tolist() == [[0, 48.0, 1], [1, 96.0, 1]]
     assert ranks.imbalance("flops")["highest_rank"].tolist() == [1]
     assert table["flops_per_s"].tolist() == pytest.approx([48 / 1e-6, 96 / 1e-6])
+
+
+def test_messages_of_unknown_types_have_no_size(tmp_path: Path) -> None:
+    ranks = nbp.read_ranks(write_strange(tmp_path))
+    links = ranks.links().set_index(["src", "dst"])
+    assert links["bytes"].isna().loc[[(4, 5), (5, 4)]].all()
+    assert links["bytes"].notna().loc[[(0, 1), (2, 3)]].all()
+    assert "analysis-failed" not in ranks.report

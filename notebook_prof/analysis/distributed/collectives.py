@@ -242,6 +242,8 @@ def _recorded_facts(table: pd.DataFrame | None, trace: Trace, rows: IntArray) ->
     start = slices["ts"].to_numpy()[rows] + int(trace.metadata.get("start_unix_ns", 0))
     keys = [np.where(rows >= 0, start, -1), ints(slices["device"])[rows], ints(slices["stream"])[rows]]
     distinct = table.drop_duplicates(["start_ns", "device", "stream"])
+    wanted = [*distinct, *_TEXTS, "group_size", "in_elements", "out_elements"]
+    distinct = distinct.reindex(columns=list(dict.fromkeys(wanted)))  # a file may have none of a kind
     index = pd.MultiIndex.from_arrays([distinct[key].to_numpy() for key in ("start_ns", "device", "stream")])
     at = index.get_indexer(pd.MultiIndex.from_arrays(keys))
     here = at >= 0
