@@ -39,24 +39,20 @@ libc.prctl(24, 19, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_SYS_PTRACE
 libc.prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
 import notebook_prof as nbp
 import notebook_prof.session.recorder
-from notebook_prof.collectors.python import py_spy_attachment as py_spy
 took = []
 for _ in range(2):
     began = time.perf_counter()
     with nbp.profile("python") as p:
         took.append(time.perf_counter() - began)
         sum(i * i for i in range(3_000_000))
-    time.sleep(0 if py_spy.refusal() else 5)
 print(p.trace.metadata["python_engine"], "|", p.trace.metadata["python_engine_reason"], "|", *took, sep=" ")
 """
 
 _CHILDREN: Final = """
 import subprocess, sys
 import notebook_prof as nbp
-from notebook_prof.collectors.python import py_spy_attachment as py_spy
-py_spy.PATIENCE_S = 30
 for seconds in (0, 0.1, 0.5):
-    with nbp.profile("python") as p:
+    with nbp.profile("python", engine="py-spy") as p:
         for _ in range(5):
             subprocess.run([sys.executable, "-Ic", f"import time; time.sleep({seconds})"])
     names = p.trace.tracks["name"]
@@ -65,10 +61,11 @@ for seconds in (0, 0.1, 0.5):
 
 _KILLED: Final = """
 import time
-from notebook_prof.collectors.python import py_spy_attachment as py_spy
-py_spy.keep_warm()
-assert py_spy._warm.ready(30)
-print(py_spy._warm.pid, flush=True)
+from notebook_prof.collectors.python.py_spy_attachment import Attachment
+one = Attachment(100)
+while not one.is_sampling():
+    time.sleep(0.001)
+print(one.pid, flush=True)
 time.sleep(60)
 """
 
@@ -78,8 +75,9 @@ def attaching(times: int) -> dict[str, Any]:
     took = []
     for _ in range(times):
         began = time.perf_counter()
-        one = py_spy.Attachment.launch()
-        one.ready(60)
+        one = py_spy.Attachment(100)
+        while not one.is_sampling():
+            time.sleep(0.001)
         took.append(time.perf_counter() - began)
         one.kill()
     return {

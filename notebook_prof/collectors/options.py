@@ -40,7 +40,7 @@ class CollectorOptions:
         PCIe throughput too (nvml). Each reading keeps the collector's thread busy for 20 ms.
     engine : {"auto", "py-spy", "thread"}
         The sampler of Python stacks: py-spy, from outside the process, or a thread inside it. ``auto`` uses
-        py-spy if that may read this process.
+        py-spy if that may read this process, and the thread until it has attached. ``py-spy`` waits for it.
     heap : bool
         Record which code had allocated the host's heap at its peak, and what is kept.
 

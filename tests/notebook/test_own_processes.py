@@ -21,9 +21,7 @@ SPIN = """
 
 @pytest.fixture(scope="module")
 def own_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    for made in new_kernel(tmp_path_factory.mktemp("ipython")):
-        made.must("attachment.PATIENCE_S = 60")  # a loaded machine needs long to start py-spy
-        yield made
+    yield from new_kernel(tmp_path_factory.mktemp("ipython"))
 
 
 def test_a_handler_of_sigchld_hears_of_the_users_children_alone(own_kernel: Kernel) -> None:
@@ -42,7 +40,7 @@ def test_a_handler_of_sigchld_hears_of_the_users_children_alone(own_kernel: Kern
         signal.signal(signal.SIGCHLD, hear)
     """)
     kernel.must("""
-        %%profile p --quiet
+        %%profile p --quiet --engine py-spy
         mine = []
         for turn in range(3):
             if (pid := os.fork()) == 0: os._exit(0)
@@ -54,8 +52,8 @@ def test_a_handler_of_sigchld_hears_of_the_users_children_alone(own_kernel: Kern
         "py-spy",
     ]
     kernel.must("heard.clear()")
-    for _ in range(2):  # the next py-spy starts, the last one ends
-        kernel.must("%%profile p --quiet\nspin(0.1)")
+    for _ in range(2):
+        kernel.must("%%profile p --quiet --engine py-spy\nspin(0.1)")
         kernel.must("p.verdict")
     kernel.must("""
         from pathlib import Path
@@ -83,7 +81,7 @@ def test_a_wait_for_any_child_meets_none_of_ours(own_kernel: Kernel, disposition
         waiter.start()
     """)
     for _ in range(2):
-        kernel.must("%%profile p --quiet\nspin(0.3)")
+        kernel.must("%%profile p --quiet --engine py-spy\nspin(0.3)")
         assert kernel.value("p.trace.metadata['python_engine']") == "py-spy"
     kernel.must("done.set(); waiter.join(); signal.signal(signal.SIGCHLD, signal.SIG_DFL)")
     assert kernel.value("met") == []

@@ -43,10 +43,11 @@ def engine(p):
 
 @pytest.fixture(scope="module")
 def spied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    """A kernel in which a recording waits for py-spy as long as a loaded machine needs."""
+    """A kernel whose cells wait for py-spy by ``--engine py-spy``, as long as a loaded machine needs."""
     for made in new_kernel(tmp_path_factory.mktemp("ipython")):
         made.must(QUERIES)
-        made.must("attachment.PATIENCE_S, attachment.IDLE_S = 30, 5.0")
+        made.must("from notebook_prof.collectors.python import py_spy_engine")
+        made.must("py_spy_engine.PATIENCE_S = 30")
         made.must("import numpy as np; X = np.random.rand(20000, 496); g = np.random.rand(20000)")
         yield made
 
@@ -55,7 +56,7 @@ def spied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 def test_what_holds_the_gil_has_its_own_line(spied: Kernel) -> None:
     spied.must(
         """
-        %%profile p --quiet
+        %%profile p --quiet --engine py-spy
         def move(x): return x
         def run():
             for i in range(60):
@@ -76,7 +77,7 @@ def test_an_engine_that_there_was_is_refused(spied: Kernel) -> None:
     assert "use 'thread'" in spied.run("%%profile --engine alarm\npass").message
 
 
-@pytest.mark.parametrize("engine", ["auto", "thread"])
+@pytest.mark.parametrize("engine", ["py-spy", "thread"])
 def test_every_thread_has_its_own_track(spied: Kernel, engine: str) -> None:
     spied.must(
         f"""
@@ -108,7 +109,7 @@ def test_every_thread_has_its_own_track(spied: Kernel, engine: str) -> None:
 
 
 POOL = """
-%%profile p --quiet
+%%profile p --quiet --engine py-spy
 with cf.ThreadPoolExecutor(2) as ex:
     r = list(ex.map(lambda i: hashlib.sha256(data).hexdigest(), range(40)))
 len(r)
@@ -149,7 +150,7 @@ def test_threads_and_children_that_ended_before_are_left_out(spied: Kernel) -> N
             pool.map(crunch, [6_000_000])
         """
     )
-    spied.must("%%profile p --quiet\ntime.sleep(0.4)")
+    spied.must("%%profile p --quiet --engine py-spy\ntime.sleep(0.4)")
     assert spied.value("threads(p)") == ["MainThread"]
 
 
@@ -167,7 +168,7 @@ def test_children_are_called_what_they_are(spied: Kernel) -> None:
     )
     spied.must(
         """
-        %%profile p --quiet
+        %%profile p --quiet --engine py-spy
         with mp.get_context('fork').Pool(2) as pool:
             r = pool.map(work, [4_000_000] * 4)
         q = subprocess.run([sys.executable, '-c', program])
@@ -183,7 +184,9 @@ def test_children_are_called_what_they_are(spied: Kernel) -> None:
 
 def test_nothing_of_ours_or_of_the_notebook_is_in_it(spied: Kernel) -> None:
     spied.must("import pandas as pd; frame = pd.DataFrame({'a': range(20000)})")
-    spied.must("%%profile p --quiet\nprint('x' * 10)\nsum(i * i for i in range(3_000_000))\nframe")
+    spied.must(
+        "%%profile p --quiet --engine py-spy\nprint('x' * 10)\nsum(i * i for i in range(3_000_000))\nframe"
+    )
     files = spied.value("sorted(set(p.trace.stacks['file']))")
     wrong = [
         f for f in files if any(part in f for part in ("notebook_prof", "IPython/", "ipykernel/", "zmq"))
@@ -204,7 +207,7 @@ def test_looks_at_stacks_keep_no_tensor_alive(torch_kernel: Kernel) -> None:
         train(2)
         """
     )
-    torch_kernel.must("%%profile p --quiet\ntrain(150)")
+    torch_kernel.must("%%profile p --quiet --engine py-spy\ntrain(150)")
     assert "python" in torch_kernel.value("p.trace.metadata['collectors']")
     alive = torch_kernel.value("p.memory.blocks()['death_ts'].isna().sum().item()")
     assert alive <= 12, "the last step's gradients, its loss and what they need"
@@ -212,12 +215,11 @@ def test_looks_at_stacks_keep_no_tensor_alive(torch_kernel: Kernel) -> None:
 
 def test_torch_and_python_lie_on_one_track(torch_kernel: Kernel) -> None:
     torch_kernel.must(QUERIES)
-    torch_kernel.must("attachment.PATIENCE_S = 30")
     torch_kernel.must("import numpy as np\nX = np.random.rand(512, 64)\nlinear = torch.nn.Linear(64, 1)")
     torch_kernel.must("linear(torch.zeros(2, 64)).sum().backward()")
     torch_kernel.must(
         """
-        %%profile p --quiet
+        %%profile p --quiet --engine py-spy
         def augment(a):
             out = []
             for row in a:
@@ -247,7 +249,7 @@ def test_torch_and_python_lie_on_one_track(torch_kernel: Kernel) -> None:
 def test_py_spy_may_be_killed_in_the_middle(spied: Kernel) -> None:
     reply = spied.must(
         """
-        %%profile p --quiet
+        %%profile p --quiet --engine py-spy
         import os, signal, time, psutil
         def first():
             time.sleep(0.5)
@@ -273,7 +275,7 @@ def test_py_spy_may_be_killed_in_the_middle(spied: Kernel) -> None:
 def test_unloading_ends_the_warm_one(spied: Kernel) -> None:
     """That interrupts leave nothing behind is in test_interrupts.py."""
     pid = int(spied.value("__import__('os').getpid()"))
-    spied.must("%%profile p --quiet\nsum(i * i for i in range(1_000_000))")
+    spied.must("%%profile p --quiet --engine py-spy\nsum(i * i for i in range(1_000_000))")
     spied.must("len(p.trace.slices)\n%unload_ext notebook_prof\nimport threading")
     until = time.monotonic() + 60
     ours = "[t.name for t in threading.enumerate() if t.name == 'notebook_prof py-spy']"
@@ -282,8 +284,15 @@ def test_unloading_ends_the_warm_one(spied: Kernel) -> None:
     assert attached_to(pid) == []
     assert spied.value(ours) == []
     spied.must("%load_ext notebook_prof")
-    spied.must("%%profile p --quiet\nsum(i * i for i in range(1_000_000))")
-    assert spied.value("engine(p)") == "py-spy"
+
+
+def test_a_cell_that_ends_before_py_spy_has_attached_has_the_threads_samples(spied: Kernel) -> None:
+    spied.must("attachment.let_cool()")
+    spied.must("%%profile p --quiet\nx = 1")
+    assert spied.value("engine(p)") == "thread"
+    assert "before py-spy had attached" in spied.value("p.trace.metadata['python_engine_reason']")
+    assert not spied.value("'sampled-in-process' in p.trace.report")
+    spied.must("attachment.keep_warm()")
 
 
 def test_profiles_that_nobody_reads_leave_no_files_and_no_processes(spied: Kernel) -> None:
@@ -292,7 +301,7 @@ def test_profiles_that_nobody_reads_leave_no_files_and_no_processes(spied: Kerne
         import gc, os, time
         import notebook_prof as nbp
         def left(most_files=10_000):
-            with nbp.profile() as unread:
+            with nbp.profile(engine="py-spy") as unread:
                 until = time.perf_counter() + 0.3
                 while time.perf_counter() < until:
                     sum(range(100))
@@ -315,7 +324,7 @@ def test_profiles_that_nobody_reads_leave_no_files_and_no_processes(spied: Kerne
 def test_it_ends_with_the_kernel(spied: Kernel) -> None:
     """Last, since this kernel is gone afterwards."""
     pid = int(spied.value("__import__('os').getpid()"))
-    spied.must("%%profile p --quiet\nsum(i * i for i in range(1_000_000))")
+    spied.must("recording = nbp.profile('python', engine='py-spy').start()")
     until = time.monotonic() + 60
     while not (attached := attached_to(pid)) and time.monotonic() < until:
         time.sleep(0.1)

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -88,6 +89,7 @@ def test_a_cell_is_recorded_without_a_gil(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("without_gil")
 def test_without_a_gil_stacks_are_read_from_copies_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Frames of a thread that runs on would be gone while they are read."""
+    me = threading.get_native_id()
 
     class Reader:
         def __init__(self, pid: int, *, all_threads: bool) -> None:
@@ -95,7 +97,7 @@ def test_without_a_gil_stacks_are_read_from_copies_of_memory(monkeypatch: pytest
 
         def get_stack_trace(self) -> list[Any]:
             frames = [Frame("inner", __file__, 7), Frame("outer", __file__, 3)]
-            here = SimpleNamespace(thread_id=threading.get_native_id(), frame_info=frames)
+            here = SimpleNamespace(thread_id=me, frame_info=frames)
             return [here, SimpleNamespace(thread_id=-1, frame_info=frames)]
 
     class Frame(NamedTuple):
@@ -105,7 +107,10 @@ def test_without_a_gil_stacks_are_read_from_copies_of_memory(monkeypatch: pytest
 
     monkeypatch.setitem(sys.modules, "_remote_debugging", SimpleNamespace(RemoteUnwinder=Reader))
     sampler = Sampler(ImportReport())
-    sampler.by_hand(Clock(), 1_000_000)()
+    sampler.start(Clock())
+    while not len(sampler.look_ns):
+        time.sleep(0.001)
+    sampler.stop()
     recorded = sampler.recorded()
     [thread] = recorded.threads
     stacks = recorded.stacks

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
-
 import pytest
 
 from notebook_prof.collectors.python.py_spy_engine import PySpy
@@ -13,15 +10,16 @@ from notebook_prof.trace import ImportReport
 
 def test_a_look_that_fails_is_reported_and_does_not_end_its_thread() -> None:
     report = ImportReport()
-    attachment = cast("Any", SimpleNamespace(rate_hz=100, kill=lambda: None))
-    engine = PySpy(report, attachment)
+    engine, tries = PySpy(report), []
 
     def no_frame() -> None:
+        tries.append(1)
+        if len(tries) == 2:
+            engine._quit.set()
         raise AttributeError("no field with name 'f_code'")
 
-    engine._look = no_frame
-    engine._look_inside()
-    engine._look_inside()
+    engine._attach = no_frame  # type: ignore[method-assign]
+    engine._run()
     issue = report["look-inside-failed"]
     assert (issue.severity, issue.count) == ("info", 2)
     assert issue.example == "AttributeError: no field with name 'f_code'"
@@ -35,7 +33,7 @@ def test_that_py_spy_has_no_sample_is_a_loss_where_there_was_time_for_some(
     seconds: float, ended_ns: int, told: str
 ) -> None:
     report = ImportReport()
-    engine = PySpy(report, cast("Any", SimpleNamespace(rate_hz=100, kill=lambda: None)))
+    engine = PySpy(report)
     engine._handed_over_ns = ended_ns
     engine._tell_lost((0, int(seconds * 1e9)))
     assert [issue.code for issue in report] == (["py-spy-ended"] if told else [])

@@ -18,9 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import notebook_prof as nbp
-from notebook_prof.collectors.python import py_spy_attachment as py_spy
 from notebook_prof.collectors.python.assemble import Exact, Timed, put
-from notebook_prof.collectors.python.engine import Recorded, ThreadSamples, join
+from notebook_prof.collectors.python.engine import Recorded, Sampler, ThreadSamples, join
 from notebook_prof.collectors.python.frames import (
     CELL,
     FOLDED,
@@ -35,7 +34,7 @@ from notebook_prof.collectors.python.frames import (
 )
 from notebook_prof.collectors.python.names import Process, name_processes
 from notebook_prof.collectors.python.overlay import Rows
-from notebook_prof.collectors.python.py_spy_engine import PySpy
+from notebook_prof.collectors.python.py_spy_engine import MOST_FRAMES, PySpy
 from notebook_prof.collectors.python.py_spy_file import (
     NAMES,
     STARVED_INTERVALS,
@@ -48,7 +47,7 @@ from notebook_prof.collectors.python.py_spy_threads import samples_by_thread
 from notebook_prof.collectors.python.snapping import Ranges
 from notebook_prof.collectors.python.thread_stacks import ObservedThread
 from notebook_prof.collectors.statements import SHOWING
-from notebook_prof.trace import Clock, Trace, TraceBuilder
+from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport
 
 FILE = "/tmp/ipykernel_7/99.py"
@@ -570,59 +569,50 @@ class Ended:
     """Stands for a py-spy that has ended."""
 
     rate_hz = 100
-
-    def __init__(self) -> None:
-        self.killed = self.interrupted = False
+    interrupted = False
 
     def is_running(self) -> bool:
         return False
-
-    def watch(self, each_beat: Any, died: Any) -> None:
-        self.beat, self.died = each_beat, died
 
     def interrupt(self) -> None:
         self.interrupted = True
 
     def kill(self) -> None:
-        self.killed = True
+        pass
+
+
+def beside(ended: Any, report: ImportReport) -> PySpy:
+    """A recording in which py-spy had attached."""
+    engine = PySpy(report)
+    engine._segments.append((ended, 1))
+    engine._launched.append(ended)
+    return engine
+
+
+def test_a_py_spy_that_ends_in_the_middle_is_taken_over() -> None:
+    engine = beside(Ended(), ImportReport())
+    engine._net.calm(True)
+    engine._look()
+    assert engine._handed_over_ns
+    assert not engine._net._is_calm
 
 
 def test_a_py_spy_that_ends_after_its_recording_is_not_taken_over() -> None:
-    """Nobody would stop the thread that goes on."""
-    before, ended = set(threading.enumerate()), Ended()
-    engine = PySpy(ImportReport(), ended)  # type: ignore[arg-type]
-    engine.start(Clock())
+    engine = beside(Ended(), ImportReport())
     engine.stop()
-    ended.died()
-    assert set(threading.enumerate()) == before
+    engine._look()
+    assert not engine._handed_over_ns
 
 
 def test_where_stacks_are_deep_py_spy_leaves_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would write each of their frames that comes or goes."""
-    before, left, report = set(threading.enumerate()), Ended(), ImportReport()
-    engine = PySpy(report, left)  # type: ignore[arg-type]
-    monkeypatch.setattr("notebook_prof.collectors.python.py_spy_engine.MOST_FRAMES", 2 * KEPT_FRAMES)
-    engine.start(Clock())
-
-    def deep(n: int) -> None:
-        deep(n - 1) if n else engine._beat()
-
-    deep(2 * KEPT_FRAMES)
+    left, report = Ended(), ImportReport()
+    engine = beside(left, report)
+    monkeypatch.setattr(Sampler, "deepest", MOST_FRAMES + 1)
+    engine._look()
     assert left.interrupted
+    assert engine._handed_over_ns
     assert "py-spy-left-early" in report
-    assert {thread.name for thread in set(threading.enumerate()) - before} == {"notebook_prof sampler"}
-    engine.stop()
-    assert set(threading.enumerate()) == before
-
-
-def test_a_warm_py_spy_that_has_ended_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended, fresh = Ended(), Ended()
-    monkeypatch.setattr(py_spy, "_warm", ended)
-    monkeypatch.setattr(py_spy, "_keeps_warm", True)
-    monkeypatch.setattr(py_spy, "refusal", lambda: "")
-    monkeypatch.setattr(py_spy.Attachment, "launch", lambda: fresh)
-    py_spy.prepare()
-    assert (ended.killed, py_spy._warm) == (True, fresh)
 
 
 def test_stacks_without_a_frame_stay_as_they_are() -> None:

@@ -359,12 +359,9 @@ FORKS = """
 import os, sys, time
 import notebook_prof as nbp
 from notebook_prof import own_processes
-from notebook_prof.collectors.python import py_spy_attachment as attachment
-
 ran = []
 own_processes.at_exit(lambda: ran.append(1) or os.write(1, b"handler of the end\\n"))
-attachment.PATIENCE_S = 60
-with nbp.profile("python", "system", "heap") as p:
+with nbp.profile("python", "system", "heap", engine="py-spy") as p:
     time.sleep(0.2)
     if (pid := os.fork()) == 0:
         try:

@@ -28,7 +28,7 @@ from .frames import CELL, LIBRARY, Frame, Stacks, trim, trim_process, trim_threa
 from .garbage_collections import GARBAGE, GarbageCollections
 from .names import Process, cell_lines, line_name, name_processes, placed
 from .overlay import Rows
-from .py_spy_engine import PySpy
+from .py_spy_engine import SHORT, PySpy
 from .snapping import Ranges
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class PythonCollector(Collector):
             spy.prepare()
 
     def start(self, clock: Clock) -> None:
-        """Start recording. Waits briefly for py-spy if none is warm."""
+        """Start recording. Waits for py-spy if that was asked for by name."""
         self._tid = threading.get_native_id()
         if self._options.python == "calls":
             from .tracing import CallTracer
@@ -142,10 +142,12 @@ class PythonCollector(Collector):
         """Add slices of category ``python``."""
         if self._engine is not None:
             engine, self._engine = self._engine, None
+            self._put(builder, engine.recorded())
+            if isinstance(engine, PySpy) and engine.name != "py-spy":
+                self._tell_in_process(spy.refusal() or SHORT)
             builder.metadata["python_engine"] = engine.name
             if self._instead:
                 builder.metadata["python_engine_reason"] = self._instead
-            self._put(builder, engine.recorded())
             self._garbage = None
         if self._tracer is not None:
             self._tracer.result(builder)
@@ -164,18 +166,22 @@ class PythonCollector(Collector):
 
     def _choose(self) -> PySpy | Sampler:
         engine = self._options.engine
-        if engine != "thread":
-            attachment = spy.take()
-            if attachment is not None:
-                return PySpy(self.report, attachment)
-            self._instead = spy.refusal() or "py-spy did not attach soon enough"
+        if engine == "thread":
+            return Sampler(self.report)
+        if refusal := spy.refusal():
+            self._tell_in_process(refusal)
+            return Sampler(self.report)
+        return PySpy(self.report, waits=engine == "py-spy")
+
+    def _tell_in_process(self, reason: str) -> None:
+        self._instead = reason
+        if reason != SHORT:
             self.report.add(
                 "sampled-in-process",
                 "info",
-                example=self._instead,
+                example=reason,
                 effect="a thread of this process took the stacks; child processes have none",
             )
-        return Sampler(self.report)
 
     def _put(self, builder: TraceBuilder, recorded: Recorded) -> None:
         stacks = recorded.stacks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -131,6 +131,9 @@ def _appended(one: ThreadSamples, other: ThreadSamples) -> ThreadSamples:
 INTERVAL_S: Final = 0.002
 """Pause between samples. Waiting for the GIL takes additional time: up to 5 ms while the cell runs Python."""
 
+CALM_S: Final = 0.05
+"""Pause between samples while another sampler is at work."""
+
 PAUSE_PER_LOOK: Final = 20
 """A pause is at least this many times as long as reading the stacks, so deep stacks do not cost more."""
 
@@ -148,7 +151,7 @@ class Sampler:
         self._now_ns = Clock().now_ns
         self._looks = ThreadStacks(self._now_ns)
         self._start_ns = 0
-        self._can_look = False
+        self._is_calm = False
         self._interval_ns = 0
         self._context: list[Frame] = []
         self._quit = threading.Event()
@@ -157,13 +160,8 @@ class Sampler:
 
     def start(self, clock: Clock) -> None:
         """Start sampling, in a new thread."""
-        self.by_hand(clock, _most_apart_ns(INTERVAL_S))
-        self.take_over()
-
-    def by_hand(self, clock: Clock, interval_ns: int) -> Callable[[], object]:
-        """Sample only when another thread calls the returned function, about every `interval_ns`."""
         self._now_ns = clock.now_ns
-        self._interval_ns = interval_ns
+        self._interval_ns = _most_apart_ns(INTERVAL_S)
         try:
             read = walk if has_gil() else MemoryReader()
         except (ImportError, OSError, RuntimeError) as error:
@@ -173,7 +171,7 @@ class Sampler:
                 example=f"{type(error).__name__}: {error}",
                 effect="without a GIL stacks can be read from Python 3.14 on; statements and lines are timed",
             )
-            return lambda: None
+            return
         walked, own, here = read(clock.now_ns), CallTree(), threading.get_ident()
         if here in walked.idents:
             at = walked.idents.index(here)
@@ -181,15 +179,12 @@ class Sampler:
             self._context = context_of(decode(np.array([node]), own))
         self._looks = ThreadStacks(clock.now_ns, cell_runner(sys._getframe()), read)
         self._start_ns = clock.now_ns()
-        self._can_look = True
-        return self._looks.look
-
-    def take_over(self) -> None:
-        """Sample in a new thread from now on. May be called in any thread."""
-        if not self._can_look:
-            return
         self._thread = threading.Thread(target=self._run, name="notebook_prof sampler", daemon=True)
         self._thread.start()
+
+    def calm(self, is_calm: bool) -> None:
+        """Sample a few times a second only, or as before. May be called in any thread."""
+        self._is_calm = is_calm
 
     def stop(self) -> None:
         """Stop and clean up. Safe to repeat."""
@@ -258,7 +253,7 @@ class Sampler:
                     self._failures.append(error)
             looks += 1
             interval_s = INTERVAL_S * 2 ** (looks // THIN_AFTER)
-            pause_s = max(interval_s, PAUSE_PER_LOOK * took_ns * 1e-9)
+            pause_s = max(CALM_S if self._is_calm else interval_s, PAUSE_PER_LOOK * took_ns * 1e-9)
             self._interval_ns = max(self._interval_ns, _most_apart_ns(interval_s))
 
 

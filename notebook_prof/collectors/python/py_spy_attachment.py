@@ -2,8 +2,7 @@
 
 One process of py-spy serves one recording, since it writes its file when it ends. It takes tens of
 milliseconds to attach, so a notebook keeps a *warm* one (`keep_warm`), which is started by ``%load_ext`` and
-after every recorded cell, and stopped when nothing was recorded for `IDLE_S`. Without a warm one, a recording
-first starts one and waits for at most `PATIENCE_S`.
+after every recorded cell, and stopped when nothing was recorded for `IDLE_S`.
 
 It writes to unnamed files, which the system removes when the last process with an open handle ends. It runs
 in its own session, so Ctrl-C in the kernel does not reach it. When the kernel dies, py-spy notices and ends.
@@ -21,12 +20,10 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from typing import IO, Final
 
 from ... import own_processes
 from ..machine import is_free_threaded
-from .py_spy_file import Heartbeat
 from .thread_stacks import walk
 
 RATES_HZ: Final = (100, 400)
@@ -38,28 +35,22 @@ A notebook's kernel has ten threads with eighty idle frames. At this rate, py-sp
 where a system call takes microseconds, and less elsewhere.
 """
 
-FRAMES_OF_A_THREAD: Final = 6
-
-PATIENCE_S: Final = 0.15
-"""How long a recording waits for py-spy before it begins without it."""
-
 IDLE_S: Final = 5.0
-"""Time after which an unused warm py-spy is stopped, since it samples all the time, and starting one takes
-only 40 ms."""
+"""Time after which an unused warm py-spy is stopped, since it samples all the time."""
 
 THREAD: Final = "notebook_prof py-spy"
 _PR_GET_DUMPABLE: Final = 3
 _CAP_SYS_PTRACE: Final = 19
 _PR_SET_PTRACER: Final = 0x59616D61
-_LONGEST_START_S: Final = 30.0
 _LONGEST_END_S: Final = 10.0
-_POLL_S: Final = 0.003
 _NICE: Final = -5
 
 _refused = ""
+_alive: list[Attachment] = []
 _warm: Attachment | None = None
 _keeps_warm = False
-_alive: list[Attachment] = []
+_keeper: threading.Thread | None = None
+_wake: threading.Event = threading.Event()
 
 
 def binary() -> str | None:
@@ -90,75 +81,55 @@ def first_rate_hz() -> int:
 
 
 class Attachment:
-    """A py-spy process and the thread that watches it."""
+    """A py-spy process. Making one starts it, in 40 ms; OSError if that fails."""
 
-    def __init__(self, rate_hz: int = 0) -> None:
-        self.rate_hz = rate_hz = rate_hz or first_rate_hz()
-        self.heartbeat = Heartbeat(1 / rate_hz)
-        self.banner_ns = 0
-        self._settled = threading.Event()
-        self._wake = threading.Event()
-        self._quit = threading.Event()
-        self._watching: Callable[[], object] | None = None
-        self._died: Callable[[], object] | None = None
+    def __init__(self, rate_hz: int) -> None:
+        self.rate_hz, self.banner_ns = rate_hz, 0
         self._owner = os.getpid()
         self._result: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill)
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process: own_processes.Process | None = None
-        self._lock = threading.Lock()
-        self._starting = True
-        self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
-
-    @classmethod
-    def launch(cls, rate_hz: int = 0) -> Attachment:
-        """Start a py-spy process without waiting for it."""
+        command = [binary() or "py-spy", "record", "--format", "chrometrace", "--rate", str(rate_hz)]
+        command += ["--nonblocking", "--threads", "--idle", "--subprocesses", "--full-filenames"]
+        command += ["--output", "/dev/fd/4", "--pid", str(self._owner)]
         own_processes.at_exit(_end_all)
-        one = cls(rate_hz)
-        _alive.append(one)
+        _alive.append(self)
         try:
-            one._thread.start()
-        except RuntimeError as error:  # no thread can start while the interpreter shuts down
-            one.kill()
-            raise OSError(str(error)) from error
-        return one
+            log = self._log.fileno()
+            self._process = own_processes.start(command, log, log, self._result.fileno(), _allow)
+        except BaseException:
+            self.kill()
+            raise
+        with contextlib.suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
 
     @property
     def pid(self) -> int:
-        """Id of the py-spy process; 0 before it is started."""
+        """Id of the py-spy process; 0 after its end."""
         return self._process.pid if self._process is not None else 0
-
-    @property
-    def thread_ids(self) -> tuple[int, int]:
-        """The watching thread's number in the operating system, and its identifier in Python."""
-        return self._thread.native_id or 0, self._thread.ident or 0
 
     @property
     def interval_ns(self) -> int:
         """Time between two samples."""
         return round(1e9 / self.rate_hz)
 
-    def ready(self, patience_s: float = 0.0) -> bool:
-        """Return whether py-spy is sampling already. Waits up to `patience_s`."""
-        self._settled.wait(patience_s)
-        return self.banner_ns > 0 and self.is_running()
+    def is_sampling(self) -> bool:
+        """Return whether py-spy has begun. If it has ended instead, it is never used again."""
+        if not self.banner_ns:
+            log = os.pread(self._log.fileno(), 1 << 16, 0).decode("utf-8", "replace")
+            if "Sampling process" in log:  # the file tells when it was written
+                age_ns = time.time_ns() - os.fstat(self._log.fileno()).st_mtime_ns
+                self.banner_ns = time.perf_counter_ns() - max(age_ns, 0)
+            elif not self.is_running():
+                refuse(f"py-spy cannot look at this process: {_reason(log)}")
+        return self.banner_ns > 0
 
     def is_running(self) -> bool:
-        """Return whether the process is about to start, or has not ended."""
-        process = self._process
-        return self._thread.is_alive() if process is None else process.is_running()
-
-    def watch(self, each_beat: Callable[[], object], died: Callable[[], object]) -> None:
-        """Start a recording, in which the watching thread calls `each_beat` many times a second."""
-        # `died` is called if py-spy ends early
-        self._watching, self._died = each_beat, died
-        self.heartbeat.again()
-        self._wake.set()
+        """Return whether the process has not ended."""
+        return self._process is not None and self._process.is_running()
 
     def interrupt(self) -> None:
         """Make py-spy write its file and end, without waiting for that. Safe to repeat."""
-        self._watching = self._died = None  # otherwise they would keep an old recording alive
-        self._quit.set()
-        self._wake.set()
         if self._process is not None and self._owner == os.getpid():
             self._process.send_signal(signal.SIGINT)
 
@@ -167,101 +138,28 @@ class Attachment:
         if self._process is None:
             return b""
         self._process.wait(patience_s)
-        self._join()
         self._result.seek(0)
         return self._result.read()
 
     def kill(self) -> None:
         """End py-spy at once, without a file. Safe in every state, even in a forked child."""
-        self._quit.set()
-        self._wake.set()
         if self in _alive:
             _alive.remove(self)
+        process, self._process = self._process, None
         if self._owner != os.getpid():
             return
-        with self._lock:
-            if self._starting and self._thread.is_alive():
-                return  # its thread ends it, since starting takes a while, and this must not block
-            process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGKILL)
             process.wait(_LONGEST_END_S)
             process.close()
-        self._join()
         self._result.close()
         self._log.close()
 
-    def _start(self) -> bool:
-        """Start the process, in the watching thread. Returns whether it was started and is still needed."""
-        command = [binary() or "py-spy", "record", "--format", "chrometrace", "--rate", str(self.rate_hz)]
-        command += ["--nonblocking", "--threads", "--idle", "--subprocesses", "--full-filenames"]
-        command += ["--output", "/dev/fd/4", "--pid", str(self._owner)]
-        log = self._log.fileno()
-        process: own_processes.Process | None = None
-        try:
-            process = own_processes.start(command, log, log, self._result.fileno(), _allow)
-            with contextlib.suppress(OSError, AttributeError):
-                os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
-        except OSError as error:
-            _refuse(f"py-spy could not be started: {error}")
-        with self._lock:
-            self._process, self._starting = process, False
-            return process is not None and not self._quit.is_set()
 
-    def _join(self) -> None:
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(_LONGEST_END_S)  # called by garbage collection too, so it must not block
-
-    def _run(self) -> None:
-        try:
-            if not self._start():
-                self.kill()
-                return
-            if not self._attach():
-                return
-            while not self._quit.is_set() and (self._watching is not None or self.heartbeat.quick):
-                if not self._beat():
-                    return
-            while not self._wake.wait(IDLE_S):
-                if self._watching is None:
-                    _let_go(self)
-                    return
-            while not self._quit.is_set() and self._beat():
-                pass
-        finally:
-            self._settled.set()
-
-    def _attach(self) -> bool:
-        """Wait for py-spy's banner. If py-spy ends without one, remember why, and never use it again."""
-        until = time.monotonic() + _LONGEST_START_S
-        while not self._quit.is_set() and time.monotonic() < until:
-            if "Sampling process" in self._log_text():
-                self.banner_ns = time.perf_counter_ns()
-                self._settled.set()
-                return True
-            if not self.is_running():
-                if not self._quit.is_set():
-                    _refuse(f"py-spy cannot look at this process: {_reason(self._log_text())}")
-                return False
-            self._quit.wait(_POLL_S)
-        return False
-
-    def _log_text(self) -> str:
-        return os.pread(self._log.fileno(), 1 << 16, 0).decode("utf-8", "replace")
-
-    def _beat(self) -> bool:
-        """Make one beat. Returns whether to continue."""
-        self.heartbeat.wait(self._quit)
-        watching, died = self._watching, self._died
-        if self._quit.is_set():
-            return False
-        if watching is not None:
-            watching()
-        if self._quit.is_set() or self.is_running():
-            return not self._quit.is_set()
-        if died is not None:
-            died()
-        return False
+def refuse(why: str) -> None:
+    """Use py-spy no more in this process."""
+    global _refused
+    _refused = why
 
 
 def keep_warm() -> None:
@@ -271,68 +169,54 @@ def keep_warm() -> None:
     prepare()
 
 
-def prepare() -> None:
-    """Start a warm py-spy if one should be kept and there is none. Never raises and never waits."""
-    global _warm
-    if not _keeps_warm or refusal() or (_warm is not None and _warm.is_running()):
-        return
-    ended, _warm = _warm, None
-    try:
-        if ended is not None:
-            ended.kill()  # nothing else would release its files and its watching thread
-        _warm = Attachment.launch()
-    except OSError as error:
-        _refuse(f"py-spy could not be started: {error}")
-
-
 def let_cool() -> None:
     """Stop keeping a warm py-spy, and end it. Safe in every state."""
-    global _keeps_warm, _warm
+    global _keeps_warm
     _keeps_warm = False
-    one, _warm = _warm, None
-    if one is not None:
+    _wake.set()
+    if (one := take()) is not None:
         one.kill()
+
+
+def prepare() -> None:
+    """Start a warm py-spy if one should be kept and there is none. Never raises and never waits."""
+    global _keeper, _wake
+    is_kept = _keeper is not None and _keeper.is_alive() and not _wake.is_set()
+    if not _keeps_warm or refusal() or is_kept:
+        return
+    _wake = threading.Event()
+    _keeper = threading.Thread(target=_keep, args=(_wake,), name=THREAD, daemon=True)
+    with contextlib.suppress(RuntimeError):  # no thread can start while the interpreter shuts down
+        _keeper.start()
 
 
 def take() -> Attachment | None:
-    """Return the warm py-spy, otherwise a new one; None if py-spy is unusable or too slow."""
-    # a py-spy that is too slow to start becomes the warm one for the next recording
+    """Return the warm py-spy, which may still be attaching; None if there is none."""
     global _warm
     one, _warm = _warm, None
-    if refusal():
-        return None
-    if one is not None and not (one.is_running() and one._owner == os.getpid()):
-        one.kill()
-        one = None
-    try:
-        one = one if one is not None else Attachment.launch()
-    except OSError as error:
-        _refuse(f"py-spy could not be started: {error}")
-        return None
-    try:
-        if one.ready(PATIENCE_S):
-            return one
-    except BaseException:
-        one.kill()
-        raise
-    if _keeps_warm and one.is_running():
-        _warm = one
-    else:
-        one.kill()
-    return None
+    if one is not None:
+        _wake.set()
+        if not one.is_running():
+            one.kill()
+            return None
+    return one
 
 
-def _let_go(one: Attachment) -> None:
-    """End an unused py-spy. Called in its watching thread."""
+def _keep(wake: threading.Event) -> None:
+    """Start a py-spy, and end it if nobody takes it."""
     global _warm
-    if _warm is one:
+    try:
+        one = Attachment(first_rate_hz())
+    except OSError as error:
+        refuse(f"py-spy could not be started: {error}")
+        return
+    if _keeps_warm and not wake.is_set():
+        _warm = one
+        wake.wait(IDLE_S)
+        if _warm is not one:
+            return
         _warm = None
     one.kill()
-
-
-def _refuse(why: str) -> None:
-    global _refused
-    _refused = why
 
 
 def _allow(pid: int) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -14,144 +15,203 @@ import numpy as np
 from ...trace.arrays import IntArray
 from ...trace.clocks import Clock
 from ...trace.report import ImportReport
-from .engine import Recorded, Sampler, join
+from . import py_spy_attachment as spy
+from .engine import CALM_S, Recorded, Sampler, join
 from .frames import Frame
 from .py_spy_attachment import Attachment
-from .py_spy_file import CALM_S, CallPaths, Changes, Functions, Offset, align, parse, stacks_of
+from .py_spy_file import CallPaths, Changes, Functions, Heartbeat, Offset, align, parse, stacks_of
 from .py_spy_threads import Children, ended, samples_by_thread
 
 NET_NS: Final = round(CALM_S * 1e9)
 """Interval of the samples taken from inside, in case py-spy misses something."""
 
+SCHEDULE: Final = ((0.1, 1), (4.0, 4), (120.0, 20))
+"""(seconds, factor): when a py-spy is started, unless a warm one is there, and by what its rate is divided.
+Attaching takes 60 ms of a core; a long recording needs fewer samples.
+"""
 
 SHORT_S: Final = 0.1
-"""Shorter recordings lose nothing if py-spy has no samples or late ones, since their statements are exact."""
+"""Parts of a recording this short lose nothing if py-spy has no samples or late ones."""
+
+PATIENCE_S: Final = 10.0
+"""How long a recording waits for py-spy where that was asked for by name."""
 
 MOST_FRAMES: Final = 1_000
 """Deepest stack that is left to py-spy; a thread samples deeper ones. py-spy writes every frame that comes or
 goes, so for these it would write megabytes per second, and above 4,096 frames it sees nothing.
 """
 
-CALMER: Final = ((4.0, 4), (120.0, 20))
-"""(seconds, factor): after this many seconds, the rate is divided by the factor."""
-
-
-@dataclass
-class _Segment:
-    """The time sampled by one py-spy process, until the start of the next one."""
-
-    attachment: Attachment
-    begin_ns: int
+SHORT: Final = "the recording ended before py-spy had attached"
+_POLL_S: Final = 0.005
 
 
 class PySpy:
     """Samples the stacks of all threads and child processes with py-spy, less often in long recordings."""
 
-    # A few times a second, the process also samples its threads itself. These samples are used if py-spy was
-    # killed, so its file is missing, or if it was starved for longer than their interval. `attachment` is
-    # already sampling; `report` gets the quality of the samples.
-    name = "py-spy"
-
-    def __init__(self, report: ImportReport, attachment: Attachment) -> None:
-        self._report = report
-        self._segments = [_Segment(attachment, 0)]
-        self._launched = [attachment]
+    # A thread of the process samples until py-spy has attached, and from then on a few times a second. Its
+    # samples are also used if py-spy was killed, so its file is missing, or if it was starved for longer than
+    # their interval. With `waits`, the recording begins when py-spy does. `report` gets the quality of the
+    # samples.
+    def __init__(self, report: ImportReport, waits: bool = False) -> None:
+        self._report, self._waits = report, waits
+        self._net = Sampler(report)
+        self._segments: list[tuple[Attachment, int]] = []  # each with the begin of its part, absolute ns
+        self._launched: list[Attachment] = []
         weakref.finalize(self, _kill, self._launched).atexit = False  # in case the Trace is never built
         self._next: Attachment | None = None
-        self._rate_hz = attachment.rate_hz
         self._clock = Clock()
-        self._net = Sampler(report)
-        self._children = Children(Clock().now_ns)
-        self._look: Callable[[], object] = lambda: None
+        self._heartbeat = Heartbeat()
+        self._children = Children(self._clock.now_ns)
         self._window_ns = (0, 0)
+        self._begun_s = 0.0
         self._look_ns = self._handed_over_ns = 0
-        self._ended = False
+        self._quit, self._settled = threading.Event(), threading.Event()
         self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name=spy.THREAD, daemon=True)
+
+    @property
+    def name(self) -> str:
+        """The sampler whose stacks the recording has: a thread's if it was too short for py-spy."""
+        return "py-spy" if self._segments else "thread"
 
     def start(self, clock: Clock) -> None:
-        """Start recording. Earlier samples are dropped."""
-        self._clock = clock
-        self._look = self._net.by_hand(clock, NET_NS)
-        self._children = Children(clock.now_ns)
-        self._window_ns = (clock.now_ns(), 0)
-        self._segments[0].begin_ns = self._window_ns[0]
-        self._segments[0].attachment.watch(self._beat, self._note_death)
+        """Start recording."""
+        self._clock, self._children = clock, Children(clock.now_ns)
+        self._net.start(clock)
+        self._window_ns, self._begun_s = (clock.now_ns(), 0), time.monotonic()
+        for _ in range(2):  # a warm one is taken, and begins at once
+            self._attach()
+        self._thread.start()
+        if self._waits:
+            self._settled.wait(PATIENCE_S)
 
     def stop(self) -> None:
         """Stop sampling. The files are read later."""
         if not self._window_ns[1]:
             self._window_ns = (self._window_ns[0], self._clock.now_ns())
-        self._ended = True
-        with self._lock:  # a slower py-spy may be starting
+        self._quit.set()
+        with self._lock:
             for attachment in self._launched:
                 attachment.interrupt()
         self._net.stop()
 
     def abandon(self) -> None:
         """End without a result."""
-        self._ended = True
-        with self._lock:
-            self._net.abandon()
+        self.stop()
         _kill(self._launched)
 
     def recorded(self) -> Recorded:
-        """Return the samples of all py-spy processes within the recording."""
-        inside = self._net.recorded()
-        ends = [segment.begin_ns for segment in self._segments[1:]] + [
-            self._handed_over_ns or self._window_ns[1]
-        ]
-        look_ns, children = self._net.look_ns, self._children.ends()
-        parts = []
-        for segment, end_ns in zip(self._segments, ends, strict=True):
-            window = (segment.begin_ns, end_ns)
-            part = self._read(segment.attachment, window, inside.context)
+        """Return the samples of the thread and of all py-spy processes within the recording."""
+        inside, look_ns, children = self._net.recorded(), self._net.look_ns, self._children.ends()
+        begins = [begin_ns for _, begin_ns in self._segments]
+        begin_ns, end_ns = self._window_ns[0], self._handed_over_ns or self._window_ns[1]
+        functions = Functions()
+        if begins:  # py-spy's spelling of functions
+            inside = _spelt(inside, functions)
+        parts = [inside.within(begin_ns, begins[0] if begins else end_ns)]
+        for (attachment, begin_ns), end in zip(self._segments, [*begins, end_ns][1:], strict=True):
+            within = replace(inside.within(begin_ns, end), interval_ns=NET_NS)
+            part = self._read(attachment, (begin_ns, end), functions)
             alive = self._children.seen_pids
-            within = inside.within(*window)
-            parts.append(within if part is None else ended(part, inside, look_ns, children, alive, window[0]))
+            parts.append(within if part is None else ended(part, inside, look_ns, children, alive, begin_ns))
         if self._handed_over_ns:
             parts.append(inside.within(self._handed_over_ns, self._window_ns[1]))
         _kill(self._launched)
         return join(parts)
 
-    def _look_inside(self) -> None:
-        """Sample threads and child processes from inside. Failures are reported, but never printed."""
-        try:
-            self._look()
-            self._children.look()
-        except Exception as error:  # Python 3.11 has returned no frame for a running thread's caller
-            self._report.add(
-                "look-inside-failed",
-                "info",
-                example=f"{type(error).__name__}: {error}",
-                effect="the process sampled its threads and children once less",
-            )
+    def _run(self) -> None:
+        """Start a py-spy when it is time, and make beats. Failures are reported, but never printed."""
+        while not self._quit.is_set():
+            try:
+                self._attach()
+                self._look()
+            except Exception as error:
+                self._report.add(
+                    "look-inside-failed",
+                    "info",
+                    example=f"{type(error).__name__}: {error}",
+                    effect="the process sampled its children once less",
+                )
+            if self._next is None and (self._segments or self._handed_over_ns):
+                self._heartbeat.wait(self._quit)
+            else:
+                self._quit.wait(_POLL_S)
 
-    def _beat(self) -> None:
-        """Sample from inside, and start a slower py-spy when it is time. Called in a watching thread."""
-        now = self._clock.now_ns()
-        if now - self._look_ns >= NET_NS * 3 // 4:  # not at every beat of the burst
-            self._look_ns = now
-            self._look_inside()
-            if self._net.deepest > MOST_FRAMES:
-                self._leave_to_thread()
-                return
-        due = CALMER[len(self._segments) - 1 : len(self._segments)]
-        if not due or self._clock.now_ns() - self._window_ns[0] < due[0][0] * 1e9:
+    def _attach(self) -> None:
+        number, follower = len(self._segments), self._next
+        if self._handed_over_ns:
             return
-        with self._lock:
-            if self._ended:
+        if follower is None:
+            if not number and (warm := spy.take()) is not None:
+                self._take_on(warm)
+            if number == len(SCHEDULE) or self._next is not None:
                 return
-            if self._next is None:
-                self._next = Attachment.launch(max(self._rate_hz // due[0][1], 1))
-                self._launched.append(self._next)
-            elif self._next.ready():
-                follower, self._next = self._next, None
-                self._segments.append(_Segment(follower, self._clock.now_ns()))
-                follower.watch(self._beat, self._note_death)
-                self._segments[-2].attachment.interrupt()
+            after_s, factor = SCHEDULE[number]
+            if time.monotonic() - self._begun_s >= after_s or (self._waits and not number):
+                self._launch(self._segments[0][0].rate_hz if number else spy.first_rate_hz(), factor)
+        elif follower.is_sampling():
+            self._next = None
+            self._heartbeat.again(follower.interval_ns)
+            self._net.calm(True)
+            self._segments.append((follower, self._clock.now_ns()))
+            if number:
+                self._segments[number - 1][0].interrupt()
+            self._settled.set()
+        elif not follower.is_running():
+            self._next = None
+            self._hand_over()
+
+    def _launch(self, rate_hz: int, factor: int) -> None:
+        try:
+            attachment = Attachment(max(rate_hz // factor, 1))
+        except OSError as error:
+            spy.refuse(f"py-spy could not be started: {error}")
+            self._hand_over()
+        else:
+            self._take_on(attachment)
+
+    def _take_on(self, attachment: Attachment) -> None:
+        with self._lock:
+            if not self._quit.is_set():
+                self._launched.append(attachment)
+                self._next = attachment
+                return
+        attachment.kill()
+
+    def _look(self) -> None:
+        """Look at the children, at stacks that are too deep, and whether py-spy has died."""
+        now = self._clock.now_ns()
+        if not self._segments or now - self._look_ns < NET_NS * 3 // 4:
+            return
+        self._look_ns = now
+        self._children.look()
+        if self._net.deepest > MOST_FRAMES:
+            self._leave_to_thread()
+        elif not self._segments[-1][0].is_running():
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Let the thread take all samples from now on."""
+        with self._lock:
+            if not self._quit.is_set() and not self._handed_over_ns:
+                self._handed_over_ns = self._clock.now_ns()
+                self._net.calm(False)
+        self._settled.set()
+
+    def _leave_to_thread(self) -> None:
+        """Let the thread take over, since stacks are deep."""
+        self._hand_over()
+        for attachment in self._launched:
+            attachment.interrupt()
+        self._report.add(
+            "py-spy-left-early",
+            "info",
+            example=f"{self._net.deepest:,} frames",
+            effect="stacks are deep: from then on a thread took them; child processes have none",
+        )
 
     def _read(
-        self, attachment: Attachment, window_ns: tuple[int, int], context: Sequence[Frame]
+        self, attachment: Attachment, window_ns: tuple[int, int], functions: Functions
     ) -> Recorded | None:
         """Return the samples of one py-spy process; None if they are unusable."""
         try:
@@ -162,11 +222,10 @@ class PySpy:
             self._tell_lost(window_ns)
             return None
         first_us = min(int(change.ts_us[0]) for change in changes)
-        ts, number = _noticed_beats(changes, paths, attachment.thread_ids)
-        beats_ns = attachment.heartbeat.monotonic_ns
+        own = self._thread.native_id or 0, self._thread.ident or 0
+        ts, number = _noticed_beats(changes, paths, own)
+        beats_ns = self._heartbeat.monotonic_ns
         offset = align(ts, number, beats_ns, attachment.banner_ns - first_us * 1000)
-        during = self._clock.from_monotonic(ts + offset.ns) >= window_ns[0]
-        offset = Offset(offset.ns, align(ts[during], number[during], beats_ns, offset.ns).spread_ns)
         interval_ns = attachment.interval_ns
         if offset.is_starved(interval_ns):
             if window_ns[1] - window_ns[0] >= SHORT_S * 1e9:
@@ -174,10 +233,7 @@ class PySpy:
             if offset.spread_ns > NET_NS:
                 return None
         shift_ns = offset.ns - interval_ns // 2
-        recorded = self._recorded_threads(changes, paths, shift_ns, window_ns, interval_ns)
-        functions = Functions()
-        spelt = [functions.frame(frame.function, frame.file, frame.line) for frame in context]
-        return replace(recorded, context=spelt)
+        return self._recorded_threads(changes, paths, shift_ns, window_ns, interval_ns, functions)
 
     def _recorded_threads(
         self,
@@ -186,6 +242,7 @@ class PySpy:
         shift_ns: int,
         window_ns: tuple[int, int],
         interval_ns: int,
+        functions: Functions,
     ) -> Recorded:
         """Return the stacks of all the user's threads within a window."""
         threads, inside, look_ns = [], self._net.all_threads, self._net.look_ns
@@ -205,26 +262,7 @@ class PySpy:
             )
             for one in recorded.threads
         ]
-        return Recorded(threads, stacks_of(paths, nodes, Functions(), self._report), interval_ns)
-
-    def _leave_to_thread(self) -> None:
-        """Let a thread of this process take over, since stacks are deep. Called in a watching thread."""
-        self._note_death()
-        for attachment in self._launched:
-            attachment.interrupt()
-        self._report.add(
-            "py-spy-left-early",
-            "info",
-            example=f"{self._net.deepest:,} frames",
-            effect="stacks are deep: from then on a thread took them; child processes have none",
-        )
-
-    def _note_death(self) -> None:
-        """Note that py-spy has ended early. Called in its watching thread."""
-        with self._lock:
-            if not self._ended and not self._handed_over_ns:  # after the end, nobody would stop the thread
-                self._handed_over_ns = self._clock.now_ns()
-                self._net.take_over()
+        return Recorded(threads, stacks_of(paths, nodes, functions, self._report), interval_ns)
 
     def _tell_lost(self, window_ns: tuple[int, int]) -> None:
         """Report that py-spy has no samples, if there was enough time for some."""
@@ -254,6 +292,16 @@ class PySpy:
             effect="shares of lines below the cell's statements may be off",
             advice="leave a core free, or record longer",
         )
+
+
+def _spelt(recorded: Recorded, functions: Functions) -> Recorded:
+    """Return the same stacks with py-spy's spelling of functions."""
+
+    def spelt(frames: Sequence[Frame]) -> list[Frame]:
+        return [functions.frame(*frame[:2], frame.line) if frame.file else frame for frame in frames]
+
+    stacks = replace(recorded.stacks, distinct=spelt(recorded.stacks.distinct))
+    return replace(recorded, stacks=stacks, context=spelt(recorded.context))
 
 
 def _kill(launched: list[Attachment]) -> None:

@@ -27,17 +27,19 @@ from ...trace.strings import readable
 from ..line_sources import cached_code, compiled, lines_now, parts_of
 from .frames import CELL, FOLDED, KEPT_FRAMES, Frame, Stacks, owner_of, tell_folded
 
-BURST: Final = 24
-"""Number of quick beats at the start, which give the offset of the clock."""
+QUICK: Final = 4
+"""Number of quick beats after py-spy has attached, which give the offset of the clock soon.
 
-QUICK_IN_A_RECORDING: Final = 4
-"""Number of quick beats when a recording begins."""
+There are only a few, since each takes the GIL once: if the cell's thread holds it during long calls into C,
+it releases it at its next Python call and waits there until it is woken up. With 24 beats, up to a fifth of a
+cell of 0.3 s was attributed to that call.
+"""
 
 QUICK_INTERVALS: Final = 3.3
 """Time between quick beats, in sampling intervals. Not a whole number, so the beats' phases differ."""
 
 CALM_S: Final = 0.05
-"""Time between beats after the burst."""
+"""Time between beats after these."""
 
 NAMES: Final = 32
 BEAT: Final = re.compile(r"notebook_prof_beat_(\d+)\Z")
@@ -65,34 +67,23 @@ _CALLS: Final = tuple(_renamed_wait(f"notebook_prof_beat_{i}") for i in range(NA
 
 
 class Heartbeat:
-    """Makes the beats. `interval_s` is the sampling interval."""
+    """Makes the beats."""
 
-    def __init__(self, interval_s: float) -> None:
-        self._interval_s = interval_s
+    def __init__(self) -> None:
         self._ns = array("q")
-        self._left = BURST
+        self._left, self._quick_s = 0, CALM_S
 
-    def again(self) -> None:
-        """Make some quick beats. Those during a recording show whether the sampler was starved."""
-        # There are only a few, since each takes the GIL once. If the cell's thread holds the GIL during long
-        # calls into C, it releases it at its next Python call, and waits there until it is woken up. With a
-        # burst of 24 beats with several system calls each, up to a fifth of a cell of 0.3 s was attributed to
-        # that call.
-        self._left = max(self._left, QUICK_IN_A_RECORDING)
+    def again(self, interval_ns: int) -> None:
+        """Make some quick beats for another sampler."""
+        self._left, self._quick_s = QUICK, QUICK_INTERVALS * interval_ns / 1e9
 
-    @property
-    def quick(self) -> bool:
-        """Whether the burst is still going on."""
-        return self._left > 0
-
-    def wait(self, event: Event) -> bool:
-        """Make one beat, and wait for the next or for `event`. Returns whether the event is set."""
-        quick = QUICK_INTERVALS * self._interval_s
-        seconds = quick if self._left > 0 else max(CALM_S, quick)
+    def wait(self, event: Event) -> None:
+        """Make one beat, and wait for the next or for `event`."""
+        seconds = self._quick_s if self._left > 0 else max(CALM_S, self._quick_s)
         self._left -= 1
         number = len(self._ns) % NAMES
         self._ns.append(time.perf_counter_ns())
-        return _CALLS[number](event, seconds)
+        _CALLS[number](event, seconds)
 
     @property
     def monotonic_ns(self) -> IntArray:
