@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..analysis.source.line_calls import shown_frames
 from ..analysis.time.host_states import waits_by_name
 from ..labels import evaluates, track_label, variants
 from ..trace import Trace
@@ -26,6 +27,8 @@ _WAITING: Final = 0.95
 """A thread counts as waiting if it waits for more than this share of its own time."""
 _IDLE: Final = 0.005
 """A thread counts as idle if it is busy for less than this share of the busiest thread's time."""
+_MOST_FOLDED: Final = 1_000_000
+"""Slices up to which library frames are folded; with more, finding them delays the first picture."""
 _FEWEST_OUTER: Final = 3
 _AROUND: Final = 0.9
 
@@ -49,14 +52,17 @@ class DrawnTrack:
     quiet: bool = False
     # Number of a stream's first rows whose ranges only mark what runs below them.
     marks: int = 0
+    # Number of its last rows, which hold the folded frames of libraries.
+    folded: int = 0
 
 
 class SliceColumns:
     """NumPy columns of ``trace.slices``: times in ns, and texts as codes into a list."""
 
     # A code of -1 is a missing text; texts are not copied. Tracks are in drawing order: streams by device,
-    # then threads (main, busiest, quiet), then the rest.
-    def __init__(self, trace: Trace) -> None:
+    # then threads (main, busiest, quiet), then the rest. With `fold`, frames of libraries leave the rows of
+    # their stack (`row`) for rows below it; `nested_row` is where they are inside of one another.
+    def __init__(self, trace: Trace, fold: bool = False) -> None:
         slices = trace.slices
         self.n = len(slices)
         self.ts: IntArray = slices["ts"].to_numpy(np.int64)
@@ -73,17 +79,29 @@ class SliceColumns:
         tracks = _drawn_tracks(trace.tracks, deepest, busy, self._evaluating(), self._waiting(len(deepest)))
         self.busy_ns: IntArray = busy[[track.track for track in tracks]]
         level, tracks = self._levels(trace, tracks)
-        self.n_rows = sum(track.depths for track in tracks)
-        narrow = np.uint16 if self.n_rows < 1 << 16 else np.int32
-        offset = np.zeros(max(len(deepest), 1), narrow)
+        self.row = self.nested_row = self._rows(tracks, level)
+        self.row_below = _row_below(tracks)
+        self.track_of_row = self.track_of_nested_row = _track_of_row(tracks)
+        if fold and (folded := self._folded(trace)) is not None:
+            level, tracks = self._apart(trace, tracks, level, folded, "folded")
+            self.row, self.track_of_row = self._rows(tracks, level), _track_of_row(tracks)
+        self.n_rows = len(self.track_of_row)
+        self.tracks = _with_outer_rows(tracks, self.row, self.dur)
+
+    def _rows(self, tracks: list[DrawnTrack], level: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+        narrow = np.uint16 if sum(track.depths for track in tracks) < 1 << 16 else np.int32
+        offset = np.zeros(int(self.track.max(initial=0)) + 1, narrow)
         for track in tracks:
             offset[track.track] = track.first_row
-        self.row = offset[self.track]
-        self.row += level.astype(narrow)
-        self.tracks = _with_outer_rows(tracks, self.row, self.dur)
-        self.track_of_row = np.repeat(
-            np.array([t.track for t in self.tracks], np.int64), [t.depths for t in self.tracks]
-        )
+        return np.asarray(offset[self.track] + level.astype(narrow), narrow)
+
+    def _folded(self, trace: Trace) -> npt.NDArray[np.bool_] | None:
+        """Return a mask of the frames of libraries that are folded; None if there are none."""
+        python = np.array([*(name == "python" for name in self.categories), False])[self.category]
+        if self.n > _MOST_FOLDED or not python.any():
+            return None
+        folded = python & ~shown_frames(trace)
+        return folded if folded.any() else None
 
     def _levels(
         self, trace: Trace, tracks: list[DrawnTrack]
@@ -91,26 +109,47 @@ class SliceColumns:
         """Return the row of every slice in its track, and the tracks with the rows that they need."""
         kinds = np.array([*(name == "annotation" for name in self.categories), False])
         marks = kinds[self.category] & self.of_kind("stream", tracks=tracks)
-        if not marks.any():
-            return self.depth, tracks
-        slices = np.flatnonzero(np.isin(self.track, np.unique(self.track[marks])))
-        parent = trace.slices["parent"].to_numpy(np.int64, na_value=-1)
         # On streams, ranges that only mark are in the first rows. Work is drawn below as if they were absent,
         # so that a kernel has the same row with and without a range around it.
-        around = np.zeros(self.n + 1, np.int64)  # how many marks are around each; the last is for no parent
-        counted = np.append(marks, False).astype(np.int64)
+        return self._apart(trace, tracks, self.depth, marks, "marks") if marks.any() else (self.depth, tracks)
+
+    def _apart(
+        self,
+        trace: Trace,
+        tracks: list[DrawnTrack],
+        level: npt.NDArray[np.integer],
+        apart: npt.NDArray[np.bool_],
+        what: str,
+    ) -> tuple[npt.NDArray[np.integer], list[DrawnTrack]]:
+        """Return rows in which some slices are above the others (``marks``) or below (``folded``)."""
+        # A slice is as deep as slices of its own kind are around it. So slices of a row do not overlap here
+        # either: of two that do, one is around the other.
+        slices = np.flatnonzero(np.isin(self.track, np.unique(self.track[apart])))
+        parent = trace.slices["parent"].to_numpy(np.int64, na_value=-1)
+        around = np.zeros(self.n + 1, np.int64)  # how many of them are around each; the last has no parent
+        counted = np.append(apart, False).astype(np.int64)
         for depth in range(1, int(self.depth[slices].max()) + 1):
             own = slices[self.depth[slices] == depth]
             around[own] = around[parent[own]] + counted[parent[own]]
-        level = self.depth.astype(np.int64)
+        level = level.astype(np.int64)
         level[slices] -= around[slices]
-        level[marks] = around[:-1][marks]
-        rows_of_marks, rows_of_work = (np.zeros(int(self.track.max()) + 1, np.int64) for _ in range(2))
-        work = slices[~marks[slices]]
-        np.maximum.at(rows_of_marks, self.track[marks], level[marks] + 1)
-        np.maximum.at(rows_of_work, self.track[work], level[work] + 1)
-        level[work] += rows_of_marks[self.track[work]]
-        return level, _with_rows(tracks, rows_of_marks, rows_of_work)
+        level[apart] = around[:-1][apart]
+        rows_apart, rows = (np.zeros(int(self.track.max()) + 1, np.int64) for _ in range(2))
+        others = slices[~apart[slices]]
+        np.maximum.at(rows_apart, self.track[apart], level[apart] + 1)
+        np.maximum.at(rows, self.track[others], level[others] + 1)
+        if what == "marks":
+            level[others] += rows_apart[self.track[others]]
+        else:
+            level[apart] += rows[self.track[apart]]
+        out, first = [], 0
+        for track in tracks:
+            own_rows = int(rows_apart[track.track])
+            depths = own_rows + int(rows[track.track]) if own_rows else track.depths
+            given: dict[str, Any] = {what: own_rows} if own_rows else {}
+            out.append(replace(track, first_row=first, depths=depths, **given))
+            first += depths
+        return level, out
 
     def _evaluating(self) -> set[int]:
         """Return the tracks on which autograd's engine runs operators."""
@@ -127,6 +166,14 @@ class SliceColumns:
         whole = np.bincount(self.track, weights=self.self_ns, minlength=tracks)
         waited = np.bincount(self.track[waits], weights=self.self_ns[waits], minlength=tracks)
         return np.asarray(waited / np.maximum(whole, 1))
+
+    @property
+    def shown_rows(self) -> IntArray:
+        """The rows without those of folded frames."""
+        return np.concatenate(
+            [np.arange(t.first_row, t.first_row + t.depths - t.folded) for t in self.tracks]
+            or [np.empty(0, np.int64)]
+        )
 
     @locked_cached_property
     def crosses_parent(self) -> CrossesParent:
@@ -166,14 +213,6 @@ class SliceColumns:
         code_of = self.code_of[column]
         return sorted({code_of[value] for value in values if value in code_of})
 
-    @property
-    def row_below(self) -> IntArray:
-        """The row of the children of each row's slices; -1 for a track's deepest row."""
-        below = np.arange(1, self.n_rows + 1, dtype=np.int64)
-        for track in self.tracks:
-            below[track.first_row + track.depths - 1] = -1
-        return below
-
     def of_kind(self, *kinds: str, tracks: list[DrawnTrack] | None = None) -> npt.NDArray[np.bool_]:
         """Return a mask of the slices on tracks of these kinds."""
         tracks = self.tracks if tracks is None else tracks
@@ -185,6 +224,18 @@ class SliceColumns:
     def on_device(self) -> npt.NDArray[np.bool_]:
         """Return a mask of the slices on streams."""
         return self.of_kind("stream")
+
+
+def _row_below(tracks: list[DrawnTrack]) -> IntArray:
+    """Return the row of the children of each row's slices; -1 for a track's deepest row."""
+    below = np.arange(1, sum(track.depths for track in tracks) + 1, dtype=np.int64)
+    for track in tracks:
+        below[track.first_row + track.depths - 1] = -1
+    return below
+
+
+def _track_of_row(tracks: list[DrawnTrack]) -> IntArray:
+    return np.repeat(np.array([t.track for t in tracks], np.int64), [t.depths for t in tracks])
 
 
 def coded(column: pd.Series[Any]) -> tuple[npt.NDArray[np.signedinteger[Any]], list[str]]:
@@ -239,17 +290,6 @@ def _drawn_tracks(
     return _told_apart(out)
 
 
-def _with_rows(tracks: list[DrawnTrack], marks: IntArray, work: IntArray) -> list[DrawnTrack]:
-    """Return the tracks with rows for ranges and for work."""
-    out, row = [], 0
-    for track in tracks:
-        own = int(marks[track.track])
-        depths = own + int(work[track.track]) if own else track.depths
-        out.append(replace(track, first_row=row, depths=depths, marks=own))
-        row += depths
-    return out
-
-
 def _told_apart(tracks: list[DrawnTrack]) -> list[DrawnTrack]:
     """Write the full name if two tracks of a group would have the same label."""
     times = collections.Counter((track.group, track.label) for track in tracks)
@@ -274,6 +314,7 @@ def _with_outer_rows(tracks: list[DrawnTrack], row: npt.NDArray[Any], dur: IntAr
     for track in tracks:
         rows = slice(track.first_row, track.first_row + track.depths)
         around = (count[rows] == 1) & (length[rows] >= _AROUND * length[track.first_row])
+        around[len(around) - track.folded :] = False
         outer_rows = track.depths - 1 if around.all() else int(np.argmin(around))
         shown = outer_rows if track.kind == "thread" and outer_rows >= _FEWEST_OUTER else 0
         out.append(replace(track, outer_rows=shown))

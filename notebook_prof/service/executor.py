@@ -205,7 +205,7 @@ class QueryService:
     """Slow questions, which always run in a separate thread."""
 
     def __init__(self, trace: Trace, selection: Selection) -> None:
-        self.store = ViewStore(trace)
+        self.store = ViewStore(trace, fold=True)
         self.prefetcher = IndexPrefetcher(self.store)
         self.executor: LatestTaskExecutor[Answer] = LatestTaskExecutor()
         self.selection = selection

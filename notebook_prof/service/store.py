@@ -52,8 +52,8 @@ class ViewStore:
 
     # Questions come from two threads (JupyterLab answers comms in a subshell), so `lock` is held while one is
     # answered. Everything else is made under its own lock (`locked_cached_property`).
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
+    def __init__(self, trace: Trace, fold: bool = False) -> None:
+        self.trace, self._fold = trace, fold
         self.lock = threading.RLock()
         self._cache: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
         self._keeping = threading.Lock()
@@ -64,13 +64,21 @@ class ViewStore:
     @locked_cached_property
     def columns(self) -> SliceColumns:
         """The slices as NumPy columns."""
-        return SliceColumns(self.trace)
+        return SliceColumns(self.trace, self._fold)
 
     @locked_cached_property
     def rows(self) -> RowIndex:
         """Slices by drawn row."""
         c = self.columns
         return RowIndex(c.ts, c.drawn_ns, c.row, c.n_rows, self._extent)
+
+    @locked_cached_property
+    def nested(self) -> RowIndex:
+        """Slices by the row that they have inside of one another, which sums need."""
+        c = self.columns
+        if c.nested_row is c.row:
+            return self.rows
+        return RowIndex(c.ts, c.drawn_ns, c.nested_row, len(c.row_below), self._extent)
 
     @locked_cached_property
     def parent(self) -> npt.NDArray[np.integer]:
@@ -298,7 +306,7 @@ class ViewStore:
         launched = None
         if launches is not None and len(launches[0]):
             launched = LaunchedIndex(
-                lambda: self.rows,
+                lambda: self.nested,
                 codes if members is None else members,
                 len(names),
                 ts=c.ts,
@@ -308,7 +316,7 @@ class ViewStore:
                 parent=self.parent,
             )
         return GroupIndex(
-            lambda: self.rows,
+            lambda: self.nested,
             codes,
             len(names),
             ts=c.ts,
@@ -320,7 +328,9 @@ class ViewStore:
             launched=launched,
             chosen=chosen,
             around=self.parent if self.shallow else None,
-            crosses_parent=c.crosses_parent,
+            crosses_parent=c.crosses_parent._replace(
+                rows=c.nested_row[c.crosses_parent.slices].astype(np.int64)
+            ),
         )
 
     def _on_side(self, slices: IntArray | None, side: str) -> IntArray | None:

@@ -21,7 +21,6 @@ def calls(shown: NotebookPage) -> Iterator[NotebookPage]:
     shown.open_tab("calls", "Calls")
     yield shown
     shown.rail_of("calls").click()
-    shown.part(".nbp-switch input").uncheck()
     shown.part("[data-value=call_tree]").click()
     shown.kernel("p.selection.clear()")
     shown.wait_views("v.store.isEmpty()")

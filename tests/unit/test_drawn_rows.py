@@ -6,9 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from notebook_prof.selection import Selection
+from notebook_prof.service.answers import table
+from notebook_prof.service.answers.find import neighbour
 from notebook_prof.service.columns import SliceColumns
+from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
+from notebook_prof.trace import Trace, TraceBuilder
 
 from ..draws import draws
 
@@ -65,3 +69,69 @@ def test_slices_of_a_row_never_overlap(drawn: list[tuple[int, int, bool, int]]) 
         marks = np.isin(np.arange(c.n_rows), range(track.first_row, track.first_row + track.marks))
         if track.kind == "stream":
             assert (marks[c.row[own]] == (trace.slices["category"] == "annotation").to_numpy()[own]).all()
+
+
+LIBRARY = "/lib/site-packages/pandas/core/frame.py"
+
+
+def folded_trace() -> Trace:
+    """A library between two lines of the user's, one function of which takes time itself."""
+    b = TraceBuilder()
+    names = [
+        "a.py(1): run",
+        f"{LIBRARY}(2): apply",
+        f"{LIBRARY}(3): passes",
+        "a.py(4): f",
+        f"{LIBRARY}(5): takes",
+    ]
+    ts, dur = [0, 10, 12, 14, 500], [10_000, 9_900, 9_890, 9_880, 9_000]
+    work = {"track": b.track("main"), "step": 0, "phase": "forward"}
+    b.slices(ts=ts, dur=dur, name=names, category="python", **work)
+    b.steps(step=0, ts=0, dur=10_000, source="loop")
+    b.slices(ts=600, dur=300, name="aten::mm", shapes="[[2, 2], [2, 2]]", module="net", **work)
+    return b.seal()
+
+
+def test_frames_of_a_library_lie_below_the_stack_unless_they_take_time_themselves() -> None:
+    trace = folded_trace()
+    columns = SliceColumns(trace, fold=True)
+    (track,) = columns.tracks
+    assert columns.row.tolist() == [0, 1, 5, 2, 3, 4]
+    assert (track.depths, track.folded, columns.shown_rows.tolist()) == (6, 1, [0, 1, 2, 3, 4])
+    assert columns.nested_row.tolist() == [0, 1, 2, 3, 4, 5]
+    store = ViewStore(trace, fold=True)
+    assert neighbour(store, {}, {"id": 1, "to": "child"}).content["id"] == 2
+    assert neighbour(store, {}, {"id": 2, "to": "child"}).content["id"] == 3
+
+
+frames = st.lists(
+    st.tuples(
+        st.integers(0, 40), st.integers(0, 30), st.sampled_from(["a.py", LIBRARY, "op"]), st.integers(0, 1)
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@settings(max_examples=draws(60))
+@given(frames, st.tuples(st.integers(0, 30), st.integers(31, 70)))
+def test_sums_are_the_same_with_libraries_folded(
+    drawn: list[tuple[int, int, str, int]], window: tuple[int, int]
+) -> None:
+    b = TraceBuilder()
+    tracks = [b.track("a"), b.track("b")]
+    for ts, dur, file, track in drawn:
+        frame = {"name": f"{file}(1): f{dur}", "category": "python"} if file != "op" else {"name": "aten::mm"}
+        b.slices(ts=ts, dur=dur, track=tracks[track], **frame)
+    b.slices(ts=0, dur=10_000, name="aten::big", track=b.track("c"))  # all others take no time beside it
+    trace = b.seal()
+    plain, folded = ViewStore(trace), ViewStore(trace, fold=True)
+    c = folded.columns
+    assert c.track_of_row[c.row].tolist() == c.track.tolist()
+    for row in range(c.n_rows):
+        own = np.flatnonzero((c.row == row) & (c.drawn_ns > 0))
+        assert (c.ts[own][1:] >= (c.ts + c.drawn_ns)[own][:-1]).all()
+    state = Selection(window=window).to_state()
+    answers = [table(store, state, {"by": "name"}) for store in (plain, folded)]
+    assert answers[0].content == answers[1].content
+    assert answers[0].buffers == answers[1].buffers

@@ -32,6 +32,7 @@ from ..filters import FILTERS, drawn_filters
 from ..many import KEPT, many_slices
 from ..node import node
 from .test_arguments_in_file import made
+from .test_drawn_rows import folded_trace
 from .test_units import CLOCKS
 
 REQUESTS: list[dict[str, Any]] = [
@@ -216,7 +217,7 @@ def _case(
 
 def _write_blocks(trace: Trace, path: Path) -> None:
     """The data of a report, without the tabs, which take longer than all the rest."""
-    blocks = {"nbp-given": json_text(payload(ViewStore(trace), None, len(trace.slices) + 1))}
+    blocks = {"nbp-given": json_text(payload(ViewStore(trace, fold=True), None, len(trace.slices) + 1))}
     path.write_text(data_blocks({**blocks, "nbp-panels": json_text({"tabs": {}, "focus": True})}))
 
 
@@ -224,7 +225,7 @@ def _requests_of(trace: Trace, rng: random.Random) -> list[dict[str, Any]]:
     """Requests about a drawn trace."""
     end = max(trace.span.end, 1)
     a, b = sorted((rng.uniform(-0.2, 1.0) * end, rng.uniform(0.1, 1.2) * end))
-    rows = list(range(ViewStore(trace).columns.n_rows))[:MAX_ROWS]
+    rows = list(range(ViewStore(trace, fold=True).columns.n_rows))[:MAX_ROWS]
     slices = [rng.randrange(len(trace.slices)) for _ in range(3)]
     window = {"a": a, "b": max(b, a + 1), "px": rng.choice([7, 90, 900])}
     neighbours = [
@@ -366,7 +367,11 @@ def test_the_page_answers_as_python_does(tmp_path: Path) -> None:
         "reports": [
             *(
                 _case(name, profile, tmp_path, [(state, REQUESTS) for state in SELECTIONS])
-                for name, profile in (("training", drawn_profile(gpu=True)), ("tangled", _tangled()))
+                for name, profile in (
+                    ("training", drawn_profile(gpu=True)),
+                    ("tangled", _tangled()),
+                    ("folded", Profile(folded_trace())),
+                )
             ),
             _case("arguments", arguments, tmp_path, [({}, [{"t": "detail", "id": i} for i in range(40)])]),
             # 72: an edge of a bin lies within a nanosecond

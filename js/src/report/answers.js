@@ -1,7 +1,7 @@
 // The kernel's answers, computed in the page from the columns of a report: same questions, same content.
 // Python's twin of every function is in service/answers and service/lod; tests/unit/test_page_twins.py holds them together.
 import {reply} from '../shared/packing.js';
-import {createIndex, createMatching, parentsOf} from './columns.js';
+import {createIndex, createMatching, createNesting, parentsOf} from './columns.js';
 import {counters, memory} from './curves.js';
 import {createDetailAnswer} from './detail.js';
 import {createLocalCalls, createLocalFind} from './find.js';
@@ -18,6 +18,7 @@ import {createTimelineAnswers} from './timeline.js';
  * @property {ReportColumns} columns
  * @property {ReportData} given
  * @property {import('./columns.js').RowIndex} index
+ * @property {import('./columns.js').Nesting} nested
  * @property {import('./residual/aggregates.js').ResidualAggregates | null} left
  * @property {Matching} matching
  * @property {Int32Array} parent the slice around each, -1 at the top
@@ -34,16 +35,18 @@ import {createTimelineAnswers} from './timeline.js';
  */
 export function createAnswers(columns, given) {
   const left = createResidualAggregates(given),
-    index = createIndex(columns, given.trackOfRow),
+    nested = createNesting(columns, given),
+    index = columns.nested ? createIndex(columns, given.trackOfRow) : nested.index,
     matching = createMatching(columns, given);
   /** @type {Report} */
   const report = {
     columns,
     given,
     index,
+    nested,
     left,
     matching,
-    parent: parentsOf(columns, given, index),
+    parent: parentsOf(columns, nested),
     leftMatching: (state, without) => left?.shares(state, without) ?? null,
   };
   const finding = createLocalFind(report),

@@ -14,6 +14,14 @@ import {lowerBound} from '../shared/search.js';
  */
 
 /**
+ * Where slices lie inside of one another: as they are drawn, unless frames of libraries are folded.
+ * @typedef {object} Nesting
+ * @property {NumberArray} row
+ * @property {number[]} trackOfRow
+ * @property {RowIndex} index
+ */
+
+/**
  * Slices in trace order (by start) and, per row, the positions that lod.rows.RowIndex has.
  * @param {ReportColumns} columns
  * @param {number[]} trackOfRow
@@ -122,16 +130,30 @@ export function createMatching(columns, given) {
 }
 
 /**
+ * Slices by the row that they have inside of one another. Time inside, which is worked out first, is told by these rows.
+ * @param {ReportColumns} columns
+ * @param {ReportData} given
+ * @returns {Nesting}
+ */
+export function createNesting(columns, given) {
+  const row = columns.nested ?? columns.row,
+    trackOfRow = given.trackOfNestedRow,
+    own = {...columns, row},
+    index = createIndex(own, trackOfRow);
+  columns.inside = own.inside;
+  return {row, trackOfRow, index};
+}
+
+/**
  * The slice around every slice: the last one of the row above that began before it; -1 at the top.
  * @param {ReportColumns} columns
- * @param {Pick<ReportData, 'trackOfRow'>} given
- * @param {RowIndex} index
+ * @param {Nesting} nested
  */
-export function parentsOf(columns, given, index) {
+export function parentsOf(columns, {trackOfRow, index}) {
   const parent = new Int32Array(columns.row.length).fill(-1),
     {inner, around} = columns;
-  for (let row = 1; row < given.trackOfRow.length; row++) {
-    if (given.trackOfRow[row] !== given.trackOfRow[row - 1]) continue;
+  for (let row = 1; row < trackOfRow.length; row++) {
+    if (trackOfRow[row] !== trackOfRow[row - 1]) continue;
     let above = index.pointer[row - 1];
     const stop = index.pointer[row];
     for (let p = index.pointer[row]; p < index.pointer[row + 1]; p++) {

@@ -30,7 +30,7 @@ export function createDetailAnswer({columns, given, index, parent}) {
    * @param {Track} track
    */
   function parentOf(i, track) {
-    if (track.marks) return parent[i] >= 0 ? named(parent[i]) : null;
+    if (track.marks || track.folded) return parent[i] >= 0 ? named(parent[i]) : null;
     const row = columns.row[i],
       above = lowerBound(index.start, index.pointer[row - 1], index.pointer[row], columns.ts[i] + 0.5) - 1;
     if (above < index.pointer[row - 1] || index.end[above] < columns.ts[i]) return null;
@@ -84,7 +84,7 @@ export function createDetailAnswer({columns, given, index, parent}) {
       track_name: track.name,
       group: track.group,
       row,
-      depth: track.marks ? ancestors(i) : row - track.row,
+      depth: track.marks || track.folded ? ancestors(i) : row - track.row,
       ts: columns.ts[i],
       dur: columns.dur[i],
       self_ns: columns.dur[i] - columns.inside[i],
@@ -93,7 +93,7 @@ export function createDetailAnswer({columns, given, index, parent}) {
       module: columns.module ? textOf(given.groups.module?.labels, columns.module[i]) : '',
       line: given.lineLabels[columns.line[i]] ?? '',
       shapes: columns.shapes ? (given.groups.shapes?.details?.[columns.shapes[i]] ?? '') : '',
-      parent: row > track.row ? parentOf(i, track) : null,
+      parent: track.folded || row > track.row ? parentOf(i, track) : null,
       ...(await argumentsOf(i)),
       stack: stackOf(i),
       links: linksOf(i),

@@ -45,7 +45,7 @@ export function createLocalCalls({columns, given, left}, table) {
  * Make the answers `find`, `neighbour` and `search`.
  * @param {import('./answers.js').Report} report
  */
-export function createLocalFind({columns, given, index, parent}) {
+export function createLocalFind({columns, given, index, nested, parent}) {
   const n = columns.row.length,
     track = (/** @type {number} */ i) => given.trackOfRow[columns.row[i]];
   const place = (/** @type {number | null} */ i) =>
@@ -67,9 +67,11 @@ export function createLocalFind({columns, given, index, parent}) {
     const row = columns.row[q.id];
     if (q.to === 'parent') return reply(place(parent[q.id]));
     if (q.to === 'child') {
-      if (given.trackOfRow[row + 1] !== given.trackOfRow[row]) return reply({id: null});
-      const p = lowerBound(index.start, index.pointer[row + 1], index.pointer[row + 2], columns.ts[q.id]),
-        found = p < index.pointer[row + 2] ? index.order[p] : -1;
+      const {trackOfRow, index: {start, pointer, order}} = nested,
+        below = nested.row[q.id] + 1;
+      if (trackOfRow[below] !== trackOfRow[below - 1]) return reply({id: null});
+      const p = lowerBound(start, pointer[below], pointer[below + 1], columns.ts[q.id]),
+        found = p < pointer[below + 1] ? order[p] : -1;
       return reply(place(found >= 0 && parent[found] === q.id ? found : null));
     }
     let p = lowerBound(index.start, index.pointer[row], index.pointer[row + 1], columns.ts[q.id]);

@@ -17,15 +17,15 @@ const TRACKS = 65536;
  * Make the function that adds up one side.
  * @param {import('./answers.js').Report} report
  */
-export function createTotals({columns, given, index, matching, left, parent}) {
+export function createTotals({columns, given, nested, matching, left, parent}) {
   const n = columns.row.length,
     kindOf = new Map(given.meta.tracks.map((t) => [t.track, t.kind])),
     rowKinds = Array.from(given.trackOfRow, (track) => kindOf.get(track)),
     working = given.meta.categories.map((name) => DEVICE_WORK.has(name)),
     again = new Set(columns.again);
   const covered = (/** @type {number} */ row, /** @type {number} */ a, /** @type {number} */ b) =>
-    index.covered(row, a, b) + (left?.busyIn(row, a, b) ?? 0);
-  const rowBelow = (/** @type {number} */ row) => (given.trackOfRow[row + 1] === given.trackOfRow[row] ? row + 1 : -1);
+    nested.index.covered(row, a, b) + (left?.busyIn(row, a, b) ?? 0);
+  const rowBelow = (/** @type {number} */ row) => (nested.trackOfRow[row + 1] === nested.trackOfRow[row] ? row + 1 : -1);
   /** @type {Record<Side, (i: number) => boolean>} */
   const onSide = {
     host: (i) => rowKinds[columns.row[i]] === 'thread' || rowKinds[columns.row[i]] === 'process',
@@ -92,8 +92,8 @@ export function createTotals({columns, given, index, matching, left, parent}) {
       const g = codes[i];
       if (g < 0 || (mask && !mask[i]) || !onSide[which](i)) continue;
       const e = s + columns.dur[i],
-        row = columns.row[i],
-        home = g * TRACKS + given.trackOfRow[row],
+        row = nested.row[i],
+        home = g * TRACKS + nested.trackOfRow[row],
         reached = reach.get(home) ?? -Infinity,
         from = Math.max(s, reached);
       if (e > reached) reach.set(home, e);
@@ -107,7 +107,7 @@ export function createTotals({columns, given, index, matching, left, parent}) {
       out.total_ns[g] += Math.max(0, until - Math.max(from, a));
       if (s >= a && e <= b) out.self_ns[g] += e - s - columns.inside[i];
       else {
-        const owns = Math.min(until, e - index.shorter(i));
+        const owns = Math.min(until, e - nested.index.shorter(i));
         if (owns > since) out.self_ns[g] += Math.max(0, owns - since - covered(rowBelow(row), since, owns));
       }
     }

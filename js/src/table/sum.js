@@ -15,8 +15,7 @@ export class SumRow {
       device = answer.device_self_ns,
       /** @type {Record<string, string>} */
       texts = {
-        label: 'sum of all rows',
-        ...(answer.host_range.length && {mean: rangeText(answer.host_range)}),
+        label: `sum of all rows${answer.host_range.length ? ` · calls ${rangeText(answer.host_range)}` : ''}`,
         ...(host && {self: formatTimeCell(host), share: formatShare(1)}),
         ...(device && {device: formatTimeCell(device), device_share: formatShare(1)}),
       },
@@ -29,8 +28,8 @@ export class SumRow {
       if (column.key === 'label') cell.scope = 'row';
       else cell.className = 'nbp-number';
       cell.textContent = texts[column.key] ?? '';
-      if (column.key === 'mean') cell.title = 'the shortest and the longest call';
-      else if (column.key === 'device' && answer.device_range.length) cell.title = `from ${rangeText(answer.device_range)} each`;
+      if (column.key === 'label') cell.title = 'the shortest and the longest call of what is selected, on the host';
+      else if (column.key === 'device' && answer.device_range.length) cell.title = `${rangeText(answer.device_range)} each`;
       row.append(cell);
     }
     this.foot.replaceChildren(row);

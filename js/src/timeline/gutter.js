@@ -25,6 +25,15 @@ function button(text, title, act) {
   return made;
 }
 
+/** @param {Track} track */
+const hiddenFrames = (track) => track.outer_rows + track.folded;
+
+/** @param {Track} track */
+function textOfHidden({outer_rows: outer, folded}) {
+  const texts = [outer && `${outer} frames around everything`, folded && `frames of libraries, in ${folded} ${folded === 1 ? 'row' : 'rows'} below`];
+  return `show ${texts.filter(Boolean).join(' and ')}`;
+}
+
 /**
  * The button that pins a track to the top of the timeline, and takes it off again.
  * @param {boolean} pinned
@@ -241,8 +250,8 @@ export class Gutter {
     row.tabIndex = 0;
     row.setAttribute('aria-selected', String(chosen));
     row.setAttribute('aria-label', `${label} ${Math.round(100 * track.busy)} % busy: track ${track.name}${pinned ? ', pinned' : ''}`);
-    row.title = `${track.name}\n${track.group}\nbusy ${formatShare(track.busy)} of ${track.kind === 'stream' ? 'the time from its device’s first work to the last' : 'the recording'}\nclick: select · Enter: fold · P: ${pinned ? 'unpin' : 'pin to the top'} · Alt+↑ ↓: move · H: hide${track.outer_rows ? ' · O: frames around everything' : ''}`;
-    if (track.depths - track.outer_rows > 1) {
+    row.title = `${track.name}\n${track.group}\nbusy ${formatShare(track.busy)} of ${track.kind === 'stream' ? 'the time from its device’s first work to the last' : 'the recording'}\nclick: select · Enter: fold · P: ${pinned ? 'unpin' : 'pin to the top'} · Alt+↑ ↓: move · H: hide${hiddenFrames(track) ? ' · O: all frames' : ''}`;
+    if (track.depths - hiddenFrames(track) > 1) {
       const fold = button(
         lanes.isFolded(track) ? '▸' : '▾',
         lanes.isFolded(track) ? `show all ${track.depths} levels` : 'show the outermost level only',
@@ -257,7 +266,7 @@ export class Gutter {
     tools.append(button('▴', 'move up', act.up), button('▾', 'move down', act.down), button('×', 'hide this track', act.hide));
     row.append(
       span('nbp-track-name', label),
-      ...(track.outer_rows ? [this.outerRowsButton(track)] : []),
+      ...(hiddenFrames(track) ? [this.outerRowsButton(track)] : []),
       tools,
       ' ', // between the words that are read out
       span('nbp-track-busy', `${Math.round(100 * track.busy)} %`),
@@ -273,7 +282,7 @@ export class Gutter {
   outerRowsButton(track) {
     const {lanes} = this,
       shown = lanes.showsOuterRows(track),
-      outer_rows = button(shown ? '▴' : '…', shown ? `hide the ${track.outer_rows} outer frames` : `show the ${track.outer_rows} frames around everything`, () => {
+      outer_rows = button(shown ? '▴' : '…', shown ? 'hide frames of libraries and around everything' : textOfHidden(track), () => {
         lanes.toggleOuterRows(track);
         this.changed(String(track.track));
       });

@@ -72,7 +72,7 @@ export class Lanes {
   setQuietApart() {
     const quiet = this.order.filter((t) => t.quiet);
     for (const t of quiet) {
-      if (t.depths - t.outer_rows > 1) this.folded.add(t.track);
+      if (t.depths - t.outer_rows - t.folded > 1) this.folded.add(t.track);
       const group = `${t.group} · quiet threads`;
       if (quiet.filter((other) => other.group === t.group).length <= MOST_QUIET) continue;
       this.quietGroups.set(t.track, group);
@@ -145,7 +145,7 @@ export class Lanes {
   addTrack(track) {
     const folded = this.folded.has(track.track),
       from = folded && track.marks < track.depths ? Math.max(track.outer_rows, track.marks) : this.outerShown.has(track.track) ? 0 : track.outer_rows,
-      depths = folded ? 1 : track.depths - from;
+      depths = folded ? 1 : track.depths - from - (this.outerShown.has(track.track) ? 0 : track.folded);
     for (let d = 0; d < depths; d++) this.list.push({kind: 'lane', row: track.row + from + d, track, first: d === 0, depths});
   }
 
@@ -380,7 +380,7 @@ export class Lanes {
     this.folded.delete(track.track);
     this.hidden.delete(track.track);
     this.closed.delete(this.groupOf(track));
-    if (row < track.row + track.outer_rows) this.outerShown.add(track.track);
+    if (row < track.row + track.outer_rows || row >= track.row + track.depths - track.folded) this.outerShown.add(track.track);
     if (!this.passes(track)) this.filter = '';
     this.layout();
     return true;

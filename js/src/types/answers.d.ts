@@ -21,6 +21,7 @@ interface Track {
   outer_rows: number;
   quiet: boolean;
   marks: number;
+  folded: number;
   group: string;
   kind: string;
   row: number;

@@ -9,6 +9,8 @@ interface ReportColumns {
   ts: Float64Array;
   dur: NumberArray;
   row: NumberArray;
+  /** Row of the slices inside of one another, where frames of libraries are drawn apart. */
+  nested?: NumberArray;
   name: NumberArray;
   category: NumberArray;
   phase: NumberArray;
@@ -87,6 +89,7 @@ interface ReportData {
   moduleColours: number[];
   legends: Partial<Record<Tint, LegendAnswer>>;
   trackOfRow: number[];
+  trackOfNestedRow: number[];
   groups: Partial<Record<Grouping, ReportGroup>>;
   account: {content: Omit<AccountAnswer, 'data'>; data: AccountAnswer['data']};
   phases: {content: Omit<PhasesAnswer, 'data'>; data: PhasesAnswer['data']};

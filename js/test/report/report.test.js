@@ -30,7 +30,7 @@ test('time inside a slice is that of the row below', () => {
   expect(index.stretch(1, 15, 45)).toEqual([1, 3]);
   expect(index.stretch(1, 31, 39)).toEqual([2, 2]);
   expect(index.covered(1, 20, 50)).toBe(20);
-  expect([...parentsOf(made, given, index)]).toEqual([-1, 0, 0, -1]);
+  expect([...parentsOf(made, {trackOfRow: given.trackOfRow, index})]).toEqual([-1, 0, 0, -1]);
 });
 
 test('a selection leaves slices by names, codes, tracks and ranks', () => {

@@ -3,7 +3,7 @@ import {expect, test} from 'vitest';
 import {Lanes} from '../../src/timeline/lanes.js';
 import {offscreen} from '../../src/timeline/offscreen.js';
 
-const track = (number, group, more = {}) => ({track: number, name: `track ${number}`, group, kind: 'thread', row: 4 * number, depths: 4, outer_rows: 0, quiet: false, rank: 0, busy: 0, marks: 0, ...more});
+const track = (number, group, more = {}) => ({track: number, name: `track ${number}`, group, kind: 'thread', row: 4 * number, depths: 4, outer_rows: 0, folded: 0, quiet: false, rank: 0, busy: 0, marks: 0, ...more});
 const lanesOf = (tracks, more = {}) => new Lanes({tracks, counters: [], stepColumns: {step: [], ts: [], dur: []}, ...more});
 
 /** Rows, counts before, in and after, end before, start after. */

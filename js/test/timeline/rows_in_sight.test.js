@@ -3,7 +3,7 @@ import {expect, test} from 'vitest';
 import {Lanes, lanesFor} from '../../src/timeline/lanes.js';
 import {LANES_BESIDE, MOST_LANES_WITH_NAMES, placesWithNames} from '../../src/timeline/rows_in_sight.js';
 
-const track = (number, more = {}) => ({track: number, name: `worker ${number}`, group: 'host', kind: 'thread', row: 3 * number, depths: 1, outer_rows: 0, quiet: false, rank: 0, busy: 0, ...more});
+const track = (number, more = {}) => ({track: number, name: `worker ${number}`, group: 'host', kind: 'thread', row: 3 * number, depths: 1, outer_rows: 0, folded: 0, quiet: false, rank: 0, busy: 0, ...more});
 const lanesOf = (count, more) => new Lanes({tracks: Array.from({length: count}, (_, k) => track(k, more)), counters: [], stepColumns: {step: [], ts: [], dur: []}});
 
 test('few lanes all have their names, at the first lane of each track', () => {

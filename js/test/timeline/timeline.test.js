@@ -10,7 +10,7 @@ import {sliceAt} from '../../src/timeline/hit.js';
 import {Lanes} from '../../src/timeline/lanes.js';
 import {binsAtPixels} from '../../src/timeline/painter.js';
 
-const track = (number, group, more = {}) => ({track: number, name: `track ${number}`, group, kind: 'thread', row: 4 * number, depths: 2, outer_rows: 0, quiet: false, rank: 0, busy: 0, ...more});
+const track = (number, group, more = {}) => ({track: number, name: `track ${number}`, group, kind: 'thread', row: 4 * number, depths: 2, outer_rows: 0, folded: 0, quiet: false, rank: 0, busy: 0, ...more});
 const metaOf = (tracks, more = {}) => ({tracks, counters: [], stepColumns: {step: [], ts: [], dur: []}, ...more});
 const texts = (lanes) => lanes.all().map((lane) => lane.text ?? lane.row ?? lane.counter?.name ?? lane.kind);
 
@@ -54,6 +54,17 @@ test('lanes: frames around everything hide until they are asked for, or one of t
   lanes.fold(one);
   expect(texts(lanes)).toEqual([4]);
   expect(lanes.reveal(2)).toBe(true);
+  expect(texts(lanes)).toEqual([0, 1, 2, 3, 4, 5]);
+});
+
+test('lanes: folded frames of libraries hide until they are asked for, or one of them is shown', () => {
+  const one = track(0, 'host', {depths: 6, folded: 2}),
+    lanes = new Lanes(metaOf([one]));
+  expect(texts(lanes)).toEqual([0, 1, 2, 3]);
+  lanes.toggleOuterRows(one);
+  expect(texts(lanes)).toEqual([0, 1, 2, 3, 4, 5]);
+  lanes.toggleOuterRows(one);
+  expect(lanes.reveal(5)).toBe(true);
   expect(texts(lanes)).toEqual([0, 1, 2, 3, 4, 5]);
 });
 

@@ -226,7 +226,7 @@ def is_library_file(file: str) -> bool:
     if module_of(file):
         return True
     top = re.split(r"[\\/]", file, maxsplit=1)[0].removesuffix(".py")
-    return top in sys.stdlib_module_names or top in _LIBRARIES
+    return file.endswith(".py") and (top in sys.stdlib_module_names or top in _LIBRARIES)
 
 
 _OWN_TIME: Final = 0.01

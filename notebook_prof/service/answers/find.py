@@ -131,7 +131,7 @@ def neighbour(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, 
         return _location(store, int(store.parent[row]) if store.parent[row] >= 0 else None)
     lane = int(c.row[row])
     if to == "child":
-        below = int(c.row_below[lane])
+        index, below = store.nested, int(c.row_below[c.nested_row[row]])
         if below < 0:
             return _location(store, None)
         stops = index.started_before(np.array([below]), np.array([c.ts[row], c.ts[row] + c.drawn_ns[row]]))[0]

@@ -112,6 +112,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
                 "outer_rows": t.outer_rows,
                 "quiet": t.quiet,
                 "marks": t.marks,
+                "folded": t.folded,
                 "group": t.group,
                 "kind": t.kind,
                 "row": t.first_row,

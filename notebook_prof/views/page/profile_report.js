@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/O2TECZFV.js";import{f as r}from"./chunks/Q7FKLVOC.js";import{Z as t}from"./chunks/BHIT5AHZ.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/36T2MOTK.js";import{f as r}from"./chunks/H7YH5P4Q.js";import{Z as t}from"./chunks/ONO4JOVZ.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});

@@ -80,7 +80,7 @@ _RULE: Final = (205, 209, 214)
 def density_picture(store: ViewStore, width: int = 1000, lane: int = _LANE) -> npt.NDArray[np.uint8]:
     """Return the timeline as an RGB image: one lane per row, at most 40, in the longest slice's colour."""
     c = store.columns
-    rows = np.arange(min(c.n_rows, MOST_ROWS), dtype=np.int64)
+    rows = c.shown_rows[:MOST_ROWS]
     image = np.full((max(len(rows), 1) * lane, width, 3), _BACKGROUND, np.uint8)
     # a blank image of one lane
     if not len(rows):
@@ -97,9 +97,9 @@ def density_picture(store: ViewStore, width: int = 1000, lane: int = _LANE) -> n
     lanes = np.repeat(cells[:, np.minimum(np.arange(width) * n // width, n - 1)], lane, axis=0)
     lanes[lane - 1 :: lane] = _BACKGROUND
     image[:] = lanes
-    for track in c.tracks:
-        if 0 < track.first_row < len(rows):
-            image[track.first_row * lane - 1] = _RULE
+    for first in np.searchsorted(rows, [track.first_row for track in c.tracks[1:]]).tolist():
+        if first < len(rows):
+            image[first * lane - 1] = _RULE
     return image
 
 

@@ -158,7 +158,7 @@ def trace_blocks(
     settings = {**dashboard_settings(trace, verdict, claims), "uid": ""}
     document = json_text(json.loads(dashboard_document(trace)))
     room -= sum(len(text.encode()) for text in (document, json_text(settings), json_text(panels)))
-    store = ViewStore(trace)
+    store = ViewStore(trace, fold=True)
     columns, settings["notice"], whole = _columns_that_fit(store, room)
     settings["absent"] = "" if has_stacks(store, whole) else _what_is_missing(trace)
     parts = {
@@ -181,6 +181,9 @@ def _columns_that_fit(store: ViewStore, room: int) -> tuple[str, str, bool]:
     most, events = n if n <= MOST_SLICES else min(_MOST_WITH_SUMS, MOST_SLICES), MOST_SLICES
     while True:
         part = Part.of(store, most)
+        if part is not None and store.columns.nested_row is not store.columns.row:
+            store = ViewStore(store.trace)  # sums of what is left out know rows inside of one another only
+            part = Part.of(store, most)
         columns = json_text(payload(store, part, events))
         size = len(columns.encode())
         if size <= room or most <= _FEWEST:

@@ -75,11 +75,13 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
     for name in ("dur", "row", "name", "category", "phase", "step", "line"):
         columns[name] = deflated(getattr(c, name)[kept])
     inside = c.dur - c.self_ns
-    covered = store.rows.covered(c.row_below[c.row], c.ts, c.ts + c.drawn_ns)
+    covered = store.nested.covered(c.row_below[c.nested_row], c.ts, c.ts + c.drawn_ns)
     if part or not np.array_equal(inside, covered + (c.dur - c.drawn_ns)):
         columns["inside"] = deflated(inside[kept])  # otherwise the page computes it from the rows
     if store.extent is not None:
         columns["extent"] = deflated((store.extent - c.drawn_ns)[kept])
+    if c.nested_row is not c.row:
+        columns["nested"] = deflated(c.nested_row[kept])
     columns |= _crossing(store, part)
     columns |= _relations(store, part)
     head = _contents(meta(store, {}, {}))
@@ -102,6 +104,7 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
         "moduleColours": store.module_colours.tolist() if "module" in groups else [],
         "legends": {tint: legend(store, {}, {"tint": tint}).content for tint in head["content"]["tints"]},
         "trackOfRow": c.track_of_row.tolist(),
+        "trackOfNestedRow": c.track_of_nested_row.tolist(),
         "groups": groups,
         "account": _contents(account(store, {}, {})),
         "phases": _contents(phases(store, {}, {})),

@@ -1,4 +1,5 @@
 // Totals of what was left out, by group: exact of everything, and in proportion to the crumbs of a part.
+import {TOTAL_NAMES} from '../totals.js';
 
 /**
  * @typedef {import('./aggregates.js').Kind} Kind
@@ -107,7 +108,7 @@ export function createLeftTotals(given, {coarse, totals}, crumbs, shares) {
       asked = covers ? {...state, window: null} : state,
       ratio = ratios(by, group, which, shares(asked, own)),
       device = which === 'host' ? deviceRatios(by, group, asked, own) : ratio;
-    for (const name of /** @type {TotalName[]} */ (Object.keys(out))) {
+    for (const name of TOTAL_NAMES) {
       const sums = totals[`${by} ${which} ${name}`],
         share = name === 'device_ns' ? device : ratio;
       for (let g = 0; g < sums.length; g++) if (sums[g]) out[name][g] += Math.round(sums[g] * share(g));

@@ -19,6 +19,8 @@ class Track(Declared):
     quiet: bool
     marks: int
     """Number of its first rows whose ranges only mark what runs below them."""
+    folded: int
+    """Number of its last rows, which hold the folded frames of libraries."""
     group: str
     kind: str
     row: int
