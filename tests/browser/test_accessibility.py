@@ -63,8 +63,12 @@ def test_axe_finds_nothing_in_any_tab(report: Callable[..., Report], data: Path,
         assert axe_of_every_tab(
             opened, dark - light, ["color-contrast"]
         )  # all that another scheme can change
+        opened.page.emulate_media(forced_colors="active")
+        opened.wait_views("v.theme().accent !== v.theme().text")
+        assert len(set(opened.views("[v.theme().background, v.theme().text, v.theme().accent]"))) == 3
+        assert axe_of_every_tab(opened, {"operators", "calls", "steps"}, ["color-contrast"]) is not None
     finally:
-        opened.page.emulate_media(color_scheme="light")
+        opened.page.emulate_media(color_scheme="light", forced_colors="none")
 
 
 def stops_before_the_table(opened: Report) -> list[str]:

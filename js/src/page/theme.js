@@ -8,6 +8,7 @@ import {markDark, watchDarkness} from './darkness.js';
 export function readTheme(el) {
   markDark(el);
   const probe = document.createElement('span');
+  probe.style.setProperty('forced-color-adjust', 'none'); // where the system chooses the colours, all would be that of texts
   el.append(probe);
   /** @param {string} name */
   const value = (name) => {
@@ -58,12 +59,12 @@ export function watchTheme(el, changed) {
   const later = () => setTimeout(changed, 60); // JupyterLab swaps the stylesheet after the attribute
   const observer = new MutationObserver(later);
   observer.observe(document.body, {attributes: true, attributeFilter: ['data-jp-theme-light', 'data-jp-theme-name']});
-  const media = window.matchMedia('(prefers-color-scheme: dark)');
-  media.addEventListener('change', later);
+  const media = ['(prefers-color-scheme: dark)', '(forced-colors: active)'].map((query) => window.matchMedia(query));
+  for (const query of media) query.addEventListener('change', later);
   const unwatch = watchDarkness(el, changed);
   return () => {
     unwatch();
     observer.disconnect();
-    media.removeEventListener('change', later);
+    for (const query of media) query.removeEventListener('change', later);
   };
 }
