@@ -27,7 +27,7 @@ _WAITING: Final = 0.95
 """A thread counts as waiting if it waits for more than this share of its own time."""
 _IDLE: Final = 0.005
 """A thread counts as idle if it is busy for less than this share of the busiest thread's time."""
-_MOST_FOLDED: Final = 1_000_000
+_MOST_FOLDED: Final = 300_000
 """Slices up to which library frames are folded; with more, finding them delays the first picture."""
 _FEWEST_OUTER: Final = 3
 _AROUND: Final = 0.9
@@ -128,8 +128,11 @@ class SliceColumns:
         parent = trace.slices["parent"].to_numpy(np.int64, na_value=-1)
         around = np.zeros(self.n + 1, np.int64)  # how many of them are around each; the last has no parent
         counted = np.append(apart, False).astype(np.int64)
-        for depth in range(1, int(self.depth[slices].max()) + 1):
-            own = slices[self.depth[slices] == depth]
+        levels = np.split(
+            slices[np.argsort(self.depth[slices], kind="stable")],
+            np.cumsum(np.bincount(self.depth[slices]))[:-1],
+        )
+        for own in levels[1:]:
             around[own] = around[parent[own]] + counted[parent[own]]
         level = level.astype(np.int64)
         level[slices] -= around[slices]
