@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import platform
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,18 +34,22 @@ _LONGEST: Final = 40
 _TRACK: Final = "cells"
 
 
-def build(watch: NotebookWatch, saved: Mapping[str, str] | None = None) -> Trace:
-    """Return the session so far. `saved` has the texts of the notebook's cells now, by id."""
+class Saved(NamedTuple):
+    """The saved notebook: texts of its code cells by id, in order, and when it was saved (Unix ns)."""
+
+    texts: Mapping[str, str]
+    at_ns: int
+
+
+def build(watch: NotebookWatch, saved: Saved | None = None) -> Trace:
+    """Return the session so far."""
     watch.read_now()
     walked = watch.walk(watch.current)
     now_ns = watch.end_ns or watch.clock.now_ns()
     runs = list(watch.runs)
     builder = TraceBuilder(metadata=_described(watch))
-    ends = np.array([run.end_ns or max(now_ns, run.begin_ns) for run in runs], np.int64)
-    begins = np.array([run.begin_ns for run in runs], np.int64)
-    texts: dict[str, list[str]] = {}
-    lines = [texts.setdefault(run.source, _lines(run.source)) for run in runs]
-    names = [_name(run, own, int(end)) for run, own, end in zip(runs, lines, ends.tolist(), strict=True)]
+    begins, ends = _times(runs, now_ns)
+    lines, names = _texts(runs, ends)
     tracks = {tid: _track(builder, watch, tid) for tid in dict.fromkeys([run.thread for run in runs])}
     builder.slices(
         ts=begins, dur=ends - begins, track=np.array([tracks[run.thread] for run in runs], np.int32),
@@ -73,6 +78,26 @@ def build(watch: NotebookWatch, saved: Mapping[str, str] | None = None) -> Trace
     for failure in dict.fromkeys(watch.failures):
         builder.report.add("watch-failed", "loss", example=failure, effect="readings are missing")
     return builder.seal(window=(watch.begin_ns, max(now_ns, watch.begin_ns + 1)))
+
+
+def runs_table(watch: NotebookWatch, saved: Saved | None) -> pd.DataFrame:
+    """Return only the table `CELL_RUNS`, without tracks."""
+    runs = list(watch.runs)
+    begins, ends = _times(runs, watch.end_ns or watch.clock.now_ns())
+    columns = _columns(runs, begins, ends, _identities(runs), _texts(runs, ends)[1], saved)
+    return CELL_RUNS.frame(columns | {"track": [-1] * len(runs)})
+
+
+def _times(runs: list[CellRun], now_ns: int) -> tuple[IntArray, IntArray]:
+    begins = np.array([run.begin_ns for run in runs], np.int64)
+    return begins, np.array([run.end_ns or max(now_ns, run.begin_ns) for run in runs], np.int64)
+
+
+def _texts(runs: list[CellRun], ends: IntArray) -> tuple[list[list[str]], list[str]]:
+    """Return the lines and the name of each run."""
+    texts: dict[str, list[str]] = {}
+    lines = [texts.setdefault(run.source, _lines(run.source)) for run in runs]
+    return lines, [_name(run, own, end) for run, own, end in zip(runs, lines, ends.tolist(), strict=True)]
 
 
 def _described(watch: NotebookWatch) -> dict[str, Any]:
@@ -216,19 +241,16 @@ def _identities(runs: list[CellRun]) -> list[int]:
     return [known.setdefault(run.cell or f"source:{run.source.strip()}", len(known)) for run in runs]
 
 
-def _place(run: CellRun, saved: Mapping[str, str] | None) -> int:
-    return list(saved).index(run.cell) if saved is not None and run.cell in saved else -1
-
-
 def _columns(
     runs: list[CellRun],
     begins: IntArray,
     ends: IntArray,
     cells: list[int],
     names: list[str],
-    saved: Mapping[str, str] | None,
+    saved: Saved | None,
 ) -> dict[str, Any]:
     same = ("run", "number", "source", "error", "imports", "full", "rss_bytes")
+    place = {cell: at for at, cell in enumerate(saved.texts if saved else ())}
     rss = [run.kept_bytes if run.end_ns else 0 for run in runs]
     return {
         **{name: [getattr(run, name) for run in runs] for name in same},
@@ -242,8 +264,12 @@ def _columns(
         "peak_bytes": [run.peak_bytes for run in runs],
         "peak_exact": [run.exact for run in runs],
         "device_bytes": [run.device_bytes if run.end_ns else 0 for run in runs],
-        "position": [_place(run, saved) for run in runs],
-        "now": [None if saved is None or not run.cell else saved.get(run.cell, "") for run in runs],
+        "position": [place.get(run.cell, -1) for run in runs],
+        "now": [
+            # what was saved before a run does not tell whether its cell was edited since
+            saved.texts.get(run.cell, "") if saved and run.cell and saved.at_ns > run.begin_ns else None
+            for run in runs
+        ],
     }
 
 
@@ -272,12 +298,20 @@ def _account(
     )
 
 
-def saved_sources() -> dict[str, str] | None:
-    """Return the texts of the cells in the notebook's file, by id; None if the server names none."""
+def saved_notebook() -> Saved | None:
+    """Return the notebook's file; None if the server names none."""
     path = os.environ.get("JPY_SESSION_NAME", "")
     try:
-        with open(path, encoding="utf-8") as file:
-            cells = json.load(file)["cells"]
-        return {str(cell["id"]): "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"}
+        stat = os.stat(path)
+        return _read(path, stat.st_mtime_ns, stat.st_size)
     except (OSError, ValueError, LookupError, TypeError):
         return None
+
+
+@functools.lru_cache(maxsize=1)
+def _read(path: str, at_ns: int, _size: int) -> Saved:
+    with open(path, encoding="utf-8") as file:
+        cells = json.load(file)["cells"]
+    return Saved(
+        {str(cell["id"]): "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"}, at_ns
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import NotRecordedError
 from ..profiles.profile import Profile
-from .build import build, saved_sources
+from .build import build, saved_notebook
 from .watch import NotebookWatch
 
 _latest: NotebookWatch | None = None
@@ -48,4 +48,4 @@ def notebook() -> Profile:
     """
     if _latest is None or _latest.is_of_parent:
         raise NotRecordedError("this notebook is not watched: run %profile_notebook, and then its cells")
-    return Profile(build(_latest, saved_sources()))
+    return Profile(build(_latest, saved_notebook()))

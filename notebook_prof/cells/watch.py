@@ -101,7 +101,7 @@ class NotebookWatch:
         self._texts: dict[str, str] = {}
         self._open: dict[int, CellRun] = {}  # by thread
         self._looked_ns = 0
-        self._walked_bytes = resident_bytes()
+        self._walked_bytes, self._walked_runs = resident_bytes(), 0
         self._modules = len(sys.modules)
         self._known = {name.partition(".")[0] for name in list(sys.modules)}
         self._lock = threading.Lock()
@@ -176,8 +176,10 @@ class NotebookWatch:
         self.own_ns += self.clock.now_ns() - end_ns
 
     def walk(self, run: CellRun | None) -> Walked | None:
-        """Walk the names, and remember that buffers not seen before are of this run."""
+        """Walk the names, and remember that buffers not seen before are of this run, if that is known."""
         self._walked_bytes = resident_bytes()
+        # of several cells since the last walk, it is the one that grew; else the syntax tree has to tell
+        alone, self._walked_runs = len(self.runs) - self._walked_runs <= 1, len(self.runs)
         try:
             walked = walk_names(Roots(self._namespace(), []))
         except Exception as error:  # the user's code must run in any case
@@ -185,7 +187,9 @@ class NotebookWatch:
             return None
         table = walked.buffers[walked.buffers["bytes"] >= LARGE_BYTES]
         keys = [*zip(*(table[name].tolist() for name in ("device", "address", "bytes")), strict=True)]
-        made, number = self.made, -1 if run is None else run.run
+        run = run or (self.runs[-1] if self.runs else None)
+        mine = run is not None and (alone or run.kept_bytes > GROWN_BYTES)
+        made, number = self.made, run.run if run is not None and mine else -1
         self.made = {key: made.get(key, number) for key in keys[:MOST_BUFFERS]}
         return walked
 

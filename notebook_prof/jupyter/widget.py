@@ -36,7 +36,19 @@ class Answering(Protocol):
         """Apply a selection of the page, and return the state after it."""
 
 
-class LinkedWidget(anywidget.AnyWidget):
+class QuietWidget(anywidget.AnyWidget):
+    """A widget that gets messages also after a subshell has answered for it."""
+
+    def _send(self, msg: Mapping[str, Any], buffers: Any = None) -> None:
+        """Send over the comm, and forget the subshell that ipykernel stores for the answer."""
+        # ipykernel 7 routes every later message of a comm to the subshell of its last one, even after the
+        # front-end has reconnected and deleted it: the widget would get no message again.
+        super()._send(msg, buffers)
+        if self.comm is not None:
+            getattr(self.comm, "__dict__", {}).pop("_reply_subshell_id", None)
+
+
+class LinkedWidget(QuietWidget):
     """One of our pages. It may be shown in several places, and several pages may share one selection."""
 
     # Requests are custom messages and may be handled in a thread other than the cell's (subshells). Only
@@ -101,14 +113,6 @@ class LinkedWidget(anywidget.AnyWidget):
             buffers = []
         self.send(contents[0] if len(contents) == 1 else {"several": contents}, buffers)
 
-    def _send(self, msg: Mapping[str, Any], buffers: Any = None) -> None:
-        """Send over the comm, and forget the subshell that ipykernel stores for the answer."""
-        # ipykernel 7 routes every later message of a comm to the subshell of its last one, even after the
-        # front-end has reconnected and deleted it: the widget would get no message again.
-        super()._send(msg, buffers)
-        if self.comm is not None:
-            getattr(self.comm, "__dict__", {}).pop("_reply_subshell_id", None)
-
     def _reply(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         kind = message.get("t")
         if kind == "bokehjs":
@@ -170,10 +174,14 @@ class ProfileWidget(LinkedWidget):
     def _start(self) -> dict[str, Any]:
         """Return what a page mounts first: figures without data, and small facts."""
         # made while the page loads BokehJS
+        from ..analysis.notebook.badges import badges
+        from ..analysis.notebook.recorded import cell_runs, is_notebook
         from ..views.dashboard import dashboard_document, dashboard_settings
 
         trace = self._profile.trace
         settings = {**dashboard_settings(trace, *self._headline()), **self._facts}
+        if is_notebook(trace):
+            settings["cells"] = badges(cell_runs(trace))
         if not self._facts["late"]:
             settings["before"] = steps_before(self._profile)
         return {"document": dashboard_document(trace), "settings": settings}

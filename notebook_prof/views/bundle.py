@@ -25,9 +25,10 @@ Entry = Literal[
     "comparison_widget",
     "comparison_report",
     "live_widget",
+    "cells_widget",
 ]
-"""The files of ``js/src/entries``: views and reports of a profile, of ranks and of a comparison, and the view
-of a running recording."""
+"""The files of ``js/src/entries``: views and reports of a profile, of ranks and of a comparison, the view of
+a running recording, and what a watched notebook tells the editor."""
 
 
 _IMPORTS: Final = re.compile(r'(?:import(?:\{[^}]*\}from)?"[^"]*";)*')

@@ -47,7 +47,7 @@ def test_a_changed_source_builds_to_another_script(tmp_path: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8").replace("el.className = ", "el.title = "))
     after = _built(sources, tmp_path / "after")
     assert before.keys() != after.keys(), "chunks are called by what is in them"
-    for entry in ENTRIES:
+    for entry in {*ENTRIES} - {"cells_widget"}:  # which draws nothing
         assert joined(tmp_path / "before", entry) != joined(tmp_path / "after", entry)
 
 

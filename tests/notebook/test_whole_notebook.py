@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyter_client import BlockingKernelClient
 
-from tests.notebook.conftest import Kernel
+from tests.notebook.conftest import SETUP, Kernel, new_kernel
 
 CELLS = [
     "import asyncio, sys\nawait asyncio.sleep(0.001)\nasync def seven(): return 7\nawait seven()",
@@ -126,3 +128,73 @@ def test_lines_of_a_long_cell_and_what_holds_memory(watched: Kernel) -> None:
     made = watched.value(f"{runs}[lambda texts: texts.str.startswith('big =')].index.tolist()")
     assert watched.value(f"In[{made[0]}]").startswith("big =")
     assert [held[1]] == [f"In[{number}]" for number in made]
+
+
+SUMS = """(lambda nb: [int(nb.account()['dur'].sum()), nb.trace.span.dur,
+    int(nb.cells(runs=True)['wall_ns'].sum()),
+    int(nb.account().query("kind == 'code'")['dur'].sum())])(nbp.notebook())"""
+
+
+def test_a_thread_that_goes_on_after_its_cell_and_a_cell_that_awaits(watched: Kernel) -> None:
+    watched.must(
+        """
+        import asyncio, threading
+        stop = threading.Event()
+        def burn():
+            while not stop.is_set():
+                sum(range(1000))
+        thread = threading.Thread(target=burn, name="burner")
+        thread.start()
+        """
+    )
+    watched.must("await asyncio.sleep(1.2)\nasync def two(): return 2\nawait asyncio.gather(two(), two())")
+    watched.must("stop.set()\nthread.join()")
+    awaited = watched.value(
+        "nbp.notebook().cells().iloc[-3][['wall_ns', 'wait_ns', 'cpu_ns']].astype('int64').tolist()"
+    )
+    assert awaited[0] > 1_200_000_000
+    assert awaited[1] > 0.5 * awaited[0], "the main thread slept"
+    assert awaited[2] > 0
+    assert "burner" in watched.value("nbp.notebook().cpu()['name'].tolist()")
+    account, span, cells, code = watched.value(SUMS)
+    assert (account, cells) == (span, code), "no two cells at once"
+
+
+def test_two_front_ends_on_one_kernel(watched: Kernel) -> None:
+    client = BlockingKernelClient()  # with an identity of its own
+    client.load_connection_info(watched.manager.get_connection_info())
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=60)
+        other = Kernel(watched.manager, client)
+        watched.rerun("value = 1", "mine")
+        other.rerun("value = 2", "theirs")
+        watched.rerun("value", "mine-too")
+        other.rerun("value = 3", "theirs")
+        rows = watched.value("nbp.notebook().cells()[['cell_id', 'runs', 'stale']].values.tolist()")
+        assert [row[:2] for row in rows[-4:-1]] == [["mine", 1], ["theirs", 2], ["mine-too", 1]]
+        assert rows[-2][2].startswith("value changed in In["), "by the other notebook"
+    finally:
+        client.stop_channels()
+
+
+def test_badges_come_and_go_with_the_watch(kernel: Kernel) -> None:
+    kernel.must("from ipywidgets.widgets import widget\nbefore = len(widget._instances)")
+    kernel.rerun("%profile_notebook", "start")
+    kernel.rerun("a = 1", "one")
+    assert kernel.value("get_ipython().ast_transformers[-1]._badges._told")["one"]["source"] == "a = 1"
+    kernel.must("%profile_notebook off")
+    assert kernel.value("len(widget._instances) - before") == 0
+
+
+def test_a_restart_begins_anew(tmp_path: Path) -> None:
+    for kernel in new_kernel(tmp_path):
+        kernel.must("%profile_notebook")
+        kernel.must("a = 1")
+        kernel.manager.restart_kernel(now=True)
+        kernel.client.wait_for_ready(timeout=60)
+        kernel.must(SETUP)
+        assert kernel.run("nbp.notebook()").error == "NotRecordedError"
+        kernel.must("%profile_notebook")
+        kernel.must("b = 2")
+        assert kernel.value("nbp.notebook().cells()['name'].tolist()[0]").endswith("b = 2")

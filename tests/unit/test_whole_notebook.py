@@ -10,9 +10,12 @@ import pytest
 
 from notebook_prof import Profile
 from notebook_prof.analysis.notebook import headline
+from notebook_prof.analysis.notebook.badges import badges
 from notebook_prof.analysis.notebook.names import names_of
+from notebook_prof.analysis.notebook.recorded import cell_runs
 from notebook_prof.cells import build as built
 from notebook_prof.cells import marks
+from notebook_prof.cells import watch as watch_module
 from notebook_prof.cells.watch import NotebookWatch
 from notebook_prof.collectors.python import thread_stacks
 from notebook_prof.comparison.comparison import compare_cells
@@ -46,7 +49,7 @@ class Session:
         return self.number
 
     def trace(self, saved: dict[str, str] | None = None) -> Trace:
-        return built.build(self.watch, saved)
+        return built.build(self.watch, saved and built.Saved(saved, self.clock.now_ns()))
 
 
 @pytest.fixture
@@ -116,12 +119,28 @@ def test_every_number_of_the_headline_is_in_a_table(
 def test_names_sum_to_what_the_process_holds(session: Session) -> None:
     session.names["kept"] = np.ones(1 << 20)
     session.run("kept = ones()")
-    names = Profile(session.trace()).memory.names()
+    p = Profile(session.trace())
+    names = p.memory.names()
     row = names[names["name"] == "kept"].iloc[0]
     assert (row["bytes"], row["made_in"], row["used_in"]) == (8 << 20, "In[1]", None)
-    levels = Profile(session.trace()).trace.metadata["tables"]["memory_levels"]
+    levels = p.trace.metadata["tables"]["memory_levels"]
     of_host = names[(names["device"] == -1) & (names["kind"] != "file")]["bytes"].sum()
-    assert abs(of_host - levels.loc[levels["device"] == -1, "used"].iloc[0]) < 32 << 20  # two walks
+    assert of_host == levels.loc[levels["device"] == -1, "used"].iloc[0]
+
+
+def test_of_several_cells_since_the_last_walk_the_one_that_set_the_name_made_it(session: Session) -> None:
+    session.run("first = ones()")
+    session.names["first"] = np.ones(1 << 20)
+    session.run("second = first")
+    session.run("nbp.notebook()")
+    session.names["kept"] = [np.ones(1 << 20)]  # by a method that the syntax tree does not show
+    session.trace()
+    session.run("more.append(ones())")
+    session.names["more"] = [np.ones(1 << 20)]
+    names = Profile(session.trace()).memory.names().set_index("name")["made_in"].to_dict()
+    assert names["first"] == "In[1]"
+    assert names["more[]"] == "In[4]"
+    assert names["kept[]"] is None
 
 
 def test_what_is_stale_and_what_must_run_again(session: Session) -> None:
@@ -150,6 +169,32 @@ def test_what_is_stale_and_what_must_run_again(session: Session) -> None:
     edited = Profile(session.trace(saved))
     assert edited.cells()["cell_id"].tolist() == ["one", "two", "three", "four"]  # five was deleted
     assert edited.cells(runs=True)["stale"].tolist()[2:5] == ["edited", "a changed in In[6]", "deleted"]
+
+
+def test_a_file_saved_before_a_run_does_not_tell_what_changed_since(session: Session) -> None:
+    before = built.Saved({"one": "a = 1"}, session.clock.now_ns())
+    session.run("a = 2", cell="one")
+    session.run("b = a", cell="not saved yet")
+    cells = Profile(built.build(session.watch, before)).cells()
+    assert cells["cell_id"].tolist() == ["one", "not saved yet"]
+    assert cells["stale"].tolist() == ["", ""]
+
+
+def test_rows_of_badges(session: Session) -> None:
+    session.run("a = 1", cell="one")
+    session.run("b = a", cell="two")
+    session.run("a = 2")  # by a front-end that tells no id
+    session.run("a = 3", cell="one")
+    rows = badges(built.runs_table(session.watch, None))
+    assert [(row["id"], row["number"], row["stale"]) for row in rows] == [
+        ("two", 2, "a changed in In[4]"),
+        ("one", 4, ""),
+    ]
+    assert rows[1] == {
+        "id": "one", "number": 4, "wall_ns": 10 * MS, "kept_bytes": session.watch.runs[3].kept_bytes,
+        "source": "a = 3", "name": "In[4] a = 3", "stale": "",
+    }  # fmt: skip
+    assert badges(cell_runs(session.trace())) == rows
 
 
 def test_a_result_of_a_cell_below_is_not_that_of_run_all(session: Session) -> None:
@@ -205,6 +250,64 @@ def test_a_cell_keeps_less_than_five_kilobytes_of_ours(session: Session) -> None
     table = Profile(session.trace()).cells(runs=True)
     assert len(table) == 1100
     assert (table["wall_ns"] == 3 * MS).all()
+
+
+class Paced:
+    """Stands in for the event that ends the thread: waiting lets time pass, until the cell has run."""
+
+    def __init__(self, clock: FakeClock, until_ns: int) -> None:
+        self.clock, self.until_ns, self.waits = clock, until_ns, 0
+
+    def wait(self, seconds: float) -> bool:
+        self.clock.advance(int(seconds * 1e9))
+        self.waits += 1
+        return self.clock.now_ns() >= self.until_ns
+
+    def set(self) -> None:
+        pass
+
+
+@pytest.fixture
+def alone(session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """A session whose readings take only what they are told to take."""
+    tree, session.watch._reader.tree = session.watch._reader.tree, None
+    monkeypatch.setattr(watch_module, "sampled_elsewhere", lambda: True)
+    yield session
+    session.watch._reader.tree = tree
+
+
+@pytest.mark.parametrize("cost_ns", [50_000, MS, 20 * MS])
+def test_the_thread_uses_at_most_one_part_in_160(
+    cost_ns: int, alone: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent = 0
+
+    def read() -> int:
+        nonlocal spent
+        spent += cost_ns
+        alone.clock.advance(cost_ns)
+        return run.rss_bytes
+
+    run = alone.watch.begin("fit()", 1)
+    pace = Paced(alone.clock, run.begin_ns + 60_000 * MS)
+    monkeypatch.setattr(alone.watch, "_quit", pace)
+    monkeypatch.setattr(watch_module, "resident_bytes", read)
+    monkeypatch.setattr(watch_module.time, "thread_time_ns", lambda: spent)
+    alone.watch._follow(run)
+    assert spent <= 60_000 * MS / 160 + cost_ns
+    assert spent > 60_000 * MS / 160 - cost_ns or pace.waits > 2900, "and as often as every 20 ms"
+
+
+def test_a_cell_of_three_hours_leaves_little(alone: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = alone.watch.begin("fit()", 1)
+    level = iter(range(1 << 40))
+    monkeypatch.setattr(alone.watch, "_quit", Paced(alone.clock, run.begin_ns + 3 * 3_600_000 * MS))
+    monkeypatch.setattr(watch_module, "resident_bytes", lambda: run.rss_bytes + (next(level) << 20))
+    monkeypatch.setattr(watch_module.time, "thread_time_ns", lambda: 0)
+    alone.watch._follow(run)
+    assert next(level) > 100_000, "readings"
+    assert len(alone.watch.data) < 20 << 20
+    alone.watch.end(run)
 
 
 def test_old_samples_are_summed() -> None:

@@ -1,7 +1,9 @@
 // An extension of JupyterLab 4 and Notebook 7, loaded as a remote entry: what the lines of a profiled cell took, beside the
-// cell. What it shows comes from displays of profiles, as events on the document, so the order of loading does not matter:
+// cell, and what the cells of a watched notebook took. What it shows comes from displays of profiles, as events on the document, so the order of loading does not matter:
 //   'notebook-prof:lines'   a display tells, or takes back (lines: null), what one cell's lines took
-//   'notebook-prof:gutter'  this extension asks every display to tell again
+//   'notebook-prof:cells'   a display or the kernel tells, or takes back (cells: null), what the cells of a notebook took
+//   'notebook-prof:gutter'  this extension asks all of them to tell again
+import {createBadges} from './badges.js';
 import {createGutter} from './gutter.js';
 
 const NAME = 'notebook-prof-gutter';
@@ -25,7 +27,7 @@ async function plugin() {
   const [editors, view, state] = await Promise.all(['@jupyterlab/codemirror', '@codemirror/view', '@codemirror/state'].map(shared));
   return {
     id: `${NAME}:plugin`,
-    description: 'Shows what the lines of a profiled cell took.',
+    description: 'Shows what profiled cells and their lines took.',
     autoStart: true,
     requires: [editors.IEditorExtensionRegistry],
     /**
@@ -33,15 +35,25 @@ async function plugin() {
      * @param {{addExtension: (extension: object) => void}} registry
      */
     activate(_app, registry) {
-      const extensionOf = createGutter(view, state);
-      registry.addExtension({
-        name: NAME,
-        default: true,
-        // it stands among the settings of CodeMirror, where it can be switched off
-        schema: {type: 'boolean', title: 'Heat of profiled lines', description: 'Whether a cell shows what its lines took.'},
-        factory: (/** @type {{model: any}} */ options) =>
-          editors.EditorExtensionRegistry.createConditionalExtension(extensionOf(options.model)),
-      });
+      // each is among the settings of CodeMirror, where it can be switched off
+      const add = (/** @type {string} */ name, /** @type {object} */ texts, /** @type {(model: any) => unknown} */ extensionOf) =>
+        registry.addExtension({
+          name,
+          default: true,
+          schema: {type: 'boolean', ...texts},
+          factory: (/** @type {{model: any}} */ options) =>
+            editors.EditorExtensionRegistry.createConditionalExtension(extensionOf(options.model)),
+        });
+      add(
+        NAME,
+        {title: 'Heat of profiled lines', description: 'Whether a cell shows what its lines took.'},
+        createGutter(view, state),
+      );
+      add(
+        'notebook-prof-badges',
+        {title: 'Badges of watched cells', description: 'Whether a cell shows what it took under %profile_notebook.'},
+        createBadges(view),
+      );
     },
   };
 }

@@ -3,22 +3,30 @@ const PROTOCOL = 1;
 const GUTTER_PX = 44;
 
 /**
- * Whether an entry is about the cell of an editor. Copies of a notebook have the same ids, so the widget's notebook must be this
- * one: told by its manager's document, or by the place in the page where a manager tells none.
+ * Whether a display is in the notebook of an editor. Copies of a notebook have the same ids, so it must be this one: told by its
+ * manager's document, or by the place in the page where a manager tells none.
+ * @param {{manager: any, el?: HTMLElement}} entry
+ * @param {any} model of the cell
+ * @param {HTMLElement} dom
+ */
+export function isOfNotebook({manager, el}, model, dom) {
+  const cells = manager?.context?.model?.cells;
+  if (cells) return [...cells].includes(model);
+  const panel = el?.closest('.jp-Notebook');
+  return Boolean(panel) && panel === dom.closest('.jp-Notebook');
+}
+
+/**
+ * Whether an entry is about the cell of an editor.
  * @param {EditorHeat} entry
  * @param {any} model of the cell
  * @param {HTMLElement} dom
  */
 function isAbout(entry, model, dom) {
-  const cells = entry.manager?.context?.model?.cells;
-  if (!cells) {
-    const panel = entry.el.closest('.jp-Notebook');
-    return Boolean(panel && entry.cell) && entry.cell === model.id && panel === dom.closest('.jp-Notebook');
-  }
-  const all = [...cells];
-  if (!all.includes(model)) return false;
+  if (!isOfNotebook(entry, model, dom)) return false;
   if (entry.cell) return entry.cell === model.id;
-  const same = all.filter((cell) => cell.sharedModel.getSource() === entry.source);
+  const cells = [...(entry.manager?.context?.model?.cells ?? [])],
+    same = cells.filter((cell) => cell.sharedModel.getSource() === entry.source);
   return same.length === 1 && same[0] === model; // the kernel was not told the cell's id
 }
 

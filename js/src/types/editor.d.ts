@@ -25,3 +25,28 @@ interface EditorHeat {
   words: string;
   select(line: number, extend: boolean): void;
 }
+
+/** What a cell of a watched notebook took when it ran last: see analysis/notebook/badges.py. */
+interface EditorCell {
+  id: string;
+  number: number;
+  wall_ns: number;
+  kept_bytes: number;
+  source: string;
+  name: string;
+  /** Why its results are not up to date, or empty. */
+  stale: string;
+}
+
+interface EditorCells {
+  protocol: number;
+  widget: symbol;
+  manager: any;
+  el?: HTMLElement;
+  /** Null takes them back. */
+  cells: Map<string, EditorCell> | null;
+  /** Whether a cell is selected. */
+  chosen(id: string): boolean;
+  /** Null where there is no view. */
+  select: ((id: string) => void) | null;
+}

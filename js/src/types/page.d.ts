@@ -39,6 +39,8 @@ interface Settings {
   open: string;
   /** The recorded cell, where its lines are known: its id in the notebook, and its text. */
   cell?: {id: string; source: string};
+  /** The cells of a watched notebook, which the editor shows. */
+  cells?: EditorCell[];
   notice?: string;
   absent?: string;
 }

@@ -51,8 +51,8 @@ def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
     ----------
     trace : Trace
     runs : bool
-        A row for each run, in order of time. By default a row for each cell that is still in the notebook,
-        with its latest run.
+        A row for each run, in order of time, also of what a tool of the front-end asked without a cell. By
+        default a row for each cell that is still in the notebook, with its latest run.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
     cpu, _, wait = cpu_within(trace, begin, end) or (None, None, None)
     wall = np.maximum(end - begin, 1)
     hottest, hottest_ns = _hottest(trace, table["track"].to_numpy(), begin, end)
-    stale = stale_cells(trace)
+    stale = stale_cells(table)
     columns: dict[str, Any] = {
         **{
             name: table[name].to_numpy()
@@ -115,7 +115,8 @@ def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
     made = CELLS.frame({name: columns[name] for name in CELLS.names})
     if not runs:
         made = made.drop_duplicates("cell", keep="last").sort_values("cell")
-        made = made[made["stale"] != DELETED].reset_index(drop=True)
+        shown = (made["number"] > 0) | (made["cell_id"] != "")  # else a tool of the front-end asked
+        made = made[(made["stale"] != DELETED) & shown].reset_index(drop=True)
     total = int(made["wall_ns"].sum())
     return made.assign(share=made["wall_ns"] / max(total, 1))
 

@@ -106,9 +106,8 @@ def _reads(runs: pd.DataFrame) -> list[dict[str, int]]:
     return found
 
 
-def stale_cells(trace: Trace) -> dict[int, str]:
+def stale_cells(runs: pd.DataFrame) -> dict[int, str]:
     """Return why results are not up to date, by run. Of each cell only the latest run is judged."""
-    runs = cell_runs(trace)
     reads, setters = _reads(runs), _setters(runs)
     place = runs["position"].where(runs["position"] >= 0, runs["cell"]).tolist()
     number = runs["number"].tolist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ..cell import current_cell, frames_of_cells, watch
 from ..rewriting import is_future
 from . import MAGIC
 
+if TYPE_CHECKING:
+    from .badges import Badges
+
 _MOST_MARKS: Final = 10_000
 
 
@@ -23,8 +26,10 @@ class CellEvents:
     """Tells the watch when cells begin and end, and marks their statements."""
 
     def __init__(self, shell: Any) -> None:
+        badges = _badges(shell)  # imports, which are not the first cell's
         self.watch = NotebookWatch(lambda: shell.user_ns)
         self._shell = shell
+        self._badges = None if badges is None else badges(self.watch)
         self._infos: list[tuple[Any, CellRun]] = []  # of running cells; IPython's info tells a cell
 
     def pre_run_cell(self, info: Any) -> None:
@@ -60,6 +65,14 @@ class CellEvents:
                 run.statements = _of_recording(recorded, run)
             name = "" if error is None else type.__dict__["__name__"].__get__(type(error))
             self.watch.end(run, name, full=recorded is not None)
+            if self._badges is not None:
+                self._badges.cell_ended(run)
+
+    def close(self) -> None:
+        """End the watch and take the badges away."""
+        self.watch.stop()
+        if self._badges is not None:
+            self._badges.close()
 
     def visit(self, tree: ast.AST) -> ast.AST:
         """Mark the statements of the cell that begins; IPython calls this."""
@@ -79,6 +92,15 @@ class CellEvents:
         except Exception as error:  # IPython would unregister what raises, for good
             self.watch.failures.append(f"{type(error).__name__}: {error}")
         return tree
+
+
+def _badges(shell: Any) -> type[Badges] | None:
+    """Return what tells a front-end of the cells, if it tells us their ids."""
+    if not current_cell(shell):
+        return None
+    from .badges import Badges  # loads ipywidgets
+
+    return Badges
 
 
 def _only_ours(source: str) -> bool:
@@ -156,4 +178,4 @@ def unregister(shell: Any) -> None:
         shell.ast_transformers.remove(events)
         shell.events.unregister("pre_run_cell", events.pre_run_cell)
         shell.events.unregister("post_run_cell", events.post_run_cell)
-        events.watch.stop()
+        events.close()

@@ -1,0 +1,1 @@
+import{a as l}from"./chunks/IN34THIU.js";var c={initialize({model:e}){let t=new l({manager:e.widget_manager,cells:[]});return e.on("msg:custom",n=>t.tell(n.cells)),e.on("comm_live_update",()=>t.close()),e.send({t:"cells"}),()=>t.close()}};export{c as default};

@@ -1,0 +1,104 @@
+"""Badges at the cells of a watched notebook, in JupyterLab and Notebook 7."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from .jupyter_page import Browser, NotebookPage, write_notebook
+from .test_notebook7 import KNOWN
+
+CELLS = [
+    "%load_ext notebook_prof\n%profile_notebook",
+    "a = 1",
+    "import time\nb = [a] * 8_000_000\ntime.sleep(0.05)",
+    "%profile_notebook show",
+]
+BADGES = """() => [...document.querySelectorAll('.jp-Notebook .jp-CodeCell')].map(
+    cell => cell.querySelector('.nbp-badge')?.textContent ?? '')"""
+EDIT = """([cell, text]) =>
+    window.jupyterapp.shell.currentWidget.content.widgets[cell].model.sharedModel.setSource(text)"""
+SETTING = """async (on) => {
+    const id = '@jupyterlab/codemirror-extension:plugin';
+    const {serviceManager} = window.jupyterapp, settings = await serviceManager.settings.fetch(id);
+    const raw = JSON.stringify({defaultConfig: {'notebook-prof-badges': on}});
+    await serviceManager.settings.save(id, raw); return settings.raw; }"""
+
+
+@pytest.fixture(scope="module", params=["lab", "seven"])
+def ran(request: pytest.FixtureRequest, browser: Browser, root: object) -> Iterator[NotebookPage]:
+    """A notebook that was watched while it ran."""
+    name = f"badges_{request.param}.ipynb"
+    write_notebook(root / name, CELLS)  # type: ignore[operator]
+    page = NotebookPage(browser, request.getfixturevalue(request.param), name)
+    browser.blank()
+    page.page.bring_to_front()
+    page.open().run_all()
+    page.wait_ready()
+    yield page
+    assert [error for error in browser.errors if KNOWN not in error] == []
+    assert browser.elsewhere == []
+    page.kernel_command("shutdown()")
+    browser.blank()
+
+
+def run_cell(shown: NotebookPage, cell: int) -> None:
+    shown.page.evaluate(
+        "(cell) => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = cell }", cell
+    )
+    shown.command("notebook:run-cell")
+
+
+def test_a_cell_has_its_time_and_the_memory_that_it_kept(ran: NotebookPage) -> None:
+    page = ran.page
+    page.evaluate("() => document.querySelector('.jp-Notebook').scrollTo?.(0, 0)")
+    page.locator(".nbp-badge").first.wait_for()
+    first, a, b, show = page.evaluate(BADGES)
+    assert (first, show) == ("", ""), "cells of ours have none"
+    assert a.endswith("s")
+    assert "·" not in a
+    assert "ms · +6" in b, "62 MiB"
+
+
+def test_a_badge_selects_its_cell_in_the_view(ran: NotebookPage) -> None:
+    badge = ran.page.locator(".jp-CodeCell").nth(2).locator(".nbp-badge")
+    badge.click()
+    ran.wait_views("v.store.get().name?.[0].startsWith('In[3]')")
+    assert badge.get_attribute("aria-pressed") == "true"
+    badge.click()
+    ran.wait_views("!v.store.get().name")
+
+
+def test_an_edit_and_a_new_value_above_make_a_result_stale(ran: NotebookPage) -> None:
+    page = ran.page
+    stale = page.locator(".nbp-badge-stale")
+    page.evaluate(EDIT, [1, "a = 2"])
+    stale.wait_for()
+    assert "edited since" in (page.locator(".nbp-badge").first.get_attribute("title") or "")
+    run_cell(ran, 1)
+    page.wait_for_function(
+        "() => document.querySelectorAll('.nbp-badge')[1]?.title.includes('a changed in In[5]')"
+    )
+    run_cell(ran, 2)
+    page.wait_for_function("() => !document.querySelector('.nbp-badge-stale')")
+
+
+def test_a_new_page_shows_them_again_and_a_new_kernel_none(ran: NotebookPage) -> None:
+    page = ran.page
+    ran.save()
+    page.reload()
+    ran.wait_connected()
+    page.locator(".nbp-badge").nth(1).wait_for()
+    page.evaluate(SETTING, False)
+    page.reload()
+    ran.wait_connected()
+    page.wait_for_timeout(1000)  # nothing tells when there will be none
+    assert page.evaluate(BADGES) == [""] * len(CELLS)
+    page.evaluate(SETTING, True)
+    page.reload()
+    ran.wait_connected()
+    page.locator(".nbp-badge").nth(1).wait_for()
+    ran.kernel("get_ipython().run_line_magic('profile_notebook', 'off')")
+    ran.command("notebook:clear-all-cell-outputs")  # the view of the session tells of its cells, too
+    page.wait_for_function("() => !document.querySelector('.nbp-badge')")
