@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from typing import Any
 
 from ..analysis.notebook.recorded import is_notebook
+from ..atomic_files import atomic_file
 from ..comparison.comparison import Comparison, cells_text, compare, compare_cells
 from ..comparison.verdict import comparison_text
 from ..expectations.outcomes import Expectations
 from ..profiles.files import open_profile
-from ..trace import Trace
+from ..profiles.profile import Profile
 from .expect import add_expect_option, exit_code
 from .output import data_text, say
 
@@ -37,9 +39,7 @@ def add_diff(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the comparison; returns the exit code."""
     if (sessions := _sessions(options)) is not None:
-        table = compare_cells(*sessions)
-        say(data_text("json", table) if options.json else cells_text(*sessions, options.top))
-        return 0
+        return _sessions_diff(*sessions, options)
     compared = compare(options.a.split(","), options.b.split(","))
     results = compared.expect(*options.expect, check=False) if options.expect else None
     say(as_json(compared, results) if options.json else comparison_text(compared, options.top))
@@ -50,12 +50,32 @@ def run(options: argparse.Namespace) -> int:
     return 0 if results is None else exit_code(results)
 
 
-def _sessions(options: argparse.Namespace) -> tuple[Trace, Trace] | None:
+def _sessions(options: argparse.Namespace) -> tuple[Profile, Profile] | None:
     """Return both sides if they are sessions of a notebook, which are compared cell by cell."""
-    if "," in options.a + options.b or options.expect or options.html:
+    if "," in options.a + options.b:
         return None
-    a = open_profile(options.a).trace
-    return (a, open_profile(options.b).trace) if is_notebook(a) else None
+    a = open_profile(options.a)
+    if not is_notebook(a.trace):
+        return None
+    b = open_profile(options.b)
+    return (a, b) if is_notebook(b.trace) else None
+
+
+def _sessions_diff(a: Profile, b: Profile, options: argparse.Namespace) -> int:
+    table = compare_cells(a.trace, b.trace)
+    say(data_text("json", table) if options.json else cells_text(a.trace, b.trace, options.top))
+    if options.html:
+        from ..comparison.page.sessions import sessions_page  # loads what draws
+
+        names = os.path.basename(options.a), os.path.basename(options.b)
+        with atomic_file(options.html) as file:
+            file.write(sessions_page(a.trace, b.trace, names).encode("utf-8"))
+    if not options.expect:
+        return 0
+    results = b.expect(*options.expect, check=False)
+    if not options.json:
+        say(str(results))
+    return exit_code(results)
 
 
 def as_json(compared: Comparison, results: Expectations | None = None) -> str:

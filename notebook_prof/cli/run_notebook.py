@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from tqdm import tqdm
 
-from ..errors import FormatError, NotebookProfError, OptionError
+from ..errors import FormatError, HistoryError, NotebookProfError, OptionError
 from ..optional import require
 from ..profiles.files import open_profile
 from ..runs import writing
+from ..runs.notebook_cells import remember_cells
 from .run_outcome import FAILED, finish
 
 _CALL: Final = "__import__('notebook_prof.jupyter.notebook.remote', None, None, ['begin']).{call}"
@@ -49,6 +50,10 @@ def run_notebook(options: argparse.Namespace) -> int:
         writing.remember(profile, source=source, name=Path(options.file).stem, failed=bool(error))()
         outcome = finish(profile, options)
         writing.wait(_WAIT_S)
+        try:
+            remember_cells(profile, os.path.abspath(options.file))
+        except HistoryError as unwritable:
+            sys.stderr.write(f"notebook-prof: {unwritable}\n")
     if error:
         sys.stderr.write(f"notebook-prof: {error}\n")
     return FAILED if error else outcome

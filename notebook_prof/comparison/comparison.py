@@ -214,6 +214,12 @@ def compare_cells(a: Trace, b: Trace) -> pd.DataFrame:
     return table.iloc[order].reset_index(drop=True)
 
 
+def matched_sources(a: Trace, b: Trace) -> list[tuple[str, str, str]]:
+    """Return the name in b and both texts of each cell that both sessions have."""
+    pairs = _matched(_side(a), _side(b))
+    return [(other["name"], one["source"], other["source"]) for one, other in pairs if one and other]
+
+
 def cells_text(a: Trace, b: Trace, rows: int) -> str:
     """Return the comparison as text: the sums, and the cells that changed most."""
     table = compare_cells(a, b)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import notebook_prof as nbp
 from notebook_prof import open_profile
+from notebook_prof.cli.main import main
 
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbclient")
@@ -51,6 +53,34 @@ def test_a_notebook_until_the_cell_that_fails(tmp_path: Path) -> None:
     assert cells["error"].tolist()[-1] == "ZeroDivisionError"
     assert open_profile(tmp_path / "run.cell3.nbprof").trace.metadata["source"] == "recording"
     assert "ZeroDivisionError" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_each_cell_has_a_row_in_the_history_and_runs_compare_as_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NOTEBOOK_PROF_HISTORY", str(tmp_path / "history"))
+    file, work = tmp_path / "in.ipynb", "def work():\n    return sum(range(10_000))\nwork()"
+    notebook(file, "size = 1", work)
+    for name in ("a", "b"):
+        if name == "b":
+            file.write_text(file.read_text().replace("10_000", "20_000"))
+        done = command(tmp_path, "in.ipynb", "--save", f"{name}.nbprof", "--expect", "peak < 64GiB")
+        assert done.returncode == 0, done.stderr
+    runs = nbp.history(notebook="in.ipynb")
+    assert runs["source"].tolist()[::2] == ["size = 1"] * 2
+    assert runs["earlier"].isna().tolist() == [True, True, False, False]
+    assert runs["link"].tolist()[2:] == ["cell", "cell"]
+    assert (runs["p50_ns"] > 0).all()
+    compared = nbp.compare(nbp.load(int(runs["run"][1])), nbp.load(int(runs["run"][3])))
+    assert compared.lines["a_line"].tolist() in ([1, 3], [3, 1])
+    sides = [str(tmp_path / f"{name}.nbprof") for name in ("a", "b")]
+    page = str(tmp_path / "diff.html")
+    assert main(["diff", *sides, "--html", page, "--expect", "notebook < 60min"]) == 0
+    assert "PASS" in capsys.readouterr().out
+    text = Path(page).read_text(encoding="utf-8")
+    assert "Run All: " in text
+    assert "sum(range(20_000))" in text
+    assert "<h3>Edited</h3>" in text
 
 
 def test_a_script_is_main_with_its_arguments_and_exit_code(tmp_path: Path) -> None:

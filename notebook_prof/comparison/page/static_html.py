@@ -25,7 +25,7 @@ _WIDE, _STRIP, _AXIS, _LEFT = 720, 46, 18, 56
 _SIDES: Final = (MUTED, "#1976D2")
 _LEFT_CELL: Final = 'style="text-align:left"'
 _MARKS: Final = {"new": "+", "gone": "−", "changed": "~", "same": " "}
-_STYLE: Final = """
+STYLE: Final = """
 .nbp-compare{font:13px/1.45 system-ui,sans-serif;color:var(--jp-ui-font-color1,#1f2328);max-width:1100px;
  container-type:inline-size;padding:2px 6px;
  --line:var(--jp-border-color2,#d0d7de);--soft:var(--jp-ui-font-color2,#57606a);--less:#0b6e4f;--more:#a8323e;
@@ -62,19 +62,24 @@ body[data-jp-theme-light=false] .nbp-compare img{filter:invert(.93) hue-rotate(1
 
 def page(c: ComparedTables) -> str:
     """Return a whole document."""
-    a, b = map(html.escape, c.names)
+    return document(c.names, fragment(c))
+
+
+def document(names: tuple[str, str], body: str) -> str:
+    """Return a document that compares these two."""
+    a, b = map(html.escape, names)
     head = (
         f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{a} and {b}</title>'
     )
     colours = "<style>:root{color-scheme:light dark}body{margin:20px}</style>"
-    return f"<!doctype html><html lang=en><head>{head}{colours}</head><body>{fragment(c)}</body></html>"
+    return f"<!doctype html><html lang=en><head>{head}{colours}</head><body>{body}</body></html>"
 
 
 def fragment(c: ComparedTables, uid: str = "") -> str:
     """Return the HTML for a notebook without a kernel; a live view next to it hides it by `uid`."""
     first, *others = sentences(c)
     verdict = f"<p><b>{html.escape(first)}</b> {html.escape(' '.join(others))}</p>"
-    parts = [f"<style>{_STYLE}</style>", verdict, _steps(c), _phases(c)]
+    parts = [f"<style>{STYLE}</style>", verdict, _steps(c), _phases(c)]
     if (c.lines["file"] != "").any():
         parts.append(_source(c))
     for title, table in (("Operators", c.operators), ("Kernels", c.kernels)):
@@ -144,7 +149,7 @@ def _phases(c: ComparedTables) -> str:
             for key in ("a_ns", "b_ns")
         ]
         times = [f'<td class="t">{format_ns(float(row[key]))}</td>' for key in ("a_ns", "b_ns")]
-        rows.append(f"<tr>{times[0]}{sides[0]}{sides[1]}{times[1]}{_delta(row)}{_words(name)}</tr>")
+        rows.append(f"<tr>{times[0]}{sides[0]}{sides[1]}{times[1]}{delta_cell(row)}{text_cell(name)}</tr>")
     a, b = map(html.escape, c.names)
     head = (
         f"<tr><th class=t>{a}</th><th class=b></th><th class=b></th><th class=t>{b}</th>"
@@ -165,9 +170,11 @@ def _source(c: ComparedTables) -> str:
         numbers = _number(line["a_line"]), _number(line["b_line"])
         row = of.get(("cell", *numbers))
         delta = (
-            _delta(row) + _bar(row, largest) if row is not None else '<td class="d"></td><td class="b"></td>'
+            delta_cell(row) + bar_cell(row, largest)
+            if row is not None
+            else '<td class="d"></td><td class="b"></td>'
         )
-        text = _code(f"{_MARKS[line['change']]} {line['b_text'] or line['a_text']}")
+        text = code_cell(f"{_MARKS[line['change']]} {line['b_text'] or line['a_text']}")
         cells = "".join(f'<td class="n">{"" if number < 0 else number}</td>' for number in numbers)
         rows.append(f'<tr class="{line["change"]}">{cells}{delta}{text}</tr>')
     if not rows:
@@ -184,7 +191,7 @@ def _table(c: ComparedTables, table: pd.DataFrame) -> str:
         change = "" if row["change"] == "same" else str(row["change"]).replace("-", " ")
         text, whole = html.escape(label(row, c.labels)), html.escape(str(row.get("name", "")))
         rows.append(
-            f'<tr>{_delta(row)}{times}<td class="c">{change}</td>'
+            f'<tr>{delta_cell(row)}{times}<td class="c">{change}</td>'
             f'<td {_LEFT_CELL} title="{whole}">{text}</td></tr>'
         )
     if len(others := table.iloc[_ROWS:]):
@@ -194,7 +201,7 @@ def _table(c: ComparedTables, table: pd.DataFrame) -> str:
         delta = f'<td class="d soft">{signed_ns(float(others["delta_ns"].sum()))}</td>'
         rows.append(
             f'<tr class="soft">{delta}{sums}<td class="c"></td>'
-            f"{_words(format_count(len(others)) + ' more')}</tr>"
+            f"{text_cell(format_count(len(others)) + ' more')}</tr>"
         )
     a, b = map(html.escape, c.names)
     head = (
@@ -214,7 +221,7 @@ def _memory(c: ComparedTables) -> str:
         rows.append(
             f'<tr><td class="t">{format_bytes(float(row["a_bytes"]))}</td>'
             f'<td class="t">{format_bytes(float(row["b_bytes"]))}</td>'
-            f"{_words(device + ', ' + str(row['source']) + change)}</tr>"
+            f"{text_cell(device + ', ' + str(row['source']) + change)}</tr>"
         )
     a, b = map(html.escape, c.names)
     last = f"<th {_LEFT_CELL}>highest above what was there before</th>"
@@ -222,26 +229,28 @@ def _memory(c: ComparedTables) -> str:
     return f"<h3>Memory</h3><table>{head}{''.join(rows)}</table>"
 
 
-def _words(text: str) -> str:
+def text_cell(text: str) -> str:
     """Return a cell of text, aligned left even if styles of classes are lost."""
     return f"<td {_LEFT_CELL}>{html.escape(text)}</td>"
 
 
-def _code(text: str) -> str:
+def code_cell(text: str) -> str:
     """Return a cell of source that keeps its indentation even if white space is collapsed."""
     bare = text.lstrip(" ")
     indent = "&nbsp;" * (len(text) - len(bare))
     return f'<td {_LEFT_CELL} class="code"><code>{indent}{html.escape(bare)}</code></td>'
 
 
-def _delta(row: Mapping[str, Any]) -> str:
+def delta_cell(row: Mapping[str, Any]) -> str:
+    """Return a cell with the difference of a row."""
     delta = float(row["delta_ns"])
     if not row["significant"]:
         return f'<td class="d soft" title="within the noise">≈ {signed_ns(delta)}</td>'
     return f'<td class="d {"more" if delta > 0 else "less"}">{signed_ns(delta)}</td>'
 
 
-def _bar(row: Mapping[str, Any], largest: float) -> str:
+def bar_cell(row: Mapping[str, Any], largest: float) -> str:
+    """Return a cell with the difference as a bar, to the right if it is slower."""
     share = float(row["delta_ns"]) / largest
     side = "left:50%" if share > 0 else "right:50%"
     colour = "var(--more-bar)" if share > 0 else "var(--less-bar)"

@@ -1,0 +1,86 @@
+"""Writes a row of the history for each cell of a notebook's session."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..analysis.notebook.cells import cells
+from ..analysis.notebook.recorded import cell_runs
+from ..comparison.changes import facts_of
+from ..comparison.parts import MISSING, MOST_KEYS, Parts, limited, undivided
+from ..comparison.run import TOTALS, Summary
+from ..profiles.profile import Profile
+from ..trace import Trace
+from ..units import format_ns
+from .entry import packed
+from .folder import history_folder
+from .identity import Identity, cell_hash, earlier_run, is_dirty, kernel_id, load_now, revision_of
+from .previous_run import OF_A_MACHINE
+from .store import Row, Store
+
+OPTIONS: Final = "notebook"
+
+
+def remember_cells(profile: Profile, path: str) -> int:
+    """Add a row for the latest run of each cell; `path` is the notebook's. Returns their number."""
+    folder = history_folder(path)
+    if folder is None:
+        return 0
+    trace, store = profile.trace, Store(folder)
+    notebook = os.path.relpath(path, folder.parent).replace(os.sep, "/")
+    facts = dict(facts_of(trace))
+    revision, load = revision_of(folder.parent), load_now()
+    dirty = is_dirty(folder.parent) if revision else None
+    texts = cell_runs(trace).drop_duplicates("cell", keep="last").set_index("cell")["source"]
+    now_ns, table = time.time_ns(), cells(trace)
+    for row in table.to_dict("records"):
+        me = Identity(now_ns, kernel_id(), notebook, row["cell_id"], "", str(texts[row["cell"]]))
+        link = earlier_run(store, me)
+        source, content = packed(_summary(trace, row, me.source, facts))
+        wall_ns = int(row["wall_ns"])
+        store.add(
+            Row(
+                at_ns=now_ns, kernel=me.kernel, notebook=notebook, cell=me.cell,
+                cell_hash=cell_hash(me.source), name="", options=OPTIONS,
+                environment={name: facts.get(name, "") for name in OF_A_MACHINE},
+                revision=revision, dirty=dirty, failed=bool(row["error"]),
+                steps=1, p50_ns=wall_ns, mean_ns=wall_ns, total_ns=wall_ns,
+                peak_bytes=int(row["peak_bytes"]), overhead=None, load=load, core_share=None,
+                verdict=f"{row['name']} took {format_ns(wall_ns)}.", trust="",
+                lineage=None if link is None else link.lineage,
+                earlier=None if link is None else link.run, link="" if link is None else link.why,
+                noise=None, kept="", source=source, content=content,
+            )
+        )  # fmt: skip
+    return len(table)
+
+
+def _summary(trace: Trace, row: dict[str, Any], source: str, facts: dict[str, str]) -> Summary:
+    """Return the totals of a cell: one step, divided into its statements."""
+    wall_ns = int(row["wall_ns"])
+    steps = pd.DataFrame({"step": [-1], "ts": [0], "dur_ns": [wall_ns], "used": [True], "slow": [False]})
+    one = np.ones(1, np.int64)
+    whole = Parts([("other",)], np.array([[wall_ns]], np.int64), one, one)
+    totals = {"phases": whole, **{name: undivided(whole, *TOTALS[name]) for name in ("operators", "kernels")}}
+    lines = _lines(trace, row)
+    sums = np.array([[*lines.tolist(), wall_ns - int(lines.sum())]], np.int64)
+    keys: list[tuple[str, ...]] = [*((str(label),) for label in lines.index), (MISSING["line"],)]
+    totals["lines"] = limited(Parts(keys, sums, np.ones(len(keys), np.int64), one), MOST_KEYS)
+    peak = pd.DataFrame({"device": [-1], "source": ["process"], "bytes": [int(row["peak_bytes"])]})
+    return Summary(steps, totals, source, facts, peak)
+
+
+def _lines(trace: Trace, row: dict[str, Any]) -> pd.Series[int]:
+    """Return the time of each statement of the cell, as lines of it."""
+    slices = trace.slices
+    of_cell = slices[(slices["ts"] >= row["ts"]) & (slices["ts"] < row["ts"] + row["wall_ns"])]
+    line = of_cell["line"].astype("str").str.extract(rf"^In\[{row['number']}\]:(\d+)", expand=False)
+    parent = slices["category"].reindex(of_cell["parent"]).to_numpy()
+    statements = of_cell[line.notna() & (parent == "annotation")]
+    label = "cell:" + line[statements.index]
+    return statements.groupby(label, sort=False)["dur"].sum()
