@@ -39,6 +39,7 @@ REPORTS: Final[dict[str, dict[str, str]]] = {
     "out_of_memory": {"before": "p", "after": "after"},
     "starving_loader": {"no worker": "alone", "as many as would do": "crew"},
     "pandas_cell": {"before": "before", "after": "after"},
+    "whole_notebook": {"the session": "nb"},
     "did_it_help": {
         "the cell as it was": "first",
         "all sensors at once": "scaling",
