@@ -118,7 +118,7 @@ p.export.html(sys.argv[2])
 p.save(sys.argv[3])
 loaded = nbp.open_profile(sys.argv[3])
 shell.run_line_magic("profile_notebook", "")
-shell.run_cell("import json; again = [work() for _ in range(30)]")
+shell.run_cell("import json; again = [work() for _ in range(30)]", store_history=True)
 shell.run_line_magic("profile_notebook", "off")
 steps = p.account().query("kind == 'steps'").iloc[0]
 lines = p.lines().set_index("line")
