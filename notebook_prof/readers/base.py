@@ -287,9 +287,7 @@ class Folder:
         try:
             target = (self._root / name).resolve()
             if not target.is_relative_to(self._root):
-                self._report.add(
-                    "link-outside", "loss", example=name, effect="not followed out of the folder"
-                )
+                self._report.add("link-outside", "loss", 1, name, "not followed out of the folder")
                 return False
             return target.is_file()
         except (OSError, RuntimeError):

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..trace.arrays import BoolArray, IntArray, consecutive, distinct_paths
+from ..trace.arrays import BoolArray, IntArray, consecutive, distinct_paths, numbered
 from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
 from ..trace.strings import Coded
@@ -141,8 +141,7 @@ def stack_tree(
     """Make a tree that contains each path of frames once, and return the node in it of each node given."""
     # Each parent comes before its children, and `frames` need not be distinct. Stacks deeper than `MAX_DEPTH`
     # keep their outermost frames.
-    code_of: dict[Frame, int] = {}
-    codes = np.array([code_of.setdefault(each, len(code_of)) for each in frames], np.int64)
+    codes, distinct = numbered(frames)
     frame = codes[frame] if len(frame) else frame
     waits = np.zeros(len(parent), bool) if waits is None else waits
     depth = depths(parent)
@@ -158,7 +157,7 @@ def stack_tree(
     kind, depth_kept = (frame * 2 + waits)[kept], depth[kept]
     above = np.where(parent >= 0, number[parent], -1)[kept] if len(parent) else parent
     path, up, first = distinct_paths(kind, above, depth_kept)
-    tree = StackTree(up, kind[first] // 2, list(code_of), kind[first] % 2 == 1, depth_kept[first])
+    tree = StackTree(up, kind[first] // 2, distinct, kind[first] % 2 == 1, depth_kept[first])
     return tree, path[number[_raised(parent, depth)]]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 """A mask of rows."""
 CodeArray: TypeAlias = npt.NDArray[np.int32]
 """Codes of interned strings; -1 if missing."""
+H = TypeVar("H", bound=Hashable)
 TextArray: TypeAlias = npt.NDArray[np.object_]
 
 
@@ -29,6 +31,16 @@ def consecutive(first: IntArray, count: IntArray) -> IntArray:
     [7, 8, 0, 1, 2]
     """
     return np.arange(int(count.sum())) + np.repeat(first - np.cumsum(count) + count, count)
+
+
+def numbered(values: Iterable[H]) -> tuple[IntArray, list[H]]:
+    """Number distinct values in order of appearance. Returns codes and distinct values.
+
+    >>> numbered("abca")[0].tolist(), numbered("abca")[1]
+    ([0, 1, 2, 0], ['a', 'b', 'c'])
+    """
+    code_of: dict[H, int] = {}
+    return np.array([code_of.setdefault(value, len(code_of)) for value in values], np.int64), list(code_of)
 
 
 def number_rows(*columns: npt.ArrayLike | pd.Series) -> tuple[IntArray, pd.MultiIndex]:

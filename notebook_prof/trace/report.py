@@ -170,6 +170,25 @@ class ImportReport:
         if len(rows):
             self.add(code, severity, len(rows), str(show(int(rows[0])))[:_MOST_SHOWN], effect, advice)
 
+    def broken_rows(
+        self,
+        wrong: int | npt.NDArray[np.bool_] | npt.NDArray[np.int64],
+        example: str | Callable[[int], object] = "",
+        effect: str = "these rows are left out",
+        advice: str = "",
+    ) -> None:
+        """Count rows that cannot be read (``broken-row``): their number and an example, or as `add_where`."""
+        if callable(example):
+            self.add_where("broken-row", "loss", np.asarray(wrong), example, effect, advice)
+        else:
+            self.add("broken-row", "loss", int(wrong), example, effect, advice)
+
+    def truncated(
+        self, example: str, effect: str = "what follows is missing", advice: str = "", count: int = 1
+    ) -> None:
+        """Note that a file ends before its content does (``truncated-file``)."""
+        self.add("truncated-file", "loss", count, example, effect, advice)
+
     def extend(self, other: ImportReport) -> None:
         """Add the counts of `other`."""
         for issue in other:

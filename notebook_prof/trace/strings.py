@@ -32,6 +32,20 @@ def by_value(codes: npt.NDArray[Any], values: Sequence[str | None]) -> Coded:
     return Coded(lookup[codes], list(code_of))
 
 
+def joined(columns: Sequence[Coded]) -> Coded:
+    """Return columns one behind another, in which no value has two codes.
+
+    >>> joined([Coded(np.array([0, -1]), ["a"]), Coded(np.array([1, 0]), ["a", "b"])])
+    Coded(codes=array([ 0, -1,  1,  0]), values=['a', 'b'])
+    """
+    shifts = np.cumsum([0, *(len(column.values) for column in columns)]).tolist()
+    codes = [
+        np.where(column.codes < 0, -1, np.asarray(column.codes, np.int64) + shift)
+        for column, shift in zip(columns, shifts, strict=False)
+    ]
+    return by_value(np.concatenate(codes), [value for column in columns for value in column.values])
+
+
 class Interner:
     """Numbers distinct strings by first appearance."""
 

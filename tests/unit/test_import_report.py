@@ -34,10 +34,12 @@ def test_advice_is_of_codes_that_exist() -> None:
 def test_rows_give_their_first_as_an_example() -> None:
     report = ImportReport()
     wrong = np.array([False, True, False, True])
-    report.add_where("broken-row", "loss", wrong, "abcd".__getitem__, "left out")
+    report.broken_rows(wrong, "abcd".__getitem__, "left out")
     report.add_where("broken-row", "loss", np.array([0]), "abcd".__getitem__)
+    report.broken_rows(0, "none")
+    report.broken_rows(2, "z")
     report.add_where("unclosed-begin", "loss", np.empty(0, np.int64), "".__getitem__)
-    assert [(issue.code, issue.count, issue.example) for issue in report] == [("broken-row", 3, "b")]
+    assert [(issue.code, issue.count, issue.example) for issue in report] == [("broken-row", 5, "b")]
     report.add_where("long", "info", wrong, lambda i: "x" * 10_000)
     assert len(report["long"].example) == 120
     with pytest.raises(OptionError, match="severity"):

@@ -14,7 +14,7 @@ from ...errors import FormatError
 from ...readers.call_tree import add_tree_samples, sample_durations
 from ...readers.codec.tolerant_json import decode_object
 from ...readers.events import match, report_unpaired
-from ...trace.arrays import BoolArray, FloatArray, IntArray
+from ...trace.arrays import BoolArray, FloatArray, IntArray, numbered
 from ...trace.builder import TraceBuilder
 from .threads import (
     CPU_SCALE,
@@ -149,9 +149,7 @@ class _Import:
             try:
                 yield msgspec.json.decode(text, type=kind)
             except _BROKEN as error:
-                self._builder.report.add(
-                    "broken-profile", "loss", example=f"{what} {number}: {error}", effect="left out"
-                )
+                self._builder.report.add("broken-profile", "loss", 1, f"{what} {number}: {error}", "left out")
 
     def _shared(self, profile: _Profile, categories: list[GeckoCategory]) -> _Shared:
         listed = profile.shared.get("stringArray")
@@ -223,8 +221,8 @@ class _Import:
     ) -> None:
         ts, stack = samples.times(), samples.integers("stack")
         ok = (ts != NO_TIME) & (stack < len(stacks.node))
-        self._builder.report.add_where(
-            "broken-row", "loss", ~ok, lambda i: f"sample {i} of a thread", "these samples are left out"
+        self._builder.report.broken_rows(
+            ~ok, lambda i: f"sample {i} of a thread", "these samples are left out"
         )
         rows = np.flatnonzero(ok)
         rows = rows[np.argsort(ts[rows], kind="stable")]
@@ -319,9 +317,7 @@ def add_markers(
     code = table.integers("name")
     ok = (code >= 0) & (code < len(strings)) & np.where(phase == _END, end != NO_TIME, start != NO_TIME)
     ok &= (phase != _INTERVAL) | (end != NO_TIME)
-    builder.report.add_where(
-        "broken-row", "loss", ~ok, lambda i: f"marker {i} of {track_name}", "these are left out"
-    )
+    builder.report.broken_rows(~ok, lambda i: f"marker {i} of {track_name}", "these are left out")
     names = [
         f"{strings[i]} {one['name']}" if one.get("type") in _NAMED and one.get("name") else strings[i]
         for i, one, good in zip(code.tolist(), data, ok.tolist(), strict=True)
@@ -376,8 +372,7 @@ def _marker_spans(
     at = np.where(phase[sides] == _END, end[sides], start[sides])
     order = np.argsort(at, kind="stable")
     sides, at = sides[order], at[order]
-    code_of: dict[str, int] = {}
-    codes = np.array([code_of.setdefault(names[i], len(code_of)) for i in sides.tolist()], np.int64)
+    codes, _ = numbered(names[i] for i in sides.tolist())
     pairs = match(np.zeros(len(sides), np.int64), codes, at, phase[sides] != _END)
     last = int(max(at.max(initial=NO_TIME), stop.max(initial=NO_TIME)))
     until = "kept until the last marker of its thread"

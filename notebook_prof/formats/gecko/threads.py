@@ -162,9 +162,7 @@ def gecko_stacks(
     prefix, frame = stacks.integers("prefix"), stacks.integers("frame")
     row = np.arange(len(prefix))
     wrong = (prefix >= row) | (frame < 0) | (frame >= frame_rows.count)
-    report.add_where(
-        "broken-row", "loss", wrong, lambda i: f"stack {i} of a profile", "its outer frames are left out"
-    )
+    report.broken_rows(wrong, lambda i: f"stack {i} of a profile", "its outer frames are left out")
     prefix = np.where(wrong | (prefix < 0), -1, prefix)
     frames = _frames(tables, strings)
     frame = np.where(wrong, len(frames), frame)
@@ -320,7 +318,7 @@ def add_counters(
     # begin in absolute ns, and `units` is ``sampleUnits`` of the profile.
     for number, counter in enumerate(counters):
         if not isinstance(counter, dict):
-            builder.report.add("broken-row", "loss", example=f"counter {number}", effect="left out")
+            builder.report.broken_rows(1, f"counter {number}", "left out")
             continue
         process = process_id(counter.get("pid", pid))
         scale = CPU_SCALE.get(str(units.get("threadCPUDelta"))) if isinstance(units, dict) else None
@@ -349,9 +347,7 @@ def _add(
 ) -> None:
     ts, added = table.times(), table.numbers("count")
     ok = (ts != NO_TIME) & np.isfinite(added)
-    builder.report.add_where(
-        "broken-row", "loss", ~ok, lambda i: f"value {i} of the counter {name}", "these values are left out"
-    )
+    builder.report.broken_rows(~ok, lambda i: f"value {i} of the counter {name}", "these values are left out")
     order = np.argsort(ts[ok], kind="stable")
     ts, added = ts[ok][order], added[ok][order]
     if not len(ts):

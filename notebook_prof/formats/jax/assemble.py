@@ -16,7 +16,7 @@ from ...errors import FormatError
 from ...readers.codec.numbers import to_ns
 from ...readers.codec.tolerant_json import decode_events
 from ...readers.events import NAME, argument_rows, argument_table
-from ...trace.arrays import IntArray, number_rows
+from ...trace.arrays import IntArray, number_rows, numbered
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
@@ -77,13 +77,6 @@ class Space:
     # statistics by plane, of those that have some
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     planes: list[str] = field(default_factory=list)  # names of all planes, also of those without lines
-
-
-def coded(texts: list[str]) -> Coded:
-    """Intern a list of names."""
-    code_of: dict[str, int] = {}
-    codes = np.fromiter((code_of.setdefault(text, len(code_of)) for text in texts), np.int64, len(texts))
-    return Coded(codes, list(code_of))
 
 
 _DEVICE: Final = re.compile(r"/device:([A-Za-z_]+):(\d{1,4})")
@@ -335,9 +328,7 @@ def read_space(data: bytes, report: ImportReport) -> Space:
     ts, timed = to_ns([row.ts for row in rows])
     dur, lasting = to_ns([row.dur for row in rows])
     good = timed & lasting & np.fromiter((row.name is not None for row in rows), bool, len(rows))
-    report.add_where(
-        "broken-row", "loss", ~good, lambda i: rows[i].name, "rows without a time or a name are left out"
-    )
+    report.broken_rows(~good, lambda i: rows[i].name, "rows without a time or a name are left out")
     usable = np.flatnonzero(good)
     ids = [[_id(rows[i].pid) for i in usable], [_id(rows[i].tid) for i in usable]]
     codes, threads = number_rows(*(np.array(part, np.int64) for part in ids))
@@ -351,7 +342,7 @@ def read_space(data: bytes, report: ImportReport) -> Space:
             name: [_scalar(own.get(name)) for own in args] for name in STATISTICS
         }
         stats = {name: values for name, values in columns.items() if any(v is not None for v in values)}
-        names = coded([str(rows[i].name) for i in rows_of_line])
+        names = Coded(*numbered(str(rows[i].name) for i in rows_of_line))
         line = lines.get((pid, tid), f"thread {tid}")
         arguments = as_arguments(args)
         parsed_lines.append(

@@ -35,11 +35,9 @@ def decode(data: bytes, report: ImportReport) -> Space:
     content = np.frombuffer(data + bytes(PADDING), np.uint8)
     whole = Fields(content, np.array([0]), np.array([len(data)]))
     if whole.broken:
-        report.add(
-            "truncated-file",
-            "loss",
-            example="the last field is cut",
-            effect="the last planes are missing",
+        report.truncated(
+            "the last field is cut",
+            "the last planes are missing",
             advice="the writing process was probably killed",
         )
     planes = whole.inside(whole.occurrences(1))
@@ -89,9 +87,7 @@ def _lines(
     events = lines.inside(of_event)
     key, offset, dur = (events.ints(number, 0) for number in (1, 2, 3))
     ok = np.logical_and.reduce([(part >= 0) & (part < _LIMIT) for part in (key, offset, dur)])
-    report.add_where(
-        "broken-row", "loss", ~ok, lambda i: f"offset {offset[i]} ps", "these events are left out"
-    )
+    report.broken_rows(~ok, lambda i: f"offset {offset[i]} ps", "these events are left out")
     own = _statistics(events, 4, of_line.owner[of_event.owner], arguments, names)
     bounds = np.searchsorted(of_event.owner, np.arange(lines.count + 1))
     titles = [texts(text_column(lines, number)) for number in (2, 11)]

@@ -54,9 +54,7 @@ def read_times(entries: dict[str, Any], report: ImportReport) -> Times:
                 node.append(where)
                 values.append(row)
             else:
-                report.add(
-                    "broken-row", "loss", example=f"operator {key}: {times!r}"[:200], effect="left out"
-                )
+                report.broken_rows(1, f"operator {key}: {times!r}"[:200], "left out")
     seconds = np.array(values, np.float64).reshape(-1, 3)
     start, kern, end = np.rint(seconds * _NS).astype(np.int64).T
     return Times(operator, node, start, kern, end)

@@ -43,7 +43,7 @@ def read_memory_flow(data: bytes, builder: TraceBuilder) -> None:
         raise FormatError("there is no tensor in this drawing: it is no memory_flow.svg of MegEngine")
     if not data.rstrip(b"\x00 \r\n\t").endswith(b"</svg>"):
         example = f"it ends with {data.rstrip()[-40:]!r}"
-        builder.report.add("truncated-file", "loss", 1, example, "the last tensors are missing")
+        builder.report.truncated(example, "the last tensors are missing")
     # `operator` and `module` are parts of the tensor's name; `group` is the id of the operator that made it
     tensors = _tensors(tagged, builder.report)
     builder.metadata.setdefault("tables", {})["tensors"] = tensors
@@ -83,7 +83,7 @@ def _tensors(tagged: list[dict[str, str]], report: ImportReport) -> pd.DataFrame
     for tags in tagged:
         row = _tensor(tags)
         if row is None:
-            report.add("broken-row", "loss", example=bounded_repr(tags), effect="these tensors are left out")
+            report.broken_rows(1, bounded_repr(tags), "these tensors are left out")
         else:
             rows.append(row)
     if not rows:

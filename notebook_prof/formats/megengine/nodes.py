@@ -77,10 +77,8 @@ def timed(rows: list[Row], base_ns: int, report: ImportReport) -> Timed:
     rows = [row for row in rows if row.ph not in ("M", "")]
     ts, ok = to_ns([row.ts for row in rows])
     ok &= np.fromiter((row.name is not None for row in rows), bool, len(rows))
+    report.broken_rows(~ok, lambda i: f"{rows[i].name!r}: ts {bytes(rows[i].ts)!r}")
     if not ok.all():
-        broken = rows[int(np.flatnonzero(~ok)[0])]
-        example = f"{broken.name!r}: ts {bytes(broken.ts)!r}"
-        report.add("broken-row", "loss", int((~ok).sum()), example, "these rows are left out")
         rows = [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
     threads = [(_number(row.pid), _number(row.tid)) for row in rows]
     code_of = {key: i for i, key in enumerate(dict.fromkeys([*names, *threads]))}

@@ -56,13 +56,8 @@ def counters(events: Timed, nodes: Nodes, builder: TraceBuilder) -> dict[str, st
     for name, at in by_name.items():
         values = [(events.rows[i].args or {}).get("value") for i in at]
         ok = np.array([isinstance(v, int | float) and abs(v) < 1e300 for v in values], bool)
-        builder.report.add(
-            "broken-row",
-            "loss",
-            int((~ok).sum()),
-            example=f"counter {name!r} without a number",
-            effect="these values are left out",
-        )
+        example = f"counter {name!r} without a number"
+        builder.report.broken_rows(int((~ok).sum()), example, "these values are left out")
         numbers = np.array([value if good else 0 for value, good in zip(values, ok, strict=True)], np.float64)
         ours = ALIASES.get(name, name)
         if ours.endswith(_ALLOCATED):
@@ -151,7 +146,10 @@ def scopes(
     if not len(rows):
         return module, phase
     depth, parent, _ = nest(ranges.thread[rows], ranges.ts[rows], ranges.dur[rows])
-    own = [_scope_phase(ranges.name[i]) for i in rows]
+    own = [
+        "backward" if (name := ranges.name[i]).endswith("Backward") else _PHASE_OF_SCOPE.get(name)
+        for i in rows
+    ]
     around = _has_inside(parent, np.array([word is not None for word in own]))
     paths: list[str | None] = [None] * len(rows)
     phases: list[str | None] = list(own)
@@ -178,10 +176,6 @@ def _has_inside(parent: IntArray, marked: npt.NDArray[np.bool_]) -> npt.NDArray[
         result[up] = True
         up = parent[up]
     return result
-
-
-def _scope_phase(name: str) -> str | None:
-    return "backward" if name.endswith("Backward") else _PHASE_OF_SCOPE.get(name)
 
 
 def _on_device(name: str, cat: str) -> str:

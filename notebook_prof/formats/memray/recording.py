@@ -36,11 +36,8 @@ def read_table(data: bytes, builder: TraceBuilder) -> None:
     if not len(table):
         raise FormatError("memray's table has no rows: nothing was allocated, or the file was cut")
     if not data.endswith(b"\n"):
-        builder.report.add(
-            "truncated-file",
-            "loss",
-            example="the last row has no end",
-            effect="rows may be missing, and outer frames of the last one",
+        builder.report.truncated(
+            "the last row has no end", "rows may be missing, and outer frames of the last one"
         )
     builder.table("heap", _by_line(table), times=())
     builder.metadata["heap"] = {"tool": "memray", "peak_bytes": int(table["bytes"].sum())}
@@ -87,10 +84,7 @@ def _rows(data: bytes, builder: TraceBuilder) -> pd.DataFrame:
     rows = pd.DataFrame({**numbers, "stack": stacks})
     ok = rows["bytes"].between(0, 2**53) & rows["count"].between(0, 2**53)
     broken = [*lost, *rows.loc[~ok, "stack"]]
-    builder.report.add(
-        "broken-row", "loss", len(broken), example=(broken or [""])[0][:80] or "a row without a size",
-        effect="these rows are left out",
-    )  # fmt: skip
+    builder.report.broken_rows(len(broken), (broken or [""])[0][:80] or "a row without a size")
     return rows[ok].astype({"bytes": "int64", "count": "int64"})
 
 
@@ -287,17 +281,15 @@ def _report_end(
     effect = "what follows is missing; the peak and what is kept are those of the part that is there"
     last_ms = int(looks_ms[-1]) if len(looks_ms) else facts.start_ms
     if errors:
-        builder.report.add("truncated-file", "loss", example="memray found no end of it", effect=effect)
+        builder.report.truncated("memray found no end of it", effect)
     elif facts.end_ms <= facts.start_ms or facts.end_ms < last_ms:  # at first it is the start, or 1 ms later
-        builder.report.add(
-            "truncated-file",
-            "loss",
-            example="the recording has no end: the program was killed, or still runs",
-            effect=effect,
+        builder.report.truncated(
+            "the recording has no end: the program was killed, or still runs",
+            effect,
             advice="let the program end, or look at what is there",
         )
     elif not has_end:
-        builder.report.add("truncated-file", "loss", example="its last record is missing", effect=effect)
+        builder.report.truncated("its last record is missing", effect)
 
 
 def _report_unused(facts: _Facts, builder: TraceBuilder) -> None:

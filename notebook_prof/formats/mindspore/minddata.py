@@ -43,9 +43,7 @@ def host_queue(data: bytes, report: ImportReport) -> pd.DataFrame:
     fields = lines.str.split(n=5, expand=True).reindex(columns=range(5))
     values = fields.apply(pd.to_numeric, errors="coerce")
     good = values[[0, 1, 2, 3]].notna().all(axis=1) & values[0].isin([0, 1]) & (values[2].abs() < 2**53)
-    report.add_where(
-        "broken-row", "loss", ~good.to_numpy(), lambda i: lines.iloc[i], "these lines are left out"
-    )
+    report.broken_rows(~good.to_numpy(), lambda i: lines.iloc[i], "these lines are left out")
     values = values[good]
     values[2] = values[2].astype("int64")
     queue = values[values[0] == 1].drop_duplicates(2, keep="last").set_index(2)
@@ -98,7 +96,7 @@ def next_queue(data: bytes, unit_ns: float, report: ImportReport) -> pd.DataFram
     end, ended = ns_of(fields[2], unit_ns)
     size = pd.to_numeric(fields[3], errors="coerce").to_numpy(np.float64)
     good = begun & ended & (end >= start)
-    report.add_where("broken-row", "loss", ~good, lambda i: lines.iloc[i], "these lines are left out")
+    report.broken_rows(~good, lambda i: lines.iloc[i], "these lines are left out")
     return pd.DataFrame({"start_ns": start, "wait_ns": end - start, "size": size})[good].reset_index(
         drop=True
     )
@@ -133,7 +131,7 @@ def pipeline(data: bytes, report: ImportReport, name: str) -> pd.DataFrame:
     rows = []
     for op in value["op_info"]:
         if not isinstance(op, dict) or not isinstance(op.get("op_id"), int):
-            report.add("broken-row", "loss", example=str(op)[:80], effect="this operator is left out")
+            report.broken_rows(1, str(op)[:80], "this operator is left out")
             continue
         metrics = op.get("metrics")
         queue = metrics.get("output_queue") if isinstance(metrics, dict) else None
@@ -172,13 +170,7 @@ def pipeline_raw(data: bytes, report: ImportReport) -> pd.DataFrame:
     )
     table["throughput"] = [[] for _ in range(len(table))]
     good = table["op_id"].notna() & (table["op_id"].abs() < 2**31)
-    report.add_where(
-        "broken-row",
-        "loss",
-        ~good.to_numpy(),
-        lambda i: table["op_type"].iloc[i],
-        "these operators are left out",
-    )
+    report.broken_rows(~good.to_numpy(), lambda i: table["op_type"].iloc[i], "these operators are left out")
     table = table[good].astype({"op_id": "int64"})
     interval = numbers(frame, "sample_interval").max()
     return _derived(table, float(interval)) if len(table) else pd.DataFrame()

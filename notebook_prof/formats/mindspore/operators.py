@@ -135,13 +135,7 @@ def host_executions(data: bytes, report: ImportReport) -> pd.DataFrame:
     lines = pd.Series(data.decode(errors="replace").splitlines(), dtype="object")
     lines = lines[lines.str.strip() != ""]
     parts = lines.str.split(";", n=2, expand=True).reindex(columns=range(3))
-    report.add_where(
-        "broken-row",
-        "loss",
-        parts[2].isna().to_numpy(),
-        lambda i: lines.iloc[i],
-        "these lines are left out",
-    )
+    report.broken_rows(parts[2].isna().to_numpy(), lambda i: lines.iloc[i], "these lines are left out")
     parts = parts[parts[2].notna()]
     runs = parts[2].str.split().explode().dropna()
     fields = runs.str.split(",", n=3, expand=True).reindex(columns=range(3))
@@ -166,9 +160,7 @@ def _timed(
     dur, lasting = ns_of(fields[1], _MS)
     lane, _ = ns_of(fields[2], 1.0)
     good = timed & lasting & (dur >= 0)
-    report.add_where(
-        "broken-row", "loss", ~good, lambda i: fields.iloc[i].tolist(), "these executions are left out"
-    )
+    report.broken_rows(~good, lambda i: fields.iloc[i].tolist(), "these executions are left out")
     return table.assign(ts=ts, dur=dur, lane=lane)[good].reset_index(drop=True)
 
 

@@ -48,9 +48,7 @@ class Rank:
         self._msprof_parts("msprof" in self.files)
         self._data_pipeline()
         unused = [file.name for kind, file in self.files.items() if kind in _REDUNDANT]
-        self.report.add(
-            "redundant-file", "info", len(unused), example=", ".join(unused[:3]), effect=_REDUNDANT_EFFECT
-        )
+        self.report.add("redundant-file", "info", len(unused), ", ".join(unused[:3]), _REDUNDANT_EFFECT)
 
     def _other_aicpu(self) -> None:
         """Read the AI CPU's executions from the files behind MindSpore's table, if that is missing."""

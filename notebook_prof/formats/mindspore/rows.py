@@ -144,13 +144,7 @@ def _slices(rows: list[Row], cache: dict[bytes, Described], report: ImportReport
         }
     )
     good = timed & lasting & (frame["name"] != "").to_numpy()
-    report.add_where(
-        "broken-row",
-        "loss",
-        ~good,
-        lambda i: frame["name"].iloc[i],
-        "rows without a time or a name are left out",
-    )
+    report.broken_rows(~good, lambda i: frame["name"].iloc[i], "rows without a time or a name are left out")
     return frame[good].reset_index(drop=True)
 
 
@@ -195,7 +189,7 @@ def training_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.
     # a step, 1 is the forward's begin, 2 the backward's end, 255 the step's end; others come in pairs around
     # an exchange. The first step has no begin of its own: it begins with its forward.
     n, leftover = divmod(len(data), _RECORD.itemsize)
-    report.add("broken-row", "loss", int(leftover > 0), f"{leftover} bytes", "the last record is cut off")
+    report.broken_rows(int(leftover > 0), f"{leftover} bytes", "the last record is cut off")
     records = np.frombuffer(data, _RECORD, n)
     ns = (records["count"].astype(np.float64) < 4e17) * records["count"].astype(np.int64) * int(COUNT_NS)
     stream = records["stream"].astype(np.int64)
@@ -209,12 +203,8 @@ def training_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.
         first = pd.Series(ns[rows], index=owner[rows])
         table[name] = first.groupby(level=0).agg("min" if code == _FP else "max").reindex(table.index)
     whole = table["fp_ns"].notna() & table["bp_ns"].notna()
-    report.add_where(
-        "broken-row",
-        "loss",
-        ~whole.to_numpy(),
-        lambda i: f"step {i + 1}",
-        "steps without forward or backward are left out",
+    report.broken_rows(
+        ~whole.to_numpy(), lambda i: f"step {i + 1}", "steps without forward or backward are left out"
     )
     begin = table["end_ns"].shift().where(table.index > 0, table["fp_ns"])
     table["start_ns"] = begin

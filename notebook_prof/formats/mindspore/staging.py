@@ -54,8 +54,7 @@ def _without_broken_rows(text: str, report: ImportReport) -> pd.DataFrame:
         report.add("broken-file", "loss", example=str(error), effect="this file is left out")
         return pd.DataFrame()
     long = [row for row in rows if len(row) > len(header)]
-    example = ",".join(long[0])[:80] if long else ""
-    report.add("broken-row", "loss", len(long), example=example, effect="these rows are left out")
+    report.broken_rows(len(long), ",".join(long[0])[:80] if long else "")
     filled = [row + [""] * (len(header) - len(row)) for row in rows if len(row) <= len(header)]
     return pd.DataFrame(filled, columns=pd.Index(header, dtype="object"), dtype="object")
 

@@ -50,12 +50,8 @@ def step_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.Data
     average = (frame["step_num"].str.strip() == "-") | ((number == 0) & (frame["start_point"] == "0"))
     columns = {key: ns_of(frame[column], COUNT_NS) for key, column in _POINTS.items()}
     good = np.logical_and.reduce([ok for _, ok in columns.values()]) & (average | number.notna())
-    report.add_where(
-        "broken-row",
-        "loss",
-        ~np.asarray(good, bool),
-        lambda i: f"step {frame['step_num'].iloc[i]}",
-        "these steps are left out",
+    report.broken_rows(
+        ~np.asarray(good, bool), lambda i: f"step {frame['step_num'].iloc[i]}", "these steps are left out"
     )
     table = pd.DataFrame({key: values for key, (values, _) in columns.items()})
     table.insert(0, "step", number.fillna(-1).clip(-1, 2**31 - 1).astype("int64"))

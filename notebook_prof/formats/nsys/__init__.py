@@ -98,11 +98,6 @@ class ArrowTables:
         return {name: _column(whole.column(name), kinds[name]) for name in columns}
 
 
-def names_of_streams(source: ArrowTables) -> str:
-    """Return the names of the tables, for messages."""
-    return ", ".join(repr(name) for name in list(source.tables)[:5]) or "no table is whole"
-
-
 def _checked(table: Any) -> Any:
     table.validate(full=True)
     return table
@@ -168,9 +163,8 @@ class NsysReader(DatabaseReader, FolderReader):
             )
         source = ArrowTables.of_streams(data)
         if not _is_nsys(source.tables):
-            raise FormatError(
-                f"it is a stream of Arrow tables, but not of Nsight Systems: {names_of_streams(source)}"
-            )
+            names = ", ".join(map(repr, list(source.tables)[:5])) or "no table is whole"
+            raise FormatError(f"it is a stream of Arrow tables, but not of Nsight Systems: {names}")
         _read_tables(source, builder)
 
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...readers.codec.columns import INTS, MISSING, Rows, groups, marked
 from ...trace.arrays import IntArray
-from ...trace.strings import Coded
+from ...trace.strings import Coded, joined
 from ...trace.taxonomy import is_collective_kernel
 from .session import GRAPHS, KERNELS, MEMCPY, MEMSET, NO_ID, Session, pid_of
 
@@ -82,14 +82,9 @@ class _Events:
 
     def table(self) -> pd.DataFrame:
         """Return all rows, in the columns of Kineto's."""
-        number: dict[str, int] = {}
-        codes = []
-        for name in self._names:
-            own = [number.setdefault(text, len(number)) for text in name.values]
-            codes.append(np.array([*own, -1], np.int64)[name.codes])
+        codes, names = joined(self._names)
         table = pd.concat(self.parts, ignore_index=True)
-        names = pd.Categorical.from_codes(np.concatenate(codes), categories=list(number))
-        table.insert(4, "name", names)
+        table.insert(4, "name", pd.Categorical.from_codes(codes, categories=list(names)))
         return table.astype({"kind": "category"})
 
 

@@ -220,15 +220,12 @@ def _usable(rows: list[Row], report: ImportReport, what: str) -> list[Row]:
     ok &= np.fromiter((row.name is not None for row in rows), bool, len(rows))
     if what == "ts":
         ok &= np.fromiter((row.cat in MEMORY_TYPES for row in rows), bool, len(rows))
-    if not ok.all():
-        broken = rows[int(np.flatnonzero(~ok)[0])]
-        report.add(
-            "broken-row",
-            "loss",
-            int((~ok).sum()),
-            example=f"{broken.name!r} of {broken.cat!r}: ts {bytes(broken.ts)!r}, dur {bytes(broken.dur)!r}",
-            effect="these rows are left out",
-        )
+
+    def shown(i: int) -> str:
+        row = rows[i]
+        return f"{row.name!r} of {row.cat!r}: ts {bytes(row.ts)!r}, dur {bytes(row.dur)!r}"
+
+    report.broken_rows(~ok, shown)
     strange = {row.cat for row in rows if what == "dur" and not has_category(row.cat or "")}
     report.add(
         "unknown-category",

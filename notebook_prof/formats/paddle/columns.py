@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from ...trace.taxonomy import call_category, is_collective_kernel
@@ -210,18 +209,4 @@ class PaddleColumns:
 
 def frame(columns: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
     """Return a frame of tuples with exact dtypes, also when there are no rows."""
-    data: dict[str, Any] = {}
-    for (name, dtype), values in zip(columns.items(), _transposed(rows, len(columns)), strict=True):
-        if dtype == "object":
-            column = np.empty(len(rows), object)
-            column[:] = values
-            data[name] = pd.Series(column, dtype=object)
-        elif dtype == "Int64":
-            data[name] = pd.array(list(values), dtype=dtype)
-        else:
-            data[name] = np.array(values, dtype=dtype)
-    return pd.DataFrame(data)
-
-
-def _transposed(rows: Sequence[Sequence[Any]], width: int) -> Sequence[Sequence[Any]]:
-    return list(zip(*rows, strict=True)) if rows else [()] * width
+    return pd.DataFrame(rows, columns=pd.Index(list(columns)), dtype=object).astype(dict(columns))

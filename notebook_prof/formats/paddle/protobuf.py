@@ -53,11 +53,9 @@ def read_protobuf(data: bytes, report: ImportReport) -> PaddleColumns:
         for number, value in fields(data, (0, len(data))):
             file.root(number, value)
     except WireError as error:
-        report.add(
-            "truncated-file",
-            "loss",
-            example=str(error),
-            effect="the last thread's events, thread names and devices may be missing",
+        report.truncated(
+            str(error),
+            "the last thread's events, thread names and devices may be missing",
             advice="the writing process was probably killed, or the copy is not complete",
         )
     if not file.facts and not file.rows:
@@ -114,9 +112,7 @@ class _File:
                 if number == 2 and isinstance(value, tuple):
                     self._try(lambda value=value: self._node(value, parents, supplements))  # type: ignore[misc]
         except WireError as error:
-            self.report.add(
-                "broken-row", "loss", example=str(error), effect="the rest of a thread is missing"
-            )
+            self.report.broken_rows(1, str(error), "the rest of a thread is missing")
         for node, inputs, callstack in supplements:
             self._roll_up(node, inputs, callstack, parents)
 
@@ -124,7 +120,7 @@ class _File:
         try:
             take()
         except (WireError, ValueError, TypeError, KeyError) as error:
-            self.report.add("broken-row", "loss", example=str(error), effect="these events are left out")
+            self.report.broken_rows(1, str(error), "these events are left out")
 
     def _node(
         self, span: Span, parents: dict[int, tuple[int, int, int]], supplements: list[tuple[int, Inputs, str]]

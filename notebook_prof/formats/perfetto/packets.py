@@ -14,7 +14,7 @@ from ...readers.codec.protobuf import WireError, varint
 from ...readers.codec.protobuf_columns import PADDING, Fields, text_column
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
-from ...trace.strings import Coded
+from ...trace.strings import Coded, by_value
 
 
 def packet_spans(data: bytes, report: ImportReport) -> tuple[IntArray, IntArray]:
@@ -41,7 +41,7 @@ def packet_spans(data: bytes, report: ImportReport) -> tuple[IntArray, IntArray]
                 ends.append(at + size)
             at += size
     except WireError as error:
-        report.add("truncated-file", "loss", example=str(error), effect="packets from there on are missing")
+        report.truncated(str(error), "packets from there on are missing")
     return np.array(begins, np.int64), np.array(ends, np.int64)
 
 
@@ -241,16 +241,7 @@ def either(first: Coded, second: Coded) -> Coded:
     """Return the first of two texts that is there."""
     shift = len(first.values)
     codes = np.where(first.codes >= 0, first.codes, np.where(second.codes >= 0, second.codes + shift, -1))
-    return distinct(codes, [*first.values, *second.values])
-
-
-def distinct(codes: IntArray, values: Sequence[str]) -> Coded:
-    """Return a column in which no value has two codes."""
-    number: dict[str, int] = {}
-    lookup = [number.setdefault(value, len(number)) for value in values]
-    if len(number) == len(values):
-        return Coded(codes, values)
-    return Coded(np.array([*lookup, -1], np.int64)[codes], list(number))
+    return by_value(codes, [*first.values, *second.values])
 
 
 def _scanned(raw: bytes, report: ImportReport) -> tuple[npt.NDArray[np.uint8], IntArray, IntArray]:

@@ -24,9 +24,8 @@ from ...readers.kineto.columns import (
 from ...readers.kineto.event_types import EXTRA, AllArguments
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.strings import Coded
+from ...trace.strings import Coded, joined
 from .events import Slices, Stages, TrackEvents
-from .packets import distinct
 from .tracks import Annotations, Tracks
 
 _MARKS: Final = ("Record function id", "Ev Idx", "External id")
@@ -70,8 +69,8 @@ def add_torch(
     columns = KinetoColumns(
         np.concatenate([events.ts[row], stages.ts]),
         np.concatenate([slices.dur, stages.dur]),
-        _joined(name, stages.name),
-        _joined(kind, stage_kinds),
+        joined([name, stages.name]),
+        joined([kind, stage_kinds]),
         np.concatenate([pid, none]),
         np.concatenate([tid, none]),
         np.minimum(np.concatenate([device, stages.device]), MAX_DEVICE),
@@ -82,7 +81,7 @@ def add_torch(
         shapes=shapes,
         dtypes=dtypes,
         concrete=concrete,
-        extra=_joined(_extra_of_events(annotations, row, len(events.ts)), _extra_of_stages(stages)),
+        extra=joined([_extra_of_events(annotations, row, len(events.ts)), _extra_of_stages(stages)]),
         thread_names={
             (d.pid, d.tid): tracks.thread_name(d.pid, d.tid, d.name)
             for d in tracks.descriptors.values()
@@ -235,12 +234,6 @@ def _json_value(text: str) -> str:
 def _as_extra(members: Coded) -> Coded:
     extra = activity_metadata(members.values).extra
     return Coded(np.append(extra.codes, -1)[members.codes], extra.values)
-
-
-def _joined(first: Coded, second: Coded) -> Coded:
-    """Return two columns one behind the other."""
-    codes = np.where(second.codes < 0, -1, second.codes + len(first.values))
-    return distinct(np.concatenate([first.codes, codes]).astype(np.int64), [*first.values, *second.values])
 
 
 def _memory(events: TrackEvents, annotations: Annotations, tracks: Tracks) -> MemoryColumns:

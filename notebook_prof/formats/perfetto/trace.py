@@ -269,11 +269,7 @@ def _report(packets: Packets, events: TrackEvents, builder: TraceBuilder) -> Non
     )
     unknown = (events.kind == 0).sum()
     builder.report.add(
-        "row-not-used",
-        "loss",
-        int(unknown),
-        example="track events without a type that is shown",
-        effect="left out",
+        "row-not-used", "loss", int(unknown), "track events without a type that is shown", "left out"
     )
 
 

@@ -82,9 +82,7 @@ def _roots(data: bytes, packed: bool, builder: TraceBuilder) -> list[_Node]:
                 builder.metadata["proton_devices"] = devices
         except _UNDECODABLE:
             broken += 1
-    builder.report.add(
-        "broken-row", "loss", broken, example="a tree of another form", effect="these are left out"
-    )
+    builder.report.broken_rows(broken, "a tree of another form", "these are left out")
     return roots
 
 

@@ -17,7 +17,7 @@ from ...readers.base import HEAD_BYTES
 from ...readers.call_tree import Frame, Sampled, add_samples, labels
 from ...readers.codec.tolerant_json import decode_object
 from ...readers.events import match, report_unpaired
-from ...trace.arrays import IntArray, consecutive
+from ...trace.arrays import IntArray, consecutive, numbered
 from ...trace.builder import TraceBuilder
 from .collapsed_tools import (
     AUSTIN,
@@ -117,12 +117,10 @@ def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) 
     weight = np.array([float(number) for number in numbers]) * (sample_ns or kind.weight_ns)
     usable = np.cumsum(weight) < _LONGEST_NS
     lost = next((line for line in lines if not kind.line.fullmatch(line)), b"too large")
-    builder.report.add(
-        "broken-row",
-        "loss",
+    builder.report.broken_rows(
         len(lines) - int(usable.sum()),
-        example=lost[:80].decode(errors="replace"),
-        effect="lines that are no path with a weight are left out",
+        lost[:80].decode(errors="replace"),
+        "lines that are no path with a weight are left out",
     )
     paths = [path for (path, _), ok in zip(parts, usable.tolist(), strict=True) if ok]
     ordered = kind is AUSTIN and in_order(header, paths)
@@ -177,31 +175,23 @@ def _lines(data: bytes) -> list[bytes]:
 
 def _stacks(kind: Kind, paths: list[bytes]) -> Stacks:
     """Return paths as frame numbers, without the part that names the thread."""
-    code_of_head: dict[bytes, int] = {}
-    thread = np.zeros(len(paths), np.int64)
+    thread, heads = np.zeros(len(paths), np.int64), list[bytes]()
     if kind is PLAIN:
         split = [path.split(b";") for path in paths]
     else:
         match = kind.head.match
         ends = [0 if (match_of_head := match(path)) is None else match_of_head.end() for path in paths]
-        starts = [path[:end] for path, end in zip(paths, ends, strict=True)]
-        thread = np.fromiter(
-            (code_of_head.setdefault(start, len(code_of_head)) for start in starts), np.int64
-        )
+        thread, heads = numbered(path[:end] for path, end in zip(paths, ends, strict=True))
         rests = [path[end:] for path, end in zip(paths, ends, strict=True)]
         if kind is AUSTIN:
             rests = [
                 joined_lines(frames_text) if b";L" in frames_text else frames_text for frames_text in rests
             ]
         split = [frames_text.split(b";") if frames_text else [] for frames_text in rests]
-    code_of_frame: dict[bytes, int] = {}
-    frames = np.fromiter(
-        (code_of_frame.setdefault(frame, len(code_of_frame)) for frame in chain.from_iterable(split)),
-        np.int64,
-    )
+    frames, texts = numbered(chain.from_iterable(split))
     lengths = np.fromiter(map(len, split), np.int64, len(split))
-    names = [kind.frame(text.decode(errors="replace")) for text in code_of_frame]
-    return Stacks(frames, lengths, names, thread, list(code_of_head))
+    names = [kind.frame(text.decode(errors="replace")) for text in texts]
+    return Stacks(frames, lengths, names, thread, heads)
 
 
 _NANOSECONDS: Final = {
@@ -257,9 +247,7 @@ def read_speedscope(data: bytes, builder: TraceBuilder) -> None:
         try:
             profile = msgspec.json.decode(text, type=_Profile)
         except _BROKEN as error:
-            builder.report.add(
-                "broken-profile", "loss", example=f"profile {number}: {error}", effect="left out"
-            )
+            builder.report.add("broken-profile", "loss", 1, f"profile {number}: {error}", "left out")
             continue
         _add(profile, number, frames, builder)
 
@@ -298,9 +286,7 @@ def _add_events(
     opens = np.array([event.type == "O" for event in profile.events], bool)
     ok &= (frame >= 0) & (frame < len(frames))
     ok &= opens | np.array([event.type == "C" for event in profile.events], bool)
-    builder.report.add_where(
-        "broken-row", "loss", ~ok, lambda i: profile.events[i], "these events are left out"
-    )
+    builder.report.broken_rows(~ok, lambda i: profile.events[i], "these events are left out")
     ts, frame, opens = ts[ok], frame[ok], opens[ok]
     pairs = match(np.zeros(len(ts), np.int64), frame, ts, opens)
     stop, _ = _times([profile.end], scale)
@@ -341,8 +327,8 @@ def _add_sampled(
     wrong = (flat < 0) | (flat >= len(frames))
     owner = np.repeat(np.arange(count), lengths)
     ok[owner[wrong]] = False
-    builder.report.add_where(
-        "broken-row", "loss", ~ok, lambda i: f"sample {i}: {profile.samples[i]}", "these samples are left out"
+    builder.report.broken_rows(
+        ~ok, lambda i: f"sample {i}: {profile.samples[i]}", "these samples are left out"
     )
     keep = ok & (dur > 0)
     dur = np.where(keep, dur, 0)

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import FormatError
 from ...readers.call_tree import Frame
 from ...readers.codec.record_chain import Bytes, Terminated, record_starts
-from ...trace.arrays import BoolArray, IntArray, consecutive
+from ...trace.arrays import BoolArray, IntArray, consecutive, numbered
 from ...trace.builder import TraceBuilder
 from .collapsed import Stacks, add_tracks
 from .collapsed_tools import AUSTIN, check_mode, colon_frame
@@ -34,12 +34,7 @@ def read_mojo(data: bytes, builder: TraceBuilder) -> None:
         raise FormatError(f"MOJO {version} is not known, only 1 to {_NEWEST}: use a newer notebook_prof")
     events = _Events(np.frombuffer(data, np.uint8), version)
     if events.end < len(data):
-        builder.report.add(
-            "truncated-file",
-            "loss",
-            example=f"byte {events.end:,} of {len(data):,} begins no whole event",
-            effect="what follows is missing",
-        )
+        builder.report.truncated(f"byte {events.end:,} of {len(data):,} begins no whole event")
     facts = events.facts(data)
     builder.metadata["exporter"], builder.metadata["austin"] = "austin", facts
     check_mode(facts)
@@ -137,9 +132,8 @@ class _Events:
             self.words(data, self._thread(body)),
             strict=True,
         )
-        code_of: dict[tuple[int, int, bytes], int] = {}
-        code = np.array([code_of.setdefault(key, len(code_of)) for key in ids], np.int64)
-        heads = [f"P{pid};T{number}:{_decimal(thread)};".encode() for pid, number, thread in code_of]
+        code, distinct = numbered(ids)
+        heads = [f"P{pid};T{number}:{_decimal(thread)};".encode() for pid, number, thread in distinct]
         return code, heads
 
     def frames(self, data: bytes, rows: IntArray) -> tuple[IntArray, list[Frame]]:
@@ -194,9 +188,7 @@ class _Samples:
         self._count_full(events, builder, owner, len(starts))
         rows, lengths = _with_repeats(events, starts, repeats, rows, owner[rows])
         ok = has_time & (time >= 0) & (np.cumsum(np.maximum(time, 0) * float(_NS)) < _LONGEST_NS)
-        builder.report.add_where(
-            "broken-row", "loss", ~ok, lambda i: f"sample {i} has no time", "these samples are left out"
-        )
+        builder.report.broken_rows(~ok, lambda i: f"sample {i} has no time", "these samples are left out")
         self.rows, self.lengths, self.usable = rows, lengths, ok
         self.starts, self.time, self.count = starts[ok], time[ok], int(ok.sum())
 

@@ -134,9 +134,7 @@ def read_pprof(data: bytes, builder: TraceBuilder) -> None:
     content = np.frombuffer(data + bytes(PADDING), np.uint8)
     profile = Fields(content, np.array([0]), np.array([len(data)]))
     if profile.broken:
-        builder.report.add(
-            "truncated-file", "loss", example="the last field is cut", effect="what follows is missing"
-        )
+        builder.report.truncated("the last field is cut")
     strings = _strings(profile)
     samples = profile.inside(profile.occurrences(_SAMPLE))
     weight, kind = _weights(profile, samples, strings, builder)

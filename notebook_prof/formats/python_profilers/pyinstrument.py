@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from ...errors import FormatError, bounded_repr
 from ...readers.call_tree import Frame, Sampled, add_samples
 from ...readers.codec.tolerant_json import decode_object
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, numbered
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 
@@ -66,16 +66,15 @@ def _add_tree(root: _Node, start: int, track: int, builder: TraceBuilder) -> Non
         dur, ok = _ns([node.time for node in level])
         _report_times(ok, level, builder)
         frames = [_frame(node) for node in level]
-        numbers: dict[Frame, int] = {}
-        code = np.array([numbers.setdefault(frame, len(numbers)) for frame in frames], np.int64)
-        keys = np.array([builder.stack([frame]) for frame in numbers], np.int64)
+        code, distinct = numbered(frames)
+        keys = np.array([builder.stack([frame]) for frame in distinct], np.int64)
         # "[self]" is not a call: it is time of the function above
         shown = np.array([frame.function != _SELF or bool(frame.file) for frame in frames], bool)
         builder.slices(
             ts=begin[shown],
             dur=dur[shown],
             track=track,
-            name=Coded(code[shown], [frame.label() for frame in numbers]),
+            name=Coded(code[shown], [frame.label() for frame in distinct]),
             category="python",
             stack=keys[code[shown]],
         )
@@ -96,17 +95,13 @@ def _frame(node: _Node) -> Frame:
 
 
 def _report_times(ok: npt.NDArray[np.bool_], nodes: list[_Node], builder: TraceBuilder) -> None:
-    builder.report.add_where(
-        "broken-row", "loss", ~ok, lambda i: bounded_repr(nodes[i].time), "frames without a usable time"
-    )
+    builder.report.broken_rows(~ok, lambda i: bounded_repr(nodes[i].time), "frames without a usable time")
 
 
 def _add_records(records: list[tuple[list[str], float]], start: int, builder: TraceBuilder) -> None:
     """Put samples: a stack, whose root may be a thread, and the time since the sample before."""
     dur, ok = _ns([record[1] for record in records])
-    builder.report.add_where(
-        "broken-row", "loss", ~ok, lambda i: records[i][1], "samples without a usable time"
-    )
+    builder.report.broken_rows(~ok, lambda i: records[i][1], "samples without a usable time")
     ts = start + np.cumsum(dur) - dur
     roots = [stack[0] if stack and _THREAD in stack[0] else "" for stack, _ in records]
     threads: dict[str, list[int]] = {}
@@ -117,15 +112,10 @@ def _add_records(records: list[tuple[list[str], float]], start: int, builder: Tr
         number = number.partition("\x01")[0]
         tid = int(number) if number.isdecimal() and len(number) < 19 else None
         stacks = [records[i][0][1 if root else 0 :] for i in rows]
-        code_of_text: dict[str, int] = {}
-        flat = np.array(
-            [code_of_text.setdefault(text, len(code_of_text)) for stack in stacks for text in stack], np.int64
-        )
+        flat, texts = numbered(text for stack in stacks for text in stack)
         lengths = np.fromiter(map(len, stacks), np.int64, len(stacks))
         track = builder.track(name or "main", tid=tid)
-        add_samples(
-            builder, track, Sampled(ts[rows], dur[rows], flat, lengths), list(map(_parsed, code_of_text))
-        )
+        add_samples(builder, track, Sampled(ts[rows], dur[rows], flat, lengths), list(map(_parsed, texts)))
 
 
 def _parsed(text: str) -> Frame:

@@ -96,7 +96,7 @@ def _stacks(stacks: Any, builder: TraceBuilder) -> _Paths:
         lengths.append(len(frames))
         shares.append(share)
     example = f"{len(shares):,} others are sound"
-    builder.report.add("broken-row", "loss", broken, example, "these call paths are left out")
+    builder.report.broken_rows(broken, example, "these call paths are left out")
     return list(numbers), np.array(flat, np.int64), np.array(lengths, np.int64), np.array(shares)
 
 

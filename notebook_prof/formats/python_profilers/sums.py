@@ -150,7 +150,7 @@ def read_pstats(data: bytes, builder: TraceBuilder) -> None:
         raise FormatError(f"it holds a {type(stats).__name__}, not the statistics of functions")
     functions, callers, broken = _rows(stats)
     example = f"{len(functions):,} others are sound"
-    builder.report.add("broken-row", "loss", broken, example, "these functions are left out")
+    builder.report.broken_rows(broken, example, "these functions are left out")
     if broken and not functions:
         raise FormatError("none of its entries is a function's statistics")
     table = _frame_table(functions, ["name", "file", "line", *_FUNCTIONS])
@@ -303,12 +303,8 @@ def _file(data: bytes, builder: TraceBuilder) -> _File:
                 unused.append(record.type)
         except (msgspec.DecodeError, UnicodeDecodeError):
             broken.append(line)
-    builder.report.add(
-        "broken-row",
-        "loss",
-        len(broken),
-        example=(broken or [b""])[0][:60].decode(errors="replace"),
-        effect="what these lines tell is missing",
+    builder.report.broken_rows(
+        len(broken), (broken or [b""])[0][:60].decode(errors="replace"), "what these lines tell is missing"
     )
     builder.report.add(
         "row-not-used",
@@ -371,14 +367,10 @@ def _report(file: _File, own: int, builder: TraceBuilder) -> None:
         advice="record with --binary or --gecko, which have stacks and times",
     )
     if file.samples is None:
-        builder.report.add(
-            "truncated-file", "loss", example="no last line", effect="sums at the end are missing"
-        )
+        builder.report.truncated("no last line", "sums at the end are missing")
         return
-    builder.report.add(
-        "broken-row",
-        "loss",
+    builder.report.broken_rows(
         max(file.samples - own, 0),
-        example=f"{file.samples:,} samples by the last line, {own:,} by position",
-        effect="samples without a position are missing",
+        f"{file.samples:,} samples by the last line, {own:,} by position",
+        "samples without a position are missing",
     )

@@ -50,19 +50,15 @@ def read_tachyon(data: bytes, builder: TraceBuilder) -> None:
         raise FormatError(f"compression {header.compression} of Tachyon is not known")
     records = _Records(np.frombuffer(text, np.uint8), order)
     if records.end < len(text):
-        builder.report.add(
-            "truncated-file", "loss",
-            example=f"byte {records.end:,} of {len(text):,} begins no whole record",
-            effect="what follows is missing",
-        )  # fmt: skip
+        builder.report.truncated(f"byte {records.end:,} of {len(text):,} begins no whole record")
     builder.metadata["exporter"] = "tachyon"
     builder.metadata["tachyon"] = {"python": header.python, "interval_us": header.interval_us}
     count = _add(records, frames, builder)
-    builder.report.add(
-        "truncated-file", "loss", max(header.samples - count, 0),
-        example=f"{header.samples:,} samples by the header, {count:,} in the file",
-        effect="samples are missing",
-    )  # fmt: skip
+    builder.report.truncated(
+        f"{header.samples:,} samples by the header, {count:,} in the file",
+        "samples are missing",
+        count=max(header.samples - count, 0),
+    )
 
 
 def _header(data: bytes, builder: TraceBuilder) -> _Header:
@@ -82,9 +78,7 @@ def _header(data: bytes, builder: TraceBuilder) -> _Header:
     strings, frames, size = struct.unpack(order + "IIQ", data[-_FOOTER:-16])
     if size != len(data):
         raise FormatError(f"Tachyon's file was cut: it has {len(data):,} bytes of {size:,}")
-    builder.report.add(
-        "columns-not-used", "info", example="columns and opcodes of frames", effect="frames have lines",
-    )  # fmt: skip
+    builder.report.add("columns-not-used", "info", 1, "columns and opcodes of frames", "frames have lines")
     python = f"{major}.{minor}.{micro}"
     return _Header(python, start, interval, samples, strings_at, frames_at, packed, strings, frames)
 
@@ -110,12 +104,10 @@ def _frames(data: bytes, header: _Header, builder: TraceBuilder) -> list[Frame]:
         frames.append(
             Frame(name, strings[file] if file < len(strings) else "", line if 0 < line < 2**31 else 0)
         )
-    builder.report.add(
-        "broken-row",
-        "loss",
+    builder.report.broken_rows(
         header.frames - len(frames) + header.strings - len(strings),
-        example=f"{len(strings):,} of {header.strings:,} texts, {len(frames):,} of {header.frames:,} frames",
-        effect="functions without a name are [unknown]",
+        f"{len(strings):,} of {header.strings:,} texts, {len(frames):,} of {header.frames:,} frames",
+        "functions without a name are [unknown]",
     )
     return frames
 
@@ -296,11 +288,7 @@ def _grown(
                     frame.append(code)
                 stack.append(above)
         leaves.append(stack[-1] if stack else -1)
-    builder.report.add(
-        "broken-row",
-        "loss",
-        broken,
-        example="a stack that keeps more frames than there were",
-        effect="its outer frames are missing",
+    builder.report.broken_rows(
+        broken, "a stack that keeps more frames than there were", "its outer frames are missing"
     )
     return tuple(np.array(part, np.int64) for part in (parent, frame, leaves))  # type: ignore[return-value]

@@ -81,9 +81,7 @@ def read_folder(folder: Folder, names: Iterable[str], builder: TraceBuilder) -> 
     for name in names:
         kind = kind_of(folder.head(name))
         if kind is None:
-            builder.report.add(
-                "file-not-used", "info", example=name, effect="statistics and the like are not shown"
-            )
+            builder.report.add("file-not-used", "info", 1, name, "statistics and the like are not shown")
             continue
         prefix = _KIND.sub("", name)
         processes.setdefault(prefix, _Process(prefix, builder)).take(kind, folder.read(name))

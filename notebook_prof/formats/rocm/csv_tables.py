@@ -72,12 +72,9 @@ def read_csv(data: bytes, report: ImportReport) -> Rows:
         whole = rows.ints("start", MISSING) != MISSING
         lost += [""] * int((~whole).sum())
         rows = rows.where(whole)
-    report.add(
-        "broken-row",
-        "loss",
+    report.broken_rows(
         len(lost),
-        example=next((text for text in lost if text), "a row without a time")[:80],
-        effect="these rows are left out",
+        next((text for text in lost if text), "a row without a time")[:80],
         advice="record again, or copy the file again",
     )
     return rows

@@ -63,12 +63,10 @@ class _Log:
                 continue
             self.pid = int(process)
             self.rank = record.get("rank", self.rank)
-        builder.report.add(
-            "broken-row",
-            "loss",
+        builder.report.broken_rows(
             len(broken),
-            example=broken[0].decode("utf-8", "replace") if broken else "",
-            effect="these compilations, or parts of them, are left out",
+            broken[0].decode("utf-8", "replace") if broken else "",
+            "these compilations, or parts of them, are left out",
             advice="a process that was killed leaves a line that is cut",
         )
 

@@ -161,7 +161,7 @@ def _chakra(data: bytes, report: ImportReport) -> Graph:
             ends.append(at + size)
             at += size
     except WireError as error:
-        report.add("truncated-file", "loss", example=str(error), effect="nodes from there on are missing")
+        report.truncated(str(error), "nodes from there on are missing")
     raw = np.frombuffer(data + bytes(PADDING), np.uint8)
     nodes = Fields(raw, np.array(begins[1:], np.int64), np.array(ends[1:], np.int64))
     report.add(

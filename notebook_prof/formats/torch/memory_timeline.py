@@ -70,13 +70,7 @@ def _decoded(data: bytes, builder: TraceBuilder) -> Any:
             content = msgspec.json.decode(cut + closing)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
-        builder.report.add(
-            "truncated-file",
-            "loss",
-            example=str(problem),
-            effect="the last rows are missing",
-            advice="copy the file again",
-        )
+        builder.report.truncated(str(problem), "the last rows are missing", advice="copy the file again")
         return content
     raise FormatError(f"a memory timeline is JSON, and this is not: {problem}") from problem
 
@@ -93,7 +87,7 @@ def _read_events(content: list[Any], builder: TraceBuilder, device: int) -> None
     table = np.array(rows, np.int64).reshape(-1, 4)
     good = np.isin(table[:, 1], (1, 2, 3, 4)) & (table[:, 3] >= 0) & (table[:, 3] < len(CATEGORIES))
     example = f"{int(good.sum()):,} others are sound"
-    builder.report.add("broken-row", "loss", len(content) - int(good.sum()), example, "left out")
+    builder.report.broken_rows(len(content) - int(good.sum()), example, "left out")
     table = table[good]
     if not len(table):
         if content:
@@ -133,7 +127,7 @@ def _levels(times: list[Any], rows: list[Any], builder: TraceBuilder, device: in
         for time, row in zip(times, rows, strict=False)
     ]
     example = f"{sum(usable):,} others are sound"
-    builder.report.add("broken-row", "loss", len(times) - sum(usable), example, "left out")
+    builder.report.broken_rows(len(times) - sum(usable), example, "left out")
     ts = np.array([time for time, good in zip(times, usable, strict=False) if good], np.int64) * 1000
     levels = np.array([row for row, good in zip(rows, usable, strict=False) if good], np.int64)
     levels = levels.reshape(-1, width)[:, 1:]

@@ -156,7 +156,7 @@ def add_broken_row(report: ImportReport, error: Exception, row: bytes) -> None:
             advice="no profiler writes such rows: look at what wrote or changed the file",
         )
         return
-    report.add("broken-row", "loss", example=f"{error}: {start}", effect="these rows are left out")
+    report.broken_rows(1, f"{error}: {start}")
 
 
 def _closing_bracket(text: str, at: int) -> int:
@@ -235,11 +235,9 @@ def _one_by_one(
 ) -> tuple[E | None, list[R]]:
     head, texts, complete = split_rows(data)
     if not complete:
-        report.add(
-            "truncated-file",
-            "loss",
-            example="the list of events has no end",
-            effect="the last events are missing",
+        report.truncated(
+            "the list of events has no end",
+            "the last events are missing",
             advice="the writing process was probably killed",
         )
     strict, loose = msgspec.json.Decoder(row), msgspec.json.Decoder(row, strict=False)

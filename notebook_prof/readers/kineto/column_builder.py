@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Raw
 
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, numbered
 from ...trace.nesting import pair
 from ...trace.report import ImportReport
 from ..codec.columns import Interner
@@ -93,8 +93,7 @@ class ColumnBuilder:
             return False
         ts, dur, ok = times
         good = ok & (flags & NAMELESS == 0)
-        lost, example = count - int(good.sum()), "no name, start or duration"
-        self._report.add("broken-row", "loss", lost, example, "these rows are left out")
+        self._report.broken_rows(count - int(good.sum()), "no name, start or duration")
         keep = np.flatnonzero(good & (flags & BOOKKEEPING == 0))
         if len(keep) < count:
             spans = [spans[i] for i in keep.tolist()]
@@ -199,13 +198,12 @@ def add_pairs_and_marks(columns: ColumnBuilder, report: ImportReport) -> None:
 def _add_pairs(columns: ColumnBuilder, report: ImportReport) -> None:
     rows = columns.instants.begins_and_ends
     ts, ok = to_ns([row.ts for row in rows])
-    report.add_where("broken-row", "loss", ~ok, lambda i: rows[i], "these rows are left out")
+    report.broken_rows(~ok, lambda i: rows[i])
     rows, ts = [row for row, good in zip(rows, ok.tolist(), strict=True) if good], ts[ok]
     if not rows:
         return
-    threads: dict[tuple[int, int], int] = {}
-    track = [threads.setdefault((number_of(row.pid), number_of(row.tid)), len(threads)) for row in rows]
-    pairs = pair(np.array(track), ts, np.array([isinstance(row, Begin) for row in rows]))
+    track, _ = numbered((number_of(row.pid), number_of(row.tid)) for row in rows)
+    pairs = pair(track, ts, np.array([isinstance(row, Begin) for row in rows]))
     last = max(int(ts.max()), columns.end())
     begin = np.concatenate([pairs.begin, pairs.unclosed])
     end = np.concatenate([ts[pairs.end], np.full(len(pairs.unclosed), last)])

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...trace.arrays import IntArray
-from ...trace.strings import Coded
+from ...trace.strings import Coded, joined
 from ...trace.taxonomy import (
     CATEGORIES,
     EVALUATION_SUFFIX,
@@ -109,7 +109,12 @@ class KinetoColumns:
             if isinstance(values[-1], np.ndarray):
                 changed[part.name] = np.concatenate(values)
             elif any(isinstance(value, Coded) for value in values):
-                changed[part.name] = _joined(values, [len(one) for one in parts])
+                changed[part.name] = joined(
+                    [
+                        value or Coded(np.full(len(one), -1), [])
+                        for value, one in zip(values, parts, strict=True)
+                    ]
+                )
         numbers = [one.correlation for one in parts]
         starts = np.cumsum([0, *(int(one.max(initial=-1)) + 1 for one in numbers[:-1])])  # each counts from 0
         changed["correlation"] = np.concatenate(
@@ -132,18 +137,6 @@ class KinetoColumns:
             elif isinstance(value, Coded):
                 changed[part.name] = Coded(value.codes[keep], value.values)
         return replace(self, **changed)
-
-
-def _joined(columns: Sequence[Coded | None], sizes: Sequence[int]) -> Coded:
-    numbers: dict[str, int] = {}
-    codes = []
-    for column, size in zip(columns, sizes, strict=True):
-        if column is None:
-            codes.append(np.full(size, -1, np.int64))
-            continue
-        lookup = [numbers.setdefault(value, len(numbers)) for value in column.values]
-        codes.append(np.array([*lookup, -1], np.int64)[column.codes])
-    return Coded(np.concatenate(codes), list(numbers))
 
 
 _CATEGORY_OF_TYPE: Final = {

@@ -153,11 +153,9 @@ def _decode_one_by_one(chunk: bytes, last: bool, is_array: bool, report: ImportR
     text = chunk.decode(errors="replace")
     event_texts, end, complete = row_texts(text, 1)
     if not complete and not (is_array and end >= len(text)):
-        report.add(
-            "truncated-file",
-            "loss",
-            example="the list of events has no end",
-            effect="the last events are missing",
+        report.truncated(
+            "the list of events has no end",
+            "the last events are missing",
             advice="the writing process was probably killed",
         )
     events = [event for each in event_texts if (event := _decode_event(each, report)) is not None]

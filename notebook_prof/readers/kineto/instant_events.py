@@ -109,7 +109,7 @@ class InstantEvents:
         ]
 
     def _report_lost(self, count: int) -> None:
-        self._report.add("broken-row", "loss", count, effect="these rows are left out")
+        self._report.broken_rows(count)
 
     def _add_counters(self, rows: list[Counter]) -> None:
         ts, ok = to_ns([row.ts for row in rows])

@@ -95,11 +95,7 @@ def _columns(events: ColumnBuilder, base: int, rank: int | None, report: ImportR
     kinds = [kind or "" for kind in events.types]
     unknown = sorted(kind for kind in kinds if not is_known(kind) and kind.lower() not in BOOKKEEPING_TYPES)
     report.add(
-        "unknown-category",
-        "info",
-        len(unknown),
-        example=", ".join(map(repr, unknown[:5])),
-        effect="counted as operators",
+        "unknown-category", "info", len(unknown), ", ".join(map(repr, unknown[:5])), "counted as operators"
     )
     device, stream = np.minimum(column("device"), MAX_DEVICE), column("stream")
     on_device = (flags & DEVICE > 0) | ((flags & UNKNOWN > 0) & (device >= 0) & (stream >= 0))

@@ -87,9 +87,7 @@ def _count_unused(events: Events, arguments: Arguments, builder: TraceBuilder) -
         if letter not in _USED:
             what = f" ({_WHAT[letter]})" if letter in _WHAT else ""
             example = f"events of phase {letter!r}{what}"
-            builder.report.add(
-                "row-not-used", "loss", count, example=example, effect="they are not in the tables"
-            )
+            builder.report.add("row-not-used", "loss", count, example, "they are not in the tables")
     bare = sum(len(row.arguments()) > 2 for row in events.rows if row.ph not in ("C", "M")) - arguments.count
     builder.report.add(
         "arguments-not-kept",

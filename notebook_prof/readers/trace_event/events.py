@@ -13,7 +13,7 @@ import pandas as pd
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from ...errors import FormatError, bounded_repr
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, numbered
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
@@ -138,7 +138,7 @@ def _lines(text: bytes, report: ImportReport) -> list[Row] | None:
             rows.append(msgspec.json.decode(line, type=Row))
         except _UNDECODABLE as error:
             example = f"{error}: {line[:80].decode(errors='replace')}"
-            report.add("broken-row", "loss", example=example, effect="these rows are left out")
+            report.broken_rows(1, example)
     return rows
 
 
@@ -244,15 +244,11 @@ def columns(rows: list[Row], base_ns: int, builder: TraceBuilder) -> Events:
     phase = np.array([row.ph[:1] if isinstance(row.ph, str) else "" for row in rows], dtype="U1")
     ts, ok = to_ns([row.ts for row in rows])
     timeless = ~ok & (phase != "M") & (phase != "")
-    if timeless.any():
-        broken = rows[int(np.flatnonzero(timeless)[0])]
-        builder.report.add(
-            "broken-row",
-            "loss",
-            int(timeless.sum()),
-            example=f"{broken.name!r}: ts {bytes(broken.ts)!r}",
-            effect="events without a time are left out",
-        )
+    builder.report.broken_rows(
+        timeless,
+        lambda i: f"{rows[i].name!r}: ts {bytes(rows[i].ts)!r}",
+        "events without a time are left out",
+    )
     keep = ~timeless & (phase != "")
     builder.report.add("empty-event", "info", int((phase == "").sum()), effect="ignored")
     if not keep.all():
@@ -315,7 +311,6 @@ def texts(values: Iterable[Any]) -> Coded:
 
 
 def _coded(values: Iterable[Any]) -> tuple[IntArray, Sequence[Any]]:
-    code_of: dict[Any, int] = {}
     # type and value, since 1, 1.0 and True are the same dict key
-    codes = [code_of.setdefault((type(v), v), len(code_of)) for v in map(atom, values)]
-    return np.array(codes, np.int64), [value for _, value in code_of]
+    codes, pairs = numbered((type(v), v) for v in map(atom, values))
+    return codes, [value for _, value in pairs]

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from msgspec import Raw, Struct, field
 
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, numbered
 from ...trace.builder import TraceBuilder
 from ..call_tree import (
     MAX_DEPTH,
@@ -197,11 +197,10 @@ def add_sampled(events: Events, tracks: Tracks, stacks: Stacks, builder: TraceBu
 
 def _paths(leaves: list[Any], stacks: Stacks) -> tuple[IntArray, list[list[int]]]:
     """Return the path number of each sample, and the distinct paths."""
-    code_of: dict[str, int] = {}
-    leaf = np.array([code_of.setdefault(str(atom(value)), len(code_of)) for value in leaves], np.int64)
+    leaf, keys = numbered(str(atom(value)) for value in leaves)
     paths: list[list[int]] = []
     room = _MAX_PATHS
-    for key in code_of:
+    for key in keys:
         paths.append(stacks.path(key) if room > 0 else [])
         room -= len(paths[-1])
     return leaf, paths
