@@ -43,6 +43,9 @@ class CollectorOptions:
         py-spy if that may read this process, and the thread until it has attached. ``py-spy`` waits for it.
     heap : bool
         Record which code had allocated the host's heap at its peak, and what is kept.
+    children : str
+        A folder in which child processes write traces of ``torch.profiler``: those that appear there during
+        the recording become tracks of it. Empty for none.
 
     Raises
     ------
@@ -66,6 +69,7 @@ class CollectorOptions:
     pcie: bool = False
     engine: EngineName = "auto"
     heap: bool = False
+    children: str = ""
 
     def __post_init__(self) -> None:
         modes = get_args(PythonMode)

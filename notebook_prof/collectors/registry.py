@@ -15,6 +15,7 @@ from ..errors import OptionError, nearest
 from ..optional import installed
 from ..trace.schema import Table
 from .base import Availability, Collector
+from .children import ChildrenCollector
 from .marks import MarksCollector
 from .options import CollectorOptions
 from .system import SystemCollector
@@ -120,6 +121,8 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
         chosen.add("nvml")
     made = [entries[name].load()(options) for name in entries if name in chosen and name not in _PLACED]
     made.append(SystemCollector())
+    if options.children:
+        made.append(ChildrenCollector(options.children))
     if "nvml" in chosen:
         made.append(entries["nvml"].load()(options.pcie, options.devices))
     marks = MarksCollector()

@@ -144,6 +144,12 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
         action="store_true",
         help="record the throughput of PCIe too, with the other counters",
     )
+    add(
+        "--children",
+        metavar="FOLDER",
+        help="take up traces that child processes write there by torch.profiler, such as an inference "
+        "engine's",
+    )
     add("--quiet", action="store_true", help="do not display the Profile")
     add("--save", metavar="FILE", help="also save the Profile to this file")
     add("--name", dest="run_name", metavar="WORD", help="name of this run in the history, for nbp.load(WORD)")
@@ -204,6 +210,7 @@ def _checked(namespace: argparse.Namespace, prog: str) -> MagicOptions:
             pcie=namespace.pcie,
             engine=cast("EngineName", namespace.engine),
             heap=namespace.heap,
+            children=namespace.children or "",
         )
     except OptionError as error:
         raise OptionError(f"{prog}: {error}") from None

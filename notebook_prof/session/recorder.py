@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -73,6 +74,9 @@ class profile:
         to 10 are recorded.
     heap : bool
         Trace the host's heap: which code had allocated it at its peak, see ``p.memory.heap()``.
+    children : str or path-like, optional
+        A folder in which child processes write traces of ``torch.profiler``, such as an inference engine's:
+        those that appear there meanwhile become tracks of this recording.
     name : str, optional
         Add a row of this name to the project's history, see `notebook_prof.history`, and report changes since
         the previous run of the same name. Without a name there is no row.
@@ -113,6 +117,7 @@ class profile:
         measure_overhead: bool = False,
         engine: EngineName = "auto",
         heap: bool = False,
+        children: str | os.PathLike[str] = "",
         name: str | None = None,
         keep: bool = False,
     ) -> None:
@@ -129,8 +134,9 @@ class profile:
         self._run_name, self._keep = name or "", keep
         kept = None if devices is None else tuple(devices)
         recorded = CollectorOptions(
-            shapes, memory, modules, stack, python, parse_ns(min_duration), kept, pcie, engine, heap
-        )
+            shapes, memory, modules, stack, python, parse_ns(min_duration), kept, pcie, engine, heap,
+            os.fspath(children),
+        )  # fmt: skip
         self._on_trace_ready = on_trace_ready
         self._cycles: list[Profile] = []
         self._session: Session | None = None

@@ -20,7 +20,7 @@ from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, Verdict, cite, cite_count, cite_ns, cite_share, fill, say, short
 from .inputs import MOST, VerdictInputs
 from .lines import few, samples
-from .python import library_of, line_select, line_words, meanwhile, python_verdict, spelled
+from .python import engine, library_of, line_select, line_words, meanwhile, python_verdict, spelled
 
 _CELL: Final = Source("account", "dur")
 _SHOWN: Final = 3
@@ -185,7 +185,7 @@ def _doing(facts: VerdictInputs, part: Any, row: Any) -> tuple[str, Sentence]:
         if part is None or (part["line"] != row["line"] and part["dur"] < MOST * facts.cell_ns):
             return "wait-bound", say("; it waits")
         window = (int(part["ts"]), int(part["ts"]) + int(part["dur"]))
-        return "wait-bound", say("; it waits") + meanwhile(facts, window)
+        return "wait-bound", engine(facts, part) or say("; it waits") + meanwhile(facts, window)
     if operators > MOST * max(total, 1):
         return "compute-bound", say("; operators of the framework run most of it")
     if (library := library_of(file, name)) and spent > MOST * max(total, 1):

@@ -8,7 +8,9 @@ from pathlib import PurePath
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
+from ...trace import DEVICE_CATEGORIES, Trace
 from ...units import format_share
 from ..scope import Scope, ints
 from ..source.frames import Frames, frames
@@ -16,7 +18,7 @@ from ..source.lines import CELL, lines
 from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from .claims import Sentence, Source, Verdict, cite, cite_ns, fill, say, short
+from .claims import Sentence, Source, Verdict, cite, cite_ns, cite_share, fill, say, short
 from .inputs import VerdictInputs
 
 
@@ -147,6 +149,55 @@ def meanwhile(facts: VerdictInputs, window: tuple[int, int]) -> Sentence:
         who = say(number, f" {one if len(rows) == 1 else several}") if counted else say(several)
         pieces.append(say(who, " used ", spent, " of CPU time"))
     return say(", while ", say(*pieces, between=" and "), _because(facts, window)) if pieces else say()
+
+
+_ENGINES: Final = re.compile(r"EngineCore|vllm|sglang|ray::", re.IGNORECASE)
+"""Names of processes of inference engines."""
+_FRAMEWORKS: Final = re.compile(r"[\\/](?:torch[\\/](?!utils[\\/])|vllm[\\/]|sglang[\\/]|jax[\\/])")
+_LOADER: Final = re.compile(r"loader \d+")
+_OWN_SWITCH: Final = " (`VLLM_ENABLE_V1_MULTIPROCESSING=0` runs it in this process)"
+
+
+def engine(facts: VerdictInputs, part: Any) -> Sentence | None:
+    """Say that a part of the cell waits for a child process whose kernels are not in the recording."""
+    window = (int(part["ts"]), int(part["ts"]) + int(part["dur"]))
+    during = {"window": window}
+    table = cpu(facts.trace, **during)
+    table = table[(table["kind"] == "child") & (table["pid"] >= 0)]
+    if not len(table) or pd.isna(part["wait_ns"]):
+        return None
+    row = table.loc[table["cpu_ns"].idxmax()]
+    if row["cpu_ns"] < _NEARLY_ALL * table["cpu_ns"].sum():  # many share the work
+        return None
+    pid, name = int(row["pid"]), str(row["name"])
+    if not (_ENGINES.search(name) or _runs_framework(facts.trace, pid)):
+        return None
+    where = {"part": str(part["part"]), "ts": window[0]}
+    share = cite_share(
+        int(part["wait_ns"]) / max(int(part["dur"]), 1),
+        Source("account", "wait_ns", where), Source("account", "dur", where),
+    )  # fmt: skip
+    process = cite(f"process {pid}", pid, Source("cpu", "pid", {"pid": pid, "tid": -1}, during))
+    slices, tracks = facts.trace.slices, facts.trace.tracks
+    own = tracks.loc[tracks["pid"] == pid, "track"]
+    if (slices["track"].isin(own) & slices["category"].isin(["operator", *DEVICE_CATEGORIES])).any():
+        return say("; ", share, " of it is waited for ", process, f" `{short(name)}`")
+    return say(
+        "; ", share, " of it is waited for ", process, f" `{short(name)}`, whose kernels are not recorded "
+        "here: `--children FOLDER` takes up what its profiler writes there",
+        _OWN_SWITCH if re.search("EngineCore|vllm", name, re.IGNORECASE) else "",
+    )  # fmt: skip
+
+
+def _runs_framework(trace: Trace, pid: int) -> bool:
+    """Return whether a process was seen in a framework's code, and loads no data."""
+    own = trace.tracks[trace.tracks["pid"] == pid]
+    if own["name"].str.match(_LOADER).any():
+        return False
+    rows = np.flatnonzero(trace.slices["track"].isin(own["track"]))
+    known = frames(trace)
+    files = known.file[np.unique(known.code[rows])] if len(rows) else ()
+    return any(_FRAMEWORKS.search(str(file)) for file in files)
 
 
 def _because(facts: VerdictInputs, window: tuple[int, int]) -> Sentence:
