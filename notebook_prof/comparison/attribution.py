@@ -181,7 +181,8 @@ def missed_lines(
     # that the other side has, too. Timed lines, and lines of runs with totals only, are never returned.
     if not all(isinstance(run, TraceRun) for side in sides for run in side.runs):
         return set()
-    gone = {f"{file}:{line}" for file, line in _one_sided(source, "a_line", "b_line")}
+    rows = source[source["a_line"].notna() & source["b_line"].isna()]
+    gone = {f"{file}:{line}" for file, line in zip(rows["file"], rows["a_line"].astype(int), strict=True)}
     missed: set[str] = set()
     for number, change in enumerate(("gone", "new")):
         alone = {
@@ -206,11 +207,6 @@ def undecided_lines(table: pd.DataFrame, missed: set[str], key: str = "line") ->
     table.loc[row, "change"] = "same"
     table.loc[row, "significant"] = False
     return table
-
-
-def _one_sided(source: pd.DataFrame, own: str, other: str) -> list[tuple[str, int]]:
-    rows = source[source[own].notna() & source[other].isna()]
-    return list(zip(rows["file"].astype(str), rows[own].astype(int), strict=True))
 
 
 def _sampled(side: Side) -> set[str]:

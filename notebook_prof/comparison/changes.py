@@ -103,7 +103,9 @@ def source_changes(a: Mapping[str, Sequence[str]], b: Mapping[str, Sequence[str]
     for file in a:
         if file in b:
             rows += [(file, *row) for row in _changes(a[file], b[file])]
-    return SOURCE_CHANGES.frame(dict(zip(SOURCE_CHANGES.names, map(pd.Series, _columns(rows)), strict=True)))
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(SOURCE_CHANGES.names)
+    made = map(pd.Series, map(list, columns))
+    return SOURCE_CHANGES.frame(dict(zip(SOURCE_CHANGES.names, made, strict=True)))
 
 
 def labels_of_b(changes: pd.DataFrame, labels: Iterable[str]) -> dict[str, str]:
@@ -179,9 +181,3 @@ def _changes(a: Sequence[str], b: Sequence[str]) -> list[tuple[Any, ...]]:
 
 def _without_magic(row: int, text: str) -> str:
     return "%%profile" if not row and text.lstrip().startswith("%%profile") else text.rstrip()
-
-
-def _columns(rows: list[tuple[Any, ...]]) -> list[list[Any]]:
-    return (
-        [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in SOURCE_CHANGES.names]
-    )

@@ -44,7 +44,9 @@ class Counterparts:
 
     def __init__(self, source: pd.DataFrame, runs: Sequence[Any]) -> None:
         names = [
-            _grouped({raw: name_key(raw) for raw in _words(run, "name")}) if isinstance(run, TraceRun) else {}
+            _grouped({raw: name_key(raw) for raw in map(str, run.trace.slices["name"].cat.categories)})
+            if isinstance(run, TraceRun)
+            else {}
             for run in runs
         ]
         of_b = labels_of_b(source, runs[1].line_labels())
@@ -75,10 +77,6 @@ class Counterparts:
         return tuple(dict.fromkeys(keys.get(value, value) for value in values))
 
 
-def _words(run: TraceRun, column: str) -> list[str]:
-    return list(map(str, run.trace.slices[column].cat.categories))
-
-
 def _grouped(keys: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """Return the words of each key, except for keys whose only word is the key itself."""
     groups: dict[str, list[str]] = {}
@@ -93,14 +91,6 @@ class LinkedSelection(Selection):
     Its clauses are ``window name category phase line``. A ``window`` counts from the start of the aligned
     step. A ``line`` is a line of a, or of b if only b has it (``cell:7 of b``). Everything else is as in
     `Selection`.
-
-    Parameters
-    ----------
-    counterparts : Counterparts
-    starts : pair of int
-        Starts of the aligned steps, ns in their recordings.
-    runs : pair of int
-        The recording shown for each side, counted from 0.
     """
 
     _counterparts: Counterparts
@@ -138,22 +128,7 @@ class LinkedSelection(Selection):
             return {**super().to_state(), **sides, **aligned}
 
     def select_side(self, side: int, patch: Mapping[str, Any], source: Hashable = None) -> None:
-        """Select the counterparts of one side's values. Values that only this side has are selected only
-        there.
-
-        Parameters
-        ----------
-        side : {0, 1}
-        patch : mapping
-            As for `Selection.apply_patch`, in words of that side's recording.
-        source : hashable
-            Who made the selection.
-
-        Raises
-        ------
-        SelectionError
-            For an unknown dimension or an invalid value.
-        """
+        """Select the counterparts of the values of `patch`, which are in words of one side's recording."""
         own = {key: value for key, value in patch.items() if key not in LINKED}
         linked: dict[str, Any] = {}
         for dimension, values in patch.items():

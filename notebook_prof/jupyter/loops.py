@@ -15,7 +15,11 @@ _MARKS: Final = ("step", "steps")
 
 def counts_itself(tree: ast.Module, namespace: Mapping[str, Any]) -> bool:
     """Return whether the source calls ``nbp.step()`` or ``nbp.steps(...)``, under any name."""
-    modules = {_PACKAGE} | {name for name, value in namespace.items() if _is_package(value)}
+    modules = {_PACKAGE} | {
+        name
+        for name, value in namespace.items()
+        if type(value).__name__ == "module" and getattr(value, "__name__", None) == _PACKAGE
+    }
     functions = {name for name, value in namespace.items() if _is_mark(value)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -33,10 +37,6 @@ def _calls_mark(function: ast.expr, modules: set[str], functions: set[str]) -> b
     if not (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)):
         return False
     return function.attr in _MARKS and function.value.id in modules
-
-
-def _is_package(value: Any) -> bool:
-    return type(value).__name__ == "module" and getattr(value, "__name__", None) == _PACKAGE
 
 
 def _is_mark(value: Any) -> bool:
@@ -122,7 +122,9 @@ def find_loops(
     if line is not None:
         chosen = [loop for loop, _, _ in every if loop.lineno == line][:1]
         return [FoundLoop(loop, next(_tokens)) for loop in chosen]
-    signs = {id(loop): _signs(loop, scope) for loop, _, _ in every}
+    signs = {
+        id(loop): sum(_call_points(call, scope) for call in _direct_calls(loop.body)) for loop, _, _ in every
+    }
     if not any(signs.values()):
         signs = {id(loop): int(_over_loader(loop, scope)) for loop, _, _ in every}
     if any(signs.values()):
@@ -229,10 +231,6 @@ def _optimizes(owner: ast.expr, scope: _Names) -> bool:
         return True
     names = " ".join(f"{kind.__module__}.{kind.__name__}" for kind in type(value).__mro__).lower()
     return any(word in names for word in ("optim", "scaler", "engine", "accelerat", "trainer"))
-
-
-def _signs(loop: Loop, scope: _Names) -> int:
-    return sum(_call_points(call, scope) for call in _direct_calls(loop.body))
 
 
 def _likeness(loop: Loop) -> int:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
-import random
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +19,7 @@ from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
 from IPython.display import display
 from IPython.utils.capture import capture_output
 
+from ..collectors.torch.replay.isolation import random_states
 from ..errors import OptionError
 from ..interrupts import CountedInterrupts
 from ..session import current
@@ -118,16 +118,7 @@ class State:
                 )
                 raise OptionError(f"{MAGIC}: {name!r} cannot be restored: {what}")
             self._objects.append((kept, copy.deepcopy(kept.state_dict())))
-        self._restore: list[Callable[[], Any]] = []
-        plain, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 (the user's)
-        self._restore += [lambda: random.setstate(plain), lambda: np.random.set_state(arrays)]  # noqa: NPY002
-        torch = sys.modules.get("torch")
-        if torch is not None:
-            on_cpu = torch.get_rng_state()
-            self._restore.append(lambda: torch.set_rng_state(on_cpu))
-            if torch.cuda.is_available() and torch.cuda.is_initialized():
-                on_devices = torch.cuda.get_rng_state_all()
-                self._restore.append(lambda: torch.cuda.set_rng_state_all(on_devices))
+        self._restore_random = random_states()
 
     def restore(self) -> None:
         """Restore the state. Gradients are cleared, since no ``state_dict`` contains them."""
@@ -135,8 +126,7 @@ class State:
             kept.load_state_dict(copy.deepcopy(state))  # an optimizer keeps a reference to its argument
             if callable(getattr(kept, "zero_grad", None)):
                 kept.zero_grad(set_to_none=True)
-        for put_back in self._restore:
-            put_back()
+        self._restore_random()
 
 
 def restorable(value: Any) -> bool:

@@ -6,6 +6,7 @@ import inspect
 import re
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
@@ -14,7 +15,6 @@ from .. import analysis
 from ..analysis.verdict.claims import METHODS
 from ..errors import OptionError, nearest
 from ..optional import require
-from ..trace import Trace
 from ..trace.schema import TABLES
 from ..units import format_ns, parse_ns
 
@@ -93,35 +93,20 @@ def _statement(connection: Any, text: str, duckdb: Any) -> Any:
 def tables_of(profile: Any) -> dict[str, tuple[str, Make]]:
     """Return the tables that a query may name, with the call for each and a function that builds it."""
     trace = profile.trace
-    out: dict[str, tuple[str, Make]] = {"selected": ("p.selected", lambda: _selected(profile))}
+    out: dict[str, tuple[str, Make]] = {
+        "selected": ("p.selected", lambda: profile.selected.rename_axis("slice").reset_index())
+    }
     for table in TABLES:
-        out[table.name] = f"p.trace.{table.name}", _of_trace(trace, table.name)
+        out[table.name] = f"p.trace.{table.name}", partial(getattr, trace, table.name)
+    out["slices"] = "p.trace.slices", lambda: trace.slices.rename_axis("slice").reset_index()
     for name in analysis.__all__:
         function = getattr(analysis, name)
-        if name not in _NOT_ASKED and inspect.isfunction(function) and _gives_table(function):
+        if name in _NOT_ASKED or not inspect.isfunction(function):
+            continue
+        if str(inspect.signature(function).return_annotation) == "pd.DataFrame":
             call = name if name in _PROPERTIES else f"{METHODS.get(name, name)}()"
-            out[name] = f"p.{call}", _of_analysis(trace, function)
+            out[name] = f"p.{call}", partial(function, trace)
     return out
-
-
-def _gives_table(function: Callable[..., Any]) -> bool:
-    return str(inspect.signature(function).return_annotation) == "pd.DataFrame"
-
-
-def _selected(profile: Any) -> pd.DataFrame:
-    return profile.selected.rename_axis("slice").reset_index()
-
-
-def _of_trace(trace: Trace, name: str) -> Make:
-    def make() -> pd.DataFrame:
-        table: pd.DataFrame = getattr(trace, name)
-        return table.rename_axis("slice").reset_index() if name == "slices" else table
-
-    return make
-
-
-def _of_analysis(trace: Trace, function: Callable[..., Any]) -> Make:
-    return lambda: function(trace)
 
 
 def _plain(table: pd.DataFrame) -> pd.DataFrame:

@@ -110,7 +110,8 @@ def run_here(
             )
             if processes == 1:
                 done |= {file.rank for file in culprits}
-                yield from map(_died, culprits)
+                why, advice = "the process that read it died, twice", "it may need more memory than there is"
+                yield from (_lost_rank(file, why, advice) for file in culprits)
             processes = 1
         todo = [file for file in todo if file.rank not in done]
 
@@ -196,14 +197,14 @@ def _without_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _died(file: RankFile) -> Reduction:
+def _lost_rank(file: RankFile, why: str, advice: str, code: str = "rank-lost") -> Reduction:
     result = Reduction(file.rank, read=False)
     result.report.add(
-        "rank-lost",
+        code,
         "error",
-        example=f"rank {file.rank}: the process that read it died, twice",
-        effect="this rank is missing from all figures",
-        advice="it may need more memory than there is",
+        example=f"rank {file.rank}: {why}",
+        effect="these ranks are missing from all figures",
+        advice=advice,
     )
     return result
 
@@ -213,6 +214,7 @@ _RETRIES: Final = 2
 _PAUSE_S: Final = 0.05
 _PATIENCE_S: Final = 10.0
 _ENDED: Final = frozenset({"closed", "closing"})
+_ASK_AGAIN: Final = "see whether the cluster lives and its workers have enough memory, and ask again"
 _OVER: Final = frozenset({"finished", "error", "cancelled"})
 
 
@@ -262,25 +264,21 @@ def run_there(
             yield _result(future, file)
             future.release()
         if client.status == "running":
-            _tell_lost(workers - set(client.nthreads()), report)
-        yield from (
-            _lost_rank(file, "the scheduler went away", "scheduler-lost") for file in waiting.values()
-        )
+            lost = workers - set(client.nthreads())
+            report.add(
+                "worker-lost",
+                "info",
+                len(lost),
+                example=min(lost, default=""),
+                effect="workers went away in between: what they had not finished was read again elsewhere",
+                advice="see whether they had enough memory, if this was not meant",
+            )
+        for file in waiting.values():
+            yield _lost_rank(file, "the scheduler went away", _ASK_AGAIN, "scheduler-lost")
         waiting.clear()
     finally:
         if waiting and client.status not in _ENDED:
             client.cancel(list(waiting), force=True)
-
-
-def _tell_lost(workers: set[str], report: ImportReport) -> None:
-    report.add(
-        "worker-lost",
-        "info",
-        len(workers),
-        example=min(workers, default=""),
-        effect="workers went away in between: what they had not finished was read again elsewhere",
-        advice="see whether they had enough memory, if this was not meant",
-    )
 
 
 def _as_completed(completed: Any, client: Any) -> Iterator[Any]:
@@ -307,22 +305,10 @@ def _as_completed(completed: Any, client: Any) -> Iterator[Any]:
 
 def _result(future: Any, file: RankFile) -> Reduction:
     if future.status == "cancelled":
-        return _lost_rank(file, "the cluster gave the task up", "scheduler-lost")
+        return _lost_rank(file, "the cluster gave the task up", _ASK_AGAIN, "scheduler-lost")
     if future.status == "error":
-        return _lost_rank(file, f"{future.exception()!r}", "rank-lost")
+        return _lost_rank(file, f"{future.exception()!r}", _ASK_AGAIN)
     result: Reduction = future.result()  # waits if the result has just been lost
-    return result
-
-
-def _lost_rank(file: RankFile, why: str, code: str) -> Reduction:
-    result = Reduction(file.rank, read=False)
-    result.report.add(
-        code,
-        "error",
-        example=f"rank {file.rank}: {why}",
-        effect="these ranks are missing from all figures",
-        advice="see whether the cluster lives and its workers have enough memory, and ask again",
-    )
     return result
 
 

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -53,7 +52,11 @@ class _Range:
 class EventRanges:
     """Times each `nbp.annotate` range by two CUDA events on the stream that is current when it opens."""
 
+    # Uses CuPy, if it is imported. On the device, a range lasts from the moment the stream reaches the first
+    # event until it reaches the second, gaps included. It is a slice of category annotation on the stream's
+    # track, not a kernel. Events have a resolution of half a microsecond.
     def __init__(self) -> None:
+        self.report = ImportReport()
         self._cupy: Any = None
         self._anchors: dict[int, _Anchor] = {}
         self._open: dict[int, _Range] = {}
@@ -61,14 +64,6 @@ class EventRanges:
         self._dropped = 0
         self._failed = ""
         self._now: Callable[[], int] = time.time_ns
-
-    @cached_property
-    # Uses CuPy, if it is imported. On the device, a range lasts from the moment the stream reaches the first
-    # event until it reaches the second, gaps included. It is a slice of category annotation on the stream's
-    # track, not a kernel. Events have a resolution of half a microsecond.
-    def report(self) -> ImportReport:
-        """Issues so far."""
-        return ImportReport()
 
     def warm(self, clock: Clock) -> None:
         """Do nothing: events need no preparation."""

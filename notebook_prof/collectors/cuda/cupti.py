@@ -161,7 +161,7 @@ class CuptiSession:
             raise RecordingError(problem)
         try:
             cupti = importlib.import_module("cupti.cupti")
-            self._subscriber = cupti.subscribe(_unused, None)
+            self._subscriber = cupti.subscribe(lambda *_: None, None)  # a callback that is never enabled
             self._cupti, self._pid, _active = cupti, os.getpid(), self
             atexit.register(self.abandon)
             cupti.set_thread_id_type(_SYSTEM_THREADS)
@@ -329,10 +329,6 @@ class CuptiSession:
             effect="a buffer of records is missing",
             advice="report it to the maintainers, with the version of cupti-python",
         )
-
-
-def _unused(*_: object) -> None:
-    """The subscription's callback, which is never enabled."""
 
 
 def _put_devices(devices: dict[int, Device], builder: TraceBuilder) -> None:

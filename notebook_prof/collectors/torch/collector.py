@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
-from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -299,7 +297,12 @@ class CompilationWatch:
         if not recorded or not self._begin_us:
             return
         cells = builder.metadata.get(OTHER_CELLS, {})
-        rows = [compilation_row(partial(_field, one), partial(_file, cells)) for one in list(recorded)]
+
+        def file(path: str) -> str:
+            return cells.get(path, "cell") if owner_of(path) == CELL else path
+
+        get = [lambda name, m=one: getattr(m, name, None) for one in list(recorded)]
+        rows = [compilation_row(one, file) for one in get]
         rows = [row for row in rows if row["ts"] >= self._begin_us * 1000]
         if rows:
             builder.table(COMPILATIONS, pd.DataFrame(rows))
@@ -318,11 +321,3 @@ def _none_open(columns: KinetoColumns, stop_ns: int) -> bool:
     kinds = [kind in _RANGES for kind in columns.kind.values]
     ranges = np.array([*kinds, False], bool)[columns.kind.codes]
     return bool((columns.ts + columns.dur < stop_ns - _CLEAR_NS)[ranges].all())
-
-
-def _field(metrics: Any, name: str) -> Any:
-    return getattr(metrics, name, None)
-
-
-def _file(cells: Mapping[str, str], path: str) -> str:
-    return cells.get(path, "cell") if owner_of(path) == CELL else path

@@ -128,7 +128,8 @@ def device_kind(torch: Any) -> str | None:
     activity = _device_activity(torch)
     if activity is None:
         return None
-    return _backend(torch) if activity.name == "PrivateUse1" else str(activity.name.lower())
+    private = activity.name == "PrivateUse1"
+    return str(torch._C._get_privateuse1_backend_name() if private else activity.name.lower())
 
 
 def unrecorded_kinds(torch: Any) -> list[str]:
@@ -144,10 +145,6 @@ def _device_activity(torch: Any) -> Any:
     named = {one.name: one for one in torch.profiler.supported_activities() if one.name != "CPU"}
     order = [*_IN_ORDER, *sorted(named)]
     return next((named[name] for name in order if name in named), None)
-
-
-def _backend(torch: Any) -> str:
-    return str(torch._C._get_privateuse1_backend_name())
 
 
 class FastSession:

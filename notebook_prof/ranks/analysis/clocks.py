@@ -38,26 +38,10 @@ class ClockFit:
 def fit_clocks(instants: pd.DataFrame, count: int) -> ClockFit:
     """Fit clocks so that all ranks see shared instants at the same time.
 
-    Parameters
-    ----------
-    instants : DataFrame
-        ``rank`` (0 to `count` - 1), ``match`` (which instant) and ``end`` (float64 ns on the rank's clock).
-    count : int
+    `instants` has ``rank`` (0 to `count` - 1), ``match`` (which instant) and ``end`` (float64 ns on the
+    rank's clock). A rank has a drift only if it shares at least 12 instants, if over them the drift amounts
+    to more than four residuals and 10 µs, and if it halves the residual.
 
-    Returns
-    -------
-    ClockFit
-        A rank has a drift only if it shares at least 12 instants, if over them the drift amounts to more than
-        four residuals and 10 µs, and if it halves the residual.
-
-    Notes
-    -----
-    Offsets are medians, found from the lowest rank outwards, then refined alternately with the instants,
-    whose time is the median over their ranks. A drift is the slope between the medians of the first and the
-    last third of a rank's instants. The medians of offset and drift over the ranks are 0.
-
-    Examples
-    --------
     >>> at = 1e9 * np.arange(20)
     >>> instants = pd.DataFrame({"rank": [0] * 20 + [1] * 20, "match": [*range(20)] * 2})
     >>> fit = fit_clocks(instants.assign(end=[*at, *(at * 1.00004 + 5e8)]), 2)

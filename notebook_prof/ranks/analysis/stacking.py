@@ -64,24 +64,12 @@ def _retimed_tables(trace: Trace, clock: RankClock) -> dict[str, Any]:
 
 
 def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
-    """Put several ranks into one Trace.
+    """Put several ranks, with times on one axis that begins at `start_unix_ns`, into one Trace.
 
-    Parameters
-    ----------
-    ranks : sequence of (int, Trace)
-        The ranks' traces, with times on one axis.
-    start_unix_ns : int
-        Unix time of the origin of that axis.
+    Tracks have their rank, slices a column ``rank`` (Int32) for `Selection`. Devices keep their numbers if no
+    two ranks share one; otherwise the number is ``rank × devices + number``. A step lasts from its first
+    start on any rank to its last end. Host memory is the sum over all ranks.
 
-    Returns
-    -------
-    Trace
-        Tracks have their rank, slices a column ``rank`` (Int32) for `Selection`. Devices keep their numbers
-        if no two ranks share one; otherwise the number is ``rank × devices + number``. A step lasts from its
-        first start on any rank to its last end. Host memory is the sum over all ranks.
-
-    Examples
-    --------
     >>> from notebook_prof.testing import draw
     >>> traces = [(rank, draw("stream 7: [gemm ]")) for rank in (2, 7)]
     >>> trace = stacked(traces, start_unix_ns=0)

@@ -92,15 +92,7 @@ Stacking: TypeAlias = Callable[[Sequence[int] | None], Profile]
 class RankBoard:
     """The linked dashboard of many ranks: choosing ranks, steps, a group or a time window filters the rest.
 
-    Made by ``ranks.dashboard()``.
-
-    Parameters
-    ----------
-    ranks : RankAnswers
-    selection : Selection
-        Kept in sync with the page, in both directions.
-    timeline : callable
-        Stacks the timelines of some ranks.
+    Made by ``ranks.dashboard()``. `selection` is kept in sync with the page, in both directions.
     """
 
     def __init__(self, ranks: RankAnswers[Any], selection: Selection, timeline: Stacking) -> None:

@@ -127,10 +127,6 @@ def _of_ranks(panel: str, table: pd.DataFrame, parts: Mapping[str, tuple[str, st
             "tips": tips, "rank": rank}  # fmt: skip
 
 
-def _bars(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
-    return _of_ranks("bars", medians(frames.steps), PARTS, state)
-
-
 def _bubbles(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     drawn = _of_ranks("bubbles", frames.bubbles, BUBBLES, state)
     stage = frames.bubbles["stage"].tolist()
@@ -192,7 +188,10 @@ def _talk(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     table = frames.talk.head(MAX_TALK)
     columns = _stacked(table, TALK, ("left", "right"))
     most = columns.pop("_most")
-    labels = [_group_label(*pair) for pair in zip(table["operation"], table["group"], strict=True)]
+    labels = [
+        f"{operation.replace('_', ' ')[:22]}{f' · {group}' if group else ''}"
+        for operation, group in zip(table["operation"], table["group"], strict=True)
+    ]
     at = list(range(len(table)))
     texts = _part_texts(table, TALK)
     tips = [
@@ -203,10 +202,6 @@ def _talk(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     return {"sources": {"talk_data": columns}, "x": [0, ROOM * max(most, 1)], "y": _padded_range(at)[::-1],
             "tips": tips, "members": table["members"].tolist(), "groups": table["group"].tolist(),
             "labels": labels}  # fmt: skip
-
-
-def _group_label(operation: str, group: str) -> str:
-    return f"{operation.replace('_', ' ')[:22]}{f' · {group}' if group else ''}"
 
 
 def _ranks(members: Sequence[int]) -> str:
@@ -240,7 +235,7 @@ def _links(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
 
 
 _DRAWN: Final = {
-    "bars": _bars,
+    "bars": lambda frames, state: _of_ranks("bars", medians(frames.steps), PARTS, state),
     "late": _late,
     "heat": _heat,
     "marey": _marey,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import CO_OPTIMIZED
 from types import FrameType, TracebackType
@@ -308,8 +309,9 @@ def put_names(walks: Sequence[Walked | None], builder: TraceBuilder) -> None:
 
 def levels() -> list[dict[str, int]]:
     """Return how much memory the process and its devices use, and how much of that their allocators keep."""
-    used = _resident_bytes()
-    rows = []
+    used, rows = 0, []
+    with suppress(ImportError, OSError):
+        used = resident_bytes()
     if used:
         rows.append({"device": HOST, "used": used, "allocated": -1, "cached": min(freed_bytes(), used)})
     others = device_levels()
@@ -323,11 +325,3 @@ def levels() -> list[dict[str, int]]:
             row["allocated"] = allocated + other["allocated"]
             rows.append({**row, "cached": reserved - allocated + other["cached"]})
     return rows + [{"device": device, **level} for device, level in others.items()]
-
-
-def _resident_bytes() -> int:
-    """Return the resident memory of this process; 0 if it cannot be read."""
-    try:
-        return resident_bytes()
-    except (ImportError, OSError):
-        return 0

@@ -166,10 +166,6 @@ class Fetches:
             self._choose_stride()
 
 
-def _has_dict(item: Any) -> bool:
-    return type(getattr(item, "__dict__", None)) is dict
-
-
 def one_by_one(fetcher: Any) -> bool:
     """Return whether torch's fetch iterates over the indices of a batch, without calling the dataset."""
     if not fetcher.auto_collation:
@@ -182,7 +178,7 @@ def one_by_one(fetcher: Any) -> bool:
         if type(dataset) is not subset:
             break
         dataset = vars(dataset).get("dataset")
-    fields = vars(dataset) if _has_dict(dataset) else {}
+    fields = vars(dataset) if type(getattr(dataset, "__dict__", None)) is dict else {}
     own = [base for base in type(dataset).__mro__[:-1] if base.__name__ not in ("Dataset", "Generic")]
     return "__getitems__" not in fields and not any(_BATCHED & vars(base).keys() for base in own)
 

@@ -289,7 +289,9 @@ class _Maker:
         torch = self._torch
         element = dtype_named(torch, dtype, self.call.name)
         shape = [int(size) for size in shape]
-        steps = _contiguous(shape) if strides is None or len(strides) != len(shape) else list(strides)
+        steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]  # contiguous
+        if strides is not None and len(strides) == len(shape):
+            steps = list(strides)
         count = 1 + sum((size - 1) * step for size, step in zip(shape, steps, strict=True))
         count = count if math.prod(shape) else 0
         self._bytes += count * element.itemsize
@@ -320,11 +322,6 @@ def dtype_named(torch: Any, dtype: str, operator: str) -> Any:
             f"{operator} had an input of type {dtype!r}, which PyTorch {torch.__version__} does not have"
         )
     return element
-
-
-def _contiguous(shape: Sequence[int]) -> list[int]:
-    """Return contiguous strides: (12, 4, 1) for a shape of (2, 3, 4)."""
-    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
 def _check(prepared: Prepared, call: Recorded) -> None:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from types import FunctionType
 from typing import Any, Final
@@ -44,16 +45,30 @@ def _no_autocast(torch: Any) -> Iterator[None]:
         yield
 
 
+def random_states() -> Callable[[], None]:
+    """Return a function that restores the current random states of Python, NumPy and torch on all devices."""
+    numpy, torch = (sys.modules.get(name) for name in ("numpy", "torch"))
+    undo: list[Callable[[], Any]] = [partial(random.setstate, random.getstate())]
+    if numpy is not None:
+        undo.append(partial(numpy.random.set_state, numpy.random.get_state()))
+    if torch is not None:
+        undo.append(partial(torch.set_rng_state, torch.get_rng_state()))
+        if torch.cuda.is_initialized():
+            undo.append(partial(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
+
+    def restore() -> None:
+        for one in undo:
+            one()
+
+    return restore
+
+
 class _State:
     """torch's current global state, and the random states."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self._random = random.getstate()
-        numpy = sys.modules.get("numpy")
-        self._numpy = None if numpy is None else (numpy, numpy.random.get_state())
-        self._generator = torch.get_rng_state()
-        self._devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+        self._restore_random = random_states()
         self._threads = torch.get_num_threads()
         self._dtype = torch.get_default_dtype()
         self._deterministic = torch.are_deterministic_algorithms_enabled()
@@ -78,13 +93,7 @@ class _State:
     def restore(self) -> None:
         """Restore the settings that have changed, without touching the others."""
         torch = self._torch
-        random.setstate(self._random)
-        if self._numpy is not None:
-            numpy, state = self._numpy
-            numpy.random.set_state(state)
-        torch.set_rng_state(self._generator)
-        if self._devices:
-            torch.cuda.set_rng_state_all(self._devices)
+        self._restore_random()
         if torch.get_num_threads() != self._threads:
             torch.set_num_threads(self._threads)
         if torch.get_default_dtype() != self._dtype:
