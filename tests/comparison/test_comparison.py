@@ -371,3 +371,22 @@ def test_a_real_pair_from_other_hardware() -> None:
     assert kernels.loc["volta_sgemm_128x32_nt", "change"] == "new", "tensor cores were lost"
     assert c.conditions.set_index("what").loc["devices", "a"].startswith("8 × NVIDIA A100")
     assert isinstance(c.memory, pd.DataFrame)
+
+
+def of_steps(durations: list[int]) -> nbp.Profile:
+    b = TraceBuilder()
+    ts = np.cumsum([0, *durations[:-1]]) * 10**6
+    dur = np.array(durations) * 10**6
+    b.steps(step=np.arange(len(ts)), ts=ts, dur=dur, source="loop")
+    b.slices(ts=ts, dur=dur, name="aten::mm", track=b.track("main"))
+    return nbp.Profile(b.seal())
+
+
+def test_a_large_difference_that_is_not_certain_is_said_with_its_interval() -> None:
+    slower = nbp.compare(of_steps([60, 77, 80, 77, 120, 76]), of_steps([70, 122, 300, 122, 60, 124]))
+    assert not slower.significant
+    assert re.match(
+        r"≈ b is [\d.]+ % slower, but not for certain \(−.* … \+.*\): the median step", slower.verdict
+    )
+    same = nbp.compare(of_steps([77, 78, 79, 77, 78, 80]), of_steps([78, 77, 79, 78, 77, 80]))
+    assert same.verdict.startswith("≈ No difference between a and b is shown")
