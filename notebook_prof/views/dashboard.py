@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..analysis import Claim
+from ..analysis.notebook.recorded import is_notebook
 from ..service.headline import headline_pieces
 from ..trace import DEVICE_CATEGORIES, Trace
 from .bundle import PAGE, VERSION
@@ -17,6 +18,8 @@ from .figures import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
 from .tabs import TABS
 from .tabs.analyses import without_memory
 
+CELLS: Final = "cells"
+"""The tab that only the session of a notebook has."""
 FIGURES: Final = ("overview", "timeline", "memory", "phases")
 TEMPLATE: Final = PAGE / "dashboard.json"
 """The figures of a trace of one nanosecond; ``-m notebook_prof.views.dashboard_figures`` writes it."""
@@ -76,7 +79,8 @@ def _first_tab(trace: Trace, tabs: list[dict[str, Any]]) -> str:
     """Return the tab that is open first: memory if memory ran out; without steps, the source."""
     if "out_of_memory" in trace.metadata and not TABS["memory"].missing(trace):
         return "memory"
-    return "source" if tabs[0]["name"] == "source" and not len(trace.steps) else "operators"
+    first = str(tabs[0]["name"])
+    return first if first in ("source", CELLS) and not len(trace.steps) else "operators"
 
 
 def recorded_cell(trace: Trace) -> dict[str, dict[str, str]]:
@@ -98,12 +102,14 @@ def rail(trace: Trace) -> list[dict[str, Any]]:
             "choices": [[one.key, one.label, [*map(list, one.options.items())]] for one in tab.choices],
         }
         for name, tab in TABS.items()
+        if name != CELLS or is_notebook(trace)
     ]
     tabs.insert(1, {"name": "operators", "title": table_title(trace), "missing": "", "choices": []})
     source = next(tab for tab in tabs if tab["name"] == "source")
-    if source["missing"] or (len(trace.steps) and "cell_source" not in trace.metadata):
-        return tabs
-    return [source, *(tab for tab in tabs if tab is not source)]
+    first = [tab for tab in tabs if tab["name"] == CELLS]
+    if not (source["missing"] or (len(trace.steps) and "cell_source" not in trace.metadata)):
+        first.append(source)
+    return [*first, *(tab for tab in tabs if tab not in first)]
 
 
 def table_title(trace: Trace) -> str:

@@ -22,6 +22,9 @@ from notebook_prof.comparison.comparison import compare_cells
 from notebook_prof.errors import OptionError
 from notebook_prof.testing.fake_clock import FakeClock
 from notebook_prof.trace import Trace
+from notebook_prof.trace.builder import TraceBuilder
+from notebook_prof.views.dashboard import dashboard_settings, rail
+from notebook_prof.views.tabs import TABS, Panel, Table
 
 MS = 1_000_000
 
@@ -195,6 +198,24 @@ def test_rows_of_badges(session: Session) -> None:
         "source": "a = 3", "name": "In[4] a = 3", "stale": "",
     }  # fmt: skip
     assert badges(cell_runs(session.trace())) == rows
+
+
+def test_the_session_opens_on_its_cells(session: Session) -> None:
+    session.run("a = 1", cell="one")
+    session.run("b = a", cell="two", error="NameError")
+    session.names["b"] = np.ones(1 << 20)
+    trace = session.trace()
+    assert [tab["name"] for tab in rail(trace)][:2] == ["cells", "source"]
+    assert dashboard_settings(trace, "")["open"] == "cells"
+    panel = TABS["cells"].build(trace, {})
+    assert isinstance(panel, Panel)
+    cells, held = panel.parts
+    assert isinstance(cells, Table)
+    assert cells.frame["error"].tolist() == ["", "NameError"]
+    assert cells.select == [{"name": "In[1] a = 1"}, {"name": "In[2] b = a"}]
+    assert isinstance(held, Table)
+    assert held.frame.loc[0, ["name", "made_in"]].tolist() == ["b", "In[2]"]
+    assert "cells" not in [tab["name"] for tab in rail(TraceBuilder().seal())]
 
 
 def test_a_result_of_a_cell_below_is_not_that_of_run_all(session: Session) -> None:
