@@ -33,16 +33,8 @@ if TYPE_CHECKING:
 # Shows the slow parts of a Profile after its views: the verdict, and the static form for readers without a
 # kernel.
 
-LONG: Final = 100_000
-"""Number of slices from which the verdict is shown after the views."""
-
 _PART_S: Final = 0.3
 """Estimated duration of each part. A part waits until the kernel is idle, but not for ever."""
-
-
-def is_verdict_slow(profile: Profile) -> bool:
-    """Return whether the verdict is so slow that the page should begin without it."""
-    return profile.pending is not None or len(profile.trace.slices) >= LONG
 
 
 def first_form(profile: Profile, uid: str) -> dict[str, str]:
@@ -205,7 +197,7 @@ def _show_views(profile: Profile | Other, shell: InteractiveShell) -> None:
         if shown.pending is None:
             queries_of(shown).prefetcher.start()
         display(first_form(shown, uid), raw=True, display_id=uid)
-        widget = ProfileWidget(shown, uid, late=is_verdict_slow(shown))
+        widget = ProfileWidget(shown, uid, late=True)
         _display(widget, cell, shell)
         show_when_ready(shown, widget, uid)
     else:

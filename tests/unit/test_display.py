@@ -85,8 +85,9 @@ def test_a_kernel_gets_the_views_and_a_static_form_under_one_id(monkeypatch: pyt
         assert f"nbp-static-{uid}" in bundle["text/html"], "the live views hide it"
     assert "run the cell again" in text[0]["text/plain"]
     assert static[0] == display_module.static_form(profile, uid)
-    assert _begun(monkeypatch, widget)["verdict"] == profile.headline
-    assert widget.settings["late"] is False
+    assert _begun(monkeypatch, widget)["verdict"] == "", "the views do not wait for it"
+    assert widget.headline == profile.headline
+    assert widget.settings["late"] is True
 
 
 def _noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], str | None, bool]]:
@@ -124,10 +125,9 @@ def _threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
 
 
 @pytest.mark.usefixtures("shown")
-def test_a_long_profile_shows_the_rest_after_its_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_shows_the_rest_after_its_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     displays = _noted(monkeypatch)
     monkeypatch.setattr(current, "running", lambda: "a recording")
-    monkeypatch.setattr(display_module, "LONG", 0)
     started, profile = _threads(monkeypatch), drawn_profile()
     _use(monkeypatch, _Shell())
     show(profile)
