@@ -24,7 +24,7 @@ Watcher = Callable[["Selection", Patch, Hashable], object]
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())
 _UNKNOWN: Final = object()
-_TRANSPORT: Final = {"apply_patch", "patch_since", "to_state"}
+_TRANSPORT: Final = {"apply_patch", "to_state"}
 """Methods meant for the page, not for users."""
 
 
@@ -261,12 +261,6 @@ class Selection:
         """
         with self._lock:
             return {**self._as_patch((*DIMENSIONS, *_FILTERING_NOTHING)), "revision": self._revision}
-
-    def patch_since(self, revision: int) -> Patch:
-        """Return the dimensions that changed since a revision, as `to_state` does."""
-        # all of them if the revision is too old
-        with self._lock:
-            return self._as_patch(self._changed_since(revision))
 
     def describe(self) -> str:
         """Describe the selection: ``2.1 ms – 5 ms · aten::mm · step 4``, or ``everything`` if it is empty."""

@@ -88,7 +88,7 @@ def test_state_survives_json_and_catching_up(made):
     for i, (source, change) in enumerate(made):
         selection.update(source, **change)
         if i % 2:
-            late.apply_patch(selection.patch_since(0))
+            late.apply_patch(selection.to_state())
     late.apply_patch(json.loads(json.dumps(selection.to_state())), base_revision=late.revision)
     assert {**late.to_state(), "revision": 0} == {**selection.to_state(), "revision": 0}
 
