@@ -8,16 +8,17 @@ import numpy as np
 
 from notebook_prof.analysis import trust
 from notebook_prof.collectors.jax import of_devices
-from notebook_prof.formats.jax.assemble import Line, Space, assemble, coded
+from notebook_prof.formats.jax.assemble import Line, Space, assemble
 from notebook_prof.formats.jax.xplane import decode
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport
+from notebook_prof.trace.strings import Coded
 
 
 def space() -> Space:
     """Six launches in turns on two cards, by one thread."""
     at = 100 * np.arange(6, dtype=np.int64)
-    names, ids = coded(["cudaLaunchKernel"] * 6), {"correlation_id": [*range(1, 7)]}
+    names, ids = Coded(np.zeros(6, np.int64), ["cudaLaunchKernel"]), {"correlation_id": [*range(1, 7)]}
     calls = Line("/host:CPU", "main", 1, at, np.full(6, 10), names, ids)
     work = [
         Line(
@@ -26,7 +27,7 @@ def space() -> Space:
             7,
             at[card::2] + 20,
             np.full(3, 50),
-            coded(["gemm"] * 3),
+            Coded(np.zeros(3, np.int64), ["gemm"]),
             {"correlation_id": [*range(1 + card, 7, 2)]},
         )
         for card in (0, 1)
