@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from .desk import OWN
 from .jupyter_page import Browser, NotebookPage, write_notebook
 from .test_notebook7 import KNOWN
 
@@ -27,10 +30,10 @@ SETTING = """async (on) => {
 
 
 @pytest.fixture(scope="module", params=["lab", "seven"])
-def ran(request: pytest.FixtureRequest, browser: Browser, root: object) -> Iterator[NotebookPage]:
+def ran(request: pytest.FixtureRequest, browser: Browser, root: Path) -> Iterator[NotebookPage]:
     """A notebook that was watched while it ran."""
     name = f"badges_{request.param}.ipynb"
-    write_notebook(root / name, CELLS)  # type: ignore[operator]
+    write_notebook(root / name, CELLS)
     page = NotebookPage(browser, request.getfixturevalue(request.param), name)
     browser.blank()
     page.page.bring_to_front()
@@ -102,3 +105,38 @@ def test_a_new_page_shows_them_again_and_a_new_kernel_none(ran: NotebookPage) ->
     ran.kernel("get_ipython().run_line_magic('profile_notebook', 'off')")
     ran.command("notebook:clear-all-cell-outputs")  # the view of the session tells of its cells, too
     page.wait_for_function("() => !document.querySelector('.nbp-badge')")
+
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+PICTURED = [
+    "%load_ext notebook_prof\n%profile_notebook",
+    """import numpy as np
+import pandas as pd""",
+    """random, n = np.random.default_rng(7), 300_000
+begin = np.datetime64("2026-03-01", "s") + random.integers(0, 28 * 86_400, n)
+raw = pd.DataFrame(random.normal(size=(n, 24)), columns=[f"sensor_{i}" for i in range(24)])
+raw["started"], raw["km"] = np.datetime_as_string(begin).astype(object), random.gamma(2.0, 3.0, n)""",
+    "tariff = 1.9",
+    """rides = raw.loc[raw["km"] > 0.5, ["started", "km"]].copy()""",
+    """rides["hour"] = [pd.Timestamp(text).hour for text in rides["started"]]""",
+    """rides["fare"] = 4.0 + tariff * rides["km"] * np.where(rides["hour"] < 6, 1.25, 1.0)""",
+    "%profile_notebook show",
+]
+
+
+@pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
+def test_take_a_picture_of_a_watched_notebook(notebook: Callable[..., NotebookPage]) -> None:
+    shown = notebook("picture_of_cells.ipynb", *PICTURED, kernel=OWN, run=False)
+    shown.page.set_viewport_size({"width": 1400, "height": 1180})
+    shown.command("application:toggle-left-area")
+    shown.run_all()
+    shown.wait_ready()
+    shown.page.evaluate(EDIT, [3, "tariff = 2.1"])
+    run_cell(shown, 3)
+    shown.page.locator(".nbp-badge-stale").wait_for()
+    run_cell(shown, 7)  # the view of now
+    shown.page.wait_for_function("() => document.querySelectorAll('.nbp-host').length === 1")
+    shown.wait_ready()
+    shown.page.evaluate("() => document.querySelectorAll('.jp-CodeCell')[1].scrollIntoView()")
+    shown.settle()
+    shown.page.locator(".jp-Notebook").screenshot(path=IMAGES / "notebook.png")
