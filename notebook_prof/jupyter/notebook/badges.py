@@ -14,7 +14,7 @@ from ...views.bundle import script
 from ..widget import QuietWidget
 
 _AFTER_S: Final = 0.3
-_OWN_SHARE: Final = 50
+_OWN_SHARE: Final = 100
 
 
 class Badges(QuietWidget):
