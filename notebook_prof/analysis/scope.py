@@ -206,17 +206,12 @@ def on_device(trace: Trace, window: WindowLike = None) -> Scope:
 
 def of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
     """Return a mask of the slices on tracks of these kinds."""
-    return once(trace, ("kind", *kinds), lambda: _of_kind(trace, kinds))
 
+    def mask() -> BoolArray:
+        keys = trace.tracks.loc[trace.tracks["kind"].isin(kinds).to_numpy(), "track"]
+        return np.isin(trace.slices["track"].to_numpy(), keys.to_numpy())
 
-def _of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
-    tracks = trace.tracks
-    kind, keys = tracks["kind"].cat, tracks["track"].to_numpy()
-    of_code = np.array([*(word in kinds for word in kind.categories), False])
-    track = trace.slices["track"].to_numpy()
-    chosen = np.zeros(1 + max(int(track.max(initial=-1)), int(keys.max(initial=-1))), dtype=bool)
-    chosen[keys[of_code[kind.codes.to_numpy()]]] = True
-    return np.asarray(chosen[track], dtype=bool)
+    return once(trace, ("kind", *kinds), mask)
 
 
 def many(value: Any) -> list[Any]:
@@ -245,21 +240,17 @@ def texts(column: pd.Series[Any], codes: IntArray) -> pd.Series[Any]:
 
 
 def _scope(trace: Trace, keep: BoolArray, window: WindowLike) -> Scope:
-    slices = trace.slices
-    ts = slices["ts"].to_numpy()
-    end = ts + slices["dur"].to_numpy()
-    if window is None:
-        rows = np.flatnonzero(keep)
-        own = slices["self_ns"].to_numpy()
-        if len(rows) == len(slices):
-            return Scope(slices, rows, ts, end, own)
-        return Scope(slices, rows, ts[rows], end[rows], own[rows])
-    return _cut(slices, keep, Window.of(window))
+    if window is not None:
+        return _cut(trace.slices, keep, Window.of(window))
+    (ts, end), own = bounds(trace.slices), trace.slices["self_ns"].to_numpy()
+    rows = np.flatnonzero(keep)
+    if len(rows) == len(ts):
+        return Scope(trace.slices, rows, ts, end, own)
+    return Scope(trace.slices, rows, ts[rows], end[rows], own[rows])
 
 
 def _cut(slices: pd.DataFrame, keep: BoolArray, cut: Window) -> Scope:
-    ts = slices["ts"].to_numpy()
-    end = ts + slices["dur"].to_numpy()
+    ts, end = bounds(slices)
     rows = np.flatnonzero(keep & (ts < cut.end) & ((end > cut.start) | (ts >= cut.start)))
     ts, end = ts[rows], end[rows]
     self_ns = _self_inside(slices["track"].to_numpy()[rows], ts, end, cut)
@@ -323,11 +314,8 @@ def recorded_steps(trace: Trace, window: WindowLike = None, step: Numbers = None
     if table is None:
         return None
     origin = int(trace.metadata.get("start_unix_ns", 0))
-    points = {
-        "ts": table["start_ns"].to_numpy() - origin,
-        "fp_ts": table["fp_ns"].to_numpy() - origin,
-        "bp_ts": table["bp_ns"].to_numpy() - origin,
-    }
+    recorded = {"ts": "start_ns", "fp_ts": "fp_ns", "bp_ts": "bp_ns"}
+    points = {name: table[column].to_numpy() - origin for name, column in recorded.items()}
     end = table["end_ns"].to_numpy() - origin
     keep = np.ones(len(table), dtype=bool)
     if step is not None:

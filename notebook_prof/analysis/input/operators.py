@@ -66,20 +66,22 @@ def input_queues(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
     host = recorded_table(trace, "minddata_queue")
     device = recorded_table(trace, "minddata_next")
     pipeline = recorded_table(trace, "minddata_pipeline")
+    known = [table["rank"] for table in (host, device, pipeline) if table is not None]
     rows: list[dict[str, Any]] = []
-    for rank in _ranks(host, device, pipeline):
+    for rank in sorted(set(pd.concat(known).astype(int))) if known else []:
         own = [table[table["rank"] == rank] if table is not None else None for table in (host, device)]
         first = _row("host", own[0]["size"], own[0]["capacity"].max()) if own[0] is not None else None
         second = _row("device", own[1]["size"], np.nan) if own[1] is not None else None
         if first is not None:
             first["finding"] = _finding(first, second, rule)
-        queues = [first, second, *_operators(pipeline, rank)]
+        queues = [first, second]
+        if pipeline is not None:
+            ops = pipeline[pipeline["rank"] == rank]
+            names = ops["op_type"].astype(str) + "_" + ops["op_id"].astype(str)
+            columns = (names, ops["sizes"], ops["queue_length"])
+            queues += [_row(*row) for row in zip(*columns, strict=True)]
         rows += [{"rank": rank, "finding": "", **row} for row in queues if row and row["samples"]]
     return _QUEUE_COLUMNS.of_rows(rows)
-
-
-def _ranks(*tables: pd.DataFrame | None) -> list[int]:
-    return sorted({int(rank) for table in tables if table is not None for rank in table["rank"].unique()})
 
 
 def _row(name: str, sizes: Any, capacity: float) -> dict[str, Any]:
@@ -97,14 +99,6 @@ def _row(name: str, sizes: Any, capacity: float) -> dict[str, Any]:
         "capacity": limit,
         "usage": mean / limit,
     }
-
-
-def _operators(pipeline: pd.DataFrame | None, rank: int) -> list[dict[str, Any]]:
-    if pipeline is None:
-        return []
-    own = pipeline[pipeline["rank"] == rank]
-    names = own["op_type"].astype(str) + "_" + own["op_id"].astype(str)
-    return [_row(*row) for row in zip(names, own["sizes"], own["queue_length"], strict=True)]
 
 
 def _finding(host: dict[str, Any], device: dict[str, Any] | None, rule: str) -> str:

@@ -14,7 +14,7 @@ from ...trace.arrays import IntArray
 from ...trace.intervals import as_ints
 from ...trace.schema import Table
 from ..name_labels import module_classes
-from ..scope import Numbers, Scope, WindowLike, ints, many, on_device, on_host, recorded_table
+from ..scope import Numbers, WindowLike, ints, many, on_device, on_host, recorded_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,10 @@ def layers(
     table["calls"] = np.bincount(tree.positions(calls), minlength=len(table))
     sides = (("", "host", host, host.self_ns), ("device_", "device", device, device.end - device.ts))
     for prefix, side, scope, weights in sides:
-        own = [_sums(tree, scope, weights, phase) for phase in _PHASES]
+        at, masks = tree.positions(scope.codes("module")), [scope.among("phase", (x,)) for x in _PHASES]
+        own = [
+            np.bincount(at[mask], weights[mask], minlength=tree.size + 1).astype(np.int64) for mask in masks
+        ]
         table[f"{side}_self_ns"] = sum(own)
         for phase, spent in zip(_PHASES, own, strict=True):
             table[f"{prefix}{phase}_ns"] = tree.with_children(spent)
@@ -213,12 +216,6 @@ def _parameters(trace: Trace, tree: ModuleTree) -> dict[str, Any]:
         missing = tree.with_children(counted) == 0
         columns[column] = pd.arrays.IntegerArray(tree.with_children(own), missing)
     return columns
-
-
-def _sums(tree: ModuleTree, scope: Scope, weights: npt.NDArray[Any], phase: str) -> IntArray:
-    in_phase = scope.among("phase", (phase,))
-    positions = tree.positions(scope.codes("module")[in_phase])
-    return np.bincount(positions, weights[in_phase], minlength=tree.size + 1).astype(np.int64)
 
 
 def _memory(trace: Trace, tree: ModuleTree, window: WindowLike, step: Numbers) -> tuple[IntArray, IntArray]:

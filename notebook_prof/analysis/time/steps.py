@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Intervals, Trace, add, overlap, subtract, union
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import IntArray
 from ...trace.intervals import first_claims
 from ...trace.taxonomy import STEP_PREFIX, call_category
 from ..busy_time import busy_within
@@ -154,7 +154,14 @@ def breakdown(
     """
     if by not in _BY:
         raise OptionError(f"a rank's time cannot be divided by {by!r}: {nearest(by, _BY)}")
-    work, communicates, moves = _work(trace, window, None if by == "step" else step)
+    chosen = None if by == "step" else step
+    work = on_device(trace, window).where(step=chosen)
+    if not len(work.rows):
+        operators = on_host(trace, window).where(step=chosen)
+        computes = operators.among("category", ("operator",)) & ~operators.among("phase", ("communication",))
+        work = operators.only(computes | operators.among("category", ("collective",)))
+    communicates = work.among("category", ("collective",))
+    moves = work.among("category", ("memcpy", "memset"))
     number, start, end = _spans(trace, work, window, step, by)
     masks = (~communicates & ~moves, communicates, moves)
     compute, talking, moving = (work.open(keep) for keep in masks)
@@ -177,25 +184,11 @@ def breakdown(
     return table
 
 
-def _work(trace: Trace, window: WindowLike, step: Numbers) -> tuple[Scope, BoolArray, BoolArray]:
-    """Return the slices that are work, and masks of those that communicate and of those that move memory."""
-    work = on_device(trace, window).where(step=step)
-    if not len(work.rows):
-        host = on_host(trace, window).where(step=step)
-        communicates = host.among("category", ("collective",))
-        computes = host.among("category", ("operator",)) & ~host.among("phase", ("communication",))
-        work = host.only(communicates | computes)
-    communicates = work.among("category", ("collective",))
-    return work, communicates, work.among("category", ("memcpy", "memset"))
-
-
 def _spans(
     trace: Trace, work: Scope, window: WindowLike, step: Numbers, by: str
 ) -> tuple[pd.arrays.IntegerArray, IntArray, IntArray]:
     if by == "trace":
-        some = len(work.rows) > 0
-        start = np.array([work.ts.min()] if some else [], np.int64)
-        end = np.array([work.end.max()] if some else [], np.int64)
+        start, end = work.ts[:1], np.full(min(len(work.rows), 1), work.end.max(initial=0))
         none = np.zeros(len(start), np.int32)
         return pd.arrays.IntegerArray(none, none == 0), start, end
     spans = step_spans(trace, window)

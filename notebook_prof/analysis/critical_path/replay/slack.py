@@ -36,11 +36,20 @@ class Backward:
         self._forward = forward = Forward(edges, Change())
         forward.connect()
         self._arcs = Arcs(*(np.concatenate(part) for part in zip(*forward.parts, strict=True)))
-        self._times = self._source_times()
-        self._entry = self._entries()
+        arcs = self._arcs
+        # the earliest time that each edge allows: when its source was done, plus its lag
+        times = arcs.plain.copy()
+        of_work = arcs.source >= forward.pieces
+        origin = arcs.origin[of_work]
+        times[of_work] += edges.work.start[origin] - forward.since[origin]
+        # each node's entry: 0 for pieces of threads; for runs, when edges (not launches) allow it
+        self._entry = np.zeros(forward.pieces + len(forward.runs.begins), np.int64)
+        self._entry[forward.pieces :] = -FAR
+        to_run = arcs.target >= forward.pieces
+        np.maximum.at(self._entry, arcs.target[to_run], times[to_run])
         done = self._entry.copy()
         done[forward.own] = edges.waits.end
-        self._margin = done[self._arcs.target] - self._times
+        self._margin = done[arcs.target] - times
         bounds = spans.bounds()
         on_thread = bounds.last < 0
         self._ends = np.unique(bounds.until[on_thread])
@@ -54,24 +63,6 @@ class Backward:
         self._instants = self._sorted_instants()
         self._closes = np.full(len(self.nodes), FAR)
         self._closes[forward.own - 1] = edges.waits.end + self.nodes[forward.own]
-
-    def _source_times(self) -> IntArray:
-        """Return the earliest time that each edge allows: when its source was done, plus its lag."""
-        arcs, forward = self._arcs, self._forward
-        out = arcs.plain.copy()
-        of_work = arcs.source >= forward.pieces
-        origin = arcs.origin[of_work]
-        out[of_work] += self.edges.work.start[origin] - forward.since[origin]
-        return out
-
-    def _entries(self) -> IntArray:
-        """Return each node's entry: 0 for pieces of threads; for runs, when edges (not launches) allow it."""
-        forward, arcs = self._forward, self._arcs
-        pieces, begins = forward.pieces, forward.runs.begins
-        out = np.concatenate([np.zeros(pieces, np.int64), np.full(len(begins), -FAR)])
-        to_run = arcs.target >= pieces
-        np.maximum.at(out, arcs.target[to_run], self._times[to_run])
-        return out
 
     def _of_nodes(self, done: IntArray) -> IntArray:
         """Return the slack of each piece of a thread, and of the entry of each run."""
