@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+import notebook_prof as nbp
+
 from .conftest import start_over
-from .dashboard import LANES
+from .dashboard import LANES, Report
 from .jupyter_page import NotebookPage
 
 CONV, BACKWARD = "aten::conv2d", "Tensor.backward"
@@ -278,3 +283,23 @@ def test_keys_do_not_reach_the_notebook_and_tab_reaches_everything(shown: Notebo
         *("steps:", ("group by", "filter rows"), shown.views("v.table.snapshot().labels[0]")),
     ):  # of a toolbar the one that was used last is the stop
         assert any(name.startswith(label) for name in stops), (label, stops)
+
+
+def test_frames_of_libraries_are_hidden_below_the_stack_until_they_are_asked_for(
+    report: Callable[..., Report], data: Path
+) -> None:
+    opened = report(nbp.open_profile(data / "torch213_cpu/cnn_adam.pt.trace.json.gz"))
+    opened.settle()
+    passed_on = "v.timeline.snapshot().names.filter((name) => name.includes('_call_impl')).length"
+    lanes, track = (opened.views(what) for what in ("v.timeline.snapshot().lanes", "v.meta.tracks[0]"))
+    assert track["folded"] > 5
+    assert opened.views(passed_on) == 0
+    opened.part(".nbp-track button[title*='frames of libraries']").first.click()
+    opened.wait_views(f"v.timeline.snapshot().lanes === {lanes + track['folded']}")
+    opened.part(".nbp-track button[title^='hide frames of libraries']").first.click()
+    opened.wait_views(f"v.timeline.snapshot().lanes === {lanes}")
+    opened.find.fill("_call_impl")
+    opened.find.press("Enter")
+    opened.wait_views("v.store.get().focus !== null")
+    opened.wait_views(f"v.timeline.snapshot().lanes === {lanes + track['folded']}")
+    opened.wait_views(f"{passed_on} > 0")
