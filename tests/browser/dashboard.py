@@ -61,10 +61,11 @@ class Dashboard:
         )
 
     def wait_ready(self, views: int = 1) -> None:
-        """Wait until that many dashboards have drawn all their views."""
+        """Wait until that many dashboards have drawn all their views, and say their verdict."""
         self.page.wait_for_function(
             """(n) => [...document.querySelectorAll('.nbp-host')].filter(
-                 h => h.nbp && h.nbp.counts.table && h.nbp.counts.timeline).length === n""",
+                 h => h.nbp && h.nbp.counts.table && h.nbp.counts.timeline
+                     && !h.querySelector('.nbp-headline .nbp-working')).length === n""",
             arg=views,
         )
 
