@@ -57,10 +57,6 @@ class Counterparts:
             "name": (names[0], names[1]),
             "line": ({}, lines | _grouped(of_b)),
         }
-        self._keys = {
-            dimension: [{raw: key for key, raws in words.items() for raw in raws} for words in sides]
-            for dimension, sides in self.words.items()
-        }
 
     def of_side(self, side: int, dimension: str, values: Iterable[Any]) -> tuple[Any, ...]:
         """Return a side's counterparts of these values of the comparison."""
@@ -68,13 +64,6 @@ class Counterparts:
             return tuple(values)
         words = self.words[dimension][side]
         return tuple(one for value in values for one in words.get(value, (value,)))
-
-    def of_comparison(self, side: int, dimension: str, values: Iterable[Any]) -> tuple[Any, ...]:
-        """Return the comparison's values for the values of a side."""
-        if dimension not in self.words:
-            return tuple(values)
-        keys = self._keys[dimension][side]
-        return tuple(dict.fromkeys(keys.get(value, value) for value in values))
 
 
 def _grouped(keys: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -126,23 +115,6 @@ class LinkedSelection(Selection):
             sides = {name: side.to_state() for name, side in zip(SIDES, self._sides, strict=True)}
             aligned = {"starts": list(self._starts), "runs": list(self._runs)}
             return {**super().to_state(), **sides, **aligned}
-
-    def select_side(self, side: int, patch: Mapping[str, Any], source: Hashable = None) -> None:
-        """Select the counterparts of the values of `patch`, which are in words of one side's recording."""
-        own = {key: value for key, value in patch.items() if key not in LINKED}
-        linked: dict[str, Any] = {}
-        for dimension, values in patch.items():
-            if dimension not in LINKED:
-                continue
-            if values is not None and dimension == "window":
-                values = [at - self._starts[side] for at in values]
-            elif values is not None:
-                values = self._counterparts.of_comparison(side, dimension, values)
-            linked[dimension] = values
-        if own:
-            self._sides[side].apply_patch(own, source)
-        if linked:
-            self.apply_patch(linked, source)
 
     def _align(self, counterparts: Counterparts, starts: tuple[int, int], runs: tuple[int, int]) -> None:
         """Measure windows from the starts of other steps; drop clauses that belong to another run only."""

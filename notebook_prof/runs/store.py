@@ -114,17 +114,6 @@ class Store:
         except sqlite3.Error as error:
             raise HistoryError(f"the history {str(self.path)!r} cannot be read: {error}") from error
 
-    def environments(self) -> dict[str, dict[str, str]]:
-        """Return the facts of each environment, keyed by the hash that the rows contain."""
-        if not self.path.exists():
-            return {}
-        try:
-            with closing(self._connect_to_read()) as connection:
-                rows = connection.execute("SELECT hash, facts FROM environments").fetchall()
-        except sqlite3.Error as error:
-            raise HistoryError(f"the history {str(self.path)!r} cannot be read: {error}") from error
-        return {key: json.loads(facts) for key, facts in rows}
-
     def _add(self, row: Row) -> int:
         key, facts = environment_hash(row.environment)
         size = len(row.source) + len(row.content) + _OVERHEAD

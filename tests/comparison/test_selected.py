@@ -94,17 +94,14 @@ def test_a_line_selects_the_line_that_it_became(drawn: Comparison) -> None:
         assert names_in(b, drawn.selection.b) == of_b, label
 
 
-def test_what_is_selected_in_one_side_is_selected_in_the_other(drawn: Comparison) -> None:
-    """Also a window: it lies as far from the aligned step's start."""
+def test_a_selected_window_lies_as_far_from_the_start_of_each_aligned_step(drawn: Comparison) -> None:
     drawn.align(a=1, b=4)
     selection = drawn.selection
     selection.clear()
-    selection.select_side(1, {"line": ["cell:3"], "name": ["cell:3  work(x)"]}, "page")
-    assert (selection.line, selection.name) == (("cell:2",), ("work(x)",))
-    assert selection.a.to_state()["name"] == ["cell:2  work(x)"]
     ts_a, ts_b = (one.ts for one in drawn.aligned)
-    selection.select_side(0, {"window": [ts_a + 100, ts_a + 700], "focus": 3}, "page")
-    assert selection.window == (100, 700)
+    selection.a.apply_patch({"focus": 3}, "page")
+    drawn.select(window=(100, 700))
+    assert selection.a.window == (ts_a + 100, ts_a + 700)
     assert selection.b.window == (ts_b + 100, ts_b + 700)
     assert (selection.a.focus, selection.b.focus, selection.focus) == (3, None, None)
     drawn.align(a=2)

@@ -173,11 +173,6 @@ class Ring:
         """Number of records of items and transforms."""
         return self._item_count
 
-    @property
-    def kinds(self) -> range:
-        """The kinds of records so far."""
-        return range(len(self._totals))
-
     def batch(self, *record: int) -> None:
         """Add a batch, with the fields of `BATCH`, and write the totals."""
         mapped, count = self.map, self._batch_count
