@@ -26,7 +26,7 @@ def cells_panel(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Show the tables of `cells` and `memory_names`."""
     table = cells(trace)
     if not len(table):
-        return Absent("No cell has run since the watch began.")
+        return Absent(without_cells(trace) or "No cell has run since the watch began.")
     known = [name for name in _WHERE_KNOWN if (table[name].notna() & (table[name] != "")).any()]
     held = memory_names(trace)
     held = held[held["name"].notna()].head(_MOST)
