@@ -169,6 +169,11 @@ def keep_warm() -> None:
     prepare()
 
 
+def is_kept_warm() -> bool:
+    """Return whether a warm py-spy is kept."""
+    return _keeps_warm
+
+
 def let_cool() -> None:
     """Stop keeping a warm py-spy, and end it. Safe in every state."""
     global _keeps_warm

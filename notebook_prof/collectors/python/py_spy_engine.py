@@ -35,6 +35,8 @@ SHORT_S: Final = 0.1
 
 PATIENCE_S: Final = 10.0
 """How long a recording waits for py-spy where that was asked for by name."""
+COLD_S: Final = 0.3
+"""How long it waits where none is kept warm, as in a script: the thread sees no call that holds the GIL."""
 
 MOST_FRAMES: Final = 1_000
 """Deepest stack that is left to py-spy; a thread samples deeper ones. py-spy writes every frame that comes or
@@ -50,10 +52,13 @@ class PySpy:
 
     # A thread of the process samples until py-spy has attached, and from then on a few times a second. Its
     # samples are also used if py-spy was killed, so its file is missing, or if it was starved for longer than
-    # their interval. With `waits`, the recording begins when py-spy does. `report` gets the quality of the
-    # samples.
+    # their interval. With `waits`, or where none is kept warm, recording begins when py-spy does. `report`
+    # gets the quality of the samples.
     def __init__(self, report: ImportReport, waits: bool = False) -> None:
-        self._report, self._waits = report, waits
+        self._report, self._patience_s = (
+            report,
+            PATIENCE_S if waits else 0.0 if spy.is_kept_warm() else COLD_S,
+        )
         self._net = Sampler(report)
         self._segments: list[tuple[Attachment, int]] = []  # each with the begin of its part, absolute ns
         self._launched: list[Attachment] = []
@@ -82,8 +87,7 @@ class PySpy:
         for _ in range(2):  # a warm one is taken, and begins at once
             self._attach()
         self._thread.start()
-        if self._waits:
-            self._settled.wait(PATIENCE_S)
+        self._settled.wait(self._patience_s)
 
     def stop(self) -> None:
         """Stop sampling. The files are read later."""
@@ -147,7 +151,7 @@ class PySpy:
             if number == len(SCHEDULE) or self._next is not None:
                 return
             after_s, factor = SCHEDULE[number]
-            if time.monotonic() - self._begun_s >= after_s or (self._waits and not number):
+            if time.monotonic() - self._begun_s >= after_s or (self._patience_s and not number):
                 self._launch(self._segments[0][0].rate_hz if number else spy.first_rate_hz(), factor)
         elif follower.is_sampling():
             self._next = None
