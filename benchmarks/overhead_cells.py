@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
+import uuid
 from pathlib import Path
 from typing import Any, Final
 
@@ -133,12 +134,16 @@ class Kernel:
         from jupyter_client.manager import start_new_kernel
 
         self.manager, self.client = start_new_kernel(kernel_name="python3", env={**os.environ})
-        self._pid = int(self.manager.provisioner.pid)
+        self._pid, self._cell_id = int(self.manager.provisioner.pid), uuid.uuid4().hex
 
     def run(self, code: str) -> tuple[float, float, float]:
         """Seconds by the clock, of CPU of the thread that runs cells, and of CPU of all others."""
         kernel_s, all_of_it, begun = self._cpu_s(self._pid), self._cpu_s(None), time.perf_counter()
-        msg_id, reply = self.client.execute(code, store_history=False), None
+        content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False}
+        # JupyterLab names the cell; without a name a notebook's static form is made before the reply
+        message = self.client.session.msg("execute_request", content, metadata={"cellId": self._cell_id})
+        self.client.shell_channel.send(message)
+        msg_id, reply = message["header"]["msg_id"], None
         while reply is None or reply["parent_header"].get("msg_id") != msg_id:
             reply = self.client.get_shell_msg(timeout=600)
         took = time.perf_counter() - begun

@@ -22,6 +22,8 @@ BUSY: Final = 0.1
 """Other threads count as computing if their CPU time is at least this share of wall time."""
 _BREATH_S: Final = 0.0002
 _LOOK_S: Final = 0.02
+_IDLE_LOOKS: Final = 5
+"""Looks in a row at which nobody computes before a long piece begins: *Run All* pauses between cells."""
 
 
 class Cancelled(BaseException):
@@ -86,13 +88,12 @@ class Pace:
             self._wait(_LOOK_S)
         self._look()
         self._wait(worked * SHARE if self._others_compute else _BREATH_S)
-        waited_s = 0.0
-        while waited_s < ahead_s * SHARE and not self._waiting:
+        waited_s, idle_looks = 0.0, 0
+        while waited_s < ahead_s * SHARE and idle_looks < _IDLE_LOOKS and not self._waiting:
             self._look()
             self._wait(_LOOK_S)
             self._look()
-            if not self._others_compute:
-                break
+            idle_looks = 0 if self._others_compute else idle_looks + 1
             waited_s += _LOOK_S
         self._resumed = time.perf_counter()
 
