@@ -51,7 +51,7 @@ def test_data_that_takes_less_than_the_work_is_told_second():
     result = verdict(trace)
     assert result.kind == "compute-bound"
     assert result.sentence == (
-        "Compute-bound on the CPU: mm takes 62.1 % of the steps by itself (36 µs). "
+        "Compute-bound on the CPU: mm alone takes 62.1 % of the steps (36 µs). "
         "37.9 % of the steps waits for data (22 µs of 58 µs)."
     )
     check_claims(trace)
@@ -81,7 +81,7 @@ DRAWN: dict[str, tuple[str, dict[str, Any], str, dict[str, str], str]] = {
     "a processor with one long operator": (
         "main: [aten::conv2d                 ][add]",
         {"unit_ns": 100 * US},
-        *("compute-bound", {"name": "aten::conv2d"}, "Compute-bound on the CPU: aten::conv2d takes 86.1 %"),
+        *("compute-bound", {"name": "aten::conv2d"}, "Compute-bound on the CPU: aten::conv2d alone takes 86.1 %"),
     ),
     "a function of Python": (
         "main: [train             ]\nmain:    [parse      ]",

@@ -266,7 +266,7 @@ def test_no_operator_takes_more_than_all_of_the_steps() -> None:
     builder.steps([0, 1], [0, 40], [13, 30], "loop")
     result, wholes = check_claims(builder.seal())
     check_words(result, wholes)
-    assert "conv takes 68.8 % of what began in the steps" in result.sentence
+    assert "conv alone takes 68.8 % of the work begun in the steps" in result.sentence
 
 
 def test_work_that_began_before_the_steps_is_not_denied() -> None:

@@ -107,7 +107,7 @@ class VerdictInputs:
         if not len(self.steps) or spent <= self.total_ns:
             return self.total_ns, self.total, self.whole
         source = Source("operators", "self_ns", {"track": stepping_track(self.trace)}, self._by_name)
-        return spent, source, "what began in the steps"
+        return spent, source, "the work begun in the steps"
 
     @property
     def _by_name(self) -> dict[str, Any]:

@@ -181,10 +181,10 @@ def _operators(facts: VerdictInputs, operators: float, *, framework: bool) -> Ve
         return Verdict(
             "mixed", fill("{} is the longest by itself: {} of {} ({}).", *said), share.value, select
         )
-    sentence = fill("{} takes {} of {} by itself ({}).", *said)
+    sentence = fill("{} alone takes {} of {} ({}).", *said)
     if share.value < MOST:
         whole = cite_share(operators, _thread(facts, "operators", "small operators"), _thread(facts))
-        text = "operators run {} of {}; the longest of them, {}, takes {} of {} by itself ({})."
+        text = "operators run {} of {}; the longest of them, {}, alone takes {} of {} ({})."
         sentence = fill(text, whole, facts.whole, *said)
     return Verdict("compute-bound", say("Compute-bound on the CPU: ", sentence), share.value, select)
 
@@ -208,6 +208,6 @@ def _judge_mixed(facts: VerdictInputs) -> Verdict:
             share = cite_share(float(spent), _thread(facts, str(state)), _thread(facts))
             pieces.append(say(f"{_IN_WORDS[str(state)]} ", share))
     first = float(thread["share"].iloc[0])
-    begin = f"Most of {facts.whole} is " if first > MOST else f"Nothing takes half of {facts.whole}: "
+    begin = f"The time of {facts.whole}: " if first > MOST else f"Nothing takes half of {facts.whole}: "
     sentence = say(begin, say(*pieces, between=", "), ".")
     return Verdict("mixed", sentence, first)
