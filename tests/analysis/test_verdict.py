@@ -81,7 +81,7 @@ DRAWN: dict[str, tuple[str, dict[str, Any], str, dict[str, str], str]] = {
     "a processor with one long operator": (
         "main: [aten::conv2d                 ][add]",
         {"unit_ns": 100 * US},
-        *("compute-bound", {"name": "aten::conv2d"}, "Compute-bound on the CPU: aten::conv2d alone takes 86.1 %"),
+        *("compute-bound", {"name": "aten::conv2d"}, "aten::conv2d alone takes 86.1 %"),
     ),
     "a function of Python": (
         "main: [train             ]\nmain:    [parse      ]",

@@ -1,4 +1,4 @@
-"""Rules for the host: launches, small operators, unfused optimizers, threads that take turns, process pools."""
+"""Rules for the host: launches, small operators, unfused optimizers, threads taking turns, process pools."""
 
 from __future__ import annotations
 
