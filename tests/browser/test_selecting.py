@@ -96,7 +96,7 @@ def test_a_number_is_copied_as_code_that_gives_it(shown: NotebookPage) -> None:
     sums = shown.part(".nbp-table tfoot td").all_inner_texts()
     assert "100.0 %" in sums, "what the shares are of"
     calls = shown.part(".nbp-table tfoot th").inner_text()
-    assert re.fullmatch(r"sum of all rows · calls \d.* – \d.* .?s", calls), calls
+    assert re.fullmatch(r"sum of all rows · calls of \d.* to \d.* .?s", calls), calls
 
 
 def test_a_brush_selects_a_window_and_measures_it(shown: NotebookPage) -> None:

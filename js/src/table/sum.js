@@ -15,7 +15,7 @@ export class SumRow {
       device = answer.device_self_ns,
       /** @type {Record<string, string>} */
       texts = {
-        label: `sum of all rows${answer.host_range.length ? ` · calls ${rangeText(answer.host_range)}` : ''}`,
+        label: `sum of all rows${answer.host_range.length ? ` · calls of ${rangeText(answer.host_range)}` : ''}`,
         ...(host && {self: formatTimeCell(host), share: formatShare(1)}),
         ...(device && {device: formatTimeCell(device), device_share: formatShare(1)}),
       },
@@ -37,7 +37,7 @@ export class SumRow {
 }
 
 /** @param {number[]} range */
-const rangeText = (range) => range.map((ns) => formatTime(ns, 2)).join(' – ');
+const rangeText = (range) => [...new Set(range.map((ns) => formatTime(ns, 2)))].join(' to ');
 
 /**
  * The self time of the host that shares are of: a chosen name takes nothing from it.

@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/KEDJ343F.js";import{a as r}from"./chunks/HLZSDW4S.js";import"./chunks/54F2TL5S.js";import"./chunks/2A6RM37T.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/TLRE37M6.js";import{a as r}from"./chunks/QDLMZQLK.js";import"./chunks/RLALKJUM.js";import"./chunks/ZQLWZJJQ.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/HLZSDW4S.js";import"./chunks/54F2TL5S.js";import{a as r}from"./chunks/7H5O6PBJ.js";import"./chunks/2A6RM37T.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/QDLMZQLK.js";import"./chunks/RLALKJUM.js";import{a as r}from"./chunks/UACSDKFE.js";import"./chunks/ZQLWZJJQ.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
