@@ -28,6 +28,7 @@ _WAITING: Final = 0.95
 _IDLE: Final = 0.005
 """A thread counts as idle if it is busy for less than this share of the busiest thread's time."""
 _MOST_FOLDED: Final = 300_000
+_AT_ONCE: Final = 50_000
 """Slices up to which library frames are folded; with more, finding them delays the first picture."""
 _FEWEST_OUTER: Final = 3
 _AROUND: Final = 0.9
@@ -192,6 +193,30 @@ class SliceColumns:
     def drawn_ns(self) -> IntArray:
         """The drawn length of every slice; with it, the slices of a row do not overlap."""
         return self.crosses_parent.cut(self.ts, self.dur)
+
+    @locked_cached_property
+    def parent(self) -> npt.NDArray[np.integer]:
+        """The slice around every slice; -1 at the top."""
+        narrow = np.int32 if self.n < 2**31 else np.int64
+        return np.asarray(self._parent.to_numpy(narrow, na_value=-1))
+
+    @locked_cached_property
+    def extent(self) -> IntArray | None:
+        """How long every drawn slice and its content last; None if all slices end inside their parents."""
+        parent = self.parent
+        reach = self.ts + self.drawn_ns
+        at = np.flatnonzero((parent >= 0) & (reach > reach[parent]))  # -1 reads any end
+        if not len(at):
+            return None
+        while len(at):  # what grew may outlast in turn what is around it
+            for part in range(0, len(at), _AT_ONCE):  # ufunc.at keeps the interpreter from all other threads
+                some = at[part : part + _AT_ONCE]
+                np.maximum.at(reach, parent[some], reach[some])
+            around = np.zeros(len(reach), bool)
+            around[parent[at]] = True
+            grown = np.flatnonzero(around)
+            at = grown[(parent[grown] >= 0) & (reach[grown] > reach[parent[grown]])]
+        return np.asarray(reach - self.ts, np.int64)
 
     @locked_cached_property
     def step(self) -> npt.NDArray[np.int32]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -42,7 +43,6 @@ _EARLY_ROWS: Final = 40
 _EARLY_SHARE: Final = 0.6
 _SHALLOW: Final = 8
 """Mean depth up to which climbing from every slice is faster than sorting."""
-_AT_ONCE: Final = 50_000
 _REMEMBERED: Final = 40
 _MOST_BYTES: Final = 1 << 30
 
@@ -70,7 +70,7 @@ class ViewStore:
     def rows(self) -> RowIndex:
         """Slices by drawn row."""
         c = self.columns
-        return RowIndex(c.ts, c.drawn_ns, c.row, c.n_rows, self._extent)
+        return RowIndex(c.ts, c.drawn_ns, c.row, c.n_rows, lambda: c.extent)
 
     @locked_cached_property
     def nested(self) -> RowIndex:
@@ -78,13 +78,7 @@ class ViewStore:
         c = self.columns
         if c.nested_row is c.row:
             return self.rows
-        return RowIndex(c.ts, c.drawn_ns, c.nested_row, len(c.row_below), self._extent)
-
-    @locked_cached_property
-    def parent(self) -> npt.NDArray[np.integer]:
-        """The slice around every slice; -1 at the top."""
-        column = self.trace.slices["parent"]
-        return np.asarray(column.to_numpy(np.int32 if len(column) < 2**31 else np.int64, na_value=-1))
+        return RowIndex(c.ts, c.drawn_ns, c.nested_row, len(c.row_below), lambda: c.extent)
 
     @locked_cached_property
     def shallow(self) -> bool:
@@ -92,28 +86,6 @@ class ViewStore:
         depth = self.columns.depth
         nested = not len(self.columns.crosses_parent.slices)
         return nested and (len(depth) == 0 or float(depth.mean()) < _SHALLOW)
-
-    @locked_cached_property
-    def extent(self) -> IntArray | None:
-        """How long every drawn slice and its content last; None if all slices end inside their parents."""
-        return self._extent()
-
-    def _extent(self) -> IntArray | None:
-        c = self.columns
-        parent = self.parent
-        reach = c.ts + c.drawn_ns
-        at = np.flatnonzero((parent >= 0) & (reach > reach[parent]))  # -1 reads any end
-        if not len(at):
-            return None
-        while len(at):  # what grew may outlast in turn what is around it
-            for part in range(0, len(at), _AT_ONCE):  # ufunc.at keeps the interpreter from all other threads
-                some = at[part : part + _AT_ONCE]
-                np.maximum.at(reach, parent[some], reach[some])
-            around = np.zeros(len(reach), bool)
-            around[parent[at]] = True
-            grown = np.flatnonzero(around)
-            at = grown[(parent[grown] >= 0) & (reach[grown] > reach[parent[grown]])]
-        return np.asarray(reach - c.ts, np.int64)
 
     @locked_cached_property
     def wide(self) -> WideSlices:
@@ -197,7 +169,7 @@ class ViewStore:
     def again(self) -> tuple[IntArray, IntArray]:
         """Slices that pass on the call of the one around them, and that one."""
         rows = np.flatnonzero(redispatched(self.trace))
-        return rows, self.parent[rows].astype(np.int64)
+        return rows, self.columns.parent[rows].astype(np.int64)
 
     def side(self, side: str) -> BoolArray:
         """Return the slices that ``analysis.operators`` or ``analysis.kernels`` (``device``) count."""
@@ -303,20 +275,22 @@ class ViewStore:
         c = self.columns
         codes, names, _ = self.grouping(by)
         again, around = self.again
+        # an index that held the store, which holds the index, would keep the trace until garbage is collected
+        mine = weakref.proxy(self)
         launched = None
         if launches is not None and len(launches[0]):
             launched = LaunchedIndex(
-                lambda: self.nested,
+                lambda: mine.nested,
                 codes if members is None else members,
                 len(names),
                 ts=c.ts,
                 dur=c.dur,
                 work=launches[0],
                 launcher=launches[1],
-                parent=self.parent,
+                parent=c.parent,
             )
         return GroupIndex(
-            lambda: self.nested,
+            lambda: mine.nested,
             codes,
             len(names),
             ts=c.ts,
@@ -327,7 +301,7 @@ class ViewStore:
             parent=around,
             launched=launched,
             chosen=chosen,
-            around=self.parent if self.shallow else None,
+            around=c.parent if self.shallow else None,
             crosses_parent=c.crosses_parent._replace(
                 rows=c.nested_row[c.crosses_parent.slices].astype(np.int64)
             ),

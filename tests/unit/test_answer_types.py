@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -137,6 +139,20 @@ def answered(data: Path) -> set[type[Declared]]:
         check_answers(OUTSIDE),
         check_answers(TraceBuilder().seal()),
     )
+
+
+def test_a_page_that_is_gone_keeps_no_recording() -> None:
+    trace = draw("steps: [0   ][1   ]\nmain:  [mm  ][mm  ]\nstream 7: [k  ] [k ]")
+    check_answers(trace)  # what is made once may stay
+    gc.collect()
+    gc.disable()
+    try:
+        check_answers(trace)
+        gone = weakref.ref(trace)
+        del trace
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_every_alternative_comes(answered: set[type[Declared]]) -> None:

@@ -68,7 +68,7 @@ def test_nothing_is_summed_up_where_the_longest_and_what_is_around_them_are_all(
 
 def _assert_longest(store: ViewStore, keep: npt.NDArray[np.bool_]) -> None:
     """The longest of every track are kept, and whatever is around a slice that is."""
-    c, around = store.columns, store.parent[keep]
+    c, around = store.columns, store.columns.parent[keep]
     assert keep[around[around >= 0]].all()
     needed = np.isin(np.arange(len(keep)), around)
     for track in np.unique(c.track):

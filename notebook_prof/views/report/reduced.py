@@ -28,11 +28,11 @@ def longest_slices(store: ViewStore, most: int) -> npt.NDArray[np.bool_]:
     others = np.flatnonzero(~keep)
     if 0 < left < len(others):
         keep[others[np.argpartition(-c.dur[others], left)[:left]]] = True
-    around = store.parent[keep]
+    around = store.columns.parent[keep]
     while len(around := np.unique(around[around >= 0])) and not keep[around].all():
         around = around[~keep[around]]
         keep[around] = True
-        around = store.parent[around]
+        around = store.columns.parent[around]
     return keep
 
 

@@ -78,8 +78,8 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
     covered = store.nested.covered(c.row_below[c.nested_row], c.ts, c.ts + c.drawn_ns)
     if part or not np.array_equal(inside, covered + (c.dur - c.drawn_ns)):
         columns["inside"] = deflated(inside[kept])  # otherwise the page computes it from the rows
-    if store.extent is not None:
-        columns["extent"] = deflated((store.extent - c.drawn_ns)[kept])
+    if c.extent is not None:
+        columns["extent"] = deflated((c.extent - c.drawn_ns)[kept])
     if c.nested_row is not c.row:
         columns["nested"] = deflated(c.nested_row[kept])
     columns |= _crossing(store, part)
@@ -143,7 +143,7 @@ def _relations(store: ViewStore, part: Part | None) -> dict[str, Any]:
         src, dst, kind = number[src[ends]], number[dst[ends]], kind[ends]
     marked = np.isin(store.columns.track, [track.track for track in store.columns.tracks if track.marks])
     inner = np.flatnonzero(marked if part is None else marked & part.keep)
-    around = store.parent[inner].astype(np.int64)
+    around = store.columns.parent[inner].astype(np.int64)
     if part is not None:
         inner, around = number[inner], np.where(around < 0, -1, number[around])
     return {
