@@ -21,7 +21,6 @@ from ..collectors.python.frames import Stacks, trim, trim_thread
 from ..collectors.python.overlay import Rows
 from ..collectors.python.thread_stacks import ObservedThread, decode
 from ..collectors.system import put_readings
-from ..collectors.system.names.buffers import NOT_COMPARED
 from ..collectors.system.names.watch import put_names
 from ..collectors.system.polling import decode as decoded
 from ..trace.arrays import IntArray
@@ -68,8 +67,6 @@ def build(watch: NotebookWatch, saved: Saved | None = None) -> Trace:
         ),
     )
     if walked is not None:
-        walked.buffers["earlier"], walked.buffers["first_step_bytes"] = NOT_COMPARED, -1
-        walked.facts["compared"] = 0
         put_names([walked], builder)
         rows = [(*key, run) for key, run in watch.made.items()]
         made = pd.DataFrame(rows, columns=["device", "address", "bytes", "run"], dtype="int64")

@@ -10,6 +10,7 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof import analysis
+from notebook_prof.collectors.system.names.buffers import BufferLog
 from notebook_prof.collectors.system.names.watch import NameWatch, Roots, Walked, put_names
 from notebook_prof.session.findings import out_of_memory
 from notebook_prof.trace import Trace, TraceBuilder
@@ -24,7 +25,9 @@ def walked(rows: list[tuple[Any, ...]], levels: list[dict[str, int]]) -> Walked:
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     table["first_step_bytes"] = table["name"].map({"rows[]": 200}).fillna(-1).astype("int64")
     facts = dict.fromkeys(("walk_ns", "objects", "nodes", "left", "frames_left", "saved_left"), 0)
-    return Walked(table, levels, {"ts": 1000, "compared": 1, "left_names": "", **facts})
+    made = Walked(BufferLog(), levels, {"ts": 1000, "compared": 1, "left_names": "", **facts})
+    made.buffers = table
+    return made
 
 
 def sample(*, used: int = 10_000, at_end: Walked | None = None, error: BaseException | None = None) -> Trace:

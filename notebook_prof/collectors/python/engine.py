@@ -153,7 +153,7 @@ class Sampler:
         self._start_ns = 0
         self._is_calm = False
         self._interval_ns = 0
-        self._context: list[Frame] = []
+        self._own: tuple[int, CallTree] | None = None
         self._quit = threading.Event()
         self._thread: threading.Thread | None = None
         self._failures: list[Exception] = []
@@ -175,8 +175,7 @@ class Sampler:
         walked, own, here = read(clock.now_ns), CallTree(), threading.get_ident()
         if here in walked.idents:
             at = walked.idents.index(here)
-            node = own.node(walked.codes[at], walked.instructions[at])
-            self._context = context_of(decode(np.array([node]), own))
+            self._own = own.node(walked.codes[at], walked.instructions[at]), own
         self._looks = ThreadStacks(clock.now_ns, cell_runner(sys._getframe()), read)
         self._start_ns = clock.now_ns()
         self._thread = threading.Thread(target=self._run, name="notebook_prof sampler", daemon=True)
@@ -213,7 +212,11 @@ class Sampler:
         seen = self._looks.threads
         nodes = np.unique(np.concatenate([np.empty(0, np.int64), *(np.array(one.node) for one in seen)]))
         threads = [self._samples(one, look_ns, nodes) for one in seen]
-        return Recorded(threads, decode(nodes, tree), self._interval_ns, self._context)
+        context: list[Frame] = []
+        if self._own is not None:
+            node, own = self._own
+            context = context_of(decode(np.array([node]), own))
+        return Recorded(threads, decode(nodes, tree), self._interval_ns, context)
 
     @property
     def look_ns(self) -> IntArray:

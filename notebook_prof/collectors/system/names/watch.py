@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import CO_OPTIMIZED
 from types import FrameType, TracebackType
 from typing import Any, Final
@@ -19,7 +20,7 @@ from ....trace.report import ImportReport
 from ....trace.schema import Column, Table
 from ..polling import freed_bytes, resident_bytes
 from .arrays import ArrayObjects, DeviceArrays, device_levels
-from .buffers import EARLIER, HOST, NEW, NOT_COMPARED, derives, type_dict
+from .buffers import EARLIER, HOST, NEW, NOT_COMPARED, BufferLog, derives, type_dict
 from .torch_objects import TorchObjects
 from .walk import BUDGET_NS, Walk
 
@@ -186,9 +187,25 @@ WALKS: Final = Table(
 class Walked:
     """The result of a walk, without references to user objects."""
 
-    buffers: pd.DataFrame
+    log: BufferLog
     levels: list[dict[str, int]]
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any]
+    # complete walks before the cell, and before the first recorded step
+    before: Walked | None = None
+    at_first_step: Walked | None = None
+
+    @cached_property
+    def buffers(self) -> pd.DataFrame:
+        """One row per buffer: `BUFFER_COLUMNS`, ``earlier`` and ``first_step_bytes``."""
+        # made when it is needed, since the prompt does not wait for that
+        table = self.log.table()
+        table["earlier"] = NOT_COMPARED if self.before is None else _earlier(table, self.before.buffers)
+        table["first_step_bytes"] = -1
+        if self.at_first_step is not None:
+            first = self.at_first_step.buffers.groupby(["name", "device"])["bytes"].sum()
+            keys = pd.MultiIndex.from_frame(table[["name", "device"]])
+            table["first_step_bytes"] = first.reindex(keys, fill_value=0).to_numpy()
+        return table
 
 
 def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
@@ -219,9 +236,10 @@ def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
         "left_names": ", ".join(walk.waiting_names[:_MOST_WAITING]),
         "frames_left": roots.skipped,
         "saved_left": torch.unread,
+        "compared": 0,
     }
     walk.forget()
-    return Walked(walk.log.table(), levels(), facts)
+    return Walked(walk.log, levels(), facts)
 
 
 class NameWatch:
@@ -231,17 +249,16 @@ class NameWatch:
     # walk.
     def __init__(self, roots: Callable[[], Roots], budget_ns: int = BUDGET_NS) -> None:
         self._roots, self._budget_ns = roots, budget_ns
-        self._before: pd.DataFrame | None = None
-        self._complete = False
-        self._at_first_step: pd.Series[int] | None = None
+        self._before: Walked | None = None
+        self._at_first_step: Walked | None = None
         self.error: BaseException | None = None
         self.report = ImportReport()
 
     def before(self) -> None:
         """Record the names before anything else is recorded."""
         walked = self._walk()
-        if walked is not None:
-            self._before, self._complete = walked.buffers, not walked.facts["left"]
+        if walked is not None and not walked.facts["left"]:
+            self._before = walked
 
     def at_first_step(self) -> None:
         """Record the size of each name before the first recorded step, if unrecorded steps precede it."""
@@ -249,21 +266,17 @@ class NameWatch:
             return
         walked = self._walk()
         if walked is not None and not walked.facts["left"]:
-            self._at_first_step = walked.buffers.groupby(["name", "device"])["bytes"].sum()
+            self._at_first_step = walked
 
     def now(self) -> Walked | None:
         """Return the current names, compared with those before. Failure is reported and returns None."""
         walked = self._walk()
         if walked is None:
             return None
-        table = walked.buffers
-        compared = self._before is not None and self._complete
-        table["earlier"] = _earlier(table, self._before) if compared else NOT_COMPARED
-        walked.facts["compared"] = int(compared)
-        table["first_step_bytes"] = -1
-        if (first := self._at_first_step) is not None and not walked.facts["left"]:
-            keys = pd.MultiIndex.from_frame(table[["name", "device"]])
-            table["first_step_bytes"] = first.reindex(keys, fill_value=0).to_numpy()
+        walked.before = self._before
+        walked.facts["compared"] = int(self._before is not None)
+        if not walked.facts["left"]:
+            walked.at_first_step = self._at_first_step
         return walked
 
     def _walk(self) -> Walked | None:
