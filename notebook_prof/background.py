@@ -1,42 +1,38 @@
-"""Long background work that yields the interpreter to the user's code.
+"""Long background work, done while the kernel is idle or somebody waits for the result.
 
-CPython's switch interval is 5 ms, so a busy background thread delays every small operator by up to 5 ms: a
-training step would take ten times as long. So the work calls `checkpoint` often, which rests: eight times as
-long as the work took while other threads compute, and hardly at all while none does or while somebody waits
-for the result.
+A thread that computes beside the user's code takes the interpreter from it, up to 5 ms at a time. So the work
+calls `checkpoint` every millisecond or so, which waits until the main thread has nothing to do: at most two
+seconds in all, since somebody may look at the result of one cell while the next one runs for an hour.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-PIECE_S: Final = 0.001
-"""Shorter pieces of work need no rest. Pieces up to four times as long need none while nobody computes."""
-SHARE: Final = 8.0
-"""How many times longer it rests than works while other code computes."""
-BUSY: Final = 0.1
-"""Other threads count as computing if their CPU time is at least this share of wall time."""
-_BREATH_S: Final = 0.0002
+PATIENCE_S: Final = 2.0
+"""How long a piece of work waits in all for an idle kernel."""
 _LOOK_S: Final = 0.02
-_IDLE_LOOKS: Final = 5
-"""Looks in a row at which nobody computes before a long piece begins: *Run All* pauses between cells."""
+_LOOKS: Final = 2
+"""Looks in a row that find the kernel idle before work goes on: *Run All* pauses for milliseconds."""
+_OFTEN_S: Final = 0.001
+_EVENT_LOOPS: Final = frozenset({"selectors", "asyncio", "tornado"})
 
 
 class Cancelled(BaseException):
     """Ends cancelled work. It is not an Exception, so that no handler treats it as a failure."""
 
 
-class Pace:
-    """The pace of one background thread. While `hold` returns True, the thread pauses unless somebody waits.
+class IdleTime:
+    """Lets one background thread work while the kernel is idle. Nothing is done while `hold` returns True.
 
-    >>> pace = Pace()
-    >>> with pace.kept():
-    ...     for number in range(3):
-    ...         checkpoint()
+    >>> idle = IdleTime()
+    >>> with idle.used(), idle.hurried():
+    ...     checkpoint()
     """
 
     def __init__(self, hold: Callable[[], bool] = lambda: False) -> None:
@@ -44,23 +40,20 @@ class Pace:
         self._changed = threading.Condition()
         self._waiting = 0
         self._cancelled = False
-        self._others_compute = False
-        self._resumed = 0.0
-        self._last_times = (0.0, 0.0)
+        self._looked, self._patience_s = 0.0, PATIENCE_S
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Make `checkpoint` keep this pace in this thread."""
-        _local.pace = self
-        self._last_times, self._resumed = _times(), time.perf_counter()
+    def used(self) -> Iterator[None]:
+        """Make `checkpoint` wait for idle time in this thread."""
+        _local.idle, self._patience_s, self._looked = self, PATIENCE_S, 0.0
         try:
             yield
         finally:
-            del _local.pace
+            del _local.idle
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """Suspend the rests while this thread waits for the result."""
+        """Let the work go on at once while this thread waits for the result."""
         with self._changed:
             self._waiting += 1
             self._changed.notify_all()
@@ -70,47 +63,49 @@ class Pace:
             with self._changed:
                 self._waiting -= 1
 
+    @property
+    def is_hurried(self) -> bool:
+        """Whether somebody waits for the result."""
+        return self._waiting > 0
+
     def cancel(self) -> None:
         """Make the next `checkpoint` raise `Cancelled`."""
         with self._changed:
             self._cancelled = True
             self._changed.notify_all()
 
-    def pause(self, ahead_s: float) -> None:
-        """Do what `checkpoint` does, for this thread."""
+    def wait(self) -> None:
+        """Wait for idle time, as `checkpoint` does in its thread."""
+        if self._waiting == 0 and time.perf_counter() - self._looked > _OFTEN_S:
+            looks = _LOOKS - 1 if self._looked else 0
+            while not self._cancelled and not self._waiting and looks < _LOOKS:
+                held = self._hold()
+                if not held and (self._patience_s <= 0 or kernel_is_idle()):
+                    looks += 1
+                else:
+                    looks = 0
+                if looks < _LOOKS:
+                    self._rest(held)
+            self._looked = time.perf_counter()
         if self._cancelled:
             raise Cancelled
-        worked = time.perf_counter() - self._resumed
-        least = PIECE_S if self._others_compute else 4 * PIECE_S
-        if self._waiting or (worked < least and ahead_s < PIECE_S):
-            return
-        while self._hold() and not self._waiting:
-            self._wait(_LOOK_S)
-        self._look()
-        self._wait(worked * SHARE if self._others_compute else _BREATH_S)
-        waited_s, idle_looks = 0.0, 0
-        while waited_s < ahead_s * SHARE and idle_looks < _IDLE_LOOKS and not self._waiting:
-            self._look()
-            self._wait(_LOOK_S)
-            self._look()
-            idle_looks = 0 if self._others_compute else idle_looks + 1
-            waited_s += _LOOK_S
-        self._resumed = time.perf_counter()
 
-    def _wait(self, seconds: float) -> None:
+    def _rest(self, held: bool) -> None:
+        begun = time.perf_counter()
         with self._changed:
             if not self._waiting and not self._cancelled:
-                self._changed.wait(seconds)
-        if self._cancelled:
-            raise Cancelled
-
-    def _look(self) -> None:
-        """Note whether other threads have computed since the last call, which preceded a rest."""
-        (since, before), self._last_times = self._last_times, _times()
-        self._others_compute = self._last_times[1] - before > BUSY * (self._last_times[0] - since)
+                self._changed.wait(_LOOK_S)
+        if not held:
+            self._patience_s -= time.perf_counter() - begun
 
 
 _local = threading.local()
+
+
+def kernel_is_idle() -> bool:
+    """Return whether the main thread waits in an event loop, as a kernel's does between cells."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    return frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] in _EVENT_LOOPS
 
 
 def start_thread(work: Callable[[], object], name: str) -> threading.Thread | None:
@@ -124,15 +119,8 @@ def start_thread(work: Callable[[], object], name: str) -> threading.Thread | No
     return thread
 
 
-def checkpoint(ahead_s: float = 0.0) -> None:
-    """Let other threads run, if this is a background thread. Raises `Cancelled` to end the work."""
-    # `ahead_s` is how long the next piece of work will hold the interpreter. That piece waits until nobody
-    # computes, or until others have run for eight times as long.
-    pace = getattr(_local, "pace", None)
-    if pace is not None:
-        pace.pause(ahead_s)
-
-
-def _times() -> tuple[float, float]:
-    """Return wall time, and the CPU time of all other threads, in seconds."""
-    return time.perf_counter(), time.process_time() - time.thread_time()
+def checkpoint() -> None:
+    """Wait for idle time, if this is a background thread. Raises `Cancelled` to end the work."""
+    idle = getattr(_local, "idle", None)
+    if idle is not None:
+        idle.wait()

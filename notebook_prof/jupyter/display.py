@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from ..background import Pace, checkpoint, start_thread
+from ..background import IdleTime, checkpoint, start_thread
 from ..session import current
 from ..units import format_count, format_ns
 from ..views.bundle import script, stylesheet
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 # Shows the slow parts of a Profile after its views: the verdict, and the static form for readers without a
 # kernel.
-
-_PART_S: Final = 0.3
-"""Estimated duration of each part. A part waits until the kernel is idle, but not for ever."""
 
 
 def first_form(profile: Profile, uid: str) -> dict[str, str]:
@@ -90,9 +87,9 @@ def show_when_ready(profile: Profile, widget: ProfileWidget, uid: str) -> thread
         tell()
 
     def tell() -> None:
-        with Pace(hold=lambda: current.running() is not None).kept():  # not during a recording
+        with IdleTime(current.is_recording).used():
             for part in parts:
-                checkpoint(_PART_S)
+                checkpoint()
                 if widget.comm is None:
                     return
                 part()

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Final
 
-from ..background import Cancelled, Pace
+from ..background import Cancelled, IdleTime
 from ..errors import NotRecordedError
 from ..own_processes import at_exit
 from ..trace.trace import Trace
@@ -19,7 +19,7 @@ _LEAVES_S: Final = 2.0
 
 
 class DeferredTrace:
-    """Builds a Trace once, in a background thread that yields the interpreter unless somebody is waiting.
+    """Builds a Trace once, in a background thread, while the kernel is idle or somebody waits.
 
     >>> from notebook_prof.trace import TraceBuilder
     >>> deferred = DeferredTrace(TraceBuilder().seal)
@@ -35,7 +35,7 @@ class DeferredTrace:
         self._work = _Work(build, hold)
         # the thread refers only to the work, not to this object: once this object is deleted, nobody can
         # request the Trace
-        weakref.finalize(self, self._work.pace.cancel).atexit = False
+        weakref.finalize(self, self._work.idle.cancel).atexit = False
 
     @property
     def ready(self) -> bool:
@@ -51,7 +51,7 @@ class DeferredTrace:
         exit."""
         work = self._work
         if not work.done.is_set():
-            with work.pace.hurried():
+            with work.idle.hurried():
                 work.start()
                 work.done.wait()
         if work.error is not None:
@@ -69,7 +69,7 @@ class _Work:
 
     def __init__(self, build: Callable[[], Trace], hold: Callable[[], bool]) -> None:
         self.done = threading.Event()
-        self.pace = Pace(hold=hold)
+        self.idle = IdleTime(hold)
         self.trace: Trace | None = None
         self.error: BaseException | None = None
         self._build: Callable[[], Trace] | None = build
@@ -94,7 +94,7 @@ class _Work:
 
     def _run(self, build: Callable[[], Trace]) -> None:
         try:
-            with self.pace.kept():
+            with self.idle.used():
                 self.trace = build()
         except Cancelled:
             self.error = NotRecordedError("the recording was not assembled: the process is about to end")
@@ -106,7 +106,7 @@ class _Work:
 
     def leave(self) -> None:
         """Make the build end at its next checkpoint."""
-        self.pace.cancel()
+        self.idle.cancel()
         with self._lock:  # until `start` has started it
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -115,7 +115,7 @@ class _Work:
     def lose_in_fork(self) -> None:
         """Give up in a forked child, since the thread stayed with the parent."""
         self.error = NotRecordedError("the recording is assembled in the parent process: use it there")
-        self.pace, self.done = Pace(), threading.Event()
+        self.idle, self.done = IdleTime(), threading.Event()
         self.done.set()
 
 

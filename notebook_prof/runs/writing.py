@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..background import Pace, checkpoint
+from ..background import IdleTime, checkpoint
 from ..errors import NotebookProfError
 from ..own_processes import at_exit
 from ..units import format_items
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 THREAD: Final = "notebook_prof history"
 _MOST_WAITING: Final = 16
+"""While more rows wait, they are written during recordings too: each keeps a recording in memory."""
 _LEAVES_S: Final = 2.0
 _LOOK_S: Final = 0.05
-_PART_S: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class _Writer:
         self._waiting: deque[_Recorded] = deque()
         self._thread: threading.Thread | None = None
         self._hold: Callable[[], bool] = bool
-        self._hurried = 0
+        self._idle = IdleTime(lambda: self._hold() and not self._too_many)
         self.lost, self.reason = 0, ""
 
     @property
@@ -118,13 +118,13 @@ class _Writer:
         with self._changed:
             return len(self._waiting) + (self._thread is not None)
 
+    @property
+    def _too_many(self) -> bool:
+        return len(self._waiting) > _MOST_WAITING
+
     def put(self, recorded: _Recorded, hold: Callable[[], bool]) -> None:
         """Write a row later."""
         with self._changed:
-            if len(self._waiting) >= _MOST_WAITING:
-                self._waiting.popleft()
-                self.lost += 1
-                self.reason = f"more than {_MOST_WAITING} recordings waited to be assembled"
             self._waiting.append(recorded)
             self._hold = hold
             if self._thread is None:
@@ -144,12 +144,8 @@ class _Writer:
 
     def wait(self, seconds: float | None) -> bool:
         """Wait until all rows are written, without the writer pausing. Returns whether they are."""
-        with self._changed:
-            self._hurried += 1
-            try:
-                return self._changed.wait_for(lambda: self._thread is None, seconds)
-            finally:
-                self._hurried -= 1
+        with self._idle.hurried(), self._changed:
+            return self._changed.wait_for(lambda: self._thread is None, seconds)
 
     def _work(self) -> None:
         while True:
@@ -169,14 +165,10 @@ class _Writer:
         pending = recorded.profile.pending
         if pending is not None:
             pending.start()
-            while not pending.wait(_LOOK_S) and not self._hurried:
+            while not pending.wait(_LOOK_S) and not (self._idle.is_hurried or self._too_many):
                 pass
-        with Pace(hold=lambda: not self._hurried and self._hold()).kept():
-            write(recorded.profile, recorded.previous, recorded.kept, recorded.at, self._pause)
-
-    def _pause(self) -> None:
-        if not self._hurried:
-            checkpoint(_PART_S)
+        with self._idle.used():
+            write(recorded.profile, recorded.previous, recorded.kept, recorded.at)
 
 
 def write(
@@ -184,24 +176,23 @@ def write(
     previous: PreviousRun,
     kept: bool,
     at: Path,
-    pause: Callable[[], None] = lambda: None,
 ) -> int:
     """Build the row of a recording and add it. Returns its number."""
-    # `at` is the folder whose revision is stored; `pause` is called between pieces of work
+    # `at` is the folder whose revision is stored
     from ..comparison.run import core_share
     from .entry import keep, packed
 
     trace, me = profile.trace, previous.me
-    pause()
+    checkpoint()
     summary = previous.summary(profile)
-    pause()
+    checkpoint()
     previous.look_again()
     pair = previous.earlier()
     noise = previous.ratio(profile)
-    pause()
+    checkpoint()
     verdict = profile.verdict.sentence
     trust = profile.trust
-    pause()
+    checkpoint()
     revision = revision_of(at)
     source, content = packed(summary)
     used = summary.steps.loc[summary.steps["used"], "dur_ns"]

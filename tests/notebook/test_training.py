@@ -376,7 +376,7 @@ def test_a_cell_that_is_run_again_does_not_wait_for_what_nobody_asks_for(library
         go, build = threading.Event(), engine.Session._build
         def held(self, cycle):
             while not go.is_set():
-                checkpoint(60.0)
+                checkpoint()
             return build(self, cycle)
         engine.Session._build = held
         def building():

@@ -8,11 +8,13 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
-from notebook_prof.background import Cancelled, Pace, checkpoint
+from notebook_prof import background
+from notebook_prof.background import Cancelled, IdleTime, checkpoint, kernel_is_idle
 from notebook_prof.profiles.deferred_trace import DeferredTrace
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw
@@ -86,7 +88,7 @@ def test_recordings_pass_first_unless_somebody_waits() -> None:
 
     def build() -> Trace:
         for piece in range(50):
-            checkpoint(60.0)
+            checkpoint()
             pieces.append(piece)
         return draw("main: [mm]")
 
@@ -104,67 +106,85 @@ def test_recordings_pass_first_unless_somebody_waits() -> None:
     assert len(pieces) == 50
 
 
-def _spin(seconds: float) -> None:
-    until = time.perf_counter() + seconds
-    while time.perf_counter() < until:
-        pass
+@pytest.fixture
+def main_computes(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Looks at the main thread so far; what is appended to is asked again."""
+    looks: list[bool] = []
+    monkeypatch.setattr(background, "kernel_is_idle", lambda: looks.append(True) or False)
+    return looks
 
 
-def _paced(pace: Pace, until: Callable[[], bool]) -> float:
-    """CPU seconds that a thread takes which works at this pace."""
-    spent: list[float] = []
+def _in_thread(idle: IdleTime) -> threading.Thread:
+    """Start a thread that ends after its first checkpoint."""
 
     def work() -> None:
-        begun = time.thread_time()
-        with pace.kept():
-            while not until():
-                _spin(0.0003)
-                checkpoint()
-        spent.append(time.thread_time() - begun)
+        with suppress(Cancelled), idle.used():
+            checkpoint()
 
     thread = threading.Thread(target=work)
     thread.start()
-    while not until():
-        if busy[0]:
-            _spin(0.001)
-        else:
-            time.sleep(0.001)
-    thread.join()
-    return spent[0]
+    return thread
 
 
-busy = [False]
+def _seen(looks: list[bool], times: int) -> None:
+    while len(looks) < times:
+        time.sleep(0.001)  # it looks every 20 ms
 
 
-@pytest.mark.clock("shares of CPU time over 0.6 s")
-def test_it_rests_where_others_compute_and_works_where_nobody_does() -> None:
-    def share(computing: bool) -> float:
-        busy[0] = computing
-        before = time.process_time()
-        end = time.perf_counter() + 0.6
-        own = _paced(Pace(), lambda: time.perf_counter() > end)
-        return own / (time.process_time() - before)
+def test_work_waits_while_the_main_thread_computes(
+    main_computes: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "PATIENCE_S", 1e9)
+    idle = IdleTime()
+    thread = _in_thread(idle)
+    _seen(main_computes, 5)
+    assert thread.is_alive()
+    with idle.hurried():
+        thread.join(60)
+    assert not thread.is_alive()
+    thread = _in_thread(idle)
+    monkeypatch.setattr(background, "kernel_is_idle", lambda: True)
+    thread.join(60)
+    assert not thread.is_alive()
 
-    assert min(share(True) for _ in range(3)) < 0.25
-    assert max(share(False) for _ in range(3)) > 0.75
+
+def test_work_does_not_wait_for_ever(main_computes: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "PATIENCE_S", 0.05)
+    thread = _in_thread(IdleTime())
+    thread.join(60)
+    assert not thread.is_alive()
+    assert main_computes
+
+
+def test_a_kernel_that_waits_for_messages_is_idle() -> None:
+    assert not kernel_is_idle()
+    code = """
+        import asyncio, time
+        from notebook_prof.background import kernel_is_idle
+        async def main():
+            beside = asyncio.to_thread(lambda: [time.sleep(0.05), kernel_is_idle()][1])
+            print(await beside)
+        asyncio.run(main())
+    """
+    assert _run(code).stdout == "True\n"
 
 
 def test_cancelled_work_ends_at_its_next_checkpoint() -> None:
-    pace, begun, ended = Pace(), threading.Event(), []
+    idle, begun, ended = IdleTime(), threading.Event(), []
 
     def work() -> None:
         try:
-            with pace.kept():
+            with idle.used():
                 begun.set()
                 while True:
-                    checkpoint(60.0)
+                    checkpoint()
         except Cancelled:
             ended.append(True)
 
     thread = threading.Thread(target=work)
     thread.start()
     assert begun.wait(60)
-    pace.cancel()
+    idle.cancel()
     thread.join(60)
     assert ended == [True]
 

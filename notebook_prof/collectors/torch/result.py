@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import fields
 from itertools import compress, islice
@@ -25,11 +24,6 @@ from .kept_rows import DeviceActivities, details
 _CHUNK: Final = 2048
 """Events per chunk. Each property is read for a whole chunk, so the events stay in the cache, which halves
 the time."""
-
-_COPY: Final = 0.4
-"""Expected share of the stop's duration for copying the events. Measured: 0.2 with shapes, 0.4 without."""
-_FREE: Final = 2.5
-"""Expected time for freeing the result, as a multiple of the time for copying the events."""
 
 _MEMORY_EVENT: Final = "[memory]"
 _INSTANT: Final = "cpu_instant_event"
@@ -95,17 +89,13 @@ def take(
     device: bool,
     pid: int,
     threads: dict[int, str],
-    stop_s: float = 0.0,
 ) -> KinetoColumns:
     """Read a ``_ProfilerResult`` into columns, in pieces of a millisecond for `background.checkpoint`."""
-    # Three calls cannot be split: copying the events, copying the activities, and freeing the result. Their
-    # durations are predicted from `stop_s`, the time that torch took to stop. `threads` has the names of the
-    # live Python threads by native id. Shapes, memory and device work are read only if `shapes`, `memory` and
-    # `device` are set.
-    checkpoint(_COPY * stop_s)
-    begun = time.perf_counter()
+    # Three calls cannot be split: copying the events, copying the activities, and freeing the result.
+    # `threads` has the names of the live Python threads by native id. Shapes, memory and device work are read
+    # only if `shapes`, `memory` and `device` are set.
+    checkpoint()
     events = result.events()  # a copy, which is made while holding the GIL
-    copy_s = time.perf_counter() - begun
     kinds, names, shape_texts = _Codes(), _Codes(), _Codes()
     columns = _Columns(len(events), shapes, device)
     while events:  # from the end, so the list frees memory as the columns grow
@@ -123,12 +113,12 @@ def take(
     on_devices = rows.device_activities(kinds, names)
     activities: list[Any] = []
     if memory or len(on_devices.rows):
-        checkpoint(copy_s)
+        checkpoint()
         activities = result.trace_activities()
     allocations = _memory(activities) if memory else MemoryColumns.empty()
     extra = details(activities, on_devices, len(rows.arrays["ts"]), report)
     read = rows.to_kineto(kinds, names, shape_texts, allocations, extra, pid, threads)
-    checkpoint(_FREE * copy_s)  # next, the caller frees the result, in one piece
+    checkpoint()  # next, the caller frees the result, in one piece
     return read
 
 
