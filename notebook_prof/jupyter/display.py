@@ -17,7 +17,6 @@ from IPython.display import display
 from ..background import IdleTime, checkpoint, start_thread
 from ..session import current
 from ..units import format_count, format_ns
-from ..views.bundle import script, stylesheet
 from .cell import current_cell
 from .widget import LinkedWidget, ProfileWidget, headline_of, queries_of
 
@@ -122,8 +121,8 @@ def _show_static(profile: Profile, uid: str) -> None:
 class RankWidget(LinkedWidget):
     """One display of the ranks' dashboard, and of the timelines opened in it."""
 
-    _esm = script("rank_widget")
-    _css = stylesheet() + stylesheet("ranks")
+    entry = "rank_widget"
+    styles = ("dashboard", "ranks")
 
     def __init__(self, board: RankBoard, uid: str = "") -> None:
         from ..ranks.page.queries import RankProtocol  # loads Bokeh
@@ -136,8 +135,8 @@ class RankWidget(LinkedWidget):
 class ComparisonWidget(LinkedWidget):
     """One display of a comparison of recordings."""
 
-    _esm = script("comparison_widget")
-    _css = stylesheet() + stylesheet("comparison")
+    entry = "comparison_widget"
+    styles = ("dashboard", "comparison")
 
     def __init__(self, comparison: Comparison, uid: str = "") -> None:
         from ..comparison.page.queries import ComparisonProtocol

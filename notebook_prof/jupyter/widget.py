@@ -9,7 +9,7 @@ import threading
 import weakref
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import anywidget
 import traitlets
@@ -17,7 +17,7 @@ import traitlets
 from ..analysis import Claim
 from ..selection import Selection
 from ..service.headline import headline_pieces
-from ..views.bundle import VERSION, bokehjs, script, stylesheet
+from ..views.bundle import VERSION, Entry, Style, bokehjs, script, stylesheet
 
 if TYPE_CHECKING:
     from ..profiles.profile import Profile
@@ -55,8 +55,10 @@ class LinkedWidget(QuietWidget):
     # Python writes the trait ``selection``, a mirror of the Selection. The page sends a selection as a
     # message, with the revision on which it is based. `document` has figures without data, as JSON; `answers`
     # is called for each request.
-    _esm = script("profile_widget")
-    _css = stylesheet()
+    entry: ClassVar[Entry] = "profile_widget"
+    styles: ClassVar[tuple[Style, ...]] = ("dashboard",)
+    _esm = traitlets.Unicode().tag(sync=True)
+    _css = traitlets.Unicode().tag(sync=True)
     document = traitlets.Unicode().tag(sync=True)
     settings = traitlets.Dict().tag(sync=True)
     selection = traitlets.Dict().tag(sync=True)
@@ -73,7 +75,13 @@ class LinkedWidget(QuietWidget):
     ) -> None:
         self._answers, self._shown = answers, selection
         self._telling: int | None = None
-        super().__init__(document=document, settings=dict(settings), selection=selection.to_state())
+        super().__init__(
+            _esm=script(self.entry),
+            _css="".join(map(stylesheet, self.styles)),
+            document=document,
+            settings=dict(settings),
+            selection=selection.to_state(),
+        )
         mirror = weakref.WeakMethod(self._mirror)  # a Profile must not keep closed widgets alive
 
         def tell(selection: Selection, patch: Mapping[str, Any], source: Hashable) -> None:

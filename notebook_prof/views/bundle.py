@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal
 
-import bokeh
-
 PAGE: Final = Path(__file__).parent / "page"
 """Folder of the built scripts, the styles and the figures of the page."""
-_BOKEH: Final = Path(bokeh.__file__).parent / "server" / "static" / "js"
-
 BOKEHJS: Final = ("bokeh",)
-VERSION: Final[str] = bokeh.__version__
+# Bokeh itself is imported with the first document: the prompt of a profiled cell does not wait for it.
+VERSION: Final[str] = version("bokeh")
 """Version of Bokeh and BokehJS."""
 
 Entry = Literal[
@@ -73,12 +72,17 @@ def _renamed(names: str, *, from_left: bool) -> str:
     return ",".join(":".join(pair if from_left else pair[::-1]) for pair in pairs)
 
 
+Style = Literal["dashboard", "ranks", "comparison", "live"]
+"""The page's CSS, the additions for another page, and the CSS for a running recording."""
+
+
 @cache
-def stylesheet(name: Literal["dashboard", "ranks", "comparison", "live"] = "dashboard") -> str:
-    """Return the page's CSS, the additions for another page, or the CSS for a running recording."""
+def stylesheet(name: Style = "dashboard") -> str:
+    """Return the CSS of this name."""
     return (PAGE / f"{name}.css").read_text(encoding="utf-8")
 
 
 def bokehjs() -> list[bytes]:
     """Return the page's BokehJS files, in the version that made the document."""
-    return [(_BOKEH / f"{name}.min.js").read_bytes() for name in BOKEHJS]
+    folder = files("bokeh") / "server" / "static" / "js"
+    return [(folder / f"{name}.min.js").read_bytes() for name in BOKEHJS]
