@@ -10,6 +10,7 @@ import marshal
 import os
 import sys
 import textwrap
+import time
 import tokenize
 import warnings
 from collections.abc import Iterator, Sequence
@@ -67,6 +68,22 @@ class _Edited(NamedTuple):
     ran: list[Part]
     homes: dict[int, Home]  # by position in `ran`; missing for parts that are not in this text
     is_older: bool
+    older: int  # how many parts of `ran`, the first ones, are from before a reload
+
+
+class Reloads:
+    """A finder of modules that finds none, and keeps the code of each module that is reloaded."""
+
+    def __init__(self) -> None:
+        self.last_ns: dict[str, int] = {}  # absolute time of the last reload, by file
+        self.codes: dict[str, list[CodeType]] = {}  # code from before any of them
+
+    def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> None:
+        """Called by Python's import system before it runs a module; `target` is set for a reload."""
+        file = getattr(target, "__file__", None)
+        if file is not None:
+            self.codes.setdefault(file, []).extend(_code_of([vars(target)], file))
+            self.last_ns[file] = time.time_ns()
 
 
 class Sources:
@@ -77,6 +94,7 @@ class Sources:
     # The first that contains all of the code that ran is used.
     def __init__(self) -> None:
         self.ran: Sequence[CodeType] = ()
+        self.reloads = Reloads()
         self.lost: set[tuple[str, Place]] = set()  # lines with unknown text, by file
         self.told: set[str] = set()  # edited files in the report
         self._seen: dict[str, list[str]] = {}
@@ -113,15 +131,18 @@ class Sources:
         self.lost |= {(code.co_filename, place) for place in places}
         return True
 
-    def place(self, file: str, seen: Place) -> Place:
+    def place(self, file: str, seen: Place, first_ns: int = 0) -> Place:
         """Return the current place of a line that ran. If unknown, return `seen` and add it to `lost`."""
+        # `first_ns` is when the line was first seen. If that was after the last reload, older code is not it.
         if (edited := self._of(file)) is None:
             return seen
         name, line = seen.function.rpartition(".")[2], seen.line
+        is_newest = first_ns > self.reloads.last_ns.get(file, first_ns)
         found = {
             number: part
             for number, part in enumerate(edited.ran)
             if part.name == name and part.first_line <= line <= part.last_line
+            if not (is_newest and number < edited.older)
         }
         same = {number: part for number, part in found.items() if part.function == seen.function} or found
         homes = [edited.homes.get(number) for number in same]
@@ -147,7 +168,10 @@ class Sources:
             if code.co_filename == file and not any(name.startswith(_COMPILED) for name in code.co_names)
             for part in parts_of(code)
         ]
-        ran = ran or [part for code in _imported(file) for part in parts_of(code)]
+        before: list[Part] = []
+        if not ran:
+            before = [part for code in self.reloads.codes.get(file, ()) for part in parts_of(code)]
+            ran = [*before, *(part for code in _imported(file) for part in parts_of(code))]
         # linecache has the text from when a line of the file was first shown
         had = [tuple(lines) for lines in (now, self._seen.get(file), linecache.getlines(file)) if lines]
         bare = [_bare(part.code) for part in ran]
@@ -167,7 +191,7 @@ class Sources:
                     n: _rewritten_home(ran[n], parts, rewritten) for n, home in found.items() if home is None
                 }
             homes = {number: home for number, home in found.items() if home is not None}
-            texts.append(_Edited(lines, parts, ran, homes, bool(texts)))
+            texts.append(_Edited(lines, parts, ran, homes, bool(texts), len(before)))
         return next((text for text in texts if len(text.homes) == len(ran)), texts[0])
 
 
@@ -288,7 +312,11 @@ def _imported(file: str) -> Iterator[CodeType]:
         for name, module in tuple(sys.modules.items())
         if name != "__main__" and issubclass(type(module), ModuleType)
     ]
-    waiting: list[Any] = [names for names in modules if names.get("__file__") == file]
+    return _code_of([names for names in modules if names.get("__file__") == file], file)
+
+
+def _code_of(modules: Sequence[dict[str, Any]], file: str) -> Iterator[CodeType]:
+    waiting: list[Any] = list(modules)
     own = [names.get("__name__") for names in waiting]
     kinds = (FunctionType, staticmethod, classmethod, property, type)
     known: set[int] = set()

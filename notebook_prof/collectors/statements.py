@@ -6,6 +6,7 @@ ours.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from array import array
@@ -69,6 +70,8 @@ class Marks:
             )
             self.sources.ran = monitor.codes
             self._monitor = monitor if monitor.start() else None
+        elif file:  # nothing tells which code runs, so a module that is reloaded may have two
+            sys.meta_path.insert(0, self.sources.reloads)
         self._thread, self.identity = threading.get_native_id(), threading.get_ident()
         note, _running = self.rows.extend, self
 
@@ -80,6 +83,8 @@ class Marks:
         self.end_ns = self._now() if end_ns is None else end_ns
         if self._monitor is not None:
             self._monitor.stop()
+        elif self.sources.reloads in sys.meta_path:
+            sys.meta_path.remove(self.sources.reloads)
         note, _running, _latest = _nothing, None, self
 
     @property

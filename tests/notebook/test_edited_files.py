@@ -139,6 +139,21 @@ def test_an_edit_while_the_cell_runs(kernel: Kernel, module: Path) -> None:
     assert "x = 1" not in str(facts["source"])
 
 
+def test_a_module_that_is_reloaded_in_the_cell(kernel: Kernel, module: Path) -> None:
+    write(module, SLEEPS)
+    kernel.must(f"import {module.stem} as m, importlib")
+    write(module, SLEEPS.replace("    time", "    x = 1\n    time"))
+    facts = recorded(kernel, "importlib.reload(m)\nm.work()", module)
+    assert has(facts, module, "time.sleep(0.3)")
+    assert (facts["line"][0], facts["codes"].count("source-edited")) == (5, 0), "only the new code ran"
+    # the old code's line 5 is another line of the new text
+    write(module, SLEEPS.replace("    time.sleep(0.3)", "    x = 1\n    y = 2\n    time.sleep(0.02)"))
+    facts = recorded(kernel, "m.work()\nimportlib.reload(m)\nm.work()", module)
+    assert facts["line"] == [5, EDITED]
+    assert facts["codes"].count("source-edited") == 1
+    assert "`y = 2`" not in facts["verdict"]
+
+
 SEPARATORS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 
 

@@ -187,7 +187,7 @@ class PythonCollector(Collector):
         stacks = recorded.stacks
         recorded = replace(
             recorded,
-            stacks=replace(stacks, distinct=placed(stacks.distinct)),
+            stacks=replace(stacks, distinct=placed(stacks.distinct, recorded.first_looks_ns().tolist())),
             context=placed(recorded.context),
         )
         own = [thread for thread in recorded.threads if thread.pid == os.getpid()]

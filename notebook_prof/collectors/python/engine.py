@@ -67,6 +67,18 @@ class Recorded:
         threads = [thread.inside(begin_ns, end_ns) for thread in self.threads]
         return replace(self, threads=[thread for thread in threads if len(thread.stack)])
 
+    def first_looks_ns(self) -> IntArray:
+        """Return when each distinct frame was first seen."""
+        stack_ns = np.full(len(self.stacks.lengths), np.iinfo(np.int64).max)
+        for thread in self.threads:
+            # py-spy's samples begin half an interval before the look
+            looks_ns = thread.bounds[:-1] + np.minimum(np.diff(thread.bounds), self.interval_ns) // 2
+            known = thread.stack >= 0
+            np.minimum.at(stack_ns, thread.stack[known], looks_ns[known])
+        result = np.full(len(self.stacks.distinct), np.iinfo(np.int64).max)
+        np.minimum.at(result, self.stacks.frames, np.repeat(stack_ns, self.stacks.lengths))
+        return result
+
     @classmethod
     def nothing(cls, interval_ns: int) -> Recorded:
         """Return a result without threads."""

@@ -7,6 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Final, NamedTuple
 
 from ...trace.builder import TraceBuilder
@@ -88,12 +89,15 @@ def _place(frame: Frame) -> Place:
     return Place(frame.function, frame.first_line, frame.line)
 
 
-def placed(frames: Sequence[Frame]) -> list[Frame]:
+def placed(frames: Sequence[Frame], first_ns: Sequence[int] = ()) -> list[Frame]:
     """Return frames with current line numbers, for code that has moved in its file."""
+    # `first_ns` has the time when each frame was first seen, 0 if unknown
     texts = sources()
     return [
-        frame._replace(**texts.place(frame.file, _place(frame))._asdict()) if frame.owner == USER else frame
-        for frame in frames
+        frame._replace(**texts.place(frame.file, _place(frame), ts)._asdict())
+        if frame.owner == USER
+        else frame
+        for frame, ts in zip(frames, first_ns or repeat(0, len(frames)), strict=True)
     ]
 
 
