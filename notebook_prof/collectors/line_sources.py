@@ -15,6 +15,7 @@ import tokenize
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from contextlib import suppress
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -80,10 +81,10 @@ class Reloads:
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> None:
         """Called by Python's import system before it runs a module; `target` is set for a reload."""
-        file = getattr(target, "__file__", None)
-        if file is not None:
-            self.codes.setdefault(file, []).extend(_code_of([vars(target)], file))
-            self.last_ns[file] = time.time_ns()
+        with suppress(Exception):  # the user's import goes on in any case
+            if type(target) is ModuleType and isinstance(file := vars(target).get("__file__"), str):
+                self.codes.setdefault(file, []).extend(_code_of([vars(target)], file))
+                self.last_ns[file] = time.time_ns()
 
 
 class Sources:
