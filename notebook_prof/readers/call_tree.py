@@ -11,6 +11,7 @@ import pandas as pd
 from ..trace.arrays import BoolArray, IntArray, consecutive, distinct_paths, numbered
 from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
+from ..trace.source_lines import SAMPLE_COUNTS
 from ..trace.strings import Coded
 
 MAX_FRAMES: Final = 50_000_000
@@ -99,6 +100,12 @@ def sample_durations(ts: IntArray) -> IntArray:
     gaps = np.diff(ts)
     usual = int(np.median(gaps)) if len(gaps) else 0
     return np.append(np.minimum(gaps, 2 * usual), usual).astype(np.int64)
+
+
+def count_samples(builder: TraceBuilder, track: int, count: int) -> None:
+    """Keep how many samples a track has, since shares of few samples say little."""
+    counts = builder.metadata.setdefault(SAMPLE_COUNTS, {})
+    counts[str(track)] = counts.get(str(track), 0) + count
 
 
 def depth_limit(lengths: IntArray, builder: TraceBuilder) -> int:

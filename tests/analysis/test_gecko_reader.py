@@ -137,7 +137,7 @@ def test_what_is_said_of_them_is_true(name: str) -> None:
     result = verdict(trace)
     assert ("Python" in str(result)) == name.startswith("python_samplers")
     track = trace.tracks.set_index("track")["kind"]
-    first = trace.slices[trace.slices["name"] == result.select["name"]]
+    first = trace.slices[trace.slices["name"] == result.select.get("name")]
     assert (track[first["track"]] == "thread").all(), "a range beside a thread is not what a thread ran"
 
 

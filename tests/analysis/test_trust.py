@@ -14,6 +14,7 @@ from notebook_prof import Profile, TraceBuilder, read_trace
 from notebook_prof.analysis import trust
 from notebook_prof.analysis.device.kernel_launches import least_launch_delay
 from notebook_prof.analysis.trust.device import CUPTI_FAULTS
+from notebook_prof.readers.call_tree import count_samples
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 
@@ -340,6 +341,26 @@ def test_a_name_that_one_sample_saw_is_not_told(each_ns: int, count: int, names:
     (line,) = (line for line in lines if line.startswith("Own time"))
     assert "crunch" in line
     assert ("lock" in line) == (names == 2)
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (7, "7 samples cannot tell what bounds the recording."),
+        (20, "fib is the longest by itself: 67 % of the recording (20 samples in 30 µs)."),
+        (100, "fib is the longest by itself: 66.7 % of the recording (20 µs of 30 µs)."),
+    ],
+)
+def test_few_samples_of_a_file_have_no_decimals(count: int, said: str) -> None:
+    b = TraceBuilder(metadata={"source": "gecko"})
+    main = b.track("GeckoMain")
+    count_samples(b, main, count)
+    b.slices(ts=[0, 20_000], dur=[20_000, 10_000], name=["fib", "main"], category="python", track=main)
+    trace = b.seal()
+    lines = Profile(trace).verdict.lines
+    assert lines[0].endswith(said)
+    assert ("few-samples" in codes(trace)) == (count < 100)
+    assert any(line.startswith(f"Own time ({count} samples): fib 67 %") for line in lines) == (count < 100)
 
 
 @pytest.mark.parametrize(("inner", "few"), [(0, False), (20, False), (600, True)])

@@ -14,6 +14,7 @@ from ...trace import Trace, Window, add, contains, length, overlap, union
 from ...trace.intervals import NOTHING
 from ...trace.report import Statement
 from ...trace.schema import Table
+from ...trace.source_lines import SAMPLE_COUNTS
 from ...units import format_items, format_ns, format_share
 from ..scope import WindowLike, bounds, length_within, on_device, on_host, step_spans
 from ..source.lines import sample_times, sampled_slices
@@ -211,12 +212,28 @@ def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Statement]:
     )
 
 
-def few_samples(trace: Trace, window: WindowLike) -> Iterator[Statement]:
-    """Yield the error of sampled shares if there are few samples and not nearly all time was timed."""
+def _points(count: int) -> str:
+    """Return by how much a share of so many samples may be off."""
     # With n independent samples, a share p has the standard error √(p (1 − p) / n); at p = ½, 95 % of them
     # are within 0.98 / √n.
+    return f"{98 / math.sqrt(count):.0f} points"
+
+
+def few_samples(trace: Trace, window: WindowLike) -> Iterator[Statement]:
+    """Yield the error of sampled shares if there are few samples and not nearly all time was timed."""
     samples = sample_times(trace, window)
     if samples is None:
+        counts = trace.metadata.get(SAMPLE_COUNTS, {}) if window is None else {}
+        if 0 < (count := counts.get(str(stepping_track(trace)), 0)) < _MANY_SAMPLES:
+            yield Statement(
+                "few-samples",
+                "few samples were taken",
+                severity="info",
+                count=count,
+                effect=f"a share of the time may be {_points(count)} off",
+                advice="record for longer",
+                example=f"{format_items(count, 'sample')} of the thread",
+            )
         return
     at, track = samples
     steps = step_spans(trace, window)
@@ -238,7 +255,7 @@ def few_samples(trace: Trace, window: WindowLike) -> Iterator[Statement]:
             "few samples saw the Python code",
             severity="info",
             count=count,
-            effect=f"a share of a sampled line may be {98 / math.sqrt(count):.0f} points off",
+            effect=f"a share of a sampled line may be {_points(count)} off",
             advice="record more steps, or take the lines that were timed: p.lines().exact",
             example=f"{format_items(count, 'sample')} of the Python code {where}",
         )

@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...units import format_share
 from ..scope import recorded_table
 from ..source.frames import frames
 from ..source.hotspots import hot_lines
@@ -18,15 +17,13 @@ from ..source.lines import LINE
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, Verdict, cite, cite_count, cite_ns, cite_share, fill, say, short
-from .inputs import MOST, VerdictInputs
-from .lines import few, samples
+from .inputs import FEWEST, MOST, VerdictInputs
 from .python import engine, library_of, line_select, line_words, meanwhile, python_verdict, spelled
 
 _CELL: Final = Source("account", "dur")
 _SHOWN: Final = 3
 _STATEMENTS: Final = ("code", "steps", "outside-window", "display")
 _CALLED: Final = 2
-_FEWEST: Final = 10
 _WORTH: Final = 0.1
 """Least share of the cell from which lines below the hottest one, and worker threads, are reported."""
 _IMPORT: Final = re.compile(r"(?:import|from)\s+(?P<module>[\w.]+)")
@@ -97,18 +94,17 @@ def _hottest(facts: VerdictInputs, part: Any) -> tuple[Any, list[Any]]:
 
 
 def _too_few(facts: VerdictInputs) -> bool:
-    """Return whether samples cannot tell lines apart: of nine, a line of a half has two to seven."""
-    finding = few(facts)
-    return finding is not None and finding.count < _FEWEST
+    """Return whether samples cannot tell lines apart."""
+    return facts.few is not None and facts.few.count < FEWEST
 
 
 def _took(facts: VerdictInputs, row: Any) -> Sentence:
     """Return the time of a line, or in how many samples it was, if these are few."""
-    if row["exact"] or few(facts) is None:
+    if row["exact"] or facts.few is None:
         return say(cite_ns(int(row["total_ns"]), _line(facts, row), line_select(row)))
     source = replace(_line(facts, row), column="samples")
     seen = int(source.evaluate(facts.trace))
-    return say(cite(str(seen), seen, source, select=line_select(row)), " of ", samples(facts))
+    return say(cite(str(seen), seen, source, select=line_select(row)), " of ", facts.samples())
 
 
 def _called_lines(
@@ -116,7 +112,7 @@ def _called_lines(
 ) -> Sentence:
     """Return the lines that a line calls, unless one of them takes most of it."""
     if rows and _too_few(facts):
-        return say("; ", samples(facts), " cannot tell the lines in it apart")
+        return say("; ", facts.samples(), " cannot tell the lines in it apart")
     big = [row for row in rows if int(row["total_ns"]) >= _WORTH * facts.cell_ns]
     if not big:
         return say()
@@ -130,11 +126,9 @@ def _line(facts: VerdictInputs, row: Any, arguments: Mapping[str, Any] | None = 
 
 
 def _share(facts: VerdictInputs, row: Any, arguments: Mapping[str, Any] | None = None) -> Claim:
-    """Return the share of a line in the cell; a share of few samples has no decimals."""
-    share = int(row["total_ns"]) / max(facts.cell_ns, 1)
-    digits = 1 if row["exact"] or few(facts) is None else 0
-    source = _line(facts, row, arguments)
-    return cite(format_share(share, digits), share, source, _CELL, line_select(row))
+    """Return the share of a line in the cell."""
+    share, source = int(row["total_ns"]) / max(facts.cell_ns, 1), _line(facts, row, arguments)
+    return facts.sampled_share(share, source, _CELL, line_select(row), exact=bool(row["exact"]))
 
 
 def _spread(facts: VerdictInputs) -> Verdict:

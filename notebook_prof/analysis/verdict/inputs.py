@@ -12,6 +12,7 @@ import pandas as pd
 
 from ...trace import Trace, Window, length, union
 from ...trace.intervals import contains
+from ...units import format_share
 from ..device.busy import device
 from ..device.kernels import kernels
 from ..grouping import group
@@ -23,7 +24,8 @@ from ..source.hotspots import HotLines, hot_lines
 from ..time.account import ACCOUNT, account
 from ..time.phases import phases, stepping_track
 from ..time.thread_time import thread_time
-from .claims import Sentence, Source, cite_ns, cite_share, say
+from ..trust.trust import few_samples
+from .claims import Claim, Sentence, Source, cite, cite_count, cite_ns, say
 
 OPERATORS: Final = ("operator", "collective")
 KERNELS: Final = ("kernel", "collective")
@@ -34,6 +36,8 @@ MOST: Final = 0.5
 """Share from which a part is most of a whole."""
 WAITING: Final = 0.25
 """Data, communication or synchronisation bounds a run if it takes at least this share of the time."""
+FEWEST: Final = 10
+"""Samples from which they tell the longest of several apart: of nine, a half has two to seven."""
 _LINKED: Final = 0.9
 _MOST_UNKNOWN: Final = 0.5
 _MOST_SLICES: Final = 2_000_000
@@ -121,9 +125,29 @@ class VerdictInputs:
 
     def part_of_whole(self, ns: int, source: Source, select: Mapping[str, Any]) -> Sentence:
         """Write a part of `total_ns`, like ``79.5 % of the steps (79 ms of 100 ms)``."""
-        share = cite_share(ns / max(self.total_ns, 1), source, self.total, select)
+        share = self.sampled_share(ns / max(self.total_ns, 1), source, self.total, select)
         of = cite_ns(self.total_ns, self.total)
+        if self.few is not None:
+            return say(share, f" of {self.whole} (", self.samples(), " in ", of, ")")
         return say(share, f" of {self.whole} (", cite_ns(ns, source), " of ", of, ")")
+
+    @cached_property
+    def few(self) -> Any:
+        """The finding of the trust report that the thread has few samples, or None."""
+        return next(iter(few_samples(self.trace, self.window)), None)
+
+    def samples(self) -> Claim:
+        """Return how many samples there are, where they are `few`."""
+        return cite_count(
+            self.few.count, "sample", Source("trust", "count", {"code": self.few.code}, self.arguments)
+        )
+
+    def sampled_share(
+        self, share: float, source: Source, of: Source, select: Mapping[str, Any], *, exact: bool = False
+    ) -> Claim:
+        """Return a share of sampled time, without decimals if the samples are `few`."""
+        digits = 1 if exact or self.few is None else 0
+        return cite(format_share(share, digits), share, source, of, select)
 
     def in_phase(self, phase: str) -> Source:
         """The source of a number of `phase_ns`."""

@@ -9,13 +9,13 @@ from typing import Any, Final
 import pandas as pd
 
 from ...units import format_items, format_share
-from ..scope import once, recorded_table
+from ..scope import recorded_table
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.host_states import waits_by_name
-from ..trust.trust import few_samples
-from .claims import Claim, Sentence, Source, cite, cite_count, cite_ns, cite_share, fill, say, short
+from .claims import Sentence, Source, cite, cite_count, cite_ns, cite_share, fill, say, short
 from .inputs import VerdictInputs
 from .memory import memory_line
+from .steps import NO_FRAMEWORK
 
 _SHOWN: Final = 3
 _SMALL: Final = 0.01
@@ -227,7 +227,7 @@ def _longest_names(facts: VerdictInputs) -> Sentence | None:
         ]
         return say("Kernels: ", say(*pieces, between=" · "))
     works = ~facts.top["name"].astype(str).map(waits_by_name).astype(bool)
-    sampled = few(facts) if facts.top_is_python else None
+    sampled = facts.few if facts.top_is_python else None
     small = _SMALL if sampled is None else max(_SMALL, min(0.5, _SAMPLES_OF_A_NAME / sampled.count))
     rows = facts.top[works & (facts.top["self_ns"] >= max(small * facts.total_ns, 1))].head(_SHOWN)
     if rows.empty:
@@ -235,23 +235,12 @@ def _longest_names(facts: VerdictInputs) -> Sentence | None:
     own_ns, own, _ = facts.own
     pieces = []
     for name, spent in zip(rows["name"].tolist(), rows["self_ns"].tolist(), strict=True):
-        text = format_share(spent / own_ns, 1 if sampled is None else 0)
-        claim = cite(text, spent / own_ns, facts.self_time(name), own, {"name": name})
+        claim = facts.sampled_share(
+            spent / own_ns, facts.self_time(name), own, {"name": name}, exact=sampled is None
+        )
         pieces.append(say(f"{short(name)} ", claim))
-    what: Sentence | str = "Own time" if facts.top_is_python else "Operators"
+    is_framework = not facts.top_is_python and str(facts.trace.metadata.get("source")) not in NO_FRAMEWORK
+    what: Sentence | str = "Operators" if is_framework else "Own time"
     if sampled is not None:
-        what = fill("Own time ({})", samples(facts))
+        what = fill("Own time ({})", facts.samples())
     return fill("{}: {}", what, say(*pieces, between=" · "))
-
-
-def few(facts: VerdictInputs) -> Any:
-    """Return the finding of the trust report that the cell's thread has few samples, or None."""
-    first = lambda: next(iter(few_samples(facts.trace, facts.window)), None)  # noqa: E731
-    return once(facts.trace, ("few-samples", facts.window), first)
-
-
-def samples(facts: VerdictInputs) -> Claim:
-    """Return how many samples there are, where they are `few`."""
-    finding = few(facts)
-    source = Source("trust", "count", {"code": finding.code}, facts.arguments)
-    return cite_count(finding.count, "sample", source)

@@ -19,7 +19,7 @@ from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
 from .claims import Sentence, Source, Verdict, cite, cite_ns, cite_share, fill, say, short
-from .inputs import VerdictInputs
+from .inputs import FEWEST, VerdictInputs
 
 
 def line_select(row: Any) -> dict[str, Any]:
@@ -78,6 +78,9 @@ def python_verdict(facts: VerdictInputs) -> Verdict:
     share = spent / max(facts.total_ns, 1)
     if library and not _LINE.fullmatch(name):
         return _in_library(facts, source_lines, row, library, name)
+    if facts.few is not None and facts.few.count < FEWEST:
+        sentence = say(facts.samples(), f" cannot tell what bounds {facts.whole}.")
+        return Verdict("mixed", sentence, share)
     if share < _TRIFLE:
         sentence = say(f"Nothing that was recorded takes {format_share(_TRIFLE, 0)} of {facts.whole}.")
         return Verdict("mixed", sentence, share)

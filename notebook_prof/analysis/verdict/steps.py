@@ -89,7 +89,8 @@ def _judge(facts: VerdictInputs, *, costly: bool) -> Verdict:
 def _line_share(facts: VerdictInputs, row: Any) -> Claim:
     where = {"file": str(row["file"]), "line": int(row["line"])}
     source = Source("lines", "total_ns", where, facts.arguments)
-    return cite_share(int(row["total_ns"]) / facts.total_ns, source, facts.total, line_select(row))
+    share = int(row["total_ns"]) / facts.total_ns
+    return facts.sampled_share(share, source, facts.total, line_select(row), exact=bool(row["exact"]))
 
 
 def _on_the_cpu(facts: VerdictInputs, *, costly: bool) -> Verdict:

@@ -11,7 +11,7 @@ import pandas as pd
 from msgspec import Raw, Struct
 
 from ...errors import FormatError
-from ...readers.call_tree import add_tree_samples, sample_durations
+from ...readers.call_tree import add_tree_samples, count_samples, sample_durations
 from ...readers.codec.tolerant_json import decode_object
 from ...readers.events import match, report_unpaired
 from ...trace.arrays import BoolArray, FloatArray, IntArray, numbered
@@ -237,6 +237,8 @@ class _Import:
         if not busy.any():
             return
         begin, dur, stack = begin[busy], dur[busy], stack[busy]
+        if weight is None or (weight == 1).all():
+            count_samples(self._builder, track, len(stack))
         add_tree_samples(self._builder, track, begin + base, dur, stacks.node[stack], stacks.tree)
         table = pd.DataFrame(
             {"category": stacks.category[stack], "subcategory": stacks.subcategory[stack], "dur_ns": dur}

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...readers.call_tree import Frame, Sampled, add_samples, sample_durations
+from ...readers.call_tree import Frame, Sampled, add_samples, count_samples, sample_durations
 from ...readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind, Rows, groups, marked, texts, texts_in
 from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.strings import Coded
@@ -245,6 +245,7 @@ def add_stack_samples(session: Session) -> None:
         begin, stack = ts[own], at[own]
         length = chains.length[stack]
         frames = chains.frames[consecutive(chains.begin[stack], length)]
+        count_samples(session.builder, track, len(own))
         add_samples(
             session.builder, track, Sampled(begin, sample_durations(begin), frames, length), chains.functions
         )

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...errors import FormatError
-from ...readers.call_tree import Frame, Sampled, add_samples, sample_durations
+from ...readers.call_tree import Frame, Sampled, add_samples, count_samples, sample_durations
 from ...readers.codec.protobuf_columns import Fields, coded_texts
 from ...trace.arrays import IntArray, consecutive, positions
 from ...trace.builder import TraceBuilder
@@ -312,6 +312,7 @@ def _add_samples(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> Non
         name = f"{tracks.thread_name(process, thread)} {thread} · samples"
         track = builder.track(name, "process", pid=process)
         # a sample stands for the time until its thread's next one, at most twice the median of these times
+        count_samples(builder, track, len(own))
         add_samples(builder, track, Sampled(ts[own], sample_durations(ts[own]), flat, count), names)
 
 

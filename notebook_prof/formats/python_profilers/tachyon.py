@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import FormatError
 from ...readers.base import decompress
-from ...readers.call_tree import Frame, add_tree_samples, sample_durations, stack_tree
+from ...readers.call_tree import Frame, add_tree_samples, count_samples, sample_durations, stack_tree
 from ...readers.codec.protobuf_columns import PADDING, varints
 from ...readers.codec.record_chain import Bytes, Terminated, record_starts
 from ...trace.arrays import IntArray, consecutive
@@ -221,6 +221,7 @@ def _add(records: _Records, frames: list[Frame], builder: TraceBuilder) -> int:
         leaf = of_record[samples.record[own]]
         busy = leaf >= 0
         dur = sample_durations(ts)
+        count_samples(builder, track, int(busy.sum()))
         add_tree_samples(builder, track, ts[busy], dur[busy], node[leaf[busy]], tree)
     builder.report.add(
         "states-not-used",

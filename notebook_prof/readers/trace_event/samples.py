@@ -19,6 +19,7 @@ from ..call_tree import (
     Sampled,
     add_samples,
     add_tree_samples,
+    count_samples,
     depth_limit,
     sample_durations,
     stack_tree,
@@ -107,6 +108,7 @@ def _add(events: Events, rows: IntArray, tracks: Tracks, base_ns: int, builder: 
     known = known[np.argsort(ts[known], kind="stable")]
     ts, leaf = ts[known], leaf[known]
     track = int(tracks.of(np.array([head], np.int64))[0])
+    count_samples(builder, track, len(ts))
     add_tree_samples(builder, track, ts, sample_durations(ts), node[leaf], tree)
 
 
@@ -192,6 +194,7 @@ def add_sampled(events: Events, tracks: Tracks, stacks: Stacks, builder: TraceBu
         ts = events.ts[rows[of_track]]
         flat = np.concatenate([flat_of[i] for i in leaf[of_track].tolist()])
         samples = Sampled(ts, sample_durations(ts), flat, lengths[of_track])
+        count_samples(builder, int(number), len(ts))
         add_samples(builder, int(number), samples, stacks.frames)
 
 
