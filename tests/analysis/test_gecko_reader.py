@@ -351,6 +351,11 @@ def test_profiles_of_2016(tmp_path: Path) -> None:
     trace = read(tmp_path, profile(thread(), json.dumps(child)))  # type: ignore[arg-type]
     assert {name.split(" ")[0] for name in trace.slices["name"]} == {"main", "f", "child", "g"}
     assert "names-missing" not in trace.report
+    one = thread()
+    texts = {"_array": one.pop("stringArray"), "_stringToIndex": {}}  # as the page wrote its own table
+    assert rows(read(tmp_path, profile({**one, "stringTable": texts})), "name") == rows(
+        read(tmp_path, profile(thread())), "name"
+    )
     trace = read(tmp_path, profile(thread(stringArray=None)))
     assert set(trace.slices["name"]) == {"[unknown]"}
     assert trace.report["names-missing"].count == 1
