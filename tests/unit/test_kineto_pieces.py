@@ -16,6 +16,7 @@ from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.numbers import exact_ns
 from notebook_prof.readers.kineto import KinetoColumns, event_decoder
 from notebook_prof.readers.kineto.event_decoder import EventText
+from notebook_prof.readers.kineto.event_types import Variant, list_decoder
 from notebook_prof.readers.kineto.reader import parse
 from notebook_prof.trace import TABLES, ImportReport
 from tests.frames import differences
@@ -145,3 +146,25 @@ def test_an_interrupt_closes_the_file(tmp_path: Path, monkeypatch: pytest.Monkey
         read_trace(path)
     assert opened
     assert all(file.closed for file in opened)
+
+
+def test_few_arguments_are_decoded_until_an_event_has_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of kernels and collectives are many fields, which cost time and memory in every event."""
+    asked: list[Variant] = []
+
+    def noted(variant: Variant) -> object:
+        asked.append(variant)
+        return list_decoder(variant)
+
+    monkeypatch.setattr(event_decoder, "list_decoder", noted)
+    monkeypatch.setattr(event_decoder, "CHUNK_BYTES", 1000)
+    operators = [op(f"op {i}", str(i), "1") for i in range(50)]
+    kernel = '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":60,"dur":1,"args":{"grid":[3,1,1]}}'
+    read_trace(write(tmp_path, *operators))
+    assert not any(one.all_arguments for one in asked)
+    columns, _, _ = parsed(write(tmp_path, *operators, kernel, *operators).read_bytes(), 1 << 20)
+    assert asked[-1].all_arguments
+    assert columns.extra is not None
+    assert columns.extra.values == ['{"grid":[3,1,1]}']

@@ -27,7 +27,7 @@ from .columns import (
     flags_of_name,
     flags_of_type,
 )
-from .event_types import EXTRA, Begin, complete_type, extra_of
+from .event_types import EXTRA, Begin, Variant, complete_type, extra_of
 from .instant_events import InstantEvents
 
 _NO_EXTRA: Final = (None,) * len(EXTRA)
@@ -77,9 +77,9 @@ class ColumnBuilder:
         self.range_count = 0  # ranges among the events of the last chunk
         self._chunks: list[Columns] = []
 
-    def add_events(self, events: list[Any], text_times: bool) -> bool:
-        """Add the events of a chunk, or return False without adding any, if times are needed as text."""
-        complete = complete_type(text_times)
+    def add_events(self, events: list[Any], variant: Variant) -> Variant:
+        """Add the events of a chunk, or return without adding any the variant in which they are needed."""
+        complete = complete_type(variant)
         spans = [event for event in events if type(event) is complete]
         count = len(spans)
         others = [event for event in events if type(event) is not complete] if count < len(events) else []
@@ -88,9 +88,11 @@ class ColumnBuilder:
         flags = self.types.flags(kind) | self.names.flags(name)
         range_code = self.types.get(ACTIVITY_TYPE, -1)
         self.range_count = int(np.count_nonzero(kind == range_code)) if range_code >= 0 else 0
-        times = _times(spans, text_times)
+        if not variant.all_arguments and (flags & EXTRAS).any():
+            return variant._replace(all_arguments=True)
+        times = _times(spans, variant.text_times)
         if times is None or (others and not self.instants.add(others)):
-            return False
+            return variant._replace(text_times=True)
         ts, dur, ok = times
         good = ok & (flags & NAMELESS == 0)
         self._report.broken_rows(count - int(good.sum()), "no name, start or duration")
@@ -103,7 +105,7 @@ class ColumnBuilder:
             chunk["pid"] = identifiers([span.pid for span in spans])
             chunk["tid"] = identifiers([span.tid for span in spans])
             self._chunks.append(chunk | self._arguments([span.args for span in spans], flags))
-        return True
+        return variant
 
     def add_spans(self, spans: Sequence[Span], ts: IntArray, dur: IntArray) -> None:
         """Add further events, with times in ns."""
@@ -153,9 +155,13 @@ class ColumnBuilder:
             put("dtypes", rows, self.dtypes.column(_copies([each.types for each in some])))
             put("strides", rows, self.strides.column(_copies([each.strides for each in some])))
             put("concrete", rows, self.concrete.column(_copies([each.concrete for each in some])))
-            put("old_dims", rows, self.dims.column(_copies([each.old_dims for each in some])))
-            put("stack", rows, self.stacks.column([each.call_stack for each in some]))
-            put("path", rows, self.paths.column([each.hierarchy for each in some]))
+            for name, interner, values in (  # only old versions have any
+                ("old_dims", self.dims, [bytes(each.old_dims) for each in some]),
+                ("stack", self.stacks, [each.call_stack for each in some]),
+                ("path", self.paths, [each.hierarchy for each in some]),
+            ):
+                if any(values):
+                    put(name, rows, interner.column(values))
         return chunk
 
 

@@ -12,7 +12,16 @@ import msgspec
 from ...trace.report import ImportReport
 from ..codec.tolerant_json import add_broken_row, mend, row_texts
 from .column_builder import ColumnBuilder
-from .event_types import UNDECODABLE, AllArguments, complete_type, event_decoder, list_decoder, loose_decoder
+from .event_types import (
+    MOST,
+    UNDECODABLE,
+    AllArguments,
+    Variant,
+    complete_type,
+    event_decoder,
+    list_decoder,
+    loose_decoder,
+)
 
 CHUNK_BYTES: Final = 256 * 1024
 """Characters decoded at once. The rows of so much text stay in the processor's cache."""
@@ -73,7 +82,7 @@ class Decoded(NamedTuple):
     """Decoded events, and the text that follows them."""
 
     events: list[Any]  # of type `Event`
-    text_times: bool  # whether their times are text
+    variant: Variant
     text: bytes  # the list that was decoded; empty if events were decoded one by one
     tail: bytes | None  # the text after the list; None if the list continues
 
@@ -81,39 +90,38 @@ class Decoded(NamedTuple):
 def read_events(text: EventText, is_array: bool, columns: ColumnBuilder, report: ImportReport) -> bytes:
     """Add all events of a file to `columns`, and return the text after their list."""
     # `is_array`: whether the file is a bare list, which may lack its end
-    chunk_bytes, text_times = CHUNK_BYTES, False
+    chunk_bytes, variant = CHUNK_BYTES, Variant(text_times=False, all_arguments=False)
     while True:
         chunk, last = text.peek(chunk_bytes)
-        decoded = decode(chunk, last, is_array, text_times, report)
+        decoded = decode(chunk, last, is_array, variant, report)
         if decoded is None:
             chunk_bytes *= 2
             continue
-        if not columns.add_events(decoded.events, decoded.text_times):
+        while (needed := columns.add_events(decoded.events, decoded.variant)) != decoded.variant:
             try:
-                events = list_decoder(True).decode(decoded.text)
-                decoded = decoded._replace(events=events, text_times=True)
+                events = list_decoder(needed).decode(decoded.text)
+                decoded = decoded._replace(events=events, variant=needed)
             except UNDECODABLE:
                 again = _decode_one_by_one(decoded.text, False, True, report)
                 decoded = again._replace(tail=decoded.tail)
-            columns.add_events(decoded.events, True)
         if columns.range_count:
             columns.ranges.add(decoded.text, columns.range_count, report)
         if decoded.tail is not None:
             return decoded.tail + text.remaining()
-        text_times = decoded.text_times
+        variant = decoded.variant
         text.skip()
         chunk_bytes = CHUNK_BYTES
 
 
 def decode(
-    chunk: bytes, last: bool, is_array: bool, text_times: bool, report: ImportReport
+    chunk: bytes, last: bool, is_array: bool, variant: Variant, report: ImportReport
 ) -> Decoded | None:
     """Decode the next events, or return None if the text seems to end inside an event, so more is needed."""
     # `chunk` is a list of events or, if it is the last, everything that is left of the file.
     if last:
         chunk = chunk.rstrip(b"\x00 \t\r\n")
     try:
-        return _decode_list(chunk, text_times, last)
+        return _decode_list(chunk, variant, last)
     except msgspec.ValidationError:
         return _decode_one_by_one(chunk, last, is_array, report)
     except UNDECODABLE as error:
@@ -121,7 +129,7 @@ def decode(
     trial = ImportReport()
     mended = mend(chunk, reason, trial)
     try:
-        decoded = _decode_list(mended, text_times, last)
+        decoded = _decode_list(mended, variant, last)
     except UNDECODABLE as error:
         is_json = isinstance(error, msgspec.ValidationError)
         if not last and not is_json and "truncated" in str(error) and len(chunk) < _LONGEST_EVENT:
@@ -131,10 +139,10 @@ def decode(
     return decoded
 
 
-def _decode_list(chunk: bytes, text_times: bool, last: bool) -> Decoded:
-    decode_list = list_decoder(text_times).decode
+def _decode_list(chunk: bytes, variant: Variant, last: bool) -> Decoded:
+    decode_list = list_decoder(variant).decode
     try:
-        return Decoded(decode_list(chunk), text_times, chunk, b"" if last else None)
+        return Decoded(decode_list(chunk), variant, chunk, b"" if last else None)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError as error:
@@ -145,7 +153,7 @@ def _decode_list(chunk: bytes, text_times: bool, last: bool) -> Decoded:
         end = int(trailing[1]) - 1
         while end > 0 and chunk[end - 1 : end] != b"]":
             end -= 1
-        return Decoded(decode_list(chunk[:end]), text_times, chunk[:end], chunk[end:])
+        return Decoded(decode_list(chunk[:end]), variant, chunk[:end], chunk[end:])
 
 
 def _decode_one_by_one(chunk: bytes, last: bool, is_array: bool, report: ImportReport) -> Decoded:
@@ -160,7 +168,7 @@ def _decode_one_by_one(chunk: bytes, last: bool, is_array: bool, report: ImportR
         )
     events = [event for each in event_texts if (event := _decode_event(each, report)) is not None]
     tail = text[end + 1 :].encode() if complete else b""
-    return Decoded(events, True, b"", tail if last or tail.strip() else None)
+    return Decoded(events, MOST, b"", tail if last or tail.strip() else None)
 
 
 def _decode_event(text: bytes, report: ImportReport) -> Any:
@@ -182,7 +190,7 @@ def _decode_event(text: bytes, report: ImportReport) -> Any:
     arguments = AllArguments()
     with suppress(*UNDECODABLE):
         arguments = msgspec.json.decode(event.args, type=AllArguments, strict=False)
-    return complete_type(True)(
+    return complete_type(MOST)(
         cat=event.cat if isinstance(event.cat, str) else "",
         name=str(event.name),
         pid=event.pid if isinstance(event.pid, int | str) else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache, reduce
 from operator import attrgetter, or_
-from typing import Any, Final, Union
+from typing import Any, Final, NamedTuple, Union
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -195,10 +195,20 @@ class LooseEvent(Struct, gc=False):
 OTHERS: Final = (Begin, End, Counter, Metadata, FlowStart, FlowStep, FlowEnd)
 
 
+class Variant(NamedTuple):
+    """How events are decoded."""
+
+    text_times: bool  # times are kept as text, since some are not exact as numbers
+    all_arguments: bool  # with those of `AllArguments`, whose many fields take time
+
+
+MOST: Final = Variant(text_times=True, all_arguments=True)
+
+
 @cache
-def complete_type(text_times: bool) -> type[Any]:
-    """Return the type of events with a duration (``X``), whose times are numbers or kept as text."""
-    time = Raw if text_times else int | float
+def complete_type(variant: Variant) -> type[Any]:
+    """Return the type of events with a duration (``X``)."""
+    time = Raw if variant.text_times else int | float
     fields: list[tuple[str, Any, Any]] = [
         ("cat", str | None, ""),
         ("name", str | None, None),
@@ -206,25 +216,25 @@ def complete_type(text_times: bool) -> type[Any]:
         ("tid", int | str | None, None),
         ("ts", time, NOTHING),
         ("dur", time, NOTHING),
-        ("args", AllArguments, NO_ARGUMENTS),
+        ("args", AllArguments if variant.all_arguments else Arguments, NO_ARGUMENTS),
     ]
     return msgspec.defstruct("Complete", fields, bases=(Event,), tag="X", gc=False)
 
 
-def _event(text_times: bool) -> Any:
-    return reduce(or_, OTHERS, complete_type(text_times) | (Instant if text_times else QuickInstant))
+def _event(variant: Variant) -> Any:
+    return reduce(or_, OTHERS, complete_type(variant) | (Instant if variant.text_times else QuickInstant))
 
 
 @cache
-def list_decoder(text_times: bool) -> msgspec.json.Decoder[list[Any]]:
+def list_decoder(variant: Variant) -> msgspec.json.Decoder[list[Any]]:
     """Return the decoder of a list of events."""
-    return msgspec.json.Decoder(list[_event(text_times)])  # type: ignore[misc]
+    return msgspec.json.Decoder(list[_event(variant)])  # type: ignore[misc]
 
 
 @cache
 def event_decoder() -> msgspec.json.Decoder[Any]:
-    """Return the decoder of a single event, whose times are kept as text."""
-    return msgspec.json.Decoder(_event(True))
+    """Return the decoder of a single event."""
+    return msgspec.json.Decoder(_event(MOST))
 
 
 loose_decoder: Final = msgspec.json.Decoder(LooseEvent)
