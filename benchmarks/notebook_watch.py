@@ -1,18 +1,19 @@
 """What ``%profile_notebook`` costs a cell: short cells, and longer ones of several kinds, with and without.
 
+Cells have ids, as JupyterLab sends them, so those that are watched are told to badges.
+
 python -m benchmarks.notebook_watch [--cells 300] [--rounds 3]
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import statistics
-import threading
-import time
+import uuid
 
-from IPython.core.interactiveshell import InteractiveShell
+from .overhead_cells import Kernel
 
+CLOCKS = ("wall", "cpu")
 LONG = {
     "pure Python": "total = 0\nfor i in range(3_000_000):\n    total += i * i",
     "calls": "def f(n):\n    return n + 1\nfor i in range(3_000_000):\n    f(i)",
@@ -32,52 +33,46 @@ LONG = {
 
 
 def main() -> None:
-    """Print the cost, each with and without in turn: wall time, CPU time, and that of the watch's thread."""
+    """Print the cost by the clock, from the request to the reply, and of CPU time of the whole kernel."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cells", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    shell = InteractiveShell.instance()
-    shell.run_cell("%load_ext notebook_prof")
-    pairs = alternating(shell, "x = 1", options.cells, options.rounds)
-    for clock in ("wall", "cpu"):
-        bare, watched = (1e3 * pairs[with_it, clock] / options.cells for with_it in (False, True))
-        print(f"{options.cells} x `x = 1`, {clock} a cell: {bare:.2f} -> {watched:.2f} ms")
-    for name, source in LONG.items():
-        shell.run_cell(source)
-        pairs = alternating(shell, source, 1, options.rounds)
-        ratios = " ".join(f"{c} x {pairs[True, c] / pairs[False, c]:.3f}" for c in ("wall", "cpu"))
-        own = f"thread {100 * pairs[True, 'own'] / pairs[True, 'wall']:.2f} % of wall"
-        print(f"{name:12} {pairs[False, 'wall']:.2f} s  {ratios}  {own}")
+    kernels = {False: Kernel(), True: Kernel()}
+    try:
+        for watched, kernel in kernels.items():
+            kernel.run("%load_ext notebook_prof" + "\n%profile_notebook" * watched)
+        rows = alternating(kernels, "x = 1", options.cells)
+        for clock in (0, 1):
+            bare, watched = (
+                1e3 * statistics.median(row[clock] for row in rows[way]) for way in (False, True)
+            )
+            print(f"{options.cells} x `x = 1`, {CLOCKS[clock]} a cell: {bare:.2f} -> {watched:.2f} ms")
+        for name, source in LONG.items():
+            alternating(kernels, source, 1)
+            rows = alternating(kernels, source, options.rounds)
+            ratios = (
+                statistics.median(row[clock] for row in rows[True])
+                / statistics.median(row[clock] for row in rows[False])
+                for clock in (0, 1)
+            )
+            told = " ".join(f"{CLOCKS[clock]} x {ratio:.3f}" for clock, ratio in enumerate(ratios))
+            print(f"{name:12} {statistics.median(row[0] for row in rows[False]):.2f} s  {told}")
+    finally:
+        for kernel in kernels.values():
+            kernel.close()
 
 
 def alternating(
-    shell: InteractiveShell, source: str, cells: int, rounds: int
-) -> dict[tuple[bool, str], float]:
-    """Return the medians, in s, without and with the watch; the order changes from round to round."""
-    took: dict[tuple[bool, str], list[float]] = {}
-    for k in range(rounds):
-        for watched in (False, True) if k % 2 else (True, False):
-            if watched:
-                with contextlib.redirect_stdout(None):
-                    shell.run_line_magic("profile_notebook", "")
-            wall, cpu, own = time.perf_counter(), time.process_time(), own_s()
-            for _ in range(cells):
-                shell.run_cell(source, store_history=True)
-            numbers = {
-                "wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "own": own_s() - own
-            }  # fmt: skip
-            for clock, number in numbers.items():
-                took.setdefault((watched, clock), []).append(number)
-            if watched:
-                shell.run_line_magic("profile_notebook", "off")
-    return {key: statistics.median(numbers) for key, numbers in took.items()}
-
-
-def own_s() -> float:
-    """Return the CPU time of the watch's thread."""
-    threads = [one.ident for one in threading.enumerate() if one.name == "notebook_prof watch"]
-    return sum(time.clock_gettime(time.pthread_getcpuclockid(one)) for one in threads if one is not None)
+    kernels: dict[bool, Kernel], source: str, times: int
+) -> dict[bool, list[tuple[float, float]]]:
+    """Return wall and CPU time, in s, of each run without and with the watch, in turn; each is a new cell."""
+    took: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    for turn in range(times):
+        for watched in (False, True) if turn % 2 else (True, False):
+            wall, cell_cpu, other_cpu = kernels[watched].run(source, uuid.uuid4().hex)
+            took[watched].append((wall, cell_cpu + other_cpu))
+    return took
 
 
 if __name__ == "__main__":

@@ -136,12 +136,14 @@ class Kernel:
         self.manager, self.client = start_new_kernel(kernel_name="python3", env={**os.environ})
         self._pid, self._cell_id = int(self.manager.provisioner.pid), uuid.uuid4().hex
 
-    def run(self, code: str) -> tuple[float, float, float]:
+    def run(self, code: str, cell: str = "") -> tuple[float, float, float]:
         """Seconds by the clock, of CPU of the thread that runs cells, and of CPU of all others."""
         kernel_s, all_of_it, begun = self._cpu_s(self._pid), self._cpu_s(None), time.perf_counter()
         content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False}
         # JupyterLab names the cell; without a name a notebook's static form is made before the reply
-        message = self.client.session.msg("execute_request", content, metadata={"cellId": self._cell_id})
+        message = self.client.session.msg(
+            "execute_request", content, metadata={"cellId": cell or self._cell_id}
+        )
         self.client.shell_channel.send(message)
         msg_id, reply = message["header"]["msg_id"], None
         while reply is None or reply["parent_header"].get("msg_id") != msg_id:
