@@ -442,6 +442,8 @@ def test_asynchronous_events_of_another_clock_do_not_stretch_the_trace(apart_us:
     assert ("io" in set(trace.slices["name"])) == kept
     assert (trace.span.dur == 50_000) != kept
     assert losses(trace) == ({} if kept else {"another-clock": 2})
+    near = [{**event, "id": 2, "name": "near", "ts": 2e12 + 9} for event in events[1:]]  # of the same clock
+    assert read([*events, *near]).span.dur == trace.span.dur
 
 
 def v8_chunk(nodes: list[Any], samples: list[int], deltas: list[int], **more: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...errors import bounded_repr
-from ...trace.arrays import IntArray, number_rows
+from ...trace.arrays import BoolArray, IntArray, number_rows
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
 from ...trace.strings import Coded
@@ -29,16 +29,16 @@ def add_asyncs(events: Events, tracks: Tracks, arguments: Arguments, builder: Tr
     # category share lanes: tracks of kind ``process``, as few as their overlaps allow. A begin without an end
     # lasts until the end of the trace.
     rows = events.where(_BEGIN + _END + _POINT)
-    if _on_another_clock(events, rows):
-        builder.report.add(
-            "another-clock",
-            "loss",
-            len(rows),
-            example=bounded_repr(events.rows[int(rows[0])].name),
-            effect="asynchronous events are hours away from all others, as on another clock; left out",
-            advice="open the file at ui.perfetto.dev to see them",
-        )
-        return
+    elsewhere = _on_another_clock(events, rows)
+    builder.report.add_where(
+        "another-clock",
+        "loss",
+        elsewhere,
+        lambda i: bounded_repr(events.rows[rows[i]].name),
+        "asynchronous events are hours away from all others, as on another clock; left out",
+        "open the file at ui.perfetto.dev to see them",
+    )
+    rows = rows[~elsewhere]
     if not len(rows):
         return
     phase, ts = events.phase[rows], events.ts[rows]
@@ -67,15 +67,19 @@ def add_asyncs(events: Events, tracks: Tracks, arguments: Arguments, builder: Tr
     arguments.add(events, rows[at], shut, track, name, dur)
 
 
-def _on_another_clock(events: Events, rows: IntArray) -> bool:
-    """Return whether the gap to all other events exceeds an hour and 100 times the span of both."""
+def _on_another_clock(events: Events, rows: IntArray) -> BoolArray:
+    """Return which events are an hour off all others, if that exceeds 100 times the spans of both."""
     others = np.setdiff1d(events.where("XBEiIRC"), rows)
+    own = events.ts[rows]
     if not len(rows) or not len(others):
-        return False
-    own, rest = events.ts[rows], events.ts[others]
-    end = rest + np.maximum(events.dur[others], 0)
-    apart = max(int(own.min() - end.max()), int(rest.min() - own.max()))
-    return apart > max(_HOUR_NS, 100 * int(np.ptp(own) + end.max() - rest.min()))
+        return np.zeros(len(rows), bool)
+    first, last = events.ts[others].min(), (events.ts[others] + np.maximum(events.dur[others], 0)).max()
+    apart = np.maximum(own - last, first - own)
+    far = apart > _HOUR_NS
+    near = np.concatenate([[first, last], own[~far]])
+    if not far.any() or apart[far].min() <= 100 * (np.ptp(own[far]) + np.ptp(near)):
+        return np.zeros(len(rows), bool)
+    return np.asarray(far, bool)
 
 
 def _trees(events: Events, rows: IntArray) -> IntArray:
