@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from notebook_prof import analysis
+from notebook_prof.analysis.time.host_states import waits_by_name
 from notebook_prof.analysis.time.one_time import steady_steps
 from notebook_prof.analysis.time.thread_time import KINDS
 from notebook_prof.readers import read_trace
@@ -44,6 +45,12 @@ def test_calls_that_wait(name: str) -> None:
         ts=[0, 10], dur=[10, 90], name=["aten::mm", name], category=["operator", "launch"], track=track
     )
     assert spent(builder.seal()) == {"computing": 10, "waiting": 90}
+
+
+@pytest.mark.parametrize("name", ["read (ssl.py:1020)", "create_connection (python3.12/socket.py:820)"])
+def test_functions_of_sockets_wait(name: str) -> None:
+    assert waits_by_name(name)
+    assert not waits_by_name(name.replace("s", "z"))
 
 
 @pytest.mark.parametrize(
