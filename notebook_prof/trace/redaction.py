@@ -21,6 +21,7 @@ _FOREIGN: Final = re.compile(r"ProfilerStep#|nn\.Module|Optimizer|DataLoader|enu
 _FACTS: Final = (
     "start_unix_ns", "source", "collectors", "python", "machine", "steps_requested", "steps_seen",
     "steps_source", "recorded_ns", "partial_steps", "freed_bytes", "cpu", "python_engine", "time_line",
+    "time_unit", "sample_counts",
     "table_times", "watch_ns", "overhead", "clock_jump_ns",
 )  # fmt: skip
 """Keys of metadata that hold no text of the user's."""

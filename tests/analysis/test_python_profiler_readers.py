@@ -346,6 +346,7 @@ def test_stacks_of_other_languages_are_not_called_python(tmp_path: Path, text: s
     (tmp_path / "stacks.folded").write_text(text)
     sentence = verdict(read_trace(tmp_path / "stacks.folded")).sentence
     assert says in sentence
+    assert " ns" not in sentence, "weights may be samples"
     assert ("Python" in sentence) == ("Python" in says)
 
 
@@ -353,3 +354,23 @@ def test_stacks_of_a_worker_alone_have_a_verdict(tmp_path: Path) -> None:
     """Collapsed stacks may put all threads on one track, here that of a DataLoader's worker."""
     (tmp_path / "stacks.folded").write_text("DataLoader: fetch;__getitem__ (d.py:3);load (d.py:9) 30\n")
     assert "load (d.py:9) itself takes 100.0 %" in verdict(read_trace(tmp_path / "stacks.folded")).sentence
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [([10] * 12, "75 % of the recording (12 samples"), ([10] * 11 + [9], "(90 ms of 119 ms)")],
+)
+def test_few_samples_of_speedscope(weights: list[int], said: str, tmp_path: Path) -> None:
+    """Weights that differ may be sums of samples."""
+    file = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "shared": {"frames": [{"name": "sort"}, {"name": "main"}]},
+        "profiles": [
+            {
+                "type": "sampled", "name": "main", "unit": "milliseconds", "startValue": 0, "endValue": 120,
+                "samples": [[0]] * 9 + [[1]] * 3, "weights": weights,
+            }
+        ],
+    }  # fmt: skip
+    (tmp_path / "s.json").write_text(json.dumps(file))
+    assert said in verdict(read_trace(tmp_path / "s.json")).sentence

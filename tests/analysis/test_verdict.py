@@ -672,3 +672,18 @@ def test_a_memory_peak_behind_the_cell_has_no_instant_in_it() -> None:
     b.table("account", trace.metadata["tables"]["account"])
     said = str(verdict(b.seal()))
     assert "peak 4 MiB (host, resident; 1 MiB at the start) after the cell" in said, said
+
+
+def test_equal_steps_have_one_time_and_no_operators_are_not_counted():
+    result = verdict(
+        draw(
+            """
+            steps: [0                     ][1                     ]
+            main:  [work/other           ] [work/other           ]
+            main:              [mm]                    [mm]
+            """,
+            unit_ns=10 * US,
+        )
+    )
+    assert result.lines[1] == "2 steps (0 … 1, found by mark): median 240 µs"
+    assert "in 0 operators" not in str(result)

@@ -94,6 +94,11 @@ class VerdictInputs:
         """Whether slices have the times at which they ran, or are mere sums."""
         return self.trace.metadata.get("time_line", True) is not False
 
+    @property
+    def has_time_unit(self) -> bool:
+        """Whether durations are times, or weights whose unit nothing tells."""
+        return self.trace.metadata.get("time_unit", True) is not False
+
     @cached_property
     def labels(self) -> dict[str, str]:
         """The label of each name, as in the views."""
@@ -127,6 +132,8 @@ class VerdictInputs:
         """Write a part of `total_ns`, like ``79.5 % of the steps (79 ms of 100 ms)``."""
         share = self.sampled_share(ns / max(self.total_ns, 1), source, self.total, select)
         of = cite_ns(self.total_ns, self.total)
+        if not self.has_time_unit:
+            return say(share, f" of {self.whole}")
         if self.few is not None:
             return say(share, f" of {self.whole} (", self.samples(), " in ", of, ")")
         return say(share, f" of {self.whole} (", cite_ns(ns, source), " of ", of, ")")

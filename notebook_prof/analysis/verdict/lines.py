@@ -147,6 +147,8 @@ def _updates(facts: VerdictInputs) -> Sentence | str:
 def _steps(facts: VerdictInputs) -> Sentence:
     steps, issues = facts.steps, say() if facts.is_cell else _issues(facts)
     if not len(steps):
+        if not facts.has_time_unit:
+            return say("No steps were found; weights have no unit", issues)
         span = cite_ns(facts.trace.span.dur, Source("account", "dur"))
         return fill("No steps were found; {} recorded{}", span, issues)
 
@@ -167,9 +169,9 @@ def _steps(facts: VerdictInputs) -> Sentence:
         "median " if several else "",
         cite_ns(float(dur.median()), source("dur", "median")),
     )
-    if several:
-        shortest = cite_ns(int(dur.min()), source("dur", "min"))
-        sentence += fill(", {} to {}", shortest, cite_ns(int(dur.max()), source("dur", "max")))
+    shortest, longest = (cite_ns(int(dur.agg(one)), source("dur", one)) for one in ("min", "max"))
+    if shortest.text != longest.text:
+        sentence += fill(", {} to {}", shortest, longest)
     return sentence + issues
 
 

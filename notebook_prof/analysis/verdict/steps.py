@@ -161,14 +161,15 @@ def _overhead(facts: VerdictInputs, share: float, states: list[str]) -> Verdict:
     small = int(facts.thread_time.loc["small operators", "count"])
     source = Source("thread_time", "count", {"state": "small operators"}, facts.arguments)
     sentence = fill(
-        "Overhead-bound: {} of {} is Python and framework overhead between operators and in {} operators of "
-        "less than 10 µs of their own{}.",
+        "Overhead-bound: {} of {} is Python and framework overhead between operators",
         cite_share(share, _thread(facts, *states), _thread(facts)),
         facts.whole,
-        cite(format_count(small), small, source),
-        f", {format_count(round(small / facts.count))} a step" if len(facts.steps) else "",
     )
-    return Verdict("overhead-bound", sentence, share)
+    if small:
+        a_step = f", {format_count(round(small / facts.count))} a step" if len(facts.steps) else ""
+        text = " and in {} operators of less than 10 µs of their own{}"
+        sentence += fill(text, cite(format_count(small), small, source), a_step)
+    return Verdict("overhead-bound", sentence + ".", share)
 
 
 def _operators(facts: VerdictInputs, operators: float, *, framework: bool) -> Verdict:

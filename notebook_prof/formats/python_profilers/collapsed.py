@@ -14,7 +14,7 @@ from msgspec import Raw, Struct, field
 
 from ...errors import FormatError, bounded_repr
 from ...readers.base import HEAD_BYTES
-from ...readers.call_tree import Frame, Sampled, add_samples, labels
+from ...readers.call_tree import Frame, Sampled, add_samples, count_samples, labels
 from ...readers.codec.tolerant_json import decode_object
 from ...readers.events import match, report_unpaired
 from ...trace.arrays import IntArray, consecutive, numbered
@@ -115,6 +115,8 @@ def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) 
     if kind is AUSTIN:
         numbers = times(numbers, builder)
     weight = np.array([float(number) for number in numbers]) * (sample_ns or kind.weight_ns)
+    if kind is not AUSTIN and sample_ns is None and kind.weight_ns == 1:
+        builder.metadata["time_unit"] = False
     usable = np.cumsum(weight) < _LONGEST_NS
     lost = next((line for line in lines if not kind.line.fullmatch(line)), b"too large")
     builder.report.broken_rows(
@@ -261,7 +263,7 @@ def _frame(frame: _Frame) -> Frame:
 def _add(profile: _Profile, number: int, frames: list[Frame], builder: TraceBuilder) -> None:
     scale = _NANOSECONDS.get(profile.unit)
     if scale is None:
-        scale = 1
+        scale, builder.metadata["time_unit"] = 1, False
         builder.report.add(
             "unit-not-time",
             "info",
@@ -331,6 +333,8 @@ def _add_sampled(
         ~ok, lambda i: f"sample {i}: {profile.samples[i]}", "these samples are left out"
     )
     keep = ok & (dur > 0)
+    if len(set(dur[keep].tolist())) == 1:  # sums of samples would differ
+        count_samples(builder, track, int(keep.sum()))
     dur = np.where(keep, dur, 0)
     ts = np.cumsum(dur) - dur
     samples = Sampled(ts[keep], dur[keep], flat[keep[owner]], lengths[keep])

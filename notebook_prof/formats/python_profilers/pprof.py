@@ -212,6 +212,7 @@ def _weights(
     unit = _word(strings, int(period_type.ints(2, 0)[0])) if period_type.count else ""
     period = int(profile.ints(_PERIOD, 0)[0]) * _SCALE.get(unit, 0)
     if period <= 0:
+        builder.metadata["time_unit"] = False
         builder.report.add(
             "unit-assumed",
             "info",
