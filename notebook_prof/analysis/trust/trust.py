@@ -212,52 +212,35 @@ def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Statement]:
     )
 
 
-def _points(count: int) -> str:
-    """Return by how much a share of so many samples may be off."""
-    # With n independent samples, a share p has the standard error √(p (1 − p) / n); at p = ½, 95 % of them
-    # are within 0.98 / √n.
-    return f"{98 / math.sqrt(count):.0f} points"
-
-
 def few_samples(trace: Trace, window: WindowLike) -> Iterator[Statement]:
     """Yield the error of sampled shares if there are few samples and not nearly all time was timed."""
-    samples = sample_times(trace, window)
-    if samples is None:
+    # With n independent samples, a share p has the standard error √(p (1 − p) / n); at p = ½, 95 % of them
+    # are within 0.98 / √n.
+    samples, thread, where = sample_times(trace, window), stepping_track(trace), "in all"
+    if samples is None:  # a file, of which only the number of all is kept
         counts = trace.metadata.get(SAMPLE_COUNTS, {}) if window is None else {}
-        if 0 < (count := counts.get(str(stepping_track(trace)), 0)) < _MANY_SAMPLES:
-            yield Statement(
-                "few-samples",
-                "few samples were taken",
-                severity="info",
-                count=count,
-                effect=f"a share of the time may be {_points(count)} off",
-                advice="record for longer",
-                example=f"{format_items(count, 'sample')} of the thread",
-            )
-        return
-    at, track = samples
-    steps = step_spans(trace, window)
-    thread = stepping_track(trace)
-    host = on_host(trace, window)
-    host = host.only(host.ints("track") == thread)
-    own = track == thread
-    if len(steps):
-        own &= contains(union(*bounds(steps)), at)
-        host = host.only(host.ints("step") >= 0)
-    sampled_ns = int(host.self_ns[sampled_slices(trace, host)].sum())
-    if sampled_ns < _SAMPLED * int(host.self_ns.sum()):
-        return
-    count = int(own.sum())
+        count = int(counts.get(str(thread), 0))
+    else:
+        at, track = samples
+        steps = step_spans(trace, window)
+        host = on_host(trace, window)
+        host = host.only(host.ints("track") == thread)
+        own = track == thread
+        if len(steps):
+            where = "in the steps"
+            own &= contains(union(*bounds(steps)), at)
+            host = host.only(host.ints("step") >= 0)
+        sampled_ns = int(host.self_ns[sampled_slices(trace, host)].sum())
+        count = int(own.sum()) if sampled_ns >= _SAMPLED * int(host.self_ns.sum()) else 0
     if 0 < count < _MANY_SAMPLES:
-        where = "in the steps" if len(steps) else "in all"
         yield Statement(
             "few-samples",
-            "few samples saw the Python code",
+            "few samples saw the code",
             severity="info",
             count=count,
-            effect=f"a share of a sampled line may be {_points(count)} off",
-            advice="record more steps, or take the lines that were timed: p.lines().exact",
-            example=f"{format_items(count, 'sample')} of the Python code {where}",
+            effect=f"a share of sampled time may be {98 / math.sqrt(count):.0f} points off",
+            advice="record for longer, or take the lines that were timed: p.lines().exact",
+            example=f"{format_items(count, 'sample')} {where}",
         )
 
 

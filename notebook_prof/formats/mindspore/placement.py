@@ -23,7 +23,6 @@ from .staging import Staging
 _STEP: Final = re.compile(r"(\d{1,9})|" + re.escape(STEP_PREFIX) + r"(\d{1,9})")
 _WAITING: Final = re.compile(r"(?i)notify|event_(?:wait|record)|synchronize|stream_wait|wait_event")
 _COPY: Final = re.compile(r"(?i)memcpy|\bd2d\b|\bh2d\b|\bd2h\b|sdma")
-_PART_OF_CAT: Final = {"FP_BP Time": "fp_and_bp", "Iteration Refresh": "tail"}
 _CATEGORY: Final = {"host": "operator", "aicpu": "kernel", "scopes": "module"}
 _CATEGORY_OF_CAT: Final = {
     "cpu_op": "operator",

@@ -16,8 +16,6 @@ from ...session.records import Progress
 from ...session.schedule import StepRange
 from ...trace.arrays import IntArray
 
-LAST_STEPS: Final = 60
-"""Number of latest steps whose times are sent."""
 _LAST_MARKS: Final = 4096
 _LINES: Final = 5
 _TEXT: Final = 48
