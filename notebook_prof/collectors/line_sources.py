@@ -15,7 +15,6 @@ import tokenize
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from contextlib import suppress
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
