@@ -53,7 +53,7 @@ class DrawnTrack:
     quiet: bool = False
     # Number of a stream's first rows whose ranges only mark what runs below them.
     marks: int = 0
-    # Number of its last rows, which hold the folded frames of libraries.
+    # Number of its last rows, which hold the folded frames of libraries and are not drawn.
     folded: int = 0
 
 
@@ -62,7 +62,8 @@ class SliceColumns:
 
     # A code of -1 is a missing text; texts are not copied. Tracks are in drawing order: streams by device,
     # then threads (main, busiest, quiet), then the rest. With `fold`, frames of libraries leave the rows of
-    # their stack (`row`) for rows below it; `nested_row` is where they are inside of one another.
+    # their stack (`row`) for rows that are not drawn; `nested_row` is where they are inside of one another, a
+    # row of the tracks `unfolded`.
     def __init__(self, trace: Trace, fold: bool = False) -> None:
         slices = trace.slices
         self.n = len(slices)
@@ -83,7 +84,9 @@ class SliceColumns:
         self.row = self.nested_row = self._rows(tracks, level)
         self.row_below = _row_below(tracks)
         self.track_of_row = self.track_of_nested_row = _track_of_row(tracks)
+        self.unfolded: list[DrawnTrack] = []
         if fold and (folded := self._folded(trace)) is not None:
+            self.unfolded = _with_outer_rows(tracks, self.row, self.dur)
             level, tracks = self._apart(trace, tracks, level, folded, "folded")
             self.row, self.track_of_row = self._rows(tracks, level), _track_of_row(tracks)
         self.n_rows = len(self.track_of_row)
@@ -178,6 +181,13 @@ class SliceColumns:
             [np.arange(t.first_row, t.first_row + t.depths - t.folded) for t in self.tracks]
             or [np.empty(0, np.int64)]
         )
+
+    @property
+    def places(self) -> IntArray:
+        """The place of every row among those that are drawn; -1 for the others."""
+        places = np.full(self.n_rows, -1, np.int64)
+        places[self.shown_rows] = np.arange(len(self.shown_rows))
+        return places
 
     @locked_cached_property
     def crosses_parent(self) -> CrossesParent:

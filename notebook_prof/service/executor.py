@@ -206,6 +206,7 @@ class QueryService:
 
     def __init__(self, trace: Trace, selection: Selection) -> None:
         self.store = ViewStore(trace, fold=True)
+        self._unfolded = ViewStore(trace)  # for questions about rows from pages that show all frames
         self.prefetcher = IndexPrefetcher(self.store)
         self.executor: LatestTaskExecutor[Answer] = LatestTaskExecutor()
         self.selection = selection
@@ -233,10 +234,11 @@ class QueryService:
     def _make_answer(
         self, kind: str, ask: answers.Ask, state: Mapping[str, Any], request: Mapping[str, Any]
     ) -> Answer | None:
+        store = self._unfolded if request.get("unfolded") else self.store
         if self._slow(kind, state, request):
-            return self._in_executor(ask, state, request)
-        with self.store.lock:
-            return ask(self.store, state, request)
+            return self._in_executor(lambda state: ask(store, state, request), state, request)
+        with store.lock:
+            return ask(store, state, request)
 
     def _slow(self, kind: str, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
         """Return whether a question runs in a worker thread, to block neither this one nor the lock."""
@@ -248,12 +250,15 @@ class QueryService:
         return kind in self.slow or (kind == "table" and answers.table_is_slow(self.store, state, request))
 
     def _in_executor(
-        self, ask: answers.Ask, state: Mapping[str, Any], request: Mapping[str, Any]
+        self,
+        ask: Callable[[Mapping[str, Any]], Answer],
+        state: Mapping[str, Any],
+        request: Mapping[str, Any],
     ) -> Answer | None:
         still = {**state, "revision": None, "focus": None, "pinned": None}
         question = {name: value for name, value in request.items() if name not in ("seq", "rid")}
         key = json.dumps([question, still], sort_keys=True, default=str)
-        return self.executor.get(key, lambda: ask(self.store, still, request))
+        return self.executor.get(key, lambda: ask(still))
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
         """Apply a page's patch; return the new state, or a message in ``failed`` and the unchanged state."""

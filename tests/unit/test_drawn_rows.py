@@ -10,9 +10,11 @@ from notebook_prof.selection import Selection
 from notebook_prof.service.answers import table
 from notebook_prof.service.answers.find import neighbour
 from notebook_prof.service.columns import SliceColumns
+from notebook_prof.service.executor import QueryService
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views.pictures import scene, single
 
 from ..draws import draws
 
@@ -92,7 +94,7 @@ def folded_trace() -> Trace:
     return b.seal()
 
 
-def test_frames_of_a_library_lie_below_the_stack_unless_they_take_time_themselves() -> None:
+def test_frames_of_a_library_are_not_drawn_unless_they_take_time_themselves() -> None:
     trace = folded_trace()
     columns = SliceColumns(trace, fold=True)
     (track,) = columns.tracks
@@ -102,6 +104,23 @@ def test_frames_of_a_library_lie_below_the_stack_unless_they_take_time_themselve
     store = ViewStore(trace, fold=True)
     assert neighbour(store, {}, {"id": 1, "to": "child"}).content["id"] == 2
     assert neighbour(store, {}, {"id": 2, "to": "child"}).content["id"] == 3
+
+
+def test_all_drawings_fold_libraries_and_a_page_may_ask_for_all_frames() -> None:
+    trace = folded_trace()
+    plot = single.timeline(trace, Selection())
+    (drawn,) = [one.data_source.data for one in plot.renderers]
+    assert np.floor(drawn["top"]).tolist() == [0, 1, 2, 3, 4]
+    assert plot.y_range.start == 5
+    picture = scene(trace, Selection(), "timeline", 2000).svg()
+    assert "passes" not in picture
+    assert "takes" in picture
+    service = QueryService(trace, Selection())
+    told, _ = service.answer({"t": "meta"})
+    assert [(track["depths"], track["folded"]) for track in told["tracks"]] == [(6, 1)]
+    assert [(track["depths"], track["folded"]) for track in told["unfolded"]] == [(6, 0)]
+    for asked, row in ({}, 5), ({"unfolded": True}, 2):
+        assert service.answer({"t": "detail", "id": 2, **asked})[0]["row"] == row
 
 
 frames = st.lists(

@@ -106,7 +106,7 @@ export class ComparedDetail {
       other = side ? 0 : 1,
       aligned = page.aligned()[other],
       key = words.ofComparison({name: [name]}, side, 0).linked.name ?? [],
-      device = page.sides[side].meta.tracks.some((track) => track.kind === 'stream' && row >= track.row && row < track.row + track.depths);
+      device = page.sides[side].timeline.lanes.trackOf(row)?.kind === 'stream';
     /** @type {[number | null, number | null]} */
     const steps = [step, step];
     steps[other] = step === null || aligned < 0 ? null : aligned;
@@ -146,7 +146,7 @@ export class ComparedDetail {
       }),
     );
     page.sides.forEach(({timeline}, i) => timeline.setDetail(i === side ? slice : matched));
-    if (matched) page.sides[side ? 0 : 1].timeline.showRow(matched.row);
+    if (matched) page.sides[side ? 0 : 1].timeline.showRow(matched.row, matched.id);
     page.counts.detail = (page.counts.detail ?? 0) + 1;
   }
 

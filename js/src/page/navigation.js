@@ -72,7 +72,7 @@ export function createNavigation({store, meta, asker, range, hint, trouble}, tar
       const width = Math.max(range.end - range.start, 2 * found.dur);
       setView(found.ts + found.dur / 2 - width / 2, found.ts + found.dur / 2 + width / 2);
     }
-    targets().timeline.showRow(found.row);
+    targets().timeline.showRow(found.row, found.id);
   }
   /** @type {Navigation['walk']} */
   async function walk(by) {

@@ -96,6 +96,14 @@ const painted = () => new Promise((done) => (document.hidden ? done() : requestA
  */
 export function createLocal(columns, given, store, more = {}) {
   const answers = {...createAnswers(columns, given), ...more};
+  /** @type {Record<string, Answering> | null} */
+  let unfolded = null;
+  const answering = (/** @type {Message} */ q) => {
+    if (!('unfolded' in q)) return answers[q.t];
+    const {trackOfNestedRow: trackOfRow, meta} = given;
+    unfolded ??= createAnswers({...columns, row: columns.nested ?? columns.row, nested: undefined}, {...given, trackOfRow, meta: {...meta, tracks: meta.unfolded}});
+    return unfolded[q.t];
+  };
   let turns = Promise.resolve();
   return {
     /** @param {string} kind */
@@ -109,7 +117,7 @@ export function createLocal(columns, given, store, more = {}) {
       const began = performance.now();
       let answer;
       try {
-        answer = await answers[q.t](q, store.get());
+        answer = await answering(q)(q, store.get());
       } catch (error) {
         answer = reply({failed: String(error)});
       }

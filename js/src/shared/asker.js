@@ -3,6 +3,8 @@ import {unpack} from './packing.js';
 
 const PATIENCE_MS = 4000;
 const AGAIN_MS = 150;
+/** Questions whose answers tell rows, or are of some. */
+const BY_ROW = new Set(['lod', 'detail', 'find', 'neighbour', 'search', 'calls', 'selected']);
 export const RESEND_MS = 15000; // a message can be lost (rate limits): then the question is asked again
 
 /**
@@ -25,6 +27,7 @@ export class Asker {
   /** @type {Set<Channel<any>>} */ channels = new Set();
   seq = 0;
   closed = false;
+  /** Whether rows are those of all frames; see `Timeline.showAllFrames`. */ unfolded = false;
   /** @type {Trouble} */ troubled = null;
   /** Questions that wait for long: others may be answered meanwhile, where the page answers them itself. */
   late = new Set();
@@ -61,7 +64,7 @@ export class Asker {
    */
   async ask(request, wanted = () => true) {
     let waits = false;
-    const mine = {...request, seq: ++this.seq};
+    const mine = {...request, seq: ++this.seq, ...(this.unfolded && BY_ROW.has(request.t) && {unfolded: true})};
     const pending = () => {
       if (!waits) this.onPending(request.t, true);
       waits = true;
@@ -222,9 +225,11 @@ export class Channel {
     }
     this.busy = true;
     try {
-      const request = this.make(this.late),
+      const {unfolded} = this.asker,
+        request = this.make(this.late),
         answer = request && (await this.asker.ask(request));
-      if (request && answer && !this.closed) {
+      if (unfolded !== this.asker.unfolded) this.again = true; // it is of other rows
+      else if (request && answer && !this.closed) {
         this.seen = answer.revision ?? Infinity;
         await this.used(answer, request);
       }

@@ -3,6 +3,7 @@ import {activeElement} from '../shared/elements.js';
 import {Roving} from '../shared/roving.js';
 import {scrollWithFocus} from '../shared/scrolling.js';
 import {formatQuantity, formatRange, formatShare} from '../shared/units.js';
+import {hiddenFrames} from './all_frames.js';
 import {scaleOf} from './counters.js';
 import {RowsInSight} from './rows_in_sight.js';
 
@@ -23,15 +24,6 @@ function button(text, title, act) {
     act();
   });
   return made;
-}
-
-/** @param {Track} track */
-const hiddenFrames = (track) => track.outer_rows + track.folded;
-
-/** @param {Track} track */
-function textOfHidden({outer_rows: outer, folded}) {
-  const texts = [outer && `${outer} frames around everything`, folded && `frames of libraries, in ${folded} ${folded === 1 ? 'row' : 'rows'} below`];
-  return `show ${texts.filter(Boolean).join(' and ')}`;
 }
 
 /**
@@ -84,7 +76,7 @@ export class Gutter {
   /**
    * @param {Context} ctx
    * @param {Lanes} lanes
-   * @param {(why: 'layout' | 'scroll') => void} onChange
+   * @param {(why: 'layout' | 'frames' | 'scroll') => void} onChange
    */
   constructor(ctx, lanes, onChange) {
     this.settings = ctx.settings;
@@ -243,6 +235,7 @@ export class Gutter {
   fillTrack(row, track) {
     const {lanes} = this,
       pinned = lanes.isPinned(track),
+      hidden = hiddenFrames(lanes.meta, track) > 0,
       label = pinned && lanes.several ? `${track.label} · ${track.group}` : track.label,
       chosen = (this.store.get().track ?? []).includes(track.track),
       act = this.actions(row, track);
@@ -250,11 +243,11 @@ export class Gutter {
     row.tabIndex = 0;
     row.setAttribute('aria-selected', String(chosen));
     row.setAttribute('aria-label', `${label} ${Math.round(100 * track.busy)} % busy: track ${track.name}${pinned ? ', pinned' : ''}`);
-    row.title = `${track.name}\n${track.group}\nbusy ${formatShare(track.busy)} of ${track.kind === 'stream' ? 'the time from its device’s first work to the last' : 'the recording'}\nclick: select · Enter: fold · P: ${pinned ? 'unpin' : 'pin to the top'} · Alt+↑ ↓: move · H: hide${hiddenFrames(track) ? ' · O: all frames' : ''}`;
-    if (track.depths - hiddenFrames(track) > 1) {
+    row.title = `${track.name}\n${track.group}\nbusy ${formatShare(track.busy)} of ${track.kind === 'stream' ? 'the time from its device’s first work to the last' : 'the recording'}\nclick: select · Enter: fold · P: ${pinned ? 'unpin' : 'pin to the top'} · Alt+↑ ↓: move · H: hide${hidden ? ' · O: all frames, or yours' : ''}`;
+    if (track.depths - (lanes.allFrames ? 0 : hiddenFrames(lanes.meta, track)) > 1) {
       const fold = button(
         lanes.isFolded(track) ? '▸' : '▾',
-        lanes.isFolded(track) ? `show all ${track.depths} levels` : 'show the outermost level only',
+        lanes.isFolded(track) ? 'show all its levels' : 'show the outermost level only',
         () => act.fold(),
       );
       fold.setAttribute('aria-hidden', 'true'); // the row says it, and folds by Enter
@@ -266,7 +259,7 @@ export class Gutter {
     tools.append(button('▴', 'move up', act.up), button('▾', 'move down', act.down), button('×', 'hide this track', act.hide));
     row.append(
       span('nbp-track-name', label),
-      ...(hiddenFrames(track) ? [this.outerRowsButton(track)] : []),
+      ...(hidden ? [this.framesButton(track)] : []),
       tools,
       ' ', // between the words that are read out
       span('nbp-track-busy', `${Math.round(100 * track.busy)} %`),
@@ -276,18 +269,21 @@ export class Gutter {
   }
 
   /**
-   * Shows or hides the frames around everything.
+   * Shows or hides the frames of libraries and around everything.
    * @param {Track} track
    */
-  outerRowsButton(track) {
-    const {lanes} = this,
-      shown = lanes.showsOuterRows(track),
-      outer_rows = button(shown ? '▴' : '…', shown ? 'hide frames of libraries and around everything' : textOfHidden(track), () => {
-        lanes.toggleOuterRows(track);
-        this.changed(String(track.track));
-      });
-    outer_rows.setAttribute('aria-hidden', 'true'); // O does it
-    return outer_rows;
+  framesButton(track) {
+    const shown = this.lanes.allFrames,
+      made = button('…', `${shown ? 'hide' : 'show'} frames of libraries and around everything (O)`, () => this.switchFrames(track));
+    made.classList.toggle('nbp-shown', shown);
+    made.setAttribute('aria-hidden', 'true'); // O does it
+    return made;
+  }
+
+  /** @param {Track} track that the keyboard stays at */
+  switchFrames(track) {
+    this.onChange('frames');
+    this.focus(String(track.track));
   }
 
   /**
@@ -304,10 +300,7 @@ export class Gutter {
         ' ': () => act.choose(),
         h: act.hide,
         p: act.pin,
-        o: () => {
-          this.lanes.toggleOuterRows(track);
-          this.changed(String(track.track));
-        },
+        o: () => this.switchFrames(track),
         Delete: act.hide,
       };
     row.addEventListener('click', (event) => act.choose(event.ctrlKey || event.metaKey || event.shiftKey));

@@ -3,6 +3,7 @@
 // many of them under a heading of their own.
 
 import {recall} from '../page/remembered.js';
+import {hiddenFrames} from './all_frames.js';
 
 /** Lanes of a counter. */
 export const COUNTER_LANES = 2;
@@ -36,12 +37,19 @@ export const laneKeyOf = ({rows, places}) => `${rows.join()} at ${places.join()}
 export const lanesFor = (height) =>
   Math.max(FEWEST_SHOWN, LANES_SHOWN - Math.max(0, Math.ceil((TALL - height) / PIXELS_A_LANE)));
 
+/**
+ * The track of every row.
+ * @param {Track[]} tracks
+ * @returns {Map<number, Track>}
+ */
+const tracksOfRows = (tracks) => new Map(tracks.flatMap((t) => Array.from({length: t.depths}, (_, d) => [t.row + d, t])));
+
 /** The lanes of a timeline, from top to bottom. */
 export class Lanes {
   /** @type {Set<number>} */ folded = new Set();
   /** @type {Set<number>} */ hidden = new Set();
   /** @type {Set<string>} */ closed = new Set();
-  /** @type {Set<number>} */ outerShown = new Set();
+  /** Whether frames of libraries and around everything are shown. */ allFrames = false;
   /** @type {Map<number, string>} */ quietGroups = new Map();
   filter = '';
   /**
@@ -53,12 +61,11 @@ export class Lanes {
   lanesShown = lanesFor(globalThis.innerHeight ?? TALL);
   /** @type {Lane[]} */ list = [];
 
-  /** @param {Pick<Meta, 'tracks' | 'hidden' | 'counters' | 'stepColumns'>} meta */
+  /** @param {Pick<Meta, 'tracks' | 'unfolded' | 'hidden' | 'counters' | 'stepColumns'>} meta */
   constructor(meta) {
     this.meta = meta;
     this.order = [...meta.tracks];
-    /** @type {Map<number, Track>} */
-    this.tracks = new Map(meta.tracks.flatMap((t) => Array.from({length: t.depths}, (_, d) => [t.row + d, t])));
+    this.tracks = tracksOfRows(this.order);
     for (const t of meta.tracks) if (meta.hidden?.includes(t.rank)) this.hidden.add(t.track);
     const ranks = new Set(meta.tracks.filter((t) => !this.hidden.has(t.track)).map((t) => t.rank));
     // ranks above one another: a line for each thread, so that all of them are in sight
@@ -70,9 +77,10 @@ export class Lanes {
 
   /** Fold threads that wait; where they are many, under a heading. */
   setQuietApart() {
-    const quiet = this.order.filter((t) => t.quiet);
+    const {meta} = this,
+      quiet = this.order.filter((t) => t.quiet);
     for (const t of quiet) {
-      if (t.depths - t.outer_rows - t.folded > 1) this.folded.add(t.track);
+      if (t.depths - hiddenFrames(meta, t) > 1) this.folded.add(t.track);
       const group = `${t.group} · quiet threads`;
       if (quiet.filter((other) => other.group === t.group).length <= MOST_QUIET) continue;
       this.quietGroups.set(t.track, group);
@@ -144,8 +152,8 @@ export class Lanes {
   /** @param {Track} track */
   addTrack(track) {
     const folded = this.folded.has(track.track),
-      from = folded && track.marks < track.depths ? Math.max(track.outer_rows, track.marks) : this.outerShown.has(track.track) ? 0 : track.outer_rows,
-      depths = folded ? 1 : track.depths - from - (this.outerShown.has(track.track) ? 0 : track.folded);
+      from = folded && track.marks < track.depths ? Math.max(track.outer_rows, track.marks) : this.allFrames ? 0 : track.outer_rows,
+      depths = folded ? 1 : track.depths - from - track.folded;
     for (let d = 0; d < depths; d++) this.list.push({kind: 'lane', row: track.row + from + d, track, first: d === 0, depths});
   }
 
@@ -315,17 +323,17 @@ export class Lanes {
     this.toggle(this.folded, track.track);
   }
 
-  /** @param {Track} track */
-  showsOuterRows(track) {
-    return this.outerShown.has(track.track);
-  }
-
   /**
-   * Show or hide the frames around everything.
-   * @param {Track} track
+   * Show all frames, or hide those of libraries and around everything.
+   * @param {boolean} all
    */
-  toggleOuterRows(track) {
-    this.toggle(this.outerShown, track.track);
+  showAllFrames(all) {
+    const {meta} = this,
+      tracks = new Map((all && meta.unfolded.length ? meta.unfolded : meta.tracks).map((t) => [t.track, t]));
+    this.allFrames = all;
+    this.order = this.order.map((t) => tracks.get(t.track) ?? t);
+    this.tracks = tracksOfRows(this.order);
+    this.layout();
   }
 
   /** @param {string} group */
@@ -380,7 +388,6 @@ export class Lanes {
     this.folded.delete(track.track);
     this.hidden.delete(track.track);
     this.closed.delete(this.groupOf(track));
-    if (row < track.row + track.outer_rows || row >= track.row + track.depths - track.folded) this.outerShown.add(track.track);
     if (!this.passes(track)) this.filter = '';
     this.layout();
     return true;

@@ -2,6 +2,7 @@
 // data follow where it does not reach (pictures.js).
 import {frameOf, renew} from '../figures/document.js';
 import {remember} from '../page/remembered.js';
+import {showAllFrames, showHidden} from './all_frames.js';
 import {densityColours, luminance, mix, parseColour, textOn} from './colours.js';
 import {createCounters} from './counters.js';
 import {drawFocus} from './focus.js';
@@ -46,6 +47,7 @@ export class Timeline {
     this.lanes.pin(ctx.store.get().pinned ?? []);
     this.gutter = new Gutter(ctx, this.lanes, (why) => {
       if (why === 'layout') this.relayout();
+      else if (why === 'frames') showAllFrames(this, !this.lanes.allFrames);
       else this.scrolled();
     });
     element.append(this.gutter.top, this.gutter.pins, this.gutter.box);
@@ -287,8 +289,12 @@ export class Timeline {
     this.gutter.box.scrollTop += px;
   }
 
-  /** @param {number} row */
-  showRow(row) {
+  /**
+   * @param {number} row
+   * @param {number} [id] the slice that is looked for in it
+   */
+  showRow(row, id) {
+    if (showHidden(this, row, id)) return;
     if (this.lanes.reveal(row)) {
       if (!this.lanes.filter) this.gutter.filter.value = '';
       this.gutter.render();
@@ -317,7 +323,9 @@ export class Timeline {
   seek(tracks) {
     if (!tracks.length) return;
     const seen = new Set(this.lanesInSight(0).flatMap(({lane}) => (lane.kind === 'lane' ? [lane.track.track] : [])));
-    if (!tracks.some((track) => seen.has(track.track))) this.showRow(tracks[0].row + tracks[0].outer_rows);
+    if (tracks.some((track) => seen.has(track.track))) return;
+    const first = this.lanes.order.find(({track}) => track === tracks[0].track);
+    if (first) this.showRow(first.row + (this.lanes.allFrames ? 0 : first.outer_rows));
   }
 
   firstRow() {

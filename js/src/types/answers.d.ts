@@ -74,6 +74,7 @@ interface MetaContent {
   slices: number;
   names: number;
   tracks: Track[];
+  unfolded: Track[];
   hidden?: number[];
   categories: string[];
   phases: string[];

@@ -156,3 +156,28 @@ test.each([1, 2, 3, 4])(
 );
 
 test.each([1, 2, 3, 4])('every view ends with what is selected where messages are lost: %d', (seed) => disorder(7919 * seed, 0.1), 30_000);
+
+test('an answer of other rows is not used: with all frames shown, the question is made anew', async () => {
+  const asked = [],
+    used = [];
+  /** @type {() => void} */
+  let answer = () => {};
+  const request = (message) => {
+      asked.push(message);
+      return new Promise((done) => (answer = () => done(answerTo(message))));
+    },
+    asker = new Asker({request}, () => {}),
+    channel = asker.channel(
+      () => ({t: 'lod', rows: [asker.unfolded ? 7 : 3]}),
+      (_, {rows}) => used.push(rows),
+      () => {},
+    );
+  channel.run();
+  await vi.waitFor(() => expect(asked.length).toBe(1));
+  asker.unfolded = true;
+  answer();
+  await vi.waitFor(() => expect(asked.length).toBe(2));
+  answer();
+  await vi.waitFor(() => expect(used).toEqual([[7]]));
+  expect(asked.map(({unfolded}) => unfolded)).toEqual([undefined, true]);
+});

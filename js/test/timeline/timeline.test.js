@@ -4,6 +4,7 @@ import {drawnSpans} from '../../src/charts/account_spans.js';
 import {chosenSpan} from '../../src/page/navigation.js';
 import {columnsOf} from '../../src/shared/packing.js';
 import {cellText, sortedRows} from '../../src/tabs/table.js';
+import {hiddenFrames} from '../../src/timeline/all_frames.js';
 import {mix, parseColour, resourceColours, textOn} from '../../src/timeline/colours.js';
 import {stairs, valueOf} from '../../src/timeline/curves.js';
 import {sliceAt} from '../../src/timeline/hit.js';
@@ -11,7 +12,7 @@ import {Lanes} from '../../src/timeline/lanes.js';
 import {binsAtPixels} from '../../src/timeline/painter.js';
 
 const track = (number, group, more = {}) => ({track: number, name: `track ${number}`, group, kind: 'thread', row: 4 * number, depths: 2, outer_rows: 0, folded: 0, quiet: false, rank: 0, busy: 0, ...more});
-const metaOf = (tracks, more = {}) => ({tracks, counters: [], stepColumns: {step: [], ts: [], dur: []}, ...more});
+const metaOf = (tracks, more = {}) => ({tracks, unfolded: [], counters: [], stepColumns: {step: [], ts: [], dur: []}, ...more});
 const texts = (lanes) => lanes.all().map((lane) => lane.text ?? lane.row ?? lane.counter?.name ?? lane.kind);
 
 test('lanes: steps, groups, a row each level, counters at the end', () => {
@@ -44,28 +45,32 @@ test('lanes: several ranks show a line for each thread', () => {
   expect(texts(lanes)).toEqual(['rank 0', 0, 'rank 1', 20]);
 });
 
-test('lanes: frames around everything hide until they are asked for, or one of them is shown', () => {
+test('lanes: frames around everything hide until all are asked for', () => {
   const one = track(0, 'host', {depths: 6, outer_rows: 4}),
     lanes = new Lanes(metaOf([one]));
   expect(texts(lanes)).toEqual([4, 5]);
-  lanes.toggleOuterRows(one);
+  lanes.showAllFrames(true);
   expect(texts(lanes)).toEqual([0, 1, 2, 3, 4, 5]);
-  lanes.toggleOuterRows(one);
   lanes.fold(one);
+  lanes.showAllFrames(false);
   expect(texts(lanes)).toEqual([4]);
-  expect(lanes.reveal(2)).toBe(true);
-  expect(texts(lanes)).toEqual([0, 1, 2, 3, 4, 5]);
+  expect(lanes.reveal(5)).toBe(true);
+  expect(texts(lanes)).toEqual([4, 5]);
 });
 
-test('lanes: folded frames of libraries hide until they are asked for, or one of them is shown', () => {
-  const one = track(0, 'host', {depths: 6, folded: 2}),
-    lanes = new Lanes(metaOf([one]));
-  expect(texts(lanes)).toEqual([0, 1, 2, 3]);
-  lanes.toggleOuterRows(one);
-  expect(texts(lanes)).toEqual([0, 1, 2, 3, 4, 5]);
-  lanes.toggleOuterRows(one);
-  expect(lanes.reveal(5)).toBe(true);
-  expect(texts(lanes)).toEqual([0, 1, 2, 3, 4, 5]);
+test('lanes: with all frames, tracks have the rows of their whole stacks, in the order and with the folds that they have', () => {
+  const tracks = [track(0, 'host', {depths: 3, folded: 1}), track(1, 'host', {depths: 4, folded: 2})],
+    unfolded = [track(0, 'host', {row: 0, depths: 3}), track(1, 'host', {row: 3, depths: 4})],
+    lanes = new Lanes(metaOf(tracks, {unfolded}));
+  expect(texts(lanes)).toEqual([0, 1, 4, 5]);
+  lanes.move(tracks[1], -1);
+  lanes.pin([0]);
+  lanes.showAllFrames(true);
+  expect(texts(lanes)).toEqual([0, 1, 2, 3, 4, 5, 6]);
+  expect(lanes.trackOf(3)).toBe(unfolded[1]);
+  expect(hiddenFrames(lanes.meta, unfolded[1])).toBe(2);
+  lanes.showAllFrames(false);
+  expect(texts(lanes)).toEqual([0, 1, 4, 5]);
 });
 
 test('lanes: quiet threads begin folded, many of them under a heading that is closed', () => {

@@ -16,6 +16,7 @@ from ...analysis.time.account import account_spans
 from ...analysis.trust.doubts import doubts_by_name
 from ...trace import Trace
 from .. import palette
+from ..columns import DrawnTrack
 from ..packing import Answer, pack
 from ..store import GROUPINGS, TINTS, ViewStore
 
@@ -100,28 +101,16 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
     span = max(trace.span.dur, 1)
     streams = stream_busy_times(trace) if any(t.kind == "stream" for t in c.tracks) else {}
     steps = trace.steps.head(_MOST_STEPS)
+    shares = [
+        streams[t.track].share if t.track in streams else float(busy) / span
+        for t, busy in zip(c.tracks, c.busy_ns.tolist(), strict=True)
+    ]
     content = {
         "span": [int(trace.span.start), int(max(trace.span.end, trace.span.start + 1))],
         "work": [int(c.ts.min()), int((c.ts + c.dur).max())] if c.n else [0, 1],
         "slices": c.n,
-        "tracks": [
-            {
-                "track": t.track,
-                "name": t.name,
-                "label": t.label,
-                "outer_rows": t.outer_rows,
-                "quiet": t.quiet,
-                "marks": t.marks,
-                "folded": t.folded,
-                "group": t.group,
-                "kind": t.kind,
-                "row": t.first_row,
-                "depths": t.depths,
-                "rank": t.rank,
-                "busy": round(streams[t.track].share if t.track in streams else float(b) / span, 6),
-            }
-            for t, b in zip(c.tracks, c.busy_ns.tolist(), strict=True)
-        ],
+        "tracks": [_told(track, busy) for track, busy in zip(c.tracks, shares, strict=True)],
+        "unfolded": [_told(track, busy) for track, busy in zip(c.unfolded, shares, strict=False)],
         "names": len(c.names),
         "categories": c.categories,
         "phases": c.phases,
@@ -154,6 +143,24 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
         "dur": steps["dur"].to_numpy(np.float64),
     }
     return pack(content, columns)
+
+
+def _told(t: DrawnTrack, busy: float) -> dict[str, Any]:
+    return {
+        "track": t.track,
+        "name": t.name,
+        "label": t.label,
+        "outer_rows": t.outer_rows,
+        "quiet": t.quiet,
+        "marks": t.marks,
+        "folded": t.folded,
+        "group": t.group,
+        "kind": t.kind,
+        "row": t.first_row,
+        "depths": t.depths,
+        "rank": t.rank,
+        "busy": round(busy, 6),
+    }
 
 
 def _raised(trace: Trace) -> dict[str, Any]:

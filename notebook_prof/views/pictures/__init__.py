@@ -29,7 +29,7 @@ def scene(
         raise OptionError(f"width={width} is too narrow for a picture: take {_NARROWEST} pixels or more")
     if theme not in THEMES:
         raise OptionError(f"there is no theme {theme!r}: {nearest(theme, THEMES)}")
-    store = ViewStore(trace)
+    store = ViewStore(trace, fold=True)
     whole = Scene(width, 0)
     for draw in VIEWS.values() if view == ALL else [VIEWS[view]]:
         whole.below(draw(store, selection, width))

@@ -44,24 +44,23 @@ _BYTES_CODE: Final = (
 def timeline(trace: Trace, selection: Selection) -> figure:
     """Draw tracks over time, one lane per depth; unselected slices are faded."""
     # At most the 4,000 longest slices that touch the selected window; the title says if there are more.
-    store = ViewStore(trace)
+    store = ViewStore(trace, fold=True)
     columns, slices = store.columns, trace.slices
-    inside = Selection(window=selection.window).mask(slices) & (columns.row >= 0)
+    places, lanes = columns.places, len(columns.shown_rows)
+    inside = Selection(window=selection.window).mask(slices) & (places[columns.row] >= 0)
     rows = np.flatnonzero(inside)
     longest = np.sort(rows[np.argsort(-columns.dur[rows], kind="stable")[:MAX_SLICES]])
     title = f"{format_count(len(longest))} slices"
     if len(rows) > len(longest):
         title = f"the {format_count(len(longest))} longest of {format_count(len(rows))} slices"
-    plot = _figure(title, 60 + _LANE_PX * max(columns.n_rows, 1), *_span(trace, selection))
-    plot.y_range.start, plot.y_range.end = columns.n_rows, 0
-    plot.yaxis.ticker = FixedTicker(ticks=[track.first_row for track in columns.tracks])
-    plot.yaxis.major_label_overrides = {
-        track.first_row: label
-        for track, label in zip(columns.tracks, labels_without_heading(columns.tracks), strict=True)
-    }
+    plot = _figure(title, 60 + _LANE_PX * max(lanes, 1), *_span(trace, selection))
+    plot.y_range.start, plot.y_range.end = lanes, 0
+    firsts = places[[track.first_row for track in columns.tracks]].tolist()
+    plot.yaxis.ticker = FixedTicker(ticks=firsts)
+    plot.yaxis.major_label_overrides = dict(zip(firsts, labels_without_heading(columns.tracks), strict=True))
     names = [columns.names[code] for code in columns.name[longest]]
     colours = np.array(NAMES)[store.name_colours[columns.name[longest]]]
-    lane = columns.row[longest]
+    lane = places[columns.row[longest]]
     source = ColumnDataSource(
         {
             "start": columns.ts[longest],

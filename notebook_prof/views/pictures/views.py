@@ -60,15 +60,16 @@ def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
     c, (start, end) = store.columns, _window(store, selection)
     if not c.n_rows:
         return _nothing(width, "nothing was recorded")
-    rows = min(c.n_rows, _MOST_LANES)
+    shown, places = c.shown_rows, c.places
+    rows = min(len(shown), _MOST_LANES)
     top = STRIP if has_strip(store) else 0
     lanes = 30 + top
-    scene = Scene(width, 34 + top + LANE * (rows + (rows < c.n_rows)))
+    scene = Scene(width, 34 + top + LANE * (rows + (rows < len(shown))))
     room = width - GUTTER - MARGIN
     answer = lod(
         store,
         {**selection.to_state(), "window": None},
-        {"a": start, "b": end, "px": room, "rows": list(range(rows))},
+        {"a": start, "b": end, "px": room, "rows": shown[:rows].tolist()},
     )
     content, data = answer.content, answer.arrays()
     if top:
@@ -89,12 +90,12 @@ def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
                 Text(float(x0[k]) + 3, y + LANE / 2, text, ON_COLOUR if data["match"][k] else MUTED)
             )
     for track, label in zip(c.tracks, labels_without_heading(c.tracks), strict=True):
-        if track.first_row < rows:
-            y = lanes + LANE * track.first_row
+        if (place := int(places[track.first_row])) < rows:
+            y = lanes + LANE * place
             scene.parts.append(Rect(0, y - 0.5, width, 0.5, RULE))
             scene.parts.append(Text(6, y + LANE / 2, fit(label, GUTTER - 12)))
-    if rows < c.n_rows:
-        more = f"the first {rows} of {format_count(c.n_rows)} rows are drawn"
+    if rows < len(shown):
+        more = f"the first {rows} of {format_count(len(shown))} rows are drawn"
         scene.parts.append(Text(GUTTER, lanes + LANE * rows + LANE / 2, more, MUTED))
     return scene
 

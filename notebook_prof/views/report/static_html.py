@@ -36,7 +36,8 @@ _FEW: Final = 16
 
 def thumbnail(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8]:
     """Draw the timeline with at most 40 rows as an RGB image, with names, times and account."""
-    rows = min(store.columns.n_rows, MOST_ROWS)
+    places = store.columns.places
+    rows = min(int(places.max(initial=-1)) + 1, MOST_ROWS)
     lane = _HIGH if rows <= _FEW else _LOW
     lanes = density_picture(store, width - GUTTER - MARGIN, lane)
     top = _AXIS + (STRIP if has_strip(store) else 0)
@@ -47,8 +48,8 @@ def thumbnail(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8]:
     time_axis(scene, start, end, top - 2)
     tracks = store.columns.tracks
     for track, label in zip(tracks, labels_without_heading(tracks), strict=True):
-        if track.first_row < rows:
-            middle = top + (track.first_row + 0.5) * lane
+        if (place := int(places[track.first_row])) < rows:
+            middle = top + (place + 0.5) * lane
             scene.parts.append(Text(6, middle, fit(label, GUTTER - 12)))
     image = pixels(scene, 1)
     image[top:, GUTTER : width - MARGIN] = lanes
@@ -78,7 +79,7 @@ def fragment(
     # Untrusted notebooks, GitHub, nbviewer and nbconvert keep a table, an image as data URI, and inline
     # styles; only the rule of `without_kernel` may be lost.
     # A live view next to it hides it by `uid`. Every text from the trace is escaped.
-    store = store or ViewStore(trace)
+    store = store or ViewStore(trace, fold=True)
     mark = f"nbp-static nbp-static-{escape(uid, quote=True)}" if uid else "nbp-static"
     parts = [f'{without_kernel(uid) if uid else ""}<div class="{mark}" style="font-size:13px">']
     if not store.columns.n:
@@ -158,7 +159,7 @@ def _picture(store: ViewStore) -> str:
     peak = store.trace.allocations["allocated"].max() if len(store.trace.allocations) else None
     if peak is not None and np.isfinite(peak):
         text += f", memory peak {format_bytes(float(peak))}"
-    shown = sum(track.first_row < MOST_ROWS for track in tracks)
+    shown = sum(store.columns.places[track.first_row] < MOST_ROWS for track in tracks)
     more = f"; drawn are the first {shown}" if shown < len(tracks) else ""
     image = data_uri(thumbnail(store))
     return (
