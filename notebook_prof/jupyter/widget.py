@@ -140,8 +140,8 @@ class ProfileWidget(LinkedWidget):
     headline = traitlets.Unicode().tag(sync=True)
     pieces: Any = traitlets.List().tag(sync=True)
     """The lines of the headline, split at claims that select something; see `headline_pieces`."""
-    before: Any = traitlets.List().tag(sync=True)
-    """The durations of the steps of the run before, set before the headline; see `steps_before`."""
+    before: Any = traitlets.Dict().tag(sync=True)
+    """What the run before took, set before the headline; see `run_before`."""
 
     def __init__(self, profile: Profile, uid: str = "", late: bool = False) -> None:
         self._profile = profile
@@ -190,14 +190,14 @@ class ProfileWidget(LinkedWidget):
         settings = {**dashboard_settings(trace, *self._headline()), **self._facts}
         if is_notebook(trace):
             settings["cells"] = badges(cell_runs(trace))
-        if not self._facts["late"]:
-            settings["before"] = steps_before(self._profile)
+        if not self._facts["late"] and (before := run_before(self._profile)):
+            settings["before"] = before
         return {"document": dashboard_document(trace), "settings": settings}
 
     def tell_headline(self, text: str, claims: Claims) -> None:
         """Send the page a headline that was computed after its views were sent."""
         self.pieces = headline_pieces(self._profile.trace, text, claims)
-        self.before = steps_before(self._profile)
+        self.before = run_before(self._profile)
         self.headline = text
 
 
@@ -221,15 +221,19 @@ def _answer_groups(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[M
 _MOST_STEPS_BEFORE: Final = 300
 
 
-def steps_before(profile: Profile) -> list[float]:
-    """Return the durations of the steps of the previous run in ns, in order; empty if there is none."""
+def run_before(profile: Profile) -> dict[str, Any]:
+    """Return the ns of the previous run's steps, in order, and of lines: there and here; empty if none."""
     previous = getattr(profile, "previous", None)
     if previous is None:
-        return []
-    table = previous.steps
+        return {}
+    table, lines = previous.steps, previous.lines
     mine = (table["side"] == previous.names[0]) & (table["step"] >= 0)
-    durations: list[float] = table.loc[mine, "dur_ns"].head(_MOST_STEPS_BEFORE).astype(float).tolist()
-    return durations
+    lines = lines[lines["b_line"].notna() & (lines["a_ns"] > 0) & (lines["b_ns"] > 0)]
+    labels = (lines["file"] + ":" + lines["b_line"].astype(str)).tolist()
+    return {
+        "steps": table.loc[mine, "dur_ns"].head(_MOST_STEPS_BEFORE).astype(float).tolist(),
+        "lines": dict(zip(labels, lines[["a_ns", "b_ns"]].astype(float).to_numpy().tolist(), strict=True)),
+    }
 
 
 def headline_of(profile: Profile) -> tuple[str, Claims]:

@@ -96,6 +96,50 @@ def test_an_edit_takes_the_heat_away_and_its_undoing_brings_it_back(recorded: No
     page.wait_for_function("() => !document.querySelector('.nbp-heat-gutter, .nbp-heat-tint')")
 
 
+AGAIN = """%%profile
+import time
+time.sleep(seconds)
+time.sleep(0.1)"""
+"""The second run sleeps half as long in its first line."""
+BEFORE = "() => [...document.querySelectorAll('.nbp-before')].map((cell) => [cell.title, cell.style.cssText])"
+TRUST = """
+from ipywidgets import Widget
+(shown,) = [one for one in Widget.widgets.values() if type(one).__name__ == 'ProfileWidget' and one.comm]
+shown.pieces = [[['It waits.', None]], [['! Trust: the first step took far longer.', None]]]
+shown.headline = 'It waits.'"""
+TOP = "() => document.querySelector('.nbp-bar').offsetTop"
+
+
+def test_the_run_before_is_marked_in_the_source_and_in_the_heat(
+    notebook: Callable[..., NotebookPage],
+) -> None:
+    halved = "import os\nos.environ.pop('NOTEBOOK_PROF_HISTORY', None)\n%load_ext notebook_prof\n"
+    halved += "seconds = globals().get('seconds', 0.4) / 2"
+    shown = notebook("run_before.ipynb", halved, AGAIN, kernel=OWN)
+    shown.wait_ready()
+    shown.page.wait_for_function("() => !document.querySelector('.nbp-working')")
+    shown.open_tab("source", "Source")
+    assert shown.part(".nbp-source-grid .nbp-share-cell").count()
+    assert shown.page.evaluate(BEFORE) == [], "nothing ran before"
+    top = shown.page.evaluate(TOP)
+    shown.kernel(TRUST)
+    shown.part(".nbp-trust").wait_for()
+    assert shown.page.evaluate(TOP) == top, "the verdict moves the views"
+    shown.wait_kernel("import notebook_prof; print(len(notebook_prof.history()))", "1")
+    shown.run_all()
+    shown.page.wait_for_function("() => document.querySelector('.nbp-heat b')")
+    assert shown.page.locator(".nbp-heat:has(b)").count() == 3
+    assert shown.page.locator(".nbp-heat[title*='the run before 20']").count() == 1
+    shown.wait_ready()
+    shown.open_tab("source", "Source")
+    shown.part(".nbp-before").first.wait_for()
+    assert sum("the run before 20" in title for title, _ in shown.page.evaluate(BEFORE)) == 1
+    assert "lines in self: the run before" in shown.part(".nbp-source summary").first.inner_text()
+    shown.kernel("notebook_prof.last.selection.window = (0, 10**8)")
+    shown.part(".nbp-before").first.wait_for(state="detached")
+    shown.page.wait_for_function("() => !document.querySelector('.nbp-heat b')")
+
+
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SETUP = """
 import torch

@@ -17,7 +17,6 @@ export class Phases {
   pressed = -1;
   /** @type {Box[]} */ boxes = [];
   /** @type {[bar: number, height: number][]} */ framed = [];
-  /** @type {number[]} durations of the steps of the run before */ before = [];
 
   /**
    * @param {Context} ctx
@@ -54,14 +53,6 @@ export class Phases {
       host.frames.turn,
     );
     this.listen();
-    this.remember(ctx.settings.before ?? []);
-    this.forget = ctx.whenTold?.((_, pieces, before) => this.remember(before));
-  }
-
-  /** @param {number[]} before */
-  remember(before) {
-    this.before = before;
-    this.redraw();
   }
 
   at() {
@@ -87,7 +78,8 @@ export class Phases {
 
   /** How long steps took in the run before, where each has a bar of its own. */
   ghosts() {
-    const {last, before} = this;
+    const {last} = this,
+      before = this.ctx.before?.steps ?? [];
     return last?.bars && last.data.first.every((step, i) => step === last.data.last[i]) ? before.slice(0, last.bars) : [];
   }
 
@@ -294,7 +286,6 @@ export class Phases {
   }
 
   close() {
-    this.forget?.();
     this.channel.close();
   }
 

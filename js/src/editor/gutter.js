@@ -46,13 +46,19 @@ function barsOf(row, chosen) {
     bar.style.width = `${Math.max(2, Math.min(100, 100 * row[kind]))}%`;
     box.append(bar);
   }
+  if (row.before !== undefined) {
+    const tick = document.createElement('b');
+    tick.style.left = `calc(2px + ${row.before} * (100% - 6px))`;
+    box.append(tick);
+  }
   return box;
 }
 
 const LOOK = {
   '.nbp-heat-gutter': {width: `${GUTTER_PX}px`, cursor: 'pointer'},
-  '.nbp-heat': {height: '100%', display: 'flex', flexDirection: 'column', justifyContent: 'center', gap: '1px', padding: '0 2px', boxSizing: 'border-box'},
+  '.nbp-heat': {position: 'relative', height: '100%', display: 'flex', flexDirection: 'column', justifyContent: 'center', gap: '1px', padding: '0 2px', boxSizing: 'border-box'},
   '.nbp-heat i': {display: 'block', height: '5px', borderRadius: '1px', minWidth: '2px'},
+  '.nbp-heat b': {position: 'absolute', top: '15%', width: '2px', height: '70%', background: 'var(--jp-ui-font-color1, #000)'},
   '.nbp-heat-host': {background: '#d55e00'},
   '.nbp-heat-device': {background: 'var(--jp-info-color1, #0097a7)'},
   '.nbp-heat-chosen': {

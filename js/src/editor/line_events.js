@@ -1,20 +1,24 @@
 // Tells the editor extension, if there is one, what the lines of the recorded cell took, and what of it is selected.
 import {Asker} from '../shared/asker.js';
 import {columnsOf} from '../shared/packing.js';
+import {lineBefore} from '../shared/run_before.js';
 import {filters} from '../shared/store.js';
 import {formatShare, formatTime} from '../shared/units.js';
 
 const PROTOCOL = 1;
 const SETTLED_MS = 150;
 const HOTTEST = 5;
+const ALONE = 0.9; // own share of the time of a line whose bar tells its own time
 
 /**
  * What is told of each line, the numbers of the editor being those of the cell behind its empty first lines.
  * @param {ShownSource} part
  * @param {number} above empty lines before the first
+ * @param {RunBefore | undefined} run the run before
+ * @param {SelectionState} state
  * @returns {EditorLine[]}
  */
-export function editorLines(part, above) {
+export function editorLines(part, above, run, state) {
   const {columns, select} = part,
     most = (/** @type {string} */ key) => Math.max(...Array.from(columns[key] ?? [0])),
     [host, device] = [most('total_ns'), most('device_ns')];
@@ -22,13 +26,15 @@ export function editorLines(part, above) {
     const total = columns.total_ns?.[i] ?? 0,
       own = columns.self_ns?.[i] ?? 0,
       launched = columns.device_ns?.[i] ?? 0,
+      then = lineBefore(run, select?.[i]?.line?.[0], state),
+      before = then && own > ALONE * total ? Math.min(1, (then.ratio * total) / host) : undefined,
       words = [
         `${formatTime(total)}, ${formatShare(total / host)} of the hottest line`,
-        `self ${formatTime(own)}`,
+        `self ${formatTime(own)}${then ? `: ${then.words}` : ''}`,
         launched ? `device ${formatTime(launched)}` : '',
         columns.count?.[i] > 0 ? `ran ${columns.count[i]} ×` : 'sampled',
       ];
-    return {line: line + above, host: total / host, device: device ? launched / device : 0, label: words.filter(Boolean).join('\n')};
+    return {line: line + above, host: total / host, device: device ? launched / device : 0, before, label: words.filter(Boolean).join('\n')};
   }).filter((_, i) => select?.[i]);
 }
 
@@ -47,19 +53,24 @@ export class LineEvents {
   widget = Symbol('widget');
 
   /**
-   * @param {{manager: unknown, el: HTMLElement, cell: {id: string, source: string}, transport: Transport, store: Store}} given
+   * @param {{manager: unknown, el: HTMLElement, cell: {id: string, source: string}, transport: Transport, store: Store, before?: RunBefore}} given
    */
-  constructor({manager, el, cell, transport, store}) {
+  constructor({manager, el, cell, transport, store, before}) {
     this.manager = manager;
     this.el = el;
     this.cell = cell;
     this.store = store;
+    this.before = before;
     this.asker = new Asker(transport, () => {});
     const written = cell.source.split('\n');
     this.above = Math.max(0, written.findIndex((text) => text.trim()));
     this.again = () => this.tell();
     document.addEventListener('notebook-prof:gutter', this.again);
     this.stop = store.subscribe((patch) => this.changed(patch));
+    this.forget = transport.whenTold?.((_, pieces, told) => {
+      this.before = told;
+      this.tell();
+    });
     this.ask();
   }
 
@@ -86,7 +97,7 @@ export class LineEvents {
   }
 
   tell() {
-    const lines = this.part ? editorLines(this.part, this.above) : null;
+    const lines = this.part ? editorLines(this.part, this.above, this.before, this.store.get()) : null;
     this.send(lines);
   }
 
@@ -131,6 +142,7 @@ export class LineEvents {
     clearTimeout(this.timer);
     document.removeEventListener('notebook-prof:gutter', this.again);
     this.stop();
+    this.forget?.();
     this.asker.close();
     this.send(null);
   }
@@ -140,8 +152,8 @@ export class LineEvents {
  * Tell the editor of the recorded cell, as long as a display lasts.
  * @type {import('../widget/widget.js').Beside}
  */
-export function publishLines({cell}, model, el, line) {
+export function publishLines({cell, before}, model, el, line) {
   if (!cell) return () => {};
-  const events = new LineEvents({manager: model.widget_manager, el, cell, transport: line, store: line.store});
+  const events = new LineEvents({manager: model.widget_manager, el, cell, transport: line, store: line.store, before});
   return () => events.close();
 }

@@ -127,6 +127,7 @@ export class Dashboard {
     return {
       ...shownTrace({host, settings, meta, store, asker, range, root}),
       whenTold: transport.whenTold,
+      before: settings.before,
       search: (text) => {
         if (text === this.ctx.searchText) return;
         this.ctx.searchText = text;
@@ -215,6 +216,7 @@ export class Dashboard {
     const changed = () => host.frames.before(follow);
     range.properties.start.change.connect(changed);
     range.properties.end.change.connect(changed);
+    undo.push(this.page.transport.whenTold?.((_, pieces, before) => this.compared(before)) ?? (() => {}));
     undo.push(watchTheme(this.page.parts.root, () => this.repaint()));
     undo.push(store.subscribe((patch, origin) => this.selected(patch, origin)));
     undo.push(store.whenConfirmed((revision, dimensions) => asker.confirm(revision, dimensions)));
@@ -233,6 +235,13 @@ export class Dashboard {
   /** Ask for everything that is drawn. */
   refresh() {
     for (const view of [this.timeline, this.overview, this.memory, this.phases, this.table]) view.refresh();
+  }
+
+  /** @param {RunBefore | undefined} before what the run before took */
+  compared(before) {
+    this.ctx.before = before;
+    this.phases.redraw();
+    this.panels.changed({}, 'before');
   }
 
   /** Draw anew in the colours of another theme. */

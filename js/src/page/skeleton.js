@@ -27,6 +27,7 @@ export function skeleton(el, settings, json) {
     trouble = element('div', 'nbp-trouble', root),
     bar = element('div', 'nbp-bar', root),
     account = textElement('div', 'nbp-account', '');
+  head.classList.toggle('nbp-late', Boolean(settings.late));
   head.append(...headlineOf(settings.verdict || '', settings.headline), account);
   trouble.hidden = true;
   if (settings.notice) element('div', 'nbp-notice', root).textContent = settings.notice;

@@ -1,5 +1,6 @@
 // Source code as it was written, with what each line took: bars, numbers, and its time over the steps.
 import {textElement} from '../shared/elements.js';
+import {lineBefore} from '../shared/run_before.js';
 import {isPicked} from '../shared/store.js';
 import {formatCount, formatShare} from '../shared/units.js';
 import {cellText} from './table.js';
@@ -31,6 +32,7 @@ export class SourceView {
   constructor(ctx, part, pick) {
     this.ctx = ctx;
     this.part = part;
+    this.note = textElement('span', 'nbp-muted', '');
     this.most = Object.fromEntries(part.heads.map(([key]) => [key, highest(part.columns[key])]));
     const grid = document.createElement('table'),
       body = document.createElement('tbody'),
@@ -60,7 +62,7 @@ export class SourceView {
       foot = textElement('div', 'nbp-part-foot', 'in Python: ');
     frame.className = 'nbp-source';
     frame.open = !folded;
-    summary.append(textElement('span', '', title), textElement('span', 'nbp-muted', this.extent()));
+    summary.append(textElement('span', '', title), this.note);
     foot.append(textElement('code', '', call));
     frame.append(summary, scroll, foot);
     return frame;
@@ -198,6 +200,25 @@ export class SourceView {
   redraw() {
     const state = this.ctx.store.get();
     for (const {el, select} of this.items) el.setAttribute('aria-selected', String(select !== null && isPicked(state, select)));
+    const marked = this.items.filter((_, i) => this.markBefore(i, state)).length;
+    this.note.textContent = `${this.extent()}${marked ? ' · lines in self: the run before' : ''}`;
+  }
+
+  /**
+   * Mark behind the own time of a line what it was in the run before; gives whether that is known.
+   * @param {number} i
+   * @param {SelectionState} state
+   */
+  markBefore(i, state) {
+    const {el, select} = this.items[i],
+      cell = /** @type {HTMLElement | null} */ (el.querySelector('.nbp-share-cell[data-key="self_ns"]')),
+      before = cell && lineBefore(this.ctx.before, select?.line?.[0], state);
+    if (!cell) return false;
+    cell.classList.toggle('nbp-before', before !== null);
+    const share = (parseFloat(cell.style.getPropertyValue('--nbp-share')) / 100) * (before?.ratio ?? 0);
+    cell.style.setProperty('--nbp-before', String(Math.min(1, share)));
+    cell.title = [cell.title.split('\n')[0], ...(before ? [before.words] : [])].join('\n');
+    return before !== null;
   }
 
   /**

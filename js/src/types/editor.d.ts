@@ -5,6 +5,8 @@ interface EditorLine {
   line: number;
   host: number;
   device: number;
+  /** Such a share in the run before, of a line that calls no other. */
+  before?: number;
   label: string;
 }
 

@@ -19,7 +19,7 @@ interface Transport {
   /** Whether the views go on without a kernel. */
   readonly alone?: boolean;
   whenLost?(tell: () => void): () => void;
-  whenTold?(tell: (text: string, pieces: HeadlinePiece[][], before: number[]) => void): () => void;
+  whenTold?(tell: (text: string, pieces: HeadlinePiece[][], before: RunBefore | undefined) => void): () => void;
 }
 
 type Dimension = 'window' | 'name' | 'category' | 'track' | 'step' | 'phase' | 'rank' | 'group' | 'line' | 'focus';

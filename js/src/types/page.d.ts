@@ -19,6 +19,12 @@ interface TabSettings {
   choices: [string, string, [string, string][]][];
 }
 
+/** What the run before took, if there was one: its steps in ns, and lines as `cell:12`, ns there and ns now. */
+interface RunBefore {
+  steps: number[];
+  lines: Record<string, [number, number]>;
+}
+
 /** Facts that the page mounts with: see views/dashboard.py. */
 interface Settings {
   bokeh: string;
@@ -32,8 +38,7 @@ interface Settings {
   figures: string[];
   verdict: string;
   headline: HeadlinePiece[][];
-  /** Durations of the steps of the run before, ns. */
-  before?: number[];
+  before?: RunBefore;
   empty: Record<string, string>;
   tabs: TabSettings[];
   open: string;
@@ -62,6 +67,7 @@ interface Context {
   store: Store;
   asker: Asker;
   whenTold?: Transport['whenTold'];
+  before?: RunBefore;
   /** The time in view. */
   range: BokehRange;
   theme: Theme;

@@ -86,13 +86,14 @@ export class Line {
 
   /**
    * The verdict of a long recording comes when it has been worked out.
-   * @param {(text: string, pieces: HeadlinePiece[][], before: number[]) => void} tell
+   * @param {(text: string, pieces: HeadlinePiece[][], before: RunBefore | undefined) => void} tell
    */
   whenTold = (tell) => {
     const {model} = this;
     const told = () => {
-      const text = model.get('headline');
-      if (text) tell(text, model.get('pieces'), model.get('before') ?? []);
+      const text = model.get('headline'),
+        before = model.get('before');
+      if (text) tell(text, model.get('pieces'), before?.steps && before); // empty without a run before
     };
     model.on('change:headline', told);
     told();

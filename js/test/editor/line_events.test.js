@@ -9,13 +9,26 @@ const part = /** @type {any} */ ({
 });
 
 test('lines of the editor are those that ran, behind the empty lines on top', () => {
-  const lines = editorLines(part, 2);
+  const lines = editorLines(part, 2, undefined, {});
   expect(lines.map(({line, host, device}) => [line, host, device])).toEqual([
     [4, 1, 0],
     [6, 0.5, 1],
   ]);
   expect(lines[0].label).toBe('2 ms, 100.0 % of the hottest line\nself 2 ms\nran 3 ×');
   expect(lines[1].label).toContain('device 500 ns\nsampled');
+});
+
+test('a line that calls no other has a mark where the run before ended, as long as all of the recording is shown', () => {
+  const own = {...part, columns: {...part.columns, self_ns: [0, 2e6, 5e5]}},
+    before = {steps: [5], lines: /** @type {any} */ ({'cell:2': [3e6, 4e6], 'cell:4': [1, 2]})},
+    of = (state) => editorLines(own, 0, before, state);
+  expect(of({line: ['cell:2']}).map((one) => one.before)).toEqual([0.75, undefined]);
+  expect(of({})[0].label).toContain('self 2 ms: the run before 3 ms, now 4 ms a step');
+  expect(of({})[1].label).toContain('the run before');
+  expect(of({step: [3]}).map(({before: mark, label}) => [mark, label.includes('the run before')])).toEqual([
+    [undefined, false],
+    [undefined, false],
+  ]);
 });
 
 test('a line that took nothing has no tint', () => {

@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/ZKWLW526.js";import{a as r}from"./chunks/VO4NO7FK.js";import"./chunks/MY2TMNRX.js";import"./chunks/TT75F36K.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/FSD3X2BT.js";import{a as r}from"./chunks/E634TF4G.js";import"./chunks/KBPOBI54.js";import"./chunks/46PKAW6M.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/JMTTWYLP.js";import{f as r}from"./chunks/S6KMCQDP.js";import{Z as t}from"./chunks/TT75F36K.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/Q6DWZ5FV.js";import{f as r}from"./chunks/E744ANOZ.js";import{_ as t}from"./chunks/46PKAW6M.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});

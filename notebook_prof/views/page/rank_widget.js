@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/VO4NO7FK.js";import"./chunks/MY2TMNRX.js";import{a as r}from"./chunks/BETYJHWL.js";import"./chunks/TT75F36K.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/E634TF4G.js";import"./chunks/KBPOBI54.js";import{a as r}from"./chunks/3KEKXAHM.js";import"./chunks/46PKAW6M.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
