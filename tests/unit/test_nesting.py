@@ -1,53 +1,11 @@
-"""Depth, parent and self time on drawn cases."""
+"""Orders of slices, and intervals at their limits; the laws are in tests/properties."""
 
 import numpy as np
 import pytest
 
-from notebook_prof.trace import nest
+from notebook_prof.errors import OptionError
+from notebook_prof.trace import Window, nest, union
 from notebook_prof.trace.nesting import climb, order_by_start
-
-
-def nested(*slices, track=None):
-    ts, end = np.array(slices).T
-    result = nest(np.zeros(len(ts), int) if track is None else track, ts, end - ts)
-    return [part.tolist() for part in result]
-
-
-def test_a_tree():
-    depth, parent, self_ns = nested((0, 100), (10, 60), (20, 30), (30, 50), (70, 90))
-    assert depth == [0, 1, 2, 2, 1]
-    assert parent == [-1, 0, 1, 1, 0]
-    assert self_ns == [30, 20, 10, 20, 20]
-
-
-def test_of_two_that_start_together_the_longer_is_outside():
-    assert nested((0, 5), (0, 10))[1] == [1, -1]
-
-
-def test_of_two_that_are_the_same_the_first_given_is_outside():
-    assert nested((0, 5), (0, 5))[1] == [-1, 0]
-
-
-def test_an_instant_belongs_to_what_is_open():
-    depth, parent, self_ns = nested((0, 10), (4, 4), (10, 10))
-    assert (depth, parent, self_ns) == ([0, 1, 0], [-1, 0, -1], [10, 0, 0])
-
-
-def test_a_slice_that_outlives_its_parent_owns_the_rest():
-    # 0----10
-    #    5-----15
-    #         12-14
-    depth, parent, self_ns = nested((0, 10), (5, 15), (12, 14))
-    assert depth == [0, 1, 2]
-    assert parent == [-1, 0, 1]
-    assert self_ns == [5, 8, 2]
-
-
-def test_a_grandchild_that_outlives_its_parent_takes_from_the_grandparent():
-    # 0----------10
-    #   2--5
-    #     4---8
-    assert nested((0, 10), (2, 5), (4, 8))[2] == [4, 2, 4]
 
 
 def test_climbing_stops_at_the_first_that_counts_or_at_the_top() -> None:
@@ -71,3 +29,17 @@ def test_rows_are_sorted_as_by_all_keys_at_once(starts, tracks):
         if expected.dtype == np.int64 and (expected < 0).any():  # parents are rows
             expected = np.where(expected >= 0, order[expected], -1)
         np.testing.assert_array_equal(column[order], expected)
+
+
+def test_times_beyond_what_a_float_can_hold_stay_exact():
+    big = 2**62 + 1
+    starts, ends = union(np.array([big, big + 3]), np.array([big + 2, big + 4]))
+    assert (ends - starts).tolist() == [2, 1]
+
+
+def test_a_window_is_a_pair_in_order():
+    assert Window.of((3, 9)).dur == 6
+    with pytest.raises(OptionError, match="ends before"):
+        Window.of((9, 3))
+    with pytest.raises(OptionError, match="not a window"):
+        Window.of("all")

@@ -36,20 +36,6 @@ def test_the_number_of_a_line_is_no_place() -> None:
         Selection().update(line=2)
 
 
-def test_clauses_of_different_dimensions_intersect(slices):
-    selection = Selection(window=(5, 25), name="mm")
-    assert rows(selection, slices) == [0, 2]
-    selection.step = 1
-    assert rows(selection, slices) == [2]
-
-
-def test_a_new_clause_replaces_the_old_one(slices):
-    selection = Selection(window=(5, 25))
-    selection.update("memory", window=(15, 40))
-    assert selection.clauses["window"].source == "memory"
-    assert rows(selection, slices) == [1, 2, 3]
-
-
 @pytest.mark.parametrize(
     ("window", "expected"),
     [
@@ -233,15 +219,6 @@ def test_state_is_json_and_round_trips():
     twin.apply_patch(state, "page", base_revision=0)
     assert {**twin.to_state(), "revision": 1} == state
     assert twin.clauses["step"].source == "page"
-
-
-def test_of_the_same_dimension_the_last_one_wins():
-    selection = Selection(step=1)
-    selection.step = 2
-    selection.apply_patch({"step": [3]}, "page", base_revision=0)
-    assert selection.step == (3,)
-    selection.apply_patch({"step": None}, "page", base_revision=1)
-    assert selection.step is None
 
 
 def test_a_base_older_than_memory_is_taken_as_it_is():
