@@ -33,6 +33,7 @@ from .. import samples
 from ..draws import EXPLORE
 from ..properties.test_verdict_claims import check_verdict
 from ..unit.test_collective_names import check_names
+from ..unit.test_counter_lanes import check_shares
 from ..unit.test_labels import check_labels
 from ..unit.test_path_answer import check_path
 from ..unit.test_table_agrees import check_tables
@@ -74,6 +75,7 @@ def check_judgements(trace: Trace, sample: str) -> None:
     """Laws of tables, which see rows and what a reader missed; advice and the brief of small ones."""
     check_names(trace)
     check_labels(trace)
+    check_shares(trace)
     check_replay(sample, trace)
     if sample not in ANALYSED:
         return

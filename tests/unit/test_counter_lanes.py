@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from notebook_prof import analysis
-from notebook_prof.errors import NotebookProfError
-from notebook_prof.readers import read_trace
 from notebook_prof.selection import Selection
 from notebook_prof.service.answers import counters, memory
 from notebook_prof.service.columns import drawn_counters
+from notebook_prof.service.selected_rows import matching_key, matching_mask
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.dashboard import empty_reasons
+from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.report.report_columns import payload
 
-from .. import samples
+from ..browser.drawn import drawn_trace
 
 STATE = Selection().to_state()
 
@@ -84,12 +84,23 @@ def test_recorded_blocks_are_drawn_inside_of_resident_memory() -> None:
     assert {"blocks", "blocks_ts"} <= payload(store, None, 1000)["memory"][0]["columns"].keys()
 
 
-@pytest.mark.parametrize("sample", [sample for sample in samples.expected() if sample.startswith("data/")])
-def test_a_counter_that_is_written_as_a_share_is_one(sample: str) -> None:
-    try:
-        trace = read_trace(samples.path_of(sample))
-    except NotebookProfError:
-        pytest.skip("no recording")
+def test_selected_memory_is_that_of_the_selected_slices() -> None:
+    protocol = PageQueries(drawn_trace(gpu=True), Selection(name="aten::conv2d"))
+    store = protocol.store
+    for device in store.memory_devices:
+        curve = store.selected_memory(device, matching_key(protocol.selection.to_state()))
+        assert curve is not None
+        owner, size = store.memory_owners(device)
+        events = store.trace.allocations
+        ts = events.loc[events["device"] == device, "ts"].to_numpy()
+        selected = (owner >= 0) & matching_mask(store.columns, (("name", ("aten::conv2d",)),))[owner]
+        for instant in ts[:: max(len(ts) // 40, 1)].tolist():
+            alive = int(size[selected & (ts <= instant)].sum())
+            assert curve.value[np.searchsorted(curve.ts, instant, "right") - 1] == alive
+
+
+def check_shares(trace: Trace) -> None:
+    """A counter that is written as a share is one."""
     for counter in drawn_counters(trace):
         if counter.unit in ("1", "share"):
             assert 0 <= counter.low <= counter.high <= 1, counter

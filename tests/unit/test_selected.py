@@ -89,7 +89,7 @@ def _check(trace: Trace, seed: int = 0, limit: int = 6) -> None:
             np.testing.assert_array_equal(ours[COLUMNS], theirs[COLUMNS].astype(float), err_msg=str(state))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_drawn_traces(seed: int) -> None:
     _check(_drawn_trace(seed), seed)
 
@@ -99,6 +99,12 @@ def test_runs_and_tangles() -> None:
     _check(many_tracks().trace)
     _check(_tangled().trace)
     _check(many_slices(), limit=4)
+
+
+def test_some_of_many_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few slices of a long recording are found name by name."""
+    monkeypatch.setattr("notebook_prof.service.selected_rows._FEW", 1)
+    _check(drawn_trace(gpu=True), limit=2)
 
 
 def test_ranks_above_one_another() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from notebook_prof.service.answers import table
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw as drawn_lanes
 from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views.page_queries import PageQueries
 
 from ..browser.drawn import drawn_trace
 
@@ -42,10 +44,7 @@ def _same(
     theirs["share"] = theirs["self_ns"] / max(theirs["self_ns"].sum(), 1)
     _equal(ours, theirs, by, ["count", "total_ns", "self_ns", "device_ns", "share"])
     _equal(
-        _shown(store, "device", by, **selected),
-        kernels(store.trace, by=by, **selected),
-        by,
-        device_columns,
+        _shown(store, "device", by, **selected), kernels(store.trace, by=by, **selected), by, device_columns
     )
 
 
@@ -210,3 +209,18 @@ def test_who_owns_each_instant_of_a_thread(trace: Trace) -> None:
             owned.owner[:-1][owned.owner[:-1] >= 0], parts[owned.owner[:-1] >= 0], len(trace.slices)
         )
         assert own[rows].tolist() == trace.slices["self_ns"].to_numpy()[rows].tolist()
+
+
+def test_a_first_window_of_a_long_recording_is_made_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of everything is there, the running sums for a brush are not: other questions go on."""
+    monkeypatch.setattr(sys.modules[table.__module__], "_MANY", 100)
+    queries = PageQueries(drawn_trace(gpu=True), Selection())
+    while queries.answer({"t": "table"})[0].get("pending"):
+        pass
+    assert queries.store.has_groups("name", ())
+    assert not queries.store.has_groups("name", (), windowed=True)
+    queries.selection.window = (0, 50_000_000)
+    while (answer := queries.answer({"t": "table"})[0]).get("pending"):
+        assert "failed" not in queries.answer({"t": "lod", "a": 0, "b": 1e9, "px": 10, "rows": [0]})[0]
+    assert answer["rows"] > 0
+    assert queries.store.has_groups("name", (), windowed=True)
