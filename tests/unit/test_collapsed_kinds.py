@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import lzma
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,10 +14,10 @@ from notebook_prof import Profile, TraceBuilder, open_profile
 from notebook_prof.analysis import hotspots
 from notebook_prof.errors import FormatError, NotebookProfError
 from notebook_prof.formats.python_profilers import CollapsedReader
-from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace
 
 from ..damage import damaged
+from .test_collapsed import opened
 
 HEAD = "# austin: 3.7.0\n# interval: 5000\n# mode: {mode}\n\n"
 WALL = (
@@ -58,12 +57,6 @@ REAL = {
     "tachyon315_zstd.collapsed.txt": "tachyon",
 }
 UNITS = {"austin": 1000, "py-spy": 1, "tachyon": 1}
-
-
-def opened(tmp_path: Path, text: str | bytes, **options: Any) -> Trace:
-    path = tmp_path / "unknown"
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return read_trace(path, **options)
 
 
 def rows(trace: Trace, track: int) -> list[list[object]]:

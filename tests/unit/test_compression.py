@@ -41,15 +41,6 @@ def zstd(content: bytes) -> bytes:
     return bytes(library.ZstdCompressor().compress(content))
 
 
-def test_gzip_members_follow_one_another() -> None:
-    report = ImportReport()
-    parts = [b"x" * n for n in (0, 1, 5000, 3 << 20)]
-    assert decompress(b"".join(map(gzip.compress, parts)) + b"\0" * 512, report) == b"".join(parts)
-    assert not report
-    assert decompress(gzip.compress(b"{}") + b"rest", report) == b"{}"
-    assert "bytes-after-gzip" in report
-
-
 @pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 1, 3 << 20])
 def test_members_that_swell_beyond_a_piece_are_followed_by_others(tmp_path: Path, size: int) -> None:
     path = tmp_path / "two"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.numbers import exact_ns
 from notebook_prof.readers.kineto import KinetoColumns, event_decoder
-from notebook_prof.readers.kineto.event_decoder import EventText
 from notebook_prof.readers.kineto.event_types import Variant, list_decoder
 from notebook_prof.readers.kineto.reader import parse
 from notebook_prof.trace import TABLES, ImportReport
@@ -82,16 +80,6 @@ def test_what_looks_like_a_boundary_is_none(monkeypatch: pytest.MonkeyPatch) -> 
     assert list(columns.name.values) == [f"op {i}" for i in range(20)]
     assert facts["devices"] == ["x", "y"]
     assert issues == {}
-
-
-def test_events_give_way_to_the_rest_of_the_file() -> None:
-    text = EventText(in_parts(b'{"a": [1], "traceEvents" : [ {"ph": "X"},\n {"ph": "i"} ], "b": 2}', 7))
-    assert text.head == b'{"a": [1], "traceEvents" : ['
-    assert text.peek(1) == (b'[ {"ph": "X"}]', False)
-    text.skip()
-    events, last = text.peek(1)
-    assert last
-    assert json.loads(events.split(b"]")[0] + b"]") == [{"ph": "i"}]
 
 
 @given(st.integers(-(2**43) * 1000 + 1, 2**43 * 1000 - 1))

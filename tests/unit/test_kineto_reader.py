@@ -7,12 +7,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from notebook_prof.errors import FormatError
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.codec.numbers import to_ns
 from notebook_prof.readers.kineto import read_columns
 from notebook_prof.trace import ImportReport, Trace
 
@@ -37,44 +35,12 @@ def names(trace: Trace) -> list[str]:
     return trace.slices["name"].astype(str).tolist()
 
 
-@pytest.mark.parametrize(
-    ("texts", "ns"),
-    [
-        ([b"1712195495521130.028", b"1712195495521130.029"], [1712195495521130028, 1712195495521130029]),
-        ([b"4392371366199.943", b"0.001"], [4392371366199943, 1]),
-        ([b"1623212388426902", b"35"], [1623212388426902000, 35000]),
-        ([b"-1.500", b"2.000"], [-1500, 2000]),
-        ([b"1.5", b"2", b'"3.25"', b"1e3", b"0.0004"], [1500, 2000, 3250, 1000000, 0]),
-        ([], []),
-    ],
-)
-def test_microseconds_become_exact_nanoseconds(texts: list[bytes], ns: list[int]) -> None:
-    values, ok = to_ns(texts)
-    assert values.dtype == np.int64
-    assert values.tolist() == ns
-    assert ok.all()
-
-
-@pytest.mark.parametrize("text", [b"null", b"", b"NaN", b"Infinity", b'"soon"', b"1e30", b"1.2.3", b"--1"])
-def test_what_is_no_time_is_said(text: bytes) -> None:
-    values, ok = to_ns([b"1.000", text])
-    assert ok.tolist() == [True, False]
-    assert values.tolist() == [1000, 0]
-
-
 def test_the_base_makes_times_absolute(tmp_path: Path) -> None:
     head = f'"schemaVersion": 1, "baseTimeNanoseconds": {BASE}'
     trace = read_trace(write(tmp_path, op("a", "10.123", "1.000"), op("b", "10.500", "0.001"), head=head))
     assert trace.metadata["start_unix_ns"] == BASE + 10123
     assert trace.slices["ts"].tolist() == [0, 377]
     assert trace.slices["dur"].tolist() == [1000, 1]
-
-
-def test_names_with_quotes_that_torch_does_not_escape_are_repaired(data: Path) -> None:
-    trace = read_trace(data / "torch213_cpu" / "odd_names.pt.trace.json.gz")
-    assert 'odd "name" with / back/slash, <tag> & end' in names(trace)
-    assert trace.report["invalid-json"].count == 1
-    assert "unknown" in names(trace)
 
 
 def test_bad_rows_are_counted_and_good_ones_kept(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.numbers import _one_number, to_ns
 from notebook_prof.readers.codec.tolerant_json import mend, split_rows
 from notebook_prof.trace import ImportReport, Trace
-from tests.frames import differences
 
 
 @pytest.fixture(scope="module")
@@ -51,27 +50,6 @@ def read(folder: Path, content: bytes) -> Trace:
     return read_trace(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("bom.json", {}),
-        ("nul_padded.json", {}),
-        ("looks_json_is_gz.json", {}),
-        ("shuffled.json", {}),
-        ("trailing_comma_array.json", {}),
-        ("inf_nan.json", {"invalid-json": 4}),
-        ("windows_backslash.json", {"invalid-json": 6}),
-        ("raw_newline_quote.json", {"invalid-json": 2}),
-    ],
-)
-def test_these_lose_no_event(folder: Path, sound: Trace, name: str, expected: dict[str, int]) -> None:
-    trace = read_trace(folder / name)
-    assert issues(trace) == expected
-    timed = ["ts", "dur", "depth", "self_ns"]
-    assert differences(trace.slices[timed], sound.slices[timed]).empty
-    assert len(trace.flows) == len(sound.flows) == 12
-
-
 def test_the_recordings_that_the_index_names_but_leaves_out(
     tmp_path: Path, text: bytes, sound: Trace
 ) -> None:
@@ -94,20 +72,6 @@ def test_rows_without_their_times_are_left_out(tmp_path: Path, text: bytes, soun
     assert count > 50
     assert len(trace.slices) == len(sound.slices) - count
     assert trace.span.end <= sound.span.end
-
-
-def test_truncated_files_give_what_comes_before(folder: Path) -> None:
-    short = read_trace(folder / "truncated.json")
-    packed = read_trace(folder / "truncated.json.gz")
-    assert issues(short) == {"truncated-file": 1, "broken-row": 1}
-    assert issues(packed) == {"truncated-gzip": 1, "truncated-file": 1, "broken-row": 1}
-    assert (len(short.slices), len(packed.slices)) == (136, 126)
-
-
-def test_bad_fields_cost_their_rows_only(folder: Path) -> None:
-    trace = read_trace(folder / "bad_fields.json")
-    assert issues(trace) == {"broken-row": 4, "row-not-used": 2, "negative-duration": 1}
-    assert len(trace.slices) == 228
 
 
 def test_files_without_events(folder: Path) -> None:
@@ -194,12 +158,6 @@ def test_samplers_files_that_were_cut(name: str, data: Path, tmp_path: Path) -> 
                 read(tmp_path, part)
         else:
             assert {"truncated-file", "broken-row"} & set(issues(trace))
-
-
-def test_a_gigantic_exponent_is_no_time() -> None:
-    values, ok = to_ns([b"1e999999999999", b"1.5", b"-1e88", b"1e-9999999999"])
-    assert values.tolist() == [0, 1500, 0, 0]
-    assert ok.tolist() == [False, True, False, True]
 
 
 def test_a_step_of_a_gigantic_number_is_none(tmp_path: Path) -> None:

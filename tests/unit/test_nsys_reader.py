@@ -39,14 +39,8 @@ def call(
 def kernel(
     name: str, start: int, end: int, correlation: int, pid: int = PROCESS, **more: Any
 ) -> dict[str, Any]:
-    row = {
-        "demangledName": ID[name],
-        "start": start,
-        "end": end,
-        "correlationId": correlation,
-        "globalPid": pid,
-    }
-    return {**row, "deviceId": 0, "streamId": 7, **more}
+    row = {"demangledName": ID[name], "start": start, "end": end, "correlationId": correlation}
+    return {**row, "globalPid": pid, "deviceId": 0, "streamId": 7, **more}
 
 
 def nvtx(text: str | None, start: int, end: int | None, kind: int = 59, **more: Any) -> dict[str, Any]:
@@ -213,16 +207,8 @@ def test_copies_are_named_like_kinetos_and_migrations_were_launched_by_nobody(tm
     trace = read(
         tmp_path,
         CUPTI_ACTIVITY_KIND_MEMCPY=[
-            {**base, "start": 800, "end": 900, "copyKind": 1, "srcKind": 1, "dstKind": 2, "correlationId": 3},
-            {
-                **base,
-                "start": 810,
-                "end": 890,
-                "copyKind": 11,
-                "srcKind": 4,
-                "dstKind": 4,
-                "correlationId": 1,
-            },
+            dict(base, start=800, end=900, copyKind=1, srcKind=1, dstKind=2, correlationId=3),
+            dict(base, start=810, end=890, copyKind=11, srcKind=4, dstKind=4, correlationId=1),
         ],
         CUPTI_ACTIVITY_KIND_MEMSET=[{**base, "start": 950, "end": 960, "memKind": 2, "correlationId": 9}],
     )
@@ -239,15 +225,7 @@ def test_copies_are_named_like_kinetos_and_migrations_were_launched_by_nobody(tm
 
 def test_graphs_waits_metrics_memory_and_switches(tmp_path: Path) -> None:
     where = {"deviceId": 0, "streamId": 7, "globalPid": PROCESS}
-    wait = {
-        **where,
-        "start": 705,
-        "end": 715,
-        "syncType": 2,
-        "eventId": 5,
-        "eventSyncId": 8,
-        "correlationId": 2,
-    }
+    wait = dict(where, start=705, end=715, syncType=2, eventId=5, eventSyncId=8, correlationId=2)
     memory = {"globalPid": PROCESS, "deviceId": 0, "address": 1 << 40, "bytes": 4096, "memKind": 2}
     trace = read(
         tmp_path,

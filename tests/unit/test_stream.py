@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import io
 import threading
 import tracemalloc
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,15 +14,10 @@ from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.stream import Progress, in_pieces
 from notebook_prof.trace import ImportReport
 
+from .test_compression import zipped
+
 LINES = b"".join(b"%d,%d\n" % (i, i * i) for i in range(300_000)) * 4
 GENERIC = b'{"traceEvents": [{"ph": "B", "name": "a", "ts": 1}, {"ph": "E", "ts": 2}]}'
-
-
-def zipped(content: bytes, name: str = "a.json") -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(name, content)
-    return out.getvalue()
 
 
 def zstd(content: bytes) -> bytes:
@@ -39,8 +32,8 @@ def zstd(content: bytes) -> bytes:
         bytes,
         lambda text: gzip.compress(text, 1),
         zstd,
-        zipped,
-        lambda text: zipped(gzip.compress(text, 1)),
+        lambda text: zipped(a=text),
+        lambda text: zipped(a=gzip.compress(text, 1)),
         lambda text: gzip.compress(zstd(text)),
     ],
     ids=["plain", "gzip", "zstd", "zip", "zip of gzip", "gzip of zstd"],
@@ -64,7 +57,7 @@ def test_the_text_is_never_in_memory_as_a_whole(tmp_path: Path, pack: Callable[[
 
 def test_an_archive_inside_of_another_compression_is_read(tmp_path: Path) -> None:
     path = tmp_path / "unknown"
-    path.write_bytes(gzip.compress(zipped(GENERIC)))
+    path.write_bytes(gzip.compress(zipped(a=GENERIC)))
     assert b"".join(in_pieces(path, ImportReport())) == GENERIC
     assert read_trace(path).slices["name"].tolist() == ["a"]
 
