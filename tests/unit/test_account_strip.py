@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from notebook_prof import analysis
 from notebook_prof.analysis import Claim
 from notebook_prof.selection import Selection
 from notebook_prof.service.answers import account
-from notebook_prof.service.answers.account import MOST_SPANS_DRAWN, joined_spans, thinned
+from notebook_prof.service.answers.account import MOST_SPANS_DRAWN
 from notebook_prof.service.headline import headline_pieces
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
@@ -51,23 +49,6 @@ def test_the_strip_shows_every_part_and_every_nanosecond(trace: Trace) -> None:
     np.testing.assert_array_equal(np.bincount(data["part"], weights=data["steps"]), table["steps"])
     assert len(data["ts"]) == 9, "twenty steps without a gap are one segment"
     assert content["parts"][0]["cpu_ns"] is None, "not recorded is not zero"
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 50), st.integers(0, 3)), min_size=1, max_size=60), st.integers(1, 40)
-)
-def test_joined_and_thinned_segments_cover_the_same_time(rows: list[tuple[int, int]], most: int) -> None:
-    dur, part = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-    ts = 7 + np.append(0, np.cumsum(dur))[:-1]
-    joined = joined_spans(ts, dur, part, np.ones(len(dur), np.int64))
-    assert joined[3].sum() == len(dur)
-    assert (joined[2][1:] != joined[2][:-1]).all()
-    for kind in range(4):
-        assert joined[1][joined[2] == kind].sum() == dur[part == kind].sum()
-    thin = thinned(ts, dur, part, most)
-    assert len(thin[0]) <= most
-    assert (thin[0][0], thin[1].sum()) == (7, dur.sum())
-    assert set(thin[2]) <= set(part.tolist())
 
 
 def test_very_many_segments_keep_their_shares_of_the_picture() -> None:
@@ -154,10 +135,7 @@ def test_the_lines_tab_carries_the_table_and_selects_slices(trace: Trace) -> Non
     table, expected = answer.content["parts"][0], analysis.lines(trace)
     assert table["texts"]["text"] == expected["text"].tolist()
     np.testing.assert_array_equal(answer.arrays()["0.total_ns"], expected["total_ns"])
-    assert (table["bars"], {k: u for k, _, u in table["heads"]}["text"]) == (
-        ["total_ns", "self_ns"],
-        "code",
-    )
+    assert (table["bars"], {k: u for k, _, u in table["heads"]}["text"]) == (["total_ns", "self_ns"], "code")
     assert "file" not in [key for key, _, _ in table["heads"]], "all of it is the cell"
     for patch, line in zip(table["select"], expected["line"], strict=True):
         chosen = trace.slices[Selection(**patch).mask(trace.slices)]

@@ -67,29 +67,6 @@ def test_a_terminal_gets_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert _widgets() == []
 
 
-@pytest.mark.usefixtures("shown")
-def test_a_kernel_gets_the_views_and_a_static_form_under_one_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    displays, started = _noted(monkeypatch), _threads(monkeypatch)
-    _use(monkeypatch, _Shell())
-    profile = drawn_profile()
-    show(profile)
-    started[0].join(120)
-    (widget,) = _widgets()
-    uid = widget.settings["uid"]
-    text, views, static = displays
-    assert (text[1:], views[1:], static[1:]) == ((uid, False), (None, False), (uid, True))
-    assert set(views[0]) == {"application/vnd.jupyter.widget-view+json"}
-    assert set(text[0]) == {"text/plain", "text/html"}
-    assert set(static[0]) == {"text/plain", "text/html"}
-    for bundle in (text[0], static[0]):
-        assert f"nbp-static-{uid}" in bundle["text/html"], "the live views hide it"
-    assert "run the cell again" in text[0]["text/plain"]
-    assert static[0] == display_module.static_form(profile, uid)
-    assert _begun(monkeypatch, widget)["verdict"] == "", "the views do not wait for it"
-    assert widget.headline == profile.headline
-    assert widget.settings["late"] is True
-
-
 def _noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], str | None, bool]]:
     """What is displayed: bundle, display id, and whether it replaces what has that id."""
     displays: list[tuple[dict[str, Any], str | None, bool]] = []
@@ -243,11 +220,7 @@ def test_what_a_gesture_asks_is_answered_in_order_under_what_it_selects(
     profile = drawn_profile()
     widget = ProfileWidget(profile)
     sent: list[dict[str, Any]] = []
-    monkeypatch.setattr(
-        widget,
-        "send",
-        lambda content, buffers=(): sent.append(content),
-    )
+    monkeypatch.setattr(widget, "send", lambda content, buffers=(): sent.append(content))
     select = {"t": "select", "patch": {"name": ["aten::conv2d"]}, "origin": "table", "rid": "1"}
     phases = {"t": "phases", "rid": "2"}
     table = {"t": "table", "rid": "3"}

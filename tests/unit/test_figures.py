@@ -21,7 +21,6 @@ from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import figures
 from notebook_prof.views.figures import Drawn
-from notebook_prof.views.figures.memory import compacted
 from notebook_prof.views.tab_models import PLOTS
 from notebook_prof.views.tabs import TABS
 
@@ -162,18 +161,6 @@ def test_idle_bars_sum_to_the_idle_time() -> None:
     assert data["length"].sum() * 1e6 == pytest.approx(idle) or data["length"].sum() * 1e3 == pytest.approx(
         idle
     )
-
-
-def test_memory_rectangles_do_not_overlap_and_gaps_are_gone() -> None:
-    rng = np.random.default_rng(3)
-    addr = rng.choice(np.arange(1, 2000), 300, replace=False).astype(np.uint64) * np.uint64(2**24)
-    size = rng.integers(1, 2**24, 300)
-    offsets = compacted(addr, size)
-    order = np.argsort(addr)
-    assert (np.argsort(offsets, kind="stable") == order).all()
-    assert (offsets[order][1:] == (offsets + size)[order][:-1]).all()
-    assert offsets.min() == 0
-    assert compacted(np.array([], np.uint64), np.array([], np.int64)).tolist() == []
 
 
 def test_memory_flow_draws_what_memory_blocks_lists() -> None:
