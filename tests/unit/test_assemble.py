@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,12 +23,11 @@ from notebook_prof.collectors.python.frames import (
     USER,
     Frame,
     Stacks,
-    context_of,
     owner_of,
     trim,
 )
 from notebook_prof.collectors.python.snapping import bridged
-from notebook_prof.collectors.python.thread_stacks import CallTree, decode, walk
+from notebook_prof.collectors.python.thread_stacks import CallTree, decode
 from notebook_prof.trace import Trace, TraceBuilder
 
 CELL_1 = Frame("<module>", "<ipython-input-1-a>", 1, 3, CELL)
@@ -167,36 +164,6 @@ def test_whose_code_a_file_holds() -> None:
     assert owner_of("/other/lib/python3.9/json/decoder.py") == LIBRARY
     assert owner_of(__import__("asyncio").__file__) == MACHINERY
     assert owner_of(__import__("notebook_prof").__file__) == OURS
-
-
-def test_stacks_are_decoded_to_the_lines_that_ran() -> None:
-    tree = CallTree()
-
-    def inner() -> tuple[int, int]:
-        first = seen(tree)
-        return first, seen(tree)
-
-    nodes = np.array([*inner(), 0])
-    stacks = decode(nodes, tree)
-    first = inner.__code__.co_firstlineno
-    leaves = [
-        stacks.distinct[stacks.frames[offset + n - 1]]
-        for offset, n in zip(stacks.offsets[:2], stacks.lengths[:2], strict=True)
-    ]
-    assert [frame.line for frame in leaves] == [first + 1, first + 2]
-    assert leaves[0].function.endswith("inner")
-    assert stacks.lengths[2] == 0
-    assert (
-        context_of(Stacks(stacks.frames[: stacks.lengths[0]], stacks.lengths[:1], stacks.distinct))[-1]
-        == leaves[0]
-    )
-
-
-def seen(tree: CallTree) -> int:
-    """The node of the caller's stack."""
-    walked = walk(time.time_ns)
-    at = walked.idents.index(threading.get_ident())
-    return tree.node(walked.codes[at][2:], walked.instructions[at][2:])
 
 
 def test_of_deep_stacks_the_ends_are_kept() -> None:

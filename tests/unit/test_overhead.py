@@ -157,25 +157,6 @@ def test_stop_after_waits_for_the_measurement() -> None:
     assert p.trace.metadata["overhead"]["pairs"] == 12
 
 
-def test_on_a_cpu_torch_loop() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    a = torch.ones(32, 32)
-
-    def step() -> None:
-        for _ in range(400):
-            a.add(1.0)
-
-    with nbp.profile("torch", steps=(1, 3), measure_overhead=True, modules=False) as p:
-        for _ in range(3 + 5 * PAIR):
-            step()
-            p.step()
-    table = p.steps.overhead().set_index("part")
-    assert p.trace.metadata["overhead"]["pairs"] == 5
-    assert table.loc["all", "ratio"] > 0.0  # its size depends on the machine
-    assert table.loc["launch-bound", "share"] > 0.9
-    assert table["share"].iloc[1:].sum() == pytest.approx(1.0)
-
-
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     import numpy as np
 

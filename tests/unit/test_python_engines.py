@@ -50,17 +50,13 @@ from notebook_prof.collectors.statements import SHOWING
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport
 
+from .test_assemble import stacks_of as stacks_of_frames
+
 FILE = "/tmp/ipykernel_7/99.py"
 LINE_3 = Frame("<module>", FILE, 1, 3, CELL)
 LINE_4 = LINE_3._replace(line=4)
 SORT = Frame("sort", "numpy.py", 5, 6, LIBRARY)
 DOT = Frame("dot", "numpy.py", 50, 60, LIBRARY)
-
-
-def stacks_of_frames(*stacks: list[Frame]) -> Stacks:
-    frames = list(dict.fromkeys(frame for stack in stacks for frame in stack))
-    flat = [frames.index(frame) for stack in stacks for frame in stack]
-    return Stacks(np.array(flat, np.int64), np.array([len(s) for s in stacks], np.int64), frames)
 
 
 def rows_of(trace: Trace) -> list[tuple[str, int, int, int]]:
@@ -80,32 +76,6 @@ def event(ph: str, ts: int, name: str, file: str = "", line: int = 0, *, pid: in
         "name": name,
         "args": {"filename": file, "line": line},
     }
-
-
-def test_begins_and_ends_become_stacks_with_times() -> None:
-    home = [event("B", 10, 'process 7:"python x.py"'), event("B", 10, "thread (42): MainThread")]
-    events = [
-        *home,
-        event("B", 10, "main", "x.py", 3),
-        event("B", 10, "work", "x.py", 9),
-        event("E", 30, "work"),
-        event("E", 30, "main"),
-        event("B", 30, "main", "x.py", 4),
-        event("E", 50, "main"),
-        event("E", 50, "thread"),
-        event("E", 50, "process"),
-    ]
-    [changes], paths = parse(json.dumps(events).encode())
-    assert changes.pid == 7
-    assert changes.ts_us.tolist() == [10, 30, 50]
-    assert [paths.path(n) for n in changes.node.tolist()] == [
-        [("main", "x.py", 3), ("work", "x.py", 9)],
-        [("main", "x.py", 4)],
-        [],
-    ]
-    assert {paths.home[n] for n in changes.node[:2].tolist()} == {("python x.py", 42, "MainThread")}
-    stacks = stacks_of(paths, changes.node, Functions())
-    assert stacks.lengths.tolist() == [2, 1, 0]
 
 
 def test_a_forked_child_has_the_thread_identifier_of_its_parent() -> None:
@@ -238,9 +208,7 @@ def test_parts_of_a_thread_are_put_behind_one_another() -> None:
     assert thread.bounds.tolist() == [0, 10, 20, 30, 40]
     assert [
         -1 if s < 0 else whole.stacks.distinct[whole.stacks.frames[s]].function for s in thread.stack
-    ] == [
-        *("sort", "dot", -1, "sort"),
-    ]
+    ] == [*("sort", "dot", -1, "sort")]
     assert thread.inside(12, 35).bounds.tolist() == [12, 20, 30, 35]
     assert len(thread.inside(100, 200).stack) == 0
 
@@ -587,14 +555,6 @@ def beside(ended: Any, report: ImportReport) -> PySpy:
     engine._segments.append((ended, 1))
     engine._launched.append(ended)
     return engine
-
-
-def test_a_py_spy_that_ends_in_the_middle_is_taken_over() -> None:
-    engine = beside(Ended(), ImportReport())
-    engine._net.calm(True)
-    engine._look()
-    assert engine._handed_over_ns
-    assert not engine._net._is_calm
 
 
 def test_a_py_spy_that_ends_after_its_recording_is_not_taken_over() -> None:

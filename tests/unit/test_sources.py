@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import os
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
@@ -12,9 +9,7 @@ from types import CodeType
 import pytest
 
 from notebook_prof.collectors import line_sources as module
-from notebook_prof.collectors.line_sources import Place, Sources, lines_now, parts_of
-from notebook_prof.collectors.python.frames import USER, Frame
-from notebook_prof.collectors.python.names import EDITED, line_name, placed
+from notebook_prof.collectors.line_sources import Place, Sources, parts_of
 from notebook_prof.collectors.statements import offer, sources
 from notebook_prof.runs.identity import tokens
 
@@ -59,38 +54,6 @@ def place(texts: Sources, file: Path, function: str, line: int) -> tuple[str, in
     return None if (str(file), seen) in texts.lost else (found.function, found.line)
 
 
-def test_code_that_is_the_same_has_moved(file: Path, texts: Sources) -> None:
-    texts.ran = list(codes(TWINS, file).values())
-    file.write_text(f"import os\n\n{TWINS}".replace("x = 1", "x = 7"))
-    assert place(texts, file, "B.run", 8) == ("B.run", 10)
-    assert place(texts, file, "A.run", 3) is None, "another constant"
-    named = [line_name(frame, {}) for frame in placed([Frame("B.run", str(file), 6, 8, USER)])]
-    assert named == ["twins.py:10  y = ["]
-    lost = placed([Frame("A.run", str(file), 2, 3, USER)])
-    assert [line_name(frame, {}) for frame in lost] == [f"twins.py:3  {EDITED}"]
-
-
-def test_functions_that_autoreload_has_rewritten(file: Path, texts: Sources) -> None:
-    file.write_text(TWINS)
-    tree = ast.parse(TWINS)
-    rewritten = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            body = textwrap.indent(ast.unparse(node), "    ")
-            rewritten.append(codes(f"class __autoreload_class__:\n{body}", file)["__autoreload_class__.run"])
-    texts.ran = rewritten[1:]
-    assert [place(texts, file, "__autoreload_class__.run", line) for line in (2, 3, 4)] == [
-        ("B.run", 6),
-        ("B.run", 8),
-        ("B.run", 10),
-    ]
-    assert texts.home(rewritten[1]) is not None
-    assert not texts.is_lost(rewritten[1])
-    twins = Sources()
-    twins.ran = rewritten
-    assert place(twins, file, "__autoreload_class__.run", 3) is None, "it may be either"
-
-
 def test_a_file_from_before_this_process_is_what_was_imported(
     file: Path, texts: Sources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,19 +78,6 @@ def test_a_text_that_does_not_compile_is_nobodys(file: Path, texts: Sources, tex
     file.write_text(text)
     assert place(texts, file, "A.run", 3) is None
     assert texts.is_lost(texts.ran[1])
-
-
-def test_lines_are_read_anew_and_those_before_stay(file: Path, texts: Sources) -> None:
-    file.write_text(TWINS)
-    texts.ran = list(codes(TWINS, file).values())
-    assert texts.see(str(file)) == TWINS
-    new = TWINS.replace("x = 1", "x = [\n        1, 2]")
-    file.write_text(new)
-    os.utime(file, ns=(1, file.stat().st_mtime_ns + 2_000_000_000))
-    assert "".join(lines_now(str(file))) == new
-    assert place(texts, file, "A.run", 3) == ("A.run", 3)
-    assert "".join(texts.lines(str(file))) == TWINS
-    assert texts.is_older(str(file))
 
 
 def test_a_program_with_odd_separators_in_a_text_is_one_line() -> None:
