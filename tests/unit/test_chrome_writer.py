@@ -88,10 +88,7 @@ def check_opened(trace, again):
     for column in ("name", "ts", "dur", "category", "module", "correlation", "device", "stream"):
         own, opened = (part[column].astype(str).tolist() for part in (trace.slices, again.slices[~steps]))
         assert opened == own, column
-    for table, columns in (
-        ("steps", "step ts dur"),
-        ("allocations", "ts bytes device allocated reserved"),
-    ):
+    for table, columns in (("steps", "step ts dur"), ("allocations", "ts bytes device allocated reserved")):
         own, opened = (getattr(one, table)[columns.split()].values.tolist() for one in (trace, again))
         assert opened == own, table
     ends = again.flows.loc[again.flows["kind"] == "launch", ["src", "dst"]].to_numpy()[0]

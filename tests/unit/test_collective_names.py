@@ -97,8 +97,7 @@ def test_operators_that_talk(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["symm_mem::fused_all_gather_matmul", "vllm::moe_forward", "aten::all", "sglang::attention"],
+    "name", ["symm_mem::fused_all_gather_matmul", "vllm::moe_forward", "aten::all", "sglang::attention"]
 )
 def test_operators_that_compute(name: str) -> None:
     assert phase_of(name) is None

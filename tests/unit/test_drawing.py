@@ -19,11 +19,7 @@ def test_a_drawing_is_read_by_columns():
         launches=[("mm", "gemm")],
     )
     rows = trace.slices[["name", "ts", "dur", "category"]].values.tolist()
-    assert rows == [
-        ["mm", 0, 120, "operator"],
-        ["gemm", 30, 60, "kernel"],
-        ["mark", 140, 0, "operator"],
-    ]
+    assert rows == [["mm", 0, 120, "operator"], ["gemm", 30, 60, "kernel"], ["mark", 140, 0, "operator"]]
     assert trace.slices["phase"].tolist()[:2] == ["forward", "forward"]
     assert trace.steps[["step", "ts", "dur"]].values.tolist() == [[7, 0, 120]]
     assert trace.flows[["src", "dst"]].values.tolist() == [[0, 1]]

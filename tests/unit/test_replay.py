@@ -278,10 +278,7 @@ def test_what_cannot_be_replayed_is_refused(
         (Recorded("aten::relu", "[[2]]", '["mystery"]', "", '[""]', 1, "cpu"), "'mystery'"),
         (Recorded("aten::relu", "[[2], []]", '["float",""]', "", '["",""]', 1, "cpu"), "no overload for 2"),
         (Recorded("aten::relu_", "[[3, 4]]", '["float"]', "[[8,1]]", '[""]', 1, "cpu"), "into a view"),
-        (
-            Recorded("aten::cat", "[[], []]", '["TensorList","Scalar"]', "", '["","0"]', 1, "cpu"),
-            "up to 30",
-        ),
+        (Recorded("aten::cat", "[[], []]", '["TensorList","Scalar"]', "", '["","0"]', 1, "cpu"), "up to 30"),
         (Recorded("aten::relu", "[[1000000]]", '["float"]', "", '[""]', 1, "cpu"), "memory="),
         (
             Recorded("aten::index", "[[4], []]", '["float",""]', "", '["",""]', 1, "cpu"),
