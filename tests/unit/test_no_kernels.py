@@ -14,6 +14,8 @@ from notebook_prof.collectors.torch.no_kernels import Cupti, ask_cupti, tell, wh
 from notebook_prof.collectors.torch.session import PublicSession, device_kind, unrecorded_kinds
 from notebook_prof.trace.report import ImportReport
 
+from ..pretend_cupti import Driver
+
 MAPS = "7f00-7f01 r-xp 00000000 08:01 42   /site/nvidia/cu13/lib/libcupti.so.13\n"
 
 
@@ -65,32 +67,15 @@ def test_the_public_profiler_is_asked_for_the_same() -> None:
     assert (first, second.name) == ("cpu", "XPU")
 
 
-def driver(code: int = 0, cards: int = 1, version: int = 13_000) -> Any:
-    def put(value: int) -> Any:
-        def call(target: Any, *_: object) -> int:
-            target._obj.value = value
-            return 0
-
-        return call
-
-    library = SimpleNamespace(
-        cuInit=lambda flags: code,
-        cuDeviceGetCount=put(cards),
-        cuDriverGetVersion=put(version),
-        cuGetErrorName=lambda code, name: 0,
-    )
-    return lambda name: library
-
-
 @pytest.mark.parametrize(
     ("torch", "load", "words"),
     [
-        (played(built=None), driver(), ""),
-        (played(available="cuda"), driver(), ""),
-        (played(), driver(code=803), "(803)"),
-        (played(), driver(cards=0), "no GPU"),
-        (played(), driver(version=12_040), "built for CUDA 13.0, and the driver supports CUDA 12.4"),
-        (played(), driver(), "is_available"),
+        (played(built=None), Driver().load, ""),
+        (played(available="cuda"), Driver().load, ""),
+        (played(), Driver(code=803).load, "(803)"),
+        (played(), Driver(cards=0).load, "no GPU"),
+        (played(), Driver(version=12_040).load, "built for CUDA 13.0, and the driver supports CUDA 12.4"),
+        (played(), Driver().load, "is_available"),
     ],
 )
 def test_why_torch_has_no_gpu(torch: Any, load: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,13 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from notebook_prof.collectors.cuda.records import Device, read_devices
+
+from ..pretend_cupti import Driver
 
 MOST_BLOCKS = {60: 32, 70: 32, 75: 16, 80: 32, 90: 32}
 """By compute capability; from the table of technical specifications in the CUDA programming guide."""
@@ -69,45 +71,15 @@ def test_the_figures_are_kinetos(shared_traces: Path, name: str) -> None:
     assert count == FILES[name]
 
 
-class Driver:
-    """libcuda with one card, an H100."""
-
-    values: ClassVar = {16: 132, 39: 2048, 75: 9, 76: 0, 81: 233_472, 82: 65_536, 106: 32, 111: 1024}
-    fails = ""
-
-    def cuInit(self, flags: int) -> int:
-        return 100 if self.fails == "cuInit" else 0
-
-    def cuDeviceGetCount(self, count: Any) -> int:
-        count._obj.value = 1
-        return 0
-
-    def cuDeviceGet(self, handle: Any, number: int) -> int:
-        return 0
-
-    def cuDeviceGetName(self, name: Any, size: int, handle: Any) -> int:
-        name.value = b"NVIDIA H100"
-        return 0
-
-    def cuDeviceTotalMem_v2(self, memory: Any, handle: Any) -> int:
-        memory._obj.value = 80 << 30
-        return 0
-
-    def cuDeviceGetAttribute(self, value: Any, code: int, handle: Any) -> int:
-        value._obj.value = self.values[code]
-        return 1 if self.fails == "cuDeviceGetAttribute" else 0
-
-
 def test_the_driver_is_asked() -> None:
-    (device,) = read_devices(lambda name: Driver()).values()
+    (device,) = read_devices(Driver().load).values()
     assert (device.name, device.memory_bytes, device.multiprocessors) == ("NVIDIA H100", 80 << 30, 132)
     assert device.resident_blocks(1024, 32, 0) == 2
     assert device.resident_blocks(128, 32, 200_000) == 1
     assert device.resident_blocks(1024, 255, 0) == 0  # cannot be launched
 
 
-@pytest.mark.parametrize("fails", ["cuInit", "cuDeviceGetAttribute"])
-def test_a_driver_that_does_not_answer(fails: str) -> None:
-    driver = Driver()
-    driver.fails = fails
-    assert read_devices(lambda name: driver) == {}
+def test_a_driver_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_devices(Driver(code=100).load) == {}
+    monkeypatch.setattr(Driver, "cuDeviceGetAttribute", lambda *_: 1)
+    assert read_devices(Driver().load) == {}
