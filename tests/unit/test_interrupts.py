@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -17,13 +16,13 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof import interrupts
-from notebook_prof.collectors.base import Availability, Collector
 from notebook_prof.interrupts import DelayedInterrupt
 from notebook_prof.session import current, recorder
 from notebook_prof.trace.builder import TraceBuilder
-from notebook_prof.trace.clocks import Clock
 
 from ..draws import share_of_today
+from ..new_process import run_python
+from ..noting import Noting
 
 PACKAGE = str(Path(nbp.__file__).parent)
 Line = tuple[str, int]
@@ -66,30 +65,15 @@ class Lines:
         return self._line
 
 
-class Switch(Collector):
+class Switch(Noting):
     """Knows whether it is on."""
 
-    name = "switch"
-    on = False
+    @property
+    def on(self) -> bool:
+        return bool({"warm", "start"} & {*self.calls[-1:]})
 
-    @classmethod
-    def availability(cls) -> Availability:
-        return Availability(True)
-
-    def warm(self, clock: Clock) -> None:
-        self.on = True
-
-    def start(self, clock: Clock) -> None:
-        self.on = True
-
-    def stop(self) -> None:
-        self.on = False
-
-    def result(self, builder: TraceBuilder) -> None:
+    def result(self, builder: TraceBuilder) -> None:  # type: ignore[override]
         builder.metadata["switched"] = True
-
-    def abandon(self) -> None:
-        self.on = False
 
 
 def test_an_interrupt_waits_for_the_end_of_the_block() -> None:
@@ -269,9 +253,7 @@ def test_at_every_line_of_a_cell(collectors: str, stride: int) -> None:
     from datetime import date
 
     begin = date.today().toordinal() % stride
-    command = [sys.executable, "-c", CELLS, collectors, str(begin), str(stride)]
-    ran = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=600)
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    ran = run_python(CELLS, collectors, begin, stride, cwd=Path(__file__).parents[2])
     answer = json.loads(ran.stdout.splitlines()[-1])
     assert answer["wrong"] == {}
     assert answer["well"]
@@ -309,5 +291,4 @@ print("well")
 
 def test_a_cell_whose_end_is_not_reported_ends_with_the_next() -> None:
     """An interrupt may come after the cell's code and before IPython tells its end."""
-    ran = subprocess.run([sys.executable, "-c", UNTOLD], capture_output=True, text=True, timeout=120)
-    assert ran.stdout.splitlines()[-1] == "well", ran.stderr[-2000:]
+    assert run_python(UNTOLD).stdout.splitlines()[-1] == "well"

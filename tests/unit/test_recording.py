@@ -6,45 +6,19 @@ from typing import ClassVar
 
 import pytest
 
-from notebook_prof.collectors.base import Availability, Collector, Recording
+from notebook_prof.collectors.base import Collector, Recording
 from notebook_prof.testing import FakeClock
-from notebook_prof.trace import Clock, TraceBuilder
+from notebook_prof.trace import TraceBuilder
+
+from ..noting import Noting
 
 
-class Fake(Collector):
-    """Notes what is called, and raises where it is told to."""
+class Fake(Noting):
+    """Leaves a slice."""
 
-    name: ClassVar[str] = "fake"
-
-    def __init__(
-        self, log: list[str], label: str = "a", error: dict[str, BaseException] | None = None
-    ) -> None:
-        self.log, self.label, self.error = log, label, error or {}
-
-    @classmethod
-    def availability(cls) -> Availability:
-        return Availability(True)
-
-    def _do(self, what: str) -> None:
-        self.log.append(f"{self.label}.{what}")
-        if (error := self.error.pop(what, None)) is not None:
-            raise error
-
-    def warm(self, clock: Clock) -> None:
-        self._do("warm")
-
-    def start(self, clock: Clock) -> None:
-        self._do("start")
-
-    def stop(self) -> None:
-        self._do("stop")
-
-    def result(self, builder: TraceBuilder) -> None:
-        self._do("result")
+    def result(self, builder: TraceBuilder) -> None:  # type: ignore[override]
+        super().result(builder)
         builder.slices(ts=0, dur=1, track=builder.track(self.label, tid=1), name=self.label)
-
-    def abandon(self) -> None:
-        self._do("abandon")
 
 
 class Other(Fake):
@@ -63,11 +37,11 @@ def run(*collectors: Collector) -> tuple[Recording, TraceBuilder]:
 @pytest.mark.parametrize("when", ["warm", "start", "stop", "result"])
 def test_a_failure_costs_only_its_collector(when: str) -> None:
     log: list[str] = []
-    recording, builder = run(Fake(log, "a", {when: ValueError("broken")}), Other(log, "b"))
+    recording, builder = run(Fake({when: ValueError("broken")}, log, "a."), Other(None, log, "b."))
     assert recording.names == ["other"]
     issue = builder.report["collector-failed"]
     assert issue.severity == "error"
-    assert f"fake could not {when}: ValueError: broken" in issue.example
+    assert f"noting could not {when}: ValueError: broken" in issue.example
     assert "a.abandon" in log
     assert "b.result" in log
     assert len(builder.seal().slices) == 1
@@ -75,7 +49,7 @@ def test_a_failure_costs_only_its_collector(when: str) -> None:
 
 def test_an_interrupt_while_stopping_comes_after_all_have_stopped() -> None:
     log: list[str] = []
-    recording = Recording([Fake(log, "a"), Other(log, "b", {"stop": KeyboardInterrupt()})])
+    recording = Recording([Fake(None, log, "a."), Other({"stop": KeyboardInterrupt()}, log, "b.")])
     recording.start()
     with pytest.raises(KeyboardInterrupt):
         recording.stop()
@@ -87,7 +61,7 @@ def test_an_interrupt_while_stopping_comes_after_all_have_stopped() -> None:
 
 def test_an_interrupt_while_making_tables_keeps_the_others() -> None:
     log: list[str] = []
-    _, builder = run(Fake(log, "a"), Other(log, "b", {"result": KeyboardInterrupt()}))
+    _, builder = run(Fake(None, log, "a."), Other({"result": KeyboardInterrupt()}, log, "b."))
     assert "other" in builder.report["interrupted"].example
     assert len(builder.seal().slices) == 1
 
@@ -99,8 +73,8 @@ def test_two_collectors_cannot_hold_one_thing() -> None:
     class Rival(Holder):
         name: ClassVar[str] = "rival"
 
-    recording, builder = run(Holder([], "a"), Rival([], "b"))
-    assert recording.names == ["fake"]
+    recording, builder = run(Holder(), Rival())
+    assert recording.names == ["noting"]
     assert "trace function" in builder.report["collector-conflict"].example
 
 
@@ -115,7 +89,7 @@ def test_two_collectors_cannot_hold_one_thing() -> None:
 )
 def test_a_clock_that_was_set_meanwhile_is_reported(passed_s: float, slew_s: float, example: str) -> None:
     clock = FakeClock()
-    recording, builder = Recording([Fake([])], clock), TraceBuilder()
+    recording, builder = Recording([Fake()], clock), TraceBuilder()
     recording.start()
     clock.advance(round(passed_s * 1e9), slew_ns=round(slew_s * 1e9))
     recording.stop()

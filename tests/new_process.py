@@ -1,0 +1,18 @@
+"""Python programs in processes of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+
+def run_python(
+    program: str, *arguments: object, check: bool = True, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program, and give what it printed; with `check` it must end well."""
+    command = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, **{"timeout": 600, **options})
+    assert not check or ran.returncode == 0, (ran.returncode, ran.stderr[-3000:])
+    return ran
