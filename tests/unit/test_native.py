@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +25,7 @@ from notebook_prof.writers.values import ValueEncoder
 from tests.strategies import traces
 
 from ..draws import draws
+from ..new_process import run_python
 
 KINDS = ("run.nbprof", "run.nbprof.zip")
 QUICK = settings(max_examples=draws(25))
@@ -192,12 +191,6 @@ def test_what_has_no_place_becomes_text_and_the_report_says_so(tmp_path: Path) -
     assert again.metadata["a"] == {"path": str(Path("x") / "y")}
     assert again.report["metadata-as-text"].count == 2
     assert "metadata['a']['path']" in again.report["metadata-as-text"].example
-
-
-def test_it_is_known_by_its_content(saved: Path, tmp_path: Path) -> None:
-    shutil.move(saved, tmp_path / "unknown")
-    assert_same(read_trace(tmp_path / "unknown"), full_trace())
-    assert_same(read_trace(tmp_path / "unknown", format="native"), full_trace())
 
 
 def test_a_folder_that_somebody_zipped_opens_too(tmp_path: Path) -> None:
@@ -421,7 +414,4 @@ def test_a_file_that_is_cut_while_it_is_read_does_not_end_the_process(tmp_path: 
     for path in paths:
         path.parent.mkdir()
         write_native(extended(full_trace()), path)
-    command = [sys.executable, "-c", CUT, *map(str, paths)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, (ran.returncode, ran.stderr[-1000:])
-    assert {*ran.stdout.split()} <= {"FormatError"}
+    assert {*run_python(CUT, *paths).stdout.split()} <= {"FormatError"}

@@ -6,12 +6,9 @@ import ctypes
 import gc
 import os
 import signal
-import subprocess
 import sys
-import textwrap
 import threading
 import time
-import weakref
 from collections.abc import Callable
 
 import pandas as pd
@@ -24,6 +21,8 @@ from notebook_prof.collectors.python.frames import KEPT_FRAMES
 from notebook_prof.collectors.python.thread_stacks import ThreadStacks, Walked
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
+
+from ..new_process import run_python
 
 
 def by_thread() -> PythonCollector:
@@ -111,37 +110,6 @@ def test_twenty_recordings_leave_nothing_behind() -> None:
     assert threads_and_files()[1] <= files
 
 
-def test_a_look_keeps_nothing_alive() -> None:
-    """What a function held whose stack another thread saw goes with the function, without the collector."""
-
-    class Tensor:
-        pass
-
-    looks, begun, done = ThreadStacks(time.time_ns), threading.Event(), threading.Event()
-    kept: list[weakref.ref[Tensor]] = []
-
-    def step() -> None:
-        tensor = Tensor()
-        kept.append(weakref.ref(tensor))
-        begun.set()
-        done.wait(10)
-
-    gc.collect()
-    gc.disable()
-    try:
-        thread = threading.Thread(target=step)
-        thread.start()
-        assert begun.wait(10)
-        looks.look()
-        assert kept[0]() is not None
-        done.set()
-        thread.join(10)
-        assert kept[0]() is None
-    finally:
-        gc.enable()
-    assert len(looks.threads) >= 2, "it saw both threads"
-
-
 def test_a_failure_while_looking_is_reported_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     look, looks = ThreadStacks.look, []
 
@@ -218,10 +186,7 @@ def test_an_interrupt_in_the_cell_keeps_what_was_sampled() -> None:
 
 def test_children_and_blocking_calls_are_undisturbed() -> None:
     def body() -> None:
-        done = subprocess.run(
-            [sys.executable, "-c", "print(6*7)"], capture_output=True, text=True, check=True
-        )
-        assert done.stdout == "42\n"
+        assert run_python("print(6*7)").stdout == "42\n"
         read, write = os.pipe()
         threading.Timer(0.05, lambda: os.write(write, b"x")).start()
         assert os.read(read, 1) == b"x"
@@ -246,7 +211,5 @@ def test_nothing_is_printed_and_the_process_ends_well() -> None:
             assert len(builder.seal().slices)
         recording = Recording(make(["python"])); recording.start()  # and never stopped
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=300
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = run_python(program)
+    assert (done.stdout, done.stderr) == ("", "")
