@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,19 @@ from notebook_prof.writers.chrome import write_chrome
 from notebook_prof.writers.native import write_native
 from notebook_prof.writers.tables import export_stacks
 
+from ..new_process import run_python
+
 BEFORE = b"what was there before"
 
 
+@cache
 def trace() -> Trace:
     b, n = TraceBuilder(), np.arange(3000)
     b.slices(ts=n * 10, dur=np.full(len(n), 8), name=[f"op {i}" for i in n], track=b.track("main"))
     return b.seal()
 
 
+@cache
 def profile() -> Profile:
     return Profile(trace())
 
@@ -116,12 +119,7 @@ def test_a_full_disk_for_real(tmp_path: Path) -> None:
         "    except Exception as error: print(name, type(error).__name__, 'large' in str(error))\n"
         "    else: print(name, 'was written')\n"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    )
+    ran = run_python(code, tmp_path, cwd=Path(__file__).parents[2])
     lines = ran.stdout.split("\n")[:-1]
     assert lines == [f"{name} WriteError True" for name in WRITERS], (lines, ran.stderr[-2000:])
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ import notebook_prof as nbp
 from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import jobs, outcomes, runner, scene
 from benchmarks.gpu.outcomes import Outcome
-from tests.gpu.scenes import BY_NAME, ELEMENTWISE, LEAK_BYTES, SCENES, Scene
+from tests.gpu.scenes import BY_NAME, ELEMENTWISE, LEAK_BYTES, SCENES
 
 
 @pytest.mark.parametrize("name", [one.name for one in SCENES if one.needs == ("torch",)])
@@ -27,27 +27,6 @@ def test_scenes_of_torch_run_on_the_host_too(name: str) -> None:
     assert p.operators()["count"].sum() > 3
     if name == "torch-growth":
         assert p.memory.growth()["bytes_per_step"].max() == LEAK_BYTES
-
-
-def test_a_scene_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """On the host: everything but the device's own figures."""
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    monkeypatch.setattr(scene, "_SESSIONS", 3)
-    x = torch.ones(8)
-    played = Scene("torch-cnn", ("torch",), lambda device: lambda: [x.add(1) for _ in range(60)])
-    monkeypatch.setitem(BY_NAME, "torch-cnn", played)
-    rows = scene.measure("torch-cnn", tmp_path)
-    assert [row["session"] for row in rows] == [1, 2, 3]
-    row = rows[-1]
-    assert (row["scene"], row["route"], row["device work"]) == ("torch-cnn", "kineto", 0)
-    assert row["slices"] > 50
-    assert row["wall \u00d7"] > 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"torch-cnn-{n}.nbprof.zip" for n in (1, 3)]
-    kept = nbp.open_profile(tmp_path / "torch-cnn-3.nbprof.zip")
-    assert len(kept.trace.slices) == row["slices"]
-
-
-# --- the runner -------------------------------------------------------------------------------------------
 
 
 SCRIPTS = {
@@ -166,6 +145,3 @@ def test_a_rehearsal_on_the_card_that_is_played(tmp_path: Path) -> None:
     assert [row["device work"] for row in ran["scene/cupy:counters"].rows] == [1] * scene._SESSIONS
     kept = nbp.open_profile(recordings / f"cupy-raw-cupti-{scene._SESSIONS}.nbprof.zip")
     assert kept.kernels()["name"].tolist() == ["own"]
-
-
-# --- pytest's own way -------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.fuzz import mutants
 
-_MUTATED = 12  # evenly among all small recordings, with those beside the repository and without
+_MUTATED = 6  # evenly among all small recordings, with those beside the repository and without
 
 
 def test_a_few_mutants_of_each_kind(tmp_path: Path) -> None:
