@@ -5,11 +5,11 @@ from __future__ import annotations
 import doctest
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from ..new_process import run_python
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-format.md"
 FENCES = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -31,16 +31,7 @@ def installed(tmp_path: Path) -> Path:
 
 def run(folder: Path, code: str) -> str:
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_python(code, cwd=folder, env={**os.environ, "PYTHONPATH": path}).stdout
 
 
 def test_the_session_is_as_it_is_printed(installed: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,8 @@ import pytest
 import notebook_prof
 from notebook_prof import optional
 from notebook_prof.errors import ExtraNotInstalledError
+
+from ..new_process import run_python
 
 ROOT = Path(notebook_prof.__file__).parents[1]
 NEEDED = ["left-pad>=2,<3", "whole>=1", 'duck-db>=1.1; extra == "sql"']
@@ -95,10 +96,7 @@ print(json.dumps([type(done.error_in_exec).__name__, str(done.error_in_exec), sa
 def test_the_extension_says_what_is_wrong(blocked: list[str]) -> None:
     """It is loaded where it can be, with a warning; else the same sentence is the error."""
     program = LOAD.replace("BLOCKED", repr(blocked))
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    kind, error, said = json.loads(done.stdout.splitlines()[-1])
+    kind, error, said = json.loads(run_python(program, cwd=ROOT).stdout.splitlines()[-1])
     sentence = "notebook_prof needs left-pad>=2, and left-pad 1 is installed: pip …"
     assert (kind, error) == (("ImportError", sentence) if blocked else ("NoneType", "None"))
     assert [one for one in said if "left-pad" in one] == ([] if blocked else [sentence])

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +16,8 @@ from notebook_prof.profiles.deferred_trace import DeferredTrace
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
+
+from ..new_process import run_python
 
 
 class Building:
@@ -202,9 +201,12 @@ def test_what_nobody_can_ask_for_any_more_is_not_made(building: Building) -> Non
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_child_is_reported_and_the_parent_goes_on() -> None:
-    done = _run(
+    done = run_python(
         """
-        import os, threading
+        import os, threading, warnings
+        warnings.simplefilter("ignore")  # of a fork beside threads
+        from notebook_prof.profiles.deferred_trace import DeferredTrace
+        from notebook_prof.testing import draw
         from notebook_prof.errors import NotRecordedError
         go = threading.Event()
         def build():
@@ -225,19 +227,3 @@ def test_a_forked_child_is_reported_and_the_parent_goes_on() -> None:
     )
     assert done.stdout == "the recording is assembled in the parent process: use it there\n1\n"
     assert done.stderr == ""
-
-
-def _run(code: str) -> subprocess.CompletedProcess[str]:
-    head = (
-        "from notebook_prof.background import checkpoint\n"
-        "from notebook_prof.profiles.deferred_trace import DeferredTrace\n"
-        "from notebook_prof.testing import draw\n"
-    )
-    source = head + textwrap.dedent(code)
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", source],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )

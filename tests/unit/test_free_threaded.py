@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -20,6 +19,8 @@ from notebook_prof.collectors.python import PythonCollector, py_spy_attachment
 from notebook_prof.collectors.python.engine import Sampler
 from notebook_prof.trace import Clock
 from notebook_prof.trace.report import ImportReport
+
+from ..new_process import run_python
 
 SENTENCE = "py-spy cannot read a Python without a GIL"
 PROFILE = """
@@ -69,11 +70,7 @@ def test_what_cannot_be_done_is_refused_with_a_sentence(monkeypatch: pytest.Monk
 
 
 def test_a_cell_is_recorded_without_a_gil(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROFILE], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    answers = json.loads(done.stdout.splitlines()[-1])
+    answers = json.loads(run_python(PROFILE, cwd=tmp_path).stdout.splitlines()[-1])
     for answer in answers.values():
         assert answer["gil"] is False
         assert answer["engine"] == "thread"

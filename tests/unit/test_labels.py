@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from notebook_prof.labels import (
-    family,
-    merged_label,
-    merged_name,
-    short_names,
-    track_label,
-    variants,
-)
+from notebook_prof.labels import family, merged_label, merged_name, short_names, track_label, variants
 from notebook_prof.labels.kernels import kernel_label
 from notebook_prof.service.palette import NAMES, name_colours, name_styles
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
+
+from ..new_process import run_python
 
 KERNELS = {
     "volta_sgemm_128x64_nn": "gemm f32 128×64 nn",
@@ -129,8 +121,7 @@ def test_a_family_keeps_its_colour_in_every_process() -> None:
         "import numpy as np; from notebook_prof.service.palette import name_colours;"
         f"print(name_colours({families}, np.array([False, False, False, True])).tolist())"
     )
-    other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert other.stdout.strip() == str(here)
+    assert run_python(script).stdout.strip() == str(here)
     assert here[-1] == len(NAMES) - 1
 
 

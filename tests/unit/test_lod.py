@@ -151,15 +151,6 @@ def test_selected_time_is_that_of_the_selected_slices(
         assert d.matched_ns[slot].tolist() == expected
 
 
-@given(rows_of_slices(), st.integers(2, 5), st.integers(2, 5), st.booleans(), st.booleans())
-def test_selections_intersect(drawn: Drawn, p: int, q: int, joined: bool, also: bool) -> None:
-    ts, dur, row, n_rows = drawn
-    index = RowIndex(ts, dur, row, n_rows)
-    at = np.arange(len(ts))
-    a, b = _chosen(index, at % p > 0, joined), _chosen(index, at // 3 % q > 0, also)
-    assert (a & b).positions().tolist() == np.flatnonzero((at % p > 0) & (at // 3 % q > 0)).tolist()
-
-
 @given(st.lists(st.integers(0, 200_000), max_size=50))
 def test_many_groups_sort_like_few(values: list[int]) -> None:
     group = np.array(values, np.int64)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import asyncio
 import builtins
-import subprocess
-import sys
 import textwrap
 import traceback
 from collections.abc import Iterator
@@ -19,6 +17,8 @@ from notebook_prof.jupyter.loops import counts_itself, find_loops, is_loader, lo
 from notebook_prof.jupyter.rewriting import rewrite
 from notebook_prof.session import current
 from notebook_prof.session.ticks import NAME, offer, withdraw
+
+from ..new_process import run_python
 
 
 class Ticks:
@@ -93,10 +93,7 @@ IDIOMS = {
     "while": ("out = 0\nwhile out < 4:\n    out += 1", 4),
     "while true": ("out = 0\nwhile True:\n    out += 1\n    if out == 3:\n        break", 3),
     "continue": ("out = []\nfor i in range(5):\n    if i % 2: continue\n    out.append(i)", 5),
-    "break and else": (
-        "out = ''\nfor i in range(5):\n    if i == 2: break\nelse:\n    out = 'else'",
-        3,
-    ),
+    "break and else": ("out = ''\nfor i in range(5):\n    if i == 2: break\nelse:\n    out = 'else'", 3),
     "else": ("out = ''\nfor i in range(2):\n    pass\nelse:\n    out = 'else'", 2),
     "walrus": ("out = []\nit = iter([3, 2, 1, 0])\nwhile (x := next(it)):\n    out.append(x)", 3),
     "return": (
@@ -222,7 +219,7 @@ def test_a_rewritten_function_works_in_a_process_without_the_package(tmp_path: A
     source = "def train(n):\n    total = 0\n    for i in range(n):\n        total += i\n    return total\n"
     code = ast.unparse(rewritten(source, line=3, marks=False))
     script = f"{code}\nimport sys\nassert 'notebook_prof' not in sys.modules\nprint(train(5))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    done = run_python(script, cwd=tmp_path)
     assert (done.stdout.strip(), done.stderr) == ("10", "")
 
 

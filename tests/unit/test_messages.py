@@ -97,13 +97,3 @@ def test_a_malformed_selection_is_reported_and_changes_nothing(widget: Heard, me
     assert answer["failed"]
     assert answer["rid"] == 7
     assert {**widget._profile.selection.to_state(), "revision": 0} == before
-
-
-def test_malformed_messages_of_several(widget: Heard) -> None:
-    assert ask(widget, {"t": "several", "messages": "abc"}) == []
-    assert ask(widget, {"t": "several", "messages": {"t": "meta"}}) == []
-    answers = ask(
-        widget, {"t": "several", "messages": [None, {"t": "meta", "rid": 1}, {"t": "no", "rid": 2}]}
-    )
-    assert [one["rid"] for one in answers] == [1, 2]
-    assert answers[1]["failed"].startswith("NotebookProfError: no question 'no'")

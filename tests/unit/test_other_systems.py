@@ -6,11 +6,11 @@ What they have and Linux lacks cannot be made up. Third packages (psutil, torch)
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from ..new_process import run_python
 
 LACKS = {
     "darwin": ["os.sched_getaffinity", "os.pidfd_open", "signal.pidfd_send_signal", "time.CLOCK_BOOTTIME"],
@@ -140,9 +140,7 @@ print(json.dumps({
 def test_a_cell_is_recorded_shown_saved_and_opened(system: str, tmp_path: Path) -> None:
     missing = json.dumps([system, LACKS[system], LACKS_MODULES[system]])
     paths = [str(tmp_path / "report.html"), str(tmp_path / "run.nbprof")]
-    command = [sys.executable, "-c", SYSTEM + PROGRAM, missing, *paths]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = run_python(SYSTEM + PROGRAM, missing, *paths, cwd=tmp_path)
     said = json.loads(done.stdout.splitlines()[-1])
     first, again = said.pop("headlines")
     assert first == again

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+
+from ..new_process import run_python
 
 pytest_plugins = ("pytester",)
 
@@ -142,8 +143,8 @@ def test_it_can_be_left_out(pytester: pytest.Pytester) -> None:
 
 def test_pytest_starts_without_anything_heavy() -> None:
     code = "import notebook_prof.pytest_plugin, sys; print(*{name.partition('.')[0] for name in sys.modules})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"numpy", "pandas", "torch", "bokeh", "IPython", "msgspec"} & {*done.stdout.split()}
+    loaded = {*run_python(code).stdout.split()}
+    assert not {"numpy", "pandas", "torch", "bokeh", "IPython", "msgspec"} & loaded
 
 
 def test_a_recording_beyond_its_limits_is_no_baseline(pytester: pytest.Pytester) -> None:
@@ -193,10 +194,7 @@ def test_pytest_in_a_kernel_does_not_warn_that_the_package_was_imported_before(t
     (tmp_path / "test_one.py").write_text("def test_one(): pass\n")
     code = "import notebook_prof, statistics, pytest; pytest.main(['-q', 'test_one.py'])"
     path = os.pathsep.join([str(tmp_path), *sys.path])
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    ran = run_python(code, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, check=False)
     assert "1 passed" in ran.stdout, ran
     assert "cannot be rewritten" in ran.stdout  # of the other module: the warning is there
     # the folder of a clone has the package's name, too

@@ -6,7 +6,6 @@ import copy
 import io
 import json
 import re
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,6 +16,8 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
+
+from ..new_process import run_python
 
 torch = pytest.importorskip("torch")
 
@@ -293,10 +294,7 @@ def test_what_a_recording_compiles_is_compiled_once() -> None:
         names = p.trace.slices.query("category == 'module'")["name"].astype(str).tolist()
         print(json.dumps([known, first, len(graphs), "run_start_callbacks" in vars(handler), names]))
     """
-    script = "\n".join(line[8:] for line in code.splitlines())
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
-    assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout) == [False, 1, 1, False, ["Sequential", "0", "1"]]
+    assert json.loads(run_python(code).stdout) == [False, 1, 1, False, ["Sequential", "0", "1"]]
 
 
 def user_profiles(folder: Path) -> Iterator[tuple[str, str]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any, get_args
@@ -28,6 +26,7 @@ from notebook_prof.views.pictures.images import density_picture, png
 from notebook_prof.views.report.static_html import fragment, thumbnail, write_report
 
 from ..browser.drawn import drawn_trace
+from ..new_process import run_python
 
 EMPTY = TraceBuilder().seal()
 
@@ -282,8 +281,7 @@ for question in ("meta", "names", "lod", "strip", "memory", "phases", "table"):
     assert "failed" not in content, content
 print("bokeh.models" in sys.modules, "bokeh.plotting" in sys.modules)
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert ran.stdout.split() == ["False", "False"], ran.stderr
+    assert run_python(code).stdout.split() == ["False", "False"]
 
 
 def test_page_code_is_whole() -> None:

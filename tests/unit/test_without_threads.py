@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from notebook_prof import open_profile
+
+from ..new_process import run_python
 
 ABSENT = """
 import os, subprocess, sys, threading, _thread
@@ -49,9 +49,7 @@ print(json.dumps({
 
 def test_a_recording_opens_and_is_drawn(data: Path, tmp_path: Path) -> None:
     source, report = data / "torch213_cpu" / "cnn_sgd.pt.trace.json.gz", tmp_path / "report.html"
-    command = [sys.executable, "-c", ABSENT + OPEN_AND_DRAW, str(source), str(report)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = run_python(ABSENT + OPEN_AND_DRAW, source, report)
     without, usual = json.loads(done.stdout), open_profile(source)
     assert report.stat().st_size > 100_000
     assert (without["threads"], without["figure"]) == (1, "figure")
