@@ -12,6 +12,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.cli.main import main
 from notebook_prof.errors import SelectionError
+from notebook_prof.ranks.page import report
 from notebook_prof.ranks.page.board import RankBoard, worth_showing
 from notebook_prof.ranks.page.queries import RankProtocol
 from notebook_prof.ranks.profiles import Ranks
@@ -33,9 +34,20 @@ def ranks(run: Ranks) -> Ranks:
     return run
 
 
+@pytest.fixture(scope="module")
+def board(run: Ranks) -> RankBoard:
+    return run.dashboard()
+
+
 @pytest.fixture
-def page(ranks: Ranks) -> RankProtocol:
-    return RankProtocol(ranks.dashboard())
+def page(ranks: Ranks, board: RankBoard) -> RankProtocol:
+    return RankProtocol(board)
+
+
+@pytest.fixture
+def quick_timelines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what timelines hold: it takes seconds, and is that of one profile's report."""
+    monkeypatch.setattr(report, "trace_blocks", lambda trace, said, room, prefix: {f"{prefix}given": "{}"})
 
 
 def drawn(page: RankProtocol, **selected: Any) -> dict[str, Any]:
@@ -96,8 +108,8 @@ def test_opening_timelines_under_one_selection(ranks: Ranks, page: RankProtocol)
     assert "no rank 77" in page.answer({"t": "open", "ranks": [77]})[0]["failed"]
 
 
-def test_panels_that_have_nothing_to_show_are_left_out(ranks: Ranks, tmp_path: Path):
-    assert RankProtocol(ranks.dashboard()).panels == ["bars", "late", "heat", "marey", "talk"]
+def test_panels_that_have_nothing_to_show_are_left_out(page: RankProtocol, tmp_path: Path):
+    assert page.panels == ["bars", "late", "heat", "marey", "talk"]
     piped = tmp_path / "piped"
     piped.mkdir()
     page = RankProtocol(nbp.read_ranks(write_gpipe(piped)).dashboard())
@@ -115,9 +127,7 @@ def test_panels_that_have_nothing_to_show_are_left_out(ranks: Ranks, tmp_path: P
     assert "late" not in RankProtocol(quiet).panels
 
 
-def test_the_board_in_words_and_static(ranks: Ranks):
-    board = ranks.dashboard()
-    assert isinstance(board, RankBoard)
+def test_the_board_in_words_and_static(ranks: Ranks, board: RankBoard):
     assert repr(board).startswith("4 ranks; rank 3 is the latest: 20 µs on average, last in 100.0 % of 3")
     bundle = board._repr_mimebundle_()
     assert "<script" not in bundle["text/html"]
@@ -163,7 +173,7 @@ def test_faults_are_sentences_on_the_page_and_the_rest_is_shown(tmp_path: Path):
     (tmp_path / "rank2.json").write_text(whole[: len(whole) * 2 // 3])
     write_rank(tmp_path / "rank0.json", 0, 5, cuda_version="12.1")
     board = nbp.read_ranks(tmp_path).dashboard()
-    board.to_html(tmp_path / "page.html")
+    board.to_html(tmp_path / "page.html", timelines=[])
     static = (tmp_path / "page.html").read_text().partition('<div id="nbp-static">')[2]
     sentences = ["rank 3 of 5", "rank 1 is in", "12.1 on rank 0", "steps 1 to 2 on 1 rank", "rank 2: "]
     for sentence in sentences:
@@ -172,6 +182,7 @@ def test_faults_are_sentences_on_the_page_and_the_rest_is_shown(tmp_path: Path):
     assert set(board.frames({}).steps["rank"]) == {0, 1, 2, 4}
 
 
+@pytest.mark.usefixtures("quick_timelines")
 def test_a_report_says_which_timelines_it_holds(run: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     run.selection.clear()
     path = tmp_path / "ranks.html"
@@ -221,6 +232,7 @@ def test_which_timelines_are_worth_showing():
     assert worth_showing({}, late, folded) == ([], "all ranks")
 
 
+@pytest.mark.usefixtures("quick_timelines")
 def test_a_report_of_ranks_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
@@ -245,5 +257,6 @@ def test_the_file_says_the_same_without_scripts(tmp_path: Path):
     assert EVIL not in text
     static = text.partition('<div id="nbp-static">')[2].partition("<script")[0]
     assert static.count("<tr>") == 7
+    assert 'id="nbp-timelines-given"' in text
     assert '"rank":[5]' in text
     assert len(text) < 2_000_000 + 5 * len(static)
