@@ -23,7 +23,7 @@ Stop: TypeAlias = tuple[str, str, str]
 """A file, and in it a function or a class, perhaps with a method."""
 
 STOP = re.compile(r"`((?:js/src/)?\w+(?:/\w+)*\.(?:py|js))`(?:\s+`(\w+)(?:\.(\w+))?`)?")
-KINETO = ROOT / "tests" / "data" / "torch213_cpu" / "cnn_adam.pt.trace.json.gz"
+KINETO = ROOT / "tests" / "data" / "torch213_cpu" / "mini_noschedule.pt.trace.json.gz"
 RANKS = [KINETO.with_name(f"ddp_gloo_rank{rank}.pt.trace.json.gz") for rank in (0, 1)]
 
 
