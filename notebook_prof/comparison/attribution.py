@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -12,7 +11,6 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ..analysis.source.lines import lines
 from ..statistics import LEVEL, FloatArray, t_probability, t_quantile, true_discoveries
 from ..trace.arrays import BoolArray
 from ..trace.schema import Column, Table
@@ -191,7 +189,8 @@ def missed_lines(
             if LINE.fullmatch(str(line)) and not str(line).endswith(OF_B) and line not in gone
         }
         renamed = labels if number else {}
-        alone &= {renamed.get(line, line) for line in _sampled(sides[number])}
+        if alone:
+            alone &= {renamed.get(line, line) for line in _sampled(sides[number])}
         if alone:
             missed |= _still_there(alone, sides[number], sides[1 - number], renamed, key)
     return missed
@@ -211,14 +210,7 @@ def undecided_lines(table: pd.DataFrame, missed: set[str], key: str = "line") ->
 
 def _sampled(side: Side) -> set[str]:
     """Return the labels of sampled lines."""
-    sampled: set[str] = set()
-    for run in side.runs:
-        assert isinstance(run, TraceRun)
-        table = lines(run.trace)
-        table = table[~table["exact"]]
-        for file, line in zip(table["file"].astype(str), table["line"], strict=True):
-            sampled |= {f"{file}:{line}", f"{os.path.basename(file)}:{line}"}
-    return sampled
+    return {label for run in side.runs if isinstance(run, TraceRun) for label in run.sampled_lines}
 
 
 def _still_there(alone: set[str], own: Side, other: Side, renamed: Mapping[str, str], key: str) -> set[str]:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.source.annotated import source_texts
-from ..analysis.source.lines import CELL
+from ..analysis.source.lines import CELL, lines
 from ..analysis.time.cpu import cpu_within
 from ..analysis.time.phases import phases
 from ..errors import OptionError
@@ -111,6 +111,13 @@ class TraceRun:
     def line_labels(self) -> list[str]:
         """Return the labels of lines in `parts`."""
         return list(map(str, self.trace.slices["line"].cat.categories))
+
+    @functools.cached_property
+    def sampled_lines(self) -> frozenset[str]:
+        """Labels of the lines that samples told, with the whole path and with the file's name."""
+        table = lines(self.trace)
+        files = table.loc[~table["exact"], ["file", "line"]].astype(str).to_numpy().tolist()
+        return frozenset(f"{one}:{line}" for file, line in files for one in (file, os.path.basename(file)))
 
     def facts(self) -> Mapping[str, str]:
         """Return the conditions apart from the code, named as in `conditions`."""
