@@ -1,4 +1,7 @@
-"""Expectations: values stand in public tables, intervals judge limits, words are read or refused."""
+"""Expectations: values stand in public tables, intervals judge limits, words are read or refused.
+
+Samples of every format are asked in ``test_samples.py``.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,8 @@ from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.units import format_ns, format_share
 
-from .. import samples
 from ..browser.drawn_cell import cell_profile
 from ..browser.drawn_gpu import drawn_training
-
-KINDS = samples.kinds(500_000)
 
 ON_A_DEVICE = draw(
     """
@@ -263,29 +263,29 @@ def test_what_fails_or_is_not_decided_raises() -> None:
         assert f" {text}: " in str(error.value)
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_every_kind_of_recording_answers(name: str) -> None:
-    trace = samples.trace_of(name)
-    texts = [
-        "step p50 < 1ms",
-        "step mean < 1ms",
-        "steps >= 1",
-        "device idle < 10%",
-        "device busy > 5%",
-        "peak < 1GiB",
-    ]
-    texts += ["sync == 0", "phase forward < 5%", "operator mm < 5%", "kernel gemm == 0", "line 1 < 5%"]
-    texts += ["notebook < 5min", "cell 7 < 30s"]
-    table = expect(trace, *texts, check=False).table
-    assert (
-        (table["low"] <= table["value"]) & (table["value"] <= table["high"]) | table["value"].isna()
-    ).all()
+ASKED = (
+    *(f"step {statistic} < 1s" for statistic in STATISTICS),
+    *("steps >= 1", "device idle < 10%", "device busy > 5%", "peak < 1GiB", "sync == 0", "line 1 < 5%"),
+    *("phase forward < 5%", "operator mm < 5%", "kernel gemm == 0", "notebook < 5min", "cell 7 < 30s"),
+)
+"""One of every quantity that a single recording has, and every statistic."""
+
+
+def check_expectations(trace: Trace) -> None:
+    """A value lies in its interval and is that of the call that is named; what is not decided says why."""
+    table = expect(trace, *ASKED, check=False).table
+    known = table["value"].notna()
+    # of few steps a high quantile lies above the longest, and its value between the two longest
+    inside = table["value"].between(table["low"], table["high"]) | table["expectation"].str.match("step p9")
+    assert inside[known].all()
     assert (table["reason"].ne("") | table["outcome"].ne("inconclusive")).all()
-    assert {Expectation.parse(text).quantity for text in texts} == UNITS.keys() - {"slower", "faster"}
-    table = expect(trace, *texts, *(f"step {statistic} < 1s" for statistic in STATISTICS), check=False).table
-    measured = table[table["value"].notna()].to_dict("records")
+    measured = table[known].to_dict("records")
     p = nbp.Profile(trace)
     assert [row["value"] for row in measured] == pytest.approx([of_call(row, p) for row in measured])
+
+
+def test_samples_are_asked_for_every_quantity() -> None:
+    assert {Expectation.parse(text).quantity for text in ASKED} == UNITS.keys() - {"slower", "faster"}
 
 
 def test_a_change_is_judged_by_its_interval() -> None:

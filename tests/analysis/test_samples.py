@@ -2,7 +2,7 @@
 
 speedscope's four checks: the figures are those expected; a copy called ``unknown``, however packed, gives the
 same; what is exported and read again is the same; and what is exported from that is the same to the byte.
-Beside them names of collectives, what the verdict says, and advice.
+Beside them names of collectives, what the verdict and advice say, and what other analyses answer.
 
 ``NBP_UPDATE_SAMPLES=1`` writes the expectations anew: look at the difference before you keep it.
 """
@@ -30,6 +30,7 @@ from notebook_prof.units import format_share
 from notebook_prof.writers import write_chrome, write_perfetto
 
 from .. import samples
+from ..comparison.test_comparison import check_comparisons
 from ..draws import EXPLORE
 from ..properties.test_verdict_claims import check_verdict
 from ..unit.test_collective_names import check_names
@@ -41,11 +42,18 @@ from .test_advice import MOST_BYTES
 from .test_advice import check as check_advice
 from .test_brief import check_brief
 from .test_call_tree import check_call_trees
+from .test_critical_path import check_critical_path
 from .test_device import check_busy
+from .test_expectations import check_expectations
+from .test_slack import check_slack
+from .test_verdict_and_path import check_bound
+from .test_what_if import check_unchanged
+from .test_why import check_why_anywhere
 
 KNOWN = samples.expected()
 KINDS = KNOWN if EXPLORE else samples.kinds()
 ANALYSED = KNOWN if EXPLORE else samples.analysed()
+SMALL = samples.kinds(MOST_BYTES)
 BRIEFS = {row["source"]: sample for sample, row in KNOWN.items()}.values()
 """One of each format: a brief says the verdict, whose claims are asked of more."""
 LARGE = 1_500
@@ -89,6 +97,16 @@ def check_judgements(trace: Trace, sample: str) -> None:
         check_advice(trace)
         if EXPLORE or sample in BRIEFS:
             check_brief(trace)
+    if sample in SMALL:
+        for check in OF_SMALL:
+            check(trace)
+
+
+OF_SMALL = (
+    *(check_critical_path, check_bound, check_slack, check_why_anywhere, check_unchanged),
+    *(check_expectations, check_comparisons),
+)
+"""Laws that cost more than others: asked of one of each format with and without links and steps."""
 
 
 def replay_rows() -> dict[str, list[str]]:

@@ -1,4 +1,7 @@
-"""Slack: against programs run again, against the replay, and by laws on every kind of recording."""
+"""Slack: against programs run again, against the replay, and by laws.
+
+Samples of every format are asked in ``test_samples.py``.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,7 @@ from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 from tests.programs import Costs, Instruction, Run, changed, program
 
-from .. import samples
 from ..draws import draws
-from .test_critical_path import KINDS
 from .test_what_if_of_programs import without_graphs
 
 WORK = re.compile(r"(op|aten|kernel|copy)(\d+)(?:\.\d+)?$")
@@ -152,19 +153,18 @@ def ends_on_path(graph: Dependences, span: Span) -> np.ndarray:
     return np.concatenate(rows)
 
 
-@pytest.mark.parametrize("end", ["host", "last"])
-@pytest.mark.parametrize("name", KINDS)
-def test_what_is_on_the_critical_path_has_none(name: str, end: str) -> None:
-    trace = samples.trace_of(name)
+def check_slack(trace: Trace) -> None:
+    """What is on the critical path has none."""
     graph = dependences(trace)
-    answer = slack(trace, end=end)
-    table = answer.set_index("slice")["slack_ns"]
-    assert (table.dropna() >= 0).all()
-    if answer.attrs["replay_error"] > MOST_ERROR:
-        return
-    for span in paths(graph, end=end):
-        rows = ends_on_path(graph, span)
-        assert (table.reindex(rows).dropna() == 0).all()
+    for end in ("host", "last"):
+        answer = slack(trace, end=end)
+        table = answer.set_index("slice")["slack_ns"]
+        assert (table.dropna() >= 0).all()
+        if answer.attrs["replay_error"] > MOST_ERROR:
+            continue
+        for span in paths(graph, end=end):
+            rows = ends_on_path(graph, span)
+            assert (table.reindex(rows).dropna() == 0).all()
 
 
 def two_streams() -> Trace:

@@ -1,4 +1,7 @@
-"""What bounds a run by its verdict, and what its critical path says: the two do not contradict each other."""
+"""What bounds a run by its verdict, and what its critical path says: the two do not contradict each other.
+
+Samples of every format are asked in ``test_samples.py``.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from notebook_prof.analysis.verdict.inputs import VerdictInputs, gather
 from notebook_prof.errors import OptionError
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
+from notebook_prof.trace import Trace
 from tests.programs import Run, program
 
 from .. import samples
 from ..draws import draws
-from .test_critical_path import KINDS
 
 BINDS = {
     "launch-bound": HOST,
@@ -36,9 +39,8 @@ def classes_of(facts: VerdictInputs, kind: str) -> tuple[str, ...]:
     return BINDS.get(kind, ())
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_what_bounds_a_run_holds_most_of_its_path(name: str) -> None:
-    trace = samples.trace_of(name)
+def check_bound(trace: Trace) -> None:
+    """What bounds a run holds most of its path."""
     result, facts = verdict(trace), gather(trace)
     classes = classes_of(facts, result.kind)
     if facts.path is None or not classes:

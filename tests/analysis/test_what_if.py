@@ -1,4 +1,4 @@
-"""What if: laws on every kind of recording, drawings, errors, and real files."""
+"""What if: drawings, errors, and real files; samples of every format are asked in ``test_samples.py``."""
 
 from __future__ import annotations
 
@@ -20,20 +20,11 @@ from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 from notebook_prof.units import format_ns, format_share
 
-from .. import samples
 from ..properties.test_verdict_claims import value_of
 
-SMALL = 3_000_000
-KINDS = samples.kinds(SMALL)
 
-
-@pytest.mark.parametrize("name", KINDS)
-def test_every_kind_of_recording(name: str) -> None:
-    is_the_recording_unless_changed(samples.trace_of(name))
-
-
-def is_the_recording_unless_changed(trace: Trace) -> None:
-    """To the nanosecond, at each instant of threads and of devices."""
+def check_unchanged(trace: Trace) -> None:
+    """A replay without a change is the recording, to the ns at each instant of threads and devices."""
     edges = constraints(dependences(trace))
     resources = edges.graph.resources
     replays = replay_within_queues(edges, [Change()])
@@ -282,7 +273,7 @@ ERRORS = {
 @pytest.mark.parametrize("name", ERRORS)
 def test_replay_errors_of_real_files(shared_traces: Path, name: str) -> None:
     trace = read_trace(shared_traces / name)
-    is_the_recording_unless_changed(trace)
+    check_unchanged(trace)
     answer = Profile(trace).what_if(scale={"*": 0.9})
     least, most = ERRORS[name]
     assert least <= answer.replay_error <= most

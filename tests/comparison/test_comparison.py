@@ -1,8 +1,10 @@
-"""What a comparison says of recordings: sums that hold exactly, and sentences that stand in its tables."""
+"""What a comparison says of recordings: sums that hold exactly, and sentences that stand in its tables.
+
+Samples of every format are asked in ``tests/analysis/test_samples.py``.
+"""
 
 from __future__ import annotations
 
-import functools
 import gc
 import html.parser
 import itertools
@@ -28,8 +30,6 @@ from notebook_prof.trace import Trace, TraceBuilder
 from .. import samples
 
 RECORDED = ("cnn_sgd", "cnn_adam", "lm_adamw")
-SMALL = 2_000_000
-KINDS = samples.kinds(SMALL)
 
 
 def recorded(data: Path, name: str) -> Path:
@@ -112,20 +112,13 @@ def test_a_comparison_that_nobody_holds_is_freed(data: Path) -> None:
     assert trace() is None
 
 
-@functools.cache
-def control(data: Path) -> nbp.Profile:
-    """A recording of another program than any sample."""
-    return nbp.open_profile(recorded(data, "cnn_sgd"))
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_every_kind_of_recording_adds_up(name: str, data: Path) -> None:
+def check_comparisons(trace: Trace) -> None:
     """Against itself, where all is zero, and against a program that it is not."""
-    own = nbp.Profile(samples.trace_of(name))
+    own = nbp.Profile(trace)
     itself = nbp.compare(own, own)
     assert itself.delta_ns == 0
     assert not itself.attribution(KEYS)["delta_ns"].any()
-    other = nbp.compare(own, control(data))
+    other = nbp.compare(own, nbp.Profile(samples.trace_of("data/torch213_cpu/cnn_sgd.pt.trace.json.gz")))
     check_sums(other)
     check_sentences(other)
     assert repr(other)
