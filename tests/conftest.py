@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,12 @@ os.environ["NOTEBOOK_PROF_HISTORY"] = "off"
 
 RUN_OF = pytest.StashKey[str]()
 REPOSITORY = Path(__file__).resolve().parent.parent
+LONGEST = (
+    *("workloads/", "analysis/test_samples.py", "notebook/test_binder.py", "unit/test_fused_kernels.py"),
+    *("ranks/test_page.py", "notebook/test_interrupts.py", "codebase/test_architecture.py"),
+    "codebase/test_house_rules.py",
+)
+"""What one worker takes as a whole and for more than 15 s, the longest first: begun late, it ends alone."""
 
 settings.register_profile(
     "house",
@@ -92,8 +99,9 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Repeat a failed test of the clock up to twice; the summary lists it. Other tests have one try.
 
-    Browser tests run last: their driver leaves an event loop running in this thread. Kernels come
-    before them, since they take long too. Without the plugin that repeats tests, nothing is repeated.
+    The longest run first, so that no core idles at the end. Browser tests run last: their driver leaves an
+    event loop running in this thread. Kernels come before them, and files with many tests before those with
+    few: a worker keeps its kernels to the end. Without the plugin that repeats tests, nothing is repeated.
     """
     again = config.pluginmanager.hasplugin("rerunfailures")
     for item in items:
@@ -101,8 +109,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             assert marked.args, f"{item.nodeid}: clock needs its reason"
             if again:
                 item.add_marker(pytest.mark.flaky(reruns=2))
-    last = ["tests/notebook/", "tests/browser/"]
-    items.sort(key=lambda item: [item.nodeid.startswith(folder) for folder in reversed(last)])
+    first = {f"tests/{name}": place for place, name in enumerate(LONGEST)}
+    assert all((REPOSITORY / name).exists() for name in first), first
+    size = Counter(item.path for item in items)
+
+    def order(item: pytest.Item) -> tuple[int, int]:
+        for name, place in first.items():
+            if item.nodeid.startswith(name):
+                return place, 0
+        if item.nodeid.startswith("tests/notebook/"):
+            return len(first) + 1, -size[item.path]
+        return len(first) + 2 * item.nodeid.startswith("tests/browser/"), 0
+
+    items.sort(key=order)
 
 
 @pytest.hookimpl(optionalhook=True)
