@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import shutil
@@ -10,8 +9,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from notebook_prof.analysis import device, kernels, operators, steps, verdict
 from notebook_prof.errors import FormatError, NotebookProfError
@@ -171,29 +168,6 @@ def test_jax_and_our_decoder_agree(folder: Path) -> None:
         for key, values in line.stats.items():
             told = [dict(event.stats).get(key) for event in events]
             assert list(map(str, told)) == list(map(str, values))
-
-
-@pytest.mark.parametrize("name", ["vm.xplane.pb.gz", "vm.trace.json.gz"])
-def test_damage_gives_a_trace_or_an_error_of_ours(
-    folder: Path, name: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    content = gzip.decompress((folder / name).read_bytes())
-    start, end = content[:6000], content[-3000:]
-    path = tmp_path_factory.mktemp("damaged") / "file"
-
-    @given(
-        st.sampled_from([start, content[:40000], start + end]),
-        st.integers(0, 9000),
-        st.integers(0, 40),
-        st.binary(max_size=12),
-    )
-    def damaged(text: bytes, at: int, cut: int, junk: bytes) -> None:
-        path.write_bytes(text[:at] + junk + text[at + cut :])
-        for format_name in (None, "jax"):
-            with contextlib.suppress(NotebookProfError):
-                assert read_trace(path, format=format_name).report is not None
-
-    damaged()
 
 
 def test_a_thread_that_no_system_has_costs_the_others_nothing(folder: Path, tmp_path: Path) -> None:
