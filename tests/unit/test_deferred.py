@@ -157,15 +157,17 @@ def test_work_does_not_wait_for_ever(main_computes: list[bool], monkeypatch: pyt
 
 def test_a_kernel_that_waits_for_messages_is_idle() -> None:
     assert not kernel_is_idle()
-    code = """
+    done = run_python(
+        """
         import asyncio, time
         from notebook_prof.background import kernel_is_idle
-        async def main():
-            beside = asyncio.to_thread(lambda: [time.sleep(0.05), kernel_is_idle()][1])
-            print(await beside)
-        asyncio.run(main())
-    """
-    assert _run(code).stdout == "True\n"
+        def wait_for_idle():
+            while not kernel_is_idle():
+                time.sleep(0.001)  # until the main thread is in its loop
+        asyncio.run(asyncio.to_thread(wait_for_idle))
+        """
+    )
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_cancelled_work_ends_at_its_next_checkpoint() -> None:
