@@ -60,14 +60,9 @@ def broken(path: Path) -> list[str]:
     return bad
 
 
-def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
-@pytest.mark.parametrize("path", TEXTS, ids=name_of)
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_lead_somewhere() -> None:
     """To a file of this repository, to a heading in it; from the site's pages to the site's pages only."""
-    assert broken(path) == []
+    assert {str(path): links for path in TEXTS if (links := broken(path))} == {}
 
 
 def test_a_broken_link_is_seen(tmp_path: Path) -> None:
@@ -80,22 +75,20 @@ def test_a_broken_link_is_seen(tmp_path: Path) -> None:
     assert broken(page) == ["none.png", "there.md#nothing", "#nothing"]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
-def test_a_page_shows_something(path: Path) -> None:
+def test_every_page_shows_something() -> None:
     """No page without a picture or an example; a picture says what it shows, and is a file of ours."""
-    text = path.read_text(encoding="utf-8")
-    pictures = list(PICTURE.finditer(text))
-    assert pictures or FENCE.search(text) or ":::" in text
-    for picture in pictures:
-        assert len(picture["says"]) > 15, picture["to"]
-        assert not picture["to"].startswith("http"), picture["to"]
+    texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    pictures = {page: list(PICTURE.finditer(text)) for page, text in texts.items()}
+    examples = {page for page, text in texts.items() if FENCE.search(text) or ":::" in text}
+    assert [page for page in PAGES if not pictures[page] and page not in examples] == []
+    every = [picture for found in pictures.values() for picture in found]
+    assert [one[0] for one in every if len(one["says"]) <= 15 or one["to"].startswith("http")] == []
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=name_of)
-def test_a_page_imports_the_package_before_an_example_uses_it(path: Path) -> None:
-    examples = "\n".join(block[0] for block in FENCE.finditer(path.read_text(encoding="utf-8")))
-    before, used, _ = examples.partition("nbp.")
-    assert not used or "import notebook_prof as nbp\n" in before
+def test_every_page_imports_the_package_before_an_example_uses_it() -> None:
+    examples = {path: "\n".join(one[0] for one in FENCE.finditer(path.read_text("utf-8"))) for path in TEXTS}
+    before = {path: text.partition("nbp.")[0] for path, text in examples.items() if "nbp." in text}
+    assert [path for path, text in before.items() if "import notebook_prof as nbp\n" not in text] == []
 
 
 def test_every_page_is_in_the_table_of_contents() -> None:
