@@ -166,6 +166,9 @@ def test_a_waiting_line_names_the_line_that_others_run() -> None:
     )
     (claim,) = (claim for claim in result.claims if claim.text == "line 8")
     assert claim.select == {"name": "cell:8  pack(x)"}
+    # a pool's ``lambda`` in the line that waits for it
+    result, _ = check_claims(waiting_cell(*worker, pool="cell:3  !make"))
+    assert result.sentence.endswith("; it waits, while 1 other thread used 48 ms of CPU time.")
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def _doing(facts: VerdictInputs, part: Any, row: Any) -> tuple[str, Sentence]:
         if part is None or (part["line"] != row["line"] and part["dur"] < MOST * facts.cell_ns):
             return "wait-bound", say("; it waits")
         window = (int(part["ts"]), int(part["ts"]) + int(part["dur"]))
-        return "wait-bound", engine(facts, part) or say("; it waits") + meanwhile(facts, window)
+        return "wait-bound", engine(facts, part) or say("; it waits") + meanwhile(facts, window, row)
     if operators > MOST * max(total, 1):
         return "compute-bound", say("; operators of the framework run most of it")
     if (library := library_of(file, name)) and spent > MOST * max(total, 1):

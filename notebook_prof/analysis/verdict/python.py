@@ -128,8 +128,9 @@ def _waiting(facts: VerdictInputs, waits: np.ndarray[Any, np.dtype[np.bool_]], w
     return Verdict("wait-bound", sentence, waited / max(facts.total_ns, 1), {"name": names})
 
 
-def meanwhile(facts: VerdictInputs, window: tuple[int, int]) -> Sentence:
+def meanwhile(facts: VerdictInputs, window: tuple[int, int], told: Any = None) -> Sentence:
     """Say which other threads and processes worked in this window, while the recorded thread waited."""
+    # `told` is the row of the line that waited, if that was named
     during = {"window": window}
     table, recorded = cpu(facts.trace, **during), facts.trace.metadata.get("cpu")
     if isinstance(recorded, Mapping):
@@ -151,7 +152,7 @@ def meanwhile(facts: VerdictInputs, window: tuple[int, int]) -> Sentence:
         number = cite(str(len(rows)), len(rows), Source("cpu", "cpu_ns", where, during, "count"))
         who = say(number, f" {one if len(rows) == 1 else several}") if counted else say(several)
         pieces.append(say(who, " used ", spent, " of CPU time"))
-    return say(", while ", say(*pieces, between=" and "), _because(facts, window)) if pieces else say()
+    return say(", while ", say(*pieces, between=" and "), _because(facts, window, told)) if pieces else say()
 
 
 _ENGINES: Final = re.compile(r"EngineCore|vllm|sglang|ray::", re.IGNORECASE)
@@ -203,8 +204,8 @@ def _runs_framework(trace: Trace, pid: int) -> bool:
     return any(_FRAMEWORKS.search(str(file)) for file in files)
 
 
-def _because(facts: VerdictInputs, window: tuple[int, int]) -> Sentence:
-    """Name the user's line that other threads ran for most of a window, which is what is waited for."""
+def _because(facts: VerdictInputs, window: tuple[int, int], told: Any) -> Sentence:
+    """Name the user's line that other threads ran for most of a window, unless it is the one that waited."""
     tracks = facts.trace.tracks
     others = tracks[(tracks["kind"] == "thread") & (tracks["track"] != stepping_track(facts.trace))]["track"]
     during: dict[str, Any] = {"window": window, "track": tuple(others.tolist())}
@@ -215,6 +216,8 @@ def _because(facts: VerdictInputs, window: tuple[int, int]) -> Sentence:
     if int(row["self_ns"]) <= _MOSTLY * int(table["self_ns"].sum()):
         return say()
     where = {"file": str(row["file"]), "line": int(row["line"])}
+    if told is not None and line_words(told) == line_words(row):
+        return say()
     name, text = line_words(row)
     line = cite(name, int(row["line"]), Source("lines", "line", where, during), select=line_select(row))
     return say(", most of it in ", line, text)
