@@ -21,7 +21,7 @@ from ..memory.growth import level_growth, matters
 from ..name_labels import name_labels
 from ..scope import Scope, WindowLike, bounds, on_device, on_host, once, step_spans
 from ..source.hotspots import HotLines, hot_lines
-from ..time.account import ACCOUNT, account
+from ..time.account import ACCOUNT, account, account_spans
 from ..time.phases import phases, stepping_track
 from ..time.thread_time import thread_time
 from ..trust.trust import few_samples
@@ -276,7 +276,7 @@ def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
     else:
         total_ns, total = extent.dur, Source("thread_time", "ns", arguments={"window": tuple(extent)})
         if window is None and ACCOUNT in (trace.metadata.get("tables") or {}):
-            total_ns, total = int(account(trace)["dur"].sum()), Source("account", "dur")
+            total_ns, total = int(account_spans(trace)["dur"].sum()), Source("account", "dur")
         loading = length(thread.open(thread.among("phase", ("data",))))
         phase_ns = {"data": loading} if loading else {}
     own_operators = thread.only(thread.among("category", OPERATORS))
