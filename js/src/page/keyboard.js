@@ -23,7 +23,7 @@ const HELP = [
   ['I', 'what if: how long a step would take if what is selected took less time, or more'],
   ['/', 'find slices by name; Enter and Shift+Enter walk them'],
   ['T', 'filter the table'],
-  ['Tab', 'to the account (← → Enter), tracks (↑ ↓; Alt+↑ ↓ moves one, P pins it to the top, H hides it), step bars (← → Enter), tabs and tables (↑ ↓ Enter)'],
+  ['Tab', 'to the account (← → Enter), tracks (↑ ↓; Alt+↑ ↓ moves one, P pins it to the top, H hides it, O shows all frames), step bars (← → Enter), tabs and tables (↑ ↓ Enter)'],
   ['C', 'copy the number under the pointer, or in focus, as pandas: code that gives exactly it'],
   ['Ctrl + Z / Ctrl + Shift + Z', 'undo / redo a selection; p.selection.undo() in Python'],
   ['Esc', 'clear the selection'],

@@ -321,6 +321,7 @@ export class Gutter {
     });
     open.tabIndex = 0;
     open.setAttribute('aria-expanded', String(lane.open));
+    row.dataset.group = lane.text;
     row.append(open, span('nbp-track-name', lane.text), span('nbp-track-busy', String(lane.tracks)));
   }
 
@@ -367,12 +368,14 @@ export class Gutter {
   render() {
     const {box, pins, lanes, showAll: all} = this,
       focused = activeElement();
+    const group = box.contains(focused) ? /** @type {HTMLElement | null | undefined} */ (focused?.closest('[data-group]'))?.dataset.group : null;
     const held = box.contains(focused) || pins.contains(focused) ? /** @type {HTMLElement | null | undefined} */ (focused?.closest('[data-key]'))?.dataset.key : null;
     const above = lanes.all().slice(0, lanes.stuck());
     pins.replaceChildren(...above.flatMap((lane, place) => (lane.first === false ? [] : [this.row(lane, place)])));
     pins.hidden = !lanes.stuck(); // what is hidden takes no focus
     this.rows.renew();
     if (held) this.focus(held);
+    if (group) /** @type {HTMLElement | null} */ (box.querySelector(`[data-group="${CSS.escape(group)}"] > .nbp-fold`))?.focus({preventScroll: true});
     const count = lanes.hiddenCount();
     all.hidden = !count;
     all.textContent = `${count} hidden`;

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/E634TF4G.js";import"./chunks/KBPOBI54.js";import{a as r}from"./chunks/3KEKXAHM.js";import"./chunks/46PKAW6M.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/OTQGP4IU.js";import"./chunks/4XX3DB7Y.js";import{a as r}from"./chunks/FQT6ZLJZ.js";import"./chunks/HZF55Q24.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
