@@ -238,13 +238,17 @@ def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
     if not len(passes) or not len(times):
         return pd.DataFrame(columns=list(COLUMNS))
     names = last_names(records)
-    keys = pd.MultiIndex.from_arrays([times["pid"], times["tid"]])
-    parts = []
-    for (pid, tid), rows in pd.Series(np.arange(len(times))).groupby(keys, sort=True).groups.items():
-        own = times[np.asarray(rows)]
-        name, kind = _name_and_kind(int(pid), int(tid), names, processes)
-        parts.append(_changes(own, passes).assign(pid=pid, tid=tid, name=name, kind=kind))
-    table = pd.concat(parts, ignore_index=True)
+    times = times[np.lexsort((times["tid"], times["pid"]))]
+    first = np.flatnonzero(np.diff(times["pid"], prepend=-2) | np.diff(times["tid"], prepend=-2))
+    parts = [_changes(own, passes) for own in np.split(times, first[1:])]
+    identities = [
+        (pid, tid, *_name_and_kind(pid, tid, names, processes))
+        for pid, tid in zip(times["pid"][first].tolist(), times["tid"][first].tolist(), strict=True)
+    ]
+    table = pd.DataFrame(dict(zip(("ts", "cpu_ns", "wait_ns"), np.concatenate(parts, axis=1), strict=True)))
+    rows = np.repeat(np.arange(len(parts)), [part.shape[1] for part in parts])
+    for column, values in zip(("pid", "tid", "name", "kind"), zip(*identities, strict=True), strict=True):
+        table[column] = pd.Series(values).take(rows).array
     unseen_ns = _ended_unseen(table, records, passes)
     if unseen_ns[-1]:
         unseen = pd.DataFrame({"ts": passes, "cpu_ns": unseen_ns, "wait_ns": 0})
@@ -280,21 +284,23 @@ def total_bytes(table: pd.DataFrame) -> pd.Series[int]:
     return change.groupby(table["ts"]).sum().cumsum()
 
 
-def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
-    """Return a thread's or process's rows. Extra rows keep its times constant until just before a change."""
+def _changes(own: Records, passes: IntArray) -> IntArray:
+    """Return the rows ``ts cpu_ns wait_ns`` of a thread or process; shape (3, rows)."""
+    # extra rows keep its times constant until just before a change
     ts = own["ts"].astype(np.int64)
     cpu, wait = (np.maximum.accumulate(own[name]).astype(np.int64) for name in ("a", "b"))
     before = np.searchsorted(passes, ts, side="left") - 1
     unchanged = np.flatnonzero((before[1:] >= 0) & (passes[np.maximum(before[1:], 0)] > ts[:-1]))
-    columns = {"ts": passes[before[1:][unchanged]], "cpu_ns": cpu[unchanged], "wait_ns": wait[unchanged]}
-    frames = [pd.DataFrame({"ts": ts, "cpu_ns": cpu, "wait_ns": wait}), pd.DataFrame(columns)]
+    parts = [np.stack([ts, cpu, wait])]
+    parts.append(np.stack([passes[before[1:][unchanged]], cpu[unchanged], wait[unchanged]]))
     if ts[0] > passes[0]:  # it began during the recording, at 0
         born = np.unique(passes[[0, max(int(before[0]), 0)]])
-        frames.append(pd.DataFrame({"ts": born, "cpu_ns": 0, "wait_ns": 0}))
+        parts.append(np.stack([born, np.zeros_like(born), np.zeros_like(born)]))
     if ts[-1] < passes[-1]:
-        frames.append(pd.DataFrame({"ts": passes[-1:], "cpu_ns": cpu[-1:], "wait_ns": wait[-1:]}))
-    table = pd.concat(frames).sort_values(["ts", "cpu_ns"], kind="stable")
-    return table.drop_duplicates("ts", keep="last")
+        parts.append(np.stack([passes[-1:], cpu[-1:], wait[-1:]]))
+    rows = np.concatenate(parts, axis=1)
+    rows = rows[:, np.lexsort((rows[1], rows[0]))]
+    return np.asarray(rows[:, np.append(rows[0, 1:] != rows[0, :-1], True)])
 
 
 def _ended_unseen(table: pd.DataFrame, records: Records, passes: IntArray) -> IntArray:
