@@ -2,11 +2,13 @@
 
 A thread that computes beside the user's code takes the interpreter from it, up to 5 ms at a time. So the work
 calls `checkpoint` every millisecond or so, which waits until the main thread has nothing to do: at most two
-seconds in all, since somebody may look at the result of one cell while the next one runs for an hour.
+seconds in all, since somebody may look at the result of one cell while the next one runs for an hour, and a
+minute for what nobody looks at.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -15,11 +17,14 @@ from contextlib import contextmanager
 from typing import Final
 
 PATIENCE_S: Final = 2.0
-"""How long a piece of work waits in all for an idle kernel."""
+"""How long work that somebody may look at waits in all for an idle kernel."""
+UNSEEN_S: Final = 60.0
+"""How long other work waits."""
 _LOOK_S: Final = 0.02
 _LOOKS: Final = 2
 """Looks in a row that find the kernel idle before work goes on: *Run All* pauses for milliseconds."""
 _OFTEN_S: Final = 0.001
+_BREATH_S: Final = 0.0002
 _EVENT_LOOPS: Final = frozenset({"selectors", "asyncio", "tornado"})
 
 
@@ -28,28 +33,36 @@ class Cancelled(BaseException):
 
 
 class IdleTime:
-    """Lets one background thread work while the kernel is idle. Nothing is done while `hold` returns True.
+    """Lets a background thread work in its turn while the kernel is idle, or once `patience_s` has passed.
+
+    Nothing is done while `hold` returns True, unless somebody waits or `is_urgent` returns True.
 
     >>> idle = IdleTime()
     >>> with idle.used(), idle.hurried():
     ...     checkpoint()
     """
 
-    def __init__(self, hold: Callable[[], bool] = lambda: False) -> None:
-        self._hold = hold
+    def __init__(
+        self,
+        hold: Callable[[], bool] = lambda: False,
+        patience_s: float = PATIENCE_S,
+        is_urgent: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._hold, self._is_urgent, self._patience_s = hold, is_urgent, patience_s
         self._changed = threading.Condition()
         self._waiting = 0
-        self._cancelled = False
-        self._looked, self._patience_s = 0.0, PATIENCE_S
+        self._cancelled = self._has_turn = False
+        self._looked, self._left_s = 0.0, patience_s
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Make `checkpoint` wait for idle time in this thread."""
-        _local.idle, self._patience_s, self._looked = self, PATIENCE_S, 0.0
+        """Make `checkpoint` wait for idle time in this thread. It waits for no other background thread."""
+        _local.idle, self._looked, self._left_s = self, 0.0, self._patience_s
         try:
             yield
         finally:
             del _local.idle
+            self._give_turn()
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
@@ -65,8 +78,8 @@ class IdleTime:
 
     @property
     def is_hurried(self) -> bool:
-        """Whether somebody waits for the result."""
-        return self._waiting > 0
+        """Whether somebody waits for the result, or it is urgent."""
+        return self._waiting > 0 or self._is_urgent()
 
     def cancel(self) -> None:
         """Make the next `checkpoint` raise `Cancelled`."""
@@ -76,30 +89,55 @@ class IdleTime:
 
     def wait(self) -> None:
         """Wait for idle time, as `checkpoint` does in its thread."""
-        if self._waiting == 0 and time.perf_counter() - self._looked > _OFTEN_S:
+        if self.is_hurried:
+            self._give_turn()
+        elif time.perf_counter() - self._looked > _OFTEN_S:
+            self._give_turn()
+            time.sleep(_BREATH_S)  # a thread that wants the interpreter would otherwise wait for 5 ms
             looks = _LOOKS - 1 if self._looked else 0
-            while not self._cancelled and not self._waiting and looks < _LOOKS:
+            while not self._cancelled and not self.is_hurried and looks < _LOOKS:
                 held = self._hold()
-                if not held and (self._patience_s <= 0 or kernel_is_idle()):
-                    looks += 1
+                if not held and (kernel_is_idle() or self._left_s <= 0):
+                    looks = looks + 1 if self._take_turn() else 0
                 else:
                     looks = 0
+                    self._give_turn()
                 if looks < _LOOKS:
-                    self._rest(held)
+                    self._rest(is_paid=not held and looks == 0)
             self._looked = time.perf_counter()
         if self._cancelled:
             raise Cancelled
 
-    def _rest(self, held: bool) -> None:
+    def _take_turn(self) -> bool:
+        # several threads that compute keep the interpreter from a message for several times 5 ms
+        self._has_turn = self._has_turn or _turn.acquire(timeout=_LOOK_S)
+        return self._has_turn
+
+    def _give_turn(self) -> None:
+        if self._has_turn:
+            self._has_turn = False
+            _turn.release()
+
+    def _rest(self, is_paid: bool) -> None:
         begun = time.perf_counter()
         with self._changed:
             if not self._waiting and not self._cancelled:
                 self._changed.wait(_LOOK_S)
-        if not held:
-            self._patience_s -= time.perf_counter() - begun
+        if is_paid:
+            self._left_s -= time.perf_counter() - begun
 
 
 _local = threading.local()
+_turn = threading.Lock()
+
+
+def _forget() -> None:
+    global _turn
+    _turn = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def kernel_is_idle() -> bool:

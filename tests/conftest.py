@@ -8,12 +8,14 @@ import shlex
 import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from notebook_prof import background
 from notebook_prof.trace.strings import Interner
 
 from .draws import EXPLORE
@@ -44,6 +46,14 @@ settings.register_profile(
     derandomize=not EXPLORE,  # the same examples in every run; NBP_EXPLORE=1 draws others
 )
 settings.load_profile("house")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _idle_kernel() -> Iterator[None]:
+    """Let background work go on: the main thread of a test computes all the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(background, "kernel_is_idle", lambda: True)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..background import checkpoint
 from ..errors import SelectionError, nearest
 from ..trace import CATEGORIES, DEVICE_CATEGORIES, PHASES, Trace, Window, nest
 from ..trace.arrays import BoolArray, IntArray
@@ -86,6 +87,7 @@ def once(trace: Trace, key: Hashable, make: Callable[[], R]) -> R:
     if _shared.trace is not trace:
         return make()
     if key not in _shared.results:
+        checkpoint()
         _shared.results[key] = make()
     result: R = _shared.results[key]
     return result

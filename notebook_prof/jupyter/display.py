@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from ..background import IdleTime, checkpoint, start_thread
+from ..analysis.scope import sharing
+from ..background import PATIENCE_S, UNSEEN_S, IdleTime, checkpoint, start_thread
 from ..session import current
 from ..units import format_count, format_ns
 from .cell import current_cell
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ..comparison.comparison import Comparison
     from ..profiles.profile import Profile
     from ..ranks.page.board import RankBoard
+    from ..trace import Trace
 
     Other = RankBoard | Comparison
 
@@ -67,8 +69,6 @@ def show_when_ready(profile: Profile, widget: ProfileWidget, uid: str) -> thread
     def tell_verdict() -> None:
         widget.tell_headline(*headline_of(profile))
 
-    parts: tuple[Callable[[], None], ...] = (tell_verdict, lambda: _show_static(profile, uid))
-
     def work() -> None:
         if (pending := profile.pending) is not None:
             pending.start()
@@ -81,22 +81,30 @@ def show_when_ready(profile: Profile, widget: ProfileWidget, uid: str) -> thread
                 return
             queries_of(profile).prefetcher.start()
             widget.begin()
-        queries_of(profile).prefetcher.wait_drawn()
+        is_seen = queries_of(profile).prefetcher.wait_drawn()
         queries_of(profile).prefetcher.wait()
-        tell()
+        tell(is_seen)
 
-    def tell() -> None:
-        with IdleTime(current.is_recording).used():
-            for part in parts:
+    @sharing
+    def tell_all(_trace: Trace, is_seen: bool) -> None:
+        parts: tuple[tuple[Callable[[], None], float], ...] = (
+            (tell_verdict, PATIENCE_S if is_seen else UNSEEN_S),
+            (lambda: _show_static(profile, uid), UNSEEN_S),
+        )
+        for part, patience_s in parts:
+            with IdleTime(current.is_recording, patience_s).used():
                 checkpoint()
                 if widget.comm is None:
                     return
                 part()
 
+    def tell(is_seen: bool) -> None:
+        tell_all(profile.trace, is_seen)
+
     own = contextvars.copy_context()  # so that messages belong to the cell that showed the profile
     thread = start_thread(lambda: own.run(work), "notebook_prof late")
     if thread is None and widget.comm is not None:
-        tell()
+        tell(True)
     return thread
 
 

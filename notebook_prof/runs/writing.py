@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..background import IdleTime, checkpoint
+from ..analysis.scope import sharing
+from ..background import UNSEEN_S, IdleTime, checkpoint
 from ..errors import NotebookProfError
 from ..own_processes import at_exit
 from ..units import format_items
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 THREAD: Final = "notebook_prof history"
 _MOST_WAITING: Final = 16
-"""While more rows wait, they are written during recordings too: each keeps a recording in memory."""
+"""While more rows wait, they are written at once: each keeps a recording in memory."""
 _LEAVES_S: Final = 2.0
 _LOOK_S: Final = 0.05
 
@@ -109,7 +110,7 @@ class _Writer:
         self._waiting: deque[_Recorded] = deque()
         self._thread: threading.Thread | None = None
         self._hold: Callable[[], bool] = bool
-        self._idle = IdleTime(lambda: self._hold() and not self._too_many)
+        self._idle = IdleTime(lambda: self._hold(), UNSEEN_S, lambda: self._too_many)
         self.lost, self.reason = 0, ""
 
     @property
@@ -164,11 +165,15 @@ class _Writer:
     def _write(self, recorded: _Recorded) -> None:
         pending = recorded.profile.pending
         if pending is not None:
+            with self._idle.used():
+                checkpoint()
             pending.start()
-            while not pending.wait(_LOOK_S) and not (self._idle.is_hurried or self._too_many):
+            while not pending.wait(_LOOK_S) and not self._idle.is_hurried:
                 pass
+        trace = recorded.profile.trace
         with self._idle.used():
-            write(recorded.profile, recorded.previous, recorded.kept, recorded.at)
+            row = sharing(lambda _: write(recorded.profile, recorded.previous, recorded.kept, recorded.at))
+            row(trace)
 
 
 def write(

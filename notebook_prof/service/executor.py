@@ -134,10 +134,9 @@ class IndexPrefetcher:
             self._came.set()
             self._drawn.set()
 
-    def wait_drawn(self) -> None:
-        """Wait until the first picture has been requested; without a page, wait only briefly."""
-        if self._came.wait(COMES_S):
-            self._drawn.wait(FIRST_PICTURE_S)
+    def wait_drawn(self) -> bool:
+        """Wait until the first picture has been requested. Without a page, return False soon."""
+        return self._came.wait(COMES_S) and self._drawn.wait(FIRST_PICTURE_S)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until everything is built; for scripts and tests."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ..background import checkpoint
 from ..errors import FormatError
 from .strings import as_text
 from .taxonomy import CATEGORIES, PHASES, STEP_SOURCES, TRACK_KINDS
@@ -51,6 +52,7 @@ class Table:
     def frame(self, data: dict[str, Any]) -> pd.DataFrame:
         """Make a frame with this table's columns and dtypes; FormatError if one is missing or wrong."""
         # Undeclared columns follow at the end.
+        checkpoint()  # background work makes many tables, each of which takes milliseconds
         if missing := [name for name in self.names if name not in data]:
             raise FormatError(f"table {self.name!r} lacks the column(s) {', '.join(missing)}")
         ready: dict[str, Any] = {}

@@ -15,7 +15,7 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.comparison.verdict import signed_ns, signed_percent
-from notebook_prof.jupyter.widget import steps_before
+from notebook_prof.jupyter.widget import run_before
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.runs import writing
 from notebook_prof.runs.change_sentence import OTHER_KERNEL
@@ -152,8 +152,9 @@ def test_the_second_line_is_derived_from_tables(history: Path) -> None:
     assert "line 3 `work(x, fast=True)` −" in changed.verdict.lines[1]
     assert changed.verdict.lines[1].endswith("; you changed line 3.")
     assert changed.previous is not None
-    assert steps_before(first) == []
-    assert steps_before(changed) == again.trace.steps["dur"].tolist(), "the page draws them behind its bars"
+    assert run_before(first) == {}
+    drawn = run_before(changed)["steps"]
+    assert drawn == again.trace.steps["dur"].tolist(), "the page draws them behind its bars"
     assert changed.previous.delta_ns == pytest.approx(-3.3e6, rel=0.03)
     assert changed.verdict.lines[1] in changed.headline
     assert changed.verdict.lines[1] in repr(changed)

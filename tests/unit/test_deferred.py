@@ -133,8 +133,7 @@ def _seen(looks: list[bool], times: int) -> None:
 def test_work_waits_while_the_main_thread_computes(
     main_computes: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "PATIENCE_S", 1e9)
-    idle = IdleTime()
+    idle = IdleTime(patience_s=1e9)
     thread = _in_thread(idle)
     _seen(main_computes, 5)
     assert thread.is_alive()
@@ -147,9 +146,8 @@ def test_work_waits_while_the_main_thread_computes(
     assert not thread.is_alive()
 
 
-def test_work_does_not_wait_for_ever(main_computes: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "PATIENCE_S", 0.05)
-    thread = _in_thread(IdleTime())
+def test_work_does_not_wait_for_ever(main_computes: list[bool]) -> None:
+    thread = _in_thread(IdleTime(patience_s=0.05))
     thread.join(60)
     assert not thread.is_alive()
     assert main_computes

@@ -104,7 +104,7 @@ def _threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
 @pytest.mark.usefixtures("shown")
 def test_a_profile_shows_the_rest_after_its_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     displays = _noted(monkeypatch)
-    monkeypatch.setattr(current, "running", lambda: "a recording")
+    monkeypatch.setattr(current, "_running", "a recording")
     started, profile = _threads(monkeypatch), drawn_profile()
     _use(monkeypatch, _Shell())
     show(profile)
@@ -118,7 +118,7 @@ def test_a_profile_shows_the_rest_after_its_cell(monkeypatch: pytest.MonkeyPatch
         ({"text/plain", "text/html"}, uid, False),
         ({"application/vnd.jupyter.widget-view+json"}, None, False),
     ]
-    monkeypatch.setattr(current, "running", lambda: None)
+    monkeypatch.setattr(current, "_running", None)
     thread.join(120)
     assert widget.headline == profile.headline
     bundle, key, update = displays[2]

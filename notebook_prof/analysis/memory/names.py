@@ -19,7 +19,7 @@ MAPPED: Final = "file"
 REMAINDERS: Final = ("unnamed", "cached", "outside", "not resident")
 """Kinds of the rows that have no name."""
 _GROWS_IN: Final = 0.8
-_FEWEST_STEPS: Final = 2
+FEWEST_STEPS: Final = 2
 
 NAMES: Final = Table.of(
     "memory_names",
@@ -200,7 +200,7 @@ def _growth(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
     inner = len(start) - 2
     birth = ints(buffers["birth_ts"])
     recorded = buffers[birth >= 0]
-    if inner < _FEWEST_STEPS or not len(recorded):
+    if inner < FEWEST_STEPS or not len(recorded):
         return pd.Series([], dtype="Int64", index=pd.MultiIndex.from_arrays([[], [], []], names=_KEYS))
     number = np.searchsorted(start, birth[birth >= 0], side="right") - 1
     recorded = recorded.assign(place=number)
@@ -216,7 +216,7 @@ def _growth_of_looks(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
     """Return the growth per step of names without recorded allocations."""
     names = buffers.groupby(_KEYS, sort=False)
     table = names.agg(bytes=("bytes", "sum"), recorded=("birth_ts", "count"))
-    if "first_step_bytes" not in buffers or len(trace.steps) < _FEWEST_STEPS + 2:
+    if "first_step_bytes" not in buffers or len(trace.steps) < FEWEST_STEPS + 2:
         return pd.Series(pd.NA, index=table.index, dtype="Int64")
     before = names["first_step_bytes"].max()
     added = (table["bytes"] - before).clip(lower=0) / len(trace.steps)

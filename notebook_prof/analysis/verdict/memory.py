@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..memory.curve import RECORDER_SHARE, memory_processes
 from ..memory.growth import matters
-from ..memory.names import MAPPED, memory_names
+from ..memory.names import FEWEST_STEPS, MAPPED, memory_names
 from .claims import Claim, Sentence, Source, cite, cite_bytes, cite_ns, cite_share, fill, say, short
 from .inputs import VerdictInputs
 
@@ -58,12 +58,13 @@ def memory_line(facts: VerdictInputs) -> Sentence:
 
 def _names(facts: VerdictInputs) -> list[Sentence]:
     """Say which name grows most and, after an out-of-memory error, which one holds most memory."""
-    if facts.window is not None:
+    failed = "out_of_memory" in facts.trace.metadata
+    if facts.window is not None or (not failed and len(facts.trace.steps) < FEWEST_STEPS + 2):
         return []
     names = memory_names(facts.trace)
     names = names[names["name"].notna() & (names["kind"] != MAPPED)]
     pieces = []
-    if "out_of_memory" in facts.trace.metadata and len(names):
+    if failed and len(names):
         largest = names.loc[names["bytes"].idxmax()]
         size, share = (_of_name(largest, column) for column in ("bytes", "share"))
         held = cite_bytes(int(largest["bytes"]), size), cite_share(float(largest["share"]), share)

@@ -15,6 +15,7 @@ from ... import analysis
 from ...analysis import Claim
 from ...analysis.source.stack_nodes import working_threads
 from ...atomic_files import atomic_text
+from ...background import checkpoint
 from ...selection import Selection
 from ...service.answers import account, table
 from ...service.columns import labels_without_heading
@@ -87,7 +88,10 @@ def fragment(
     first, *further = [line for line in verdict.split("\n") if line] or [""]
     if first:
         parts.append(f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in further)}</p>")
-    parts += [_picture(store), _account(store), _lines(store), _stack(store), _operators(store, selection)]
+    for part in (_picture, _account, _lines, _stack):
+        checkpoint()
+        parts.append(part(store))
+    parts.append(_operators(store, selection))
     if uid:
         parts.append(AGAIN)
     return "".join([*parts, "</div>"])
