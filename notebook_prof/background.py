@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 PATIENCE_S: Final = 2.0
@@ -52,11 +52,12 @@ class IdleTime:
         self._changed = threading.Condition()
         self._waiting = 0
         self._cancelled = self._has_turn = False
+        self._main_at: tuple[int, int] | None = None
         self._looked, self._left_s = 0.0, patience_s
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Make `checkpoint` wait for idle time in this thread. It waits for no other background thread."""
+        """Make `checkpoint` wait for idle time in this block, which may not wait for another such block."""
         _local.idle, self._looked, self._left_s = self, 0.0, self._patience_s
         try:
             yield
@@ -97,7 +98,7 @@ class IdleTime:
             looks = _LOOKS - 1 if self._looked else 0
             while not self._cancelled and not self.is_hurried and looks < _LOOKS:
                 held = self._hold()
-                if not held and (kernel_is_idle() or self._left_s <= 0):
+                if not held and (self._left_s <= 0 or self._sees_idle_kernel()):
                     looks = looks + 1 if self._take_turn() else 0
                 else:
                     looks = 0
@@ -107,6 +108,11 @@ class IdleTime:
             self._looked = time.perf_counter()
         if self._cancelled:
             raise Cancelled
+
+    def _sees_idle_kernel(self) -> bool:
+        before, self._main_at = self._main_at, _main_at()
+        # a main thread that stands still sleeps, or waits for a lock that this thread may hold
+        return self._main_at == before or kernel_is_idle()
 
     def _take_turn(self) -> bool:
         # several threads that compute keep the interpreter from a message for several times 5 ms
@@ -138,6 +144,26 @@ def _forget() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Let `checkpoint` not wait in this block, in which other threads wait for this one."""
+    idle, _local.idle = getattr(_local, "idle", None), None
+    try:
+        yield
+    finally:
+        _local.idle = idle
+
+
+def _main_at() -> tuple[int, int]:
+    """Return how far the main thread is: its CPU time in ms or, where that is unknown, its instruction."""
+    main = threading.main_thread().ident or 0
+    if hasattr(time, "pthread_getcpuclockid"):
+        with suppress(OSError):  # it has ended
+            return 0, time.clock_gettime_ns(time.pthread_getcpuclockid(main)) // 1_000_000
+    frame = sys._current_frames().get(main)
+    return id(frame), 0 if frame is None else frame.f_lasti
 
 
 def kernel_is_idle() -> bool:

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
+from ..background import at_once
+
 T = TypeVar("T")
 
 
@@ -31,7 +33,8 @@ class locked_cached_property(Generic[T]):
         if self._name not in kept:
             with kept.setdefault(f"lock of {self._name}", threading.RLock()):
                 if self._name not in kept:
-                    kept[self._name] = self._make(instance)
+                    with at_once():
+                        kept[self._name] = self._make(instance)
         made: T = kept[self._name]
         return made
 

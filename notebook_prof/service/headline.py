@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from ..analysis import Claim
 from ..analysis.time.account import account_spans
 from ..analysis.verdict.claims import matching
 from ..trace import Trace
+from .cached import locked_cached_property
 from .packing import plain_patch
 
 Piece = tuple[str, dict[str, Any] | None, str]
@@ -70,14 +70,14 @@ class _Rows:
             return {"step": steps["step"].tolist()} if 0 < len(steps) <= _MOST_STEPS else {}
         return {}
 
-    @cached_property
+    @locked_cached_property
     def _account(self) -> pd.DataFrame:
         return analysis.account(self._trace)
 
-    @cached_property
+    @locked_cached_property
     def _spans(self) -> pd.DataFrame:
         return account_spans(self._trace)
 
-    @cached_property
+    @locked_cached_property
     def _steps(self) -> pd.DataFrame:
         return analysis.steps(self._trace)

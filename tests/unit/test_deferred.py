@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from notebook_prof import background
-from notebook_prof.background import Cancelled, IdleTime, checkpoint, kernel_is_idle
+from notebook_prof.background import Cancelled, IdleTime, at_once, checkpoint, kernel_is_idle
 from notebook_prof.profiles.deferred_trace import DeferredTrace
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw
@@ -110,6 +110,7 @@ def main_computes(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Looks at the main thread so far; what is appended to is asked again."""
     looks: list[bool] = []
     monkeypatch.setattr(background, "kernel_is_idle", lambda: looks.append(True) or False)
+    monkeypatch.setattr(background, "_main_at", lambda: (0, len(looks)))
     return looks
 
 
@@ -151,6 +152,27 @@ def test_work_does_not_wait_for_ever(main_computes: list[bool]) -> None:
     thread.join(60)
     assert not thread.is_alive()
     assert main_computes
+
+
+def test_work_goes_on_while_the_main_thread_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may hold a lock."""
+    monkeypatch.setattr(background, "kernel_is_idle", lambda: False)
+    lock, holds, idle = threading.Lock(), threading.Event(), IdleTime(patience_s=1e9)
+
+    def work() -> None:
+        with lock, idle.used():
+            holds.set()
+            checkpoint()
+
+    threading.Thread(target=work).start()
+    assert holds.wait(60)
+    assert lock.acquire(timeout=60)
+
+
+def test_work_that_others_wait_for_does_not_wait(main_computes: list[bool]) -> None:
+    with IdleTime(patience_s=1e9).used(), at_once():
+        checkpoint()
+    assert not main_computes
 
 
 def test_a_kernel_that_waits_for_messages_is_idle() -> None:
