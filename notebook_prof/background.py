@@ -25,6 +25,8 @@ _LOOKS: Final = 2
 """Looks in a row that find the kernel idle before work goes on: *Run All* pauses for milliseconds."""
 _OFTEN_S: Final = 0.001
 _BREATH_S: Final = 0.0002
+_TURN_S: Final = 0.2
+"""How long a thread waits for its turn; the one whose turn it is may wait for a lock of this thread."""
 _EVENT_LOOPS: Final = frozenset({"selectors", "asyncio", "tornado"})
 
 
@@ -96,10 +98,11 @@ class IdleTime:
             self._give_turn()
             time.sleep(_BREATH_S)  # a thread that wants the interpreter would otherwise wait for 5 ms
             looks = _LOOKS - 1 if self._looked else 0
+            until = time.perf_counter() + _TURN_S
             while not self._cancelled and not self.is_hurried and looks < _LOOKS:
                 held = self._hold()
                 if not held and (self._left_s <= 0 or self._sees_idle_kernel()):
-                    looks = looks + 1 if self._take_turn() else 0
+                    looks = looks + 1 if self._take_turn() or time.perf_counter() > until else 0
                 else:
                     looks = 0
                     self._give_turn()
