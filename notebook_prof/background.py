@@ -1,9 +1,8 @@
-"""Long background work, done while the kernel is idle or somebody waits for the result.
+"""Background work that runs while the kernel is idle or somebody waits for its result.
 
-A thread that computes beside the user's code takes the interpreter from it, up to 5 ms at a time. So the work
-calls `checkpoint` every millisecond or so, which waits until the main thread has nothing to do: at most two
-seconds in all, since somebody may look at the result of one cell while the next one runs for an hour, and a
-minute for what nobody looks at.
+A background thread that computes delays the user's code by up to 5 ms each time it holds the interpreter. So
+the work calls `checkpoint` every few milliseconds, which waits until the kernel is idle: at most two seconds
+in total if a page shows the result, since the next cell may run for an hour, and at most a minute otherwise.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 PATIENCE_S: Final = 2.0
-"""How long work that somebody may look at waits in all for an idle kernel."""
+"""Total time that work waits for an idle kernel if a page shows its result."""
 UNSEEN_S: Final = 60.0
-"""How long other work waits."""
+"""The same for all other work."""
 _LOOK_S: Final = 0.02
 _LOOKS: Final = 2
-"""Looks in a row that find the kernel idle before work goes on: *Run All* pauses for milliseconds."""
+"""Number of checks in a row that must find the kernel idle. *Run All* pauses for milliseconds."""
 _OFTEN_S: Final = 0.001
 _BREATH_S: Final = 0.0002
 _TURN_S: Final = 0.2
-"""How long a thread waits for its turn; the one whose turn it is may wait for a lock of this thread."""
+"""Longest wait for a turn. The thread that has the turn may be waiting for a lock that this thread holds."""
 _EVENT_LOOPS: Final = frozenset({"selectors", "asyncio", "tornado"})
 
 
@@ -35,9 +34,9 @@ class Cancelled(BaseException):
 
 
 class IdleTime:
-    """Lets a background thread work in its turn while the kernel is idle, or once `patience_s` has passed.
+    """Lets background threads work, one at a time, while the kernel is idle or after `patience_s` has passed.
 
-    Nothing is done while `hold` returns True, unless somebody waits or `is_urgent` returns True.
+    The work pauses while `hold` returns True, unless somebody waits for it or `is_urgent` returns True.
 
     >>> idle = IdleTime()
     >>> with idle.used(), idle.hurried():
@@ -59,7 +58,7 @@ class IdleTime:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Make `checkpoint` wait for idle time in this block, which may not wait for another such block."""
+        """Make `checkpoint` wait in this block. The block must not wait for another thread's block."""
         _local.idle, self._looked, self._left_s = self, 0.0, self._patience_s
         try:
             yield
@@ -69,7 +68,7 @@ class IdleTime:
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """Let the work go on at once while this thread waits for the result."""
+        """Let the work run without pauses while this thread waits for its result."""
         with self._changed:
             self._waiting += 1
             self._changed.notify_all()
@@ -91,12 +90,12 @@ class IdleTime:
             self._changed.notify_all()
 
     def wait(self) -> None:
-        """Wait for idle time, as `checkpoint` does in its thread."""
+        """Wait until this thread may work; see `checkpoint`."""
         if self.is_hurried:
             self._give_turn()
         elif time.perf_counter() - self._looked > _OFTEN_S:
             self._give_turn()
-            time.sleep(_BREATH_S)  # a thread that wants the interpreter would otherwise wait for 5 ms
+            time.sleep(_BREATH_S)  # lets waiting threads have the interpreter at once, not after 5 ms
             looks = _LOOKS - 1 if self._looked else 0
             until = time.perf_counter() + _TURN_S
             while not self._cancelled and not self.is_hurried and looks < _LOOKS:
@@ -114,11 +113,11 @@ class IdleTime:
 
     def _sees_idle_kernel(self) -> bool:
         before, self._main_at = self._main_at, _main_at()
-        # a main thread that stands still sleeps, or waits for a lock that this thread may hold
+        # a main thread that uses no CPU is sleeping, or is waiting for a lock that this thread may hold
         return self._main_at == before or kernel_is_idle()
 
     def _take_turn(self) -> bool:
-        # several threads that compute keep the interpreter from a message for several times 5 ms
+        # with n threads that compute, a message of the kernel waits up to n times 5 ms for the interpreter
         self._has_turn = self._has_turn or _turn.acquire(timeout=_LOOK_S)
         return self._has_turn
 
@@ -151,7 +150,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """Let `checkpoint` not wait in this block, in which other threads wait for this one."""
+    """Make `checkpoint` return at once in this block, because other threads wait for it."""
     idle, _local.idle = getattr(_local, "idle", None), None
     try:
         yield
@@ -160,7 +159,7 @@ def at_once() -> Iterator[None]:
 
 
 def _main_at() -> tuple[int, int]:
-    """Return how far the main thread is: its CPU time in ms or, where that is unknown, its instruction."""
+    """Return the main thread's CPU time in ms or, where the system does not tell, its current instruction."""
     main = threading.main_thread().ident or 0
     if hasattr(time, "pthread_getcpuclockid"):
         with suppress(OSError):  # it has ended
@@ -170,7 +169,7 @@ def _main_at() -> tuple[int, int]:
 
 
 def kernel_is_idle() -> bool:
-    """Return whether the main thread waits in an event loop, as a kernel's does between cells."""
+    """Return whether the main thread is waiting in an event loop, as a kernel does between cells."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     return frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] in _EVENT_LOOPS
 
@@ -187,7 +186,7 @@ def start_thread(work: Callable[[], object], name: str) -> threading.Thread | No
 
 
 def checkpoint() -> None:
-    """Wait for idle time, if this is a background thread. Raises `Cancelled` to end the work."""
+    """In a background thread, wait until it may work. Raises `Cancelled` if its work was cancelled."""
     idle = getattr(_local, "idle", None)
     if idle is not None:
         idle.wait()

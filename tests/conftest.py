@@ -33,7 +33,7 @@ LONGEST = (
     *("ranks/test_page.py", "notebook/test_interrupts.py", "codebase/test_architecture.py"),
     "codebase/test_house_rules.py",
 )
-"""What one worker takes as a whole and for more than 15 s, the longest first: begun late, it ends alone."""
+"""Files that take one worker over 15 s, longest first. They start first, so that no core idles later."""
 
 settings.register_profile(
     "house",
@@ -50,7 +50,7 @@ settings.load_profile("house")
 
 @pytest.fixture(scope="session", autouse=True)
 def _idle_kernel() -> Iterator[None]:
-    """Let background work go on: the main thread of a test computes all the time."""
+    """Let background work run, although the main thread of a test computes all the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(background, "kernel_is_idle", lambda: True)
         yield

@@ -1,4 +1,4 @@
-"""A collector that notes what it is told to do, and fails where it is told to."""
+"""A collector that records its calls and fails on request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from notebook_prof.collectors.base import Availability, Collector
 
 
 class Noting(Collector):
-    """Writes down its calls behind a label; each error is raised once."""
+    """Records its calls with a label. Each given error is raised once."""
 
     name: ClassVar[str] = "noting"
 

@@ -68,15 +68,15 @@ class _Edited(NamedTuple):
     ran: list[Part]
     homes: dict[int, Home]  # by position in `ran`; missing for parts that are not in this text
     is_older: bool
-    older: int  # how many parts of `ran`, the first ones, are from before a reload
+    older: int  # the first `older` parts of `ran` are from before a reload
 
 
 class Reloads:
-    """A finder of modules that finds none, and keeps the code of each module that is reloaded."""
+    """An import finder that finds nothing, and keeps the code of every module before a reload."""
 
     def __init__(self) -> None:
         self.last_ns: dict[str, int] = {}  # absolute time of the last reload, by file
-        self.codes: dict[str, list[CodeType]] = {}  # code from before any of them
+        self.codes: dict[str, list[CodeType]] = {}  # the code before each reload, by file
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> None:
         """Called by Python's import system before it runs a module; `target` is set for a reload."""
@@ -133,7 +133,7 @@ class Sources:
 
     def place(self, file: str, seen: Place, first_ns: int = 0) -> Place:
         """Return the current place of a line that ran. If unknown, return `seen` and add it to `lost`."""
-        # `first_ns` is when the line was first seen. If that was after the last reload, older code is not it.
+        # `first_ns` is when the line was first seen. After the last reload only new code can run.
         if (edited := self._of(file)) is None:
             return seen
         name, line = seen.function.rpartition(".")[2], seen.line

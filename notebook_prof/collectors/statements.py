@@ -70,7 +70,7 @@ class Marks:
             )
             self.sources.ran = monitor.codes
             self._monitor = monitor if monitor.start() else None
-        elif file:  # nothing tells which code runs, so a module that is reloaded may have two
+        elif file:  # without line events, the code that a reloaded module had before must be kept
             sys.meta_path.insert(0, self.sources.reloads)
         self._thread, self.identity = threading.get_native_id(), threading.get_ident()
         note, _running = self.rows.extend, self

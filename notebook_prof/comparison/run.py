@@ -114,7 +114,7 @@ class TraceRun:
 
     @functools.cached_property
     def sampled_lines(self) -> frozenset[str]:
-        """Labels of the lines that samples told, with the whole path and with the file's name."""
+        """Labels of sampled lines, each with the full path and with the file name only."""
         table = lines(self.trace)
         files = table.loc[~table["exact"], ["file", "line"]].astype(str).to_numpy().tolist()
         return frozenset(f"{one}:{line}" for file, line in files for one in (file, os.path.basename(file)))

@@ -141,7 +141,7 @@ class ProfileWidget(LinkedWidget):
     pieces: Any = traitlets.List().tag(sync=True)
     """The lines of the headline, split at claims that select something; see `headline_pieces`."""
     before: Any = traitlets.Dict().tag(sync=True)
-    """What the run before took, set before the headline; see `run_before`."""
+    """Times of the previous run, set before the headline; see `run_before`."""
 
     def __init__(self, profile: Profile, uid: str = "", late: bool = False) -> None:
         self._profile = profile
@@ -222,7 +222,7 @@ _MOST_STEPS_BEFORE: Final = 300
 
 
 def run_before(profile: Profile) -> dict[str, Any]:
-    """Return the ns of the previous run's steps, in order, and of lines: there and here; empty if none."""
+    """Return durations in ns: of the previous run's steps, and of each line in both runs. May be empty."""
     previous = getattr(profile, "previous", None)
     if previous is None:
         return {}

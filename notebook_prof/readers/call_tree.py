@@ -103,7 +103,7 @@ def sample_durations(ts: IntArray) -> IntArray:
 
 
 def count_samples(builder: TraceBuilder, track: int, count: int) -> None:
-    """Keep how many samples a track has, since shares of few samples say little."""
+    """Record the number of samples of a track. The verdict rounds shares of few samples."""
     counts = builder.metadata.setdefault(SAMPLE_COUNTS, {})
     counts[str(track)] = counts.get(str(track), 0) + count
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
+from ..background import at_once
 from ..errors import NotebookProfError
 from .identity import Identity, Link, cell_hash, earlier_run, tokens
 from .store import Store, environment_hash
@@ -51,7 +52,7 @@ class PreviousRun:
 
     def summary(self, profile: Profile) -> Summary:
         """Return the totals of this run. They are computed once."""
-        with self._lock:
+        with self._lock, at_once():
             if self._summary is None:
                 from ..comparison.run import TraceRun, summary_of
 
@@ -60,7 +61,7 @@ class PreviousRun:
 
     def earlier(self) -> tuple[Link, HistoryRun] | None:
         """Return the previous run. It is looked up once."""
-        with self._lock:
+        with self._lock, at_once():
             if not self._looked:
                 self._looked, self._earlier = True, None
                 try:
@@ -76,7 +77,7 @@ class PreviousRun:
     def look_again(self) -> None:
         """Look up the previous run again."""
         # when cells run in quick succession, its row may have been written since
-        with self._lock:
+        with self._lock, at_once():
             was, self._looked = self._earlier, False
             now = self.earlier()
             if (None if was is None else was[1].run) != (None if now is None else now[1].run):
@@ -105,7 +106,7 @@ class PreviousRun:
 
     def comparison(self, profile: Profile) -> Comparison | None:
         """Compare this run with the previous one; None if there is none."""
-        with self._lock:
+        with self._lock, at_once():
             if self._comparison is None and not self.failed and (pair := self.earlier()) is not None:
                 from ..comparison.comparison import Comparison
                 from ..comparison.run import Side

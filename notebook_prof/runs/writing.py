@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 THREAD: Final = "notebook_prof history"
 _MOST_WAITING: Final = 16
-"""While more rows wait, they are written at once: each keeps a recording in memory."""
+"""If more rows wait, they are written without pauses, because each keeps a recording in memory."""
 _LEAVES_S: Final = 2.0
 _LOOK_S: Final = 0.05
 

@@ -53,7 +53,7 @@ class DrawnTrack:
     quiet: bool = False
     # Number of a stream's first rows whose ranges only mark what runs below them.
     marks: int = 0
-    # Number of its last rows, which hold the folded frames of libraries and are not drawn.
+    # The last `folded` rows have the folded frames of libraries and are not drawn.
     folded: int = 0
 
 
@@ -184,7 +184,7 @@ class SliceColumns:
 
     @property
     def places(self) -> IntArray:
-        """The place of every row among those that are drawn; -1 for the others."""
+        """The position of each row among the drawn rows; -1 if it is not drawn."""
         places = np.full(self.n_rows, -1, np.int64)
         places[self.shown_rows] = np.arange(len(self.shown_rows))
         return places
@@ -206,20 +206,20 @@ class SliceColumns:
 
     @locked_cached_property
     def parent(self) -> npt.NDArray[np.integer]:
-        """The slice around every slice; -1 at the top."""
+        """The parent of each slice; -1 at the top."""
         narrow = np.int32 if self.n < 2**31 else np.int64
         return np.asarray(self._parent.to_numpy(narrow, na_value=-1))
 
     @locked_cached_property
     def extent(self) -> IntArray | None:
-        """How long every drawn slice and its content last; None if all slices end inside their parents."""
+        """The length of each drawn slice with everything inside it; None if all end inside their parents."""
         parent = self.parent
         reach = self.ts + self.drawn_ns
         at = np.flatnonzero((parent >= 0) & (reach > reach[parent]))  # -1 reads any end
         if not len(at):
             return None
-        while len(at):  # what grew may outlast in turn what is around it
-            for part in range(0, len(at), _AT_ONCE):  # ufunc.at keeps the interpreter from all other threads
+        while len(at):  # a slice that grew may now outlast its own parent
+            for part in range(0, len(at), _AT_ONCE):  # ufunc.at does not release the interpreter
                 some = at[part : part + _AT_ONCE]
                 np.maximum.at(reach, parent[some], reach[some])
             around = np.zeros(len(reach), bool)

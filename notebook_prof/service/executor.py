@@ -135,7 +135,7 @@ class IndexPrefetcher:
             self._drawn.set()
 
     def wait_drawn(self) -> bool:
-        """Wait until the first picture has been requested. Without a page, return False soon."""
+        """Wait until the first picture was requested. Returns False after a few seconds without a page."""
         return self._came.wait(COMES_S) and self._drawn.wait(FIRST_PICTURE_S)
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -205,7 +205,7 @@ class QueryService:
 
     def __init__(self, trace: Trace, selection: Selection) -> None:
         self.store = ViewStore(trace, fold=True)
-        self._unfolded = ViewStore(trace)  # for questions about rows from pages that show all frames
+        self._unfolded = ViewStore(trace)  # answers pages that show all frames
         self.prefetcher = IndexPrefetcher(self.store)
         self.executor: LatestTaskExecutor[Answer] = LatestTaskExecutor()
         self.selection = selection

@@ -275,7 +275,7 @@ class ViewStore:
         c = self.columns
         codes, names, _ = self.grouping(by)
         again, around = self.again
-        # an index that held the store, which holds the index, would keep the trace until garbage is collected
+        # a strong reference would be a cycle, which keeps the trace alive until garbage is collected
         mine = weakref.proxy(self)
         launched = None
         if launches is not None and len(launches[0]):

@@ -52,7 +52,7 @@ class Table:
     def frame(self, data: dict[str, Any]) -> pd.DataFrame:
         """Make a frame with this table's columns and dtypes; FormatError if one is missing or wrong."""
         # Undeclared columns follow at the end.
-        checkpoint()  # background work makes many tables, each of which takes milliseconds
+        checkpoint()  # each table takes milliseconds, and background work makes many
         if missing := [name for name in self.names if name not in data]:
             raise FormatError(f"table {self.name!r} lacks the column(s) {', '.join(missing)}")
         ready: dict[str, Any] = {}

@@ -19,7 +19,7 @@ LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)  (?P<text>.*)")
 """Pattern of the names of slices that are lines."""
 
 SAMPLE_COUNTS: Final = "sample_counts"
-"""Metadata key: how many samples a file has of each track, by its number as text."""
+"""Metadata key: the number of samples of each track in a file, by track number as text."""
 SOURCE_FILES: Final = "source_files"
 """Metadata key: texts of the user's files by path, and of cells before the recorded one by ``In[3]``."""
 

@@ -12,7 +12,7 @@ from typing import Final, Literal
 PAGE: Final = Path(__file__).parent / "page"
 """Folder of the built scripts, the styles and the figures of the page."""
 BOKEHJS: Final = ("bokeh",)
-# Bokeh itself is imported with the first document: the prompt of a profiled cell does not wait for it.
+# Read without importing Bokeh, for which the prompt of a profiled cell would wait.
 VERSION: Final[str] = version("bokeh")
 """Version of Bokeh and BokehJS."""
 
@@ -73,12 +73,12 @@ def _renamed(names: str, *, from_left: bool) -> str:
 
 
 Style = Literal["dashboard", "ranks", "comparison", "live"]
-"""The page's CSS, the additions for another page, and the CSS for a running recording."""
+"""Names of style sheets: the page, additions for two other pages, and the running recording."""
 
 
 @cache
 def stylesheet(name: Style = "dashboard") -> str:
-    """Return the CSS of this name."""
+    """Return a style sheet."""
     return (PAGE / f"{name}.css").read_text(encoding="utf-8")
 
 

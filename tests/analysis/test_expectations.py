@@ -268,14 +268,14 @@ ASKED = (
     *("steps >= 1", "device idle < 10%", "device busy > 5%", "peak < 1GiB", "sync == 0", "line 1 < 5%"),
     *("phase forward < 5%", "operator mm < 5%", "kernel gemm == 0", "notebook < 5min", "cell 7 < 30s"),
 )
-"""One of every quantity that a single recording has, and every statistic."""
+"""An expectation for each quantity of a single recording, and for each statistic."""
 
 
 def check_expectations(trace: Trace) -> None:
-    """A value lies in its interval and is that of the call that is named; what is not decided says why."""
+    """Each value lies in its interval and equals the named call. Inconclusive rows have a reason."""
     table = expect(trace, *ASKED, check=False).table
     known = table["value"].notna()
-    # of few steps a high quantile lies above the longest, and its value between the two longest
+    # with few steps, the interval of a high quantile begins above its value
     inside = table["value"].between(table["low"], table["high"]) | table["expectation"].str.match("step p9")
     assert inside[known].all()
     assert (table["reason"].ne("") | table["outcome"].ne("inconclusive")).all()

@@ -106,7 +106,7 @@ OF_SMALL = (
     *(check_critical_path, check_bound, check_slack, check_why_anywhere, check_unchanged),
     *(check_expectations, check_comparisons),
 )
-"""Laws that cost more than others: asked of one of each format with and without links and steps."""
+"""Slow laws, tested on one sample of each format with and without links and steps."""
 
 
 def replay_rows() -> dict[str, list[str]]:

@@ -295,7 +295,7 @@ NESTED = """(() => {{
     return [...lanes].every(([row, own]) => !lanes.has(row - 1)
         || own.every((k) => lanes.get(row - 1).some((up) => around(up, k))));
 }})()"""
-"""Whether each slice of the first track that is drawn by itself begins inside of one a lane above it."""
+"""Whether each rectangle of the first track begins inside one in the lane above."""
 
 
 def test_frames_of_libraries_are_hidden_until_they_are_shown_below_what_called_them(

@@ -46,7 +46,7 @@ def page(ranks: Ranks, board: RankBoard) -> RankProtocol:
 
 @pytest.fixture
 def quick_timelines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out what timelines hold: it takes seconds, and is that of one profile's report."""
+    """Leave out the content of timelines: it takes seconds, and reports of single profiles test it."""
     monkeypatch.setattr(report, "trace_blocks", lambda trace, said, room, prefix: {f"{prefix}given": "{}"})
 
 

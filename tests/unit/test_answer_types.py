@@ -120,7 +120,7 @@ def _questions(queries: PageQueries) -> Iterator[dict[str, Any]]:
 
 
 def check_answers(trace: Trace, selected: bool = False) -> set[type[Declared]]:
-    """Ask a page's questions, also under a selection where that is asked for; what kinds of answers came."""
+    """Ask a page's questions, on request also under a selection. Returns the kinds of answers."""
     selection = Selection()
     queries = PageQueries(trace, selection)
     queries.executor._patience_s = 60

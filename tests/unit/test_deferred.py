@@ -107,7 +107,7 @@ def test_recordings_pass_first_unless_somebody_waits() -> None:
 
 @pytest.fixture
 def main_computes(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Looks at the main thread so far; what is appended to is asked again."""
+    """Make the kernel busy. Returns a list that grows with each check."""
     looks: list[bool] = []
     monkeypatch.setattr(background, "kernel_is_idle", lambda: looks.append(True) or False)
     monkeypatch.setattr(background, "_main_at", lambda: (0, len(looks)))
@@ -128,7 +128,7 @@ def _in_thread(idle: IdleTime) -> threading.Thread:
 
 def _seen(looks: list[bool], times: int) -> None:
     while len(looks) < times:
-        time.sleep(0.001)  # it looks every 20 ms
+        time.sleep(0.001)  # the thread checks every 20 ms
 
 
 def test_work_waits_while_the_main_thread_computes(
@@ -155,7 +155,7 @@ def test_work_does_not_wait_for_ever(main_computes: list[bool]) -> None:
 
 
 def test_work_goes_on_while_the_main_thread_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may hold a lock."""
+    """The main thread may be waiting for a lock that the background thread holds."""
     monkeypatch.setattr(background, "kernel_is_idle", lambda: False)
     lock, holds, idle = threading.Lock(), threading.Event(), IdleTime(patience_s=1e9)
 
@@ -167,6 +167,26 @@ def test_work_goes_on_while_the_main_thread_waits_for_it(monkeypatch: pytest.Mon
     threading.Thread(target=work).start()
     assert holds.wait(60)
     assert lock.acquire(timeout=60)
+
+
+def test_the_thread_that_has_the_turn_may_wait_for_one_that_has_not() -> None:
+    lock, has_turn = threading.Lock(), threading.Event()
+
+    def first() -> None:
+        with IdleTime().used():
+            checkpoint()
+            has_turn.set()
+            with lock:
+                pass
+
+    with lock:
+        thread = threading.Thread(target=first)
+        thread.start()
+        assert has_turn.wait(60)
+        second = _in_thread(IdleTime())
+        second.join(60)
+        assert not second.is_alive()
+    thread.join(60)
 
 
 def test_work_that_others_wait_for_does_not_wait(main_computes: list[bool]) -> None:

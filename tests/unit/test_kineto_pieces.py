@@ -139,7 +139,7 @@ def test_an_interrupt_closes_the_file(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_few_arguments_are_decoded_until_an_event_has_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of kernels and collectives are many fields, which cost time and memory in every event."""
+    """Kernels and collectives have many fields, which cost time and memory in every event."""
     asked: list[Variant] = []
 
     def noted(variant: Variant) -> object:

@@ -102,7 +102,7 @@ def test_runs_and_tangles() -> None:
 
 
 def test_some_of_many_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few slices of a long recording are found name by name."""
+    """If few slices of a long recording are selected, they are found by name."""
     monkeypatch.setattr("notebook_prof.service.selected_rows._FEW", 1)
     _check(drawn_trace(gpu=True), limit=2)
 

@@ -65,7 +65,7 @@ def cpu_clocks(trace: Trace) -> list[CpuClock]:
     columns = ("pid", "tid", "ts", "cpu_ns", "wait_ns")
     pid, tid, ts, spent, waited = (table[name].to_numpy(np.int64) for name in columns)
     names, kinds = table["name"].astype(str).tolist(), table["kind"].astype(str).tolist()
-    order = np.lexsort((ts, tid, pid))  # arrays: a frame for each of many threads takes a millisecond
+    order = np.lexsort((ts, tid, pid))  # with arrays, since a frame per thread takes a millisecond each
     other = np.flatnonzero(np.diff(pid[order]) | np.diff(tid[order])) + 1
     clocks = []
     for own in np.split(order, other):

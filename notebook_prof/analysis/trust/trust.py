@@ -217,7 +217,7 @@ def few_samples(trace: Trace, window: WindowLike) -> Iterator[Statement]:
     # With n independent samples, a share p has the standard error √(p (1 − p) / n); at p = ½, 95 % of them
     # are within 0.98 / √n.
     samples, thread, where = sample_times(trace, window), stepping_track(trace), "in all"
-    if samples is None:  # a file, of which only the number of all is kept
+    if samples is None:  # of a file, only the total number of samples is kept
         counts = trace.metadata.get(SAMPLE_COUNTS, {}) if window is None else {}
         count = int(counts.get(str(thread), 0))
     else:

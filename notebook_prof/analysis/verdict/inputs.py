@@ -37,7 +37,7 @@ MOST: Final = 0.5
 WAITING: Final = 0.25
 """Data, communication or synchronisation bounds a run if it takes at least this share of the time."""
 FEWEST: Final = 10
-"""Samples from which they tell the longest of several apart: of nine, a half has two to seven."""
+"""Fewest samples that can show which of several is longest. A half gets two to seven of nine samples."""
 _LINKED: Final = 0.9
 _MOST_UNKNOWN: Final = 0.5
 _MOST_SLICES: Final = 2_000_000
@@ -96,7 +96,7 @@ class VerdictInputs:
 
     @property
     def has_time_unit(self) -> bool:
-        """Whether durations are times, or weights whose unit nothing tells."""
+        """Whether durations are times. Otherwise they are weights without a unit."""
         return self.trace.metadata.get("time_unit", True) is not False
 
     @cached_property
@@ -140,11 +140,11 @@ class VerdictInputs:
 
     @cached_property
     def few(self) -> Any:
-        """The finding of the trust report that the thread has few samples, or None."""
+        """The trust report's statement that the thread has few samples; None if it has enough."""
         return next(iter(few_samples(self.trace, self.window)), None)
 
     def samples(self) -> Claim:
-        """Return how many samples there are, where they are `few`."""
+        """Return the number of samples, as a claim. Only valid if `few` is not None."""
         return cite_count(
             self.few.count, "sample", Source("trust", "count", {"code": self.few.code}, self.arguments)
         )
@@ -152,7 +152,7 @@ class VerdictInputs:
     def sampled_share(
         self, share: float, source: Source, of: Source, select: Mapping[str, Any], *, exact: bool = False
     ) -> Claim:
-        """Return a share of sampled time, without decimals if the samples are `few`."""
+        """Return a share of sampled time, without decimals if there are few samples."""
         digits = 1 if exact or self.few is None else 0
         return cite(format_share(share, digits), share, source, of, select)
 

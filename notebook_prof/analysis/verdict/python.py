@@ -130,7 +130,7 @@ def _waiting(facts: VerdictInputs, waits: np.ndarray[Any, np.dtype[np.bool_]], w
 
 def meanwhile(facts: VerdictInputs, window: tuple[int, int], told: Any = None) -> Sentence:
     """Say which other threads and processes worked in this window, while the recorded thread waited."""
-    # `told` is the row of the line that waited, if that was named
+    # `told` is the row of the line that waited, if the sentence names it
     during = {"window": window}
     table, recorded = cpu(facts.trace, **during), facts.trace.metadata.get("cpu")
     if isinstance(recorded, Mapping):
@@ -205,7 +205,7 @@ def _runs_framework(trace: Trace, pid: int) -> bool:
 
 
 def _because(facts: VerdictInputs, window: tuple[int, int], told: Any) -> Sentence:
-    """Name the user's line that other threads ran for most of a window, unless it is the one that waited."""
+    """Name the user's line that other threads ran most of the time, unless it is the line that waited."""
     tracks = facts.trace.tracks
     others = tracks[(tracks["kind"] == "thread") & (tracks["track"] != stepping_track(facts.trace))]["track"]
     during: dict[str, Any] = {"window": window, "track": tuple(others.tolist())}

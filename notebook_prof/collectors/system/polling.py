@@ -285,7 +285,7 @@ def total_bytes(table: pd.DataFrame) -> pd.Series[int]:
 
 
 def _changes(own: Records, passes: IntArray) -> IntArray:
-    """Return the rows ``ts cpu_ns wait_ns`` of a thread or process; shape (3, rows)."""
+    """Return ``ts cpu_ns wait_ns`` of a thread or process when they changed. Shape (3, n)."""
     # extra rows keep its times constant until just before a change
     ts = own["ts"].astype(np.int64)
     cpu, wait = (np.maximum.accumulate(own[name]).astype(np.int64) for name in ("a", "b"))

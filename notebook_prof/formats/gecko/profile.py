@@ -287,7 +287,7 @@ def _spans(
 
 
 def _strings(listed: Any) -> list[str]:
-    if isinstance(listed, dict):  # as the profiler's page wrote its own table in 2016
+    if isinstance(listed, dict):  # as in files of 2016
         listed = listed.get("_array")
     return [text if isinstance(text, str) else "" for text in listed] if isinstance(listed, list) else []
 

@@ -333,7 +333,7 @@ def _add_sampled(
         ~ok, lambda i: f"sample {i}: {profile.samples[i]}", "these samples are left out"
     )
     keep = ok & (dur > 0)
-    if len(set(dur[keep].tolist())) == 1:  # sums of samples would differ
+    if len(set(dur[keep].tolist())) == 1:  # otherwise weights may be sums of samples
         count_samples(builder, track, int(keep.sum()))
     dur = np.where(keep, dur, 0)
     ts = np.cumsum(dur) - dur

@@ -78,7 +78,7 @@ class ColumnBuilder:
         self._chunks: list[Columns] = []
 
     def add_events(self, events: list[Any], variant: Variant) -> Variant:
-        """Add the events of a chunk, or return without adding any the variant in which they are needed."""
+        """Add the events of a chunk, or none if they need another variant. Returns the needed one."""
         complete = complete_type(variant)
         spans = [event for event in events if type(event) is complete]
         count = len(spans)
@@ -155,7 +155,7 @@ class ColumnBuilder:
             put("dtypes", rows, self.dtypes.column(_copies([each.types for each in some])))
             put("strides", rows, self.strides.column(_copies([each.strides for each in some])))
             put("concrete", rows, self.concrete.column(_copies([each.concrete for each in some])))
-            for name, interner, values in (  # only old versions have any
+            for name, interner, values in (  # written by old versions only
                 ("old_dims", self.dims, [bytes(each.old_dims) for each in some]),
                 ("stack", self.stacks, [each.call_stack for each in some]),
                 ("path", self.paths, [each.hierarchy for each in some]),

@@ -198,8 +198,8 @@ OTHERS: Final = (Begin, End, Counter, Metadata, FlowStart, FlowStep, FlowEnd)
 class Variant(NamedTuple):
     """How events are decoded."""
 
-    text_times: bool  # times are kept as text, since some are not exact as numbers
-    all_arguments: bool  # with those of `AllArguments`, whose many fields take time
+    text_times: bool  # keep times as text, because some are not exact as numbers
+    all_arguments: bool  # decode `AllArguments`, which has many fields and takes longer
 
 
 MOST: Final = Variant(text_times=True, all_arguments=True)

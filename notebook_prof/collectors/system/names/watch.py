@@ -197,7 +197,7 @@ class Walked:
     @cached_property
     def buffers(self) -> pd.DataFrame:
         """One row per buffer: `BUFFER_COLUMNS`, ``earlier`` and ``first_step_bytes``."""
-        # made when it is needed, since the prompt does not wait for that
+        # computed on demand, so that the prompt does not wait for it
         table = self.log.table()
         table["earlier"] = NOT_COMPARED if self.before is None else _earlier(table, self.before.buffers)
         table["first_step_bytes"] = -1

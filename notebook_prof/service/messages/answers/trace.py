@@ -20,7 +20,7 @@ class Track(Declared):
     marks: int
     """Number of its first rows whose ranges only mark what runs below them."""
     folded: int
-    """Number of its last rows, which hold the folded frames of libraries and are not drawn."""
+    """Number of last rows with folded frames of libraries, which are not drawn."""
     group: str
     kind: str
     row: int
@@ -94,7 +94,7 @@ class MetaContent(Declared, kw_only=True):
     names: int
     tracks: list[Track]
     unfolded: list[Track]
-    """The same tracks where questions ask for all frames; empty if no frames are folded."""
+    """The tracks of a timeline that shows all frames; empty if no frames are folded."""
     hidden: list[int] | UnsetType = UNSET
     categories: list[str]
     phases: list[str]
