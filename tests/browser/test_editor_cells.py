@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from .jupyter_page import NotebookPage, write_notebook
-from .test_editor_heat import CELL, MARKS, SLOW
+from .test_editor_heat import CELL, MARKS, SLOW, click_mark
 
 GONE = "() => !document.querySelector('.nbp-heat-gutter, .nbp-heat-tint')"
 SETTING = "@jupyterlab/codemirror-extension:plugin"
@@ -88,8 +88,7 @@ def test_two_notebooks_of_the_same_cells(hot: Callable[..., NotebookPage], root:
     second.run_all()
     page.wait_for_function(f"() => Object.fromEntries(({OF_PANELS})())['heat_second.ipynb'] >= 4")
     panel = page.locator(".jp-NotebookPanel").filter(visible=True).last
-    slow = panel.locator(".nbp-heat-gutter .cm-gutterElement").filter(has=page.locator("i[style*='100%']"))
-    slow.locator(".nbp-heat").last.click()
+    click_mark(panel, "wait(0.3)")
     second.wait_kernel(
         "import notebook_prof; print(notebook_prof.last.selection.line)", f"('cell:{SLOW - 1}',)"
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Locator
 
 from .desk import OWN
 from .jupyter_page import Browser, NotebookPage, write_notebook
@@ -57,6 +58,16 @@ def recorded(ran: NotebookPage) -> Iterator[NotebookPage]:
     assert ran.browser.elsewhere == []
 
 
+def click_mark(editor: Locator, text: str) -> None:
+    """Click in the gutter, beside the line that has this text."""
+    line = editor.locator(".cm-line", has_text=text)
+    line.scroll_into_view_if_needed()
+    box, gutter = line.bounding_box(), editor.locator(".nbp-heat-gutter").bounding_box()
+    assert box
+    assert gutter
+    editor.page.mouse.click(gutter["x"] + gutter["width"] / 2, box["y"] + box["height"] / 2)
+
+
 def test_the_editor_shows_the_heat_and_shares_the_selection(recorded: NotebookPage) -> None:
     page = recorded.page
     page.locator(".nbp-heat").first.wait_for()
@@ -65,12 +76,11 @@ def test_the_editor_shows_the_heat_and_shares_the_selection(recorded: NotebookPa
     assert (marks[0], marks[2]) == (0, 0), "other cells have no gutter"
     assert page.locator(".jp-CodeCell").nth(0).locator(".nbp-heat-gutter").count() == 0
     editor = page.locator(".jp-CodeCell").nth(1)
-    slow = editor.locator(".nbp-heat-gutter .cm-gutterElement").filter(has=page.locator("i[style*='100%']"))
     tinted = editor.locator(".cm-line.nbp-heat-tint")
     assert "wait(0.3)" in tinted.all_inner_texts()
     words = editor.locator(".cm-content").get_attribute("aria-describedby")
     assert f"line {SLOW}: " in page.locator(f"#{words}").inner_text()
-    slow.locator(".nbp-heat").last.click()
+    click_mark(editor, "wait(0.3)")
     recorded.wait_kernel(
         "import notebook_prof; print(notebook_prof.last.selection.line)", f"('cell:{SLOW - 1}',)"
     )
