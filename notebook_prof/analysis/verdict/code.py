@@ -136,13 +136,19 @@ def _spread(facts: VerdictInputs) -> Verdict:
     table = facts.hot.table.iloc[facts.hot.outer[:_SHOWN]]
     parts = facts.account[facts.account["kind"].isin(_STATEMENTS)].nlargest(_SHOWN, "dur")
     if len(parts) and (not len(table) or int(parts["dur"].iloc[0]) > int(table["total_ns"].iloc[0])):
-        pieces = []  # time outside the recorded steps has no lines
-        for row in parts.to_dict("records"):
+        most, pieces = float(parts["share"].iloc[0]), []
+        for row in parts.to_dict("records"):  # time outside the recorded steps has no lines
             source = Source("account", "dur", {"part": str(row["part"]), "ts": int(row["ts"])})
+            words, share = str(row["part"]), cite_share(float(row["share"]), source, _CELL)
             text = f", `{short(str(row['text']), 60)}`" if row["kind"] == "code" and row["text"] else ""
-            pieces.append(say(f"{row['part']} ", cite_share(float(row["share"]), source, _CELL), text))
-        most = float(parts["share"].iloc[0])
-        begin = "Most of the cell is " if most > MOST else "Nothing takes most of the cell: "
+            if most > MOST and not pieces:
+                takes = "take" if " steps" in words else "takes"
+                pieces.append(
+                    fill("{} {} {} of the cell{}", words[:1].upper() + words[1:], takes, share, text)
+                )
+            else:
+                pieces.append(say(f"{words} ", share, text))
+        begin = "" if most > MOST else "Nothing takes most of the cell: "
         return Verdict("mixed", fill("{}{}.", begin, say(*pieces, between="; ")), most)
     if not len(table):
         return Verdict("mixed", say("Nothing was seen of the cell's lines."))
