@@ -30,6 +30,7 @@ from notebook_prof.views.tab_answers import MOST_ROWS, TEXTS, packed, panel
 from notebook_prof.views.tab_models import PLOTS
 from notebook_prof.views.tabs import TABS, Facts, Note, Panel, Tab, Table
 from notebook_prof.views.tabs.analyses import followed
+from notebook_prof.views.tabs.lines import meaning
 
 from ..browser.drawn import drawn_trace
 
@@ -98,6 +99,16 @@ def test_tables_carry_the_numbers_of_the_analyses(trace: Trace) -> None:
     np.testing.assert_array_equal(
         operators["allocated_bytes"], analysis.memory_operators(trace)["allocated_bytes"]
     )
+
+
+def test_columns_of_lines_are_explained_where_they_are_shown() -> None:
+    table = pd.DataFrame({"count": pd.array([2, None], "Int64"), "total_ns": [3, 1], "self_ns": [1, 1]})
+    counted = (
+        "Total is the line and everything it calls; self is the same without your other lines that it calls."
+    )
+    assert meaning(table).text == f"{counted} A line without a count was sampled, not counted."
+    assert meaning(table.dropna()).text == counted
+    assert "; device is the device work" in meaning(table.assign(device_ns=4)).text
 
 
 def test_tabs_follow_the_selection_except_what_they_set_themselves(trace: Trace) -> None:

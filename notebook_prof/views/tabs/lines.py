@@ -19,11 +19,17 @@ from .base import Absent, Note, Panel, Tab, Table
 
 _COSTS: Final = ("device_ns", "backward_ns", "backward_device_ns", "wait_ns", "bytes_kept", "peak_bytes")
 _SHOWN: Final = ("file", "line", "text", "count", "total_ns", "self_ns", "share", *_COSTS, "threads")
-_MEANING: Final = Note(
-    "Total is the time of a line with all it calls, self the time without other lines of yours below it. "
-    "A line without a count was sampled, not counted. Device is the work that a line launched, "
-    "backward the host's time for the backward of what it ran forward."
-)
+_MEANINGS: Final = {
+    "total_ns": "total is the line and everything it calls",
+    "self_ns": "self is the same without your other lines that it calls",
+    "device_ns": "device is the device work that the line launched",
+    "backward_ns": "backward is the host time of the backward pass of its operators",
+    "backward_device_ns": "backward device is the device work of that pass",
+    "wait_ns": "wait is the time of its calls that wait for a device",
+    "bytes_kept": "kept is what it allocated and did not free",
+    "peak_bytes": "at peak is what it had allocated when memory was at its peak",
+}
+"""What the columns of numbers mean."""
 
 
 def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
@@ -49,10 +55,18 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
                 select=selecting_lines(trace, table),
                 call="p.lines()",
             ),
-            _MEANING,
+            meaning(table[[name for name in _SHOWN if name not in gone]]),
         ),
         followed(analysis.lines),
     )
+
+
+def meaning(table: pd.DataFrame) -> Note:
+    """Explain the columns of a table of lines."""
+    words = "; ".join(text for name, text in _MEANINGS.items() if name in table.columns)
+    sampled = "count" in table.columns and bool(table["count"].isna().any())
+    lines = " A line without a count was sampled, not counted." if sampled else ""
+    return Note(f"{words[:1].upper()}{words[1:]}.{lines}")
 
 
 def whole_of(trace: Trace, state: Mapping[str, Any]) -> str:

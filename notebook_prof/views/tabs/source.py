@@ -17,7 +17,7 @@ from ...trace import Trace
 from ...units import format_items, format_ns
 from .analyses import followed
 from .base import Absent, Note, Panel, Source, Tab
-from .lines import selecting_lines, without_lines
+from .lines import meaning, selecting_lines, without_lines
 
 _NUMBERS: Final = ("count", "total_ns", "self_ns", "device_ns", "backward_ns", "peak_bytes")
 _HEADS: Final = {
@@ -26,12 +26,6 @@ _HEADS: Final = {
     "peak_bytes": "at peak",
     "text": "source",
 }
-_MEANING: Final = Note(
-    "Total is the time of a line with all it calls, self the time without other lines of yours below it. "
-    "Device is the work that a line launched, backward the host's time for the backward of what it ran "
-    "forward, at peak what was allocated for it at the peak of the memory. A line without a count was "
-    "sampled, not counted."
-)
 _WHOLE: Final = 1000
 """Files of up to this many lines are shown in full, of others the surroundings of lines that ran."""
 _AROUND: Final = 3
@@ -58,7 +52,8 @@ def source(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     ]
     left = len(files) - len(parts)
     more = (Note(f"p.lines() lists {left} more files."),) if left else ()
-    return Panel("Source", (*_not_recorded(trace), *parts, *more, _MEANING), followed(analysis.lines))
+    notes = (*more, meaning(table[_shown(table)]))
+    return Panel("Source", (*_not_recorded(trace), *parts, *notes), followed(analysis.lines))
 
 
 def _not_recorded(trace: Trace) -> tuple[Note, ...]:
@@ -87,7 +82,7 @@ def _listing(
     rows = annotate(table, file, text)
     if len(rows) > _WHOLE:
         rows = rows[_near(rows["total_ns"].to_numpy() > 0)].reset_index(drop=True)
-    shown = [name for name in _NUMBERS if (rows[name].fillna(0) > 0).any()]
+    shown = _shown(rows)
     ran = (rows["total_ns"] > 0).tolist()
     select = [patch if one else None for patch, one in zip(selecting_lines(trace, rows), ran, strict=True)]
     return Source(
@@ -102,6 +97,10 @@ def _listing(
         trends=_of_lines(trends, file, rows["line"].to_numpy()),
         folded=folded,
     )
+
+
+def _shown(rows: pd.DataFrame) -> list[str]:
+    return [name for name in _NUMBERS if (rows[name].fillna(0) > 0).any()]
 
 
 def _near(ran: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
