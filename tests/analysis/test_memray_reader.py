@@ -71,14 +71,14 @@ def test_blocks_at_the_peak_are_those_of_memray(data: Path) -> None:
     assert by_function["<listcomp> (workload.py)"] == 2_001_800
     assert by_function["worker (workload.py)"] == 1_324_930
     check_verdict(profile.trace)
-    assert verdict(profile.trace).sentence == "No timeline was recorded, but tables: heap."
+    assert verdict(profile.trace).sentence == "There is no timeline, only tables: heap."
 
 
 def test_a_recording_without_a_timeline_shows_its_heap(data: Path, tmp_path: Path) -> None:
     profile = open_profile(data / "python_profilers" / "memray.csv")
     profile.export.html(tmp_path / "report.html")
     for page in (profile._repr_mimebundle_()["text/html"], (tmp_path / "report.html").read_text()):
-        assert "No timeline was recorded, but blocks of the heap" in page
+        assert "There is no timeline, only blocks of the heap" in page
         assert "<td>workload.py:18</td><td>&lt;listcomp&gt; (workload.py)</td>" in page
         assert "Did the code run" not in page
 

@@ -118,7 +118,7 @@ def test_what_takes_most_is_said_of_sums_and_what_bounds_the_run_is_not() -> Non
         table = p.operators()
         row = table.loc[table["self_ns"].idxmax()]
         assert p.verdict.kind == "mixed"
-        assert p.verdict.sentence.startswith(f"Durations without a time line: {row['name'][:20]}")
+        assert p.verdict.sentence.startswith(f"There are durations, but no timeline: {row['name'][:20]}")
         assert p.verdict.share == pytest.approx(row["self_ns"] / table["self_ns"].sum())
 
 

@@ -208,7 +208,7 @@ def test_a_snapshot_without_a_history_tells_no_time(tmp_path: Path) -> None:
     (tmp_path / "unknown").write_bytes(pickle.dumps(content))
     trace = read_trace(tmp_path / "unknown")
     assert trace.allocations["slice"].notna().all()
-    assert str(verdict(trace)) == "No timeline was recorded, but tables: memory_blocks, memory_events."
+    assert str(verdict(trace)) == "There is no timeline, only tables: memory_blocks, memory_events."
 
 
 def test_broken_rows_are_counted(tmp_path: Path) -> None:

@@ -197,19 +197,18 @@ _IN_WORDS: Final = {
     "small operators": "operators under 10 µs",
     "operators": "operators",
     "python": "Python",
-    "range": "ranges with nothing below them",
+    "range": "in ranges with nothing below them",
     "idle": "without anything recorded on its thread",
 }
 
 
 def _judge_mixed(facts: VerdictInputs) -> Verdict:
     thread = facts.thread_time.sort_values("ns", ascending=False, kind="stable").head(3)
-    pieces = []
+    first, pieces = float(thread["share"].iloc[0]), []
     for state, spent in zip(thread.index, thread["share"], strict=True):
         if spent > 0:
             share = cite_share(float(spent), _thread(facts, str(state)), _thread(facts))
-            pieces.append(say(f"{_IN_WORDS[str(state)]} ", share))
-    first = float(thread["share"].iloc[0])
-    begin = f"The time of {facts.whole}: " if first > MOST else f"Nothing takes half of {facts.whole}: "
-    sentence = say(begin, say(*pieces, between=", "), ".")
-    return Verdict("mixed", sentence, first)
+            of = f" of {facts.whole} is" if first > MOST and not pieces else ""
+            pieces.append(fill("{}{} {}", share, of, _IN_WORDS[str(state)]))
+    begin = "" if first > MOST else f"Nothing takes half of {facts.whole}: "
+    return Verdict("mixed", fill("{}{}.", begin, say(*pieces, between=", ")), first)

@@ -16,7 +16,7 @@ from .claims import Source, Verdict, cite_ns, cite_share, fill, say, short
 from .inputs import MOST, VerdictInputs, gather
 from .lines import supporting_lines
 
-# Recordings with durations but without a time line: only the largest part is named.
+# Recordings with durations but without a timeline: only the largest part is named.
 
 
 def _judge_sums(facts: VerdictInputs) -> Verdict | None:
@@ -30,7 +30,7 @@ def _judge_sums(facts: VerdictInputs) -> Verdict | None:
     select = {"name": name}
     source, whole = Source("operators", "self_ns", select), Source("operators", "self_ns")
     share = cite_share(spent / total, source, whole, select)
-    text = "Durations without a time line: {} takes {} of their sum ({} of {})."
+    text = "There are durations, but no timeline: {} takes {} of their sum ({} of {})."
     sentence = fill(text, short(name), share, cite_ns(spent, source, select), cite_ns(total, whole))
     return Verdict("mixed", sentence, share.value, select)
 
@@ -65,7 +65,7 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     Shares are of the summed steps; without steps, of the cell (see `account`) or, in files, of the time from
     the first work to the last. The sentence says which. Nothing is judged if the system's clock was set in
     the meantime by a twentieth of the recording or more (``metadata["clock_jump_ns"]``). For durations
-    without a time line (``metadata["time_line"]`` is False) only the largest part is named. In this order:
+    without a timeline (``metadata["time_line"]`` is False) only the largest part is named. In this order:
 
     1. A recorded cell whose own code takes less than 5 ms has nothing to report.
     2. If code outside of steps takes more than half of a cell, not counting our own start and stop, or there
@@ -121,7 +121,7 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
 
 
 def _judge_unreliable(facts: VerdictInputs) -> Verdict | None:
-    """Judge a recording without a time line, or whose clock jumped; None for all others."""
+    """Judge a recording without a timeline, or whose clock jumped; None for all others."""
     jump_ns, span_ns = facts.trace.metadata.get("clock_jump_ns", 0), facts.trace.span.dur
     if isinstance(jump_ns, int) and abs(jump_ns) >= _JUMP_SHARE * span_ns > 0:
         what = "The system's clock was set while this was recorded, so its times are wrong: record again."
@@ -173,7 +173,7 @@ def _nothing(facts: VerdictInputs) -> Verdict:
     tables = sorted(set(facts.trace.metadata.get("tables") or {}) - _OF_RECORDINGS)
     what = "Nothing was recorded: the trace has no slices."
     if tables:
-        what = f"No timeline was recorded, but tables: {', '.join(tables)}."
+        what = f"There is no timeline, only tables: {', '.join(tables)}."
     elif "steps-not-reached" in report:
         what = "Nothing to report: the steps that were asked for did not run."
     elif "steps_requested" in facts.trace.metadata and all(one.severity == "info" for one in report):

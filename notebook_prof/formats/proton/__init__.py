@@ -14,7 +14,7 @@ _PACKED: Final = re.compile(rb"(?:[\x91-\x9f]|\xdc..)[\x81-\x8f]\xa5frame", re.D
 
 
 class ProtonReader(Reader):
-    """Reads ``proton.start(…, data="tree")``: sums by call path, without a time line."""
+    """Reads ``proton.start(…, data="tree")``: sums by call path, without a timeline."""
 
     # The kernels of a device are on one lane, one after another in the order of the tree, inside the scopes
     # in which they were launched. The file does not contain when they ran, nor how long a scope took on the

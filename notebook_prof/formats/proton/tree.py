@@ -60,7 +60,7 @@ def read_tree(data: bytes, packed: bool, builder: TraceBuilder) -> None:
         example="sums of kernels by call path",
         effect="durations are sums, laid one behind another: when kernels ran, and what the device did "
         "between them, is not known",
-        advice='record with data="trace" to have a time line',
+        advice='record with data="trace" to have a timeline',
     )
 
 

@@ -123,7 +123,7 @@ class PprofReader(Reader):
 class PyinstrumentReader(MarkedJsonReader):
     """Reads ``pyinstrument -r json`` and saved sessions (``.pyisession``)."""
 
-    # The JSON is a tree of durations without a time line: all calls at one place are one slice, and slices
+    # The JSON is a tree of durations without a timeline: all calls at one place are one slice, and slices
     # are placed one after another in the order of the tree. A session has the samples in the order in which
     # they were taken.
     name: ClassVar[str] = "pyinstrument"
@@ -141,7 +141,7 @@ class PyinstrumentReader(MarkedJsonReader):
 class ScaleneReader(MarkedJsonReader):
     """Reads ``scalene --json``."""
 
-    # Scalene gives shares but no time line: a slice is a call path with its share of the elapsed time or,
+    # Scalene gives shares but no timeline: a slice is a call path with its share of the elapsed time or,
     # without call paths, a line with its share. Slices are placed one after another. All of Scalene's columns
     # are in ``metadata["tables"]["lines"]`` and ``["functions"]``; its memory footprint over time is a
     # counter.
@@ -197,7 +197,7 @@ class VizTracerReader(Reader):
 class PstatsReader(Reader):
     """Reads files of cProfile and pstats, without using Python's own unmarshalling."""
 
-    # They contain sums by function, without a time line: a slice is a function with its own time, and slices
+    # They contain sums by function, without a timeline: a slice is a function with its own time, and slices
     # are placed one after another, longest first. Calls, own and cumulative times are in
     # ``metadata["tables"]["functions"]`` (``name file line calls primitive_calls self_ns total_ns``), and by
     # caller in ``["callers"]``.

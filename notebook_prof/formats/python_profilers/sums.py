@@ -1,4 +1,4 @@
-"""Sums by function or line, without a time line: cProfile's statistics, and Tachyon's ``--jsonl``."""
+"""Sums by function or line, without a timeline: cProfile's statistics, and Tachyon's ``--jsonl``."""
 
 from __future__ import annotations
 

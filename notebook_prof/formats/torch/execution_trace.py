@@ -56,7 +56,7 @@ def add_graph(graph: Graph, builder: TraceBuilder) -> None:
             example="all starts are 0",
             effect="the file tells how long each node takes and not when: on each lane they lie one behind "
             "another in the order of their numbers, and waits between them are not known",
-            advice="open the profiler's trace of the same run for the time line",
+            advice="open the profiler's trace of the same run for the timeline",
         )
     codes = graph.name.codes[order]
     words = [*graph.name.values, "(unnamed)"]
@@ -257,6 +257,6 @@ def _add_torch(file: _TorchFile, builder: TraceBuilder) -> None:
         len(nodes),
         example=nodes[-1].name,
         effect="PyTorch's execution trace tells which operator called which, and neither when nor how long: "
-        f"there is no time line; the nodes are the table {TABLE!r} of the metadata",
+        f"there is no timeline; the nodes are the table {TABLE!r} of the metadata",
         advice="open the profiler's trace of the same run: its 'Record function id' is rf_id",
     )

@@ -118,7 +118,7 @@ def _heap(trace: Trace, most: int = 15) -> str:
         for row in rows.to_dict("records")
     )
     return (
-        '<p style="font-size:16px"><b>No timeline was recorded, but blocks of the heap: the largest by line.'
+        '<p style="font-size:16px"><b>There is no timeline, only blocks of the heap: the largest by line.'
         "</b></p><table><tr><th>line</th><th>allocated by</th><th>bytes</th><th>share</th></tr>"
         f"{cells}</table><p><code>p.memory.heap()</code> has all of them.</p>"
     )
