@@ -354,6 +354,20 @@ def test_nothing_recorded():
     assert verdict(b.seal()).kind == "nothing-recorded"
 
 
+def of_file() -> TraceBuilder:
+    return TraceBuilder(metadata={"source": "trace_event", "file": "a.json"})
+
+
+def test_a_share_of_the_recording_is_one_of_all_threads() -> None:
+    b = of_file()
+    tracks = [b.track("one", tid=1), b.track("two", tid=2)]
+    b.slices(ts=[0, 100_000], dur=[500_000] * 2, track=tracks, name=["a", "b"])
+    said = verdict(b.seal())
+    assert said.sentence == "a is the longest by itself: 83.3 % of the recording (500 µs)."
+    assert "600 µs recorded" in said.lines[1]
+    assert said.lines[2] == "Own time: a 83.3 %"
+
+
 def grows(sizes):
     b = TraceBuilder()
     n = len(sizes)

@@ -267,7 +267,7 @@ def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
     spans = step_spans(trace, window)
     thread = _thread(trace, window)
     arguments: dict[str, Any] = {} if window is None else {"window": tuple(window)}
-    extent = _extent(trace, window, spans, thread)
+    extent = _extent(trace, window, spans)
     if len(spans):
         thread = thread.only(contains(union(*bounds(spans)), thread.ts))
         total_ns, total = int(spans["dur"].sum()), Source("steps", "dur", arguments=arguments)
@@ -317,16 +317,16 @@ def _thread(trace: Trace, window: WindowLike) -> Scope:
 def judged_extent(trace: Trace) -> Window:
     """Return the extent of a verdict: from the first step to the last, or from the first work to the last."""
     spans = step_spans(trace, None)
-    return _extent(trace, None, spans, _thread(trace, None))
+    return _extent(trace, None, spans)
 
 
-def _extent(trace: Trace, window: WindowLike, spans: pd.DataFrame, thread: Scope) -> Window:
+def _extent(trace: Trace, window: WindowLike, spans: pd.DataFrame) -> Window:
     """Return the span from the first step to the last or, without steps, from the first work to the last."""
     if len(spans):
         start, end = bounds(spans)
     else:
-        work = on_device(trace, window)
-        start, end = np.concatenate([thread.ts, work.ts]), np.concatenate([thread.end, work.end])
+        work = on_host(trace, window), on_device(trace, window)
+        start, end = (np.concatenate([getattr(part, name) for part in work]) for name in ("ts", "end"))
     return Window(int(start.min()), int(end.max())) if len(start) else Window(0, 0)
 
 
