@@ -368,6 +368,18 @@ def test_a_share_of_the_recording_is_one_of_all_threads() -> None:
     assert said.lines[2] == "Own time: a 83.3 %"
 
 
+def test_a_file_of_counters_recorded_something() -> None:
+    b = of_file()
+    b.counter(b.track("rss", "counter", unit="bytes"), [0, 10_000], [1, 2])
+    assert verdict(b.seal()).sentence == "There are no slices, only counters: 2 values."
+
+
+def test_a_file_without_a_sound_row_says_where_to_look() -> None:
+    b = of_file()
+    b.report.broken_rows(3, "a")
+    assert verdict(b.seal()).sentence == "Nothing in the file could be used: trace.report says why."
+
+
 def grows(sizes):
     b = TraceBuilder()
     n = len(sizes)

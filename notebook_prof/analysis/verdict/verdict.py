@@ -8,6 +8,7 @@ from typing import Final
 
 from ...trace import Trace
 from ...trace.source_lines import text_lines
+from ...units import format_items
 from ..notebook.recorded import is_notebook
 from ..scope import WindowLike, sharing
 from ..time.account import ACCOUNT
@@ -171,9 +172,14 @@ _OF_RECORDINGS: Final = frozenset(
 def _nothing(facts: VerdictInputs) -> Verdict:
     report = facts.trace.report
     tables = sorted(set(facts.trace.metadata.get("tables") or {}) - _OF_RECORDINGS)
+    values, is_file = len(facts.trace.counters), "file" in facts.trace.metadata
     what = "Nothing was recorded: the trace has no slices."
     if tables:
         what = f"There is no timeline, only tables: {', '.join(tables)}."
+    elif values and is_file:
+        what = f"There are no slices, only counters: {format_items(values, 'value')}."
+    elif is_file and any(one.severity != "info" for one in report):
+        what = "Nothing in the file could be used: trace.report says why."
     elif "steps-not-reached" in report:
         what = "Nothing to report: the steps that were asked for did not run."
     elif "steps_requested" in facts.trace.metadata and all(one.severity == "info" for one in report):
