@@ -380,6 +380,19 @@ def test_a_file_without_a_sound_row_says_where_to_look() -> None:
     assert verdict(b.seal()).sentence == "Nothing in the file could be used: trace.report says why."
 
 
+@pytest.mark.parametrize(
+    ("exporter", "kind", "words"),
+    [("", "mixed", "frame is the longest by itself"), ("torch", "compute-bound", "")],
+)
+def test_slices_of_any_program_in_perfetto_are_no_operators(exporter: str, kind: str, words: str) -> None:
+    b = TraceBuilder(metadata={"source": "perfetto", "exporter": exporter})
+    b.slices(ts=[0, 1_000_000], dur=[900_000, 100_000], track=b.track("main", tid=1), name=["frame", "idle"])
+    said = verdict(b.seal())
+    assert said.kind == kind
+    assert said.sentence.startswith(words)
+    assert said.lines[2].startswith("Operators" if exporter else "Own time")
+
+
 def grows(sizes):
     b = TraceBuilder()
     n = len(sizes)

@@ -15,7 +15,7 @@ from ..time.host_states import waits_by_name
 from .claims import Sentence, Source, cite, cite_count, cite_ns, cite_share, fill, say, short
 from .inputs import VerdictInputs
 from .memory import memory_line
-from .steps import NO_FRAMEWORK
+from .steps import of_framework
 
 _SHOWN: Final = 3
 _SMALL: Final = 0.01
@@ -241,8 +241,8 @@ def _longest_names(facts: VerdictInputs) -> Sentence | None:
             spent / own_ns, facts.self_time(name), own, {"name": name}, exact=sampled is None
         )
         pieces.append(say(f"{short(name)} ", claim))
-    is_framework = not facts.top_is_python and str(facts.trace.metadata.get("source")) not in NO_FRAMEWORK
-    what: Sentence | str = "Operators" if is_framework else "Own time"
+    operators = not facts.top_is_python and of_framework(facts.trace)
+    what: Sentence | str = "Operators" if operators else "Own time"
     if sampled is not None:
         what = fill("Own time ({})", facts.samples())
     return fill("{}: {}", what, say(*pieces, between=" · "))

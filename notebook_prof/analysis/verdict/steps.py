@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from ...trace import Trace
 from ...units import format_count, format_items
 from ..source.hotspots import hot_lines
 from ..source.lines import CELL
@@ -15,8 +16,13 @@ from .python import line_select, line_words, python_verdict
 COSTLY_RECORDING: Final = 1.2
 """Ratio of recorded to unrecorded step time from which the text begins with the cost of recording."""
 _ELSEWHERE: Final = "steps-in-another-thread"
-NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "collapsed"})
-"""Sources whose slices may be anything, but not operators of a framework."""
+_NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "collapsed", "perfetto"})
+"""Sources whose slices may be anything, but, unless PyTorch wrote them, not operators of a framework."""
+
+
+def of_framework(trace: Trace) -> bool:
+    """Return whether the slices of a recording may be operators of a framework."""
+    return trace.metadata.get("exporter") == "torch" or trace.metadata.get("source") not in _NO_FRAMEWORK
 
 
 def judge_steps(facts: VerdictInputs) -> Verdict:
@@ -106,7 +112,7 @@ def _on_the_cpu(facts: VerdictInputs, *, costly: bool) -> Verdict:
     overhead = int(thread.loc[around, "ns"].sum()) / total
     if python >= MOST and len(facts.hot.table):
         return _python_in_steps(facts, python)
-    framework = str(facts.trace.metadata.get("source")) not in NO_FRAMEWORK
+    framework = of_framework(facts.trace)
     if overhead >= MOST and facts.calls and framework and not costly:
         return _overhead(facts, overhead, around)
     if operators >= MOST:

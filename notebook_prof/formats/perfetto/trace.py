@@ -232,6 +232,7 @@ def read_trace(data: bytes, builder: TraceBuilder) -> None:
     annotations = Annotations(packets, events.fields, events.epoch)
     slices = paired(events, builder)
     if is_torch(events, annotations):
+        builder.metadata["exporter"] = "torch"
         add_torch(events, slices, annotations, stages, tracks, builder)
     else:
         row, handle = add_events(events, slices, annotations, tracks, builder)
