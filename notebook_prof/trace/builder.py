@@ -15,7 +15,7 @@ from .intervals import as_ints
 from .nesting import pair
 from .report import ImportReport
 from .sealing import SealedParts, seal
-from .strings import Coded, Interner
+from .strings import UNNAMED, Coded, Interner
 from .taxonomy import CATEGORIES, FLOW_KINDS, PHASES, STEP_SOURCES, TRACK_KINDS
 from .trace import Trace
 
@@ -58,7 +58,8 @@ class TraceBuilder:
     def __init__(self, *, metadata: Mapping[str, Any] | None = None) -> None:
         self.metadata: dict[str, Any] = dict(metadata or {})
         self.report = ImportReport()
-        self._interners = {name: Interner(_FIXED.get(name, ())) for name in _TEXTS}
+        self._interners = {name: Interner(_FIXED.get(name, ())) for name in _TEXTS[1:]}
+        self._interners["name"] = Interner(blank=UNNAMED)
         self._tracks: list[dict[str, Any]] = []
         self._track_keys: dict[tuple[Any, ...], int] = {}
         self._columns: dict[str, list[npt.NDArray[Any]]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,16 +46,23 @@ def joined(columns: Sequence[Coded]) -> Coded:
     return by_value(np.concatenate(codes), [value for column in columns for value in column.values])
 
 
-class Interner:
-    """Numbers distinct strings by first appearance."""
+UNNAMED: Final = "(unnamed)"
+"""What stands for a name without a letter, which no sentence could show."""
 
-    def __init__(self, values: Sequence[str] = ()) -> None:
+
+class Interner:
+    """Numbers distinct strings by first appearance; strings without a letter as `blank`, if there is one."""
+
+    def __init__(self, values: Sequence[str] = (), blank: str | None = None) -> None:
         self._codes: dict[str, int] = {}
+        self._blank = blank
         for value in values:
             self.code(value)
 
     def code(self, value: str) -> int:
         """Return the code of `value`, which may be new."""
+        if self._blank is not None and not value.strip():
+            value = self._blank
         return self._codes.setdefault(value, len(self._codes))
 
     @property

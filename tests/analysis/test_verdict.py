@@ -358,16 +358,6 @@ def of_file() -> TraceBuilder:
     return TraceBuilder(metadata={"source": "trace_event", "file": "a.json"})
 
 
-def test_a_share_of_the_recording_is_one_of_all_threads() -> None:
-    b = of_file()
-    tracks = [b.track("one", tid=1), b.track("two", tid=2)]
-    b.slices(ts=[0, 100_000], dur=[500_000] * 2, track=tracks, name=["a", "b"])
-    said = verdict(b.seal())
-    assert said.sentence == "a is the longest by itself: 83.3 % of the recording (500 µs)."
-    assert "600 µs recorded" in said.lines[1]
-    assert said.lines[2] == "Own time: a 83.3 %"
-
-
 def test_a_file_of_counters_recorded_something() -> None:
     b = of_file()
     b.counter(b.track("rss", "counter", unit="bytes"), [0, 10_000], [1, 2])
@@ -378,6 +368,22 @@ def test_a_file_without_a_sound_row_says_where_to_look() -> None:
     b = of_file()
     b.report.broken_rows(3, "a")
     assert verdict(b.seal()).sentence == "Nothing in the file could be used: trace.report says why."
+
+
+def test_a_share_of_the_recording_is_one_of_all_threads() -> None:
+    b = of_file()
+    tracks = [b.track("one", tid=1), b.track("two", tid=2)]
+    b.slices(ts=[0, 100_000], dur=[500_000] * 2, track=tracks, name=["a", "b"])
+    said = verdict(b.seal())
+    assert said.sentence == "a is the longest by itself: 83.3 % of the recording (500 µs)."
+    assert "600 µs recorded" in said.lines[1]
+    assert said.lines[2] == "Own time: a 83.3 %"
+
+
+def test_names_without_a_letter_and_of_several_lines_can_be_read() -> None:
+    b = of_file()
+    b.slices(ts=[0, 70], dur=[60, 40], track=b.track("one", tid=1), name=[" ", "two\n\tlines"])
+    assert verdict(b.seal()).lines[2] == "Own time: (unnamed) 54.5 % · two lines 36.4 %"
 
 
 @pytest.mark.parametrize(

@@ -244,8 +244,10 @@ def cite_count(count: int, noun: str, source: Source) -> Claim:
 
 
 def short(name: object, limit: int = 48) -> str:
-    """Shorten a long name."""
+    """Shorten a long name, and put it on one line."""
     text = str(name)
+    if not text.isprintable():
+        text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

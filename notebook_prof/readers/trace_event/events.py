@@ -16,7 +16,7 @@ from ...errors import FormatError, bounded_repr
 from ...trace.arrays import IntArray, numbered
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
-from ...trace.strings import Coded
+from ...trace.strings import UNNAMED, Coded
 from ..codec.numbers import to_ns
 from ..codec.tolerant_json import decode_events
 
@@ -216,7 +216,6 @@ def _decoded(raw: msgspec.Raw) -> Any:
         return None
 
 
-UNNAMED: Final = "(unnamed)"
 _ATOMS: Final = (str, int, float, bool, type(None))
 
 
@@ -246,8 +245,8 @@ def columns(rows: list[Row], base_ns: int, builder: TraceBuilder) -> Events:
     timeless = ~ok & (phase != "M") & (phase != "")
     builder.report.broken_rows(
         timeless,
-        lambda i: f"{rows[i].name!r}: ts {bytes(rows[i].ts)!r}",
-        "events without a time are left out",
+        lambda i: f"{rows[i].name!r}: ts {bytes(rows[i].ts).decode(errors='replace')[:80] or 'missing'}",
+        "events without a usable time in microseconds are left out",
     )
     keep = ~timeless & (phase != "")
     builder.report.add("empty-event", "info", int((phase == "").sum()), effect="ignored")
@@ -264,7 +263,7 @@ def columns(rows: list[Row], base_ns: int, builder: TraceBuilder) -> Events:
         dur=_durations(rows, phase, builder),
         thread_code=np.asarray(pair, np.int64),
         thread_ids=[(processes[p // (len(threads) + 1)], threads[p % (len(threads) + 1)]) for p in pairs],
-        name=texts(UNNAMED if row.name is None else row.name for row in rows),
+        name=texts(UNNAMED if row.name in (None, "") else row.name for row in rows),
         cat=texts("" if row.cat is None else row.cat for row in rows),
     )
 
