@@ -117,6 +117,21 @@ def test_numbers_are_read_alike_together_and_alone(texts: list[str]) -> None:
     assert values.tolist() == [value or 0 for value in alone]
 
 
+def test_what_follows_a_list_of_events_is_counted(tmp_path: Path) -> None:
+    events = b'[{"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]'
+    for start, end in ((b"", b""), (b'{"traceEvents": ', b"}")):
+        trace = read(tmp_path, 2 * (start + events + end + b"\n"))
+        assert len(trace.slices) == 1
+        assert issues(trace) == {"second-list": 1}
+
+
+def test_numbers_that_are_none_change_no_name(tmp_path: Path) -> None:
+    event = b'{"ph": "X", "name": "%s", "ts": 1, "dur": 2, "pid": 1, "tid": 1, "args": {"v": %s}}'
+    trace = read(tmp_path, b"[" + event % (b"a", b"NaN") + b"," + event % (b"b", b"-Infinity") + b"]")
+    assert sorted(trace.slices["name"]) == ["a", "b"]
+    assert issues(trace) == {"not-a-number": 2}
+
+
 def test_a_file_that_is_none_is_described(tmp_path: Path) -> None:
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:

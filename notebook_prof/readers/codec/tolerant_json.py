@@ -42,7 +42,9 @@ def mend(data: bytes, reason: str, report: ImportReport) -> bytes:
     except UnicodeDecodeError:
         data = data.decode(errors="replace").encode()
         count += 1
-    for pattern, replacement in ((_CONTROL, b" "), (_BAD_ESCAPE, rb"\\\\"), (_NOT_A_NUMBER, rb"\1null")):
+    data, numbers = _NOT_A_NUMBER.subn(rb"\1null", data)
+    report.add("not-a-number", "info", numbers, example="NaN or Infinity", effect="values without a number")
+    for pattern, replacement in ((_CONTROL, b" "), (_BAD_ESCAPE, rb"\\\\")):
         data, n = pattern.subn(replacement, data)
         count += n
     data, named = _mend_names(data)
@@ -97,21 +99,22 @@ def _escaped(text: bytes) -> bytes:
     return _BARE_QUOTE.sub(rb'\1\\"', text).replace(b"\r", b"").replace(b"\n", b"\\n")
 
 
-def split_rows(data: bytes) -> tuple[bytes, list[bytes], bool]:
-    """Return the object around the events, the text of each event, and whether the list of events ends."""
+def split_rows(data: bytes) -> tuple[bytes, list[bytes], bool, str]:
+    """Return the object around the events, each event's text, whether their list ends, and a second file."""
     # The array form may legally lack its end. The list does not end either if the damage was so dense that
     # the rest was given up.
     text = data.decode(errors="replace")
     match = _EVENTS.search(text)
     array = match is None and text.lstrip().startswith("[")
     if match is None and not array:
-        return b"{}", [], True
+        return b"{}", [], True, ""
     start = match.end() if match is not None else text.index("[") + 1
     rows, at, complete = row_texts(text, start)
     complete = complete or (array and at >= len(text))
     tail = text[at + 1 :] if complete else ""
     head = text[: match.start()] + '"traceEvents": []' + (tail or "}") if match is not None else "{}"
-    return head.encode(), rows, complete
+    second = tail.strip() if array or _EVENTS.search(tail) else ""
+    return head.encode(), rows, complete, second
 
 
 def row_texts(text: str, at: int) -> tuple[list[bytes], int, bool]:
@@ -233,7 +236,15 @@ def _decode_whole(
 def _one_by_one(
     data: bytes, envelope: type[E], row: type[R], report: ImportReport
 ) -> tuple[E | None, list[R]]:
-    head, texts, complete = split_rows(data)
+    head, texts, complete, second = split_rows(data)
+    if second:
+        report.add(
+            "second-list",
+            "loss",
+            example=second[:80],
+            effect="what follows the end of the list of events is left out",
+            advice="split the file there, and open each part",
+        )
     if not complete:
         report.truncated(
             "the list of events has no end",
