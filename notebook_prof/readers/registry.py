@@ -24,9 +24,17 @@ from .codec.sqlite import MAGIC, opened
 from .codec.stream import Progress, in_pieces
 
 _KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
+_UTF_16: Final = "text in UTF-16 or UTF-32; save it as UTF-8"
 _GPERFTOOLS: Final = (
     "perhaps an old CPU profile of gperftools; pprof -proto PROGRAM FILE makes one that is read"
 )
+_PICKLE: Final = re.compile(rb"\x80[\x02-\x05].{0,40}?(line_profiler|tracemalloc|yappi)", re.DOTALL)
+_JSON_OF: Final = (
+    (b'"timeDeltas"', "a CPU profile of V8; speedscope.app saves it as a file of speedscope, which is read"),
+    (b'"resourceSpans"', "spans of OpenTelemetry, which are of requests, not of a program"),
+    (b'"nbformat"', "a notebook; profile its cells, or run it by 'notebook-prof run'"),
+)
+"""What a JSON file without events is, by a key."""
 _SIGNS: Final = (
     (bytes(8) + b"\3", _GPERFTOOLS),
     (b"\x80", "a Python pickle"),
@@ -35,27 +43,42 @@ _SIGNS: Final = (
     (b"\x7fELF", "a program"),
     (b"MOJ", "perhaps MOJO, Austin's binary format, of which too little is there"),
     (b"PAR1", "a Parquet table; a saved Trace is a folder or a zip of them"),
-    (b"\x0a", "perhaps a protocol buffer, of a format that is not known"),
-    (b"<", "XML or HTML"),
+    (b"PERFILE2", "data of Linux's perf; 'perf script gecko' makes a file that is read"),
+    (b"JAVA PROFILE", "a dump of Java's heap, which has no times"),
+    (b"FLR\0", "a recording of Java's Flight Recorder; async-profiler's jfrconv writes collapsed stacks"),
+    (b"Nettrace", "a trace of .NET; 'dotnet-trace convert --format Speedscope' makes a file that is read"),
+    (b"\xff\xfe", _UTF_16),
+    (b"\xfe\xff", _UTF_16),
+    (b"<", "XML or HTML: a page for people; let the profiler write its data instead"),
 )
 
 
 def describe(head: bytes) -> str:
     """Describe a file by its first bytes in a phrase, which names the nearest format, if any."""
-    if not head:
-        return "the file is empty"
     text = head.lstrip()
+    if not text:
+        return "the file holds nothing but spaces"
+    if text[:1] in (b"{", b"[") and text[1:2] == b"\0":
+        return _UTF_16
     if text.startswith((b"{", b"[")):
         keys = list(dict.fromkeys(key.decode(errors="replace") for key in _KEY.findall(text[:2000])))[:5]
+        if known := next((words for key, words in _JSON_OF if key in text), None):
+            return known
         kind = "object" if text.startswith(b"{") else "list"
         named = f" with the key{'s' if len(keys) > 1 else ''} {', '.join(map(repr, keys))}" if keys else ""
         return f"a JSON {kind}{named}, without events; the nearest format is 'trace_event'"
     if head[257:262] == b"ustar":
         first = head[:100].rstrip(b"\0").decode(errors="replace")
         return f"a tar archive, of which the first file is {first!r}; unpack it, and open each trace in it"
+    if found := _PICKLE.match(head):
+        return f"a pickle of {found[1].decode()}; its statistics are not read"
+    if re.match(rb"(?:#[^\n]*\n)*(?:version: |creator: |events: )", text):
+        return "statistics of callgrind, which are not read; yappi saves pstats too"
     for sign, words in _SIGNS:
-        if head.startswith(sign):
+        if text.startswith(sign) or head.startswith(sign):
             return words
+    if head.startswith(b"\n") and re.search(rb"[\0-\x08\x80-\xff]", head):
+        return "perhaps a protocol buffer, of a format that is not known"
     return f"the file starts with {head[:40]!r}"
 
 
@@ -262,6 +285,8 @@ def _choose(probe: Probe, name: str | None) -> Reader:
     for reader in readers():
         if reader.name == name or (name is None and reader.recognises(probe)):
             return reader
+    if not probe.head:
+        raise FormatError("the file is empty: look whether its writer has ended, or its disk is full")
     names = ", ".join(reader.name for reader in readers())
     content = describe(probe.head)
     if probe.tables:

@@ -142,6 +142,14 @@ def test_a_file_that_is_none_is_described(tmp_path: Path) -> None:
         (b"SQLite format 3\0....", "SQLite.*damaged"),
         (b"\x80\x04pickle", "pickle|not recognised"),
         (b'{"a": {"b": 1}}', "keys 'a', 'b'.*nearest format is 'trace_event'"),
+        ('[{"ph": "X"}]'.encode("utf-16"), "UTF-16.*save it as UTF-8"),
+        ('[{"ph": "X"}]'.encode("utf-16-le"), "UTF-16.*save it as UTF-8"),
+        (b"\x80\x05\x95\0\0\0\0\0\0\0\0\x8c\x1bline_profiler.line_profiler", "a pickle of line_profiler"),
+        (b"\n  _     ._   __/__\nRecorded: 1.2 s\n", r"starts with b'\\n"),
+        (b"version: 1\ncreator: yappi\nevents: Ticks\n", "callgrind"),
+        (b"\n<html>", "a page for people"),
+        (b'{"nodes": [], "startTime": 1, "timeDeltas": []}', "V8.*speedscope.app"),
+        (b"  \n", "nothing but spaces"),
     ):
         path = tmp_path / "thing"
         path.write_bytes(content)
