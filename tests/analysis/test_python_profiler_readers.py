@@ -139,12 +139,14 @@ def test_scalene_shares_are_its_own(shared_traces: Path) -> None:
 
 def test_scalene_without_stacks_falls_back_to_lines(shared_traces: Path, tmp_path: Path) -> None:
     raw = json.loads(content(shared_traces / "viztracer" / "scalene.json.gz"))
-    raw.update(stacks=[], samples=[[0.1, 10.0], [0.2, 12.5], "bad"])
+    raw.update(stacks=[], samples=[[100_000_000, 10.0], [2.0e8, 12.5], "bad"])
     path = tmp_path / "s"
     path.write_text(json.dumps(raw))
     trace = read_trace(path)
     assert trace.slices["self_ns"].sum() == pytest.approx(raw["elapsed_time_sec"] * 1e9, abs=50)
     assert trace.counters["value"].tolist() == [10 * 2**20, 12.5 * 2**20]
+    assert np.diff(trace.counters["ts"]).tolist() == [100_000_000]
+    assert trace.span.dur < 2 * raw["elapsed_time_sec"] * 1e9
 
 
 def test_pstats_agrees_with_pstats(data: Path) -> None:

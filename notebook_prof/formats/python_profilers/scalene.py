@@ -128,7 +128,7 @@ def _from_lines(lines: pd.DataFrame) -> _Paths:
 
 
 def _footprint(samples: Any, start: int, builder: TraceBuilder) -> None:
-    """Read ``[[seconds, MB], …]`` as a counter."""
+    """Read ``[[ns, MB], …]`` as a counter."""
     pairs = [
         pair
         for pair in (samples if isinstance(samples, list) else [])
@@ -136,10 +136,10 @@ def _footprint(samples: Any, start: int, builder: TraceBuilder) -> None:
     ]
     if not pairs:
         return
-    seconds, megabytes = np.array([[float(v) for v in pair] for pair in pairs]).T
-    ok = (seconds >= 0) & (seconds < _LONGEST_S)
+    ns, megabytes = np.array([[float(v) for v in pair] for pair in pairs]).T
+    ok = (ns >= 0) & (ns < _LONGEST_S * 1e9)
     track = builder.track("memory footprint", "counter", unit="bytes")
-    builder.counter(track, start + np.rint(seconds[ok] * 1e9).astype(np.int64), np.rint(megabytes[ok] * _MIB))
+    builder.counter(track, start + np.rint(ns[ok]).astype(np.int64), np.rint(megabytes[ok] * _MIB))
 
 
 def _ns(seconds: float) -> int:
