@@ -76,6 +76,30 @@ def test_counts_times_the_period_and_without_one(tmp_path: Path) -> None:
     assert "one sample is shown as 1 ns" in trace.report["unit-assumed"].effect
 
 
+def test_a_profile_that_breaks_off_before_its_texts_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "unknown"
+    whole = profile("cpu", "nanoseconds")
+    path.write_bytes(whole[: whole.index(b"cpu") - 3])
+    with pytest.raises(FormatError, match="breaks off before its texts"):
+        read_trace(path)
+    path.write_bytes(profile("wall", ""))
+    with pytest.raises(FormatError, match="tells no time, but wall without a unit"):
+        read_trace(path)
+
+
+def test_samples_without_a_stack_or_below_zero_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "unknown"
+    no_stack, negative = (
+        message(2, message(2, b"\5")),
+        message(2, number(1, 1), bytes([16]) + b"\xff" * 9 + b"\1"),
+    )
+    path.write_bytes(profile("cpu", "nanoseconds") + no_stack + negative)
+    trace = read_trace(path)
+    assert trace.slices["self_ns"].sum() == 43
+    assert trace.report["sample-not-used"].count == 2
+    assert "difference" in trace.report["sample-not-used"].example
+
+
 def test_units_of_time_may_be_short(tmp_path: Path) -> None:
     times = {}
     for unit in ("nanoseconds", "ns", "us", "\u00b5s", "\u03bcs", "microseconds", "ms", "s", "seconds"):

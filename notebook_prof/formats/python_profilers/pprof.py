@@ -140,6 +140,14 @@ def read_pprof(data: bytes, builder: TraceBuilder) -> None:
     weight, kind = _weights(profile, samples, strings, builder)
     frames, flat, lengths = _stacks(profile, samples, strings)
     used = (lengths > 0) & (weight > 0)
+    builder.report.add(
+        "sample-not-used",
+        "loss",
+        int(((weight != 0) & ~used).sum()),
+        example="negative values are of a difference of two profiles" if (weight < 0).any() else "no stack",
+        effect="samples with a negative time or without a stack are left out",
+        advice="look at them with: go tool pprof -http=: FILE",
+    )
     if not used.any():
         raise FormatError("the profile of pprof holds no samples with a stack and a time")
     builder.report.add(
@@ -203,7 +211,9 @@ def _weights(
         return column(chosen) * _SCALE[units[chosen]], kinds[chosen]
     counted = [i for i, (kind, unit) in enumerate(pairs) if unit == "count" and kind in _COUNTS]
     if not counted:
-        what = ", ".join(f"{kind} in {unit}" for kind, unit in pairs)
+        if profile.broken:
+            raise FormatError("the profile of pprof breaks off before its texts: copy or record it again")
+        what = ", ".join(f"{kind} in {unit}" if unit else f"{kind} without a unit" for kind, unit in pairs)
         raise FormatError(
             f"the profile of pprof tells no time, but {what or 'nothing'}. "
             "Open it with: go tool pprof -http=: FILE"
