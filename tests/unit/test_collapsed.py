@@ -82,6 +82,19 @@ def test_broken_lines_are_counted(tmp_path: Path) -> None:
     assert int(trace.slices["self_ns"].sum()) == sum(i % 7 for i in range(20_000))
 
 
+def test_a_cut_line_and_a_weight_without_a_path_are_counted(tmp_path: Path) -> None:
+    trace = opened(tmp_path, "<module> (a.py:1);f (a.py:2) 5\n 1\n<module> (a.py:1);f (a")
+    assert trace.report["broken-row"].count == 2
+    assert trace.slices["self_ns"].sum() == 5
+
+
+def test_a_weight_that_is_too_large_costs_its_own_line(tmp_path: Path) -> None:
+    trace = opened(tmp_path, f"a;b {'9' * 30}\na;c 5\n")
+    assert trace.report["broken-row"].count == 1
+    assert trace.report["broken-row"].example.startswith("a;b 999")
+    assert trace.slices["self_ns"].sum() == 5
+
+
 @pytest.mark.parametrize(
     "text",
     [

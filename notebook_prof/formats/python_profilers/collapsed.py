@@ -13,7 +13,6 @@ import pandas as pd
 from msgspec import Raw, Struct, field
 
 from ...errors import FormatError, bounded_repr
-from ...readers.base import HEAD_BYTES
 from ...readers.call_tree import Frame, Sampled, add_samples, count_samples, labels
 from ...readers.codec.tolerant_json import decode_object
 from ...readers.events import match, report_unpaired
@@ -94,9 +93,12 @@ def is_collapsed(head: bytes) -> bool:
     lines = _lines(head)
     if has_header(head):
         return True
-    if len(head) >= HEAD_BYTES:
-        lines = lines[:-1]
-    return any(b";" in line for line in lines) and all(map(is_path, lines))
+    if len(lines) > 1 and not head.rstrip(b"\x00").endswith(b"\n") and not is_path(lines[-1]):
+        lines = lines[:-1]  # the head, or the file, ends within this line
+    # py-spy writes a bare weight for samples without a stack
+    return any(b";" in line for line in lines) and all(
+        is_path(line) or line.strip().isdigit() for line in lines
+    )
 
 
 def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) -> None:
@@ -117,11 +119,13 @@ def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) 
     weight = np.array([float(number) for number in numbers]) * (sample_ns or kind.weight_ns)
     if kind is not AUSTIN and sample_ns is None and kind.weight_ns == 1:
         builder.metadata["time_unit"] = False
-    usable = np.cumsum(weight) < _LONGEST_NS
-    lost = next((line for line in lines if not kind.line.fullmatch(line)), b"too large")
+    usable = np.cumsum(np.where(weight < _LONGEST_NS, weight, 0)) < _LONGEST_NS
+    usable &= weight < _LONGEST_NS
+    lost = [line for line in lines if not kind.line.fullmatch(line)]
+    lost += [line for line, ok in zip(good, usable.tolist(), strict=True) if not ok]
     builder.report.broken_rows(
-        len(lines) - int(usable.sum()),
-        lost[:80].decode(errors="replace"),
+        len(lost),
+        b"".join(lost[:1])[:80].decode(errors="replace"),
         "lines that are no path with a weight are left out",
     )
     paths = [path for (path, _), ok in zip(parts, usable.tolist(), strict=True) if ok]
