@@ -250,7 +250,7 @@ def test_speedscope_units_samples_and_damage(tmp_path: Path) -> None:
             {
                 "type": "evented",
                 "name": "two",
-                "unit": "bytes",
+                "unit": "none",
                 "startValue": 0,
                 "endValue": 9,
                 "events": [
@@ -268,6 +268,7 @@ def test_speedscope_units_samples_and_damage(tmp_path: Path) -> None:
     assert codes == {
         "sample-without-weight": 1,
         "broken-row": 2,
+        "sample-without-stack": 1,
         "unit-not-time": 1,
         "unclosed-begin": 1,
         "broken-profile": 1,
@@ -280,6 +281,30 @@ def test_speedscope_units_samples_and_damage(tmp_path: Path) -> None:
     ]
     two = trace.slices[trace.slices["track"] == 1]
     assert two[["ts", "dur", "name"]].to_numpy().tolist() == [[1, 2, "a"], [2, 7, "b (y/z.py:3)"]]
+
+
+def speedscope(tmp_path: Path, *profiles: dict[str, Any]) -> Path:
+    path = tmp_path / "s"
+    path.write_text(json.dumps({"shared": {"frames": [{"name": "a"}]}, "profiles": profiles}))
+    return path
+
+
+def test_bytes_of_speedscope_are_no_time(tmp_path: Path) -> None:
+    sampled = {"type": "sampled", "samples": [[0]] * 20, "weights": [5] * 20}
+    memory = {**sampled, "name": "heap", "unit": "bytes"}
+    trace = read_trace(speedscope(tmp_path, memory, {**sampled, "unit": "milliseconds"}))
+    assert trace.report["profile-without-time"].example == "heap"
+    assert trace.slices["dur"].tolist() == [100_000_000]
+    assert trace.metadata.get("time_unit", True)
+    with pytest.raises(FormatError, match="tells no time, but bytes"):
+        read_trace(speedscope(tmp_path, memory))
+
+
+def test_samples_of_speedscope_begin_where_their_profile_does(tmp_path: Path) -> None:
+    sampled = {"type": "sampled", "unit": "seconds", "samples": [[0], []], "weights": [1, 2]}
+    trace = read_trace(speedscope(tmp_path, {**sampled, "startValue": 3}, {**sampled, "startValue": 7.5}))
+    assert trace.slices["ts"].diff().tolist()[1:] == [4_500_000_000]
+    assert trace.report["sample-without-stack"].count == 2
 
 
 def test_device_time_is_exported_by_launching_path(tmp_path: Path) -> None:

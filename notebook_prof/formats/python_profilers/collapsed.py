@@ -207,6 +207,7 @@ _NANOSECONDS: Final = {
     "seconds": 1_000_000_000,
 }
 _LARGEST: Final = 2.0**61
+_PAGE: Final = "look at it on speedscope.app"
 _BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
@@ -230,6 +231,7 @@ class _Profile(Struct):
     type: str = ""
     name: Any = ""
     unit: str = "none"
+    start: int | float | None = field(name="startValue", default=0)
     end: int | float = field(name="endValue", default=0)
     events: list[_Event] = []
     samples: list[list[int]] = []
@@ -249,13 +251,21 @@ def read_speedscope(data: bytes, builder: TraceBuilder) -> None:
     frames = [_frame(each) for each in file.shared.frames]
     if isinstance(file.exporter, str):
         builder.metadata["exporter"] = file.exporter
+    in_bytes = []
     for number, text in enumerate(file.profiles):
         try:
             profile = msgspec.json.decode(text, type=_Profile)
         except _BROKEN as error:
             builder.report.add("broken-profile", "loss", 1, f"profile {number}: {error}", "left out")
             continue
-        _add(profile, number, frames, builder)
+        if profile.unit == "bytes":
+            in_bytes.append(str(profile.name))
+        else:
+            _add(profile, number, frames, builder)
+    if in_bytes and len(in_bytes) == len(file.profiles):
+        raise FormatError(f"speedscope's file tells no time, but bytes ({in_bytes[0]}); {_PAGE}")
+    effect = "left out, since bytes tell no time"
+    builder.report.add("profile-without-time", "loss", len(in_bytes), ", ".join(in_bytes)[:80], effect, _PAGE)
 
 
 def _frame(frame: _Frame) -> Frame:
@@ -337,10 +347,12 @@ def _add_sampled(
         ~ok, lambda i: f"sample {i}: {profile.samples[i]}", "these samples are left out"
     )
     keep = ok & (dur > 0)
+    idle = int((keep & (lengths == 0)).sum())
+    builder.report.add("sample-without-stack", "info", idle, effect="nothing ran in that time: a gap")
     if len(set(dur[keep].tolist())) == 1:  # otherwise weights may be sums of samples
         count_samples(builder, track, int(keep.sum()))
     dur = np.where(keep, dur, 0)
-    ts = np.cumsum(dur) - dur
+    ts = _times([profile.start or 0], scale)[0] + np.cumsum(dur) - dur
     samples = Sampled(ts[keep], dur[keep], flat[keep[owner]], lengths[keep])
     add_samples(builder, track, samples, frames)
 
