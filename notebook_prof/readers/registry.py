@@ -39,6 +39,8 @@ _SIGNS: Final = (
     (bytes(8) + b"\3", _GPERFTOOLS),
     (b"\x80", "a Python pickle"),
     (b"PK", "a zip archive"),
+    (b"BZh", "bzip2; unpack it first"),
+    (b"7z\xbc\xaf", "a 7-Zip archive; unpack it first"),
     (b"\x1f\x8b", "gzip"),
     (b"\x7fELF", "a program"),
     (b"MOJ", "perhaps MOJO, Austin's binary format, of which too little is there"),
@@ -267,6 +269,7 @@ def _choose_for_folder(folder: Folder, name: str | None) -> Reader:
     )
     if single := _openable(folder):
         message += f" Open a single file of it instead: {', '.join(single)}."
+        message += " nbp.read_ranks(folder) reads several as the ranks of one run." if len(single) > 1 else ""
     raise FormatError(message)
 
 

@@ -66,6 +66,9 @@ def test_an_unknown_folder_is_refused_by_what_it_holds(tree: Path) -> None:
     (tree / "t.json").write_text('{"schemaVersion": 1, "traceEvents": []}')
     with pytest.raises(FormatError, match=r"Open a single file of it instead: t\.json \(kineto\)"):
         read_trace(tree)
+    (tree / "u.json").write_text('{"schemaVersion": 1, "traceEvents": []}')
+    with pytest.raises(FormatError, match=r"u\.json \(kineto\)\. nbp\.read_ranks\(folder\) reads several"):
+        read_trace(tree)
     with pytest.raises(FormatError, match="format of single files"):
         read_trace(tree, format="kineto")
     with pytest.raises(OptionError, match="'kineto' takes no option 'fp_point'"):

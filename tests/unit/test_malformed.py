@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
@@ -148,6 +149,7 @@ def test_a_file_that_is_none_is_described(tmp_path: Path) -> None:
         (b"\n  _     ._   __/__\nRecorded: 1.2 s\n", r"starts with b'\\n"),
         (b"version: 1\ncreator: yappi\nevents: Ticks\n", "callgrind"),
         (b"\n<html>", "a page for people"),
+        (bz2.compress(b"a;b 5"), "bzip2; unpack it"),
         (b'{"nodes": [], "startTime": 1, "timeDeltas": []}', "V8.*speedscope.app"),
         (b"  \n", "nothing but spaces"),
     ):
