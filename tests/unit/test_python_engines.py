@@ -25,6 +25,7 @@ from notebook_prof.collectors.python.frames import (
     FOLDED,
     KEPT_FRAMES,
     LIBRARY,
+    NOTEBOOK,
     Frame,
     Stacks,
     owner_of,
@@ -494,6 +495,27 @@ def left(stacks: Stacks) -> list[list[str]]:
     return [
         [stacks.distinct[i].function for i in stacks.frames[end - n : end]]
         for end, n in zip(ends, stacks.lengths, strict=True)
+    ]
+
+
+def test_what_a_line_magic_runs_counts_for_its_line() -> None:
+    def shell(function: str) -> Frame:
+        return Frame(f"InteractiveShell.{function}", "IPython/core/interactiveshell.py", 1, 2, NOTEBOOK)
+
+    line, cell = shell("run_line_magic"), shell("run_cell_magic")
+    repeat = Frame("Timer.repeat", "timeit.py", 1, 2, LIBRARY)
+    timed = Frame("inner", "<magic-timeit>", 1, 1, CELL)
+    stacks = stacks_of_frames(
+        [LINE_3, line, repeat, timed, SORT],
+        [LINE_3, line, repeat, timed],
+        [LINE_3, cell, repeat, timed._replace(line=4)],
+        [LINE_3, cell, LINE_4, line, repeat, timed],
+    )
+    assert left(trim(stacks, [LINE_3])) == [
+        ["<module>", "sort"],
+        ["<module>"],
+        ["<module>", "Timer.repeat", "inner"],
+        ["<module>", "<module>"],
     ]
 
 

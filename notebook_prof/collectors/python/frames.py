@@ -25,6 +25,8 @@ threads, tasks and programs, notebook_prof, and the notebook's kernel (including
 _CELL_FILE: Final = re.compile(
     r"[\\/]ipykernel_\d+[\\/]-?\d+\.py$|^<ipython-input-\d+|^<timed (?:exec|eval)>$|^<magic-timeit>$"
 )
+_MAGIC_FILE: Final = re.compile(r"^<timed (?:exec|eval)>$|^<magic-timeit>$")
+"""Names of the files of what ``%time`` and ``%timeit`` run."""
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _STANDARD: Final = tuple(
     {os.path.join(sysconfig.get_paths()[key], "") for key in ("stdlib", "platstdlib")}
@@ -182,13 +184,29 @@ class _Owners:
         foreign = ((owner == OURS) | (owner == NOTEBOOK)) & (self.position > own[self.home])
         end = self.first(foreign & (self.position >= begin[self.home]))
         keep = (self.position >= begin[self.home]) & (self.position < end[self.home])
-        keep &= (owner != OURS) & (owner != NOTEBOOK) & ~self.of(_imports)
+        keep &= (owner != OURS) & (owner != NOTEBOOK) & ~self.of(_imports) & ~self._of_line_magics()
         # an innermost wrapper is kept, since the time is its own
         keep &= (self.position >= self.last(keep)[self.home]) | ~self.of(
             lambda frame: passes_on(frame.function, frame.file)
         )
         lengths = np.bincount(self.home[keep], minlength=n).astype(np.int64)
         return Stacks(self._stacks.frames[keep], lengths, self._stacks.distinct)
+
+    def _of_line_magics(self) -> BoolArray:
+        """Return a mask of the frames from a line's ``%time`` or ``%timeit`` to what it runs."""
+        # what it runs stands in that line, but counts its own lines from 1
+        line, cell = self.last(self.of(_runs_line_magic)), self.last(self.of(_runs_cell_magic))
+        body = self.last(self.of(lambda frame: _MAGIC_FILE.search(frame.file) is not None))
+        inside = (self.position > line[self.home]) & (self.position <= body[self.home])
+        return np.asarray(inside & (line > cell)[self.home])
+
+
+def _runs_line_magic(frame: Frame) -> bool:
+    return frame.owner == NOTEBOOK and frame.function.endswith("run_line_magic")
+
+
+def _runs_cell_magic(frame: Frame) -> bool:
+    return frame.owner == NOTEBOOK and frame.function.endswith("run_cell_magic")
 
 
 def _is_marker(frame: Frame) -> bool:
