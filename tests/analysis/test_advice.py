@@ -589,6 +589,9 @@ def test_a_pool_that_costs_more_than_it_works():
     )
     assert "compute for 22 ms in all" in some["finding"]
     assert some["gain_ns"] == 200_000_000 - 42_000_000
+    joblib = ("Parallel.__call__", "/usr/lib/python3/site-packages/joblib/parallel.py", 5)
+    idle = concurrent([190], [0.001], "Parallel(prefer='threads')(jobs)", joblib)
+    assert advice_row(idle, "pool-overhead") is None, "joblib ran threads; the child was there before"
 
 
 windows = st.tuples(st.integers(0, 60), st.integers(61, 120))

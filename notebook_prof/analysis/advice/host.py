@@ -136,6 +136,8 @@ _WASTE: Final = 1.5
 _RECORDERS: Final = ("py-spy", "sh -c read go", "notebook_prof")
 """Prefixes of the commands of recorders' processes, which are not the user's children."""
 _POOLS: Final = ("multiprocessing.pool", "concurrent.futures.process", "joblib.parallel")
+_LEAST_WORK_NS: Final = 1_000_000
+"""CPU time that processes of a pool take at least. With less, joblib ran threads, or nothing beside."""
 
 
 def threads_take_turns(run: AdviceContext) -> Advice | None:
@@ -224,7 +226,7 @@ def pool_overhead(run: AdviceContext) -> Advice | None:
     sums = children.groupby("pid")[columns].agg(np.ptp).sum()
     work = int(sums["cpu_ns"])
     ready = work + int(sums.get("wait_ns", 0))  # other programs may hold the cores
-    if not len(children) or spent < WORTH * run.total_ns or spent < _WASTE * ready:
+    if work < _LEAST_WORK_NS or spent < WORTH * run.total_ns or spent < _WASTE * ready:
         return None
     first = table.iloc[0]
     computed = Source("cpu_use", "children_ns", arguments=run.asking)
