@@ -167,7 +167,7 @@ class _Cell:
             ast.copy_location(take.value, iterable)
             begin.append(take)
             for one in (loop, cast("ast.For", remainder)):
-                one.iter = cast("ast.Expr", _statements_at(f"{name}.items", line)[0]).value
+                one.iter = cast("ast.Expr", _statements_at(name, line)[0]).value
                 for node in ast.walk(one.iter):
                     ast.copy_location(node, iterable)
         first = loop.body[0].lineno

@@ -51,6 +51,11 @@ class LoopTicker:
         self.fast = self.left = self.inside = False
         self.note, self.now = statements.note, statements.now
 
+    def __iter__(self) -> Any:
+        return self.items  # need not have `__iter__` itself, which a `for` over it would call again
+
+    __aiter__ = __iter__
+
     def __enter__(self) -> None:
         self.inside = True
         if self._rows is not None:

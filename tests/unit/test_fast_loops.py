@@ -86,6 +86,19 @@ PROGRAMS = {
         "async def load():\n    for i in range(900):\n        yield i\n"
         "out = 0\nasync for batch in load():\n    out += batch"
     ),
+    "iterator without __iter__": (
+        "class Batches:\n    def __init__(self): self.left = iter(range(600))\n"
+        "    def __next__(self): return next(self.left)\n"
+        "class Loader:\n    def __iter__(self): return Batches()\n"
+        "out = 0\nfor i in Loader():\n    out += i"
+    ),
+    "iterator without __aiter__": (
+        "class Batches:\n    def __init__(self): self.left = iter(range(600))\n"
+        "    async def __anext__(self):\n        for i in self.left: return i\n"
+        "        raise StopAsyncIteration\n"
+        "class Loader:\n    def __aiter__(self): return Batches()\n"
+        "out = 0\nasync for batch in Loader():\n    out += batch"
+    ),
     "await": "out = 0\nfor i in range(600):\n    await asyncio.sleep(0)\n    out += i",
     "match": (
         "out = 0\nmatch 3:\n    case 3:\n        for i in range(600):\n            out += i\n"

@@ -39,6 +39,11 @@ class Ticks:
     note = now = staticmethod(lambda *mark: 0)
     items: Any = None
 
+    def __iter__(self) -> Any:
+        return self.items
+
+    __aiter__ = __iter__
+
     def __enter__(self) -> None:
         pass
 
