@@ -91,7 +91,7 @@ def _begin(
     end_scripts = scripts.begin(shell, options, session.loops_of_scripts) if elsewhere else lambda: None
     live = None if make_live is None else make_live(session, shell.user_ns)
     restore = _let_leave(shell) if options.stop_after else None
-    failed_ns, restore_traceback = _when_failing(shell)
+    failures, restore_traceback = _when_failing(shell)
 
     def finish(result: Any, now_ns: int) -> None:
         restore_traceback()
@@ -99,11 +99,17 @@ def _begin(
         if live is not None:
             live.end()
         error = result.error_in_exec or result.error_before_exec
-        session.end_cell(failed_ns[-1] if error is not None and failed_ns else now_ns)
         unknown = isinstance(result, ResultUnknown)
+        told = not unknown
+        if failures and error is not None:
+            now_ns, failure = failures[-1]
+            if unknown and failure is not None:
+                error, told = failure, True
+        failures.clear()
+        session.end_cell(now_ns)
         if not (unknown and result.runs):  # otherwise its loops may still tick
             ticks.withdraw()
-        if unknown:
+        if not told:
             why, where = (
                 ("the extension was unloaded", "left") if result.runs else ("an interrupt", "next saw it")
             )
@@ -331,16 +337,22 @@ def _show(profile: Profile) -> None:
         display({"text/plain": text}, raw=True)
 
 
-def _when_failing(shell: Any) -> tuple[list[int], Callable[[], None]]:
-    """Record when this thread starts to show a traceback, and return also what undoes this."""
-    # the cell has ended when it shows one
-    noted: list[int] = []
+def _when_failing(shell: Any) -> tuple[list[tuple[int, BaseException | None]], Callable[[], None]]:
+    """Record when this thread starts to show which exception, and return also what undoes this."""
+    # The cell has ended when it shows one. If a `__str__` raises then, IPython tells no end.
+    noted: list[tuple[int, BaseException | None]] = []
+    can_show = True
     me, show, own = threading.get_ident(), shell.showtraceback, "showtraceback" in vars(shell)
 
     def showtraceback(*args: Any, **options: Any) -> Any:
-        if threading.get_ident() == me:
-            noted.append(time.time_ns())
-        return show(*args, **options)
+        nonlocal can_show
+        if threading.get_ident() == me and can_show:
+            noted.append((time.time_ns(), sys.exc_info()[1]))
+        try:
+            return show(*args, **options)
+        except BaseException:
+            can_show = False  # IPython shows what was raised here next
+            raise
 
     shell.showtraceback = showtraceback
 

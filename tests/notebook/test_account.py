@@ -128,6 +128,20 @@ def test_a_failing_cell_ends_at_its_exception(kernel: Kernel) -> None:
     assert end_unix_ns(kernel) <= kernel.value("told[0]"), "showing the traceback is not the cell's"
 
 
+def test_a_cell_ends_at_an_exception_that_cannot_be_shown(kernel: Kernel) -> None:
+    kernel.must(
+        """
+        class Mute(Exception):
+            def __str__(self):
+                raise ValueError('no words')
+        """
+    )
+    kernel.run("%%profile p --quiet\nimport time\ntime.sleep(0.1)\nraise Mute")
+    assert [row["line"] for row in account(kernel)] == [2, 3, 4]
+    assert "; it ended with Mute in line 4" in kernel.value("str(p.verdict)")
+    assert "end-not-told" not in kernel.value("[issue.code for issue in p.trace.report]")
+
+
 def test_an_interrupted_cell_ends_there_and_shows_no_frame_of_ours(kernel: Kernel) -> None:
     body = "import time\nprint('go', flush=True)\nwhile True:\n    x = 1\n    y = 2"
     cell = f"%%profile p --quiet --steps 1:\n{body}"
