@@ -102,7 +102,7 @@ class _Cell:
                 continue
             shown = isinstance(statement, ast.Expr) and (i == last or interactivity == "all")
             out += self._mark(statement, 0)
-            out += self._statement(statement, 0)
+            out += self._statement(self._with_inner_marks(statement, 0), 0)
             if shown and self._marks:
                 _note_the_end(cast("ast.Expr", statement))
         if self._marks and body and not isinstance(body[-1], ast.Expr) and interactivity in _APPENDABLE:

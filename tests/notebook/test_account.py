@@ -142,6 +142,15 @@ def test_a_cell_ends_at_an_exception_that_cannot_be_shown(kernel: Kernel) -> Non
     assert "end-not-told" not in kernel.value("[issue.code for issue in p.trace.report]")
 
 
+def test_statements_within_others_have_their_own_time(kernel: Kernel) -> None:
+    kernel.must(
+        "%%profile p --quiet\nimport asyncio\ntry:\n    await asyncio.wait_for(asyncio.Event().wait(), 0.2)\n"
+        "except asyncio.TimeoutError:\n    pass"
+    )
+    assert [row["line"] for row in account(kernel) if row["kind"] == "code"] == [2, 3, 4, 6]
+    assert kernel.value("str(p.verdict)").startswith("Line 4 takes "), "not the `try` around it"
+
+
 def test_an_interrupted_cell_ends_there_and_shows_no_frame_of_ours(kernel: Kernel) -> None:
     body = "import time\nprint('go', flush=True)\nwhile True:\n    x = 1\n    y = 2"
     cell = f"%%profile p --quiet --steps 1:\n{body}"
