@@ -104,14 +104,15 @@ def test_cores_that_others_had_are_told() -> None:
 MS = 1_000_000
 
 
-def waiting_cell(*workers: tuple[object, ...], text: str = "!make", pool: str = "") -> Trace:
-    """A loop of 60 ms whose only line takes 58 ms; its thread is asleep for 56 ms, a pool may run a line."""
+def waiting_cell(*workers: tuple[object, ...], text: str = "!make", pool: str = "", cpu_ms: int = 4) -> Trace:
+    """A loop of 60 ms whose only line takes 58 ms; its thread is asleep but for `cpu_ms`."""
     names = ["cell:2  for f in files:", f"cell:3  {text}"]
     b = TraceBuilder(metadata={"cell_source": f"\nfor f in files:\n    {text}\n"})
     b.slices(ts=[0, MS], dur=[60 * MS, 58 * MS], name=names, category="python", track=b.track("main"))
     if pool:
         b.slices(ts=2 * MS, dur=50 * MS, name=pool, category="python", track=b.track("pool"))
-    rows = [*whole((0, 0, 0), (60 * MS, 4 * MS, 0)), *thread((0, 0, 0), (60 * MS, 4 * MS, 0)), *workers]
+    ran = (0, 0, 0), (60 * MS, cpu_ms * MS, 0)
+    rows = [*whole(*ran), *thread(*ran), *workers]
     b.table("cpu", pd.DataFrame(rows, columns=NAMES))
     b.metadata["cpu"] = {"cores": 2.0, "tid": 7, "pid": 1}
     part = (0, 60 * MS, "code", 2, "for f in files:", -1, 0)
@@ -156,6 +157,12 @@ def test_who_worked_while_a_line_waits(workers: list[tuple[object, ...]], said: 
     assert result.kind == "wait-bound"
     assert result.sentence.startswith("Line 3 takes 96.7 % of the cell (58 ms of 60 ms): `!make`; it waits")
     assert result.sentence.endswith(said)
+
+
+def test_words_of_a_line_that_computes_do_not_let_it_wait() -> None:
+    result, _ = check_claims(waiting_cell(text="x = sorted(y, key=f)  # not (time.sleep)", cpu_ms=55))
+    assert result.kind == "python-bound"
+    assert "waits" not in result.sentence
 
 
 def test_a_waiting_line_names_the_line_that_others_run() -> None:

@@ -576,6 +576,33 @@ def test_starting_and_stopping_the_recording_is_no_part_of_what_the_user_wrote()
 def test_imports_are_called_imports() -> None:
     result = verdict(cell([(0, 90 * MS, "cell:2  import sklearn.svm")], [(90 * MS, "code", 2, 0)]).seal())
     assert (result.kind, result.sentence.endswith("it imports sklearn.svm.")) == ("import-bound", True)
+    text = "import math; a = [math.sin(i) for i in x]"
+    result = verdict(cell([(0, 90 * MS, f"cell:2  {text}")], [(90 * MS, "code", 2, 0)]).seal())
+    assert (result.kind, result.sentence.endswith(f"`{text}`.")) == ("python-bound", True)
+
+
+def test_a_library_that_other_lines_call_too() -> None:
+    rows = [(0, 30 * MS, "cell:3  np.sort(a)"), (0, 30 * MS, "numpy.sort")]
+    rows += [(30 * MS, 70 * MS, "cell:4  np.sort(b)"), (30 * MS, 60 * MS, "numpy.sort")]
+    parts = [(30 * MS, "code", 3, 0), (70 * MS, "code", 4, 0)]
+    said = "; numpy.sort of NumPy takes 90.0 % of the cell by itself, also in other lines."
+    assert verdict(cell(rows, parts).seal()).sentence.endswith(said)
+    samples = pd.DataFrame({"ts": np.arange(50) * 2 * MS, "dur": 2 * MS, "track": np.int32(0), "count": 1})
+    sampled = cell(rows, parts, samples=samples).seal()
+    assert verdict(sampled).sentence.endswith(said.replace("90.0", "90")), "50 samples tell no third digit"
+
+
+def test_a_line_that_waits_and_computes_has_both_lines_below_it() -> None:
+    rows = [
+        (0, 100 * MS, "cell:9  main()"),
+        (0, 60 * MS, "cell:3  time.sleep(0.06)"),
+        (0, 60 * MS, "time.sleep"),
+        (60 * MS, 40 * MS, "cell:4  x = sum(y)"),
+    ]
+    result = verdict(cell(rows, [(100 * MS, "code", 9, 0)]).seal())
+    assert result.sentence.endswith(
+        "; it waits; in it line 3 60.0 %, `time.sleep(0.06)` and line 4 40.0 %, `x = sum(y)`."
+    )
 
 
 def test_the_code_of_a_claim_gives_its_number() -> None:

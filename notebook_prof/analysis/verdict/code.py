@@ -26,7 +26,8 @@ _STATEMENTS: Final = ("code", "steps", "outside-window", "display")
 _CALLED: Final = 2
 _WORTH: Final = 0.1
 """Least share of the cell from which lines below the hottest one, and worker threads, are reported."""
-_IMPORT: Final = re.compile(r"(?:import|from)\s+(?P<module>[\w.]+)")
+_IMPORT: Final = re.compile(r"(?:import|from)\s+(?P<module>[\w.]+)[^;]*")
+_WAITS: Final = "; it waits"
 
 
 def judge_code(facts: VerdictInputs) -> Verdict | None:
@@ -43,6 +44,8 @@ def judge_code(facts: VerdictInputs) -> Verdict | None:
     if row is None:
         return _spread(facts)
     kind, doing = _doing(facts, part, row)
+    if not doing or (doing == _WAITS and not _too_few(facts)):
+        doing += _called_lines(facts, calls)
     share = _share(facts, row)
     name, text = line_words(row)
     sentence = fill(
@@ -53,7 +56,7 @@ def judge_code(facts: VerdictInputs) -> Verdict | None:
         cite_ns(facts.cell_ns, _CELL),
         text.replace(", ", ": ", 1),
         _outside(facts, row),
-        doing or _called_lines(facts, calls),
+        doing,
     )
     return Verdict(kind, sentence, share.value, line_select(row))
 
@@ -176,25 +179,26 @@ def _outside(facts: VerdictInputs, row: Any) -> Sentence:
 def _doing(facts: VerdictInputs, part: Any, row: Any) -> tuple[str, Sentence]:
     """Return the kind of verdict, and what the line does in words."""
     text = str(row["text"])
-    if (imported := _IMPORT.match(text.strip())) is not None:
+    if (imported := _IMPORT.fullmatch(text.strip())) is not None:
         return "import-bound", say(f"; it imports {imported['module']}")
     if (compiled := _compiled(facts, row)) is not None:
         return "one-time", compiled
     name, file, spent, operators, total = _most_below(facts, row)
     if _waits(part, row, text, name, facts.cell_ns):
         if part is None or (part["line"] != row["line"] and part["dur"] < MOST * facts.cell_ns):
-            return "wait-bound", say("; it waits")
+            return "wait-bound", say(_WAITS)
         window = (int(part["ts"]), int(part["ts"]) + int(part["dur"]))
-        return "wait-bound", engine(facts, part) or say("; it waits") + meanwhile(facts, window, row)
+        return "wait-bound", engine(facts, part) or say(_WAITS) + meanwhile(facts, window, row)
     if operators > MOST * max(total, 1):
         return "compute-bound", say("; operators of the framework run most of it")
     if (library := library_of(file, name)) and spent > MOST * max(total, 1):
         by = {"by": ("name", "track")}
         source = Source("operators", "self_ns", {"name": name, "track": stepping_track(facts.trace)}, by)
         own = int(source.evaluate(facts.trace))
-        share = cite_share(min(own / max(facts.cell_ns, 1), 1.0), source, _CELL, {"name": name})
+        share = facts.sampled_share(min(own / max(facts.cell_ns, 1), 1.0), source, _CELL, {"name": name})
         words = f"; {short(name, 60)} of {spelled(library)} takes "
-        return "library-bound", say(words, share, " of the cell by itself")
+        others = ", also in other lines" if own > int(row["total_ns"]) else ""
+        return "library-bound", say(words, share, f" of the cell by itself{others}")
     return "python-bound", say()
 
 
@@ -213,8 +217,8 @@ def _compiled(facts: VerdictInputs, row: Any) -> Sentence | None:
 def _waits(part: Any, row: Any, text: str, below: str, cell_ns: int) -> bool:
     """Return whether the line waits, judged by its text and its callees' names, or by recorded CPU time."""
     # On a shared machine, a thread that wakes often is mostly ready to run, so its CPU time alone does not
-    # show that it waits.
-    asleep = False
+    # show that it waits. Words of the line alone do not either: they may be in a comment.
+    asleep, named = False, waits_by_name(f"cell:1  {text}")
     if part is not None and pd.notna(part["wait_ns"]):
         # for a line within the part, a lower bound: all the time outside of the line is taken as asleep
         is_part = part["line"] == row["line"]
@@ -222,7 +226,8 @@ def _waits(part: Any, row: Any, text: str, below: str, cell_ns: int) -> bool:
             (int(part["dur"]), 0) if is_part else (int(row["total_ns"]), cell_ns - int(row["total_ns"]))
         )
         asleep = int(part["wait_ns"]) - elsewhere_ns >= MOST * whole_ns
-    return asleep or waits_by_name(f"cell:1  {text}") or waits_by_name(below)
+        named &= int(part["wait_ns"]) >= int(part["cpu_ns"])
+    return asleep or named or waits_by_name(below)
 
 
 def _most_below(facts: VerdictInputs, row: Any) -> tuple[str, str, int, int, int]:
