@@ -10,7 +10,6 @@ import pytest
 
 from notebook_prof import Profile
 from notebook_prof.analysis import critical_path_next, verdict
-from notebook_prof.session.findings import torch_came_late
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
 
@@ -493,19 +492,26 @@ def test_a_cell_follows_the_hottest_line_inwards() -> None:
     assert result.select == {"name": "cell:5  r = X.T @ g"}
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_operators_that_nothing_recorded_are_not_called_python(late: bool) -> None:
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("", ""),
+        ("torch-imported-late", "torch was imported in this cell"),
+        ("profiler-overtaken", "the cell started another profiler"),
+    ],
+)
+def test_operators_that_nothing_recorded_are_not_called_python(code: str, why: str) -> None:
     n = np.arange(4)
     rows = [(i * 10 * MS, 10 * MS, "cell:5  optimizer.step(closure)") for i in range(4)]
     b = cell(rows, [(40 * MS, "steps", 4, 4)])
     b.steps(step=n, ts=n * 10 * MS, dur=np.full(4, 10 * MS), source="loop")
-    if late:
-        torch_came_late(b.report, ("python",))
+    if code:
+        b.report.add(code, "loss")
     trace = b.seal()
     result = verdict(trace)
     begin, end, kind = (
-        ("Operators were not recorded, since torch was imported in this cell", " of the steps.", "mixed")
-        if late
+        (f"Operators were not recorded, since {why}", " of the steps.", "mixed")
+        if why
         else ("Python-bound: 100.0 % of the steps is Python, not operators", ".", "python-bound")
     )
     assert result.sentence == f"{begin}; line 5, `optimizer.step(closure)` takes 100.0 %{end}"

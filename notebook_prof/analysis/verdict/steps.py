@@ -16,6 +16,12 @@ from .python import line_select, line_words, python_verdict
 COSTLY_RECORDING: Final = 1.2
 """Ratio of recorded to unrecorded step time from which the text begins with the cost of recording."""
 _ELSEWHERE: Final = "steps-in-another-thread"
+_NO_OPERATORS: Final = {
+    "torch-imported-late": "torch was imported in this cell",
+    "profiler-overtaken": "the cell started another profiler",
+    "profiler-busy": "another profiler was running",
+}
+"""Issues of a recording of torch without operators → the reason in words."""
 _NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "collapsed", "perfetto"})
 """Sources whose slices may be anything, but, unless PyTorch wrote them, not operators of a framework."""
 
@@ -127,11 +133,11 @@ def _thread(facts: VerdictInputs, *states: str) -> Source:
 def _python_in_steps(facts: VerdictInputs, python: float) -> Verdict:
     """Judge steps in which Python between operators takes most time; name the loop body's hottest line."""
     waited = _waited_in_steps(facts)
-    # torch's operators were not recorded, so their time counts as their caller's
-    late = "torch-imported-late" in facts.trace.report
-    kind = "mixed" if late else "python-bound"
-    if late:
-        sentence = say("Operators were not recorded, since torch was imported in this cell")
+    # without torch's operators, their time counts as their caller's
+    why = next((text for code, text in _NO_OPERATORS.items() if code in facts.trace.report), "")
+    kind = "mixed" if why else "python-bound"
+    if why:
+        sentence = say(f"Operators were not recorded, since {why}")
     elif waited is not None and waited.value >= MOST:
         kind = "wait-bound"
         sentence = say("Wait-bound: the thread of the steps waits for ", waited, f" of {facts.whole}")
@@ -144,7 +150,7 @@ def _python_in_steps(facts: VerdictInputs, python: float) -> Verdict:
     if (row := _longest_line(facts)) is not None:
         select = line_select(row)
         sentence += say("; ", *line_words(row), " takes ", _line_share(facts, row))
-        sentence += f" of {facts.whole}" if late else ""
+        sentence += f" of {facts.whole}" if why else ""
         if row["file"] == CELL:
             below = hot_lines(facts.trace, window=facts.window, below=int(row["line"]))
             if len(below.path) > 1:
