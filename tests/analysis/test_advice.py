@@ -456,7 +456,7 @@ def test_what_looks_like_a_habit_and_is_none(calls):
     assert advice(recorded_lines(calls)).empty
 
 
-def loading(cpus=2, item_ms=1.0, busy=0.1, start_method="fork", slower=1, **facts):
+def loading(cpus=2, item_ms=1.0, busy=0.1, start_method="fork", slower=1, steps=True, **facts):
     """Ten steps of 40 ms, 32 of them data that the loop's own thread gets, or slower ones."""
     loader = {
         "dataset": "Slow",
@@ -482,7 +482,8 @@ def loading(cpus=2, item_ms=1.0, busy=0.1, start_method="fork", slower=1, **fact
     main = b.track("MainThread", pid=1, tid=1)
     ms = 1_000_000 * slower
     at = np.arange(10) * 40 * ms
-    b.steps(np.arange(10), at, np.full(10, 40 * ms), "loop")
+    if steps:
+        b.steps(np.arange(10), at, np.full(10, 40 * ms), "loop")
     workers = "Multi" if loader["num_workers"] else "Single"
     kind = f"_{workers}ProcessDataLoaderIter" if workers == "Single" else "_MultiProcessingDataLoaderIter"
     data = int(32 * item_ms * ms)
@@ -533,6 +534,8 @@ def test_no_more_workers_than_cores():
 def test_no_workers_for_what_lies_in_memory():
     trace = loading(in_memory=True, dataset="TensorDataset")
     assert advice(trace)["rule"].tolist() == ["items-one-by-one"]
+    row = advice_row(loading(in_memory=True, dataset="TensorDataset", steps=False), "items-one-by-one")
+    assert row["finding"].startswith("The run spends 320 ms on taking items one by one")
     cheap = loading(item_ms=0.01, batch_size=320)
     assert not {"dataloader-workers", "input-bound"} & set(advice(cheap)["rule"])
 

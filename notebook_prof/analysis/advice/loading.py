@@ -244,9 +244,7 @@ def _busy(run: AdviceContext) -> int:
 
 def _found(run: AdviceContext, spent: int, before: str, after: str) -> dict[str, Any]:
     """Return all of a rule's advice but its code, remedy and gain."""
-    took = Source("phases", "host_ns", {"phase": "data"}, run.looking)
-    if not len(run.facts.steps):  # which `phases` needs
-        took, spent = Source("input_pipeline", "fetch_ns", {}, run.looking), int(run.input["fetch_ns"].sum())
+    took = run.facts.in_phase("data")
     text = say(f"{run.each_step} {before}", run.each(spent, took), after, run.share(spent, took))
     location = ""
     if len(run.loader_facts) == 1:
