@@ -429,6 +429,10 @@ NO_HABITS = (
     ],
     ["part = df[df['a'] > 2]", *[("DataFrame._getitem_bool_array", FRAME, *part) for part in SOME]],
     ["part = df[df[c] > 2][2:]", *[("DataFrame._getitem_bool_array", FRAME, *part) for part in SOME]],
+    [
+        "out = s.rolling(30).apply(lambda w: w.iloc[-1])",
+        *[("_LocationIndexer.__getitem__", INDEXING, *part) for part in SOME],
+    ],
     ["df.loc[len(df)] = row", *[("_LocationIndexer.__getitem__", INDEXING, *part) for part in SOME]],
     ["found = np.append(other, x)", *[("append", NUMPY, *part) for part in SOME]],
     ["part = df.copy(deep=False)", *[("copy", "pandas/core/generic.py", *part) for part in SOME]],
