@@ -116,7 +116,9 @@ class _Cell:
 
     def _statement(self, statement: ast.stmt, loops: int) -> list[ast.stmt]:
         """Return the replacement of a statement that is outside functions and inside `loops` marked loops."""
-        if _ticks_inside(statement) and isinstance(statement, LOOPS):
+        if isinstance(statement, LOOPS) and (
+            _ticks_inside(statement) or (self._marks and _awaits(statement))
+        ):
             return [self._doubled(statement, loops)]
         if _ticks_inside(statement) and isinstance(statement, _ENCLOSING):
             self._marked_lists(statement, loops)
@@ -264,6 +266,13 @@ def _ticks_inside(node: ast.AST, *, functions: bool = False) -> bool:
     if isinstance(node, SCOPES) and not functions:
         return False
     return any(_ticks_inside(child, functions=functions) for child in ast.iter_child_nodes(node))
+
+
+def _awaits(node: ast.AST) -> bool:
+    """Return whether a statement awaits outside of functions: samples do not see what it awaits."""
+    if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
+        return True
+    return not isinstance(node, SCOPES) and any(map(_awaits, ast.iter_child_nodes(node)))
 
 
 def is_future(node: ast.stmt) -> bool:

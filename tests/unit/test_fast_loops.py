@@ -150,6 +150,19 @@ def test_slow_iterations_are_marked_line_by_line(session: Session) -> None:
     assert marks.table()[1].tolist() == want
 
 
+def test_a_loop_that_awaits_is_marked_line_by_line(session: Session) -> None:
+    marks = statements.running()
+    assert marks is not None
+    tree = ast.parse(
+        "for i in range(2):\n    await asyncio.sleep(0.001)\n    x = i\nfor i in range(2):\n    x = i"
+    )
+    code = compile(rewrite(tree, []), "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    asyncio.run(eval(code, {"asyncio": asyncio}))
+    marks.stop()
+    assert marks.table()[1].tolist() == [1, 2, 3, 1, 2, 3, 1, 4, statements.SHOWING]
+    assert not session.tickers, "it has no steps"
+
+
 def test_an_iteration_that_skips_is_not_fast_once_it_works(session: Session) -> None:
     import time
 
