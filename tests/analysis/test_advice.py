@@ -460,7 +460,7 @@ def test_what_looks_like_a_habit_and_is_none(calls):
     assert advice(recorded_lines(calls)).empty
 
 
-def loading(cpus=2, item_ms=1.0, busy=0.1, start_method="fork", slower=1, steps=True, **facts):
+def loading(cpus=2, item_ms=1.0, busy=0.1, start_method="fork", slower=1, steps=True, line="", **facts):
     """Ten steps of 40 ms, 32 of them data that the loop's own thread gets, or slower ones."""
     loader = {
         "dataset": "Slow",
@@ -494,6 +494,8 @@ def loading(cpus=2, item_ms=1.0, busy=0.1, start_method="fork", slower=1, steps=
     b.slices(
         ts=at, dur=np.full(10, data), name=f"enumerate(DataLoader)#{kind}.__next__", phase="data", track=main
     )
+    if line:
+        b.slices(ts=at + ms, dur=np.full(10, data - 2 * ms), name=line, category="python", track=main)
     b.slices(ts=at + data, dur=np.full(10, 5 * ms), name="aten::mm", phase="forward", track=main)
     counter = b.track("process CPU", "counter", pid=1, unit="share")
     b.counter(counter, np.arange(1, 5) * 100 * ms, np.full(4, busy))
@@ -540,6 +542,8 @@ def test_no_workers_for_what_lies_in_memory():
     assert advice(trace)["rule"].tolist() == ["items-one-by-one"]
     row = advice_row(loading(in_memory=True, dataset="TensorDataset", steps=False), "items-one-by-one")
     assert row["finding"].startswith("The run spends 320 ms on taking items one by one")
+    sampler = loading(in_memory=True, dataset="TensorDataset", line="cell:7  time.sleep(0.002)")
+    assert advice_row(sampler, "items-one-by-one") is None
     cheap = loading(item_ms=0.01, batch_size=320)
     assert not {"dataloader-workers", "input-bound"} & set(advice(cheap)["rule"])
 

@@ -10,7 +10,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ...trace import length
 from ...units import format_items
+from ..scope import length_within
 from ..source.frames import frames
 from ..source.line_calls import module_of
 from ..source.lines import LINE, line_slices, line_times
@@ -27,6 +29,7 @@ BATCHED: Final = 0.75
 START_NS: Final = {"fork": 25_000_000}
 """Time to start and end a pool of workers; each new Python process imports torch first."""
 _START_ANEW_NS: Final = 3_000_000_000
+_NEARLY_ALL: Final = 0.9
 _BETTER: Final = 0.95
 """More workers are recommended only if they take at most this share of the time with fewer."""
 _CELL: Final = re.compile(r"[\\/]ipykernel_\d+[\\/]-?\d+\.py$|^<ipython-input-")
@@ -171,7 +174,7 @@ def _cannot_import(run: AdviceContext) -> str:
 def items_one_by_one(run: AdviceContext) -> Advice | None:
     """Find in-memory data that is fetched item by item."""
     spent = _waited_ns(run)
-    if spent is None or not _is_cheap(run, spent):
+    if spent is None or not _is_cheap(run, spent) or _in_own_lines(run) > spent // 2:
         return None
     found = _found(run, spent, "spends ", " on taking items one by one")
     return Advice(
@@ -182,6 +185,17 @@ def items_one_by_one(run: AdviceContext) -> Advice | None:
         gain_ns=int((spent - _cost(run)) * BATCHED),
         **found,
     )
+
+
+def _in_own_lines(run: AdviceContext) -> int:
+    """Return how long a sampler or collate function of the user's runs, if no dataset is the user's."""
+    if not run.loader_facts["in_memory"].all():
+        return 0
+    lines, _ = line_slices(run.trace, run.window)
+    data = run.host.open(run.host.among("phase", ("data",)))
+    heads = tuple(f"cell:{line}  " for line in run.facts.account["line"].dropna().tolist())
+    within = length_within(data, lines.ts, lines.end) >= _NEARLY_ALL * (lines.end - lines.ts)
+    return length(lines.open(within & ~lines.named(lambda name: name.startswith(heads))))
 
 
 def _waited_ns(run: AdviceContext) -> int | None:
