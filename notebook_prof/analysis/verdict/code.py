@@ -139,7 +139,8 @@ def _spread(facts: VerdictInputs) -> Verdict:
     table = facts.hot.table.iloc[facts.hot.outer[:_SHOWN]]
     parts = facts.account[facts.account["kind"].isin(_STATEMENTS)].nlargest(_SHOWN, "dur")
     if len(parts) and (not len(table) or int(parts["dur"].iloc[0]) > int(table["total_ns"].iloc[0])):
-        most, pieces = float(parts["share"].iloc[0]), []
+        pieces: list[Sentence] = []
+        most = float(parts["share"].iloc[0])
         for row in parts.to_dict("records"):  # time outside the recorded steps has no lines
             source = Source("account", "dur", {"part": str(row["part"]), "ts": int(row["ts"])})
             words, share = str(row["part"]), cite_share(float(row["share"]), source, _CELL)

@@ -9,7 +9,7 @@ from ...trace import Trace
 from ...units import format_count, format_items
 from ..source.hotspots import hot_lines
 from ..source.lines import CELL
-from .claims import Claim, Source, Verdict, cite, cite_ns, cite_share, fill, say, short
+from .claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, fill, say, short
 from .inputs import MOST, WAITING, VerdictInputs
 from .python import line_select, line_words, python_verdict
 
@@ -216,7 +216,8 @@ _IN_WORDS: Final = {
 
 def _judge_mixed(facts: VerdictInputs) -> Verdict:
     thread = facts.thread_time.sort_values("ns", ascending=False, kind="stable").head(3)
-    first, pieces = float(thread["share"].iloc[0]), []
+    pieces: list[Sentence] = []
+    first = float(thread["share"].iloc[0])
     for state, spent in zip(thread.index, thread["share"], strict=True):
         if spent > 0:
             share = cite_share(float(spent), _thread(facts, str(state)), _thread(facts))
