@@ -222,7 +222,7 @@ def is_loader(value: Any) -> bool:
 
 
 def _optimizes(owner: ast.expr, scope: _Names) -> bool:
-    """Return whether ``owner.step()`` may be a training step."""
+    """Return whether ``owner.step()`` or ``owner.minimize(loss)`` may be a training step."""
     text = ast.unparse(owner).lower()
     if any(word in text for word in _OTHER_STEPPERS):
         return False
@@ -260,7 +260,7 @@ def _call_points(call: ast.Call, scope: _Names) -> int:
     if not isinstance(call.func, ast.Attribute):
         return 0
     name, owner = call.func.attr, call.func.value
-    if name == "step" and not _optimizes(owner, scope):
+    if name in ("step", "minimize") and not _optimizes(owner, scope):
         return 0
     if name == "update":  # optax: updates, state = optimizer.update(gradients, state)
         return 3 * ("opt" in ast.unparse(owner).lower())

@@ -8,7 +8,7 @@ import builtins
 import textwrap
 import traceback
 from collections.abc import Iterator
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -366,6 +366,9 @@ def test_a_step_of_something_else_is_no_sign() -> None:
     tree = ast.parse("for t in range(9):\n  world.step()")
     assert find_loops(tree, namespace={"world": Simulator()}) == []
     assert find_loops(tree, namespace={"world": AnyOptimizer()})
+    tree = ast.parse("for x in starts: found.append(optimize.minimize(f, x))")
+    assert find_loops(tree, namespace={"optimize": ModuleType("scipy.optimize")}) == []
+    assert find_loops(tree, namespace={"optimize": AnyOptimizer()})
     assert find_loops(tree)
 
 
