@@ -133,6 +133,9 @@ def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) 
     if not ordered:
         _report_totals(kind, header, sample_ns, builder)
     stacks = _stacks(kind, paths)
+    idle = weight[usable][stacks.lengths == 0]
+    if not ordered:
+        _report_idle(len(idle), f"a weight of {idle.sum():,g} in all", builder)
     if kind is not PLAIN:
         add_tracks(builder, stacks, weight[usable], kind.labels(stacks.heads), ordered)
         return
@@ -170,6 +173,11 @@ def _report_totals(
         effect=f"{sampled}; when and how often a function ran is not known",
         advice=kind.advice if sample_ns in (None, 1) else "",
     )
+
+
+def _report_idle(count: int, example: str, builder: TraceBuilder) -> None:
+    effect = "no function ran in that time: a gap"
+    builder.report.add("sample-without-stack", "info", count, example, effect)
 
 
 def _lines(data: bytes) -> list[bytes]:
@@ -348,7 +356,7 @@ def _add_sampled(
     )
     keep = ok & (dur > 0)
     idle = int((keep & (lengths == 0)).sum())
-    builder.report.add("sample-without-stack", "info", idle, effect="nothing ran in that time: a gap")
+    _report_idle(idle, f"of {count:,} samples", builder)
     if len(set(dur[keep].tolist())) == 1:  # otherwise weights may be sums of samples
         count_samples(builder, track, int(keep.sum()))
     dur = np.where(keep, dur, 0)
