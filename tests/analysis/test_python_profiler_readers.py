@@ -73,6 +73,8 @@ def test_three_exports_of_one_pyinstrument_run_agree(data: Path) -> None:
         assert tree[function] == pytest.approx(session[function], abs=2000)  # written with six decimals
         assert abs(evented[function] - session[function]) <= 20  # sums of roundings
     assert session["forward"] / session["backward"] == pytest.approx(0.5, rel=0.1)
+    said = read_trace(folder / "pyinstrument.json").report["no-time-line"].effect
+    assert said.startswith("totals are estimates from samples")
 
 
 def test_a_session_keeps_its_time_line_and_thread(data: Path) -> None:

@@ -44,6 +44,7 @@ def test_paths_and_weights_become_slices(tmp_path: Path) -> None:
     location = trace.stacks.set_index("name").loc["mm", ["file", "line"]]
     assert location.tolist() == ["a/ops.py", 7]
     assert [issue.code for issue in trace.report] == ["no-time-line"]
+    assert trace.report["no-time-line"].effect.startswith("totals are those of the file")
 
 
 @pytest.mark.parametrize(

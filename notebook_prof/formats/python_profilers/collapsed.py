@@ -165,7 +165,7 @@ def _header_facts(
 def _report_totals(
     kind: Kind, header: dict[str, str], sample_ns: float | None, builder: TraceBuilder
 ) -> None:
-    sampled = "totals are exact" if kind is PLAIN else "totals are estimates from samples"
+    sampled = "totals are those of the file" if kind is PLAIN else "totals are estimates from samples"
     builder.report.add(
         "no-time-line",
         "info",
