@@ -211,6 +211,21 @@ def test_a_walk_ends_in_time_and_tells_what_it_left() -> None:
     assert spent < 200_000_000  # what was visited is let go of too
 
 
+def test_a_list_that_grows_while_it_is_walked_ends() -> None:
+    calls: list[list[str]] = []
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        if len(calls) < MANY:
+            calls.append([event])
+
+    sys.setprofile(note)  # as a profiler that the cell leaves at work
+    try:
+        walked = walk_names(Roots({"calls": calls}), budget_ns=10**12)
+    finally:
+        sys.setprofile(None)
+    assert walked.facts["objects"] < MANY / 10
+
+
 def test_locals_of_functions_that_run() -> None:
     space: dict[str, Any] = {"__name__": "__main__", "walk": lambda: walk_names(space_roots())}
 

@@ -267,7 +267,8 @@ class Walk:
         sample = _sample(base, obj, count)
         self.log.objects(label, base.__sizeof__(obj) + _leaf_bytes(sample, count))
         if count <= LARGE:
-            for one in base.__iter__(obj):
+            # taken at once: what is called here may add to it, as the user's profile function does
+            for one in list(itertools.islice(base.__iter__(obj), count)):
                 if not is_leaf(one):
                     self._queue.append((one, label, kind))
                 elif type(one) is str:
