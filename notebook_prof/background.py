@@ -21,7 +21,7 @@ UNSEEN_S: Final = 60.0
 """The same for all other work."""
 _LOOK_S: Final = 0.02
 _LOOKS: Final = 2
-"""Number of checks in a row that must find the kernel idle. *Run All* pauses for milliseconds."""
+"""Checks in a row that must find the kernel idle, because *Run All* pauses for milliseconds."""
 _OFTEN_S: Final = 0.001
 _BREATH_S: Final = 0.0002
 _TURN_S: Final = 0.2
@@ -186,7 +186,7 @@ def start_thread(work: Callable[[], object], name: str) -> threading.Thread | No
 
 
 def checkpoint() -> None:
-    """In a background thread, wait until it may work. Raises `Cancelled` if its work was cancelled."""
+    """Pause a background thread until it may work. Raises `Cancelled` if its work was cancelled."""
     idle = getattr(_local, "idle", None)
     if idle is not None:
         idle.wait()

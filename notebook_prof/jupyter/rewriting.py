@@ -269,7 +269,7 @@ def _ticks_inside(node: ast.AST, *, functions: bool = False) -> bool:
 
 
 def _awaits(node: ast.AST) -> bool:
-    """Return whether a statement awaits outside of functions: samples do not see what it awaits."""
+    """Return whether a statement awaits outside functions. Samples do not show what it waits for."""
     if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
         return True
     return not isinstance(node, SCOPES) and any(map(_awaits, ast.iter_child_nodes(node)))

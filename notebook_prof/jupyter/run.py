@@ -338,8 +338,8 @@ def _show(profile: Profile) -> None:
 
 
 def _when_failing(shell: Any) -> tuple[list[tuple[int, BaseException | None]], Callable[[], None]]:
-    """Record when this thread starts to show which exception, and return also what undoes this."""
-    # The cell has ended when it shows one. If a `__str__` raises then, IPython tells no end.
+    """Record when this thread shows a traceback, and of which exception. Also returns how to undo this."""
+    # The cell has ended by then. If the exception's `__str__` raises, IPython does not report the end.
     noted: list[tuple[int, BaseException | None]] = []
     can_show = True
     me, show, own = threading.get_ident(), shell.showtraceback, "showtraceback" in vars(shell)
@@ -351,7 +351,7 @@ def _when_failing(shell: Any) -> tuple[list[tuple[int, BaseException | None]], C
         try:
             return show(*args, **options)
         except BaseException:
-            can_show = False  # IPython shows what was raised here next
+            can_show = False  # next, IPython shows the exception that was raised here
             raise
 
     shell.showtraceback = showtraceback

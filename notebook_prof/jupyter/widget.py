@@ -222,7 +222,7 @@ _MOST_STEPS_BEFORE: Final = 300
 
 
 def run_before(profile: Profile) -> dict[str, Any]:
-    """Return durations in ns: of the previous run's steps, and of each line in both runs. May be empty."""
+    """Return step durations of the previous run and line durations of both, in ns. Either may be empty."""
     previous = getattr(profile, "previous", None)
     if previous is None:
         return {}

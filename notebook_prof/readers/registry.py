@@ -31,10 +31,10 @@ _GPERFTOOLS: Final = (
 _PICKLE: Final = re.compile(rb"\x80[\x02-\x05].{0,40}?(line_profiler|tracemalloc|yappi)", re.DOTALL)
 _JSON_OF: Final = (
     (b'"timeDeltas"', "a CPU profile of V8; speedscope.app saves it as a file of speedscope, which is read"),
-    (b'"resourceSpans"', "spans of OpenTelemetry, which are of requests, not of a program"),
+    (b'"resourceSpans"', "OpenTelemetry spans, which describe requests, not a program"),
     (b'"nbformat"', "a notebook; profile its cells, or run it by 'notebook-prof run'"),
 )
-"""What a JSON file without events is, by a key."""
+"""Phrases for JSON files without events, by a key that they contain."""
 _SIGNS: Final = (
     (bytes(8) + b"\3", _GPERFTOOLS),
     (b"\x80", "a Python pickle"),
@@ -59,7 +59,7 @@ def describe(head: bytes) -> str:
     """Describe a file by its first bytes in a phrase, which names the nearest format, if any."""
     text = head.lstrip()
     if not text:
-        return "the file holds nothing but spaces"
+        return "the file contains only white space"
     if text[:1] in (b"{", b"[") and text[1:2] == b"\0":
         return _UTF_16
     if text.startswith((b"{", b"[")):
@@ -289,7 +289,7 @@ def _choose(probe: Probe, name: str | None) -> Reader:
         if reader.name == name or (name is None and reader.recognises(probe)):
             return reader
     if not probe.head:
-        raise FormatError("the file is empty: look whether its writer has ended, or its disk is full")
+        raise FormatError("the file is empty: check that its writer finished and the disk is not full")
     names = ", ".join(reader.name for reader in readers())
     content = describe(probe.head)
     if probe.tables:

@@ -53,7 +53,7 @@ class DrawnTrack:
     quiet: bool = False
     # Number of a stream's first rows whose ranges only mark what runs below them.
     marks: int = 0
-    # The last `folded` rows have the folded frames of libraries and are not drawn.
+    # The last `folded` rows hold folded library frames and are not drawn.
     folded: int = 0
 
 

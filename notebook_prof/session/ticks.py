@@ -52,7 +52,7 @@ class LoopTicker:
         self.note, self.now = statements.note, statements.now
 
     def __iter__(self) -> Any:
-        return self.items  # need not have `__iter__` itself, which a `for` over it would call again
+        return self.items  # may lack `__iter__`, which `for` would call if it were given the iterator
 
     __aiter__ = __iter__
 

@@ -58,8 +58,9 @@ class TraceBuilder:
     def __init__(self, *, metadata: Mapping[str, Any] | None = None) -> None:
         self.metadata: dict[str, Any] = dict(metadata or {})
         self.report = ImportReport()
-        self._interners = {name: Interner(_FIXED.get(name, ())) for name in _TEXTS[1:]}
-        self._interners["name"] = Interner(blank=UNNAMED)
+        self._interners = {
+            name: Interner(_FIXED.get(name, ()), UNNAMED if name == "name" else None) for name in _TEXTS
+        }
         self._tracks: list[dict[str, Any]] = []
         self._track_keys: dict[tuple[Any, ...], int] = {}
         self._columns: dict[str, list[npt.NDArray[Any]]] = {}

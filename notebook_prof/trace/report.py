@@ -90,7 +90,7 @@ class Statement:
     # Rows of the slices that it is about.
     rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
     # Share of the device's time that is affected; NaN if that does not apply.
-    # NaN is equal to nothing, and from Python 3.13 on that makes statements unequal.
+    # Not compared: NaN does not equal itself, so from Python 3.13 on no copy would equal its original.
     device_share: float = field(default=float("nan"), compare=False)
     # The step that it is about, or -1.
     step: int = -1

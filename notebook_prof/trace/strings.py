@@ -47,11 +47,11 @@ def joined(columns: Sequence[Coded]) -> Coded:
 
 
 UNNAMED: Final = "(unnamed)"
-"""What stands for a name without a letter, which no sentence could show."""
+"""Stands for a blank name, which a sentence could not show."""
 
 
 class Interner:
-    """Numbers distinct strings by first appearance; strings without a letter as `blank`, if there is one."""
+    """Numbers distinct strings by first appearance. With `blank`, it replaces strings of spaces only."""
 
     def __init__(self, values: Sequence[str] = (), blank: str | None = None) -> None:
         self._codes: dict[str, int] = {}

@@ -83,7 +83,7 @@ def test_a_profile_that_breaks_off_before_its_texts_says_so(tmp_path: Path) -> N
     with pytest.raises(FormatError, match="breaks off before its texts"):
         read_trace(path)
     path.write_bytes(profile("wall", ""))
-    with pytest.raises(FormatError, match="tells no time, but wall without a unit"):
+    with pytest.raises(FormatError, match="records no time, only wall without a unit"):
         read_trace(path)
 
 
@@ -132,7 +132,7 @@ def test_figures_of_the_samples(name: str, total: int) -> None:
 @shared
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("julia_alloc.pb.gz", "tells no time"), ("legacy_gperftools_not_protobuf.cpu", "old CPU profile")],
+    [("julia_alloc.pb.gz", "records no time"), ("legacy_gperftools_not_protobuf.cpu", "old CPU profile")],
 )
 def test_what_tells_no_time_is_refused(name: str, words: str) -> None:
     with pytest.raises(FormatError, match=words):
@@ -249,7 +249,7 @@ def test_goroutines_and_heaps_of_go_tell_no_time(
     types: list[tuple[str, str]], words: str, tmp_path: Path
 ) -> None:
     """A count of goroutines is no time, though its period is 1; nor are bytes."""
-    with pytest.raises(FormatError, match=f"tells no time, but {words}. Open it with: go tool pprof"):
+    with pytest.raises(FormatError, match=f"records no time, only {words}. Open it with: go tool pprof"):
         read(tmp_path, labelled(types, [([1] * len(types), {})]) + number(12, 1))
 
 

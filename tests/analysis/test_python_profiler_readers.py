@@ -298,7 +298,7 @@ def test_bytes_of_speedscope_are_no_time(tmp_path: Path) -> None:
     assert trace.report["profile-without-time"].example == "heap"
     assert trace.slices["dur"].tolist() == [100_000_000]
     assert trace.metadata.get("time_unit", True)
-    with pytest.raises(FormatError, match="tells no time, but bytes"):
+    with pytest.raises(FormatError, match="records bytes, not time"):
         read_trace(speedscope(tmp_path, memory))
 
 

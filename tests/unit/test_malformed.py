@@ -151,7 +151,7 @@ def test_a_file_that_is_none_is_described(tmp_path: Path) -> None:
         (b"\n<html>", "a page for people"),
         (bz2.compress(b"a;b 5"), "bzip2; unpack it"),
         (b'{"nodes": [], "startTime": 1, "timeDeltas": []}', "V8.*speedscope.app"),
-        (b"  \n", "nothing but spaces"),
+        (b"  \n", "only white space"),
     ):
         path = tmp_path / "thing"
         path.write_bytes(content)

@@ -20,7 +20,7 @@ import pytest
 def steps(seconds=0.002, count=20):
     import notebook_prof as nbp
     from notebook_prof.expectations import quantities
-    quantities.dependence = lambda times: 1.0  # 20 that depend on one another decide nothing
+    quantities.dependence = lambda times: 1.0  # those of a busy machine are correlated
     for _ in range(count):
         time.sleep(seconds)
         nbp.step()

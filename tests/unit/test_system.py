@@ -110,10 +110,15 @@ def test_a_peak_below_an_earlier_one_is_said_to_be_sampled() -> None:
 SPIN = "import time\nend = time.process_time() + {}\nwhile time.process_time() < end: pass"
 
 
-def of_children(trace: Trace) -> np.ndarray:
-    """Return the children's memory, beyond that of kernels which tests before have left for others."""
+def kernels() -> set[int]:
+    """Return the children that earlier tests keep for later ones."""
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+def memory_of_children(trace: Trace) -> np.ndarray:
+    """Return the memory of children, less that of the kernels."""
     memory = counter(trace, CHILDREN_TRACK)
-    return memory - memory[0] if psutil.Process().children() else memory
+    return memory - memory[0] if kernels() else memory
 
 
 @linux
@@ -126,9 +131,9 @@ def test_children_are_counted_whole_also_when_they_have_ended() -> None:
     total = used(children).sum()
     assert 300 < total < 450, children
     assert children["name"].str.contains("python").any()
-    memory = of_children(trace)
+    memory = memory_of_children(trace)
     assert memory.max() > 2 * MB
-    assert abs(memory[-1]) < 2 * MB
+    assert abs(memory[-1]) <= (MB if kernels() else 0)  # a kernel breathes
 
 
 @linux
@@ -153,10 +158,9 @@ def test_memory_of_a_forked_child_is_what_it_has_of_its_own() -> None:
             os.close(end)
         os.waitpid(pids[0], 0)
     assert len(shared) < resident_bytes()
-    assert 90 * MB < of_children(trace).max() < 120 * MB
+    assert 90 * MB < memory_of_children(trace).max() < 120 * MB
     first, *others = memory_processes(trace).to_dict("records")
-    assert first["kind"] == "process"
-    assert pids[0] in [row["pid"] for row in others]
+    assert (first["kind"], [row["pid"] for row in others if row["pid"] not in kernels()]) == ("process", pids)
     assert first["bytes"] > 300 * MB
 
 

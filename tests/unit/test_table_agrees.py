@@ -212,7 +212,7 @@ def test_who_owns_each_instant_of_a_thread(trace: Trace) -> None:
 
 
 def test_a_first_window_of_a_long_recording_is_made_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The running sums for a brush are still being built, and other questions are answered meanwhile."""
+    """Other queries are answered while the running sums for a brush are built."""
     monkeypatch.setattr(sys.modules[table.__module__], "_MANY", 100)
     queries = PageQueries(drawn_trace(gpu=True), Selection())
     while queries.answer({"t": "table"})[0].get("pending"):

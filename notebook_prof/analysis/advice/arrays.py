@@ -113,7 +113,7 @@ def scalar_access(run: AdviceContext) -> Advice | None:
         & single["text"].str.contains(r"\.(?:i?loc|i?at)\[[^:\]]*\]", regex=True)
         & ~single["text"].str.contains(r"\.i?loc\[[^\]]*(?:[<>=]=?|\[)", regex=True)
         & ~single["text"].str.contains(r"\.(?:i?loc|i?at)\[.*\]\s*[-+*/]?=(?!=)", regex=True)
-        & ~single["text"].str.contains(r"\blambda\b", regex=True)  # pandas loops, over its own pieces
+        & ~single["text"].str.contains(r"\blambda\b", regex=True)  # pandas runs this loop
     ]
     return _finding(
         run,

@@ -137,7 +137,7 @@ _RECORDERS: Final = ("py-spy", "sh -c read go", "notebook_prof")
 """Prefixes of the commands of recorders' processes, which are not the user's children."""
 _POOLS: Final = ("multiprocessing.pool", "concurrent.futures.process", "joblib.parallel")
 _LEAST_WORK_NS: Final = 1_000_000
-"""CPU time that processes of a pool take at least. With less, joblib ran threads, or nothing beside."""
+"""Least CPU time of a pool's processes. Below it, joblib used threads or ran everything in the caller."""
 
 
 def threads_take_turns(run: AdviceContext) -> Advice | None:

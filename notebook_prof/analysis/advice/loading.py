@@ -188,7 +188,7 @@ def items_one_by_one(run: AdviceContext) -> Advice | None:
 
 
 def _in_own_lines(run: AdviceContext) -> int:
-    """Return how long a sampler or collate function of the user's runs, if no dataset is the user's."""
+    """Return the time in the user's own sampler or collate function, if all datasets are in memory."""
     if not run.loader_facts["in_memory"].all():
         return 0
     lines, _ = line_slices(run.trace, run.window)

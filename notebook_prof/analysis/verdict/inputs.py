@@ -37,7 +37,7 @@ MOST: Final = 0.5
 WAITING: Final = 0.25
 """Data, communication or synchronisation bounds a run if it takes at least this share of the time."""
 FEWEST: Final = 10
-"""Fewest samples that can show which of several is longest. A half gets two to seven of nine samples."""
+"""Fewest samples that show which part is longest. A part of one half gets two to seven of nine samples."""
 _LINKED: Final = 0.9
 _MOST_UNKNOWN: Final = 0.5
 _MOST_SLICES: Final = 2_000_000

@@ -21,9 +21,9 @@ _NO_OPERATORS: Final = {
     "profiler-overtaken": "the cell started another profiler",
     "profiler-busy": "another profiler was running",
 }
-"""Issues of a recording of torch without operators → the reason in words."""
+"""Why a recording of torch has no operators: code of the issue → words."""
 _NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "collapsed", "perfetto"})
-"""Sources whose slices may be anything, but, unless PyTorch wrote them, not operators of a framework."""
+"""Sources whose slices are not operators of a framework, unless PyTorch wrote the file."""
 
 
 def of_framework(trace: Trace) -> bool:

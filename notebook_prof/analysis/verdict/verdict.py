@@ -17,7 +17,7 @@ from .claims import Source, Verdict, cite_ns, cite_share, fill, say, short
 from .inputs import MOST, VerdictInputs, gather
 from .lines import supporting_lines
 
-# Recordings with durations but without a timeline: only the largest part is named.
+# Of a recording with durations but no timeline, only the largest part is named.
 
 
 def _judge_sums(facts: VerdictInputs) -> Verdict | None:
@@ -122,7 +122,7 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
 
 
 def _judge_unreliable(facts: VerdictInputs) -> Verdict | None:
-    """Judge a recording without a timeline, or whose clock jumped; None for all others."""
+    """Judge a recording that has no timeline or whose clock jumped; None for all others."""
     jump_ns, span_ns = facts.trace.metadata.get("clock_jump_ns", 0), facts.trace.span.dur
     if isinstance(jump_ns, int) and abs(jump_ns) >= _JUMP_SHARE * span_ns > 0:
         what = "The system's clock was set while this was recorded, so its times are wrong: record again."

@@ -22,11 +22,11 @@ CELL, USER, LIBRARY, MACHINERY, OURS, NOTEBOOK = range(6)
 threads, tasks and programs, notebook_prof, and the notebook's kernel (including its display of values).
 """
 
-_CELL_FILE: Final = re.compile(
-    r"[\\/]ipykernel_\d+[\\/]-?\d+\.py$|^<ipython-input-\d+|^<timed (?:exec|eval)>$|^<magic-timeit>$"
-)
 _MAGIC_FILE: Final = re.compile(r"^<timed (?:exec|eval)>$|^<magic-timeit>$")
-"""Names of the files of what ``%time`` and ``%timeit`` run."""
+"""File names of the code that ``%time`` and ``%timeit`` run."""
+_CELL_FILE: Final = re.compile(
+    rf"[\\/]ipykernel_\d+[\\/]-?\d+\.py$|^<ipython-input-\d+|{_MAGIC_FILE.pattern}"
+)
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _STANDARD: Final = tuple(
     {os.path.join(sysconfig.get_paths()[key], "") for key in ("stdlib", "platstdlib")}
@@ -193,8 +193,8 @@ class _Owners:
         return Stacks(self._stacks.frames[keep], lengths, self._stacks.distinct)
 
     def _of_line_magics(self) -> BoolArray:
-        """Return a mask of the frames from a line's ``%time`` or ``%timeit`` to what it runs."""
-        # what it runs stands in that line, but counts its own lines from 1
+        """Return a mask of the frames between a line's ``%time`` or ``%timeit`` and the code that it runs."""
+        # that code is part of the line, but its own lines are numbered from 1
         line, cell = self.last(self.of(_runs_line_magic)), self.last(self.of(_runs_cell_magic))
         body = self.last(self.of(lambda frame: _MAGIC_FILE.search(frame.file) is not None))
         inside = (self.position > line[self.home]) & (self.position <= body[self.home])

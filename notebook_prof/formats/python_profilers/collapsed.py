@@ -271,8 +271,8 @@ def read_speedscope(data: bytes, builder: TraceBuilder) -> None:
         else:
             _add(profile, number, frames, builder)
     if in_bytes and len(in_bytes) == len(file.profiles):
-        raise FormatError(f"speedscope's file tells no time, but bytes ({in_bytes[0]}); {_PAGE}")
-    effect = "left out, since bytes tell no time"
+        raise FormatError(f"the speedscope file records bytes, not time ({in_bytes[0]}); {_PAGE}")
+    effect = "left out, because they record bytes, not time"
     builder.report.add("profile-without-time", "loss", len(in_bytes), ", ".join(in_bytes)[:80], effect, _PAGE)
 
 

@@ -144,7 +144,7 @@ def read_pprof(data: bytes, builder: TraceBuilder) -> None:
         "sample-not-used",
         "loss",
         int(((weight != 0) & ~used).sum()),
-        example="negative values are of a difference of two profiles" if (weight < 0).any() else "no stack",
+        example="negative: a difference of two profiles" if (weight < 0).any() else "no stack",
         effect="samples with a negative time or without a stack are left out",
         advice="look at them with: go tool pprof -http=: FILE",
     )
@@ -215,7 +215,7 @@ def _weights(
             raise FormatError("the profile of pprof breaks off before its texts: copy or record it again")
         what = ", ".join(f"{kind} in {unit}" if unit else f"{kind} without a unit" for kind, unit in pairs)
         raise FormatError(
-            f"the profile of pprof tells no time, but {what or 'nothing'}. "
+            f"the profile of pprof records no time, only {what or 'nothing'}. "
             "Open it with: go tool pprof -http=: FILE"
         )
     period_type = profile.inside(profile.occurrences(_PERIOD_TYPE))

@@ -100,7 +100,7 @@ def _escaped(text: bytes) -> bytes:
 
 
 def split_rows(data: bytes) -> tuple[bytes, list[bytes], bool, str]:
-    """Return the object around the events, each event's text, whether their list ends, and a second file."""
+    """Return the object around the events, each event's text, whether the list ends, and what follows it."""
     # The array form may legally lack its end. The list does not end either if the damage was so dense that
     # the rest was given up.
     text = data.decode(errors="replace")

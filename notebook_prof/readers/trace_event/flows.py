@@ -68,7 +68,7 @@ def add_asyncs(events: Events, tracks: Tracks, arguments: Arguments, builder: Tr
 
 
 def _on_another_clock(events: Events, rows: IntArray) -> BoolArray:
-    """Return which events are over an hour, and over 100 times the spans of both, away from all others."""
+    """Return which events use another clock: an hour, and 100 times both spans, away from all others."""
     others = np.setdiff1d(events.where("XBEiIRC"), rows)
     own = events.ts[rows]
     if not len(rows) or not len(others):

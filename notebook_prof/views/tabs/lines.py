@@ -29,7 +29,7 @@ _MEANINGS: Final = {
     "bytes_kept": "kept is what it allocated and did not free",
     "peak_bytes": "at peak is what it had allocated when memory was at its peak",
 }
-"""What the columns of numbers mean."""
+"""The meaning of each column of numbers."""
 
 
 def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:

@@ -267,7 +267,7 @@ class Walk:
         sample = _sample(base, obj, count)
         self.log.objects(label, base.__sizeof__(obj) + _leaf_bytes(sample, count))
         if count <= LARGE:
-            # taken at once: what is called here may add to it, as the user's profile function does
+            # a copy, since the user's profile function may append to it at each call made here
             for one in list(itertools.islice(base.__iter__(obj), count)):
                 if not is_leaf(one):
                     self._queue.append((one, label, kind))

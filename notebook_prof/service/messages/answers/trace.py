@@ -20,7 +20,7 @@ class Track(Declared):
     marks: int
     """Number of its first rows whose ranges only mark what runs below them."""
     folded: int
-    """Number of last rows with folded frames of libraries, which are not drawn."""
+    """Number of rows at the end that hold folded library frames and are not drawn."""
     group: str
     kind: str
     row: int
