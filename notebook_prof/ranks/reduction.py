@@ -65,7 +65,8 @@ class Bar:
 
 
 def _watched() -> bool:
-    return "ipykernel" in sys.modules or sys.stdout.isatty()
+    """Whether somebody sees what is printed: in a terminal or a notebook, unless it is captured."""
+    return sys.stdout.isatty() or type(sys.stdout).__module__.startswith("ipykernel.")
 
 
 Work: TypeAlias = Callable[[RankFile], Reduction]

@@ -27,6 +27,8 @@ MARKED = (
     ".map(timeline.ctx.nameOf))] : null; })"
 )
 """Names of the slices that each timeline shows as selected; null where nothing is."""
+PRESSED = """() => addEventListener(
+    'pointerdown', ({target}) => { window.pressedRow = target.closest('tr')?.innerText; }, true)"""
 
 
 class ComparedPage:
@@ -52,10 +54,15 @@ class ComparedPage:
 
     def press(self, row: Locator, expression: str) -> None:
         """Press a row that moves before it is let go, as on a busy page; wait until a function gives true."""
-        self.rest()
-        row.scroll_into_view_if_needed()
-        row.hover()
-        self.page.mouse.down()
+        self.page.evaluate(PRESSED)
+        while True:
+            self.rest()
+            row.scroll_into_view_if_needed()
+            row.hover()
+            self.page.mouse.down()
+            if self.page.evaluate("() => window.pressedRow") == row.inner_text():
+                break
+            self.page.mouse.up()  # the page moved between aiming and pressing
         row.evaluate("row => { row.closest('table').style.translate = '0 90px'; }")
         self.page.mouse.up()
         self.wait(expression)
@@ -339,7 +346,7 @@ def test_turns_show_the_page_live_and_python_selects_in_it(notebook: Callable[..
     shown = notebook("turns.ipynb", "%load_ext notebook_prof", TURNS, "c.select(phase='forward'); None")
     page = ComparedPage(shown.page).ready()
     page.wait("(c) => c.sides.every(({store}) => store.get().phase?.[0] === 'forward')")
-    assert not shown.page.locator(".nbp-static").first.is_visible(), "the static form gives way"
+    shown.page.locator(".nbp-static").first.wait_for(state="hidden")  # it gives way
     selected = "(c) => c.store.get().line?.length === 1 && (c.store.get().revision ?? 0) > 1"
     page.press(page.rows("source of both sides").filter(has_text="sum(x").first, selected)
     shown.kernel("assert c.selection.line and c.selection.phase is None, c.selection")

@@ -116,9 +116,7 @@ def test_public_names_have_an_example() -> None:
     assert without == [], "no runnable example"
 
 
-def test_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    # one example starts a shell, in which reading ranks shows a bar after two seconds
-    monkeypatch.setattr("notebook_prof.ranks.reduction._watched", lambda: False)
+def test_examples_run() -> None:
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failures = {
         name: failed
