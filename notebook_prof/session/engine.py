@@ -249,8 +249,8 @@ class Session:
             self._recording = self._next_recording()
         if self._names is not None and self.window.step_count:
             self._names.at_first_step()
-        self._start_ns = time.time_ns()
         self._recording.start()
+        self._start_ns = time.time_ns()  # before it, collectors and their modules were loaded
         if "torch" in self._recording.names and self._meter is None:
             self._size_watch = SizeWatch(self._halt)
             self._size_watch.start()
@@ -415,7 +415,7 @@ class Session:
         builder.metadata.update(findings.first_launch_delay())
         # PyTorch's profiler may take seconds to stop, while the other collectors still record
         end_ns = self.early_end.end_ns
-        trace = builder.seal(window=(cycle.start_ns, end_ns) if end_ns else None)
+        trace = builder.seal(window=(cycle.start_ns, end_ns) if end_ns else None, start=cycle.start_ns)
         findings.remember_launch_delay(trace)
         return trace
 

@@ -301,7 +301,7 @@ class TraceBuilder:
             leaf = self._frames.setdefault((leaf, name, file, line), len(self._frames))
         return leaf
 
-    def seal(self, *, window: tuple[int, int] | None = None) -> Trace:
+    def seal(self, *, window: tuple[int, int] | None = None, start: int | None = None) -> Trace:
         """Make the Trace: sort, pair, nest, inherit, link. Can be called only once.
 
         Parameters
@@ -310,6 +310,8 @@ class TraceBuilder:
             Absolute ns, half-open; by default the attribute `window`. Slices outside it are dropped and
             slices across its edges are cut, and the report counts both. Counters and allocations outside it
             are dropped.
+        start : int, optional
+            Absolute ns at which the recording began. Counters begin there with their last earlier reading.
 
         Returns
         -------
@@ -337,6 +339,7 @@ class TraceBuilder:
                 report=self.report,
             ),
             window if window is not None else self.window,
+            start,
         )
 
     def _text(self, key: str, value: Any, n: int) -> npt.NDArray[np.int32]:

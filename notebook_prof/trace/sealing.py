@@ -43,7 +43,7 @@ class SealedParts:
     report: ImportReport
 
 
-def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
+def seal(parts: SealedParts, window: tuple[int, int] | None, start: int | None = None) -> Trace:
     """Make a Trace. See `TraceBuilder.seal`."""
     names = ("ts", "dur", "track", *parts.interners, "step", "correlation", "device", "stream", "stack")
     columns = {name: parts.columns.get(name, np.empty(0, np.int64)) for name in names}
@@ -54,8 +54,10 @@ def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
     counters = _counters(parts, window)
     allocations = _allocations(parts, window)
     account = _account(parts)
-    if window is None and len(account["ts"]):
-        counters = _from_start(counters, int(account["ts"].min()))
+    if len(account["ts"]):
+        start = int(account["ts"].min())
+    if window is None and start is not None:
+        counters = _from_start(counters, start)
     origin = window[0] if window is not None else _origin(columns, steps, counters, allocations, account)
     for table in (columns, steps, counters, allocations):
         table["ts"] = table["ts"] - origin

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from IPython.utils.dir2 import get_real_method
@@ -53,6 +54,25 @@ def test_it_answers_as_its_profile_does() -> None:
         p.trace
     p.stop()
     assert p.trace is not first
+
+
+def test_a_recording_begins_when_its_collectors_have_started() -> None:
+    """Their own start is no part of it, though counters were read meanwhile."""
+
+    class Reads(Noting):
+        def start(self, clock: object) -> None:
+            self.times = [time.time_ns(), time.time_ns()]
+            self.started_ns = time.time_ns()
+
+        def result(self, builder: Any) -> None:
+            builder.counter(builder.track("memory", kind="counter", unit="bytes"), self.times, [1, 2, 3])
+
+    collector = Reads()
+    with nbp.profile(collector) as p:
+        collector.times.append(time.time_ns())
+    assert p.trace.metadata["start_unix_ns"] >= collector.started_ns
+    counters = p.trace.counters
+    assert (counters["ts"].iloc[0], counters["value"].tolist()) == (0, [2, 3])
 
 
 @pytest.mark.parametrize("step_by", ["auto", "optimizer"])
