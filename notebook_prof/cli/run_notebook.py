@@ -160,7 +160,7 @@ def _run_cells(client: Any, code: list[tuple[int, Any]], full: dict[int, str], e
         try:
             client.execute_cell(cell, index)
         except errors.DeadKernelError:
-            return f"{_DIED} in {where}: nothing could be recorded"
+            return f"{_DIED} in {where}"
         except (errors.CellExecutionError, errors.CellTimeoutError) as error:
             last = [line for line in _ANSI.sub("", str(error)).splitlines() if line.strip()][-1:]
             return f"{where} failed: {''.join(last)[:200]}"

@@ -70,11 +70,15 @@ def summary_text(
     headline: str, account: pd.DataFrame, lines: pd.DataFrame, operators: pd.DataFrame, rows: int
 ) -> Text:
     """Summarise a Profile: headline, account, hottest lines, operators."""
-    parts = [headline]
+    parts, titles = [headline], ("Account", "Lines")
+    if (account["part"] == account["text"]).all():  # of a notebook, whose lines have shares of its cells
+        titles = ("Cells, all runs", "Lines, all runs")
+        account = account[account["kind"] == "code"]
+        account = account.assign(share=account["dur"] / max(int(account["dur"].sum()), 1))
     if len(account) > 1:
-        parts.append("\n".join(["Account", *_account_lines(account)]))
+        parts.append("\n".join([titles[0], *_account_lines(account)]))
     if len(lines):
-        parts.append("\n".join(["Lines", *line_bars(lines, rows)]))
+        parts.append("\n".join([titles[1], *line_bars(lines, rows)]))
     if len(operators):
         parts.append(f"{operator_table(operators, 'name', rows)}")
     return Text("\n\n".join(parts))
@@ -82,7 +86,8 @@ def summary_text(
 
 def _account_lines(account: pd.DataFrame) -> list[str]:
     labels = [
-        _short(" ".join(filter(None, words))) for words in zip(account["part"], account["text"], strict=True)
+        _short(" ".join(filter(None, dict.fromkeys(words))))
+        for words in zip(account["part"], account["text"], strict=True)
     ]
     width = max(map(len, labels))
     return [

@@ -119,6 +119,20 @@ def test_every_number_of_the_headline_is_in_a_table(
     assert all(claim.holds(p.trace) for claim in p.verdict.claims)
 
 
+def test_shares_of_lines_are_of_the_time_of_the_cells(session: Session) -> None:
+    session.run("wait()\nfit()", [300, 500], idle=10_000)
+    session.run("plot()", [200], idle=10_000)
+    p = Profile(session.trace())
+    shares = p.lines().set_index(["file", "line"])["share"].to_dict()
+    assert shares == {("In[1]", 2): 0.5, ("In[1]", 1): 0.3, ("In[2]", 1): 0.2}
+    assert p.lines(remainder=True)["share"].sum() == 1
+    _, cells, lines, *_ = p.summary().split("\n\n")
+    assert [line.split("█")[0].split() for line in cells.splitlines()] == [
+        ["Cells,", "all", "runs"], ["In[1]", "fit()"], ["In[2]", "plot()"],
+    ]  # fmt: skip
+    assert ("80.0 %" in cells, "50.0 %" in lines) == (True, True)
+
+
 def test_names_sum_to_what_the_process_holds(session: Session) -> None:
     session.names["kept"] = np.ones(1 << 20)
     session.run("kept = ones()")
@@ -341,6 +355,13 @@ def test_old_samples_are_summed() -> None:
     stacks.thin(20)
     assert stacks.ts.tolist() == [*before[1:20:2].tolist(), *before[20:].tolist()]
     assert all(len(one.when) == len(one.node) == 30 for one in stacks.all_threads)
+
+
+def test_a_session_without_cells_is_compared(session: Session) -> None:
+    empty = session.trace()
+    session.run("x = 1", [5])
+    assert compare_cells(empty, session.trace())["status"].tolist() == ["new"]
+    assert len(compare_cells(empty, empty)) == 0
 
 
 def test_two_sessions_are_compared_cell_by_cell(session: Session) -> None:

@@ -88,7 +88,8 @@ def lines(
           several threads at once count once, so it never exceeds the span;
         - ``self_ns`` int64: the same without other lines below it, summed over threads: library time belongs
           to the line;
-        - ``share`` float64: ``total_ns`` of the window, of the steps, of the cell, or of the span of a file;
+        - ``share`` float64: ``total_ns`` of the window, of the steps, of the cell, of a notebook's cells, or
+          of the span of a file;
         - ``device_ns`` int64: duration of the device work that it launched, including that of a backward that
           it calls;
         - ``backward_ns`` int64: self time on the host in phase backward for this line's forward;
@@ -151,7 +152,7 @@ def lines(
     host = on_host(trace, window)
     track = host.ints("track")
     beside = int(covered(track, host.ts, host.end).sum()) - int(table["self_ns"].sum())
-    span = trace.span.dur if window is None else max(int(window[1]) - int(window[0]), 0)
+    span = _whole(trace, window)
     row_of_rest = {"file": "", "line": 0, "text": NOT_IN_LINES, "count": None, "total_ns": beside,
                    "self_ns": beside, "share": beside / max(span, 1), "threads": len(np.unique(track)),
                    "samples": looks[-1], **{name: values[-1] for name, values in costs.items()},
@@ -223,17 +224,27 @@ def line_times(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     return lines_of_slices(trace, window)[0]
 
 
+def _whole(trace: Trace, window: WindowLike) -> int:
+    """Return what shares are of, in ns: the window, the cell, a notebook's cells, or the span of a file."""
+    if window is not None:
+        return max(int(window[1]) - int(window[0]), 0)
+    account = recorded_table(trace, ACCOUNT)
+    if account is None or "dur" not in account:
+        return trace.span.dur
+    return int(account.loc[account["cell"] >= 0, "dur"].sum() if "cell" in account else account["dur"].sum())
+
+
 def lines_of_slices(
     trace: Trace, window: WindowLike = None, step: Numbers = None, **chosen: Any
 ) -> tuple[pd.DataFrame, Scope, IntArray]:
     """Return the table of `lines`, the line slices, and the table row of each slice."""
     # `chosen`: phase, name, category and track, as `Scope.where` takes them
+    span = _whole(trace, window)
     cell = recorded_table(trace, ACCOUNT)
     if window is None and cell is not None and {"ts", "dur"} <= set(cell.columns):
         # other threads were sampled before and after the cell, too
         window = int(cell["ts"].min()), int((cell["ts"] + cell["dur"]).max())
     scope, _ = line_slices(trace, window)
-    span = trace.span.dur if window is None else max(int(window[1]) - int(window[0]), 0)
     if step is not None:
         spans = step_spans(trace, window, step)
         scope = _inside(scope, union(*bounds(spans)))
