@@ -125,11 +125,15 @@ def _headline(c: ComparedTables) -> str:
     a, b = c.names
     counts = _steps_of(c, 0), _steps_of(c, 1)
     if math.isnan(c.interval[0]):
-        what = "recording" if (c.steps["step"] == -1).any() else "mean step"
+        before, after = (format_ns(int(c.phases[f"{side}_ns"].sum())) for side in "ab")
+        if (c.steps["step"] == -1).all():
+            why, what = " from one recording of each, as they have no steps", "recording"
+        else:
+            why = f": {format_items(counts[0], 'step')} of {a} and {counts[1]} of {b} count"
+            why, what = f"{why}, at least {LEAST} of each are needed", "mean step"
         return (
-            f"Whether {b} is faster cannot be said: {format_items(counts[0], 'step')} of {a} and {counts[1]} "
-            f"of {b} count, at least {LEAST} of each are needed. "
-            f"The {what} of {b} takes {signed_ns(c.delta_ns)}."
+            f"Whether {b} is faster cannot be said{why}. "
+            f"The {what} takes {before} in {a} and {after} in {b}."
         )
     median = f"the median step takes {_median(c, 0)} in {a} and {_median(c, 1)} in {b}"
     if c.starved:
