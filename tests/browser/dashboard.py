@@ -17,13 +17,13 @@ SETTLE: Final = """async ([index, most]) => {
         await new Promise((done) => setTimeout(done, 50));
         const v = document.querySelectorAll('.nbp-host')[index]?.nbp;
         if (!v) continue;
-        const {asked, answered, never = 0} = v.log;
-        const now = [asked, answered, v.range.start, v.range.end].join(), open = asked - answered;
+        const {asked, answered, dropped, never = 0} = v.log;
+        const now = [asked, answered, v.range.start, v.range.end].join(), open = asked - answered - dropped;
         if (now !== before) since = performance.now();
         before = now;
         const quiet = performance.now() - since;
-        if (quiet > 3000) v.log.never = open; // nobody waits for these any more
-        if (quiet > (open <= never ? 140 : 3000)) return;
+        if (quiet > 10_000) v.log.never = open; // the kernel has gone
+        if (quiet > (open <= never ? 140 : 10_000)) return;
     }
 }"""
 FRAME: Final = "r => [r.left + 186, r.top + 26, r.width - 206, r.height - 26]"

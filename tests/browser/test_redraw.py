@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from .conftest import SETUP
+from .dashboard import Report
 from .jupyter_page import NotebookPage
 
 DISPLAYS = 3
@@ -18,6 +20,10 @@ PICTURES = """['overview', 'timeline', 'memory', 'phases'].map((name) => {
     const figure = v.doc.get_model_by_name(name), {canvas_view: canvas} = v.timeline.ctx.host.viewOf(figure);
     return canvas.compose().el.toDataURL();
 })"""
+STATE = "[v.range.start, v.range.end, v.timeline.view.frame.bbox, v.store.get(), v.counts, v.log.of]"
+OTHER_THEME = """() => {
+    document.querySelector('.nbp-host').nbp.theme().seen = true;
+    document.body.dataset.jpThemeName = 'another'; }"""
 SIZED = "v.timeline.view.frame.bbox.width > 100 && v.timeline.snapshot().quads > 0"
 SCROLL = """(share) => {
     const panel = window.jupyterapp.shell.currentWidget.node.querySelector('.jp-WindowedPanel-outer');
@@ -44,7 +50,10 @@ def all_alike(shown: NotebookPage, begun: list[str] | None = None) -> list[str]:
         same = [[a == b for a, b in zip(wanted, one, strict=True)] for one in found]
         if found == before and all(map(all, same)):
             return wanted
-        assert time.monotonic() < until, f"alike of each display (overview, timeline, memory, phases): {same}"
+        shown_of_each = [shown.views(STATE, index) for index in range(DISPLAYS)]
+        assert time.monotonic() < until, (
+            f"overview, timeline, memory, phases of each display are alike: {same}; {shown_of_each}"
+        )
 
 
 def reload_page(shown: NotebookPage) -> None:
@@ -99,6 +108,17 @@ def new_view_of_output(shown: NotebookPage) -> None:
         widgets.find(({node}) => node.querySelector('.jp-LinkedOutputView')).close();
         shell.activateById(widgets.find(({node}) => node.querySelector('.jp-Notebook')).id); }""")
     shown.wait_ready(DISPLAYS)
+
+
+def test_a_page_whose_colours_change_slowly(report: Callable[..., Report], drawn_file: Path) -> None:
+    """There an element whose colour is set goes on telling the one before: all were that of the ground."""
+    shown = report(drawn_file)
+    before = shown.views("v.theme()")
+    assert len({*before.values()}) > 3
+    shown.page.add_style_tag(content="* { transition: color 2s }")
+    shown.page.evaluate(OTHER_THEME)
+    shown.wait_views("v.theme().seen === undefined")  # read again
+    assert shown.views("v.theme()") == before
 
 
 @pytest.mark.timeout(900)

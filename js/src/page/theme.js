@@ -1,28 +1,38 @@
 // Colours of canvas parts from the page's CSS variables; DOM parts take the same variables in dashboard.css.
 import {markDark, watchDarkness} from './darkness.js';
 
+const COLOURS = ['background', 'text', 'muted', 'grid', 'dim', 'accent'];
+
 /**
  * @param {Element} el
  * @returns {Theme}
  */
 export function readTheme(el) {
   markDark(el);
-  const probe = document.createElement('span');
-  probe.style.setProperty('forced-color-adjust', 'none'); // where the system chooses the colours, all would be that of texts
-  el.append(probe);
-  /** @param {string} name */
-  const value = (name) => {
-    // a custom property may hold var() or color-mix(): only a real colour is resolved
+  // One element a colour, all of them there before the first is read: one element whose colour changes may go on
+  // giving the first, as with a transition. JupyterLab did so in a page that was loaded anew on a busy machine.
+  const probes = document.createElement('span');
+  for (const name of COLOURS) {
+    const probe = document.createElement('span');
+    probe.style.setProperty('forced-color-adjust', 'none'); // where the system chooses the colours, all would be that of texts
     probe.style.color = `var(--nbp-${name})`;
-    const found = getComputedStyle(probe).color,
-      parts = /color\(srgb ([^)]+)\)/.exec(found);
-    if (!parts) return found;
-    const [r, g, b, alpha] = parts[1].split(/[ /]+/).map(Number);
-    return `rgba(${[r, g, b].map((c) => Math.round(255 * c)).join(', ')}, ${alpha ?? 1})`;
-  };
-  const theme = Object.fromEntries(['background', 'text', 'muted', 'grid', 'dim', 'accent'].map((name) => [name, value(name)]));
-  probe.remove();
+    probes.append(probe);
+  }
+  el.append(probes);
+  const theme = Object.fromEntries(COLOURS.map((name, i) => [name, realColour(getComputedStyle(probes.children[i]).color)]));
+  probes.remove();
   return /** @type {Theme} */ (theme);
+}
+
+/**
+ * A custom property may hold var() or color-mix(), which Bokeh does not know.
+ * @param {string} computed
+ */
+function realColour(computed) {
+  const parts = /color\(srgb ([^)]+)\)/.exec(computed);
+  if (!parts) return computed;
+  const [r, g, b, alpha] = parts[1].split(/[ /]+/).map(Number);
+  return `rgba(${[r, g, b].map((c) => Math.round(255 * c)).join(', ')}, ${alpha ?? 1})`;
 }
 
 /**

@@ -90,17 +90,17 @@ export class Asker {
     log.of[mine.t] = (log.of[mine.t] ?? 0) + 1;
     const began = performance.now();
     for (let attempt = 0; ; attempt++) {
-      if (this.closed) throw new Error('closed');
+      if (this.closed) throw this.drop('closed');
       const answer = await this.attempt(/** @type {Message} */ (/** @type {unknown} */ (mine)));
       if (answer === null) {
         if (attempt < 2) continue;
         this.trouble('lost');
-        throw new Error(`no answer to ${mine.t}`);
+        throw this.drop(`no answer to ${mine.t}`);
       }
       this.late.delete(mine);
       if (!this.late.size) this.trouble(null);
       if (answer.content.pending) {
-        if (!wanted()) throw new Error('nobody waits for it any more');
+        if (!wanted()) throw this.drop('nobody waits for it any more');
         pending();
         // an index of a long trace is being built: the timeline goes on meanwhile
         await new Promise((done) => setTimeout(done, AGAIN_MS));
@@ -111,6 +111,15 @@ export class Asker {
       if (answer.content.failed) throw new Error(answer.content.failed);
       return /** @type {AnswerOf<Q>} */ (/** @type {unknown} */ ({...answer.content, data: unpack(answer)}));
     }
+  }
+
+  /**
+   * Count a question that gets no answer any more.
+   * @param {string} why
+   */
+  drop(why) {
+    this.log.dropped++;
+    return new Error(why);
   }
 
   /**

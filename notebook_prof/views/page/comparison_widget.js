@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/LLDCYRQ4.js";import{a as r}from"./chunks/OTQGP4IU.js";import"./chunks/4XX3DB7Y.js";import"./chunks/HZF55Q24.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/XMCQW3CO.js";import{a as r}from"./chunks/IEBJUZUA.js";import"./chunks/5KE2DSQC.js";import"./chunks/6ONHBJXX.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/D7U72ZMI.js";import{f as r}from"./chunks/VSHCV7PO.js";import{_ as t}from"./chunks/HZF55Q24.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/N55EYLBA.js";import{f as r}from"./chunks/6RHIPJ4A.js";import{_ as t}from"./chunks/6ONHBJXX.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});

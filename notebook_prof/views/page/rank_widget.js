@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/OTQGP4IU.js";import"./chunks/4XX3DB7Y.js";import{a as r}from"./chunks/FQT6ZLJZ.js";import"./chunks/HZF55Q24.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/IEBJUZUA.js";import"./chunks/5KE2DSQC.js";import{a as r}from"./chunks/V3EQMIDV.js";import"./chunks/6ONHBJXX.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
