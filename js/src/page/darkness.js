@@ -25,7 +25,7 @@ let dot;
  * @param {string} css
  * @returns {Colour}
  */
-function coloured(css) {
+export function coloured(css) {
   dot ??= Object.assign(document.createElement('canvas'), {width: 1, height: 1}).getContext('2d', {willReadFrequently: true});
   if (!dot) return {rgb: 0, alpha: 0};
   dot.clearRect(0, 0, 1, 1);

@@ -1,5 +1,5 @@
 // Colours of canvas parts from the page's CSS variables; DOM parts take the same variables in dashboard.css.
-import {markDark, watchDarkness} from './darkness.js';
+import {coloured, markDark, watchDarkness} from './darkness.js';
 
 const COLOURS = ['background', 'text', 'muted', 'grid', 'dim', 'accent'];
 
@@ -25,14 +25,13 @@ export function readTheme(el) {
 }
 
 /**
- * A custom property may hold var() or color-mix(), which Bokeh does not know.
+ * A custom property may hold oklch() or color-mix(), which Bokeh does not know.
  * @param {string} computed
  */
 function realColour(computed) {
-  const parts = /color\(srgb ([^)]+)\)/.exec(computed);
-  if (!parts) return computed;
-  const [r, g, b, alpha] = parts[1].split(/[ /]+/).map(Number);
-  return `rgba(${[r, g, b].map((c) => Math.round(255 * c)).join(', ')}, ${alpha ?? 1})`;
+  if (computed.startsWith('rgb')) return computed;
+  const {rgb, alpha} = coloured(computed);
+  return `rgba(${rgb >> 16}, ${(rgb >> 8) & 255}, ${rgb & 255}, ${alpha})`;
 }
 
 /**

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/IEBJUZUA.js";import"./chunks/5KE2DSQC.js";import{a as r}from"./chunks/V3EQMIDV.js";import"./chunks/6ONHBJXX.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/M4TJB6CH.js";import"./chunks/EPPO7JBP.js";import{a as r}from"./chunks/B5SB26AL.js";import"./chunks/FK3BEPGE.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
