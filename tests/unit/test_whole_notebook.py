@@ -25,6 +25,7 @@ from notebook_prof.trace import Trace
 from notebook_prof.trace.builder import TraceBuilder
 from notebook_prof.views.dashboard import dashboard_settings, rail
 from notebook_prof.views.tabs import TABS, Panel, Table
+from notebook_prof.views.tabs.lines import whole_of
 
 MS = 1_000_000
 
@@ -126,6 +127,7 @@ def test_shares_of_lines_are_of_the_time_of_the_cells(session: Session) -> None:
     shares = p.lines().set_index(["file", "line"])["share"].to_dict()
     assert shares == {("In[1]", 2): 0.5, ("In[1]", 1): 0.3, ("In[2]", 1): 0.2}
     assert p.lines(remainder=True)["share"].sum() == 1
+    assert whole_of(p.trace, {}) == "the cells"
     _, cells, lines, *_ = p.summary().split("\n\n")
     assert [line.split("█")[0].split() for line in cells.splitlines()] == [
         ["Cells,", "all", "runs"], ["In[1]", "fit()"], ["In[2]", "plot()"],

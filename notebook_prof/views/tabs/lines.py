@@ -75,7 +75,8 @@ def whole_of(trace: Trace, state: Mapping[str, Any]) -> str:
         return "the steps"
     if state.get("window") is not None:
         return "the window"
-    return "the cell" if recorded_table(trace, ACCOUNT) is not None else "the recording"
+    account = recorded_table(trace, ACCOUNT)
+    return "the recording" if account is None else "the cells" if "cell" in account else "the cell"
 
 
 def _constant_columns(table: pd.DataFrame) -> list[str]:
