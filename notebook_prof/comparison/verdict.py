@@ -132,8 +132,7 @@ def _headline(c: ComparedTables) -> str:
             why = f": {format_items(counts[0], 'step')} of {a} and {counts[1]} of {b} count"
             why, what = f"{why}, at least {LEAST} of each are needed", "mean step"
         return (
-            f"Whether {b} is faster cannot be said{why}. "
-            f"The {what} takes {before} in {a} and {after} in {b}."
+            f"Whether {b} is faster cannot be said{why}. The {what} takes {before} in {a} and {after} in {b}."
         )
     median = f"the median step takes {_median(c, 0)} in {a} and {_median(c, 1)} in {b}"
     if c.starved:
