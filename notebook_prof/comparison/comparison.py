@@ -236,9 +236,8 @@ def _side(trace: Trace) -> list[dict[str, Any]]:
     """Return the cells of a session with their texts."""
     texts = cell_runs(trace).drop_duplicates("cell", keep="last").set_index("cell")["source"]
     table = cells(trace)
-    made: list[dict[str, Any]] = table.assign(
-        source=table["cell"].map(texts).astype("str").str.strip()
-    ).to_dict("records")
+    source = table["cell"].map(texts).astype("str").str.strip()
+    made: list[dict[str, Any]] = table.assign(source=source).to_dict("records")
     return made
 
 

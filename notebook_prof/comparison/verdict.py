@@ -123,17 +123,8 @@ def _median(c: ComparedTables, side: int) -> str:
 
 def _headline(c: ComparedTables) -> str:
     a, b = c.names
-    counts = _steps_of(c, 0), _steps_of(c, 1)
     if math.isnan(c.interval[0]):
-        before, after = (format_ns(int(c.phases[f"{side}_ns"].sum())) for side in "ab")
-        if (c.steps["step"] == -1).all():
-            why, what = " from one recording of each, as they have no steps", "recording"
-        else:
-            why = f": {format_items(counts[0], 'step')} of {a} and {counts[1]} of {b} count"
-            why, what = f"{why}, at least {LEAST} of each are needed", "mean step"
-        return (
-            f"Whether {b} is faster cannot be said{why}. The {what} takes {before} in {a} and {after} in {b}."
-        )
+        return _cannot_tell(c)
     median = f"the median step takes {_median(c, 0)} in {a} and {_median(c, 1)} in {b}"
     if c.starved:
         return (
@@ -147,6 +138,23 @@ def _headline(c: ComparedTables) -> str:
     if not c.significant:
         return f"≈ No difference between {a} and {b} is shown: it lies in {interval_text(c)}; {median}."
     return f"{b} is {amount} {word} ({interval_text(c)}): {median}."
+
+
+def _cannot_tell(c: ComparedTables) -> str:
+    a, b = c.names
+    # a recording without steps has a single row, whose step is -1
+    whole = [bool((c.steps.loc[c.steps["side"] == name, "step"] == -1).all()) for name in c.names]
+    if all(whole):
+        why = f"One recording of each, without steps, cannot show whether {b} is faster."
+    else:
+        counts = [0 if whole[side] else _steps_of(c, side) for side in (0, 1)]
+        why = (
+            f"Whether {b} is faster cannot be said: {format_items(counts[0], 'step')} of {a} and {counts[1]} "
+            f"of {b} count, and at least {LEAST} of each are needed."
+        )
+    what = ["recording" if one else "mean step" for one in whole]
+    took = [format_ns(int(c.phases[column].sum())) for column in ("a_ns", "b_ns")]
+    return f"{why} The {what[0]} of {a} takes {took[0]}, and the {what[1]} of {b} {took[1]}."
 
 
 def undecided(c: ComparedTables) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from .. import analysis, expectations, profiles
+from ..analysis.notebook.recorded import is_notebook
 from ..errors import OptionError, nearest
 from ..selection import Selection
 from ..trace.redaction import without_source
@@ -376,7 +377,8 @@ class Profile:
             raise OptionError(f"summary cannot be written with {wrong}: {nearest(chosen, _STYLES)}")
         if chosen == "torch":
             return Text(self.compat.torch_table(row_limit=rows))
-        return summary_text(self.headline, self.account(), self.lines(), self.operators(), rows)
+        tables = self.account(), self.lines(), self.operators()
+        return summary_text(self.headline, *tables, rows, of_notebook=is_notebook(self.trace))
 
     def save(self, path: str | os.PathLike[str], format: str | None = None, *, source: bool = True) -> None:
         """Write the trace, or a report, to a file.

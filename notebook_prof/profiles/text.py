@@ -67,11 +67,17 @@ def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
 
 
 def summary_text(
-    headline: str, account: pd.DataFrame, lines: pd.DataFrame, operators: pd.DataFrame, rows: int
+    headline: str,
+    account: pd.DataFrame,
+    lines: pd.DataFrame,
+    operators: pd.DataFrame,
+    rows: int,
+    *,
+    of_notebook: bool = False,
 ) -> Text:
     """Summarise a Profile: headline, account, hottest lines, operators."""
     parts, titles = [headline], ("Account", "Lines")
-    if (account["part"] == account["text"]).all():  # of a notebook, whose lines have shares of its cells
+    if of_notebook:  # shares are of all runs of its cells, as those of `lines` are
         titles = ("Cells, all runs", "Lines, all runs")
         account = account[account["kind"] == "code"]
         account = account.assign(share=account["dur"] / max(int(account["dur"].sum()), 1))

@@ -65,7 +65,7 @@ class Bar:
 
 
 def _watched() -> bool:
-    """Whether somebody sees what is printed: in a terminal or a notebook, unless it is captured."""
+    """Return whether stdout goes to a terminal or a notebook, and is not captured."""
     return sys.stdout.isatty() or type(sys.stdout).__module__.startswith("ipykernel.")
 
 

@@ -250,7 +250,7 @@ class Session:
         if self._names is not None and self.window.step_count:
             self._names.at_first_step()
         self._recording.start()
-        self._start_ns = time.time_ns()  # before it, collectors and their modules were loaded
+        self._start_ns = time.time_ns()  # loading the collectors is not part of the recording
         if "torch" in self._recording.names and self._meter is None:
             self._size_watch = SizeWatch(self._halt)
             self._size_watch.start()

@@ -311,7 +311,8 @@ class TraceBuilder:
             slices across its edges are cut, and the report counts both. Counters and allocations outside it
             are dropped.
         start : int, optional
-            Absolute ns at which the recording began. Counters begin there with their last earlier reading.
+            Absolute ns at which the recording began. Each counter starts there, with its last value before
+            it.
 
         Returns
         -------

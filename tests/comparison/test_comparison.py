@@ -209,12 +209,15 @@ def test_few_steps_are_refused_in_words(data: Path) -> None:
     c = nbp.compare(draw("main: [mm  ]", unit_ns=1000), draw("main: [mm  ][mm  ]", unit_ns=1000))
     assert math.isnan(c.interval[0])
     assert not c.significant
-    assert "cannot be said from one recording of each, as they have no steps" in c.verdict
-    assert "The recording takes 6 µs in a and 12 µs in b." in c.verdict
+    assert "One recording of each, without steps, cannot show whether b is faster." in c.verdict
+    assert "The recording of a takes 6 µs, and the recording of b 12 µs." in c.verdict
     assert c.operators.loc[0, "delta_ns"] == c.delta_ns
-    c = nbp.compare(*(draw(f"steps: [0][1]\nmain: [mm]{more}", unit_ns=1000) for more in ("", "[mm]")))
-    assert "cannot be said: 2 steps of a and 2 of b count, at least 4 of each are needed" in c.verdict
-    assert "The mean step takes 3 µs in a and 3 µs in b." in c.verdict
+    steps = draw("steps: [0][1]\nmain: [mm][mm]", unit_ns=1000)
+    c = nbp.compare(steps, steps)
+    assert "2 steps of a and 2 of b count, and at least 4 of each are needed" in c.verdict
+    c = nbp.compare(draw("main: [mm  ]", unit_ns=1000), steps)
+    assert "0 steps of a and 2 of b count" in c.verdict
+    assert "The recording of a takes 6 µs, and the mean step of b 3 µs." in c.verdict
 
 
 def test_two_runs_are_widened_and_reported() -> None:

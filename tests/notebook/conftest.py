@@ -69,7 +69,7 @@ class Kernel:
             elif kind == "error":
                 reply.error, reply.message = content["ename"], content["evalue"]
                 reply.traceback = _plain("\n".join(content["traceback"]))
-            goes_on = kind == "stream" and reply.order[-1:] == ["stream"]  # texts come in several pieces
+            goes_on = kind == "stream" and reply.order[-1:] == ["stream"]  # one text, several messages
             if kind in ("stream", "execute_result", "display_data", "error") and not goes_on:
                 reply.order.append(kind)
             if armed and kind == "stream":

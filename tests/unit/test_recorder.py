@@ -57,7 +57,7 @@ def test_it_answers_as_its_profile_does() -> None:
 
 
 def test_a_recording_begins_when_its_collectors_have_started() -> None:
-    """Their own start is no part of it, though counters were read meanwhile."""
+    """Starting the collectors is not part of it, even if counters were read meanwhile."""
 
     class Reads(Noting):
         def start(self, clock: object) -> None:

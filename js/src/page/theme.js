@@ -9,8 +9,8 @@ const COLOURS = ['background', 'text', 'muted', 'grid', 'dim', 'accent'];
  */
 export function readTheme(el) {
   markDark(el);
-  // One element a colour, all of them there before the first is read: one element whose colour changes may go on
-  // giving the first, as with a transition. JupyterLab did so in a page that was loaded anew on a busy machine.
+  // One probe per colour, all inserted before the first is read. During a CSS transition, a probe whose colour is set
+  // again still returns the first one. This also happened in JupyterLab, after a reload on a busy machine.
   const probes = document.createElement('span');
   for (const name of COLOURS) {
     const probe = document.createElement('span');
@@ -25,7 +25,7 @@ export function readTheme(el) {
 }
 
 /**
- * A custom property may hold oklch() or color-mix(), which Bokeh does not know.
+ * Convert what a custom property may hold, such as oklch() or color-mix(), to a notation that Bokeh can read.
  * @param {string} computed
  */
 function realColour(computed) {

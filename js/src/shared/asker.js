@@ -114,7 +114,7 @@ export class Asker {
   }
 
   /**
-   * Count a question that gets no answer any more.
+   * Count a question that will get no answer, and make its error.
    * @param {string} why
    */
   drop(why) {
