@@ -765,3 +765,16 @@ def test_equal_steps_have_one_time_and_no_operators_are_not_counted():
     )
     assert result.lines[1] == "2 steps (0 … 1, found by mark): median 240 µs"
     assert "in 0 operators" not in str(result)
+
+
+def test_shares_of_our_own_recording_are_of_all_of_it() -> None:
+    """A sampler that joins late does not shorten it: the table of lines has the same share."""
+    builder = TraceBuilder()
+    builder.metadata["source"] = "recording"
+    thread = builder.track("main", tid=1)
+    builder.slices(ts=200, dur=600, track=thread, name="cell:1  f()", category="python")
+    builder.counter(builder.track("memory", kind="counter", unit="bytes"), [0, 1000], [1, 1])
+    p = Profile(builder.seal(start=0))
+    assert p.lines()["share"].tolist() == [0.6]
+    assert "60.0 % of the recording (600 ns of 1 µs)" in p.verdict.sentence
+    check_claims(p.trace)

@@ -275,7 +275,8 @@ def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
         phase_ns = {str(name): int(spent) for name, spent in by_phase.items()}
     else:
         total_ns, total = extent.dur, Source("thread_time", "ns", arguments={"window": tuple(extent)})
-        if window is None and ACCOUNT in (trace.metadata.get("tables") or {}):
+        has_account = ACCOUNT in (trace.metadata.get("tables") or {})
+        if window is None and (has_account or trace.metadata.get("source") == "recording"):
             total_ns, total = int(account_spans(trace)["dur"].sum()), Source("account", "dur")
         loading = length(thread.open(thread.among("phase", ("data",))))
         phase_ns = {"data": loading} if loading else {}
