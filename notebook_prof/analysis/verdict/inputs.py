@@ -276,7 +276,8 @@ def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
     else:
         total_ns, total = extent.dur, Source("thread_time", "ns", arguments={"window": tuple(extent)})
         has_account = ACCOUNT in (trace.metadata.get("tables") or {})
-        if window is None and (has_account or trace.metadata.get("source") == "recording"):
+        is_ours = trace.metadata.get("source") == "recording" and len(trace.slices) > 0
+        if window is None and (has_account or is_ours):
             total_ns, total = int(account_spans(trace)["dur"].sum()), Source("account", "dur")
         loading = length(thread.open(thread.among("phase", ("data",))))
         phase_ns = {"data": loading} if loading else {}
