@@ -76,7 +76,9 @@ def _dtypes(hint: Any) -> set[str | None]:
         return set().union(*map(_dtypes, get_args(hint)))
     if hint is UnsetType:
         return {None}
-    scalar = get_args(get_args(get_args(hint)[0])[1])[0]
+    scalar = get_args(hint)[0]
+    while parts := get_args(scalar):  # `NDArray` is an alias with one argument from NumPy 2.5 on
+        scalar = parts[-1]
     return {np.dtype(scalar).str[1:]}
 
 

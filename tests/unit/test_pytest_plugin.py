@@ -187,15 +187,19 @@ def test_second_try():
 
 def test_pytest_in_a_kernel_does_not_warn_that_the_package_was_imported_before(tmp_path: Path) -> None:
     """pytest wants to rewrite the packages of all distributions that have plugins."""
-    installed = tmp_path / "plugged-1.dist-info"
-    installed.mkdir()
+    # from Python 3.15 on only files that exist are listed; last on the path, they hide no modules
+    site = tmp_path / "site"
+    installed = site / "plugged-1.dist-info"
+    installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged\nVersion: 1\n")
     (installed / "entry_points.txt").write_text("[pytest11]\nplugged = plugged_plugin\n")
     (installed / "RECORD").write_text("notebook_prof/__init__.py,,\nstatistics.py,,\n")
-    (tmp_path / "plugged_plugin.py").write_text("")
+    (site / "notebook_prof").mkdir()
+    for name in ("plugged_plugin.py", "statistics.py", "notebook_prof/__init__.py"):
+        (site / name).write_text("")
     (tmp_path / "test_one.py").write_text("def test_one(): pass\n")
     code = "import notebook_prof, statistics, pytest; pytest.main(['-q', 'test_one.py'])"
-    path = os.pathsep.join([str(tmp_path), *sys.path])
+    path = os.pathsep.join([*sys.path, str(site)])
     ran = run_python(code, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, check=False)
     assert "1 passed" in ran.stdout, ran
     assert "cannot be rewritten" in ran.stdout  # of the other module: the warning is there

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from multiprocessing import Process, forkserver, resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 import numpy as np
@@ -181,7 +181,7 @@ def test_without_proc_the_process_is_read_as_a_whole(monkeypatch: pytest.MonkeyP
 
 def test_without_proc_children_are_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("notebook_prof.collectors.system.polling.Tree", _no_tree)
-    trace = recorded(lambda: [p := Process(target=spin, args=(0.1,)), p.start(), p.join()])
+    trace = recorded(lambda: subprocess.run([sys.executable, "-c", "sum(range(5_000_000))"], check=True))
     assert [issue.code for issue in trace.report] == ["children-not-read"]
 
 
