@@ -723,7 +723,7 @@ def test_few_samples_say_how_many_they_are() -> None:
     said = {count: verdict(sampled_cell(count)) for count in (8, 20, 200)}
     assert said[8].sentence.startswith("Line 2 takes 100.0 % of the cell (60 ms of 60 ms): `f()`; ")
     assert said[8].sentence.endswith("; 8 samples cannot tell the lines in it apart.")
-    assert said[20].sentence.startswith("Line 5 takes 75 % of the cell (15 of 20 samples of 60 ms)")
+    assert said[20].sentence.startswith("Line 5 takes 75 % of the cell (20 samples in 60 ms)")
     assert said[200].sentence.startswith("Line 5 takes 75.0 % of the cell (45 ms of 60 ms)")
     for count, result in said.items():
         assert all(claim.holds(sampled_cell(count)) for claim in result.claims), count

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..source.hotspots import hot_lines
 from ..source.lines import LINE
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from .claims import Claim, Sentence, Source, Verdict, cite, cite_count, cite_ns, cite_share, fill, say, short
+from .claims import Claim, Sentence, Source, Verdict, cite_count, cite_ns, cite_share, fill, say, short
 from .inputs import FEWEST, MOST, VerdictInputs
 from .python import engine, library_of, line_select, line_words, meanwhile, python_verdict, spelled
 
@@ -49,11 +48,10 @@ def judge_code(facts: VerdictInputs) -> Verdict | None:
     share = _share(facts, row)
     name, text = line_words(row)
     sentence = fill(
-        "{} takes {} of the cell ({} of {}){}{}{}.",
+        "{} takes {} of the cell ({}){}{}{}.",
         name[:1].upper() + name[1:] if name.startswith("line ") else name,
         share,
-        _took(facts, row),
-        cite_ns(facts.cell_ns, _CELL),
+        _seen(facts, row),
         text.replace(", ", ": ", 1),
         _outside(facts, row),
         doing,
@@ -101,13 +99,12 @@ def _too_few(facts: VerdictInputs) -> bool:
     return facts.few is not None and facts.few.count < FEWEST
 
 
-def _took(facts: VerdictInputs, row: Any) -> Sentence:
-    """Return the time of a line, or in how many samples it was, if these are few."""
+def _seen(facts: VerdictInputs, row: Any) -> Sentence:
+    """Return the times of a line and of the cell; if samples are few, their number in place of the former."""
+    whole = cite_ns(facts.cell_ns, _CELL)
     if row["exact"] or facts.few is None:
-        return say(cite_ns(int(row["total_ns"]), _line(facts, row), line_select(row)))
-    source = replace(_line(facts, row), column="samples")
-    seen = int(source.evaluate(facts.trace))
-    return say(cite(str(seen), seen, source, select=line_select(row)), " of ", facts.samples())
+        return say(cite_ns(int(row["total_ns"]), _line(facts, row), line_select(row)), " of ", whole)
+    return say(facts.samples(), " in ", whole)
 
 
 def _called_lines(
