@@ -100,6 +100,7 @@ class Session:
         self.bodies: dict[int, LoopTicker] = {}  # by id of the frame whose loop ticks
         self._left = False
         self._size_watch: SizeWatch | None = None
+        self._halts: list[tuple[int, int]] = []  # Unix ns
         self._measured: dict[str, object] = {}
         self._names = names if plan.options.memory else None
         self._names_at_end: Walked | None = None
@@ -269,6 +270,7 @@ class Session:
             self._meter.add(steps)
             return
         stop_ns = time.time_ns()
+        steps.cut(self._halts)
         cycle = _Cycle(recording, self._start_ns, stop_ns, steps)
         self._recorded_steps.append(steps)
         # append first: if stop() raises KeyboardInterrupt, every collector has stopped by then
@@ -295,7 +297,8 @@ class Session:
         with DelayedInterrupt():
             begun_ns = time.time_ns()
             kept = recording.halt()
-            self.window.moves.append((begun_ns, time.time_ns()))
+            self._halts.append((begun_ns, time.time_ns()))
+            self.window.moves.append(self._halts[-1])
             if kept >= LARGE:
                 self.window.end_for_size(kept, begun_ns)
             elif kept:
@@ -406,7 +409,7 @@ class Session:
         if len(steps) and self.window.source is not None:
             numbers = range(steps.first, steps.first + len(steps))
             builder.steps(list(numbers), steps.ts, steps.dur, self.window.source.label, loop=steps.loop)
-            findings.partial_steps(builder.report, steps.partial)
+            findings.partial_steps(builder.report, steps)
         if recorded is None:
             statements.offer(self._cell.marks if self._cell.span is not None else None)
             cycle.recording.result(builder)

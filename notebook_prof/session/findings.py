@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ..trace.report import ImportReport
@@ -167,14 +167,19 @@ def steps_elsewhere(report: ImportReport, thread: threading.Thread | None, cell:
         )
 
 
-def partial_steps(report: ImportReport, partial: Collection[int]) -> None:
-    """Report which recorded steps ended with an exception."""
-    if partial:
+def partial_steps(report: ImportReport, steps: StepRecords) -> None:
+    """Report which recorded steps are not whole."""
+    if steps.partial:
+        first, why = min(steps.partial), " ended with an exception"
+        if first in steps.halted:
+            why = ": PyTorch's events were counted in it, since the process grew steadily"
         report.add(
             "partial-step",
             "info",
-            len(partial),
-            example=f"step {min(partial)} ended with an exception",
+            len(steps.partial),
+            example=f"step {first}: {why}"
+            if first in steps.halted
+            else f"step {first} ended with an exception",
             effect="it is kept, and shorter than a complete one",
         )
 

@@ -143,6 +143,38 @@ def test_what_made_the_process_grow_was_not_torch(halts: list[bool]) -> None:
     assert "ended-early" not in p.trace.report
 
 
+def test_a_step_in_which_events_were_counted_is_partial(
+    halts: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The count is none of its time; Python's functions would be said to have taken it."""
+    halt, spent = base.Recording.halt, []
+
+    def slowly(recording: base.Recording) -> int:
+        begun = time.time_ns()
+        work_until(lambda: time.time_ns() > begun + 200_000_000)
+        kept = halt(recording)
+        spent.append(time.time_ns() - begun)
+        return kept
+
+    monkeypatch.setattr(base.Recording, "halt", slowly)
+    with nbp.profile("torch") as p:
+        for number in nbp.steps(range(5)):
+            torch.ones(3) * 2
+            if number == 2:
+                halts.clear()
+                work_until(lambda: bool(halts))
+    assert p.trace.steps["step"].tolist() == [0, 1, 2, 3, 4]
+    assert 2 in p.trace.metadata["partial_steps"]
+    told = p.trace.report["partial-step"]
+    assert told.count == len(p.trace.metadata["partial_steps"])
+    assert "events were counted" in told.example
+    steps = p.trace.steps.sort_values("ts")
+    gaps = steps["ts"].to_numpy()[1:] - (steps["ts"] + steps["dur"]).to_numpy()[:-1]
+    edges = steps["ts"].iloc[0], p.trace.span.dur - (steps["ts"] + steps["dur"]).iloc[-1]
+    assert gaps.min() >= 0
+    assert gaps.sum() + sum(edges) >= sum(spent), "no step has the time of a count"
+
+
 def test_with_an_open_range_it_does_not_go_on(halts: list[bool]) -> None:
     with nbp.profile("torch") as p:
         with torch.profiler.record_function("mine"):
