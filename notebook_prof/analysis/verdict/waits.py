@@ -24,7 +24,7 @@ from .inputs import MOST, WAITING, VerdictInputs
 from .python import line_select, line_words
 
 BOUNDS = {
-    "transform": "transforms",
+    "transform": "transforms (items that compute)",
     "storage": "storage (items that wait, not compute)",
     "collate": "collate (with the copy into shared memory)",
     "transport": "sending batches between processes",
