@@ -19,7 +19,7 @@ from notebook_prof import background
 from notebook_prof.trace.strings import Interner
 
 from .draws import EXPLORE
-from .run_processes import end_marked, mark, remove_temporary_files
+from .run_processes import end_marked, mark
 
 # threads of OpenMP that spin for a core make torch twice as slow where tests share two; kernels inherit it
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -94,10 +94,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the kernels, servers and browsers that are still there when the run is over, also after Ctrl-C."""
-    if run := config.stash[RUN_OF]:
-        if ended := end_marked(run):
-            print("ended with the tests:", *ended, sep="\n  ", file=sys.stderr)
-        remove_temporary_files()
+    if (run := config.stash[RUN_OF]) and (ended := end_marked(run)):
+        print("ended with the tests:", *ended, sep="\n  ", file=sys.stderr)
 
 
 def pytest_collection_finish() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -21,14 +22,9 @@ def mark() -> str:
     # pytest's own folders stay where they are: it keeps those of the last three runs
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="nbp-tests-")
+    # at exit, after multiprocessing, which is imported later and removes a folder of its own in it
+    atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
     return os.environ[RUN]
-
-
-def remove_temporary_files() -> None:
-    """Remove the folder in which the run, and all that it started, had their temporary files."""
-    folder = os.environ.pop("TMPDIR")
-    tempfile.tempdir = None
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def end_marked(run: str, patience_s: float = 10.0) -> list[str]:
