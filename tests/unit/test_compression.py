@@ -160,12 +160,17 @@ def test_the_trace_of_an_archive_is_found_and_the_rest_counted(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "content", [b"PK\x03\x04 zip", b"PK\x05\x06" + b"\0" * 18, zipped(a=b"no", b=b"trace")]
+    ("content", "words"),
+    [
+        (b"PK\x03\x04 zip", "cut or is damaged, copy it again"),
+        (b"PK\x05\x06" + b"\0" * 18, "without files"),
+        (zipped(a=b"no", b=b"trace"), ""),
+    ],
 )
-def test_archives_without_a_trace_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_archives_without_a_trace_are_refused(tmp_path: Path, content: bytes, words: str) -> None:
     path = tmp_path / "thing.zip"
     path.write_bytes(content)
-    with pytest.raises(FormatError, match=r"thing\.zip: .*zip archive"):
+    with pytest.raises(FormatError, match=rf"thing\.zip: .*zip archive.*{words}"):
         read_trace(path)
 
 

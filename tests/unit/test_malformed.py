@@ -118,8 +118,9 @@ def test_numbers_are_read_alike_together_and_alone(texts: list[str]) -> None:
     assert values.tolist() == [value or 0 for value in alone]
 
 
-def test_what_follows_a_list_of_events_is_counted(tmp_path: Path) -> None:
-    events = b'[{"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]'
+@pytest.mark.parametrize("category", [b"", b'"cat": "cpu_op", '])  # torch.profiler's files have categories
+def test_what_follows_a_list_of_events_is_counted(tmp_path: Path, category: bytes) -> None:
+    events = b'[{"ph": "X", %s"name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]' % category
     for start, end in ((b"", b""), (b'{"traceEvents": ', b"}")):
         trace = read(tmp_path, 2 * (start + events + end + b"\n"))
         assert len(trace.slices) == 1

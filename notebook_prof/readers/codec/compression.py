@@ -335,7 +335,9 @@ def _readable_zip() -> Iterator[None]:
     except FormatError:
         raise
     except _BROKEN_ZIP as error:
-        raise FormatError(f"it is a zip archive that cannot be read ({error})") from error
+        damaged = isinstance(error, zipfile.BadZipFile | zlib.error | EOFError)
+        advice = ": it was cut or is damaged, copy it again" if damaged else ""
+        raise FormatError(f"it is a zip archive that cannot be read ({error}){advice}") from error
 
 
 def _choose(

@@ -162,6 +162,17 @@ def add_broken_row(report: ImportReport, error: Exception, row: bytes) -> None:
     report.broken_rows(1, f"{error}: {start}")
 
 
+def add_second_list(report: ImportReport, text: str) -> None:
+    """Report that another list of events follows the one that is read."""
+    report.add(
+        "second-list",
+        "loss",
+        example=text[:80],
+        effect="what follows the end of the list of events is left out",
+        advice="split the file there, and open each part",
+    )
+
+
 def _closing_bracket(text: str, at: int) -> int:
     """Return the position after the bracket that closes the one at `at`; 0 if there is none."""
     depth = 0
@@ -222,7 +233,8 @@ def decode_object(data: bytes, kind: type[E], whose: str) -> E:
     try:
         return msgspec.json.decode(data.strip(b"\x00 \t\r\n"), type=kind)
     except _UNDECODABLE as error:
-        raise FormatError(f"it cannot be read as {whose} JSON ({error})") from error
+        cut = ": the file was cut, copy or record it again" if "truncated" in str(error) else ""
+        raise FormatError(f"it cannot be read as {whose} JSON ({error}){cut}") from error
 
 
 def _decode_whole(
@@ -238,13 +250,7 @@ def _one_by_one(
 ) -> tuple[E | None, list[R]]:
     head, texts, complete, second = split_rows(data)
     if second:
-        report.add(
-            "second-list",
-            "loss",
-            example=second[:80],
-            effect="what follows the end of the list of events is left out",
-            advice="split the file there, and open each part",
-        )
+        add_second_list(report, second)
     if not complete:
         report.truncated(
             "the list of events has no end",

@@ -26,7 +26,8 @@ from .event_types import (
 CHUNK_BYTES: Final = 256 * 1024
 """Characters decoded at once. The rows of so much text stay in the processor's cache."""
 
-_EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
+EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
+"""The begin of the list of events."""
 _LONGEST_KEY: Final = 256
 _BETWEEN: Final = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|id|args|bp|s)"\s*:)')
 _ARRAY: Final = re.compile(rb"\s*\[")
@@ -41,7 +42,7 @@ class EventText:
         self.head, self.has_list, searched = b"", False, 0
         while not self.has_list and self._grow():
             begin, searched = max(0, searched - _LONGEST_KEY), len(self._rest)
-            if opening := _ARRAY.match(self._rest) or _EVENTS.search(self._rest, begin):
+            if opening := _ARRAY.match(self._rest) or EVENTS.search(self._rest, begin):
                 self.has_list, self._next = True, opening.end()
         self.head = bytes(self._rest[: self._next] if self.has_list else self._rest)
         self.skip()

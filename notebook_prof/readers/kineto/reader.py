@@ -16,13 +16,13 @@ from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ..base import PiecesReader, Probe
 from ..codec.columns import Interner
-from ..codec.tolerant_json import mend
+from ..codec.tolerant_json import add_second_list, mend
 from .activity_metadata import extra_text
 from .arguments import module_path, to_json
 from .assemble import assemble
 from .column_builder import ColumnBuilder, add_pairs_and_marks
 from .columns import BOOKKEEPING_TYPES, DEVICE, MAX_DEVICE, UNKNOWN, KinetoColumns, is_known, rows_of
-from .event_decoder import EventText, read_events
+from .event_decoder import EVENTS, EventText, read_events
 from .event_types import UNDECODABLE
 
 _MARKS: Final = re.compile(
@@ -177,9 +177,11 @@ def _top_level(head: bytes, tail: bytes, report: ImportReport) -> dict[str, Any]
     """Return the object around the events; empty for the array form and for text that cannot be repaired."""
     # `head` ends with the bracket that opens the list of events, and `tail` begins after the one that closes
     # it.
-    if head.lstrip().startswith(b"["):
+    tail, is_array = tail.strip(b"\x00 \t\r\n") or b"}", head.lstrip().startswith(b"[")
+    if EVENTS.search(tail) or (is_array and tail != b"}"):
+        add_second_list(report, tail.decode(errors="replace"))
+    if is_array:
         return {}
-    tail = tail.strip(b"\x00 \t\r\n") or b"}"
     for text in (head + b"]" + tail, head + b"]}"):
         try:
             return _object(text)
