@@ -16,19 +16,22 @@ from .errors import OptionError
 CLOCK_FROM_NS: Final = 120e9
 """From this duration on, `format_ns` writes minutes, and positions on time axes are written by
 `format_clock`."""
+_HOURS_FROM_NS: Final = 3599.5e9  # rounds to an hour
 _TIME_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s]*)\s*")
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def format_ns(ns: float, digits: int = 3) -> str:
-    """Format a duration: ``0 ns``, ``1.23 µs``, ``45.6 ms``, ``7.89 s``, ``2 min 5 s``; ``–`` for NaN."""
+    """Format a duration: ``0 ns``, ``1.23 µs``, ``45.6 ms``, ``7.89 s``, ``2 min 5 s``, ``3 h``; ``–`` for NaN."""
     if not math.isfinite(ns):
         return "–"
     sign, size = ("-" if ns < 0 else ""), abs(ns)
     if size >= CLOCK_FROM_NS:
-        minutes, seconds = divmod(round(size / 1e9), 60)
-        return f"{sign}{minutes} min {seconds} s" if seconds else f"{sign}{minutes} min"
+        hours = size >= _HOURS_FROM_NS
+        whole, rest = divmod(round(size / (60e9 if hours else 1e9)), 60)
+        unit, below = ("h", "min") if hours else ("min", "s")
+        return f"{sign}{whole} {unit} {rest} {below}" if rest else f"{sign}{whole} {unit}"
     for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         # 999 999.9 ns must read 1 ms, not 1000 µs
         if float(f"{size / scale:.{digits}g}") >= 1:

@@ -31,10 +31,11 @@ export function formatTime(ns, digits = 3, keepZeros = false) {
     size = Math.abs(ns);
   if (size >= CLOCK_FROM_NS) {
     if (keepZeros) return formatClock(ns, 1e9); // short enough for a column
-    const all = Math.round(size / 1e9),
-      minutes = Math.floor(all / 60),
-      seconds = all % 60;
-    return `${sign}${minutes} min${seconds ? ` ${seconds} s` : ''}`;
+    const hours = size >= HOURS_FROM_NS,
+      [unit, below] = hours ? ['h', 'min'] : ['min', 's'],
+      all = Math.round(size / (hours ? 60e9 : 1e9)),
+      rest = all % 60;
+    return `${sign}${Math.floor(all / 60)} ${unit}${rest ? ` ${rest} ${below}` : ''}`;
   }
   for (const [unit, scale] of TIME_UNITS) {
     if (unit === 'ns' || Number((size / scale).toPrecision(digits)) >= 1)
@@ -45,6 +46,7 @@ export function formatTime(ns, digits = 3, keepZeros = false) {
 
 // A position on an axis of minutes or hours, as notebook_prof.units.format_clock writes it.
 const CLOCK_FROM_NS = 120e9;
+const HOURS_FROM_NS = 3599.5e9; // rounds to an hour
 /**
  * @param {number} ns
  * @param {number} resolution

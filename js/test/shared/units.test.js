@@ -10,6 +10,8 @@ describe('units', () => {
     [999_999, '1 ms'],
     [-45_600_000, '−45.6 ms'],
     [125e9, '2 min 5 s'],
+    [3599.6e9, '1 h'],
+    [36_300e9, '10 h 5 min'],
     [NaN, '–'],
   ])('a duration of %d ns is %s', (ns, text) => expect(formatTime(ns)).toBe(text));
 

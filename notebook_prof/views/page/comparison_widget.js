@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/SQO7C724.js";import{a as r}from"./chunks/M4TJB6CH.js";import"./chunks/EPPO7JBP.js";import"./chunks/FK3BEPGE.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/55FRKU6R.js";import{a as r}from"./chunks/SSE6VOBO.js";import"./chunks/JYU7PG3S.js";import"./chunks/2WLBZTZL.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

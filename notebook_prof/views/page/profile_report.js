@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/JECFNF7S.js";import{f as r}from"./chunks/SON3MGHV.js";import{_ as t}from"./chunks/FK3BEPGE.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/CKQCDKBS.js";import{f as r}from"./chunks/YGGIIMXZ.js";import{_ as t}from"./chunks/2WLBZTZL.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/M4TJB6CH.js";import"./chunks/EPPO7JBP.js";import{a as r}from"./chunks/B5SB26AL.js";import"./chunks/FK3BEPGE.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/SSE6VOBO.js";import"./chunks/JYU7PG3S.js";import{a as r}from"./chunks/NA7YSMX5.js";import"./chunks/2WLBZTZL.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
