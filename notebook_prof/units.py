@@ -23,7 +23,7 @@ _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def format_ns(ns: float, digits: int = 3) -> str:
-    """Format a duration: ``0 ns``, ``1.23 µs``, ``45.6 ms``, ``7.89 s``, ``2 min 5 s``, ``3 h``; ``–`` for NaN."""
+    """Format a duration: ``0 ns``, ``1.23 µs``, ``7.89 s``, ``2 min 5 s``, ``3 h 20 min``; ``–`` for NaN."""
     if not math.isfinite(ns):
         return "–"
     sign, size = ("-" if ns < 0 else ""), abs(ns)

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import numpy as np
 import pandas as pd
 
-from ..errors import SelectionError
+from ..errors import FormatError, SelectionError
 from ..trace import ImportReport, Trace
 from .cache import Analyses, Cache, Reduction, joined, open_rank, reduce_rank
 from .files import Paths, RankFile, arranged, inspected, listed, numbered
@@ -156,6 +156,8 @@ class RankSet(Mapping[int, T], Generic[T]):
                 bar.advance()
         finally:
             bar.close()
+        if not self._facts:
+            raise FormatError(f"no rank could be read: {self._report['rank-unreadable'].example}")
         for name, errors in failures.items():
             if errors and not frames[name]:
                 raise next(iter(errors.values()))

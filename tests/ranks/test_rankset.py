@@ -122,6 +122,15 @@ def test_no_files_and_wrong_words():
         nbp.read_ranks({"a": "x.json"})  # type: ignore[dict-item]
 
 
+def test_ranks_of_which_none_can_be_read(tmp_path: Path):
+    for path, reason in ((tmp_path / "nowhere", "nowhere"), (tmp_path / "rank0.json", "the file is empty")):
+        (tmp_path / "rank0.json").touch()
+        ranks = nbp.read_ranks(path)
+        for question in (ranks.imbalance, ranks.steps, ranks.stragglers, ranks.critical_path):
+            with pytest.raises(FormatError, match=f"no rank could be read: rank 0: .*{reason}"):
+                question()
+
+
 def test_missing_and_duplicated_ranks(tmp_path: Path):
     write_run(tmp_path)
     (tmp_path / "rank1.json.gz").unlink()
@@ -129,6 +138,7 @@ def test_missing_and_duplicated_ranks(tmp_path: Path):
     ranks = nbp.read_ranks(tmp_path)
     assert list(ranks) == [0, 2, 3]
     assert "rank 1 of 4" in ranks.report["rank-missing"].example
+    assert ranks.report["rank-missing"].advice == "add its file if it was recorded"
     assert "rank 2 is in rank2-again.json.gz and in rank2.json.gz" in ranks.report["rank-duplicated"].example
     assert ranks.stragglers()["rank"].tolist()[0] == 3
 
