@@ -25,7 +25,9 @@ _FACTS: Final = (
     "table_times", "watch_ns", "overhead", "clock_jump_ns",
 )  # fmt: skip
 """Keys of metadata that hold no text of the user's."""
-_KEPT: Final = frozenset({"kind", "type", "error", "status", "category", "phase", "moment", "device_name"})
+_KEPT: Final = frozenset(
+    ["kind", "type", "error", "status", "category", "phase", "moment", "device_name", "grid", "block"]
+)
 """Text columns of other tables that are kept."""
 
 

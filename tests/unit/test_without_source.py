@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,16 @@ def test_what_is_left_is_the_recording(session: Profile, tmp_path: Path) -> None
     assert shared.verdict.sentence.startswith("Run All takes about 2 ms: In[1] 50.0 %")
     assert all(claim.holds(shared.trace) for claim in shared.verdict.claims)
     assert shared.memory.names()["bytes"].tolist() == session.memory.names()["bytes"].tolist()
+
+
+def test_launches_of_kernels_stay_as_they_are(tmp_path: Path) -> None:
+    kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+    launch = {"device": 0, "stream": 7, "grid": [40, 1, 1], "block": [128, 1, 1]}
+    rows = {"schemaVersion": 1, "traceEvents": [{**kernel, "args": launch}]}
+    (tmp_path / "gpu.json").write_text(json.dumps(rows))
+    p = open_profile(tmp_path / "gpu.json")
+    p.export.perfetto(tmp_path / "run.pftrace", source=False)
+    p.export.chrome(tmp_path / "run.json", source=False)
+    assert len(open_profile(tmp_path / "run.pftrace").trace.slices) == 1
+    table = open_profile(tmp_path / "run.json").trace.metadata["tables"]["device_events"]
+    assert table[["grid", "block"]].to_numpy().tolist() == [["[40, 1, 1]", "[128, 1, 1]"]]
