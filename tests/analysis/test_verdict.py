@@ -357,6 +357,21 @@ def of_file() -> TraceBuilder:
     return TraceBuilder(metadata={"source": "trace_event", "file": "a.json"})
 
 
+def test_a_file_of_one_instant_recorded_something() -> None:
+    b = of_file()
+    b.slices(ts=[5, 5], dur=[0, 0], track=b.track("main"), name="mark", category="annotation")
+    assert verdict(b.seal()).sentence == "Nothing took time: 2 events of no length."
+
+
+@pytest.mark.parametrize(("code", "whole"), [("no-time-line", "the longest thread"), ("", "the recording")])
+def test_shares_of_samples_without_times_are_of_the_longest_thread(code: str, whole: str) -> None:
+    b = of_file()
+    b.slices(ts=[0], dur=[100], track=b.track("one", tid=1), name="f (a.py:1)", category="python")
+    b.slices(ts=[0], dur=[80], track=b.track("two", tid=2), name="g (a.py:2)", category="python")
+    b.report.add(code, "info", bool(code))
+    assert f"takes 100.0 % of {whole}" in verdict(b.seal()).sentence
+
+
 def test_a_file_of_counters_recorded_something() -> None:
     b = of_file()
     b.counter(b.track("rss", "counter", unit="bytes"), [0, 10_000], [1, 2])

@@ -84,9 +84,13 @@ class VerdictInputs:
 
     @property
     def whole(self) -> str:
-        """What 100 % stands for, in words: the steps, the cell, the window or the recording."""
+        """What 100 % stands for, in words: the steps, the cell, the window, the recording or its thread."""
         if len(self.steps):
             return "the steps"
+        if self.window is None and "no-time-line" in self.trace.report:  # threads lie beside one another
+            tracks = self.trace.tracks
+            if (tracks["kind"] == "thread").sum() > 1:
+                return "the longest thread"
         return "the cell" if self.is_cell else "the recording" if self.window is None else "the window"
 
     @property

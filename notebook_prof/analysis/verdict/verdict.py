@@ -180,6 +180,8 @@ def _nothing(facts: VerdictInputs) -> Verdict:
         what = f"There are no slices, only counters: {format_items(values, 'value')}."
     elif is_file and any(one.severity != "info" for one in report):
         what = "Nothing in the file could be used: trace.report says why."
+    elif is_file and len(facts.trace.slices):
+        what = f"Nothing took time: {format_items(len(facts.trace.slices), 'event')} of no length."
     elif "steps-not-reached" in report:
         what = "Nothing to report: the steps that were asked for did not run."
     elif "steps_requested" in facts.trace.metadata and all(one.severity == "info" for one in report):
