@@ -55,7 +55,7 @@ def check_why(profile: Profile, why: Why, ts: int) -> None:
     if sentence is not None:
         by_class = pieces.groupby("class", observed=True)["dur_ns"].sum()
         shares = {format_share(ns / length): name for name, ns in by_class.items()}
-        first = re.match(r"Of these ([\d.]+ \S+|\d+ min(?: \d+ s)?): ([\d.<]+ %) ([\w-]+)", sentence)
+        first = re.match(r"Of these (.+?): ([\d.<]+ %) ([\w-]+)", sentence)
         assert first, sentence
         assert first[1] == format_ns(length)
         assert shares[first[2]] == first[3] or by_class[first[3]] == by_class.max()
