@@ -56,6 +56,25 @@ def test_it_opens_as_a_file_of_pytorch(trace: Trace, tmp_path: Path) -> None:  #
     assert gzip.decompress((tmp_path / "t.pftrace.gz").read_bytes()) == (tmp_path / "t.pftrace").read_bytes()
 
 
+def test_threads_without_a_process_stay_apart(tmp_path: Path) -> None:
+    """Those of a speedscope file, say, which are no threads to Perfetto."""
+    b = TraceBuilder()
+    for number, name in enumerate(("t1", "t2")):
+        b.slices(
+            ts=[0, 10],
+            dur=[30, 10],
+            name=[name, "inner"],
+            category="operator",
+            track=b.track(name, tid=number),
+        )
+    one = b.seal()
+    write_perfetto(one, tmp_path / "t.pftrace")
+    again = read_trace(tmp_path / "t.pftrace")
+    assert again.tracks["name"].tolist() == ["t1", "t2"]
+    same = ["ts", "dur", "name", "track", "depth"]
+    assert again.slices[same].astype(str).equals(one.slices[same].astype(str))
+
+
 @given(strategies.traces())
 def test_perfetto_can_nest_what_is_written(
     tmp_path_factory: pytest.TempPathFactory,

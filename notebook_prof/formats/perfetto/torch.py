@@ -82,11 +82,7 @@ def add_torch(
         dtypes=dtypes,
         concrete=concrete,
         extra=joined([_extra_of_events(annotations, row, len(events.ts)), _extra_of_stages(stages)]),
-        thread_names={
-            (d.pid, d.tid): tracks.thread_name(d.pid, d.tid, d.name)
-            for d in tracks.descriptors.values()
-            if d.kind == "thread"
-        },
+        thread_names=tracks.thread_names(),
         memory=_memory(events, annotations, tracks),
     )
     bookkeeping = rows_of(

@@ -198,15 +198,32 @@ class Tracks:
         self.descriptors = _descriptors(fields)
         self._tracks: dict[int, int] = {}
         self._names: set[tuple[str, int]] = set()
+        self._not_threads: dict[int, int] = {}
         self._process_of: dict[int, int] | None = None
 
     def threads(self, track: IntArray) -> tuple[IntArray, IntArray]:
-        """Return process and thread of each track, -1 for those that are no threads."""
+        """Return process and thread of each track; tracks that are no threads have negative numbers."""
         numbers, code = np.unique(track, return_inverse=True)
-        descriptors = [self.descriptors.get(number) for number in numbers.tolist()]
-        ids = [(d.pid, d.tid) if d is not None and d.kind == "thread" else (-1, -1) for d in descriptors]
+        ids = [self._thread_of(number) for number in numbers.tolist()]
         pairs = np.array(ids, np.int64).reshape(-1, 2)[code]
         return pairs[:, 0], pairs[:, 1]
+
+    def _thread_of(self, number: int) -> tuple[int, int]:
+        descriptor = self.descriptors.get(number)
+        if descriptor is None:
+            return -1, -1
+        if descriptor.kind == "thread":
+            return descriptor.pid, descriptor.tid
+        pid = self._pid(number)
+        return -1 if pid is None else pid, self._not_threads.setdefault(number, -2 - len(self._not_threads))
+
+    def thread_names(self) -> dict[tuple[int, int], str]:
+        """Return the names of threads, and of the tracks that `threads` has been asked for."""
+        return {
+            self._thread_of(number): self.thread_name(d.pid, d.tid, d.name) if d.kind == "thread" else d.name
+            for number, d in self.descriptors.items()
+            if d.kind == "thread" or number in self._not_threads
+        }
 
     def thread_name(self, pid: int, tid: int, own: str = "") -> str:
         """Return the name of a thread."""
