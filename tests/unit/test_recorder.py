@@ -332,7 +332,7 @@ with nbp.profile("python", "system", "heap", engine="py-spy") as p:
     status = os.waitpid(pid, 0)[1]
     time.sleep(0.2)
 print(os.waitstatus_to_exitcode(status), [issue.code for issue in p.trace.report if issue.severity != "info"])
-print(p.trace.metadata["heap"]["peak_bytes"] >= 0)
+print(p.trace.metadata["heap"]["peak_bytes"] >= 0, flush=True)  # the handler writes past the buffer
 """
 
 
