@@ -182,7 +182,11 @@ def test_a_waiting_line_names_the_line_that_others_run() -> None:
     ("ran_ms", "said"),
     [
         (16, "Wait-bound: the thread of the steps waits for 60.0 % of the steps; line 3"),
-        (28, "Python-bound: 100.0 % of the steps is Python, not operators, and 30.0 % is waiting; line 3"),
+        (
+            28,
+            "Python-bound: 100.0 % of the steps is Python, not operators; "
+            "the thread waits for 30.0 % of the steps; line 3",
+        ),
         (36, "Python-bound: 100.0 % of the steps is Python, not operators; line 3"),
     ],
 )

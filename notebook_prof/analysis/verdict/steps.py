@@ -145,7 +145,7 @@ def _python_in_steps(facts: VerdictInputs, python: float) -> Verdict:
         share = cite_share(python, _thread(facts, "python"), _thread(facts))
         sentence = say("Python-bound: ", share, f" of {facts.whole} is Python, not operators")
         if waited is not None and waited.value >= WAITING:
-            sentence += say(", and ", waited, " is waiting")
+            sentence += say("; the thread waits for ", waited, f" of {facts.whole}")
     select: dict[str, Any] = {"category": "python"}
     if (row := _longest_line(facts)) is not None:
         select = line_select(row)
