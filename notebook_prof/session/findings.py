@@ -168,7 +168,7 @@ def steps_elsewhere(report: ImportReport, thread: threading.Thread | None, cell:
 
 
 def partial_steps(report: ImportReport, steps: StepRecords) -> None:
-    """Report which recorded steps are not whole."""
+    """Report the recorded steps that are incomplete."""
     if steps.partial:
         first, why = min(steps.partial), " ended with an exception"
         if first in steps.halted:
@@ -177,9 +177,7 @@ def partial_steps(report: ImportReport, steps: StepRecords) -> None:
             "partial-step",
             "info",
             len(steps.partial),
-            example=f"step {first}: {why}"
-            if first in steps.halted
-            else f"step {first} ended with an exception",
+            example=f"step {first}{why}",
             effect="it is kept, and shorter than a complete one",
         )
 

@@ -37,7 +37,7 @@ class StepRecords:
     dur: array[int] = field(default_factory=lambda: array("q"))
     loop: array[int] = field(default_factory=lambda: array("i"))
     partial: set[int] = field(default_factory=set)
-    halted: set[int] = field(default_factory=set)  # partial ones in which PyTorch's profiler was halted
+    halted: set[int] = field(default_factory=set)  # partial steps in which PyTorch's profiler was halted
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -55,7 +55,7 @@ class StepRecords:
         return self
 
     def cut(self, halts: Sequence[tuple[int, int]]) -> None:
-        """Shorten each step in which PyTorch's profiler was halted to its longer part beside that."""
+        """Cut the steps in which PyTorch's profiler was halted, and keep the longer part of each."""
         for begin, end in halts:
             at = bisect.bisect_right(self.ts, begin) - 1
             if at < 0 or (step_end := self.ts[at] + self.dur[at]) <= begin:

@@ -783,7 +783,7 @@ def test_equal_steps_have_one_time_and_no_operators_are_not_counted():
 
 
 def test_shares_of_our_own_recording_are_of_all_of_it() -> None:
-    """A sampler that joins late does not shorten it: the table of lines has the same share."""
+    """A sampler that joins late does not shorten the recording: the table of lines gives the same share."""
     builder = TraceBuilder()
     builder.metadata["source"] = "recording"
     thread = builder.track("main", tid=1)

@@ -57,7 +57,7 @@ def test_it_opens_as_a_file_of_pytorch(trace: Trace, tmp_path: Path) -> None:  #
 
 
 def test_threads_without_a_process_stay_apart(tmp_path: Path) -> None:
-    """Those of a speedscope file, say, which are no threads to Perfetto."""
+    """For example those of a speedscope file. A thread of Perfetto needs a process."""
     b = TraceBuilder()
     for number, name in enumerate(("t1", "t2")):
         b.slices(

@@ -57,7 +57,7 @@ def test_it_answers_as_its_profile_does() -> None:
 
 
 def test_a_recording_begins_when_its_collectors_have_started() -> None:
-    """Starting the collectors is not part of it, even if counters were read meanwhile."""
+    """The start of the collectors is not part of the recording, although counters are read during it."""
 
     class Reads(Noting):
         def start(self, clock: object) -> None:

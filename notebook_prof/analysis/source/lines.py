@@ -225,7 +225,7 @@ def line_times(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def _whole(trace: Trace, window: WindowLike) -> int:
-    """Return the ns that 100 % stands for: the window, the cell, a notebook's cells, or a file's span."""
+    """Return the duration that is 100 %, in ns: of the window, the cell, a notebook's cells or the file."""
     if window is not None:
         return max(int(window[1]) - int(window[0]), 0)
     account = recorded_table(trace, ACCOUNT)

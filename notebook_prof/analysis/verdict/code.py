@@ -100,7 +100,7 @@ def _too_few(facts: VerdictInputs) -> bool:
 
 
 def _seen(facts: VerdictInputs, row: Any) -> Sentence:
-    """Return the times of a line and of the cell; if samples are few, their number in place of the former."""
+    """Return the time of a line, or how many samples there are if they are few, and the time of the cell."""
     whole = cite_ns(facts.cell_ns, _CELL)
     if row["exact"] or facts.few is None:
         return say(cite_ns(int(row["total_ns"]), _line(facts, row), line_select(row)), " of ", whole)

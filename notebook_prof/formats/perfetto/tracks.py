@@ -202,7 +202,7 @@ class Tracks:
         self._process_of: dict[int, int] | None = None
 
     def threads(self, track: IntArray) -> tuple[IntArray, IntArray]:
-        """Return process and thread of each track; tracks that are no threads have negative numbers."""
+        """Return process and thread of each track. A track that is not a thread gets a negative number."""
         numbers, code = np.unique(track, return_inverse=True)
         ids = [self._thread_of(number) for number in numbers.tolist()]
         pairs = np.array(ids, np.int64).reshape(-1, 2)[code]
@@ -218,7 +218,7 @@ class Tracks:
         return -1 if pid is None else pid, self._not_threads.setdefault(number, -2 - len(self._not_threads))
 
     def thread_names(self) -> dict[tuple[int, int], str]:
-        """Return the names of threads, and of the tracks that `threads` has been asked for."""
+        """Return the names by process and thread, also of tracks that got a negative number."""
         return {
             self._thread_of(number): self.thread_name(d.pid, d.tid, d.name) if d.kind == "thread" else d.name
             for number, d in self.descriptors.items()

@@ -163,7 +163,7 @@ def add_broken_row(report: ImportReport, error: Exception, row: bytes) -> None:
 
 
 def add_second_list(report: ImportReport, text: str) -> None:
-    """Report that another list of events follows the one that is read."""
+    """Report a second list of events, which is not read."""
     report.add(
         "second-list",
         "loss",

@@ -27,7 +27,7 @@ CHUNK_BYTES: Final = 256 * 1024
 """Characters decoded at once. The rows of so much text stay in the processor's cache."""
 
 EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
-"""The begin of the list of events."""
+"""The start of the list of events."""
 _LONGEST_KEY: Final = 256
 _BETWEEN: Final = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|id|args|bp|s)"\s*:)')
 _ARRAY: Final = re.compile(rb"\s*\[")
