@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.errors import SelectionError
+from notebook_prof.errors import FormatError, SelectionError
 from notebook_prof.ranks.analysis.clocks import clock_offsets
 from notebook_prof.ranks.analysis.stacking import RankClock, retimed, stacked
 from notebook_prof.trace import Trace, TraceBuilder
@@ -188,3 +188,16 @@ def test_retiming_keeps_what_is_inside_inside():
     trace = retimed(b.seal(), RankClock(5, 3e-5, 500))
     nested = nest(trace.slices["track"], trace.slices["ts"], trace.slices["dur"])
     assert nested.depth.tolist() == trace.slices["depth"].tolist()
+
+
+def test_a_rank_that_cannot_be_read_is_left_out_and_told(tmp_path: Path) -> None:
+    for rank in range(3):
+        write_rank(tmp_path / f"rank{rank}.json", rank, 3)
+    (tmp_path / "rank1.json").write_text("{ nothing")
+    ranks = nbp.read_ranks(tmp_path)
+    trace = ranks.timeline().trace
+    assert sorted(trace.slices["rank"].unique()) == [0, 2]
+    (issue,) = [issue for issue in trace.report if issue.code == "rank-unreadable"]
+    assert (issue.count, "rank 1" in issue.example) == (1, True)
+    with pytest.raises(FormatError, match=r"rank1\.json"):
+        ranks.timeline([1])

@@ -280,19 +280,25 @@ class RankAxis(RankTables[T]):
         -------
         Trace
             See `notebook_prof.ranks.analysis.stacking.stacked`; times are from the start of the run's
-            earliest recording. A rank whose clock cannot be compared keeps its own, and the Trace's report
-            says so.
+            earliest recording. Its report names the ranks that could not be read, which are missing, and
+            those whose clock cannot be compared, which keep their own.
 
         Raises
         ------
         SelectionError
             If one of the ranks does not exist, or none is given.
+        FormatError
+            If none of them can be read.
         """
         numbers = list(self.chosen([ranks] if isinstance(ranks, int) else list(ranks)))
         if not numbers:
             raise SelectionError("no rank to show: name some, as in timeline([2, 7])")
         clocks = self.clocks().set_index("rank")
-        trace = stacked([(rank, self._retimed(rank)) for rank in numbers], start_unix_ns=self._base())
+        there = [rank for rank in numbers if rank in self._facts] or numbers  # without any, reading raises
+        trace = stacked([(rank, self._retimed(rank)) for rank in there], start_unix_ns=self._base())
+        if len(there) < len(numbers):
+            unread, count = self._report["rank-unreadable"], len(numbers) - len(there)
+            trace.report.add(unread.code, unread.severity, count, unread.example, unread.effect)
         alone = [rank for rank in numbers if rank in clocks.index and not clocks.loc[rank, "aligned"]]
         if len(numbers) > 1:
             trace.report.add(
