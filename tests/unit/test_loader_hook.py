@@ -6,6 +6,7 @@ import copy
 import gc
 import multiprocessing
 import os
+import pickle
 import re
 import sys
 import threading
@@ -272,7 +273,7 @@ def test_what_cannot_be_pickled_fails_as_it_did() -> None:
     said = []
     for how in (batches, watched):
         with (
-            pytest.raises((AttributeError, TypeError, ValueError)) as failed,
+            pytest.raises((AttributeError, TypeError, ValueError, pickle.PicklingError)) as failed,
             pytest.warns(UserWarning, match="pickle") as warned,
         ):
             how(make)

@@ -16,6 +16,7 @@ import pytest
 from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.torch import TorchCollector
+from notebook_prof.collectors.torch.hooks import ModuleRanges
 from notebook_prof.collectors.torch.session import PublicSession, fast_session_works
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace, TraceBuilder
@@ -197,8 +198,10 @@ def test_a_thread_that_ends_behind_the_recording_keeps_its_name() -> None:
     trained, over = threading.Event(), threading.Event()
 
     def work() -> None:
-        train(Net())
-        trained.set()
+        try:
+            train(Net())
+        finally:
+            trained.set()
         over.wait()
 
     recording = Recording([TorchCollector(CollectorOptions(memory=False))])
@@ -244,6 +247,17 @@ def test_an_exception_in_a_module_closes_its_range() -> None:
     modules = record(cell=cell).slices.query("category == 'module'")
     assert list(modules["name"]) == ["Sequential", "0", "1", "Identity"]
     assert list(modules["depth"]) == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("when", ["_begin", "_end"])
+def test_an_error_of_a_hook_is_none_of_the_cell(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise AttributeError("another version of torch")
+
+    monkeypatch.setattr(ModuleRanges, when, broken)
+    trace = record(cell=lambda: train(Net()))
+    assert "another version of torch" in trace.report["modules-not-named"].example
+    assert len(trace.slices.query("category == 'operator'")) > 500
 
 
 def test_two_outermost_modules_are_told_apart() -> None:

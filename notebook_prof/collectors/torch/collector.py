@@ -274,6 +274,14 @@ class TorchCollector(Collector):
         if self._modules is not None:
             self._modules.remove()
             self._counts = self._modules.counts
+            if self._modules.failure:
+                self.report.add(
+                    "modules-not-named",
+                    "loss",
+                    example=self._modules.failure,
+                    effect="calls of modules have no ranges from then on; the cell itself was not affected",
+                    advice="report it to notebook_prof with your version of torch",
+                )
             self._modules = None
         if self._conflicts is not None:
             self._conflicts.unwatch()

@@ -145,7 +145,12 @@ class ModuleRanges:
         self._open: Callable[[str], Range] = _range_type(torch)
         self._grad_enabled: Callable[[], bool] = torch.is_grad_enabled
         self._compiling, self._tracing = traces(torch)
-        never_compile(torch, ModuleRanges._begin_call, ModuleRanges._end_call, self._tracing)
+        self.failure = ""  # the first error of a hook
+        never_compile(
+            torch,
+            *(ModuleRanges._begin_call, ModuleRanges._end_call, ModuleRanges._begin, ModuleRanges._end),
+            self._tracing,
+        )
         self._local = threading.local()
         self._cache: dict[int, tuple[weakref.ref[Any], Names]] = {}
         self._owner: dict[str, int] = {}
@@ -198,8 +203,25 @@ class ModuleRanges:
         tables = [value for name, value in vars(self._hooks).items() if name.startswith("_global_")]
         return any(table.keys() - ours for table in tables if isinstance(table, dict))
 
+    # Another version of torch may keep its state differently. The user's call goes on, without names.
     def _begin_call(self, module: Any, inputs: Any) -> None:
-        if self._compiling() or self._tracing() or type(module).__name__ == "OptimizedModule":
+        if self._compiling() or self.failure:
+            return
+        try:
+            self._begin(module)
+        except Exception as error:
+            self.failure = f"{type(error).__name__}: {error}"
+
+    def _end_call(self, module: Any, inputs: Any, output: Any) -> None:
+        if self._compiling() or self.failure:
+            return
+        try:
+            self._end(module)
+        except Exception as error:
+            self.failure = f"{type(error).__name__}: {error}"
+
+    def _begin(self, module: Any) -> None:
+        if self._tracing() or type(module).__name__ == "OptimizedModule":
             return
         local = self._local
         opened = getattr(local, "opened", None)
@@ -218,9 +240,7 @@ class ModuleRanges:
         span.__enter__()
         opened.append((module, span))
 
-    def _end_call(self, module: Any, inputs: Any, output: Any) -> None:
-        if self._compiling():
-            return
+    def _end(self, module: Any) -> None:
         opened = getattr(self._local, "opened", None)
         if not opened:
             return

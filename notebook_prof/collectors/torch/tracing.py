@@ -28,13 +28,15 @@ def traces(torch: Any) -> tuple[Callable[[], bool], Callable[[], bool]]:
     # dispatch mode does not trace.
     core, fx = torch._C, torch.fx._symbolic_trace
     compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+    # a flag of the module until torch 2.13, then one of the thread
+    fx_traces = getattr(fx, "_get_is_fx_tracing", lambda: getattr(fx, "_is_fx_tracing_flag", False))
     compiles_frames = getattr(core._dynamo.eval_frame, "get_eval_frame_callback", lambda: None)
     traced, transform = core._get_tracing_state, core._functorch.peek_interpreter_stack
     depth, mode_of, keys = core._len_torch_dispatch_stack, core._get_dispatch_mode, core._TorchDispatchModeKey
     kinds = keys.FAKE, keys.PROXY, keys.FUNCTIONAL
 
     def tracing() -> bool:
-        if compiles_frames() is not None or traced() or transform() is not None or fx._is_fx_tracing_flag:
+        if compiles_frames() is not None or traced() or transform() is not None or fx_traces():
             return True
         return depth() > 0 and any(mode_of(kind) is not None for kind in kinds)
 
