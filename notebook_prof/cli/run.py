@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any
 
 from ..errors import OptionError
@@ -30,7 +31,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", metavar="OUT.ipynb", help="write the executed notebook")
     add("--report", metavar="REPORT.html", help="write a report that needs neither network nor kernel")
     add("--save", metavar="RUN.nbprof", help="save the recording, for `notebook-prof diff` and the others")
-    add("--no-source", action="store_true", help="leave source, file names and arguments out of the report")
+    add("--no-source", action="store_true",
+        help="leave source, file names and values of strings out of the report and of --save")  # fmt: skip
     add("-p", "--parameter", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"),
         help="set a name after the cell tagged `parameters`, as papermill does; may be repeated")  # fmt: skip
     add("--full", metavar="CELL", action="append", default=[],
@@ -51,17 +53,33 @@ def run(options: argparse.Namespace) -> int:
         options = parser.parse_args(options.arguments, options)
         _check(options)
         return run_notebook(options)
-    if options.output or options.parameter or options.full:
-        raise OptionError("-o, -p and --full are for notebooks: a script gets its arguments behind its name")
+    if any((options.output, options.parameter, options.full, options.kernel, options.timeout)):
+        raise OptionError(
+            "-o, -p, --full, --kernel and --timeout are for notebooks: a script's arguments stand behind it"
+        )
     from .run_script import run_script
 
-    for text in options.expect:
-        Expectation.parse(text)
-
+    _check(options)
     return run_script(options)
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Parse the expectations before the run, which may take hours."""
+    """Check expectations and paths before the run, which may take hours and change the folder."""
     for text in options.expect:
         Expectation.parse(text)
+    for name in ("output", "report", "save"):
+        if path := getattr(options, name):
+            setattr(options, name, os.path.abspath(path))
+            _check_writable(path)
+
+
+def _check_writable(path: str) -> None:
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise OptionError(f"there is no folder {folder!r} to write {os.path.basename(path)!r} to")
+    if os.path.isdir(path) and not path.endswith(".nbprof"):
+        raise OptionError(f"{path!r} is a folder")
+    if not os.access(folder, os.W_OK):
+        raise OptionError(
+            f"the folder {folder!r} is not writable, so {os.path.basename(path)!r} cannot be written"
+        )

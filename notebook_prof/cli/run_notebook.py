@@ -32,8 +32,6 @@ def run_notebook(options: argparse.Namespace) -> int:
     """Run the notebook; returns the exit code."""
     nbformat = require("nbformat", extra="notebook", purpose=_PURPOSE)
     book = _read(nbformat, options.file)
-    for path in filter(None, (options.output, options.report, options.save)):
-        _check_writable(path)
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     full = [_numbered(code, wanted) for wanted in options.full]
     _inject(nbformat, book, options.parameter)
@@ -69,16 +67,6 @@ def _read(nbformat: Any, path: str) -> Any:
         first = (str(error).splitlines() or [type(error).__name__])[0][:100]
         raise FormatError(f"{path} is not a notebook that Jupyter can read: {first}") from None
     return book
-
-
-def _check_writable(path: str) -> None:
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
-        raise OptionError(f"there is no folder {folder!r} to write {os.path.basename(path)!r} to")
-    if not os.access(folder, os.W_OK):
-        raise OptionError(
-            f"the folder {folder!r} is not writable, so {os.path.basename(path)!r} cannot be written"
-        )
 
 
 def _numbered(code: list[Any], wanted: str) -> int:

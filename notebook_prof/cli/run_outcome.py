@@ -17,7 +17,7 @@ def finish(profile: Profile, options: argparse.Namespace) -> int:
     """Print and write what was asked for; returns 1 or 2 if an expectation did not pass."""
     say(profile.headline)
     if options.save:
-        profile.save(options.save)
+        profile.save(options.save, source=not options.no_source)
     if options.report:
         profile.export.html(options.report, source=not options.no_source)
     if not options.expect:

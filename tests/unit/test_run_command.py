@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -91,8 +92,63 @@ def test_a_script_is_main_with_its_arguments_and_exit_code(tmp_path: Path) -> No
     (tmp_path / "beside.py").write_text("")
     done = command(tmp_path, "--save", "job.nbprof", "job.py", "--epochs", "3")
     assert done.returncode == 7, done.stderr
-    assert done.stdout.splitlines()[0] == "['job.py', '--epochs', '3'] __main__ job.py"
+    file = tmp_path / "job.py"
+    assert done.stdout.splitlines()[0] == f"['job.py', '--epochs', '3'] __main__ {file}"
     assert len(open_profile(tmp_path / "job.nbprof").trace.slices)
+
+
+MAIN = """
+import atexit, os, pickle, sys, threading, time
+class Mine: pass
+def dump(): print(pickle.loads(pickle.dumps(Mine())).__class__, sys.argv, flush=True)
+print(__file__, __builtins__, __package__, getattr(__spec__, "name", None), sys.path[0], flush=True)
+print(sorted(globals()), flush=True)
+os.chdir("/")
+def outlive():
+    threading.main_thread().join(0.2)
+    dump()
+threading.Thread(target=outlive).start()
+"""
+FORK = """
+import os, sys
+pid = os.fork()
+if not pid:
+    sys.exit(5)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+HOOK = "import sys\nsys.excepthook = lambda *error: sys.exit(7)\n1 / 0\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        pytest.param("job.py", MAIN, id="main"),
+        pytest.param("job", MAIN, id="folder"),
+        pytest.param(
+            "job.py", FORK, id="fork", marks=pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+        ),
+        pytest.param("job.py", HOOK, id="hook"),
+        pytest.param("job.py", "import sys\nprint(1)\nsys.stdout.close()\n", id="closed"),
+        pytest.param("job.py", "raise KeyboardInterrupt\n", id="interrupt"),
+    ],
+)
+def test_a_script_does_what_it_does_without(tmp_path: Path, name: str, source: str) -> None:
+    file = tmp_path / name if name.endswith(".py") else tmp_path / name / "__main__.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(source)
+    words = [sys.executable, name, "--epochs"]
+    plain = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = command(tmp_path, "--save", "run.nbprof", name, "--epochs")
+    assert done.returncode == plain.returncode
+    assert done.stdout.startswith(plain.stdout)
+    assert done.stderr == plain.stderr
+    assert (tmp_path / "run.nbprof").exists()
+
+
+def test_what_a_script_leaves_to_the_exit_finds_its_main_module(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(MAIN + "atexit.register(dump)\n")
+    done = command(tmp_path, "job.py")
+    assert done.stdout.splitlines()[-1] == "<class '__main__.Mine'> ['job.py']", done.stderr
 
 
 def test_an_error_of_a_script_is_its_own(tmp_path: Path) -> None:
@@ -101,7 +157,7 @@ def test_an_error_of_a_script_is_its_own(tmp_path: Path) -> None:
     assert done.returncode == 1
     trace = done.stderr.splitlines()
     assert trace[0] == "Traceback (most recent call last):"
-    assert '"boom.py", line 3' in trace[1]
+    assert f'"{tmp_path / "boom.py"}", line 3' in trace[1]
     assert trace[-1] == "ValueError: mine"
 
 
@@ -113,6 +169,9 @@ def test_an_error_of_a_script_is_its_own(tmp_path: Path) -> None:
         (["in.ipynb", "-o", "nowhere/out.ipynb"], "to write 'out.ipynb' to"),
         (["in.ipynb", "--full", "cell 9"], "names 0 of 1 code cells"),
         (["in.ipynb", "--expect", "notebook < 1parsec"], "'1parsec' is not a duration"),
+        (["--report", "nowhere/r.html", "job.py"], "to write 'r.html' to"),
+        (["--timeout", "5", "job.py"], "--timeout are for notebooks"),
+        (["nowhere.py"], "there is no script 'nowhere.py' here"),
         (["missing.ipynb"], "there is no file or folder 'missing.ipynb' here"),
     ],
 )
