@@ -39,7 +39,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="record this cell with %%%%profile too: its number, as in 'cell 7', or a text in it; "
         "its recording is saved beside --save or --output")  # fmt: skip
     add("--kernel", metavar="NAME", help="kernel to use (default: the notebook's)")
-    add("--timeout", metavar="SECONDS", type=float, help="longest time of a cell (default: none)")
+    add("--timeout", metavar="SECONDS", type=int, help="longest time of a cell (default: none)")
     add_expect_option(parser, "'notebook < 5min', 'cell 7 < 30s', 'peak < 8GiB'")
 
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 import ast
+import asyncio
+import contextlib
+import keyword
+import math
 import os
 import re
 import shlex
+import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,7 +47,8 @@ def run_notebook(options: argparse.Namespace) -> int:
         if options.output:
             nbformat.write(book, options.output)
         if not os.path.exists(saved):
-            raise FormatError(f"nothing was recorded: {error or 'a cell ended the watch'}")
+            sys.stderr.write(f"notebook-prof: nothing was recorded: {error}\n")
+            return FAILED
         profile = open_profile(saved)
         profile.trace  # noqa: B018  (read before the folder goes)
         source = "\n".join(cell.source for cell in code)
@@ -86,7 +93,7 @@ def _inject(nbformat: Any, book: Any, parameters: list[list[str]]) -> None:
     if not parameters:
         return
     for name, _ in parameters:
-        if not name.isidentifier():
+        if not name.isidentifier() or keyword.iskeyword(name):
             raise OptionError(f"-p {name}: a parameter is a Python name")
     lines = ["# Parameters", *(f"{name} = {_value(value)!r}" for name, value in parameters)]
     cell = nbformat.v4.new_code_cell("\n".join(lines), metadata={"tags": ["injected-parameters"]})
@@ -102,7 +109,8 @@ def _value(text: str) -> Any:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return {"true": True, "false": False}.get(text, text)
-    return value if isinstance(value, int | float | bool | None) else text
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    return value if is_number or value is None else text
 
 
 def _execute(book: Any, options: argparse.Namespace, saved: str, full: dict[int, str]) -> str:
@@ -113,14 +121,19 @@ def _execute(book: Any, options: argparse.Namespace, saved: str, full: dict[int,
     folder = os.path.dirname(os.path.abspath(options.file))
     named = {"kernel_name": options.kernel} if options.kernel else {}
     client = nbclient.NotebookClient(
-        book, timeout=options.timeout, resources={"metadata": {"path": folder}}, **named
+        book,
+        timeout=options.timeout,
+        interrupt_on_timeout=True,  # otherwise, nbclient leaves a reader of the kernel's messages behind
+        resources={"metadata": {"path": folder}},
+        **named,
     )
     client.on_cell_start = client.on_cell_complete = None
     code = [(i, cell) for i, cell in enumerate(book.cells) if cell.cell_type == "code"]
     try:
         with client.setup_kernel(env={**os.environ, "JPY_SESSION_NAME": os.path.abspath(options.file)}):
             _ask(client, "begin()")
-            error = _run_cells(client, code, full, nbclient.exceptions)
+            with _interrupts(client) as interrupts:
+                error = _run_cells(client, code, full, nbclient.exceptions, interrupts)
             ids = {cell.execution_count: cell.get("id", "") for _, cell in code if cell.execution_count}
             if not error.startswith(_DIED):
                 _ask(client, f"finish({saved!r}, {ids!r})")
@@ -139,7 +152,28 @@ def _paths(options: argparse.Namespace, code: list[Any], full: list[int]) -> dic
     return {id(code[number]): f"{stem}.cell{number + 1}.nbprof" for number in full}
 
 
-def _run_cells(client: Any, code: list[tuple[int, Any]], full: dict[int, str], errors: Any) -> str:
+@contextlib.contextmanager
+def _interrupts(client: Any) -> Iterator[list[int]]:
+    """Pass Ctrl-C to the cell that runs, and note it; a second one ends the command."""
+    noted: list[int] = []
+
+    def interrupt(number: int, _frame: object) -> None:
+        noted.append(number)
+        signal.signal(number, before)
+        with contextlib.suppress(RuntimeError):  # between two cells
+            loop = asyncio.get_running_loop()
+            loop.call_soon_threadsafe(lambda: loop.create_task(client.km.interrupt_kernel()))
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _run_cells(
+    client: Any, code: list[tuple[int, Any]], full: dict[int, str], errors: Any, interrupts: list[int]
+) -> str:
     bar = tqdm(code, unit="cell", disable=None, file=sys.stderr)
     for number, (index, cell) in enumerate(bar, 1):
         source, where = cell.source, f"cell {number} of {len(code)}"
@@ -149,11 +183,13 @@ def _run_cells(client: Any, code: list[tuple[int, Any]], full: dict[int, str], e
             client.execute_cell(cell, index)
         except errors.DeadKernelError:
             return f"{_DIED} in {where}"
-        except (errors.CellExecutionError, errors.CellTimeoutError) as error:
+        except errors.CellExecutionError as error:
             last = [line for line in _ANSI.sub("", str(error)).splitlines() if line.strip()][-1:]
-            return f"{where} failed: {''.join(last)[:200]}"
+            return f"{where} failed: {''.join(last)[:200].rstrip(': ')}"
         finally:
             cell.source = source
+        if interrupts:
+            return f"interrupted in {where}"
     return ""
 
 

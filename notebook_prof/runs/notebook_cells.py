@@ -80,7 +80,7 @@ def _lines(trace: Trace, row: dict[str, Any]) -> pd.Series[int]:
     slices = trace.slices
     of_cell = slices[(slices["ts"] >= row["ts"]) & (slices["ts"] < row["ts"] + row["wall_ns"])]
     line = of_cell["line"].astype("str").str.extract(rf"^In\[{row['number']}\]:(\d+)", expand=False)
-    parent = slices["category"].reindex(of_cell["parent"]).to_numpy()
-    statements = of_cell[line.notna() & (parent == "annotation")]
+    parent, category = of_cell["parent"].fillna(-1).to_numpy("int64"), slices["category"].to_numpy()
+    statements = of_cell[line.notna() & (parent >= 0) & (category[parent] == "annotation")]
     label = "cell:" + line[statements.index]
     return statements.groupby(label, sort=False)["dur"].sum()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -97,6 +99,42 @@ def test_a_script_is_main_with_its_arguments_and_exit_code(tmp_path: Path) -> No
     assert len(open_profile(tmp_path / "job.nbprof").trace.slices)
 
 
+@pytest.mark.parametrize(
+    ("sources", "recorded", "said"),
+    [
+        pytest.param(["x = = 1"], 1, "cell 1 of 1 failed: SyntaxError", id="syntax"),
+        pytest.param(["x = 1", "%profile_notebook off", "1 / 0"], 1, "cell 3 of 3 failed: Zero", id="off"),
+        pytest.param(["x = 1", "while True: pass"], 2, "cell 2 of 2 failed: KeyboardInterrupt", id="timeout"),
+        pytest.param(["import os; os._exit(1)"], 0, "the kernel died in cell 1 of 1", id="died"),
+    ],
+)
+def test_the_cells_before_a_failure_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sources: list[str], recorded: int, said: str
+) -> None:
+    monkeypatch.setenv("NOTEBOOK_PROF_HISTORY", str(tmp_path / "history"))
+    notebook(tmp_path / "in.ipynb", *sources)
+    done = command(tmp_path, "in.ipynb", "-o", "out.ipynb", "--save", "run.nbprof", "--timeout", "2")
+    assert done.returncode == 1, done.stderr
+    assert said in done.stderr.splitlines()[-1]
+    assert (tmp_path / "out.ipynb").exists()
+    assert (tmp_path / "run.nbprof").exists() == (recorded > 0)
+    if recorded:
+        assert len(open_profile(tmp_path / "run.nbprof").cells()) == recorded
+
+
+def test_an_interrupt_ends_the_cell_and_the_run_is_reported(tmp_path: Path) -> None:
+    notebook(tmp_path / "in.ipynb", "x = 1", "open('began', 'w').close()\nwhile True: pass", "never = 1")
+    words = [sys.executable, "-m", "notebook_prof", "run", "in.ipynb", "--save", "run.nbprof"]
+    run = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "began").exists() and run.poll() is None:
+        time.sleep(0.05)  # between two looks
+    run.send_signal(signal.SIGINT)
+    _, errors = run.communicate(timeout=240)
+    assert run.returncode == 1, errors
+    assert "cell 2 of 3 failed: KeyboardInterrupt" in errors
+    assert open_profile(tmp_path / "run.nbprof").cells()["error"].tolist() == ["", "KeyboardInterrupt"]
+
+
 MAIN = """
 import atexit, os, pickle, sys, threading, time
 class Mine: pass
@@ -169,6 +207,7 @@ def test_an_error_of_a_script_is_its_own(tmp_path: Path) -> None:
         (["in.ipynb", "-o", "nowhere/out.ipynb"], "to write 'out.ipynb' to"),
         (["in.ipynb", "--full", "cell 9"], "names 0 of 1 code cells"),
         (["in.ipynb", "--expect", "notebook < 1parsec"], "'1parsec' is not a duration"),
+        (["in.ipynb", "-p", "class", "1"], "a parameter is a Python name"),
         (["--report", "nowhere/r.html", "job.py"], "to write 'r.html' to"),
         (["--timeout", "5", "job.py"], "--timeout are for notebooks"),
         (["nowhere.py"], "there is no script 'nowhere.py' here"),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from IPython import get_ipython
 
 from ...cells.build import build
+from ...cells.current import latest
 from .. import extension
 from . import events
 
@@ -20,13 +21,9 @@ def begin() -> None:
 
 def finish(path: str, ids: Mapping[int, str]) -> None:
     """Save the session, and end the watch. `ids` has the ids of cells by execution count."""
-    shell = get_ipython()
-    watching = events.events_of(shell)
-    if watching is None:  # a cell has ended it
-        return
-    watch = watching.watch
-    watch.stop()
+    events.unregister(get_ipython())
+    watch = latest()  # also of a watch that a cell has ended
+    assert watch is not None
     for run in watch.runs:
         run.cell = run.cell or ids.get(run.number, "")
     build(watch).save(path)
-    events.unregister(shell)
