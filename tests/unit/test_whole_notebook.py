@@ -243,6 +243,21 @@ def test_a_result_of_a_cell_below_is_not_that_of_run_all(session: Session) -> No
     assert stale == ["", "i is of In[3], a cell below", ""]
 
 
+def test_what_is_imported_again_makes_nothing_stale(session: Session) -> None:
+    for cell, source in (
+        ("top", "import numpy as np\nfrom os import path"),
+        ("use", "x = np, path"),
+        ("below", "import numpy as np"),
+        ("top", "import numpy as np\nfrom os import path, sep"),
+        ("other", "from posixpath import join as path"),
+        ("top", "import numpy as np\nfrom os import path, sep"),
+    ):
+        session.run(source, cell=cell)
+    p = Profile(session.trace())
+    assert p.cells()["stale"].tolist() == ["", "path changed in In[6]", "", ""]
+    assert p.path()["names"].tolist() == ["np path", "", "", ""]
+
+
 @pytest.mark.parametrize(
     ("source", "reads", "writes"),
     [

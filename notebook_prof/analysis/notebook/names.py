@@ -6,6 +6,7 @@ import ast
 import builtins
 import functools
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 _MAGIC: Final = re.compile(r"^(\s*)([%!?].*|.*\?\??\s*)$")
@@ -20,6 +21,7 @@ class Names(NamedTuple):
     reads: frozenset[str]  # used before the cell itself has set them, also in its functions
     writes: frozenset[str]  # set, changed by item or attribute, or deleted
     known: bool  # whether the cell could be parsed
+    imports: Mapping[str, str]  # what the names hold that only an import sets
 
 
 @functools.lru_cache(maxsize=20_000)
@@ -34,13 +36,13 @@ def names_of(source: str) -> Names:
     try:
         tree = ast.parse(_python_of(source))
     except (SyntaxError, ValueError, RecursionError):
-        return Names(frozenset(), frozenset(), False)
+        return Names(frozenset(), frozenset(), False, {})
     visitor = _Visitor()
     for statement in tree.body:
         visitor.visit(statement)
     for body in visitor.later:  # functions run after the cell has set all its names
         visitor.reads |= body - visitor.bound
-    return Names(frozenset(visitor.reads - _BUILTIN), frozenset(visitor.writes), True)
+    return Names(frozenset(visitor.reads - _BUILTIN), frozenset(visitor.writes), True, visitor.imports)
 
 
 def _python_of(source: str) -> str:
@@ -70,6 +72,7 @@ class _Visitor(ast.NodeVisitor):
         self.writes: set[str] = set()
         self.bound: set[str] = set()
         self.later: list[set[str]] = []
+        self.imports: dict[str, str] = {}
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
@@ -83,6 +86,7 @@ class _Visitor(ast.NodeVisitor):
 
     def _write(self, name: str, *, binds: bool = True) -> None:
         self.writes.add(name)
+        self.imports.pop(name, None)
         if binds:
             self.bound.add(name)
 
@@ -126,12 +130,19 @@ class _Visitor(ast.NodeVisitor):
 
     visit_AsyncFor = visit_For
 
-    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            whole = alias.name if alias.asname else alias.name.partition(".")[0]
+            self._import(alias.asname or whole, whole)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
             if alias.name != "*":
-                self._write(alias.asname or alias.name.partition(".")[0])
+                self._import(alias.asname or alias.name, f"{'.' * node.level}{node.module} {alias.name}")
 
-    visit_ImportFrom = visit_Import
+    def _import(self, name: str, held: str) -> None:
+        self._write(name)
+        self.imports[name] = held
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         if node.type is not None:

@@ -55,8 +55,8 @@ def path(trace: Trace, after: int | None = None) -> pd.DataFrame:
     Notes
     -----
     Names are those of the syntax tree: read (also in functions), assigned, imported, deleted, or changed by
-    an assignment to an item or an attribute. A change by a method, as in ``df.insert(…)``, and what ``%run``
-    or ``exec`` do, are not seen.
+    an assignment to an item or an attribute. To import again what a name holds changes nothing. A change by a
+    method, as in ``df.insert(…)``, and what ``%run`` or ``exec`` do, are not seen.
 
     Examples
     --------
@@ -99,10 +99,21 @@ def _reads(runs: pd.DataFrame) -> list[dict[str, int]]:
     """Return for each run the names that it read, with the run that had set each."""
     writer: dict[str, int] = {}
     found = []
-    for run, source in enumerate(runs["source"].tolist()):
+    for run, (source, written) in enumerate(zip(runs["source"].tolist(), _written(runs), strict=True)):
+        found.append({name: writer[name] for name in names_of(source).reads if name in writer})
+        writer.update(dict.fromkeys(written, run))
+    return found
+
+
+def _written(runs: pd.DataFrame) -> list[set[str]]:
+    """Return the names that each run set anew: to import again what a name holds changes nothing."""
+    held: dict[str, str | None] = {}
+    found = []
+    for source in runs["source"].tolist():
         names = names_of(source)
-        found.append({name: writer[name] for name in names.reads if name in writer})
-        writer.update(dict.fromkeys(names.writes, run))
+        new = {name: names.imports.get(name) for name in names.writes}
+        found.append({name for name, one in new.items() if one is None or one != held.get(name)})
+        held.update(new)
     return found
 
 
@@ -133,8 +144,8 @@ def stale_cells(runs: pd.DataFrame) -> dict[int, str]:
 
 def _setters(runs: pd.DataFrame) -> dict[str, list[int]]:
     setters: dict[str, list[int]] = {}
-    for run, source in enumerate(runs["source"].tolist()):
-        for name in names_of(source).writes:
+    for run, written in enumerate(_written(runs)):
+        for name in written:
             setters.setdefault(name, []).append(run)
     return setters
 
