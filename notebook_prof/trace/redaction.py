@@ -18,6 +18,10 @@ _OF_CELL: Final = re.compile(r"(In\[[ \d]*\]).*", re.DOTALL)
 _PLACE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)")
 _CELLS: Final = re.compile(r"cell|In\[\d+\]")
 _FOREIGN: Final = re.compile(r"ProfilerStep#|nn\.Module|Optimizer|DataLoader|enumerate\(|## ")
+_THREAD: Final = re.compile(
+    r"cells|MainThread|(Thread|Dummy)-\d+( \(\w+\))?|(ThreadPoolExecutor-\d+|asyncio)_\d+|thread \d+.*|pt_\w+"
+)
+"""Names of threads that the user did not choose."""
 _FACTS: Final = (
     "start_unix_ns", "source", "collectors", "python", "machine", "steps_requested", "steps_seen",
     "steps_source", "recorded_ns", "partial_steps", "freed_bytes", "cpu", "python_engine", "time_line",
@@ -35,9 +39,11 @@ def without_source(trace: Trace) -> Trace:
     """Return the recording without source, file names, values of strings, and names that the user chose.
 
     Names of functions, modules, operators and kernels stay, and numbers of lines. Files become ``file 1``,
-    variables ``name 1``, annotations ``annotation 1``; the name of the computer goes too.
+    variables ``name 1``, annotations ``annotation 1``, threads that the user named ``named thread 1``; the
+    computer's name goes too.
     """
     files, names, annotations = _Numbered("file"), _Numbered("name"), _Numbered("annotation")
+    threads = _Numbered("named thread")
 
     def file(name: str) -> str:
         return name if _CELLS.fullmatch(name) or not name else files(name)
@@ -73,10 +79,12 @@ def without_source(trace: Trace) -> Trace:
         )
     )
     pid = (trace.metadata.get("cpu") or {}).get("pid")
-    child = (
-        tracks["pid"].notna() & (tracks["pid"] != pid) & tracks["kind"].isin(["thread", "process"])
-    ).to_numpy(bool)
+    own = (tracks["pid"] == (-1 if pid is None else pid)).fillna(False).to_numpy(bool)
+    chosen = (tracks["kind"] == "thread") & ~tracks["name"].str.fullmatch(_THREAD)
+    named = own & chosen.to_numpy(bool)
+    child = ~own & (tracks["pid"].notna() & tracks["kind"].isin(["thread", "process"])).to_numpy(bool)
     shown = np.where(child, "process " + tracks["pid"].astype("str"), tracks["name"])
+    shown[named] = _each(shown[named], threads)
     tracks = tracks.assign(name=pd.Series(shown, index=tracks.index, dtype=tracks["name"].dtype))
     metadata = {key: trace.metadata[key] for key in _FACTS if key in trace.metadata}
     metadata["tables"] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ def work(until):
     with nbp.annotate('project-x'):
         while time.time() < until: password.upper()
 """
-SECRETS = ("hunter-two", "project-x", "secret_module", "password")
+SECRETS = ("hunter-two", "project-x", "secret_module", "password", "customer-9")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Profile:
     import time
 
     with nbp.profile("python", engine="thread"):
-        module.work(time.time() + 0.4)
+        until = time.time() + 0.4
+        thread = threading.Thread(target=module.work, args=(until,), name="customer-9")
+        thread.start()
+        module.work(until)
+        thread.join()
     assert nbp.last is not None
     return Profile(nbp.last.trace)
 
