@@ -111,6 +111,7 @@ class NotebookWatch:
         self._wake, self._quit = threading.Event(), threading.Event()
         self._read(self.begin_ns)
         marks.take()  # of a watch before
+        self.walk(None)  # no cell of the session made what is there already
         self._thread: threading.Thread | None = None
         if threads:
             self._thread = threading.Thread(target=self._poll, name="notebook_prof watch", daemon=True)

@@ -243,6 +243,18 @@ def test_a_result_of_a_cell_below_is_not_that_of_run_all(session: Session) -> No
     assert stale == ["", "i is of In[3], a cell below", ""]
 
 
+def test_what_was_there_before_the_watch_is_made_by_no_cell() -> None:
+    names = {"before": np.ones(1 << 18)}
+    watch = NotebookWatch(lambda: names, threads=False)
+    run = watch.begin("after = np.ones(1 << 18)", 1)
+    names["after"] = np.ones(1 << 18)
+    watch.end(run)
+    held = Profile(built.build(watch)).memory.names().set_index("name")
+    watch.stop()
+    assert held["made_in"].dropna().to_dict() == {"after": "In[1]"}
+    assert held.loc[["before", "after"], "bytes"].tolist() == [1 << 21] * 2
+
+
 def test_what_is_imported_again_makes_nothing_stale(session: Session) -> None:
     for cell, source in (
         ("top", "import numpy as np\nfrom os import path"),
