@@ -70,15 +70,13 @@ def _check(options: argparse.Namespace) -> None:
     for name in ("output", "report", "save"):
         if path := getattr(options, name):
             setattr(options, name, os.path.abspath(path))
-            _check_writable(path)
+            _check_writable(os.path.abspath(path))
 
 
 def _check_writable(path: str) -> None:
-    folder = os.path.dirname(os.path.abspath(path))
+    folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise OptionError(f"there is no folder {folder!r} to write {os.path.basename(path)!r} to")
-    if os.path.isdir(path) and not path.endswith(".nbprof"):
-        raise OptionError(f"{path!r} is a folder")
     if not os.access(folder, os.W_OK):
         raise OptionError(
             f"the folder {folder!r} is not writable, so {os.path.basename(path)!r} cannot be written"

@@ -120,10 +120,11 @@ def _execute(book: Any, options: argparse.Namespace, saved: str, full: dict[int,
 
     folder = os.path.dirname(os.path.abspath(options.file))
     named = {"kernel_name": options.kernel} if options.kernel else {}
+    # without the interrupt, nbclient leaves a reader of the kernel's messages behind
     client = nbclient.NotebookClient(
         book,
         timeout=options.timeout,
-        interrupt_on_timeout=True,  # otherwise, nbclient leaves a reader of the kernel's messages behind
+        interrupt_on_timeout=True,
         resources={"metadata": {"path": folder}},
         **named,
     )

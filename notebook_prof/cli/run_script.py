@@ -13,7 +13,7 @@ import threading
 import types
 import zipfile
 from importlib.machinery import SourceFileLoader
-from typing import Any, TextIO
+from typing import Any
 
 from ..errors import OptionError
 from ..session.recorder import profile
@@ -44,8 +44,9 @@ def run_script(options: argparse.Namespace) -> int:
     if os.getpid() != process:  # a child that the script has forked
         return code
     scripts_path, sys.path[:] = sys.path[:], path
-    with contextlib.redirect_stdout(_output()):
-        outcome = finish(recorder.cycles[-1], options)
+    if sys.stdout is None or sys.stdout.closed:
+        sys.stdout = io.StringIO()
+    outcome = finish(recorder.cycles[-1], options)
     sys.path[:] = scripts_path
     if isinstance(error, KeyboardInterrupt):  # Python then ends by the signal, which ends a shell's loop, too
         sys.excepthook = lambda *_: None
@@ -99,11 +100,3 @@ def _code(error: SystemExit) -> int:
         return int(error.code or 0)
     sys.stderr.write(f"{error.code}\n")
     return FAILED
-
-
-def _output() -> TextIO:
-    """Return the standard output, or what drops it if the script has closed it or taken it away."""
-    with contextlib.suppress(AttributeError, ValueError):
-        sys.stdout.flush()
-        return sys.stdout
-    return io.StringIO()
