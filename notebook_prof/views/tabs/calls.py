@@ -117,7 +117,7 @@ TAB: Final = Tab(
     calls,
     without_stacks,
     place=25,
-    summary="Call tree, bottom-up and event log of what is selected, with its heaviest stack.",
+    summary="Call tree, bottom-up and event log of the selection, with its heaviest stack.",
     calls=("p.call_tree()", "p.bottom_up()", "p.event_log()", "p.heaviest_stack()"),
     choices=(
         Choice(

@@ -114,6 +114,6 @@ TAB: Final = Tab(
     lines,
     without_lines,
     place=20,
-    summary="Your own source by line, the line that takes most first.",
+    summary="Your own source by line, the most expensive line first.",
     calls=("p.lines()",),
 )

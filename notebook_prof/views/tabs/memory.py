@@ -26,7 +26,7 @@ _NAMES = (
 
 
 def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Show peaks and curves, blocks at the peak by category and operator, and growth a step."""
+    """Show peaks and curves, blocks at the peak by category and operator, and growth per step."""
     peaks = analysis.memory_peak(trace, **arguments(analysis.memory_peak, state))
     if not len(peaks):
         return Absent(without_memory(trace) or "No memory event lies in what is selected.")
@@ -192,7 +192,7 @@ TAB: Final = Tab(
     memory,
     without_memory,
     place=40,
-    summary="Curves, names that hold memory, what the cell left behind, blocks at the peak, growth a step.",
+    summary="Curves, names that hold memory, what the cell left behind, blocks at the peak, growth per step.",
     calls=("p.memory.names()", "p.memory.by()"),
     plots={"memory_flow": "memory_flow_figure"},
 )

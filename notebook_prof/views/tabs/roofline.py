@@ -75,7 +75,7 @@ TAB: Final = Tab(
     roofline,
     without_shapes,
     place=110,
-    summary="Operators by FLOPs a byte and FLOP/s.",
+    summary="Operators by FLOPs per byte and FLOP/s.",
     calls=("p.device.roofline()",),
     plots={"roofline": "roofline_figure"},
 )
