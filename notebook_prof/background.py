@@ -95,7 +95,7 @@ class IdleTime:
             self._give_turn()
         elif time.perf_counter() - self._looked > _OFTEN_S:
             self._give_turn()
-            time.sleep(_BREATH_S)  # lets waiting threads have the interpreter at once, not after 5 ms
+            time.sleep(_BREATH_S)  # lets waiting threads take the interpreter at once, not after 5 ms
             looks = _LOOKS - 1 if self._looked else 0
             until = time.perf_counter() + _TURN_S
             while not self._cancelled and not self.is_hurried and looks < _LOOKS:
@@ -159,7 +159,7 @@ def at_once() -> Iterator[None]:
 
 
 def _main_at() -> tuple[int, int]:
-    """Return the main thread's CPU time in ms or, where the system does not tell, its current instruction."""
+    """Return the main thread's CPU time in ms or, if unavailable, its current instruction."""
     main = threading.main_thread().ident or 0
     if hasattr(time, "pthread_getcpuclockid"):
         with suppress(OSError):  # it has ended

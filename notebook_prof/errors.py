@@ -10,7 +10,7 @@
     ├── ExpectationError       a run does not meet an expectation
     ├── HistoryError           the history cannot be written or read
     └── RecordingError         recording cannot start, stop or be used
-        ├── AlreadyRecordingError    one recording a process
+        ├── AlreadyRecordingError    this process is already recording
         └── NotRecordedError         there is no result yet
 
 Messages say what was requested, what was found and what to do.

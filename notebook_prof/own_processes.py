@@ -132,7 +132,7 @@ def refusal() -> str:
 def start(
     command: Sequence[str], output: int, errors: int, fourth: int, allow: Callable[[int], object] = id
 ) -> Process:
-    """Start a program that is not a child of this process. Raises OSError if that fails."""
+    """Start a program that is not a child of this process. Raises OSError on failure."""
     # `output`, `errors` and `fourth` become its file descriptors 1, 2 and 4; `allow` is called with its pid
     # before the program starts
     if why := refusal():

@@ -119,7 +119,7 @@ class Recorder:
         if not path.exists():
             pytest.fail(
                 f"there is no baseline to compare with: {path} does not exist. "
-                "Run this test once with --profile-update, on the machine that it is compared on.",
+                "Run this test once with --profile-update, on the machine where it is compared.",
                 pytrace=False,
             )
         baseline: Profile = nbp.open_profile(path)
@@ -182,7 +182,7 @@ def _joined(markers: Sequence[pytest.Mark]) -> tuple[tuple[str, ...], dict[str, 
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Drop the results of an earlier try of the same test, if a plugin reruns failed tests."""
+    """Drop the results of an earlier attempt, if a plugin reruns failed tests."""
     item.user_properties[:] = [one for one in item.user_properties if not one[0].startswith("profile: ")]
 
 

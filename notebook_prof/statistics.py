@@ -1,4 +1,4 @@
-"""Statistics of step times: counted steps, intervals at 95 %, and the difference of two series.
+"""Statistics of step times: counted steps, 95 % intervals, and the difference of two series.
 
 Times are compared as logarithms: a change is a factor, in any unit. Steps depend on their predecessors, so
 they are taken in blocks. Two runs differ by more than their steps show, so their interval is widened.
@@ -84,7 +84,7 @@ def steps_for_quantile(q: float) -> int:
 
 
 LEAST: Final = 4
-"""Minimum number of steps a side."""
+"""Minimum number of steps per side."""
 MOST_BLOCKS: Final = 12
 SLOW: Final = 5.0
 """A slow step is this many deviations longer than the median."""
@@ -151,7 +151,7 @@ def slow_steps(times: FloatArray, usual: FloatArray | None = None) -> BoolArray:
 
 
 def dependence(times: FloatArray) -> float:
-    """Return how many steps carry as much information as one independent step."""
+    """Return the number of steps that carry as much information as one independent step."""
     # One plus twice the autocorrelations of the ranks, up to the first one below ``2/√n``.
     n = len(times)
     ranks = np.argsort(np.argsort(times)).astype(np.float64)
@@ -193,7 +193,7 @@ def block_means(values: FloatArray, starts: npt.NDArray[np.int64]) -> FloatArray
 
 
 LEAST_RUNS: Final = 3
-"""With at least this many runs a side, runs are compared instead of steps."""
+"""With at least this many runs per side, runs are compared instead of steps."""
 _RUN_TO_RUN: Final = 3.0
 _STEPS_OF_FACTOR: Final = 12
 MOST_PAIRS: Final = 60
@@ -220,8 +220,8 @@ class Shift:
 
 
 def shift_of_steps(a: FloatArray, b: FloatArray, *, factor: float = 1.0) -> Shift:
-    """Compare the positive step times of two sides, in measured order; the interval is nan below 4 steps a
-    side.
+    """Compare the positive step times of two sides, in measured order; with fewer than 4 steps per side, the
+    interval is nan.
 
     `factor` multiplies both halves of the interval; see `factor_of_runs`.
     """
@@ -252,7 +252,7 @@ def shift_of_steps(a: FloatArray, b: FloatArray, *, factor: float = 1.0) -> Shif
 
 
 def shift_of_runs(a: Sequence[FloatArray], b: Sequence[FloatArray], *, paired: bool = False) -> Shift:
-    """Compare several runs a side: Student's t over the logarithms of their medians; `n` counts runs."""
+    """Compare several runs per side by Student's t over the logarithms of their medians; `n` counts runs."""
     # With `paired`, runs at the same index were made in succession, so that the machine's state cancels.
     # Otherwise Welch's t is used, with the degrees of freedom of the side with fewer runs.
     x, y = (np.log([float(np.median(run)) for run in runs]) for runs in (a, b))
@@ -276,8 +276,8 @@ def factor_of_runs(steps: int) -> float:
 
 
 def learned_factor(ratios: Sequence[float]) -> float | None:
-    """Return that factor from pairs of unchanged runs (`ratio_of_halves`, the last 60), at least 1; None
-    below 19.
+    """Learn the factor, at least 1, from the last 60 pairs of unchanged runs (`ratio_of_halves`); None with
+    fewer than 19.
     """
     # The ``⌈0.95 (m + 1)⌉``-th smallest of m ratios, as in split-conformal prediction: the next pair of
     # unchanged runs is below it in 95 % of cases, for any distribution, if pairs are alike. Fewer than 19
@@ -288,7 +288,7 @@ def learned_factor(ratios: Sequence[float]) -> float | None:
 
 
 def ratio_of_halves(shift: Shift) -> float:
-    """Return by how many half widths a shift is away from 0; nan if unknown."""
+    """Return the distance of a shift from 0 in half-widths of its interval; nan if unknown."""
     half = shift.value - shift.low if shift.value > 0 else shift.high - shift.value
     return round(abs(shift.value) / half, 9) if half > 0 else math.nan
 

@@ -50,14 +50,14 @@ class Brief:
         parts = ["\n".join(["```text", *lines, "```"])]
         if calls := self._calls():
             numbers = "; ".join(f"{', '.join(texts)}: `{call}`" for call, texts in calls.items())
-            parts.append(f"Where its numbers are (`p` is the Profile): {numbers}.")
+            parts.append(f"The sources of its numbers (`p` is the Profile): {numbers}.")
         for name, shown in (("lines", _lines), ("advice", _advice), ("trust", _trust)):
             if len(table := self.tables[name]):
                 call = "p.trust" if name == "trust" else f"p.{name}()"
                 parts.append(f"`{call}`\n\n{_markdown(shown(table))}")
         if self.absent:
             parts.append(
-                f"No rows, since nothing was recorded for: {', '.join(f'`{c}`' for c in self.absent)}."
+                f"Empty, since their data was not recorded: {', '.join(f'`{c}`' for c in self.absent)}."
             )
         return "\n\n".join(parts)
 

@@ -15,7 +15,7 @@ from ..trace.trace import Trace
 
 THREAD: Final = "notebook_prof trace"
 _LEAVES_S: Final = 2.0
-"""How long an exiting process waits for the build to stop."""
+"""Maximum time that an exiting process waits for the build to stop."""
 
 
 class DeferredTrace:

@@ -25,21 +25,19 @@ TRIES: Final = Table(
     "replay",
     (
         Column("try", "str", "", ""),
-        Column("before_ns", "Int64", "ns", "a call as recorded, geometric mean; missing if not tried"),
-        Column("after_ns", "Int64", "ns", "a call in this way, geometric mean"),
-        Column("change", "float64", "1", "of the time of a call: -0.2 is 20 % less"),
-        Column("low", "float64", "1", "lower end of its interval at 95 %"),
+        Column("before_ns", "Int64", "ns", "geometric mean of a call as recorded; missing if not tried"),
+        Column("after_ns", "Int64", "ns", "geometric mean of a call with this try"),
+        Column("change", "float64", "1", "relative change of the call's time: -0.2 is 20 % less"),
+        Column("low", "float64", "1", "lower end of its 95 % interval"),
         Column("high", "float64", "1", "upper end"),
-        Column("significant", "bool", "", "whether 0 lies outside"),
-        Column("difference", "float64", "", "largest difference of a number of the results"),
-        Column("relative", "float64", "1", "the same, of the largest number of the results as recorded"),
-        Column("ready_ns", "int64", "ns", "conversion of the inputs or compilation, once; not in the times"),
-        Column(
-            "gain_ns", "Int64", "ns", "by which the step would be shorter, by `what_if`; missing if not known"
-        ),
-        Column("lower_ns", "Int64", "ns", "the same at the end of the interval with the smaller gain"),
-        Column("upper_ns", "Int64", "ns", "where more is"),
-        Column("reason", "str", "", "why it was not tried, or has no gain of a step; otherwise empty"),
+        Column("significant", "bool", "", "whether the interval excludes 0"),
+        Column("difference", "float64", "", "largest difference between the results' elements"),
+        Column("relative", "float64", "1", "the same, relative to the largest element as recorded"),
+        Column("ready_ns", "int64", "ns", "one-time conversion of inputs or compilation; not in the times"),
+        Column("gain_ns", "Int64", "ns", "time that a step would gain, by `what_if`; missing if unknown"),
+        Column("lower_ns", "Int64", "ns", "the gain at the less favourable end of the interval"),
+        Column("upper_ns", "Int64", "ns", "the gain at the other end"),
+        Column("reason", "str", "", "why it was not tried, or its gain is unknown; otherwise empty"),
     ),
 )
 MEMORY: Final = 2 << 30
@@ -48,7 +46,7 @@ _OTHER: Final = 0.05
 """Relative difference above which results of the same type are wrong or random."""
 _DTYPES: Final = ("bf16", "fp16", "fp32", "fp64")
 _FACTOR: Final = 3.0
-"""Factor between calls' time alone and recorded above which they do not represent the recording."""
+"""Calls whose time alone differs from the recorded time by more do not represent the recording."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +173,8 @@ def replay(
     -----
     Tensors have the recorded shapes, strides and element types, but random values, since values are not
     recorded. Files from before PyTorch 2.4 have no strides, so their inputs are contiguous. Calls run without
-    autograd and autocast. All ways take turns, A B C C B A, so changes in the machine's speed affect all of
-    them. The interval is a paired Student's t over the rounds (`shift_of_runs`). The processor's caches are
+    autograd and autocast. All variants take turns, A B C C B A, so changes in the machine's speed affect all
+    of them. The interval is a paired Student's t over the rounds (`shift_of_runs`). The CPU's caches are
     warm, which they may not be in the loop. An optimizer gets parameters of the shapes that had gradients,
     and default arguments. Times do not include the conversion of inputs, since in the program, their producer
     would have to use that layout or type.
@@ -196,8 +194,8 @@ def replay(
     >>> replay(draw("main: [aten::mm ]"), "aten::mm", "bf16")
     Traceback (most recent call last):
         ...
-    notebook_prof.errors.NotRecordedError: replay needs the shapes of the inputs of aten::mm, which are not \
-    on record: record again with %%profile --shapes, or record_shapes=True
+    notebook_prof.errors.NotRecordedError: replay needs the shapes of the inputs of aten::mm, which were not \
+    recorded: record again with %%profile --shapes, or record_shapes=True
     """
     from ..collectors.torch.replay.isolation import tries_of
     from ..collectors.torch.replay.turns import replay as run_in_turns
@@ -245,7 +243,7 @@ def _recorded_calls(trace: Trace, operator: str, most: int) -> tuple[pd.DataFram
         rows: list[dict[Any, Any]] = table.head(most)[texts].to_dict("records")
         return table, [Recorded(name=operator, device=device, **row) for row in rows]
     raise NotRecordedError(
-        f"replay needs the shapes of the inputs of {operator}, which are not on record: record again with "
+        f"replay needs the shapes of the inputs of {operator}, which were not recorded: record again with "
         "%%profile --shapes, or record_shapes=True"
     )
 
@@ -308,18 +306,18 @@ def _row(base: FloatArray, one: Any, count: int) -> dict[str, Any]:
 
 
 def _worth(trace: Trace, operator: str, covered: float, row: dict[str, Any], alike: bool) -> dict[str, Any]:
-    """Return how much shorter the step would be, or why that is unknown; empty if nothing changes."""
+    """Return how much shorter a step would be, or why that is unknown; empty if nothing changes."""
     if not row["significant"]:
         return {}
     if row["relative"] > _OTHER and not any(dtype in row["try"].split("+") for dtype in _DTYPES):
-        return {"reason": "its results are different, or random: no gain of a step is given"}
+        return {"reason": "its results are different, or random: no gain is given for a step"}
     if not alike:
-        return {"reason": "no gain of a step is given, since the calls take a different time alone"}
+        return {"reason": "no gain is given for a step, since the calls take a different time alone"}
     factors = [max(1 + covered * row[name], 0.0) for name in ("change", "high", "low")]
     answers = [analysis.what_if(trace, scale={operator: factor}) for factor in factors]
     refusal = next((answer.reason for answer in answers if answer.refused), "")
     if refusal:
-        return {"reason": f"the gain of a step is not known: {refusal}"}
+        return {"reason": f"the gain for a step is unknown: {refusal}"}
     gains = [answer.gain for answer in answers]
     return dict(zip(("gain_ns", "lower_ns", "upper_ns"), gains, strict=True))
 

@@ -38,7 +38,7 @@ class Selection:
     Parameters
     ----------
     **values
-        Initial clauses, by dimension: ``window, name, category, track, step, phase, rank, group``.
+        Initial clauses, by dimension: ``window name category track step phase rank group line``.
 
     Raises
     ------
@@ -327,7 +327,7 @@ class Selection:
                     try:
                         watcher(self, dict(patch), source)
                     except Exception:
-                        _log.exception("a watcher of the selection failed; the others are told")
+                        _log.exception("a watcher of the selection failed; the others are still called")
             finally:
                 with self._lock:
                     self._telling = False

@@ -1,4 +1,4 @@
-"""Names and versions of the native format, shared by its writer and its reader."""
+"""Array types, numbering of rows, and the constants that the native format's writer and reader share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TextArray: TypeAlias = npt.NDArray[np.object_]
 
 
 def consecutive(first: IntArray, count: IntArray) -> IntArray:
-    """Return `count` numbers from each `first` on, one run behind another.
+    """Concatenate the ranges ``first[i] … first[i] + count[i] - 1``.
 
     >>> consecutive(np.array([7, 0]), np.array([2, 3])).tolist()
     [7, 8, 0, 1, 2]
@@ -55,7 +55,7 @@ def number_rows(*columns: npt.ArrayLike | pd.Series) -> tuple[IntArray, pd.Multi
 
 
 def positions(keys: IntArray, sought: IntArray) -> IntArray:
-    """Return where each number is among `keys`, the last of several; -1 for absent ones and those below 0.
+    """Return the last position of each number in `keys`; -1 for absent and negative ones.
 
     >>> positions(np.array([5, 7, 5]), np.array([5, 6, -1])).tolist()
     [2, -1, -1]
@@ -69,7 +69,7 @@ def positions(keys: IntArray, sought: IntArray) -> IntArray:
 
 
 def distinct_paths(key: IntArray, above: IntArray, depth: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the distinct path of keys of each row: its number, and each path's parent and first row.
+    """Number the distinct paths of keys: each row's path, and each path's parent and first row.
 
     `above` is the row that each row continues, or -1. Paths are numbered by depth, then as they appear.
 
@@ -111,7 +111,7 @@ LAST: Final = "metadata.json"
 TABLE_SUFFIX: Final = ".parquet"
 
 TAG: Final = "$"
-"""Key of a JSON object that stands for a value of a type that JSON lacks."""
+"""Key that marks a JSON object as a value of a type that JSON lacks."""
 
 MAX_NESTING: Final = 64
 """Deepest allowed nesting of metadata. Deeper values become text."""

@@ -74,7 +74,7 @@ def _matched(theirs: dict[str, Any], ours: dict[str, npt.NDArray[Any]], rows: In
 
 
 def distinct_facts(table: pd.DataFrame, without: Collection[str]) -> tuple[IntArray, list[dict[str, Any]]]:
-    """Return a code for each row, and the distinct rows as dicts of the values that are there."""
+    """Return a code for each row, and the distinct rows as dicts without missing values."""
     facts = table.drop(columns=[column for column in table if column in without])
     key = np.zeros(len(facts), np.int64)
     for column in facts:

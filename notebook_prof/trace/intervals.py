@@ -123,7 +123,7 @@ def add(a: Intervals, b: Intervals) -> Intervals:
 
 
 def first_claims(parts: Iterable[Intervals]) -> Iterator[Intervals]:
-    """Yield the instants of each of some disjoint sets that none of the sets before it has."""
+    """Yield the instants of each disjoint set that no earlier set contains."""
     claimed = NOTHING
     for part in parts:
         yield subtract(part, claimed)

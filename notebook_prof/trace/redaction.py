@@ -28,7 +28,7 @@ _FACTS: Final = (
     "time_unit", "sample_counts",
     "table_times", "watch_ns", "overhead", "clock_jump_ns",
 )  # fmt: skip
-"""Keys of metadata that hold no text of the user's."""
+"""Keys of metadata without text from the user."""
 _KEPT: Final = frozenset(
     ["kind", "type", "error", "status", "category", "phase", "moment", "device_name", "grid", "block"]
 )
@@ -38,9 +38,9 @@ _KEPT: Final = frozenset(
 def without_source(trace: Trace) -> Trace:
     """Return the recording without source, file names, values of strings, and names that the user chose.
 
-    Names of functions, modules, operators and kernels stay, and numbers of lines. Files become ``file 1``,
+    Names of functions, modules, operators and kernels stay, and so do line numbers. Files become ``file 1``,
     variables ``name 1``, annotations ``annotation 1``, threads that the user named ``named thread 1``; the
-    computer's name goes too.
+    computer's name is removed.
     """
     files, names, annotations = _Numbered("file"), _Numbered("name"), _Numbered("annotation")
     threads = _Numbered("named thread")
@@ -101,7 +101,7 @@ def without_source(trace: Trace) -> Trace:
 
 
 class _Numbered:
-    """Replaces each distinct text by a word and a number."""
+    """Replaces each distinct text with a word and a number."""
 
     def __init__(self, word: str) -> None:
         self._word, self._known = word, {"": ""}

@@ -15,7 +15,7 @@ from ..units import format_count
 if TYPE_CHECKING:
     import pandas as pd
 
-_AGAIN: Final = "copy the file again, or look for a full disk where it was written"
+_AGAIN: Final = "copy the file again, or check for a full disk where it was written"
 _NOTHING: Final = "nothing needs to be done"
 _REPORT: Final = "look at the example in the file; if the file is sound, report it to notebook_prof"
 _REPEATED: Final = "if it happens again, report it to notebook_prof with the example"
@@ -35,32 +35,32 @@ ADVICE: Final = {
     "broken-row": _REPORT,
     "broken-samples": _REPORT,
     "calls-gave-way": _ALONE,
-    "child-trace-elsewhere": "open it by itself",
-    "child-trace-unread": "open it by itself",
+    "child-trace-elsewhere": "open it on its own",
+    "child-trace-unread": "open it on its own",
     "clock-not-aligned": "record collectives that all ranks take part in: clocks are aligned by these",
     "crossed-ranges": "use parents and self times, which hold for any overlap",
     "cut-at-window": _LONGER,
     "deep-stacks-cut": "open the file in the tool that wrote it to see the inner frames",
     "device-work-without-launch": "record from before the work is launched, or leave out the first step",
-    "duration-missing": "look at the profiler that wrote the file",
+    "duration-missing": "check the profiler that wrote the file",
     "end-without-begin": _LONGER,
-    "file-not-used": "open it by itself if it is a recording",
+    "file-not-used": "open it on its own if it is a recording",
     "flow-without-slice": _LONGER,
     "flow-without-source": _LONGER,
     "heap-gave-way": _ALONE,
     "link-outside": "copy the file into the folder",
     "loader-batches-overwritten": _FEWER,
     "metadata-not-used": _NOTHING,
-    "no-events": "look whether the profiler was running",
+    "no-events": "check whether the profiler was running",
     "no-time-line": "record with a tracing profiler where the order of calls matters",
-    "out-of-memory": "look at memory_live() and memory_peak()",
+    "out-of-memory": "look at p.memory.live() and p.memory.peak()",
     "outside-window": _LONGER,
     "rank-missing": "add its file if it was recorded",
     "rank-unreadable": _AGAIN,
     "ranges-dropped": _FEWER,
     "redundant-file": _NOTHING,
     "row-not-used": "look at the example; open the file in Perfetto to see them",
-    "runs-mixed": "read each job by itself",
+    "runs-mixed": "open each job on its own",
     "sample-without-stack": _REPORT,
     "sample-without-time": _REPORT,
     "sample-without-weight": _REPORT,
@@ -71,7 +71,7 @@ ADVICE: Final = {
     "unknown-action": _REPORT,
     "unknown-category": "report the category to notebook_prof",
     "unknown-profile": _REPORT,
-    "unreadable-file": "look at its permissions, or copy the folder again",
+    "unreadable-file": "check its permissions, or copy the folder again",
     "unsorted-events": _NOTHING,
 }
 """Advice by issue code."""

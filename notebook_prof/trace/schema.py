@@ -116,7 +116,7 @@ SLICES: Final = Table(
         Column("name", "category", "", "What ran: `aten::mm`, a kernel's or a function's name."),
         Column("category", "category", "", "One of " + " ".join(CATEGORIES) + "."),
         Column("track", "int32", "", "Row key into `tracks`."),
-        Column("depth", "int16", "", "How many slices of the track are open around it."),
+        Column("depth", "int16", "", "Number of slices of the track that are open around it."),
         Column("parent", "Int64", "", "Row of the enclosing slice; missing at the top."),
         Column(
             "self_ns",
@@ -126,7 +126,7 @@ SLICES: Final = Table(
         ),
         Column("step", "Int32", "", "Number of the step that it belongs to."),
         Column("phase", "category", "", "One of " + " ".join(PHASES) + "; missing outside known phases."),
-        Column("correlation", "Int64", "", "The recorder's own id that joins a launch and its kernel."),
+        Column("correlation", "Int64", "", "The profiler's id that links a launch to its kernel."),
         Column("device", "Int16", "", "Device index; missing on the host."),
         Column("stream", "Int64", "", "Stream number; missing on the host."),
         Column("shapes", "category", "", "Input shapes as text, as in `[[32, 3, 8, 8], [16, 3, 3, 3]]`."),
@@ -136,7 +136,7 @@ SLICES: Final = Table(
             "line",
             "category",
             "",
-            "Line of the user's own source that it ran for, as `cell:12`; device work has its launch's.",
+            "Line of the user's source for which it ran, as in `cell:12`; device work has its launch's.",
         ),
     ),
 )
@@ -188,13 +188,11 @@ STACKS: Final = Table(
 STEPS: Final = Table(
     "steps",
     (
-        Column("step", "int32", "", "Number, as the user counts: from 0."),
+        Column("step", "int32", "", "Number of the step, from 0."),
         Column("ts", "int64", "ns", "Start, from the start of the trace."),
         Column("dur", "int64", "ns", "Duration on the host."),
         Column("source", "category", "", "How it was found: " + " ".join(STEP_SOURCES) + "."),
-        Column(
-            "loop", "int32", "", "Number of the loop that it is a step of, in order of their first steps."
-        ),
+        Column("loop", "int32", "", "Number of its loop, in order of the loops' first steps."),
     ),
 )
 
@@ -206,9 +204,9 @@ ALLOCATIONS: Final = Table(
         Column("bytes", "int64", "bytes", "Size; negative when it is freed."),
         Column("device", "int16", "", "Device index; -1 for the host."),
         Column("allocated", "int64", "bytes", "The allocator's total after this event."),
-        Column("reserved", "int64", "bytes", "What the allocator holds from the system after this event."),
+        Column("reserved", "int64", "bytes", "What the allocator holds of the system's memory after it."),
         Column("slice", "Int64", "", "Row of the innermost slice in which it happened."),
-        Column("track", "int32", "", "Row key into `tracks` of the thread that did it; -1 if not known."),
+        Column("track", "int32", "", "Row key into `tracks` of its thread; -1 if unknown."),
     ),
 )
 

@@ -22,7 +22,7 @@ class Coded(NamedTuple):
 
 
 def by_value(codes: npt.NDArray[Any], values: Sequence[str | None]) -> Coded:
-    """Return a column of codes into `values`, of which some are equal; None is missing.
+    """Return a column of codes into `values`, which may contain duplicates; None is missing.
 
     >>> by_value(np.array([0, 1, 2, -1]), ["a", None, "a"])
     Coded(codes=array([ 0, -1,  0, -1]), values=['a'])
@@ -33,7 +33,7 @@ def by_value(codes: npt.NDArray[Any], values: Sequence[str | None]) -> Coded:
 
 
 def joined(columns: Sequence[Coded]) -> Coded:
-    """Return columns one behind another, in which no value has two codes.
+    """Concatenate columns so that equal values share a code.
 
     >>> joined([Coded(np.array([0, -1]), ["a"]), Coded(np.array([1, 0]), ["a", "b"])])
     Coded(codes=array([ 0, -1,  1,  0]), values=['a', 'b'])

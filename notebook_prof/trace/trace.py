@@ -33,7 +33,7 @@ SUFFIXES: Final = {
 
 
 def writer(format: str) -> Any:
-    """Return the writer with this name, a function of a Trace and a path; OptionError if there is none."""
+    """Return the writer of this name, a function of a Trace and a path; OptionError if there is none."""
     writers = extensions.points("writers")
     if not writers:
         raise OptionError("no writers are registered: notebook_prof is not installed; pip install it again")

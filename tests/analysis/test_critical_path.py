@@ -247,7 +247,7 @@ def test_it_ends_with_what_ends_later(kernel: str, later: End) -> None:
 
 
 def test_a_wait_for_work_from_before_the_recording() -> None:
-    """Its launch is not on record; but streams are in order, and the call returns after it."""
+    """Its launch was not recorded; but streams are in order, and the call returns after it."""
     trace = draw(
         """
         main:     [sync            ][mm] [sync  ]

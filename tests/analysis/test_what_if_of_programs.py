@@ -88,7 +88,7 @@ def errors(
     for seed in range(2 * COUNT if queue else COUNT):  # few have a limit on record
         instructions, run, trace, edges = executed(seed, waits_recorded, queue, **options)
         if queue and not dependences(trace).waits(WAITS.index("queue")):
-            continue  # that there is a limit is not on record
+            continue  # that there is a limit was not recorded
         true = Run(changed(instructions, factor, waits=waits), Costs(queue=queue)).end
         of_slices = factors(trace, factor)
         change = Change(of_slices, removed=None if waits else unwaited(trace, of_slices))

@@ -180,7 +180,7 @@ def _unreliable(answer: WhatIf) -> str:
     reason = (
         f"the replay of the unchanged recording is off by {format_share(answer.replay_error)} when each "
         f"start and wait has the usual lag, more than {format_share(MOST_ERROR)}: what decides when work "
-        "starts is not on record; p.critical_path.doubts() lists what is missing"
+        "starts was not recorded; p.critical_path.doubts() lists what is missing"
     )
     if len(fits):
         reason += f". It is within {format_share(MOST_ERROR)} in step {int(fits.iloc[0])}: ask with step="

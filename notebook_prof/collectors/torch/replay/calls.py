@@ -153,7 +153,7 @@ def _texts(call: Recorded) -> tuple[list[Any], list[str], list[Any], list[str]]:
     """Return shapes, element types, strides and values, one entry per argument. Unknown strides are None."""
     if not (call.shapes and call.dtypes):
         raise CannotReplayError(
-            f"the types of the inputs of {call.name} are not on record: record again with --shapes"
+            f"the types of the inputs of {call.name} were not recorded: record again with --shapes"
         )
     shapes = list(ast.literal_eval(call.shapes))
     dtypes = [str(one) for one in json.loads(call.dtypes)]
@@ -216,7 +216,7 @@ def _value(argument: Any, maker: _Maker, shape: Any, dtype: str, strides: Any, t
     if dtype == _LIST:
         if not shape:
             raise CannotReplayError(
-                f"the tensors of a list of {maker.call.name} are not on record: PyTorch records lists of up "
+                f"the tensors of a list of {maker.call.name} were not recorded: PyTorch records lists of up "
                 "to 30; replay the operators inside it"
             )
         every = strides or [None] * len(shape)
@@ -231,7 +231,7 @@ def _value(argument: Any, maker: _Maker, shape: Any, dtype: str, strides: Any, t
         if argument.default_value is not None:
             return argument.default_value
         raise CannotReplayError(
-            f"the argument {argument.name!r} of {maker.call.name} is not on record: record again with "
+            f"the argument {argument.name!r} of {maker.call.name} was not recorded: record again with "
             "--shapes and PyTorch 2.4 or later; lists with missing tensors are never recorded"
         )
     try:
@@ -332,7 +332,7 @@ def _check(prepared: Prepared, call: Recorded) -> None:
         for one in _flat(prepared.args[at]):
             if hasattr(one, "is_floating_point") and not _is_dense(one):
                 raise CannotReplayError(
-                    f"{call.name} wrote into a view of another tensor, which is not on record: replay the "
+                    f"{call.name} wrote into a view of another tensor, which was not recorded: replay the "
                     "operator that reads it"
                 )
 
