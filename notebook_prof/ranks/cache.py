@@ -57,8 +57,8 @@ def open_rank(file: RankFile, cache: Cache = None) -> tuple[Trace, ImportReport]
                 "cache-not-written",
                 "info",
                 example=str(error),
-                effect="the next look reads the original again",
-                advice="give cache= a folder that can be written",
+                effect="the original will be read again next time",
+                advice="give cache= a writable folder",
             )
     return trace, report
 

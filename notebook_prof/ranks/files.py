@@ -1,4 +1,4 @@
-"""Find the files of a run's ranks, and reduce each: on this machine or on a cluster."""
+"""The files of a run's ranks, and the facts in their headers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _IN_NAME: Final = re.compile(r"(?:rank|worker|(?<![a-z])r)[-_ ]?(\d+)(?!\d)", re
 
 
 def facts_of(path: Path) -> dict[str, Any]:
-    """Return what a file's header has of ``rank world_size host versions``; empty if unreadable."""
+    """Return ``rank world_size host versions`` as far as a file's header has them; empty if unreadable."""
     # Reading the whole file will report why it is unreadable.
     try:
         if path.is_dir():
@@ -156,7 +156,7 @@ def inspected(path: str) -> RankFile:
 def arranged(files: Sequence[RankFile], report: ImportReport) -> dict[int, RankFile]:
     """Return one file per rank, by rank; doubts go to the report. FormatError if there are no files."""
     if not files:
-        raise FormatError('no file fits: give a pattern ("run/*.json.gz"), a folder, or a list of files')
+        raise FormatError('no file matches: give a pattern ("run/*.json.gz"), a folder, or a list of files')
     chosen: dict[int, RankFile] = {}
     unknown = [file for file in files if file.rank < 0]
     for file in files:
@@ -168,7 +168,7 @@ def arranged(files: Sequence[RankFile], report: ImportReport) -> dict[int, RankF
                 "loss",
                 example=f"rank {file.rank} is in {_name(first)} and in {_name(file)}",
                 effect=f"only {_name(first)} is shown",
-                advice="give one file a rank",
+                advice="give one file per rank",
             )
             continue
         chosen[file.rank] = file
@@ -196,7 +196,7 @@ def _tell(chosen: Mapping[int, RankFile], unknown: Sequence[RankFile], report: I
         "info",
         len(unknown),
         example=", ".join(_name(file) for file in unknown[:3]),
-        effect="neither the file nor its name tells the rank: numbered in order",
+        effect="neither the file nor its name gives the rank: numbered in order",
         advice="give a mapping of ranks to files",
     )
     sizes = Counter(file.facts["world_size"] for file in chosen.values() if "world_size" in file.facts)
@@ -205,7 +205,7 @@ def _tell(chosen: Mapping[int, RankFile], unknown: Sequence[RankFile], report: I
         report.add(
             "runs-mixed",
             "loss",
-            example=f"ranks of jobs of different size: {sizes_in_words}",
+            example=f"ranks of jobs of different sizes: {sizes_in_words}",
             effect="figures across ranks may mix jobs",
         )
     if sizes:
@@ -216,7 +216,7 @@ def _tell(chosen: Mapping[int, RankFile], unknown: Sequence[RankFile], report: I
             "loss",
             len(missing),
             example=f"{_ranks(missing)} of {world}",
-            effect="a rank that is not here cannot be seen to arrive late",
+            effect="a missing rank cannot be seen to arrive late",
         )
     _tell_versions(chosen, report)
 

@@ -99,7 +99,7 @@ def rank_heat(frames: PageFrames, breakdown: pd.DataFrame, value: str) -> figure
     """Draw ranks × steps, coloured by a column of the breakdown; OptionError for an unknown column."""
     columns = [name for name in breakdown if str(name).endswith("_ns")]
     if value not in columns:
-        raise OptionError(f"ranks have no {value!r} to be coloured by: {nearest(value, map(str, columns))}")
+        raise OptionError(f"ranks cannot be coloured by {value!r}: {nearest(value, map(str, columns))}")
     cells = breakdown[["rank", "step"]].assign(value=breakdown[value], kept=True)
     plot = rank_figure("heat", replace(frames, heat=cells))
     plot.title = f"{value.removesuffix('_ns').replace('_', ' ')} by rank and step"
@@ -135,7 +135,7 @@ def rank_spread(ranks: pd.DataFrame, bands: pd.DataFrame, figures: pd.DataFrame)
     for i, group in enumerate(groups):
         place = {metric: number + (i + 0.5) * width - 0.4 for number, metric in enumerate(metrics)}
         own, some = bands[bands["group"] == group], joined[joined["group"] == group]
-        like = f"{int(own['ranks'].iloc[0])} ranks, as rank {int(own['representative'].iloc[0])}"
+        like = f"{int(own['ranks'].iloc[0])} ranks, such as rank {int(own['representative'].iloc[0])}"
         plot.vbar(
             x=own["metric"].map(place), bottom=own["low"], top=own["high"], width=0.8 * width, name="bands",
             fill_color=NAMES[i % len(NAMES)], line_color=None, legend_label=f"group {group} · {like}",

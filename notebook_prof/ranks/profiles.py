@@ -129,7 +129,7 @@ class Ranks(RankAnswers[Profile]):
             ranks = self.selection.rank or list(self)
             if len(ranks) > _MOST and self.selection.rank is None:
                 raise SelectionError(
-                    f"{len(self)} ranks are too many to stack: name some, as in timeline([0, 7])"
+                    f"{len(self)} ranks are too many to stack: choose some, as in timeline([0, 7])"
                 )
         return Profile(self.stacked(ranks), self.selection)
 
@@ -137,8 +137,8 @@ class Ranks(RankAnswers[Profile]):
         """Return the linked dashboard, which displays itself in a notebook.
 
         Choosing ranks, steps, a process group or a time window filters the other figures. A double click on a
-        rank, or *open timelines*, shows the timelines of the chosen ranks below. `selection` holds the
-        choice, which Python can read and set, as in ``ranks.selection.group = "1"``.
+        rank, or *open timelines*, shows the timelines of the chosen ranks below. The choice is `selection`,
+        which Python can read and set, as in ``ranks.selection.group = "1"``.
         """
         return RankBoard(self, self.selection, self.timeline)
 
@@ -148,7 +148,7 @@ class Ranks(RankAnswers[Profile]):
         Parameters
         ----------
         path : path
-            An existing file is replaced. The figures and the table show what is selected now, and do not
+            An existing file is replaced. The figures and the table show the current selection, and do not
             change.
         timelines : iterable of int, optional
             Ranks whose timelines are in the file; they are read again, and in memory together. Default: all
@@ -234,7 +234,7 @@ def read_ranks(
     Raises
     ------
     FormatError
-        If no file fits.
+        If no file matches.
 
     Examples
     --------
@@ -269,7 +269,7 @@ def merge_trace_events(paths: Paths, path: str | os.PathLike[str], *, progress: 
     Raises
     ------
     FormatError
-        If no file fits.
+        If no file matches.
 
     Examples
     --------

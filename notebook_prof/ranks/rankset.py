@@ -233,10 +233,10 @@ def _tell_steps(facts: Mapping[int, Mapping[str, Any]], report: ImportReport) ->
     parts = []
     for steps, ranks in list(by_steps.items())[:3]:
         what = f"steps {steps[0]} to {steps[1]}" if steps else "no steps"
-        parts.append(f"{what} on {len(ranks)} rank{'s' if len(ranks) > 1 else ''} (as {ranks[0]})")
+        parts.append(f"{what} on {len(ranks)} rank{'s' if len(ranks) > 1 else ''} (such as {ranks[0]})")
     report.add(
         "steps-differ",
         "info",
         example="; ".join(parts),
-        effect="only what ranks share can be compared between them",
+        effect="only what all ranks have can be compared",
     )

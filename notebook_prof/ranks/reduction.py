@@ -106,12 +106,15 @@ def run_here(
                 "worker-died",
                 "info",
                 example=f"while reading {', '.join(f'rank {file.rank}' for file in culprits)}",
-                effect="what it had not finished was read again",
+                effect="unfinished ranks were read again",
                 advice="if memory ran out, give processes=1",
             )
             if processes == 1:
                 done |= {file.rank for file in culprits}
-                why, advice = "the process that read it died, twice", "it may need more memory than there is"
+                why, advice = (
+                    "the process that read it died, twice",
+                    "it may need more memory",
+                )
                 yield from (_lost_rank(file, why, advice) for file in culprits)
             processes = 1
         todo = [file for file in todo if file.rank not in done]
@@ -175,7 +178,7 @@ def _unpack_and_work(packed: bytes, file: RankFile) -> Reduction:
 
 
 def _begin() -> None:
-    """Leave Ctrl-C to the first process, which ends the others, and end with it however it ends."""
+    """Leave Ctrl-C to the main process, which ends the workers, and exit when it does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     first = multiprocessing.parent_process()
     if first is not None:
@@ -215,7 +218,7 @@ _RETRIES: Final = 2
 _PAUSE_S: Final = 0.05
 _PATIENCE_S: Final = 10.0
 _ENDED: Final = frozenset({"closed", "closing"})
-_ASK_AGAIN: Final = "see whether the cluster lives and its workers have enough memory, and ask again"
+_ASK_AGAIN: Final = "check whether the cluster is up and its workers have enough memory, and try again"
 _OVER: Final = frozenset({"finished", "error", "cancelled"})
 
 
@@ -271,11 +274,11 @@ def run_there(
                 "info",
                 len(lost),
                 example=min(lost, default=""),
-                effect="workers went away in between: what they had not finished was read again elsewhere",
-                advice="see whether they had enough memory, if this was not meant",
+                effect="workers were lost: their unfinished ranks were read again elsewhere",
+                advice="if this was not intended, check whether they had enough memory",
             )
         for file in waiting.values():
-            yield _lost_rank(file, "the scheduler went away", _ASK_AGAIN, "scheduler-lost")
+            yield _lost_rank(file, "the scheduler was lost", _ASK_AGAIN, "scheduler-lost")
         waiting.clear()
     finally:
         if waiting and client.status not in _ENDED:
@@ -306,7 +309,7 @@ def _as_completed(completed: Any, client: Any) -> Iterator[Any]:
 
 def _result(future: Any, file: RankFile) -> Reduction:
     if future.status == "cancelled":
-        return _lost_rank(file, "the cluster gave the task up", _ASK_AGAIN, "scheduler-lost")
+        return _lost_rank(file, "the cluster gave up on the task", _ASK_AGAIN, "scheduler-lost")
     if future.status == "error":
         return _lost_rank(file, f"{future.exception()!r}", _ASK_AGAIN)
     result: Reduction = future.result()  # waits if the result has just been lost

@@ -112,7 +112,7 @@ class IndexPrefetcher:
         with self._starting:
             if self._thread is None and not self._done.is_set():
                 self._thread = start_thread(self._work, "notebook_prof views")
-                if self._thread is None:  # everything is built when it is asked for
+                if self._thread is None:  # everything is built on request
                     self._let_go()
 
     def ready(self, kind: str) -> bool:
@@ -129,7 +129,7 @@ class IndexPrefetcher:
         self._came.set()
 
     def answered(self, kind: str) -> None:
-        """Note what was answered: the rest is built after the first picture."""
+        """Note that a question was answered: the rest is built after the first picture."""
         if kind == "lod":
             self._came.set()
             self._drawn.set()
@@ -224,7 +224,7 @@ class QueryService:
             if made is None:
                 return {"pending": True, "columns": [], "seq": request.get("seq")}, []
             result = made
-        except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
+        except Exception as error:  # tell the page, since nobody reads the kernel's log
             result = Answer({"failed": f"{type(error).__name__}: {error}", "columns": []})
         self.prefetcher.answered(kind)
         header = {"seq": request.get("seq"), "revision": state["revision"]}
@@ -266,7 +266,7 @@ class QueryService:
             self.selection.apply_patch(patch, source, base_revision)
         except NotebookProfError as error:
             return {"failed": str(error), "state": self.selection.to_state()}
-        except Exception as error:  # a patch or a revision of the wrong kind: the page must be told
+        except Exception as error:  # tell the page: the patch or the revision has the wrong type
             message = f"{type(error).__name__}: {error}"
             return {"failed": message, "state": self.selection.to_state()}
         return {"state": self.selection.to_state()}

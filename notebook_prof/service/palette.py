@@ -32,7 +32,7 @@ from ..trace.arrays import BoolArray
 from .cached import locked_cached_property
 
 NEUTRAL: Final = "#C9C9C9"
-"""Colour of annotations, which are not work themselves but mark what runs below them."""
+"""Colour of annotations, which are not work but mark the work below them."""
 NAMES: Final = (
     "#77AADD",
     "#EE8866",
@@ -203,7 +203,7 @@ class NameStyles:
 
 
 def _annotation_names(trace: Trace, names: list[str]) -> BoolArray:
-    """Return a mask of the names that only mark what runs below them."""
+    """Return a mask of the names that only annotate the work below them."""
     category = trace.slices["category"].astype("category").cat
     marks = np.append(category.categories == "annotation", False)[category.codes.to_numpy()]
     only_marks = names_of(trace, marks) & ~names_of(trace, ~marks)

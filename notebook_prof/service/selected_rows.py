@@ -53,7 +53,7 @@ _RUNS: Final = ("step", "phase", "category", "line")
 
 
 class Choices:
-    """Find the slices that a key keeps."""
+    """Finds the slices that a key keeps."""
 
     def __init__(self, columns: SliceColumns, index: RowIndex) -> None:
         self._columns, self._index = columns, index

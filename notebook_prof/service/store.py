@@ -37,7 +37,7 @@ GROUPINGS: Final = ("name", "shapes", "module", "category")
 TINTS: Final = ("name", "category", "phase", "module", "step")
 """The attributes by which slices can be coloured."""
 SCOPES: Final = {"all": ("host", "device"), "host": ("host",), "device": ("device",)}
-"""Rows of the table: the host's operators, the device's kernels, or both in turn."""
+"""Rows of the table: the host's operators, the device's kernels, or both."""
 _EARLY_ROWS: Final = 40
 """Number of rows, and of tracks, from the top that the first picture may show."""
 _EARLY_SHARE: Final = 0.6
@@ -429,7 +429,7 @@ class ViewStore:
         return codes.astype(np.int32), (pairs // width).astype(np.int32), [labels[p % width] for p in pairs]
 
     def keep(self, key: Key, make: Callable[[], T]) -> T:
-        """Make something once; beyond 40 entries or a gigabyte, the least recently used are dropped."""
+        """Cache a result of `make`; beyond 40 entries or a gigabyte, the least recently used are dropped."""
         with self._keeping:
             if key in self._cache:
                 self._cache.move_to_end(key)

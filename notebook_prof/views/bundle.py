@@ -27,7 +27,7 @@ Entry = Literal[
     "cells_widget",
 ]
 """The files of ``js/src/entries``: views and reports of a profile, of ranks and of a comparison, the view of
-a running recording, and what a watched notebook tells the editor."""
+a running recording, and the messages from a watched notebook to the editor."""
 
 
 _IMPORTS: Final = re.compile(r'(?:import(?:\{[^}]*\}from)?"[^"]*";)*')
@@ -38,7 +38,7 @@ _EXPORTS: Final = re.compile(r"export\{([^}]*)\};\s*$")
 
 @cache
 def script(entry: Entry) -> str:
-    """Return one ES module that needs no other."""
+    """Return an entry as one self-contained ES module."""
     return joined(PAGE, entry)
 
 

@@ -19,7 +19,7 @@ from .tabs import TABS
 from .tabs.analyses import without_memory
 
 CELLS: Final = "cells"
-"""The tab that only the session of a notebook has."""
+"""The tab that only a notebook's session has."""
 FIGURES: Final = ("overview", "timeline", "memory", "phases")
 TEMPLATE: Final = PAGE / "dashboard.json"
 """The figures of a trace of one nanosecond; ``-m notebook_prof.views.dashboard_figures`` writes it."""
@@ -130,7 +130,7 @@ def empty_reasons(trace: Trace) -> dict[str, str]:
     """Return a sentence for every view without data."""
     out: dict[str, str] = {}
     if not len(trace.slices):
-        out["timeline"] = "Nothing was recorded: no slice reached the trace."
+        out["timeline"] = "Nothing was recorded: the trace has no slices."
     if without_memory(trace):
         out["memory"] = (
             "No memory events were recorded. Record with --memory (or memory=True) to see this curve."

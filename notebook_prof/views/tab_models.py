@@ -45,7 +45,7 @@ def plot(trace: Trace, selection: Selection, name: str) -> Callable[..., UIEleme
         if not drawing:
             raise OptionError(f"p.plot.{name}() takes no options: {', '.join(options)}")
         drawn: Drawn | None = getattr(figures, drawing)(trace, selection, **options)
-        return _text("Nothing of this was recorded.") if drawn is None else standalone(drawn)
+        return _text("No data for this was recorded.") if drawn is None else standalone(drawn)
 
     plotted.__name__ = plotted.__qualname__ = name
     plotted.__doc__ = getattr(figures, drawing).__doc__ if drawing else TABS[PLOTS[name]].summary

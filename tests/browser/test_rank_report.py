@@ -86,7 +86,7 @@ def test_a_click_selects_a_group_and_nothing_strange_runs(report: Browser) -> No
 
 def test_timelines_in_the_file_are_opened_and_others_are_reported(report: Browser, ranks: Ranks) -> None:
     page, button = report.page, report.page.locator(".nbp-rank-bar > button")
-    sentence = "This file holds the timelines of ranks 1, 4: those asked for."
+    sentence = "This file has the timelines of ranks 1, 4: those asked for."
     assert page.locator(".nbp-notice").inner_text().startswith(sentence)
     page.locator("tr[data-rank='2']").dblclick()
     page.wait_for_function("() => document.querySelector('.nbp-trouble').textContent.includes('rank 2')")

@@ -108,7 +108,7 @@ def test_a_report_of_too_much_says_what_is_a_sum_and_what_an_estimate(
     page = opened.page
     page.set_viewport_size({"width": 1280, "height": 900})
     notice = opened.notice.inner_text()
-    assert "holds 8,000 of 33,600 slices one by one" in notice
+    assert "has 8,000 of 33,600 slices one by one" in notice
     assert "how busy they keep every row" in notice
     for zoomed in (False, True):
         if zoomed:

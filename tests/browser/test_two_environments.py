@@ -34,7 +34,7 @@ def test_what_the_environment_of_the_server_lacks_is_named(
             return
         shown.static.locator("img").wait_for(state="visible")
         text = shown.static.inner_text()
-        assert "the Jupyter server, which need not be the kernel's, lacks anywidget" in text
+        assert "the Jupyter server, which may not be the kernel's, lacks anywidget" in text
         assert "run pip install anywidget there and reload the page" in text
         assert shown.host.count() == 0
     finally:

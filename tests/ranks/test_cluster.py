@@ -88,7 +88,7 @@ def test_what_the_cluster_gives_up_is_a_sentence_each():
     assert (lost.rank, lost.read, cancelled.rank, cancelled.read) == (2, False, 5, False)
     assert "KilledWorker" in lost.report["rank-lost"].example
     assert lost.report["rank-lost"].example.startswith("rank 2: ")
-    assert cancelled.report["scheduler-lost"].example == "rank 5: the cluster gave the task up"
+    assert cancelled.report["scheduler-lost"].example == "rank 5: the cluster gave up on the task"
 
 
 def test_results_lost_before_they_were_fetched(tmp_path: Path, client: Any):

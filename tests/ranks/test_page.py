@@ -123,7 +123,7 @@ def test_panels_that_have_nothing_to_show_are_left_out(page: RankProtocol, tmp_p
     alone.mkdir()
     write_rank(alone / "rank0.json", 0, 1)
     quiet = nbp.read_ranks(alone).dashboard()
-    assert "nobody is known to be late" in quiet.headline
+    assert "it is unknown which is late" in quiet.headline
     assert "late" not in RankProtocol(quiet).panels
 
 
@@ -211,7 +211,7 @@ def test_a_report_says_which_timelines_it_holds(run: Ranks, tmp_path: Path, monk
         run, "trace", lambda rank: (_ for _ in ()).throw(OSError(f"rank {rank} is elsewhere"))
     )
     run.to_html(path)
-    assert timelines_in_file() == {"ranks": [], "note": "This file holds no timelines: rank 1 is elsewhere."}
+    assert timelines_in_file() == {"ranks": [], "note": "This file has no timelines: rank 1 is elsewhere."}
 
 
 def test_which_timelines_are_worth_showing():
@@ -222,7 +222,7 @@ def test_which_timelines_are_worth_showing():
     ranks, why = worth_showing(size, late, folded, most_slices=700)
     assert ranks == [0, 2, 3, 4, 5, 6, 7]
     parts = ["the latest (5, 6, 4)", "the earliest (0)", "unlike the others (2)"]
-    assert why == ", ".join([*parts, "standing for those alike (3, 7)"])
+    assert why == ", ".join([*parts, "representing similar ones (3, 7)"])
     assert worth_showing(size, late, folded, [1], most_slices=200) == (
         [1, 5],
         "the selected (1), the latest (5)",

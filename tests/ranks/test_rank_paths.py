@@ -143,7 +143,7 @@ def test_what_cannot_be_known_is_refused_with_a_reason(tmp_path: Path) -> None:
     assert answer.refused
     assert answer.gain is None
     assert "1 of 4 ranks, as rank 1" in answer.reason
-    with pytest.raises(OptionError, match="needs something to change"):
+    with pytest.raises(OptionError, match="needs a change"):
         ranks.what_if(rank=3)
     with pytest.raises(OptionError, match="cannot be summed by 'clas': did you mean 'class'"):
         ranks.critical_path(by="clas")

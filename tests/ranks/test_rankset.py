@@ -116,7 +116,7 @@ def test_what_analyses_share_changes_none_of_them(tmp_path: Path):
 
 
 def test_no_files_and_wrong_words():
-    with pytest.raises(FormatError, match="no file fits"):
+    with pytest.raises(FormatError, match="no file matches"):
         nbp.read_ranks("nothing-here-*.json")
     with pytest.raises(OptionError, match="whole numbers"):
         nbp.read_ranks({"a": "x.json"})  # type: ignore[dict-item]
@@ -168,7 +168,7 @@ def test_different_steps_and_versions(tmp_path: Path):
     table = ranks.collectives()
     shared = table[table["match"].notna()]
     assert sorted(shared["step"].unique()) == [1, 2]
-    assert "steps 0 to 2 on 1 rank (as 0)" in ranks.report["steps-differ"].example
+    assert "steps 0 to 2 on 1 rank (such as 0)" in ranks.report["steps-differ"].example
     assert "collective-not-matched" in ranks.report
     assert ranks.stragglers()[["rank", "late_ns"]].values.tolist()[0] == [1, 40_000]
 

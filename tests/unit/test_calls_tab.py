@@ -76,7 +76,7 @@ def test_a_tree_follows_the_selection(trace: Trace) -> None:
         assert shown["total_ns"].tolist() == analysis.call_tree(trace, **state)["total_ns"].tolist()
         _, stack = _table(_ask(trace, selection, mode="every_frame"), 1)
         assert stack["name"].tolist() == analysis.heaviest_stack(trace, **state)["name"].tolist()
-    assert _ask(trace, Selection(step=999)).content["absent"] == "No stack lies in what is selected."
+    assert _ask(trace, Selection(step=999)).content["absent"] == "There is no stack in the selection."
 
 
 @pytest.mark.parametrize("most", [1, 3, 8])
@@ -122,7 +122,7 @@ def test_the_event_log_begins_with_the_first_and_says_how_many_there_are(trace: 
     assert stack["call"] == "p.heaviest_stack(name='aten::relu')"
     assert stack["texts"]["name"] == analysis.heaviest_stack(trace, name="aten::relu")["name"].tolist()
     alone = _ask(draw("stream 7: [gemm]"), mode="event_log").content
-    assert "trace of the device alone" in alone["absent"]
+    assert "this trace has only device work" in alone["absent"]
 
 
 def test_threads_without_operators_are_left_out_as_the_call_says() -> None:

@@ -84,7 +84,7 @@ def test_a_report_keeps_to_its_room_and_says_what_it_leaves_out(
     assert len(page.encode()) <= least + MIB // 2
     assert len(page.encode()) > least + MIB // 4, "and uses it"
     notice = str(_part(page, "settings")["notice"])
-    assert re.search(r"holds [\d,]+ of 100,000 slices", notice)
+    assert re.search(r"has [\d,]+ of 100,000 slices", notice)
     assert "10,000 memory events" in notice
     assert len(_part(page, "given")["meta"]["tracks"]) == 16  # type: ignore[index]
 
@@ -120,5 +120,5 @@ def test_every_track_keeps_its_longest() -> None:
     longest = trace.slices["dur"].nlargest(50).min()
     assert keep[(trace.slices["dur"] > longest).to_numpy()].all()
     note = note_of(store, keep, 64)
-    assert f"holds {keep.sum()} of 2,000 slices" in note
+    assert f"has {keep.sum()} of 2,000 slices" in note
     assert format_ns(int(trace.slices["dur"][~keep].max())) in note

@@ -4,7 +4,7 @@ type TabPart = NotePart | FactsPart | CardsPart | TablePart | SourcePart | TreeP
 type Doubts = Record<'host' | 'device', Record<string, string>>;
 type LodPicture = LodCells | LodSlices;
 type SearchAnswer = Match | NoMatch;
-/** What every answer may have beside what was asked. */
+/** Fields that every answer may have. */
 interface Header {
   columns?: [string, ColumnType][];
   seq?: number;
@@ -13,7 +13,7 @@ interface Header {
   pending?: boolean;
   failed?: string;
 }
-/** A thread, a stream or whatever else has slices; `row` is the first of its drawn rows. */
+/** A thread, a stream or another track with slices; `row` is the first of its drawn rows. */
 interface Track {
   track: number;
   name: string;
@@ -38,7 +38,7 @@ interface Counter {
   low: number;
   high: number;
 }
-/** Colours of the account, for steps and for code, in turns. */
+/** Colours of the account, for steps and for code, used in turn. */
 interface AccountColours {
   steps: string[];
   code: string[];
@@ -92,7 +92,7 @@ interface MetaContent {
   colours: Colours;
   data: StepColumns;
 }
-/** Sentences by name: what the trust report doubts. */
+/** The doubts of the trust report, as sentences by name. */
 interface DoubtsAnswer {
   doubts: Record<'host' | 'device', Record<string, string>>;
 }
@@ -100,7 +100,7 @@ interface DoubtsAnswer {
 type NameColumns = {
   colour: Uint8Array;
 };
-/** Names from code `start` on, and the code to go on with; `short` is empty where it is the name. */
+/** Names from code `start` on, and the next code to request; `short` is empty if it equals the name. */
 interface NamesAnswer {
   start: number;
   names: string[];
@@ -136,18 +136,18 @@ interface AccountAnswer {
   thinned: boolean;
   data: AccountColumns;
 }
-/** What the colours stand for: text, colour and share of all own time, and how many others there are. */
+/** The meaning of the colours: text, colour and share of all self time; and the number of further ones. */
 interface LegendAnswer {
   items: [string, string, number][];
   more: number;
 }
-/** A picture that the page keeps; `picture` numbers what of it does not hang on the selection. */
+/** A picture that the page keeps; `picture` identifies its part that is independent of the selection. */
 interface KeptPicture {
   filtered: boolean;
   picture?: number;
   same?: false;
 }
-/** Cells of rows × bins: what is too narrow to be drawn one by one. */
+/** Cells (rows × bins) of slices too narrow to be drawn one by one. */
 interface DensityPlace {
   filtered: boolean;
   picture?: number;
@@ -195,7 +195,7 @@ type LodColumns = {
   dname: Uint16Array | Uint32Array;
   dtint: Uint8Array;
 };
-/** Some rows, with cells for what is too narrow. */
+/** Some rows, with cells for narrow slices. */
 interface LodCells {
   filtered: boolean;
   picture?: number;
@@ -209,7 +209,7 @@ interface LodCells {
   quads: number;
   data: LodColumns;
 }
-/** Some rows of which every slice is drawn. */
+/** Some rows in which every slice is drawn. */
 interface LodSlices {
   filtered: boolean;
   picture?: number;
@@ -220,13 +220,13 @@ interface LodSlices {
   quads: number;
   data: SliceColumns;
 }
-/** What of a picture is selected. */
+/** The selected part of a picture. */
 type MarkColumns = {
   match: Uint8Array;
   bright?: Uint8Array;
   found?: Uint8Array;
 };
-/** The picture is the one that the page has: only its marks come. */
+/** The page already has this picture: only its marks are sent. */
 interface LodMarks {
   total: number;
   quads: number;
@@ -242,7 +242,7 @@ type StripColumns = {
   dname: Uint16Array | Uint32Array;
   dtint: Uint8Array;
 };
-/** The whole recording. `tracks` says of each row of which track it is, the first, the second …; the first `busy_rows` of them tell how busy those are. */
+/** The whole recording. `tracks` has the ordinal of each row's track; the first `busy_rows` rows show how busy the tracks are. */
 interface StripAnswer {
   filtered: boolean;
   picture?: number;
@@ -260,7 +260,7 @@ interface StripAnswer {
 type StripMarkColumns = {
   bright: Uint8Array;
 };
-/** The strip is the one that the page has. */
+/** The page already has this strip. */
 interface StripMarks {
   tracks: number[];
   busy_rows: number;
@@ -269,7 +269,7 @@ interface StripMarks {
   same: true;
   data: StripMarkColumns;
 }
-/** An instant and what was allocated then. */
+/** An instant, and the bytes allocated then. */
 interface Peak {
   ts: number;
   bytes: number;
@@ -326,7 +326,7 @@ interface PhasesAnswer {
   estimate?: boolean;
   data: PhaseColumns;
 }
-/** Drawn rows that hold selected slices, and how many lie before, in and after a stretch of time. `end_before` is where the last one before it ends, `start_after` where the first one after it begins; -1 for none. */
+/** Drawn rows with selected slices, and the number of these before, in and after a window. `end_before` is the end of the last one before it, `start_after` the start of the first one after it; -1 for none. */
 type SelectedColumns = {
   row: Uint32Array;
   before: Uint32Array;
@@ -335,7 +335,7 @@ type SelectedColumns = {
   end_before: Float64Array;
   start_after: Float64Array;
 };
-/** How many slices are selected, and where; with `estimate` a report has more, of which it holds sums. */
+/** Number and rows of selected slices; with `estimate`, a report has only sums of further ones. */
 interface SelectedAnswer {
   count: number;
   estimate?: boolean;
@@ -352,7 +352,7 @@ type TableColumns = {
   self_ns: Float64Array;
   device_ns: Float64Array;
 };
-/** Rows from `start` on, and sums of what is selected; `device_self_ns` is own time of all kernels. */
+/** Rows from `start` on, and sums over the selection; `device_self_ns` is the self time of all kernels. */
 interface TableAnswer {
   by: Grouping;
   count: number;
@@ -369,7 +369,7 @@ interface TableAnswer {
   detail: string[];
   data: TableColumns;
 }
-/** Where a slice lies. */
+/** The position of a slice. */
 interface FoundSlice {
   id: number;
   ts: number;
@@ -380,11 +380,11 @@ interface FoundSlice {
 interface NothingFound {
   id: null;
 }
-/** 1 in the bins where a match begins. */
+/** 1 in the bins in which a match begins. */
 type SearchColumns = {
   marks: Uint8Array;
 };
-/** The match that is shown, its number (from 0 on) and how many there are. */
+/** The match that is shown, its number (from 0) and the number of matches. */
 interface Match {
   id: number;
   ts: number;
@@ -395,7 +395,7 @@ interface Match {
   error: string;
   data: SearchColumns;
 }
-/** Nothing matches, or the text cannot be understood: a sentence. */
+/** Nothing matches, or the text is invalid: a sentence. */
 interface NoMatch {
   id: null;
   count: 0;
@@ -418,7 +418,7 @@ interface SliceName {
   id: number;
   name: string;
 }
-/** Everything about one slice; `left` is a sentence where the file does not hold its arguments. */
+/** Everything about one slice; `left` is a sentence if the file lacks its arguments. */
 interface SliceDetail {
   id: number;
   ts: number;
@@ -442,7 +442,7 @@ interface SliceDetail {
   stack: string[];
   links: SliceLink[];
 }
-/** Calls of some names; of their `slices` the one that was asked for, and its place. */
+/** Calls of some names, and the requested one of their `slices` with its position. */
 interface CallsAnswer {
   count: number;
   total_ns: number;
@@ -459,13 +459,13 @@ interface Cause {
   row: number;
   name: string;
 }
-/** Segments of a critical path: on which track it runs from when to when, by time. */
+/** Segments of a critical path by time: track, start and end. */
 type PathColumns = {
   track: Int32Array;
   start: Float64Array;
   end: Float64Array;
 };
-/** A critical path, what it is made of in a sentence, and how Python gives it. */
+/** A critical path, a sentence about its parts, and the Python call that returns it. */
 interface PathAnswer {
   found: true;
   text: string;
@@ -477,7 +477,7 @@ interface NoPath {
   found: false;
   text: string;
 }
-/** Sentences, the time that they are about, its path, and what was waited for, the last first. */
+/** Sentences, the time that they are about, its path, and the causes of waits, the last first. */
 interface WhyAnswer {
   found: true;
   lines: string[];
@@ -491,7 +491,7 @@ interface NoWhy {
   found: false;
   lines: string[];
 }
-/** A sentence, how Python gives it, and the path of a step by class: name, ns before, ns after. */
+/** A sentence, its Python call, and the path of a step by class: name, ns before, ns after. */
 interface WhatIfAnswer {
   found: true;
   text: string;
@@ -499,7 +499,7 @@ interface WhatIfAnswer {
   refused: boolean;
   classes: [string, number, number][];
 }
-/** Nothing can be asked of what is selected: a sentence. */
+/** The selection cannot be asked about: a sentence. */
 interface NoWhatIf {
   found: false;
   text: string;
@@ -508,14 +508,14 @@ interface NoWhatIf {
 interface NoSlice {
   found: false;
 }
-/** The table of the ranks; so many more are not in it. */
+/** The table of the ranks, and the number of ranks left out. */
 interface RankTable {
   heads: string[];
   ranks: number[];
   rows: string[][];
   more: number;
 }
-/** A figure of the ranks: columns by source, ranges, texts under the pointer and what clicks select. `colours` are lowest and highest value, `scale` their texts. */
+/** A figure of the ranks: columns by source, ranges, tooltips, and what clicks select. `colours` are the lowest and the highest value, `scale` their texts. */
 interface RankPanelAnswer {
   sources: Record<string, BokehObject>;
   x: number[];
@@ -541,7 +541,7 @@ interface NotePart {
   text: string;
   warns: boolean;
 }
-/** One number or word with what it is. */
+/** One number or word with its label. */
 interface Fact {
   label: string;
   value: string;
@@ -552,7 +552,7 @@ interface FactsPart {
   kind: 'facts';
   facts: Fact[];
 }
-/** Something found, and what a click on it selects. */
+/** A finding, and what a click on it selects. */
 interface Card {
   title: string;
   badge: string;
@@ -564,12 +564,12 @@ interface CardsPart {
   kind: 'cards';
   cards: Card[];
 }
-/** Of a column of names: what to write, and the colour of the family; the whole name is in `texts`. */
+/** A column of names: short labels, and colours of the families; full names are in `texts`. */
 interface NameCells {
   labels: string[];
   colours: string[];
 }
-/** A table: `heads` are key, text and unit; its numbers lie in the columns ``PART.KEY``. */
+/** A table: `heads` are key, text and unit; its numbers are in the columns ``PART.KEY``. */
 interface TablePart {
   kind: 'table';
   title: string;
@@ -582,7 +582,7 @@ interface TablePart {
   rows: number;
   select: (SelectionPatch | null)[] | null;
 }
-/** Source code: a table in the order of the file, whose column `trend` has `steps` numbers a row. */
+/** Source code: a table in the order of the file, whose column `trend` has `steps` numbers per row. */
 interface SourcePart {
   kind: 'source';
   title: string;
@@ -598,7 +598,7 @@ interface SourcePart {
   steps: number;
   folded: boolean;
 }
-/** A table whose rows are opened and closed: its columns `parent` and `depth` say what is below what. Its columns `more` and `more_weight` say how many rows directly below each were left out, and what they took of `weight`; of roots, `more_roots` does. */
+/** A table whose rows open and close; its columns `parent` and `depth` define the tree. Its columns `more` and `more_weight` have the number of children left out of each row, and their sum of `weight`; `more_roots` is the number of roots left out. */
 interface TreePart {
   kind: 'tree';
   title: string;
@@ -635,7 +635,7 @@ interface PicturePart {
 }
 /** Numbers of the tables, by part and key. */
 type PanelColumns = NumberColumns;
-/** A tab; `under` are dimensions of the selection that it follows, with `whole` none. With `follows_own` it also follows what was selected in it. */
+/** A tab; `under` are the dimensions of the selection that it follows (none with `whole`). With `follows_own` it also follows a selection made in it. */
 interface PanelAnswer {
   name: string;
   title: string;
@@ -645,12 +645,12 @@ interface PanelAnswer {
   whole?: boolean;
   data: PanelColumns;
 }
-/** The sentence why a tab has nothing to show. */
+/** A sentence that says why a tab is empty. */
 interface NoPanel {
   name: string;
   absent: string;
 }
-/** UTF-8 of the JSON that a report holds as ``ReportData``. */
+/** UTF-8 of the JSON that a report contains as ``ReportData``. */
 type RecordingColumns = {
   json: Uint8Array;
 };
@@ -659,7 +659,7 @@ interface RecordingAnswer {
   slices: number;
   data: RecordingColumns;
 }
-/** Too many slices for a page: the kernel goes on answering. */
+/** Too many slices for a page: the kernel continues to answer. */
 interface NoRecording {
   too_many: number;
 }

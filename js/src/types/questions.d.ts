@@ -5,19 +5,19 @@ interface CurveRequest {
   b: number;
   px: number;
 }
-/** The facts of the trace; what is doubtful may come later, as it takes seconds for a long recording. */
+/** The facts of the trace; doubts may follow later, since they take seconds for a long recording. */
 interface MetaRequest {
   doubts?: 'later';
 }
-/** What is doubtful, by name. */
+/** Doubts by name. */
 interface DoubtsRequest {}
-/** All names from the one with number `start` on, as many as fit into a message. */
+/** Names from number `start` on, as many as fit into a message. */
 interface NamesRequest {
   start: number;
 }
 /** The account of the cell. */
 interface AccountRequest {}
-/** The slices of some rows in a window; `picture` is the number of the picture that the page has. */
+/** The slices of some rows in a window; `picture` is the number of the page's current picture. */
 interface LodRequest {
   a: number;
   b: number;
@@ -40,7 +40,7 @@ interface StripRequest {
   tint: Tint;
   picture?: number;
 }
-/** The memory of a device, or of the first that has any. */
+/** The memory of a device, or of the first one with any. */
 interface MemoryRequest {
   a: number;
   b: number;
@@ -72,25 +72,25 @@ interface TableRequest {
 interface DetailRequest {
   id: number | null;
 }
-/** The slice of the same name after (`by` = 1) or before (-1) that with row `id`, on its track. */
+/** The next (`by` = 1) or previous (-1) slice with the same name and track as the one in row `id`. */
 interface FindRequest {
   id: number;
   by: number;
 }
-/** The slice beside that with row `id`. */
+/** The neighbour of the slice in row `id`. */
 interface NeighbourRequest {
   id: number;
   to: string;
   row: number;
   at: number;
 }
-/** Why the slice with this row, or the track with this key at a time, does what it does. */
+/** Why a slice (by row), or a track (by key) at an instant, does what it does. */
 interface WhyRequest {
   id?: number;
   track?: number;
   at?: number;
 }
-/** Slices whose name has this text, from the slice `id` or the time `at` on. */
+/** Slices that match this text, from slice `id` or time `at` on. */
 interface SearchRequest {
   text: string;
   px: number;
@@ -98,7 +98,7 @@ interface SearchRequest {
   by?: number;
   at?: number;
 }
-/** Calls of `names` in a step (None: in all), and the place of the slice `id` or the slice at `place`. */
+/** Calls of `names` in a step (None: all), and the position of slice `id` or the slice at `place`. */
 interface CallsRequest {
   names: string[];
   step: number | null;
@@ -106,28 +106,28 @@ interface CallsRequest {
   id?: number;
   place?: number;
 }
-/** A tab, not filtered by the dimensions that it set itself, as its choices say. */
+/** A tab with these choices, not filtered by the dimensions that it set itself. */
 interface PanelRequest {
   name: string;
   own: Dimension[];
   choices: Record<string, string>;
 }
-/** The columns of the recording, from which the page answers by itself from then on. */
+/** The columns of the recording, so that the page can answer by itself. */
 interface RecordingRequest {}
-/** What the figures of many recordings show. */
+/** The content of the ranks' figures. */
 interface RanksRequest {}
 /** The critical path of the steps, or of the whole recording. */
 interface PathRequest {}
-/** How many slices of each row are selected: before, in and after the time from `a` to `b`, ns. */
+/** The number of selected slices in each row before, in and after ``[a, b)``, ns. */
 interface SelectedRequest {
   a: number;
   b: number;
 }
-/** How long steps would take if what is selected took `factor` times as long. */
+/** The duration of steps if the selected work took `factor` times as long. */
 interface WhatIfRequest {
   factor: number;
 }
-/** What is asked with each question beside its name. */
+/** The fields of each question, besides its name. */
 interface Asked {
   meta: MetaRequest;
   doubts: DoubtsRequest;

@@ -23,7 +23,7 @@ from .joint import Joint, joint
 BY: Final = ("rank", "class", "name", "category", "resource", "track", "line", "phase", "module", "step")
 """Columns by which the path across ranks can be summed."""
 
-_RANK: Final = Column("rank", "int32", "", "on which the path is")
+_RANK: Final = Column("rank", "int32", "", "rank that the path runs through")
 PATH: Final = Table(
     "ranks_critical_path",
     tuple(column for one in PIECES.columns for column in ((_RANK, one) if one.name == "class" else (one,))),
@@ -31,15 +31,15 @@ PATH: Final = Table(
 HOP_TABLE: Final = Table(
     "ranks_critical_path_hops",
     (
-        Column("step", "Int32", "", "step that was walked"),
-        Column("at_ns", "int64", "ns", "when the last rank came"),
+        Column("step", "Int32", "", "step of the path"),
+        Column("at_ns", "int64", "ns", "arrival of the last rank"),
         Column("rank", "int32", "", "that waited"),
         Column("slice", "Int64", "", "row, in the trace of that rank, of its collective"),
         Column("name", "str", "", "of the collective"),
         Column("cause_rank", "int32", "", "that came last"),
         Column("cause_slice", "Int64", "", "row, in the trace of that rank, of its collective"),
-        Column("margin_ns", "Int64", "ns", "by how much it came later than the rank before it"),
-        Column("near_tie", "bool", "", "less than the clocks or the noise of starts can tell"),
+        Column("margin_ns", "Int64", "ns", "how much later it arrived than the rank before it"),
+        Column("near_tie", "bool", "", "whether the clocks or the noise of starts leave it undecided"),
     ),
 )
 _COLLECTIVE: Final = ("collective", "host-collective")

@@ -213,7 +213,7 @@ def _with_collectives(
     arrived: pd.DataFrame,
     latencies: Mapping[int, Latencies],
 ) -> Joint:
-    """Let collectives wait for the last rank and, in a replay, for all that must come."""
+    """Let collectives wait for the last rank and, in a replay, for all that must arrive."""
     resources = graph.resources
     trace = resources.trace
     waiting = np.ones(len(trace.slices))

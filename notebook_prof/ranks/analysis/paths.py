@@ -1,4 +1,4 @@
-"""What decides how long steps take across ranks, and what would if a rank were faster."""
+"""What determines the duration of steps across ranks, and would if a rank were faster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_SLICES: Final = 20_000_000
 
 
 class RankPaths(RankAxis[T]):
-    """Ranks and the critical path through them."""
+    """Ranks and the critical path across them."""
 
     _together: tuple[tuple[int, ...], Joint] | None = None
 
@@ -41,7 +41,7 @@ class RankPaths(RankAxis[T]):
         rank: int | None = None,
         end: End = "host",
     ) -> pd.DataFrame:
-        """List what determined how long steps took across ranks, by time, or sum it up.
+        """List what determined the duration of steps across ranks, in order of time or summed.
 
         Parameters
         ----------
@@ -50,7 +50,7 @@ class RankPaths(RankAxis[T]):
         step : int or iterable of int, optional
             The paths of these steps. Default: all steps, or the whole recordings without steps.
         rank : int, optional
-            The paths of this rank's steps. Default: a step lasts from its first begin on any rank to its last
+            The paths of this rank's steps. Default: a step lasts from its first start on any rank to its last
             end on any rank.
         end : {"host", "device", "last"}
             Where a step of a rank ends, as in `notebook_prof.analysis.critical_path`.
@@ -58,7 +58,7 @@ class RankPaths(RankAxis[T]):
         Returns
         -------
         DataFrame
-            Without `by`, a row a piece, by step, then time: the columns of
+            Without `by`, one row per piece, by step, then time: the columns of
             `notebook_prof.analysis.critical_path`, and ``rank`` int32. Times are on the common clock, as in
             `steps`; ``slice`` and ``track`` are those of the rank's own recording. The pieces of a step have
             neither gaps nor overlaps, so ``dur_ns`` sums exactly to its length. Time on a rank before its
@@ -70,7 +70,7 @@ class RankPaths(RankAxis[T]):
         Raises
         ------
         OptionError
-            If `by` or `end` is not known.
+            For an unknown `by` or `end`.
         SelectionError
             If there is no such step or rank, if that rank's clock cannot be compared, or if the ranks have
             too many slices to be in memory together.
@@ -155,9 +155,9 @@ class RankPaths(RankAxis[T]):
         rank : int, optional
             Change this rank only. Default: all.
         scale : float or mapping of str to float, optional
-            One factor for all operators, functions and kernels but communication, or factors by name as
-            `notebook_prof.analysis.what_if` takes them; ``*`` alone leaves communication as it is. Time that
-            was not recorded does not change.
+            One factor for all operators, functions and kernels except communication, or factors by name as in
+            `notebook_prof.analysis.what_if`; ``*`` alone does not change communication. Unrecorded time does
+            not change.
         line, phase, data, launch, remove
             As in `notebook_prof.analysis.what_if`.
         workers : int, optional
@@ -186,8 +186,8 @@ class RankPaths(RankAxis[T]):
 
         Notes
         -----
-        All ranks are run forwards together: a collective ends when the last rank has arrived and its transfer
-        is done, which takes as long as it did after the last arrival. There is no answer if a rank is missing
+        All ranks are replayed together: a collective ends when the last rank has arrived and its transfer is
+        done, which takes as long as it did after the last arrival. There is no answer if a rank is missing
         or its clock cannot be compared, since it might arrive last; if ranks share no collective; or if the
         replay of the unchanged recordings is off by more than 5 %. With `workers`, torch's schedule makes the
         batches of all these ranks, and each step begins when the last of them has its batch; there is no
@@ -215,7 +215,7 @@ class RankPaths(RankAxis[T]):
             factors or {}, line or {}, phase or {}, removed, data, launch, workers, overlap_communication
         )
         if not str(question):
-            raise OptionError("what_if needs something to change, as scale=0.5 or scale={'aten::mm': 0.5}")
+            raise OptionError("what_if needs a change, such as scale=0.5 or scale={'aten::mm': 0.5}")
         if end not in get_args(End):
             raise OptionError(f"end={end!r} is not known: {nearest(str(end), get_args(End))}")
         if rank is not None:
@@ -235,8 +235,8 @@ class RankPaths(RankAxis[T]):
         if len(aligned) < world:
             missing = sorted({*range(world)} - {*aligned})
             return (
-                f"{len(missing)} of {world} ranks, as rank {missing[0]}, are not here or have no clock that "
-                "can be compared, and any of them may come last"
+                f"{len(missing)} of {world} ranks, as rank {missing[0]}, are missing or have no clock that "
+                "can be compared, and any of them may arrive last"
             )
         return ""
 
@@ -284,7 +284,7 @@ class RankPaths(RankAxis[T]):
         slices = sum(int(self._facts[one]["slices"]) for one in key)
         if slices > _MOST_SLICES:
             raise SelectionError(
-                f"{len(key)} ranks with {slices:,} slices do not fit into memory together; the limit is "
+                f"{len(key)} ranks with {slices:,} slices are too many for the memory; the limit is "
                 f"{_MOST_SLICES:,}: choose ranks, as in ranks.chosen([0, 7]), or record fewer steps"
             )
         base = self._base()
@@ -295,18 +295,18 @@ class RankPaths(RankAxis[T]):
         return one
 
     def _doubt_ns(self) -> float:
-        """Return the difference below which the clocks cannot show which rank came last."""
+        """Return the difference below which the clocks cannot show which rank arrived last."""
         residual: Any = self.clocks()["residual_ns"].max()
         return 2 * float(residual) if np.isfinite(residual) else 0.0
 
 
 def _nothing_between(one: Joint) -> str:
-    """Return why nothing can be run forwards: no threads, or no waits between ranks; else empty."""
+    """Return why nothing can be replayed: no threads, or no waits between ranks; else empty."""
     if missing := [rank for rank, main in one.graph.mains.items() if main < 0]:
         return f"no slice of a thread was recorded on rank {missing[0]}, and steps run on one"
     between = one.graph.between
     if between is None or not len(between.transfer) + len(between.call):
-        return "the ranks share no collective, so that none waits for another: ask ranks[0].what_if()"
+        return "the ranks share no collective, so none waits for another: use ranks[0].what_if()"
     return ""
 
 

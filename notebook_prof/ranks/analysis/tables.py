@@ -192,7 +192,7 @@ class RankTables(RankSet[T]):
             "collective-not-matched",
             "info",
             alone,
-            effect="other ranks have none or not equally many, so waiting is not told from transfer",
+            effect="other ranks have none or not equally many, so waiting is not separated from transfer",
         )
         impossible = int(matches["match"].nunique()) - int(arrived["match"].nunique())
         usable = matches[matches["rank"].isin(clocks.loc[clocks["aligned"], "rank"])]
@@ -201,7 +201,7 @@ class RankTables(RankSet[T]):
             "collective-not-the-same",
             "info",
             impossible,
-            effect="one rank left before another came: not the same collective after all, and not compared",
+            effect="one rank left before another arrived: not the same collective, and not compared",
             advice="recordings that name process groups (torch 2.3 and later) are matched better",
         )
 
@@ -292,7 +292,7 @@ class RankAxis(RankTables[T]):
         """
         numbers = list(self.chosen([ranks] if isinstance(ranks, int) else list(ranks)))
         if not numbers:
-            raise SelectionError("no rank to show: name some, as in timeline([2, 7])")
+            raise SelectionError("no rank to show: give some, as in timeline([2, 7])")
         clocks = self.clocks().set_index("rank")
         there = [rank for rank in numbers if rank in self._facts] or numbers  # without any, reading raises
         trace = stacked([(rank, self._retimed(rank)) for rank in there], start_unix_ns=self._base())
@@ -306,7 +306,7 @@ class RankAxis(RankTables[T]):
                 "loss",
                 len(alone),
                 example=str(clocks.loc[alone[0], "reason"]) if alone else "",
-                effect="its times stand where its own clock says, and cannot be compared with the others'",
+                effect="its times are those of its own clock, and cannot be compared with the others'",
             )
         return trace
 

@@ -32,7 +32,7 @@ STEPS: Final = Table.of(
 
 @dataclass(frozen=True)
 class RanksWhatIf:
-    """How long steps would take across ranks.
+    """The predicted duration of steps across ranks.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class RanksWhatIf:
     rank : int or None
         The changed rank; None for all.
     before : int
-        ns; mean length of the steps, from the first begin on any rank to the last end on any.
+        ns; mean duration of the steps, from the first start on any rank to the last end on any.
     after, gain : int or None
         ns; the same in the replay, and ``before - after``. These and the next two are None if the answer is
         refused.
@@ -142,7 +142,7 @@ def what_if_of_ranks(
         waits = format_items(one.apart, "collective")
         return replace(
             answer,
-            reason=f"by the clocks a rank left {waits} before the last had come, so that these are not "
+            reason=f"by the clocks a rank left {waits} before the last had arrived, so the clocks are not "
             "precise enough; ranks.clocks() has the residuals",
         )
     unchanged = Change(factor=one.waiting, usual_lags=True)
@@ -173,8 +173,8 @@ def what_if_of_ranks(
 def _unreliable(error: float) -> str:
     return (
         f"the replay of the unchanged recordings is off by {format_share(error)} when each start and wait "
-        f"has the usual lag, more than {format_share(MOST_ERROR)}: what decides when work starts is not on "
-        "record"
+        f"has the usual lag, more than {format_share(MOST_ERROR)}: what decides when work starts was "
+        "not recorded"
     )
 
 
@@ -205,7 +205,7 @@ def _change(one: Joint, question: Question, rank: int | None, loaders: Sequence[
             raise SelectionError(f"there is no communication on a device of rank {rank} to overlap")
         more = detached is not None or (change.launch_latency != 1 and launched.any())
         if (factor == 1).all() and not removed.any() and not more and question.workers is None:
-            raise SelectionError(f"{question} changes nothing on rank {rank}: see its names in ranks[{rank}]")
+            raise SelectionError(f"{question} changes nothing on rank {rank}: ranks[{rank}] has its names")
     return replace(change, factor=factor * one.waiting, removed=removed, detached=detached, launched=launched)
 
 
@@ -219,13 +219,13 @@ def _loaders(one: Joint, question: Question, rank: int | None) -> dict[int, Sche
         reason = ""
         if not every:
             reason = (
-                f"no DataLoader of rank {number} was watched for long enough, so that it is not known how "
-                "long a batch takes its worker: record more steps of a loop over one, from its begin"
+                f"no DataLoader of rank {number} was watched for long enough, so it is unknown how "
+                "long a worker takes for a batch: record more steps of a loop over one, from its start"
             )
         elif len(every) > 1:
-            reason = f"{len(every)} DataLoaders make batches of rank {number}: ask with data= for all of them"
+            reason = f"{len(every)} DataLoaders make batches of rank {number}: use data= for all of them"
         elif not every[0][1].in_order:
-            reason = f"the DataLoader of rank {number} takes batches as they are ready: ask with data="
+            reason = f"the DataLoader of rank {number} returns batches as they are ready: use data="
         if reason and rank in (None, number):
             return reason
         if not reason:
@@ -248,7 +248,7 @@ def _with_workers(
             answer,
             reason=f"torch's schedule makes a batch of all these ranks in {format_ns(measured)}, and a "
             f"step took {format_ns(answer.before)}: a step is not a batch, or other work of the machine "
-            "held it up; record steps of one batch each, or ask for some with step=",
+            "held it up; record steps of one batch each, or choose some with step=",
         )
     answer = replace(answer, replay_error=max(answer.replay_error, off))
     in_question = [*loaders] if answer.rank is None else [answer.rank]

@@ -83,7 +83,7 @@ def _facts(ranks: RankAnswers[Any]) -> pd.DataFrame:
 
 _MOST_GROUPS: Final = 11
 _MOST_SLICES: Final = 2_000_000
-"""Total size of ranks up to which the page shows their critical path without being asked."""
+"""Total number of slices up to which the page shows the ranks' critical path by itself."""
 _CLASSES_IN_TEXT: Final = 3
 
 Stacking: TypeAlias = Callable[[Sequence[int] | None], Profile]
@@ -170,15 +170,15 @@ class RankBoard:
             (list(numbers), "those asked for") if numbers is not None else self._ranks_worth_showing()
         )
         if not ranks:
-            return None, "This file holds no timelines: open the run in a notebook to see them."
+            return None, "This file has no timelines: open the run in a notebook to see them."
         try:
             opened = self._timeline(ranks)
         except (NotebookProfError, OSError, MemoryError) as error:
-            return None, f"This file holds no timelines: {error or type(error).__name__}."
+            return None, f"This file has no timelines: {error or type(error).__name__}."
         if len(ranks) == len(self.ranks):
             return opened, ""
         named = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
-        sentence = f"This file holds the timelines of {named}: {why}."
+        sentence = f"This file has the timelines of {named}: {why}."
         return opened, f"{sentence} Open the run in a notebook for the others."
 
     def _ranks_worth_showing(self) -> tuple[list[int], str]:
@@ -232,10 +232,10 @@ def _sentence(ranks: RankAnswers[Any]) -> str:
     table, count = ranks.stragglers(), len(ranks)
     text = f"{count} rank{'' if count == 1 else 's'}"
     if not len(table):
-        return f"{text}; no collective is shared, so nobody is known to be late"
+        return f"{text}; no collective is shared, so it is unknown which is late"
     first = table.iloc[0]
     if first["mean_late_ns"] <= 0:
-        return f"{text}; all come to shared collectives at the same time"
+        return f"{text}; all arrive at shared collectives at the same time"
     latest = f"rank {first['rank']} is the latest: {format_ns(first['mean_late_ns'])} on average, "
     latest += f"last in {format_share(first['last_share'])} of {first['collectives']} shared collectives"
     before = first["before"]
@@ -259,7 +259,7 @@ def worth_showing(
     most_ranks: int = MOST_RANKS,
     most_slices: int = MOST_SLICES,
 ) -> tuple[list[int], str]:
-    """Return all ranks if they fit, else the most telling ones (at least one), and the reason."""
+    """Return all ranks if they fit, else the most informative ones (at least one), and the reason."""
     # The reason is the end of a sentence. Chosen ranks come first, then the latest ones, outliers and
     # representatives.
     if len(slices) <= most_ranks and sum(slices.values()) <= most_slices:
@@ -270,7 +270,7 @@ def worth_showing(
         "the latest": behind[:_LATEST],
         "the earliest": late["rank"].tolist()[-1:] if behind else [],
         "unlike the others": folded.loc[folded["outlier"].astype(bool), "rank"].tolist(),
-        "standing for those alike": folded.sort_values("group", kind="stable")
+        "representing similar ones": folded.sort_values("group", kind="stable")
         .loc[lambda table: table["representative"].astype(bool), "rank"]
         .tolist(),
     }

@@ -18,13 +18,13 @@ MAX_TALK: Final = 12
 ROOM: Final = 1.06
 CLICK: Final = "click: select this group and its ranks"
 NOTES: Final = {
-    "bars": "No step is in what is selected.",
-    "late": "No shared collective is in what is selected.",
-    "heat": "No step is in what is selected.",
-    "talk": "No communication is in what is selected.",
-    "links": "No message is in what is selected.",
-    "bubbles": "No step of a pipeline is in what is selected.",
-    "together": "All ranks come to shared collectives at the same time.",
+    "bars": "There is no step in the selection.",
+    "late": "There is no shared collective in the selection.",
+    "heat": "There is no step in the selection.",
+    "talk": "There is no communication in the selection.",
+    "links": "There is no message in the selection.",
+    "bubbles": "There is no step of a pipeline in the selection.",
+    "together": "All ranks arrive at shared collectives at the same time.",
 }
 """Text shown in place of an empty figure."""
 _HALF: Final = 0.5
@@ -140,7 +140,7 @@ def _late(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     tips = []
     rows = zip(rank, top.tolist(), table["last_share"].tolist(), table["before"].tolist(), strict=True)
     for number, late, share, before in rows:
-        tip = f"rank {number}\nlate by {format_ns(late)}\ncomes last in {format_share(share)}"
+        tip = f"rank {number}\nlate by {format_ns(late)}\narrives last in {format_share(share)}"
         tips.append(tip + (f"\nbefore that: {before}" if isinstance(before, str) and share else ""))
     at = list(range(len(rank)))
     columns = {"at": at, "top": top.tolist(), "alpha": _alpha(rank, state.get("rank"))}

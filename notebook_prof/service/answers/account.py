@@ -1,4 +1,4 @@
-"""Where the time went: of the cell by part, for the strip above the views, and of every step by phase."""
+"""Where the time went: in the cell by part, for the strip above the views, and in every step by phase."""
 
 from __future__ import annotations
 

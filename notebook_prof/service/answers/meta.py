@@ -54,7 +54,7 @@ def _legend(store: ViewStore, tint: str) -> dict[str, Any]:
 
 
 def _families(store: ViewStore) -> tuple[npt.NDArray[np.integer], list[str], list[str]]:
-    """Return every slice's family, and the families' texts and colours; marking ranges are one family."""
+    """Return every slice's family, and the families' texts and colours; annotations are one family."""
     styles, name = store.name_styles, store.columns.name
     texts = [
         "annotations" if code == palette.HUES else family

@@ -108,7 +108,7 @@ def why(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
 
 _SHOWN: Final = 4
 _LEAST: Final = 0.01
-_NONE: Final = "There is no critical path: no thread or stream of this recording holds slices that last."
+_NONE: Final = "There is no critical path: no thread or stream of this recording has slices with a duration."
 
 
 def path(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:

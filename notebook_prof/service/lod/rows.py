@@ -50,7 +50,7 @@ class RowIndex:
 
     @cached_property
     def _outlasted(self) -> tuple[IntArray, IntArray]:
-        """Positions of the few slices that something inside outlasts, and running sums of by how much."""
+        """Positions of the few slices that an inner slice outlasts, and running sums of the excess."""
         extent = self._extent_of() if self._extent_of is not None else None
         if extent is None:
             return np.empty(0, np.int64), np.zeros(1, np.int64)

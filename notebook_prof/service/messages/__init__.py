@@ -1,6 +1,6 @@
-"""What page and kernel say to each other, declared once.
+"""Messages between page and kernel, declared once.
 
-``python -m notebook_prof.service.messages`` writes it for TypeScript.
+``python -m notebook_prof.service.messages`` writes their TypeScript declarations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write the messages for TypeScript."""
+"""Writes the TypeScript declarations of the messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def interface(declared: type[msgspec.Struct]) -> str:
     if not lines and issubclass(declared, Columns):
         return f"{_remark(declared.__doc__)}type {declared.__name__} = NumberColumns;"
     body = "{\n" + "\n".join(lines) + "\n}" if lines else "{}"
-    if issubclass(declared, Columns):  # an interface is none of NumberColumns
+    if issubclass(declared, Columns):  # an interface is not assignable to NumberColumns
         return f"{_remark(declared.__doc__)}type {declared.__name__} = {body};"
     return f"{_remark(declared.__doc__)}interface {declared.__name__} {body}"
 
@@ -103,7 +103,7 @@ def declarations() -> dict[str, str]:
     """Return the content of each generated file of ``js/src/types``."""
     requests_by_name = table(
         "Asked",
-        "What is asked with each question beside its name.",
+        "The fields of each question, besides its name.",
         ((name, declared.__name__) for name, declared in QUESTIONS.items()),
     )
     replies = table(

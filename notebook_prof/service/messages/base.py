@@ -21,7 +21,7 @@ U1 = Annotated[npt.NDArray[np.uint8], Meta(extra={"ts": "Uint8Array"})]
 
 
 class Columns(Struct, kw_only=True):
-    """Columns of an answer by name: what a page makes of its buffers."""
+    """Columns of an answer by name, as a page reads them from the buffers."""
 
 
 class Declared(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -32,7 +32,7 @@ class Declared(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Header(Declared):
-    """What every answer may have beside what was asked."""
+    """Fields that every answer may have."""
 
     columns: Annotated[list[tuple[str, str]], Meta(extra={"ts": "[string, ColumnType][]"})] | UnsetType = (
         UNSET

@@ -19,7 +19,7 @@ Scope = Annotated[str, Meta(extra={"ts": "'all' | 'host' | 'device'"})]
 
 
 class Question(msgspec.Struct, kw_only=True):
-    """A question of a page, and beside it what every one may have: its number, and the selection it is of."""
+    """A question of a page, with its number and the selection that it refers to."""
 
     t: ClassVar[str]
 
@@ -33,20 +33,20 @@ class CurveRequest(Question):
 
 
 class MetaRequest(Question):
-    """The facts of the trace; what is doubtful may come later, as it takes seconds for a long recording."""
+    """The facts of the trace; doubts may follow later, since they take seconds for a long recording."""
 
     t = "meta"
     doubts: Literal["later"] | UnsetType = UNSET
 
 
 class DoubtsRequest(Question):
-    """What is doubtful, by name."""
+    """Doubts by name."""
 
     t = "doubts"
 
 
 class NamesRequest(Question):
-    """All names from the one with number `start` on, as many as fit into a message."""
+    """Names from number `start` on, as many as fit into a message."""
 
     t = "names"
     start: float = 0
@@ -59,7 +59,7 @@ class AccountRequest(Question):
 
 
 class LodRequest(CurveRequest):
-    """The slices of some rows in a window; `picture` is the number of the picture that the page has."""
+    """The slices of some rows in a window; `picture` is the number of the page's current picture."""
 
     t = "lod"
     rows: list[float] = []
@@ -88,7 +88,7 @@ class StripRequest(Question):
 
 
 class MemoryRequest(CurveRequest):
-    """The memory of a device, or of the first that has any."""
+    """The memory of a device, or of the first one with any."""
 
     t = "memory"
     device: float | None = None
@@ -130,7 +130,7 @@ class DetailRequest(Question):
 
 
 class WhyRequest(Question):
-    """Why the slice with this row, or the track with this key at a time, does what it does."""
+    """Why a slice (by row), or a track (by key) at an instant, does what it does."""
 
     t = "why"
     id: float | UnsetType = UNSET
@@ -145,14 +145,14 @@ class PathRequest(Question):
 
 
 class WhatIfRequest(Question):
-    """How long steps would take if what is selected took `factor` times as long."""
+    """The duration of steps if the selected work took `factor` times as long."""
 
     t = "what_if"
     factor: float
 
 
 class FindRequest(Question):
-    """The slice of the same name after (`by` = 1) or before (-1) that with row `id`, on its track."""
+    """The next (`by` = 1) or previous (-1) slice with the same name and track as the one in row `id`."""
 
     t = "find"
     id: float = -1
@@ -160,7 +160,7 @@ class FindRequest(Question):
 
 
 class NeighbourRequest(Question):
-    """The slice beside that with row `id`."""
+    """The neighbour of the slice in row `id`."""
 
     t = "neighbour"
     id: float = -1
@@ -170,7 +170,7 @@ class NeighbourRequest(Question):
 
 
 class SearchRequest(Question):
-    """Slices whose name has this text, from the slice `id` or the time `at` on."""
+    """Slices that match this text, from slice `id` or time `at` on."""
 
     t = "search"
     text: str = ""
@@ -181,7 +181,7 @@ class SearchRequest(Question):
 
 
 class CallsRequest(Question):
-    """Calls of `names` in a step (None: in all), and the place of the slice `id` or the slice at `place`."""
+    """Calls of `names` in a step (None: all), and the position of slice `id` or the slice at `place`."""
 
     t = "calls"
     names: list[str]
@@ -192,7 +192,7 @@ class CallsRequest(Question):
 
 
 class PanelRequest(Question):
-    """A tab, not filtered by the dimensions that it set itself, as its choices say."""
+    """A tab with these choices, not filtered by the dimensions that it set itself."""
 
     t = "panel"
     name: str = ""
@@ -201,19 +201,19 @@ class PanelRequest(Question):
 
 
 class RecordingRequest(Question):
-    """The columns of the recording, from which the page answers by itself from then on."""
+    """The columns of the recording, so that the page can answer by itself."""
 
     t = "recording"
 
 
 class RanksRequest(Question):
-    """What the figures of many recordings show."""
+    """The content of the ranks' figures."""
 
     t = "ranks"
 
 
 class SelectedRequest(Question):
-    """How many slices of each row are selected: before, in and after the time from `a` to `b`, ns."""
+    """The number of selected slices in each row before, in and after ``[a, b)``, ns."""
 
     t = "selected"
     a: float
@@ -259,6 +259,6 @@ def decode(request: Mapping[str, Any]) -> dict[str, Any]:
     try:
         read = msgspec.convert(request, declared, strict=False)
     except msgspec.ValidationError as error:
-        raise NotebookProfError(f"the question {declared.t!r} cannot be read: {error}") from error
+        raise NotebookProfError(f"the question {declared.t!r} is invalid: {error}") from error
     fields = ((name, getattr(read, name)) for name in read.__struct_fields__)
     return {**request, **{name: value for name, value in fields if value is not UNSET}}

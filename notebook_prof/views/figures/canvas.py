@@ -206,7 +206,7 @@ def memory_figure(view: Range1d) -> figure:
 
 
 def phase_figure() -> figure:
-    """Build the stacked bars: one bar a step, one colour a phase, host time upwards."""
+    """Build the stacked bars: one bar per step, one colour per phase, host time upwards."""
     plot = bare_figure("phases", 230, Range1d(0, 1, name="bars_x"), Range1d(0, 1, name="bars_y"))
     plot.min_border_left = 62
     plot.ygrid.visible = True

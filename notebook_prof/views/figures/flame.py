@@ -37,7 +37,7 @@ _MOST: Final = 3000
 _LEVELS: Final = 40
 _LEVEL_PX: Final = 18
 _CHARACTERS: Final = 95
-"""Maximum number of characters; about as many fit into the width of a tab."""
+"""Maximum number of characters, about the width of a tab."""
 LONGER, AS_LONG, SHORTER, NEW = "#e0705f", "#dddddd", "#4fb39a", "#88b4e7"
 """Colours of a difference; black text is legible on each."""
 _METRICS: Final = {"self_ns": "Time on the host", "device_ns": "Device time launched", "count": "Slices"}

@@ -86,7 +86,7 @@ KINDS: Final = {
     "earlier": CATEGORIES["launch"],
     "other": IDLE[2],
 }
-"""What colour each kind of memory has: that of the phase which makes it."""
+"""Colour of each kind of memory: that of the phase which allocates it."""
 
 
 def memory_flow_figure(

@@ -18,9 +18,9 @@ from .drawn import Drawn, canvas, counts, opacity, patches, scope, shortened, so
 
 _LABELLED: Final = 16
 _CHARACTERS: Final = 95
-"""About as many fit into the width of a tab."""
+"""Approximate number of characters that fit into the width of a tab."""
 _LINE: Final = 0.055
-"""Height of a line, of the figure's."""
+"""Height of a line as a share of the figure's height."""
 _MOST: Final = 500
 _HEIGHT: Final = 340
 _GIGA: Final = 1e9

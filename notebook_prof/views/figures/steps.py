@@ -227,7 +227,7 @@ def stacked(
     if step_count > len(table):
         title += f" · the first {len(table)} of {step_count} steps"
     if outside:
-        title += " · without what ran outside of steps"
+        title += " · without work outside of steps"
     total = table[list(used)].sum(axis=1).to_numpy(dtype=np.float64)
     steps = table["step"].to_numpy(dtype=np.int64)
     left, right = int(steps.min()) - 0.6, int(steps.max()) + 0.6

@@ -26,7 +26,7 @@ def scene(
     if view not in CHOICES:
         raise OptionError(f"there is no view {view!r}: {nearest(view, CHOICES)}")
     if width < _NARROWEST:
-        raise OptionError(f"width={width} is too narrow for a picture: take {_NARROWEST} pixels or more")
+        raise OptionError(f"width={width} is too narrow for a picture: use {_NARROWEST} pixels or more")
     if theme not in THEMES:
         raise OptionError(f"there is no theme {theme!r}: {nearest(theme, THEMES)}")
     store = ViewStore(trace, fold=True)
@@ -44,7 +44,7 @@ def write_png(
     width: int = 1000,
     theme: str = "light",
 ) -> None:
-    """Write a view as PNG, two dots a pixel; see `scene`."""
+    """Write a view as PNG, with two dots per pixel; see `scene`."""
     data = png(pixels(scene(trace, selection, view, width, theme)))
     with atomic_file(path) as file:
         file.write(data)

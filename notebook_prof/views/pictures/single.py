@@ -128,7 +128,7 @@ def _of_tracks(trace: Trace, selection: Selection) -> Trace:
 
 
 def memory_curve(trace: Trace, selection: Selection) -> figure:
-    """Draw allocated and reserved bytes over time, a line a device, with the peak."""
+    """Draw allocated and reserved bytes over time, one line per device, with the peak."""
     curve = analysis.memory(trace, window=selection.window)
     peaks = analysis.memory_peak(trace, window=selection.window)
     title = "; ".join(

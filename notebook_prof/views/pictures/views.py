@@ -105,7 +105,7 @@ def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
     answer = table(store, selection.to_state(), {"by": "name", "top": _MOST_ROWS})
     data, labels = answer.arrays(), answer.content["label"]
     if not labels:
-        return _nothing(width, "no operators are here")
+        return _nothing(width, "no operators in this selection")
     device = bool(data["device_ns"].any())
     heads = ("count", "total", "self", *(("device",) if device else ()), "share")
     right = [width - MARGIN - 84 * k for k in range(len(heads))][::-1]

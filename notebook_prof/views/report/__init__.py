@@ -1,1 +1,1 @@
-"""The report and the static form: HTML without a kernel."""
+"""The report and the static form: HTML that needs no kernel."""

@@ -40,11 +40,11 @@ def note_of(store: ViewStore, keep: npt.NDArray[np.bool_], cell_ns: int) -> str:
     """Return what is left out, in sentences; the sums of the others are in cells of `cell_ns`."""
     kept, n, least = int(keep.sum()), len(keep), int(store.columns.dur[~keep].max())
     return (
-        f"This file holds {format_count(kept)} of {format_count(n)} slices one by one: all of more than "
-        f"{format_ns(least)}, and the longest of every track. Of the other {format_count(n - kept)} it holds "
+        f"This file has {format_count(kept)} of {format_count(n)} slices one by one: all of more than "
+        f"{format_ns(least)}, and the longest of every track. For the other {format_count(n - kept)} it has "
         f"how busy they keep every row, in cells of {format_ns(cell_ns)}, and the totals of every name. "
-        "Numbers of the whole recording are exact; those of a part of it are estimates, marked ≈, and "
-        "find walks the slices that are in the file. Every slice is in the trace itself: open it in a "
+        "Numbers of the whole recording are exact; those of a part of it are estimates, marked ≈; "
+        "search finds only the slices in the file. Every slice is in the trace itself: open it in a "
         "notebook."
     )
 

@@ -202,7 +202,7 @@ def _thinned(store: ViewStore, most: int) -> str:
     if events <= most:
         return ""
     return (
-        f"Of {format_count(events)} memory events the file holds the lowest and the highest of each stretch, "
+        f"Of {format_count(events)} memory events the file has the lowest and the highest of each stretch, "
         "not what the selection allocated."
     )
 

@@ -296,7 +296,7 @@ def _all_names(store: ViewStore) -> dict[str, list[str]]:
 def _path(store: ViewStore) -> dict[str, Any]:
     """Return the critical path, without its shortest segments if they are too many for a file."""
     if len(store.columns.ts) > _MOST_WITH_PATH:
-        text = "The critical path of so many slices is worked out in Python: p.critical_path()."
+        text = "The critical path of so many slices is only computed in Python: p.critical_path()."
         return {"content": {"found": False, "text": text}, "columns": {}}
     answer = path(store, {}, {})
     segments = answer.arrays()

@@ -61,10 +61,10 @@ _ROWS: Final = 12
 _LINES: Final = 5
 AGAIN: Final = (
     "<p>Run the cell again for the interactive views. If only this comes back, the environment of the "
-    "Jupyter server, which need not be the kernel's, lacks anywidget: run <code>pip install anywidget</code> "
+    "Jupyter server, which may not be the kernel's, lacks anywidget: run <code>pip install anywidget</code> "
     "there and reload the page.</p>"
 )
-"""What a reader sees as long as the live views, which hide the static form, are not there."""
+"""The note that a reader sees while the live views, which hide the static form, are absent."""
 _FRAMES: Final = 8
 _STACK: Final = ("depth", "name", "total_ns", "share")
 _BAR: Final = 20
@@ -133,8 +133,8 @@ def _nothing(verdict: str) -> str:
         '<p style="font-size:16px"><b>Nothing was recorded: the trace has no slices.</b></p>'
         f"{advice}<p>Did the code run while it was recorded? Put <code>%%profile</code> on top of the cell "
         "that trains, or <code>with nbp.profile() as p:</code> around the code. With <code>steps=</code> or "
-        "a schedule, the loop must come as far as the first step that is recorded.</p>"
-        "<p><code>p.trace.report</code> lists what was found and could not be used.</p>"
+        "a schedule, the loop must reach the first step that is recorded.</p>"
+        "<p><code>p.trace.report</code> lists what could not be used.</p>"
     )
 
 

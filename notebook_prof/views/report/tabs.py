@@ -48,7 +48,7 @@ def _embedded(name: str, tab: Tab, trace: Trace) -> dict[str, str]:
                 answer = pack({"name": name, "absent": made.sentence}, {})
             texts[choice_key(choices)] = _text_that_fits(answer)
     except Exception as error:  # one tab must not cost the file
-        return {"missing": f"This tab could not be worked out ({type(error).__name__}: {error})."}
+        return {"missing": f"This tab could not be computed ({type(error).__name__}: {error})."}
     return texts
 
 

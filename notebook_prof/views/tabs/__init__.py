@@ -1,8 +1,7 @@
 """The tabs of the dashboard: one file each, with its ``TAB``.
 
-The declaration is all that there is to a tab: the rail, the report, ``p.plot`` and the table of
-`docs/views.md` are made of it. A new file here with a ``TAB`` is a new tab, as is what a package registers as
-an entry point of ``notebook_prof.tabs``.
+A tab is only its declaration: the rail, the report, ``p.plot`` and the table of `docs/views.md` are made from
+it. A new file here with a ``TAB`` adds a tab, and so does an entry point ``notebook_prof.tabs`` of a package.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _LONGEST_CALL: Final = 120
 
 
 def advice(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Show cards of `analysis.advice`, largest gain first, and why other rules were not judged."""
+    """Show cards of `analysis.advice`, largest gain first, and why other rules were not checked."""
     table = filtered(analysis.advice, trace, state)
     under = followed(analysis.advice)
     withheld = table.attrs.get("withheld", {})
@@ -26,7 +26,7 @@ def advice(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         for rule, why in withheld.items()
     )
     if not len(table):
-        return Panel("Advice", (*notes, Note("No rule applies to what was recorded.")), under)
+        return Panel("Advice", (*notes, Note("No rule applies to this recording.")), under)
     note = Note(
         "What a remedy should save, by a program on which it was measured, 'at most' where arithmetic gives "
         "a bound only, and its share of the time without imports, compilations and other one-time work. "

@@ -38,8 +38,8 @@ def without_input(trace: Trace) -> str:
     ):
         return ""
     return (
-        "Nothing was recorded of how steps got their data: no DataLoader and no phase data. "
-        "Use a DataLoader, or put nbp.annotate('load', phase='data') around what loads."
+        "How steps got their data was not recorded: there is no DataLoader and no phase data. "
+        "Use a DataLoader, or put nbp.annotate('load', phase='data') around the loading code."
     )
 
 

@@ -82,7 +82,7 @@ class Table:
     # What a click on each of the sent rows selects.
     select: Sequence[Patch | None] | None = None
     title: str = ""
-    # The same table in Python, as ``p.steps.trace()``.
+    # The call that returns the table in Python, such as ``p.steps.trace()``.
     call: str = ""
     # Columns with a bar behind the number, all on the same scale; shares have their own bars.
     bars: Sequence[str] = ()
@@ -152,7 +152,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Nothing to show: a sentence why, and what to do."""
+    """Nothing to show: a sentence that says why, and what to do."""
 
     sentence: str
 

@@ -28,11 +28,11 @@ _NUMBERS: Final = {
 }
 _WEIGHTS: Final = {_TREE: ("total_ns", "device_ns"), _BOTTOM_UP: ("self_ns", "device_self_ns")}
 _MEANING: Final = {
-    _TREE: "What called what, the outermost callers first. Total is with everything below, self is without. "
+    _TREE: "What called what, outermost callers first. Total includes everything below, self does not. "
     "→ opens a row, ← closes it.",
-    _BOTTOM_UP: "What took time itself, and below each row the callers that it took the time for. → opens a "
+    _BOTTOM_UP: "Names by self time, and below each the callers for which it took that time. → opens a "
     "row, ← closes it.",
-    _LOG: "What is selected, in the order in which it began. A click shows the slice in the timeline.",
+    _LOG: "The selected slices in order of start. A click shows the slice in the timeline.",
 }
 _HEADS: Final = {"share": "of thread time", "device_ns": "device", "track_name": "track", "ts": "start"}
 
@@ -50,7 +50,7 @@ def calls(trace: Trace, state: Mapping[str, Any], *, mode: str = _TREE) -> Panel
         if sentence := without_stacks(trace):
             return Absent(sentence)
         if mode != _LOG:
-            return Absent("No stack lies in what is selected.")
+            return Absent("There is no stack in the selection.")
     part = _log(trace, state) if mode == _LOG else _tree(tree, mode, options)
     name = _one_name(state) if mode == _LOG else None
     stack = heaviest_of(tree, name)
@@ -64,10 +64,10 @@ def calls(trace: Trace, state: Mapping[str, Any], *, mode: str = _TREE) -> Panel
     notes = [Note(_MEANING[mode])]
     if "fold_libraries" in options:
         notes.append(
-            Note("A library is one row, but for what takes time in it itself; every frame shows it.")
+            Note("A library is one row, except for functions with 1 % of the time; every frame shows all.")
         )
     if threads is not None and mode != _LOG:
-        notes.append(Note("Threads on which no operator runs are left out; select one to see it."))
+        notes.append(Note("Threads on which no operator ran are left out; select one to see it."))
     followed_here = (*followed(analysis.call_tree), "name")
     return Panel("Calls", (part, *((shown,) if len(stack) else ()), *notes), followed_here)
 
@@ -108,7 +108,7 @@ def _log(trace: Trace, state: Mapping[str, Any]) -> Table:
 
 
 def _call(name: str, options: Mapping[str, Any]) -> str:
-    """Return the Python call that gives the same."""
+    """Return the Python call that returns the same."""
     return f"p.{name}({', '.join(f'{key}={value!r}' for key, value in options.items())})"
 
 

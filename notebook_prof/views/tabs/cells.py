@@ -19,7 +19,7 @@ _MOST: Final = 10
 
 def without_cells(trace: Trace) -> str:
     """Return why there are no cells."""
-    return "" if is_notebook(trace) else "This is no session of a notebook: %profile_notebook records one."
+    return "" if is_notebook(trace) else "This is not a notebook's session: %profile_notebook records one."
 
 
 def cells_panel(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:

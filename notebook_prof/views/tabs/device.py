@@ -21,10 +21,10 @@ _MOST_GAPS = 100
 
 
 def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Show shares of `analysis.overview` and what they are shares of, busy time, and gaps with causes."""
+    """Show shares of `analysis.overview` with their bases, busy time, and gaps with causes."""
     busy = filtered(analysis.device, trace, state)
     if not len(busy):
-        return Absent(without_device(trace) or "No device work lies in what is selected.")
+        return Absent(without_device(trace) or "There is no device work in the selection.")
     gaps = filtered(analysis.device_idle, trace, state)
     parts: list[Part] = [
         _facts(trace, state, busy),

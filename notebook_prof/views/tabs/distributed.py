@@ -22,7 +22,7 @@ def distributed(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Show `analysis.distributed` by step with its picture, and the collectives."""
     calls, table = filtered(analysis.collectives, trace, state), filtered(analysis.distributed, trace, state)
     if not len(calls) and not int(table["communication_ns"].sum()):
-        return Absent(without_collectives(trace) or "No communication lies in what is selected.")
+        return Absent(without_collectives(trace) or "There is no communication in the selection.")
     parts: list[Part] = [
         _facts(calls, table),
         *pictures(figures.distributed_figure(trace, selection_of(state))),

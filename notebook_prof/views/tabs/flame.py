@@ -16,14 +16,14 @@ from .lines import without_lines
 
 _SOME: Final = 1 << 20
 _MEANING: Final = {
-    "left_heavy": "Equal stacks are one box, as wide as what it took, below what called it, the widest to "
+    "left_heavy": "Equal stacks are one box, as wide as their time, below their caller, the widest to "
     "the left: where time went, not when. A click selects the name.",
-    "time": "Stacks from left to right in the order in which they began, each thread for itself; equal "
+    "time": "Stacks from left to right in order of start, by thread; equal "
     "neighbours are one box, and pauses are left out. A click selects the name.",
-    "line": "Lines of your source, and below each what ran for it but not for other lines of yours: as wide "
+    "line": "Lines of your source, and below each what ran for it but not for your other lines: as wide "
     "as its self time, the widest to the left. A click on a line selects it, one below it the name.",
-    "sandwich": "The name that is selected, or else what took most itself: above it what called it, below it "
-    "what it called, as wide as the time it took there. With a kernel, a click puts another name there.",
+    "sandwich": "The selected name, or the one with the most self time: above it its callers, below it "
+    "what it called, as wide as its time there. With a kernel, a click puts another name in the middle.",
 }
 
 
@@ -44,7 +44,7 @@ def flame(
         if order == "line" and (sentence := without_lines(trace)):
             return Absent(sentence)
         what = "what is selected" if order != "sandwich" or selection.name is None else "the selected name"
-        return Absent(f"No stack lies in {what}.")
+        return Absent(f"There is no stack in {what}.")
     note = Note(f"{_MEANING[order]} Box zoom looks closer.")
     under = (*followed(analysis.flame), "name")
     return Panel("Flame", (note, *drawn), under, follows_own=order == "sandwich")
@@ -57,7 +57,7 @@ def without_stacks(trace: Trace) -> str:
     for first in range(0, len(track), _SOME):  # usually the first chunk is enough
         if np.isin(track[first : first + _SOME], host).any():
             return ""
-    return "Nothing was recorded on the host, so there are no stacks: this is a trace of the device alone."
+    return "Nothing was recorded on the host, so there are no stacks: this trace has only device work."
 
 
 TAB: Final = Tab(

@@ -18,8 +18,8 @@ from .analyses import followed, selection_of, without_input
 from .base import Absent, Fact, Facts, Note, Panel, Part, Tab, Table, pictures
 
 _FINDINGS = {
-    "data_process": "Steps found the queue empty: the data are made too slowly.",
-    "device_process": "The queue was full: the data are ready before the steps need them.",
+    "data_process": "Steps found the queue empty: the data is made too slowly.",
+    "device_process": "The queue was full: the data is ready before the steps need it.",
 }
 
 
@@ -27,7 +27,7 @@ def input_data(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Show fetch and wait times, queues and stages of the data pipeline, and the bottleneck."""
     table = filtered(analysis.input_pipeline, trace, state)
     if not len(table):
-        return Absent(without_input(trace) or "No step lies in what is selected.")
+        return Absent(without_input(trace) or "There is no step in the selection.")
     selection = selection_of(state)
     queues, stages = analysis.input_queues(trace), analysis.input_operators(trace)
     drawn = (
@@ -82,7 +82,10 @@ def _bottleneck_notes(queues: pd.DataFrame, stages: pd.DataFrame) -> list[Note]:
     if slow:
         names = ", ".join(slow)
         out.append(
-            Note(f"The pipeline is held up at {names}: full queues before it, empty ones behind.", True)
+            Note(
+                f"The bottleneck of the pipeline is {names}: full queues before it, empty ones after.",
+                True,
+            )
         )
     return out
 

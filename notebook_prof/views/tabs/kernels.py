@@ -34,7 +34,7 @@ def kernels(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Show bars of the longest kernels, the table by name, and the table by name and launch attributes."""
     table = filtered(analysis.kernels, trace, state)
     if not len(table):
-        return Absent(without_device(trace) or "No kernel lies in what is selected.")
+        return Absent(without_device(trace) or "There is no kernel in the selection.")
     parts: list[Part] = [
         *pictures(figures.kernels_figure(trace, selection_of({**state, "name": None}))),
         Table(

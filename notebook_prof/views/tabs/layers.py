@@ -19,7 +19,7 @@ def layers(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Show bars of the modules, and the table of all of them."""
     table = filtered(analysis.layers, trace, state)
     if not len(table):
-        return Absent(without_modules(trace) or "No module lies in what is selected.")
+        return Absent(without_modules(trace) or "There is no module in the selection.")
     empty = [name for name in table if table[name].isna().all() or _is_zero(table[name])]
     shown = table[table["module"].notna()].drop(columns=["parent", *empty], errors="ignore")
     units = {"depth": "count", "parameters": "count", "share": "share"}

@@ -36,7 +36,7 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Return the table of `analysis.lines`; a click selects everything that ran for a line."""
     table = filtered(analysis.lines, trace, {**state, "line": None})  # the page marks a selected line
     if not len(table):
-        return Absent(without_lines(trace) or "No line of yours ran in what is selected.")
+        return Absent(without_lines(trace) or "None of your lines ran in the selection.")
     gone = _constant_columns(table)
     return Panel(
         "Lines",
@@ -70,7 +70,7 @@ def meaning(table: pd.DataFrame) -> Note:
 
 
 def whole_of(trace: Trace, state: Mapping[str, Any]) -> str:
-    """Return what the shares of `analysis.lines` are of, in words."""
+    """Return what the shares of `analysis.lines` refer to, in words."""
     if state.get("step") is not None:
         return "the steps"
     if state.get("window") is not None:
@@ -105,7 +105,7 @@ def without_lines(trace: Trace) -> str:
     if len(trace.slices["line"].cat.categories):
         return ""
     if has_category(trace, "python"):
-        return "No lines were recorded: what was recorded of Python tells functions only."
+        return "No lines were recorded: the recording of Python has only functions."
     return "No lines were recorded: no Python code was sampled. Record a cell with %%profile to see them."
 
 

@@ -29,7 +29,7 @@ def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Show peaks and curves, blocks at the peak by category and operator, and growth per step."""
     peaks = analysis.memory_peak(trace, **arguments(analysis.memory_peak, state))
     if not len(peaks):
-        return Absent(without_memory(trace) or "No memory event lies in what is selected.")
+        return Absent(without_memory(trace) or "There is no memory event in the selection.")
     selection = selection_of(state)
     failed = _out_of_memory(trace)
     parts: list[Part] = [
@@ -101,7 +101,7 @@ def _names(trace: Trace) -> list[Part]:
         left["device"] = _where(left["device"])
         left = left.drop(columns=[name for name in ("device",) if left[name].nunique() < 2])
         parts.append(Table(left, {"created_line": "code", "release": "code", "name": "code"},
-                           {"created_line": "allocated in", "release": "to let go of it"},
+                           {"created_line": "allocated in", "release": "to release it"},
                            title="Left behind by the cell", call="p.memory.left_behind()"))  # fmt: skip
     return parts
 
@@ -135,10 +135,10 @@ def _unseen(trace: Trace) -> list[Note]:
         if walk["left"]:
             of = f", of {walk['left_names']}" if walk["left_names"] else ""
             notes.append(Note(f"Names are not complete: {format_count(walk['left'])} objects{of} were left "
-                              f"out when the time for looking was over.", warns=True))  # fmt: skip
+                              f"out when the time for the search was over.", warns=True))  # fmt: skip
         if walk["frames_left"]:
             count = format_items(walk["frames_left"], "function")
-            notes.append(Note(f"Locals of {count} were not read, since they ask for their own locals."))
+            notes.append(Note(f"Locals of {count} were not read, since they call locals() themselves."))
         if walk["saved_left"]:
             notes.append(Note("This torch does not show tensors that were saved for the backward pass: they "
                               "are without names."))  # fmt: skip

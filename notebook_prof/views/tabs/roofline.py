@@ -35,7 +35,7 @@ def roofline(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     limits: dict[str, Any] = dict(ceilings.limits) if ceilings is not None else {}
     table = filtered(analysis.roofline, trace, state, **limits)
     if not len(table):
-        return Absent(without_shapes(trace) or "No operator of known work lies in what is selected.")
+        return Absent(without_shapes(trace) or "There is no operator of known work in the selection.")
     note = (
         Note(f"Ceilings of {ceilings.name}, measured here ({ceilings.how}).")
         if ceilings is not None
@@ -65,7 +65,7 @@ def without_shapes(trace: Trace) -> str:
     if trace.slices["shapes"].notna().any() or (isinstance(tables, dict) and "operators" in tables):
         return ""
     return (
-        "No shapes were recorded, so that work is not known: %%profile records them unless told "
+        "No shapes were recorded, so the work is unknown: %%profile records them unless given "
         "--no-shapes, torch.profiler with record_shapes=True."
     )
 

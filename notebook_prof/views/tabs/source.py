@@ -27,7 +27,7 @@ _HEADS: Final = {
     "text": "source",
 }
 _WHOLE: Final = 1000
-"""Files of up to this many lines are shown in full, of others the surroundings of lines that ran."""
+"""Files of up to this many lines are shown in full, other files only near lines that ran."""
 _AROUND: Final = 3
 _MOST_FILES: Final = 8
 _MOST_NAMED: Final = 4
@@ -41,7 +41,7 @@ def source(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Return the cell and the user's other files that took time, as `analysis.annotated_source` does."""
     table = filtered(analysis.lines, trace, {**state, "line": None})  # the page marks a selected line
     if not len(table):
-        return Absent(without_lines(trace) or "No line of yours ran in what is selected.")
+        return Absent(without_lines(trace) or "None of your lines ran in the selection.")
     texts = source_texts(trace)
     longest = table.groupby("file", sort=False)["total_ns"].max().sort_values(ascending=False, kind="stable")
     files = sorted(longest.index, key=lambda file: file != CELL)
@@ -111,7 +111,7 @@ def _near(ran: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
 def _trends(trace: Trace, state: Mapping[str, Any]) -> pd.DataFrame:
     """Return the time of every line (rows, by file and line) in groups of neighbouring steps (columns)."""
     if any(state.get(name) is not None for name in ("name", "category", "track", "phase")):
-        return pd.DataFrame()  # known of all that a line ran only
+        return pd.DataFrame()  # known only for everything that a line ran
     table = filtered(analysis.line_steps, trace, {name: state[name] for name in ("window",) if name in state})
     if not len(table):
         return pd.DataFrame()

@@ -26,7 +26,7 @@ def steps(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         filtered(analysis.step_breakdown, trace, state),
     )
     if not len(table):
-        return Absent(NO_STEPS if not len(trace.steps) else "No step lies in what is selected.")
+        return Absent(NO_STEPS if not len(trace.steps) else "There is no step in the selection.")
     selection = selection_of(state)
     drawn = pictures(
         figures.steps_figure(trace, selection, kind="breakdown"),
@@ -46,7 +46,7 @@ def steps(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
                 call="p.steps.trace()",
             ),
             Table(
-                parts, select=_choose(parts), title="What ran, the first of these that did",
+                parts, select=_choose(parts), title="What ran: each instant counts for the first of these",
                 call="p.steps.breakdown()",
             ),
         ),

@@ -23,7 +23,7 @@ class TableColumns(Columns):
 
 
 class TableAnswer(Declared, kw_only=True):
-    """Rows from `start` on, and sums of what is selected; `device_self_ns` is own time of all kernels."""
+    """Rows from `start` on, and sums over the selection; `device_self_ns` is the self time of all kernels."""
 
     data = TableColumns
     by: Grouping
@@ -31,7 +31,7 @@ class TableAnswer(Declared, kw_only=True):
     self_ns: int
     device_self_ns: int
     host_range: list[int]
-    """The shortest and the longest slice of these rows; empty without one, or where they are very many."""
+    """The shortest and the longest slice of these rows; empty without one, or for very many slices."""
     device_range: list[int]
     estimate: bool | UnsetType = UNSET
     error: str
@@ -44,7 +44,7 @@ class TableAnswer(Declared, kw_only=True):
 
 
 class FoundSlice(Declared):
-    """Where a slice lies."""
+    """The position of a slice."""
 
     id: int
     ts: int
@@ -59,13 +59,13 @@ class NothingFound(Declared):
 
 
 class SearchColumns(Columns):
-    """1 in the bins where a match begins."""
+    """1 in the bins in which a match begins."""
 
     marks: U1
 
 
 class Match(FoundSlice):
-    """The match that is shown, its number (from 0 on) and how many there are."""
+    """The match that is shown, its number (from 0) and the number of matches."""
 
     data = SearchColumns
     count: int
@@ -74,7 +74,7 @@ class Match(FoundSlice):
 
 
 class NoMatch(NothingFound):
-    """Nothing matches, or the text cannot be understood: a sentence."""
+    """Nothing matches, or the text is invalid: a sentence."""
 
     data = SearchColumns
     count: Literal[0]
@@ -101,7 +101,7 @@ class SliceName(Declared):
 
 
 class SliceDetail(FoundSlice, kw_only=True):
-    """Everything about one slice; `left` is a sentence where the file does not hold its arguments."""
+    """Everything about one slice; `left` is a sentence if the file lacks its arguments."""
 
     found: Literal[True]
     name: str
@@ -123,7 +123,7 @@ class SliceDetail(FoundSlice, kw_only=True):
 
 
 class CallsAnswer(Declared):
-    """Calls of some names; of their `slices` the one that was asked for, and its place."""
+    """Calls of some names, and the requested one of their `slices` with its position."""
 
     count: int
     total_ns: int
@@ -140,7 +140,7 @@ class Cause(FoundSlice):
 
 
 class PathColumns(Columns):
-    """Segments of a critical path: on which track it runs from when to when, by time."""
+    """Segments of a critical path by time: track, start and end."""
 
     track: I4
     start: F8
@@ -148,7 +148,7 @@ class PathColumns(Columns):
 
 
 class PathAnswer(Declared):
-    """A critical path, what it is made of in a sentence, and how Python gives it."""
+    """A critical path, a sentence about its parts, and the Python call that returns it."""
 
     data = PathColumns
     found: Literal[True]
@@ -164,7 +164,7 @@ class NoPath(Declared):
 
 
 class WhyAnswer(Declared):
-    """Sentences, the time that they are about, its path, and what was waited for, the last first."""
+    """Sentences, the time that they are about, its path, and the causes of waits, the last first."""
 
     data = PathColumns
     found: Literal[True]
@@ -182,7 +182,7 @@ class NoWhy(Declared):
 
 
 class WhatIfAnswer(Declared):
-    """A sentence, how Python gives it, and the path of a step by class: name, ns before, ns after."""
+    """A sentence, its Python call, and the path of a step by class: name, ns before, ns after."""
 
     found: Literal[True]
     text: str
@@ -192,7 +192,7 @@ class WhatIfAnswer(Declared):
 
 
 class NoWhatIf(Declared):
-    """Nothing can be asked of what is selected: a sentence."""
+    """The selection cannot be asked about: a sentence."""
 
     found: Literal[False]
     text: str

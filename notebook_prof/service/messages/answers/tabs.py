@@ -14,7 +14,7 @@ BokehObject = Annotated[dict[str, Any], Meta(extra={"ts": "BokehObject"})]
 
 
 class RankTable(Declared):
-    """The table of the ranks; so many more are not in it."""
+    """The table of the ranks, and the number of ranks left out."""
 
     heads: list[str]
     ranks: list[int]
@@ -23,9 +23,9 @@ class RankTable(Declared):
 
 
 class RankPanelAnswer(Declared):
-    """A figure of the ranks: columns by source, ranges, texts under the pointer and what clicks select.
+    """A figure of the ranks: columns by source, ranges, tooltips, and what clicks select.
 
-    `colours` are lowest and highest value, `scale` their texts.
+    `colours` are the lowest and the highest value, `scale` their texts.
     """
 
     sources: Annotated[dict[str, Any], Meta(extra={"ts": "Record<string, BokehObject>"})]
@@ -62,7 +62,7 @@ class NotePart(Declared, tag_field="kind", tag="note"):
 
 
 class Fact(Declared):
-    """One number or word with what it is."""
+    """One number or word with its label."""
 
     label: str
     value: str
@@ -76,7 +76,7 @@ class FactsPart(Declared, tag_field="kind", tag="facts"):
 
 
 class Card(Declared):
-    """Something found, and what a click on it selects."""
+    """A finding, and what a click on it selects."""
 
     title: str
     badge: str
@@ -91,14 +91,14 @@ class CardsPart(Declared, tag_field="kind", tag="cards"):
 
 
 class NameCells(Declared):
-    """Of a column of names: what to write, and the colour of the family; the whole name is in `texts`."""
+    """A column of names: short labels, and colours of the families; full names are in `texts`."""
 
     labels: list[str]
     colours: list[str]
 
 
 class TablePart(Declared, tag_field="kind", tag="table"):
-    """A table: `heads` are key, text and unit; its numbers lie in the columns ``PART.KEY``."""
+    """A table: `heads` are key, text and unit; its numbers are in the columns ``PART.KEY``."""
 
     title: str
     call: str
@@ -112,7 +112,7 @@ class TablePart(Declared, tag_field="kind", tag="table"):
 
 
 class SourcePart(TablePart, tag_field="kind", tag="source"):
-    """Source code: a table in the order of the file, whose column `trend` has `steps` numbers a row."""
+    """Source code: a table in the order of the file, whose column `trend` has `steps` numbers per row."""
 
     file: str
     steps: int
@@ -120,10 +120,10 @@ class SourcePart(TablePart, tag_field="kind", tag="source"):
 
 
 class TreePart(TablePart, tag_field="kind", tag="tree"):
-    """A table whose rows are opened and closed: its columns `parent` and `depth` say what is below what.
+    """A table whose rows open and close; its columns `parent` and `depth` define the tree.
 
-    Its columns `more` and `more_weight` say how many rows directly below each were left out, and what they
-    took of `weight`; of roots, `more_roots` does.
+    Its columns `more` and `more_weight` have the number of children left out of each row, and their sum of
+    `weight`; `more_roots` is the number of roots left out.
     """
 
     weight: str
@@ -150,9 +150,9 @@ class PanelColumns(Columns):
 
 
 class PanelAnswer(Declared):
-    """A tab; `under` are dimensions of the selection that it follows, with `whole` none.
+    """A tab; `under` are the dimensions of the selection that it follows (none with `whole`).
 
-    With `follows_own` it also follows what was selected in it.
+    With `follows_own` it also follows a selection made in it.
     """
 
     data = PanelColumns
@@ -165,14 +165,14 @@ class PanelAnswer(Declared):
 
 
 class NoPanel(Declared):
-    """The sentence why a tab has nothing to show."""
+    """A sentence that says why a tab is empty."""
 
     name: str
     absent: str
 
 
 class RecordingColumns(Columns):
-    """UTF-8 of the JSON that a report holds as ``ReportData``."""
+    """UTF-8 of the JSON that a report contains as ``ReportData``."""
 
     json: U1
 
@@ -185,6 +185,6 @@ class RecordingAnswer(Declared):
 
 
 class NoRecording(Declared):
-    """Too many slices for a page: the kernel goes on answering."""
+    """Too many slices for a page: the kernel continues to answer."""
 
     too_many: int

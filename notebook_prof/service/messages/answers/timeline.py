@@ -10,14 +10,14 @@ from ..base import F8, I4, U1, U2, U4, Columns, Declared
 
 
 class LegendAnswer(Declared):
-    """What the colours stand for: text, colour and share of all own time, and how many others there are."""
+    """The meaning of the colours: text, colour and share of all self time; and the number of further ones."""
 
     items: list[tuple[str, str, float]]
     more: int
 
 
 class KeptPicture(Declared, kw_only=True):
-    """A picture that the page keeps; `picture` numbers what of it does not hang on the selection."""
+    """A picture that the page keeps; `picture` identifies its part that is independent of the selection."""
 
     filtered: bool
     picture: int | UnsetType = UNSET
@@ -25,7 +25,7 @@ class KeptPicture(Declared, kw_only=True):
 
 
 class DensityPlace(KeptPicture, kw_only=True):
-    """Cells of rows × bins: what is too narrow to be drawn one by one."""
+    """Cells (rows × bins) of slices too narrow to be drawn one by one."""
 
     mode: Literal["dense"]
     bins: int
@@ -70,7 +70,7 @@ class LodColumns(SliceColumns, kw_only=True):
 
 
 class LodCells(DensityPlace, kw_only=True):
-    """Some rows, with cells for what is too narrow."""
+    """Some rows, with cells for narrow slices."""
 
     data = LodColumns
     total: int
@@ -78,7 +78,7 @@ class LodCells(DensityPlace, kw_only=True):
 
 
 class LodSlices(KeptPicture, kw_only=True):
-    """Some rows of which every slice is drawn."""
+    """Some rows in which every slice is drawn."""
 
     data = SliceColumns
     mode: Literal["all"]
@@ -91,7 +91,7 @@ LodPicture = LodCells | LodSlices
 
 
 class MarkColumns(Columns):
-    """What of a picture is selected."""
+    """The selected part of a picture."""
 
     match: U1
     bright: U1 | UnsetType = UNSET
@@ -99,7 +99,7 @@ class MarkColumns(Columns):
 
 
 class LodMarks(Declared):
-    """The picture is the one that the page has: only its marks come."""
+    """The page already has this picture: only its marks are sent."""
 
     data = MarkColumns
     total: int
@@ -121,8 +121,7 @@ class StripColumns(Columns):
 class StripAnswer(DensityPlace, kw_only=True):
     """The whole recording.
 
-    `tracks` says of each row of which track it is, the first, the second …; the first `busy_rows` of them
-    tell how busy those are.
+    `tracks` has the ordinal of each row's track; the first `busy_rows` rows show how busy the tracks are.
     """
 
     data = StripColumns
@@ -137,7 +136,7 @@ class StripMarkColumns(Columns):
 
 
 class StripMarks(Declared):
-    """The strip is the one that the page has."""
+    """The page already has this strip."""
 
     data = StripMarkColumns
     tracks: list[int]
@@ -148,7 +147,7 @@ class StripMarks(Declared):
 
 
 class Peak(Declared):
-    """An instant and what was allocated then."""
+    """An instant, and the bytes allocated then."""
 
     ts: float
     bytes: float
@@ -221,9 +220,9 @@ class PhasesAnswer(Declared):
 
 
 class SelectedColumns(Columns):
-    """Drawn rows that hold selected slices, and how many lie before, in and after a stretch of time.
+    """Drawn rows with selected slices, and the number of these before, in and after a window.
 
-    `end_before` is where the last one before it ends, `start_after` where the first one after it begins; -1
+    `end_before` is the end of the last one before it, `start_after` the start of the first one after it; -1
     for none.
     """
 
@@ -236,7 +235,7 @@ class SelectedColumns(Columns):
 
 
 class SelectedAnswer(Declared):
-    """How many slices are selected, and where; with `estimate` a report has more, of which it holds sums."""
+    """Number and rows of selected slices; with `estimate`, a report has only sums of further ones."""
 
     data = SelectedColumns
     count: int

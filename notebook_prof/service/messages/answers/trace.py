@@ -10,7 +10,7 @@ from ..base import F8, I4, U1, U4, Columns, Declared, Grouping, Tint
 
 
 class Track(Declared):
-    """A thread, a stream or whatever else has slices; `row` is the first of its drawn rows."""
+    """A thread, a stream or another track with slices; `row` is the first of its drawn rows."""
 
     track: int
     name: str
@@ -18,7 +18,7 @@ class Track(Declared):
     outer_rows: int
     quiet: bool
     marks: int
-    """Number of its first rows whose ranges only mark what runs below them."""
+    """Number of its first rows whose ranges only annotate the work below them."""
     folded: int
     """Number of rows at the end that hold folded library frames and are not drawn."""
     group: str
@@ -41,7 +41,7 @@ class Counter(Declared):
 
 
 class AccountColours(Declared):
-    """Colours of the account, for steps and for code, in turns."""
+    """Colours of the account, for steps and for code, used in turn."""
 
     steps: list[str]
     code: list[str]
@@ -113,7 +113,7 @@ class MetaContent(Declared, kw_only=True):
 
 
 class DoubtsAnswer(Declared):
-    """Sentences by name: what the trust report doubts."""
+    """The doubts of the trust report, as sentences by name."""
 
     doubts: Doubts
 
@@ -125,7 +125,7 @@ class NameColumns(Columns):
 
 
 class NamesAnswer(Declared):
-    """Names from code `start` on, and the code to go on with; `short` is empty where it is the name."""
+    """Names from code `start` on, and the next code to request; `short` is empty if it equals the name."""
 
     data = NameColumns
     start: int
