@@ -1,1 +1,1 @@
-"""The light watch of a whole notebook: every cell, its statements, memory and CPU time, as one Trace."""
+"""Lightweight recording of a whole notebook: cells, statements, memory and CPU time in one Trace."""

@@ -114,7 +114,7 @@ def _described(watch: NotebookWatch) -> dict[str, Any]:
 
 
 def _lines(source: str) -> list[str]:
-    """Return the lines of a cell as the interpreter counts them: without empty ones at the top."""
+    """Return the lines of a cell as the interpreter counts them: without empty lines at the top."""
     lines = text_lines(source)
     blank = next((i for i, text in enumerate(lines) if text.strip()), 0)
     return lines[blank:]
@@ -149,7 +149,7 @@ def _put_statements(
     lines: list[list[str]],
     tracks: Mapping[int, int],
 ) -> None:
-    """Add a slice for each statement at the top level of each cell, named like a line."""
+    """Add a slice for each top-level statement of each cell, named like a line."""
     parts: list[tuple[IntArray, IntArray, int]] = []
     names: list[str] = []
     keys: list[int] = []
@@ -186,7 +186,7 @@ def _put_samples(
     ends: IntArray,
     tracks: Mapping[int, int],
 ) -> None:
-    """Add the sampled stacks of long cells, below their statements, and of the other threads meanwhile."""
+    """Add the sampled stacks of long cells, below their statements, and those of the other threads."""
     threads, looks = watch.stacks.threads, watch.stacks.ts
     if not len(looks):
         return
@@ -217,7 +217,7 @@ def _put_samples(
 
 
 def _timed(one: ObservedThread, looks: IntArray, nodes: IntArray, begin_ns: int, end_ns: int) -> Timed:
-    """Return the samples of a thread within a cell; each covers the time since the look before it."""
+    """Return a thread's samples within a cell; each covers the time since the previous one."""
     ts = one.ts
     inside = (ts >= begin_ns) & (ts <= end_ns)
     ts, node = ts[inside], np.array(one.node, np.int64)[: len(inside)][inside]
@@ -229,7 +229,7 @@ def _timed(one: ObservedThread, looks: IntArray, nodes: IntArray, begin_ns: int,
 
 
 def _is_still(stacks: Stacks, seen: IntArray) -> bool:
-    """Return whether a thread was in one and the same call all the time, as one that waits is."""
+    """Return whether a thread stayed in the same call, as a waiting thread does."""
     return len(np.unique(seen)) == 1
 
 
@@ -263,7 +263,7 @@ def _columns(
         "device_bytes": [run.device_bytes if run.end_ns else 0 for run in runs],
         "position": [place.get(run.cell, -1) for run in runs],
         "now": [
-            # what was saved before a run does not tell whether its cell was edited since
+            # a notebook saved before the run does not show whether its cell was edited since
             saved.texts.get(run.cell, "") if saved and run.cell and saved.at_ns > run.begin_ns else None
             for run in runs
         ],
@@ -273,7 +273,7 @@ def _columns(
 def _account(
     begin_ns: int, end_ns: int, begins: IntArray, ends: IntArray, cells: list[int], names: list[str]
 ) -> pd.DataFrame:
-    """Divide the session among its cells and the time between them. Of two that run, the later one counts."""
+    """Divide the session among its cells and the time between them; of two running cells the later counts."""
     edges = np.unique(np.clip(np.concatenate([[begin_ns, end_ns], begins, ends]), begin_ns, end_ns))
     starts, owner = edges[:-1], np.full(max(len(edges) - 1, 0), -1, np.int64)
     for i in np.argsort(begins, kind="stable").tolist():
@@ -296,7 +296,7 @@ def _account(
 
 
 def saved_notebook() -> Saved | None:
-    """Return the notebook's file; None if the server names none."""
+    """Return the saved notebook; None if the server does not name its file."""
     path = os.environ.get("JPY_SESSION_NAME", "")
     try:
         stat = os.stat(path)

@@ -11,7 +11,7 @@ _latest: NotebookWatch | None = None
 
 
 def latest() -> NotebookWatch | None:
-    """Return the watch that runs, or the last one."""
+    """Return the running watch, or the last one."""
     return _latest
 
 
@@ -28,8 +28,8 @@ def notebook() -> Profile:
     -------
     Profile
         Like that of a cell: its timeline has a track of the cells with their statements below, the threads,
-        memory and devices, and all analyses work on it. ``nb.cells()`` lists the cells, ``nb.path()`` which
-        of them depend on which, ``nb.memory.names()`` what holds memory now. Times are ns, memory is bytes.
+        memory and devices, and all analyses work on it. ``nb.cells()`` lists the cells, ``nb.path()`` their
+        dependences, ``nb.memory.names()`` what holds memory now. Times are in ns, memory in bytes.
 
     Raises
     ------
@@ -47,5 +47,5 @@ def notebook() -> Profile:
     >>> watch.stop()
     """
     if _latest is None or _latest.is_of_parent:
-        raise NotRecordedError("this notebook is not watched: run %profile_notebook, and then its cells")
+        raise NotRecordedError("this notebook is not watched: run %profile_notebook, then its cells")
     return Profile(build(_latest, saved_notebook()))

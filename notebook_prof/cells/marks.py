@@ -1,4 +1,4 @@
-"""Where marks of watched cells go: ``note((now(), mark))`` consists of C calls, so no traceback shows it."""
+"""Collects the marks of watched cells: ``note((now(), mark))`` is C calls only, so no traceback shows it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ note: Final[Callable[[Iterable[int]], None]] = rows.extend
 
 
 def mark_of(run: int, line: int) -> int:
-    """Return the number that tells the run and the line of a mark."""
+    """Encode the run and the line of a mark in one number."""
     return run << LINE_BITS | line
 
 
 def take() -> array[int]:
-    """Return the marks so far, and forget them."""
+    """Return and clear the marks so far."""
     taken = rows[:]
     del rows[: len(taken)]
     return taken

@@ -1,4 +1,4 @@
-"""Watches each cell of a notebook: readings at its edges, and a thread that reads during long ones."""
+"""Watches each cell of a notebook: readings at its start and end, and by a thread while it runs."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from ..trace.clocks import Clock
 from . import marks
 
 GROWN_BYTES: Final = 32 << 20
-"""Growth of the process after which the names are walked."""
+"""Growth of the process from which the names are walked."""
 LARGE_BYTES: Final = 1 << 20
 """Smallest buffer whose cell is remembered."""
 LONG_NS: Final = 1_000_000_000
-"""Age of a cell from which on its stacks are sampled."""
+"""Age of a cell from which its stacks are sampled."""
 SAMPLE_NS: Final = 20_000_000
-"""Least time between two readings during a cell."""
+"""Shortest interval between readings during a cell."""
 _OWN_SHARE: Final = 160
-"""The thread uses at most one part in this many of the cell's time: it holds the GIL meanwhile."""
+"""The thread, which holds the GIL while it reads, uses at most one part in this many of the cell's time."""
 _TICK_S: Final = 0.05
-"""Time between two looks of the thread for a cell that runs."""
+"""Interval at which the thread checks whether a cell runs."""
 _PARKED_AFTER: Final = 40
-"""Number of looks without a cell after which the thread waits for the next one."""
+"""Number of checks without a cell after which the thread waits for the next one."""
 _LOOK_NS: Final = 250_000_000
 _SHORT_NS: Final = 20_000_000
-"""Shorter cells that follow one another share a reading of threads and children."""
+"""Consecutive cells that are shorter share a reading of threads and children."""
 _OF_AGE: Final = 500
-"""Readings are at least this part of the cell's age apart, so a cell of hours leaves thousands of them."""
+"""Readings are at least one part in this many of the cell's age apart, so hours give only thousands."""
 MOST_SAMPLES: Final = 100_000
-"""Number of kept samples of stacks. Beyond it, every second one of the older half is dropped."""
+"""Maximum number of stack samples. Beyond it, every second one of the older half is dropped."""
 MOST_BUFFERS: Final = 10_000
 NO_STATEMENTS: Final = np.empty((0, 2), np.int64)
 
@@ -73,7 +73,7 @@ class CellRun:
     device_bytes: int = 0  # growth of torch's memory on GPUs; while it runs, that memory at its begin
     statements: IntArray = field(
         default_factory=lambda: NO_STATEMENTS
-    )  # begin and line of each, shape (n, 2)
+    )  # start and line of each, shape (n, 2)
     previous: CellRun | None = None  # the cell that ran around it, in the same thread
 
 
@@ -93,7 +93,7 @@ class NotebookWatch:
         self.children: dict[int, str] = {}
         self.made: dict[tuple[int, int, int], int] = {}  # run that made a buffer: device, address, bytes
         self.stacks = ThreadStacks(self.clock.now_ns)
-        self.own_ns = 0  # time that this took between cells
+        self.own_ns = 0  # time that the watch took between cells
         self.begin_ns, self.end_ns = self.clock.now_ns(), 0
         self.others: dict[str, str] = {}  # displayed names of cells by file
         self.failures: list[str] = []
@@ -110,8 +110,8 @@ class NotebookWatch:
         self._parked = False
         self._wake, self._quit = threading.Event(), threading.Event()
         self._read(self.begin_ns)
-        marks.take()  # of a watch before
-        self.walk(None)  # no cell of the session made what is there already
+        marks.take()  # discard those of an earlier watch
+        self.walk(None)  # no cell of the session made the objects that exist already
         self._thread: threading.Thread | None = None
         if threads:
             self._thread = threading.Thread(target=self._poll, name="notebook_prof watch", daemon=True)
@@ -142,7 +142,7 @@ class NotebookWatch:
         self._open[me] = run
         run.begin_ns = self.clock.now_ns()
         self.own_ns += run.begin_ns - asked_ns
-        if self._parked:  # waking it at every cell would make it fight for the GIL with short ones
+        if self._parked:  # waking the thread at every cell would make it compete with short cells for the GIL
             self._wake.set()
         return run
 
@@ -177,9 +177,9 @@ class NotebookWatch:
         self.own_ns += self.clock.now_ns() - end_ns
 
     def walk(self, run: CellRun | None) -> Walked | None:
-        """Walk the names, and remember that buffers not seen before are of this run, if that is known."""
+        """Walk the names, and assign new buffers to this run, if it is known."""
         self._walked_bytes = resident_bytes()
-        # of several cells since the last walk, it is the one that grew; else the syntax tree has to tell
+        # of several cells since the last walk, it is the one that grew; otherwise the syntax tree decides
         alone, self._walked_runs = len(self.runs) - self._walked_runs <= 1, len(self.runs)
         try:
             walked = walk_names(Roots(self._namespace(), []))
@@ -212,7 +212,7 @@ class NotebookWatch:
         self.stacks.let_go()
 
     def read_now(self) -> None:
-        """Read memory and CPU times now, and learn the names of threads."""
+        """Read memory and CPU times, and the names of threads."""
         if not self.end_ns:
             now = self.clock.now_ns()
             self._read(now)
@@ -222,7 +222,7 @@ class NotebookWatch:
             self._take_marks()
 
     def _read(self, now: int, apart_ns: int = 0) -> tuple[int, int]:
-        """Read memory and CPU times; threads and children only if that is `apart_ns` ago."""
+        """Read memory and CPU times; threads and children only if last read `apart_ns` ago."""
         with self._lock:
             tree = self._reader.tree
             level = self._reader.memory(now)
@@ -234,9 +234,9 @@ class NotebookWatch:
             return level, tree.high_bytes if tree is not None else 0
 
     def _take_marks(self) -> None:
-        """Give the marks to their runs."""
+        """Assign the marks to their runs."""
         rows = np.array(marks.take(), np.int64).reshape(-1, 2)
-        while len(rows):  # nearly always of one run
+        while len(rows):  # nearly always all of one run
             mine = rows[:, 1] >> marks.LINE_BITS == rows[0, 1] >> marks.LINE_BITS
             run, own = self.runs[int(rows[0, 1]) >> marks.LINE_BITS], rows[mine]
             own[:, 1] &= (1 << marks.LINE_BITS) - 1
@@ -276,7 +276,7 @@ class NotebookWatch:
         return [run for run in list(self._open.values()) if not run.end_ns]
 
     def _follow(self, run: CellRun) -> None:
-        """Read during a cell, until it ends or another one begins."""
+        """Read during a cell until it ends or another one begins."""
         pause_ns, shown, now_ns = 0, run.rss_bytes, self.clock.now_ns
         began_ns, own_ns = now_ns(), time.thread_time_ns()
         while not self._quit.wait(pause_ns / 1e9) and run in self.runs_open()[-1:]:
@@ -305,5 +305,5 @@ class NotebookWatch:
 
 
 def sampled_elsewhere() -> bool:
-    """Return whether a recording runs, whose own sampler reads the stacks."""
+    """Return whether a recording is running, whose own sampler reads the stacks."""
     return statements.running() is not None

@@ -1,4 +1,4 @@
-"""``notebook-prof run``: runs a notebook or a script, and reports what it took."""
+"""``notebook-prof run``: runs a notebook or a script, and reports its times and memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def add_run(commands: Any) -> None:
     """Add the command to a parser."""
     description = (
         "Run a notebook in a fresh kernel with every cell watched, or a script under the profiler; then "
-        "print what it took. Options stand before the script, whose arguments follow it; of a notebook they "
+        "print times and memory. Options precede a script, whose arguments follow it; for a notebook they "
         "may follow. Exit code: that of the script; 1 if a cell or an expectation failed."
     )
     parser = commands.add_parser("run", help="run a notebook or a script, profiled", description=description)
@@ -36,10 +36,10 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("-p", "--parameter", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"),
         help="set a name after the cell tagged `parameters`, as papermill does; may be repeated")  # fmt: skip
     add("--full", metavar="CELL", action="append", default=[],
-        help="record this cell with %%%%profile too: its number, as in 'cell 7', or a text in it; "
+        help="also record this cell with %%%%profile: its number, as in 'cell 7', or a text in it; "
         "its recording is saved beside --save or --output")  # fmt: skip
     add("--kernel", metavar="NAME", help="kernel to use (default: the notebook's)")
-    add("--timeout", metavar="SECONDS", type=int, help="longest time of a cell (default: none)")
+    add("--timeout", metavar="SECONDS", type=int, help="time limit of a cell (default: none)")
     add_expect_option(parser, "'notebook < 5min', 'cell 7 < 30s', 'peak < 8GiB'")
 
 
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         return run_notebook(options)
     if any((options.output, options.parameter, options.full, options.kernel, options.timeout)):
         raise OptionError(
-            "-o, -p, --full, --kernel and --timeout are for notebooks: a script's arguments stand behind it"
+            "-o, -p, --full, --kernel and --timeout are for notebooks: a script's arguments follow its name"
         )
     from .run_script import run_script
 

@@ -1,4 +1,4 @@
-"""Runs a notebook by nbclient in a fresh kernel that watches every cell."""
+"""Runs a notebook with nbclient in a fresh kernel that watches every cell."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _inject(nbformat: Any, book: Any, parameters: list[list[str]]) -> None:
         return
     for name, _ in parameters:
         if not name.isidentifier() or keyword.iskeyword(name):
-            raise OptionError(f"-p {name}: a parameter is a Python name")
+            raise OptionError(f"-p {name}: the name of a parameter must be a Python name")
     lines = ["# Parameters", *(f"{name} = {_value(value)!r}" for name, value in parameters)]
     cell = nbformat.v4.new_code_cell("\n".join(lines), metadata={"tags": ["injected-parameters"]})
     at = next((i + 1 for i, one in enumerate(book.cells) if "parameters" in one.metadata.get("tags", ())), 0)
@@ -104,7 +104,7 @@ def _inject(nbformat: Any, book: Any, parameters: list[list[str]]) -> None:
 
 
 def _value(text: str) -> Any:
-    """Return a parameter as a number, a truth value, None, or as it is."""
+    """Return a parameter as a number, bool or None if it is one, otherwise as text."""
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -114,7 +114,7 @@ def _value(text: str) -> Any:
 
 
 def _execute(book: Any, options: argparse.Namespace, saved: str, full: dict[int, str]) -> str:
-    """Run the cells; return why it ended early, or nothing."""
+    """Run the cells; return why the run ended early, or an empty text."""
     nbclient: Any = require("nbclient", extra="notebook", purpose=_PURPOSE)
     from jupyter_client.kernelspec import NoSuchKernel
 
@@ -141,13 +141,13 @@ def _execute(book: Any, options: argparse.Namespace, saved: str, full: dict[int,
             return error
     except NoSuchKernel as missing:
         raise OptionError(
-            f"there is no kernel {missing.name!r} here: `jupyter kernelspec list` names those there are, and "
+            f"there is no kernel {missing.name!r} here: `jupyter kernelspec list` lists those available, and "
             "--kernel chooses one"
         ) from None
 
 
 def _paths(options: argparse.Namespace, code: list[Any], full: list[int]) -> dict[int, str]:
-    """Return where the recordings of cells go, by the id of the cell object."""
+    """Return the paths of the cells' recordings, by the id of the cell object."""
     base = options.save or options.output or options.file
     stem = str(Path(base).absolute().with_suffix(""))
     return {id(code[number]): f"{stem}.cell{number + 1}.nbprof" for number in full}
@@ -195,7 +195,7 @@ def _run_cells(
 
 
 def _ask(client: Any, call: str) -> None:
-    """Run a call of ours in the kernel, unseen by the notebook."""
+    """Run one of our calls in the kernel, invisibly to the notebook."""
     from jupyter_core.utils import run_sync
 
     ask = run_sync(client.kc.execute_interactive)

@@ -1,4 +1,4 @@
-"""What a run by ``notebook-prof run`` prints, writes and returns."""
+"""Prints and writes the result of ``notebook-prof run``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAILED: Final = 1
 
 
 def finish(profile: Profile, options: argparse.Namespace) -> int:
-    """Print and write what was asked for; returns 1 or 2 if an expectation did not pass."""
+    """Print and write the requested results; returns 1 or 2 if an expectation did not pass."""
     say(profile.headline)
     if options.save:
         profile.save(options.save, source=not options.no_source)

@@ -19,7 +19,9 @@ def add_sql(commands: Any) -> None:
     )
     parser.add_argument("file", metavar="FILE", help="the recording")
     parser.add_argument("query", metavar="QUERY", nargs="?", help="one SELECT or EXPLAIN")
-    parser.add_argument("--timeout", metavar="TIME", default="30s", help="give up after it (30s)")
+    parser.add_argument(
+        "--timeout", metavar="TIME", default="30s", help="time limit of the query (default: 30s)"
+    )
     add_output_options(parser)
     parser.set_defaults(run=run)
 

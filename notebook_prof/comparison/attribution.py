@@ -23,14 +23,14 @@ COLUMNS: Final = (
     Column(
         "matched", "str", "", "`same`, or what differs: `shapes`, `module`, `phase`; empty for new and gone"
     ),
-    Column("a_ns", "float64", "ns", "mean of a step of a"),
-    Column("b_ns", "float64", "ns", "mean of a step of b"),
+    Column("a_ns", "float64", "ns", "mean step of a"),
+    Column("b_ns", "float64", "ns", "mean step of b"),
     Column("delta_ns", "int64", "ns", "b less a; sums exactly to the difference of the means"),
-    Column("low_ns", "float64", "ns", "lower end of its interval at 95 %; missing where that is not known"),
+    Column("low_ns", "float64", "ns", "lower end of its 95 % interval; missing if unknown"),
     Column("high_ns", "float64", "ns", "upper end"),
-    Column("significant", "bool", "", "whether to believe it: false discoveries are at most 5 % of these"),
-    Column("a_calls", "float64", "", "slices that began in a step of a, on average"),
-    Column("b_calls", "float64", "", "slices that began in a step of b, on average"),
+    Column("significant", "bool", "", "whether to trust it: at most 5 % of these are false discoveries"),
+    Column("a_calls", "float64", "", "mean number of slices that began in a step of a"),
+    Column("b_calls", "float64", "", "mean number of slices that began in a step of b"),
 )
 _LOOSER: Final = (("shapes", ("shapes",)), ("module", ("module",)), ("module", ("module", "shapes")))
 _PHASES: Final = (("phase", ("phase",)), ("phase", ("phase", "shapes")))
@@ -112,7 +112,7 @@ def _side(side: Parts, row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple
 def _aligned(
     a: Sequence[tuple[str, ...]], b: Sequence[tuple[str, ...]], by: Sequence[str]
 ) -> list[tuple[int, int, str]]:
-    """Return pairs of keys with their difference; -1 for a key that only one side has."""
+    """Return pairs of keys and how they differ; -1 for a key that only one side has."""
     left, right = dict(enumerate(a)), dict(enumerate(b))
     pairs: list[tuple[int, int, str]] = []
     idle = set(IDLE.values())

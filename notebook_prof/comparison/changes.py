@@ -18,9 +18,9 @@ CONDITIONS: Final = Table(
     "conditions",
     (
         Column("what", "str", "", "what differs"),
-        Column("a", "str", "", "in a; empty where it is not recorded"),
+        Column("a", "str", "", "in a; empty if not recorded"),
         Column("b", "str", "", "in b"),
-        Column("effect", "str", "", "what that does to the comparison"),
+        Column("effect", "str", "", "how that affects the comparison"),
     ),
 )
 
@@ -53,11 +53,11 @@ _CONDITIONS: Final[tuple[tuple[str, Callable[[Trace], str], str], ...]] = (
     ("cores", lambda trace: _machine(trace, "cpus"), "operators use more or fewer threads"),
     ("torch threads", lambda trace: _machine(trace, "torch_threads"), "operators use more or fewer threads"),
     ("Python", _metadata("python"), "another interpreter is faster or slower by itself"),
-    ("PyTorch", _metadata("torch_version"), "operators may be others"),
-    ("collectors", _metadata("collectors"), "they cost time of their own, and see other things"),
+    ("PyTorch", _metadata("torch_version"), "operators may differ"),
+    ("collectors", _metadata("collectors"), "they cost time, and record different things"),
     ("source", _metadata("source"), "other profilers cut time into other pieces"),
     ("format", _metadata("format"), "other profilers cut time into other pieces"),
-    ("steps", _metadata("steps_source"), "a step may be another piece of work"),
+    ("steps", _metadata("steps_source"), "a step may be different work"),
     ("loops with steps", _loops, "only steps of the loop that took longest are compared"),
 )
 

@@ -1,4 +1,4 @@
-"""``nbp.compare``: did the change help, by how much, and where? Of two notebooks also cell by cell."""
+"""``nbp.compare``: did the change help, by how much, and where? Compares two notebooks cell by cell, too."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def compare(
     paired: bool = False,
     noise: float | None = None,
 ) -> Comparison:
-    """Compare two recordings, or several runs a side: how much faster or slower is b, and where.
+    """Compare two recordings, or several runs per side: how much faster or slower is b, and where.
 
     Parameters
     ----------
     a, b : Profile, Trace, run of the history, path, or iterable of them
-        Before and after. With three or more runs a side, best recorded in alternation (a b b a a b), runs are
+        Before and after. With three or more runs per side, best recorded alternately (a b b a a b), runs are
         compared; with fewer, steps are compared, and their interval is widened for the noise between two
         runs.
     names : (str, str)
@@ -66,7 +66,7 @@ def compare(
     >>> c = compare(draw("main: [mm      ]"), draw("main: [mm      ][add ]"))
     >>> c.delta_ns > 0, c.operators["name"].tolist()[0], c.operators["change"].tolist()[0]
     (True, 'add', 'new')
-    >>> c.significant  # one step a side shows nothing
+    >>> c.significant  # one step per side shows nothing
     False
     """
     return Comparison(Side(a, names[0]), Side(b, names[1]), paired, noise)
@@ -75,8 +75,8 @@ def compare(
 class Comparison(LinkedSides):
     """Two sides of recordings and their differences. Made by `compare`.
 
-    Every table has times of a mean step in ns, by size of the difference, the largest first; its column
-    ``delta_ns`` sums to `delta_ns`.
+    Every table has times of a mean step in ns, with the largest differences first; its column ``delta_ns``
+    sums to `delta_ns`.
     """
 
     @property
@@ -168,12 +168,12 @@ class Comparison(LinkedSides):
 COMPARED: Final = Table(
     "compared_cells",
     (
-        Column("name", "str", "", "`In[7]` and its longest statement, of b unless it is gone"),
+        Column("name", "str", "", "`In[7]` and its longest statement, in b unless it is gone"),
         Column("status", "str", "", "same, edited, new or gone"),
         Column("a_ns", "int64", "ns", "time of the latest run in a; 0 if new"),
         Column("b_ns", "int64", "ns", "in b; 0 if gone"),
         Column("delta_ns", "int64", "ns", "b − a"),
-        Column("a_kept_bytes", "int64", "bytes", "memory that it kept in a"),
+        Column("a_kept_bytes", "int64", "bytes", "memory kept by the cell in a"),
         Column("b_kept_bytes", "int64", "bytes", "in b"),
     ),
 )
@@ -191,9 +191,9 @@ def compare_cells(a: Trace, b: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row for each cell of either, by size of the difference: ``name status a_ns b_ns delta_ns
-        a_kept_bytes b_kept_bytes``. ``delta_ns`` sums to the difference of the sessions' *Run All*. Cells are
-        matched by their text, also where they moved, then by their id, then by similar text.
+        One row per cell of either session, with the largest differences first: ``name status a_ns b_ns
+        delta_ns a_kept_bytes b_kept_bytes``. ``delta_ns`` sums to the difference of the sessions' *Run All*.
+        Cells are matched by their text, even if they moved, then by their id, then by similar text.
     """
     sides = [_side(trace) for trace in (a, b)]
     rows = []

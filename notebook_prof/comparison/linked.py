@@ -128,12 +128,12 @@ class LinkedSides(ComparedTables):
     def align(self, a: int | tuple[int, int] | None = None, b: int | tuple[int, int] | None = None) -> None:
         """Align the timelines at other steps; a selected window is then measured from their starts.
 
-        With several runs a side, the runs of these steps are shown.
+        With several runs per side, the runs of these steps are shown.
 
         Parameters
         ----------
         a, b : int, or (int, int), optional
-            Number of a step, or of a run and of a step in it; a side that is left out keeps its step.
+            Number of a step, or of a run and a step in it; a side that is left out keeps its step.
 
         Raises
         ------

@@ -253,7 +253,7 @@ class Side:
         """Return the durations of the counted steps in ns, of one run or of all."""
         used = self.steps[self.steps["used"]]
         rows = used if run is None else used[used["run"] == run]
-        return np.maximum(np.asarray(rows["dur_ns"], np.float64), 1.0)  # a recording of no length
+        return np.maximum(np.asarray(rows["dur_ns"], np.float64), 1.0)  # a recording may have no duration
 
     @property
     def run_times(self) -> list[FloatArray]:
@@ -274,7 +274,7 @@ class Side:
 
         run = self.runs[0]
         if len(self.runs) > 1 or not isinstance(run, TraceRun):
-            return missing(self.name, f"{self.name} is not one whole recording")
+            return missing(self.name, f"{self.name} is not a single full recording")
         return measured(run.trace, expectation)
 
     def _blocks(self, runs: list[Parts]) -> Parts:

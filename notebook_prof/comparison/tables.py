@@ -154,11 +154,11 @@ class ComparedTables:
         Returns
         -------
         DataFrame
-            A row a key, columns of `by` and ``change matched a_ns b_ns delta_ns low_ns high_ns significant
-            a_calls b_calls``. ``delta_ns`` sums to `delta_ns`. Sampled calls do not count. New and gone keys
-            are facts, except for sampled ones, which are judged by their interval, and lines that samples may
-            have missed, which are ``same``, without an interval. Of the other ``significant`` rows, on
-            average at most 5 % are not.
+            One row per key, with the columns of `by` and ``change matched a_ns b_ns delta_ns low_ns high_ns
+            significant a_calls b_calls``. ``delta_ns`` sums to `delta_ns`. Sampled calls do not count. New
+            and gone keys are facts, except for sampled ones, which are judged by their interval, and lines
+            that samples may have missed, which are ``same``, without an interval. Of the other
+            ``significant`` rows, on average at most 5 % are false.
 
         Raises
         ------
@@ -241,7 +241,7 @@ class ComparedTables:
         Returns
         -------
         DataFrame
-            ``device source a_bytes b_bytes delta_bytes``; of several runs the highest.
+            ``device source a_bytes b_bytes delta_bytes``; with several runs, the highest of each side.
         """
         key = ["device", "source"]
         each = []

@@ -1,4 +1,4 @@
-"""Whether a run meets its expectations: pass, fail, or not decided."""
+"""Whether a run meets its expectations: pass, fail or inconclusive."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Expectations:
     Attributes
     ----------
     table : DataFrame
-        One row an expectation, in the given order: ``expectation``; ``outcome`` (``pass fail inconclusive``);
-        ``value`` with its interval at 95 % ``low high`` (both equal to a value that was counted), ``limit``
-        and their ``unit`` (``ns share bytes count``); ``call`` that returns the value; ``reason``; ``parts``:
-        if it did not pass, the rows that changed or have the largest share, each with its call.
+        One row per expectation, in the given order: ``expectation``; ``outcome`` (``pass fail
+        inconclusive``); ``value`` with its 95 % interval ``low high`` (both equal to a counted value),
+        ``limit`` and their ``unit`` (``ns share bytes count``); ``call`` that returns the value; ``reason``;
+        ``parts``: if it did not pass, the rows that changed or have the largest share, each with its call.
     """
 
     def __init__(self, table: pd.DataFrame) -> None:
@@ -47,7 +47,7 @@ class Expectations:
 
     @property
     def outcome(self) -> str:
-        """``fail`` if one failed, else ``inconclusive`` if one was not decided, else ``pass``."""
+        """``fail`` if one failed, else ``inconclusive`` if one was inconclusive, else ``pass``."""
         outcomes = set(self.table["outcome"])
         return FAIL if FAIL in outcomes else INCONCLUSIVE if INCONCLUSIVE in outcomes else PASS
 
@@ -77,13 +77,13 @@ class Expectations:
 
 
 def expect(trace: Trace, *expectations: str, check: bool = True) -> Expectations:
-    """Check expectations of a run.
+    """Check a run against expectations.
 
     Parameters
     ----------
     trace : Trace
     *expectations : str
-        A quantity, an operator and a limit each: ``step p50 < 120ms`` (also ``p90 p95 p99 mean min max``),
+        A quantity, an operator and a limit: ``step p50 < 120ms`` (also ``p90 p95 p99 mean min max``),
         ``steps >= 10``, ``phase data < 5%``, ``device idle < 10%``, ``peak < 8GiB``, ``sync == 0``,
         ``operator aten::copy_ < 2%``, ``kernel NAME == 0``, ``line 12 < 5%``. Shares are those of `phases`,
         `device`, `operators`, `kernels` and `lines`; the worst of several devices counts.
@@ -97,15 +97,15 @@ def expect(trace: Trace, *expectations: str, check: bool = True) -> Expectations
     Raises
     ------
     ExpectationError
-        If one failed or was not decided: its interval contains the limit, or nothing recorded can decide it.
-        It is an AssertionError.
+        If one failed or is inconclusive: its interval contains the limit, or the necessary data was not
+        recorded. It is an AssertionError.
     OptionError
         For an invalid expectation.
 
     Notes
     -----
-    Intervals are at 95 % and for this run: a second run of the same code differs by more (`compare`). Those
-    of quantiles use order statistics, those of means Student's t over blocks of steps; see
+    Intervals are at 95 % and for this run: a second run of the same code differs by more (`compare`).
+    Intervals of quantiles use order statistics, those of means Student's t over blocks of steps; see
     `statistics`.
 
     Examples

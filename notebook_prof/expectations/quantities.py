@@ -38,7 +38,7 @@ from ..trace import Trace
 from ..units import format_ns, format_share
 from .language import Expectation
 
-_SAMPLED: Final = "it was sampled: the number of calls is not known"
+_SAMPLED: Final = "it was sampled, so the number of calls is unknown"
 _NOT_COUNTED: Final = "only operators such as aten::copy_ are counted: samples miss calls of Python functions"
 _SHOWN: Final = 3
 _NO_STEPS: Final = "no steps were recorded: --steps, or nbp.step() in the loop"
@@ -46,7 +46,7 @@ _NO_STEPS: Final = "no steps were recorded: --steps, or nbp.step() in the loop"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A value, the ends of its interval at 95 %, the call that returns it, and why there is none."""
+    """A value, the ends of its 95 % interval, the call that returns it, and why there is none."""
 
     value: float
     low: float
@@ -304,7 +304,7 @@ def _line(trace: Trace, expectation: Expectation) -> Measured:
         return missing("p.lines()", "no lines were recorded")
     rows = table[(table["file"] == CELL) & (table["line"] == int(expectation.of))]
     if not len(rows) and not table["exact"].all():
-        return missing("p.lines()", "lines were sampled, and that one was not seen to run")
+        return missing("p.lines()", "lines were sampled, and no sample shows that one")
     if not len(rows):
         return _column(rows, expectation, "p.lines()", "that line did not run")
     result = _column(rows, expectation, "p.lines()", "" if rows["exact"].all() else _SAMPLED)
@@ -319,7 +319,7 @@ def _line(trace: Trace, expectation: Expectation) -> Measured:
 
 def _column(rows: pd.DataFrame, expectation: Expectation, call: str, reason: str) -> Measured:
     if not len(rows) and expectation.unit == "share":
-        return missing(call, reason)  # a wrong name shall not pass
+        return missing(call, reason)  # a wrong name must not pass
     values = rows[expectation.unit]
     return missing(call, reason) if values.isna().any() else _exact(float(values.sum()), call, reason)
 

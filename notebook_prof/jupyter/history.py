@@ -61,6 +61,6 @@ def _notes(folder: Any) -> tuple[str, ...]:
         [f"Runs of this kernel that are missing: {lost['lost']}; {lost['reason']}."] if lost["lost"] else []
     )
     if left := writing.waiting():
-        notes.append(f"Not here yet: {format_items(left, 'run')} of this kernel, being written; ask again.")
+        notes.append(f"Not here yet: {format_items(left, 'run')} of this kernel, being written; try again.")
     notes += [f"A damaged file was set aside: {path}." for path in damaged_files(folder)]
     return tuple(notes)

@@ -61,7 +61,7 @@ def parse(line: str, *, named: bool = True) -> MagicOptions:
     if unknown:
         raise OptionError(_unknown(parser, unknown[0]))
     if namespace.help:
-        raise OptionError(f"{parser.prog}: --help stands alone")
+        raise OptionError(f"{parser.prog}: --help takes no other options")
     return _checked(namespace, parser.prog)
 
 
@@ -108,11 +108,11 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
     add(
         "--heap",
         action="store_true",
-        help="which code allocated the host's heap at its peak: by memray if it is installed, else by "
+        help="record which code allocated the host's heap at its peak, by memray if it is installed, else by "
         "tracemalloc; slows down code of many small calls",
     )
-    _switch(parser, "--modules", "which module an operator belongs to")
-    add("--stack", action="store_true", help="Python frames beside operators; up to twice as slow")
+    _switch(parser, "--modules", "record the module of each operator")
+    add("--stack", action="store_true", help="record Python frames beside operators; up to twice as slow")
     add(
         "--python",
         choices=("sample", "calls"),
@@ -142,12 +142,12 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
     add(
         "--pcie",
         action="store_true",
-        help="record the throughput of PCIe too, with the other counters",
+        help="also record PCIe throughput, with the other counters",
     )
     add(
         "--children",
         metavar="FOLDER",
-        help="take up traces that child processes write there by torch.profiler, such as an inference "
+        help="import traces that child processes write there with torch.profiler, such as an inference "
         "engine's",
     )
     add("--quiet", action="store_true", help="do not display the Profile")
@@ -216,7 +216,7 @@ def _checked(namespace: argparse.Namespace, prog: str) -> MagicOptions:
         raise OptionError(f"{prog}: {error}") from None
     run_name = namespace.run_name or ""
     if run_name.isdecimal():
-        raise OptionError(f"{prog}: --name {run_name!r} is the number of a run; give it a word")
+        raise OptionError(f"{prog}: --name {run_name!r} is the number of a run; use a word")
     if not namespace.history and (run_name or namespace.keep):
         raise OptionError(f"{prog}: --no-history contradicts --name and --keep; leave one out")
     if namespace.loop is not None and namespace.step_by not in ("auto", "loop"):
@@ -253,6 +253,6 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 def _unknown(parser: argparse.ArgumentParser, word: str) -> str:
     if not word.startswith("-"):
-        return f"{parser.prog}: one NAME at most, and then options; {word!r} is too much"
+        return f"{parser.prog}: at most one NAME, then options; {word!r} is too much"
     names: Sequence[str] = sorted(flags())
     return f"{parser.prog}: no option {word.partition('=')[0]}; {nearest(word.partition('=')[0], names)}"

@@ -54,7 +54,9 @@ def begin(
         raise UsageError(refuse)
     shell, info = get_ipython(), watch.info
     if info is None:
-        raise UsageError(f"{MAGIC}: this cell runs silently, so its end cannot be seen; use nbp.profile(...)")
+        raise UsageError(
+            f"{MAGIC}: this cell runs silently, so its end is not reported; use nbp.profile(...)"
+        )
     file = sys._getframe(1).f_code.co_filename  # the cell itself calls this
     with DelayedInterrupt():  # an interrupt is delayed until the watch for the cell's end is in place
         _begin(shell, info, line, file, loops, marked, problem)

@@ -36,7 +36,7 @@ MAGIC: Final = "%%profile_ab"
 ROUNDS: Final = 4
 MOST_ROUNDS: Final = 12
 _SEPARATOR: Final = re.compile(r"^%% *b[ \t]*$", re.MULTILINE)
-_HELP: Final = f"""Record two versions of a cell in turns, a b b a a b, and compare them.
+_HELP: Final = f"""Record two versions of a cell alternately, a b b a a b, and compare them.
 
     {MAGIC} [NAME] [--rounds {ROUNDS}] [--until 2%] [--restore model,optimizer] [options of %%profile]
     the first version
@@ -90,7 +90,7 @@ def parse(line: str, cell: str) -> Turns:
     if len(bodies) != 2 or not all(body.strip() for body in bodies):
         raise OptionError(
             f"{MAGIC}: two bodies are needed, divided by one line '%% b'; "
-            f"{len(bodies) - 1} such lines are there"
+            f"there are {len(bodies) - 1} such lines"
         )
     rounds = own.rounds if own.rounds is not None else ROUNDS if own.until is None else MOST_ROUNDS
     if rounds < 1:

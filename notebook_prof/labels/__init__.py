@@ -1,4 +1,4 @@
-"""What is written on the screen for a name: short, and by which family it is coloured."""
+"""Short labels for names, and the families by which names are coloured."""
 
 from .names import (
     MOST_LABELLED,

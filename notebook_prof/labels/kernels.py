@@ -101,9 +101,8 @@ _SUFFIXES: Final = re.compile(r"(?:_?[kK]ernel(?:Impl|_impl|_cuda|_v\d+)?|\.kd)$
 
 
 def kernel_label(name: str) -> tuple[str, str] | None:
-    """Return what a kernel does and of what, or None where its name does not say."""
-    # The first text is the family, by which kernels share a colour; the second its element type, tile and
-    # layout.
+    """Return a kernel's family, and its element type, tile and layout; None if its name does not say."""
+    # Kernels of a family share a colour.
     if name.startswith("triton_"):
         return _triton(name)
     name = _CAST.sub("", name)
@@ -175,7 +174,7 @@ def _dtype(name: str) -> str:
 
 
 def _operation(name: str) -> str:
-    """Return what an elementwise or reducing kernel computes, by its innermost named functor."""
+    """Return the operation of an elementwise or reducing kernel: its innermost named functor."""
     head = name.partition("<")[2].partition(">(")[0] or name
     operation = ""
     for match in _FUNCTOR.finditer(head):

@@ -1,4 +1,4 @@
-"""Short names to read on the screen. The whole name stays what is selected by."""
+"""Short names for display. Selections use the full names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .kernels import base_of, kernel_label, plain_base, without_suffix
 
 MOST_LABELLED: Final = 100_000
 STEP_MARKS: Final = ("ProfilerStep#", "ProfileStep#")
-"""Start of the names of the ranges that PyTorch's and Paddle's profilers draw around steps."""
+"""Prefixes of the ranges that PyTorch's and Paddle's profilers record around steps."""
 EVALUATES: Final = "autograd::engine::evaluate_function: "
 _NAMESPACES: Final = (
     "aten::",
@@ -44,8 +44,8 @@ _LONGEST_DIFFERING: Final = 28
 
 
 def variants(name: str, kernel: bool = False) -> tuple[str, ...]:
-    """Return ways to write a name, the shortest first, the whole name last."""
-    # `kernel` says that it ran on a device.
+    """Return the forms of a name, the shortest first and the full name last."""
+    # `kernel`: whether it ran on a device.
     text = " ".join(name.split()) if "\n" in name else name
     return tuple(dict.fromkeys((*_shorter(text, kernel), name)))
 
@@ -86,7 +86,7 @@ def _shorter(name: str, kernel: bool) -> Iterable[str]:
 
 
 def _compiled(name: str) -> tuple[str, ...]:
-    """Return ways to write what Inductor calls its graphs, its modules and its kernels in C++."""
+    """Return the forms of Inductor's names for its graphs, modules and C++ kernels."""
     if graph := _GRAPH.match(name):
         return "compiled graph", f"compiled graph {graph.group(1)[:8]}"
     if kernel := _KERNEL_RANGE.match(name):
@@ -108,10 +108,10 @@ def _kernel(name: str, kernel: bool) -> Iterable[str]:
 
 
 def short_names(names: Sequence[str], kernels: Iterable[bool] | None = None) -> list[str]:
-    """Return a label for every name; no two names of the list get the same."""
-    # Names that would read the same are told apart: by their next longer form, then by the words in which
-    # they differ, at last by a number. Those of one method of several objects, which differ in an address,
-    # are told apart by it. `names` are distinct; those behind the first 100,000 are left as they are.
+    """Return a distinct label for every name."""
+    # Equal labels are distinguished by the next longer form, then by the words in which the names differ,
+    # finally by a number; a method's names that differ only in an object's address, by the address. `names`
+    # are distinct; names after the first 100,000 keep their full form.
     first = list(names[:MOST_LABELLED])
     flags = [False] * len(first) if kernels is None else list(kernels)[: len(first)]
     bare = [_ADDRESS.sub("", name) if " at 0x" in name else name for name in first]
@@ -127,7 +127,7 @@ def short_names(names: Sequence[str], kernels: Iterable[bool] | None = None) -> 
 
 
 def _distinct_labels(first: list[str], kernels: Mapping[str, bool], names: Sequence[str]) -> list[str]:
-    """Return a label for each of some names, unlike the others and unlike those that get none."""
+    """Return distinct labels for some names, which also differ from names without a label."""
     flags = [kernels[name] for name in first]
     ways = [variants(name, flag) for name, flag in zip(first, flags, strict=True)]
     level = [0] * len(first)
@@ -157,7 +157,7 @@ def _distinct_labels(first: list[str], kernels: Mapping[str, bool], names: Seque
 def _tell_apart(
     names: Sequence[str], labels: list[str], groups: dict[str, list[int]], reserved: set[str]
 ) -> None:
-    """Add to labels of several names the words in which the names differ, or a number."""
+    """Extend shared labels by the words in which their names differ, or by a number."""
     used = {label for label, group in groups.items() if len(group) == 1} | reserved
     for label, group in groups.items():
         if len(group) == 1 and label not in reserved:
@@ -179,7 +179,7 @@ def _tell_apart(
 
 
 def _rarest(words: Sequence[str], frequency: Counter[str], of: int) -> str:
-    """Return the words that fewest names have, as many as fit, in their own order."""
+    """Return the words that the fewest names have, as many as fit, in their original order."""
     room, kept = _LONGEST_DIFFERING, set[str]()
     for word in sorted(words, key=frequency.__getitem__):
         if frequency[word] < of and len(word) < room:
@@ -189,7 +189,7 @@ def _rarest(words: Sequence[str], frequency: Counter[str], of: int) -> str:
 
 
 def family(name: str, kernel: bool = False) -> str:
-    """Return what a name is one of: the same for all sizes, element types, numbers and in-place forms."""
+    """Return a name's family: equal for all sizes, element types, numbers and in-place forms."""
     module = _MODULE.match(name)
     if module:
         return module.group(1)
@@ -207,12 +207,12 @@ def merged_name(name: str) -> str:
 
 
 def merged_label(merged: str, label: str) -> str:
-    """Return what to write for a merged name, where a label is written for one of the names."""
+    """Return the label of a merged name, given the label of one of its names."""
     return _WRITTEN_ADDRESS.sub("", label) if merged.endswith(">") else merged
 
 
 def family_code(text: str) -> int:
-    """Return a number that is the same for a family in every recording, run and process (CRC-32)."""
+    """Return a number for a family that is equal in every recording, run and process (CRC-32)."""
     return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
@@ -232,8 +232,8 @@ def evaluates(name: str) -> bool:
 
 
 def track_label(name: str, pid: int = -1, tid: int = -1, autograd: bool = False) -> str:
-    """Return what to write beside a track, under a heading that names its process or device."""
-    # `pid` and `tid` are -1 where unknown. `autograd` says whether its engine runs the backward pass there.
+    """Return a track's label, below a heading that names its process or device."""
+    # `pid` and `tid` are -1 if unknown. `autograd`: whether its engine runs the backward pass there.
     stream = _STREAM.match(name)
     if stream:
         return stream.group(1)

@@ -175,4 +175,4 @@ def lines_text(lines: pd.Series) -> str:
 
 def _conditions(c: Comparison) -> str:
     text = conditions_text(c)
-    return f"not the code alone differs: {text}" if text else ""
+    return f"more than the code differs: {text}" if text else ""

@@ -170,7 +170,7 @@ class HistoryRun(Summary):
         raise NotRecordedError(f"{name} is not available for {self.title}. {_WITHOUT}")
 
 
-_WITHOUT = "Its recording was not kept, %%profile --keep does that; nbp.compare() takes its totals."
+_WITHOUT = "Its recording was not kept (%%profile --keep does); nbp.compare() accepts its totals."
 
 
 def read_run(store: Store, run: int) -> HistoryRun:
@@ -179,7 +179,7 @@ def read_run(store: Store, run: int) -> HistoryRun:
     if not rows:
         numbers = store.select("min(id), max(id)")
         first, last = numbers[0] if numbers else (None, None)
-        there = "it is empty" if first is None else f"it has {first} to {last}, less what was evicted"
+        there = "it is empty" if first is None else f"it has {first} to {last}, except deleted ones"
         raise OptionError(f"the history has no run {run}: {there}")
     columns: dict[str, Any] = dict(zip(_COLUMNS.split(", "), rows[0], strict=True))
     number, name = columns.pop("id"), columns["name"]

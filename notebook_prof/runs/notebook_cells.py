@@ -76,7 +76,7 @@ def _summary(trace: Trace, row: dict[str, Any], source: str, facts: dict[str, st
 
 
 def _lines(trace: Trace, row: dict[str, Any]) -> pd.Series[int]:
-    """Return the time of each statement of the cell, as lines of it."""
+    """Return the time of each statement of the cell by line."""
     slices = trace.slices
     of_cell = slices[(slices["ts"] >= row["ts"]) & (slices["ts"] < row["ts"] + row["wall_ns"])]
     line = of_cell["line"].astype("str").str.extract(rf"^In\[{row['number']}\]:(\d+)", expand=False)

@@ -31,8 +31,8 @@ class PreviousRun:
 
     # Nothing here raises: without a readable history there is none.
 
-    # What compares runs, 60 modules, is imported where there is an earlier one: the first result of a kernel
-    # need not wait for it.
+    # The comparison (60 modules) is imported only if there is an earlier run, so that the first result of a
+    # kernel does not wait for it.
 
     def __init__(
         self,

@@ -26,29 +26,29 @@ COLUMNS: Final = Table(
         Column("run", "int64", "", "number, for `load`"),
         Column("at", "datetime64[ns, UTC]", "", "when the recording ended"),
         Column("name", "str", "", "given by `--name`; empty without"),
-        Column("notebook", "str", "", "path from the project's folder; the working folder if not known"),
-        Column("cell", "str", "", "the front-end's id of the cell; empty if not known"),
-        Column("lineage", "int64", "", "first run of this cell: the same for all of its runs"),
+        Column("notebook", "str", "", "path from the project's folder; the working folder if unknown"),
+        Column("cell", "str", "", "the front-end's id of the cell; empty if unknown"),
+        Column("lineage", "int64", "", "number of the cell's first run: equal for all of its runs"),
         Column("earlier", "Int64", "", "the run it was compared with; missing for the first"),
-        Column("link", "str", "", "why that is the same cell: `cell name source`, or how similar it is"),
-        Column("cell_hash", "str", "", "the same for the same program, whatever its comments"),
-        Column("kernel", "str", "", "the same for runs of one process"),
+        Column("link", "str", "", "why it counts as the same cell: `cell name source`, or the similarity"),
+        Column("cell_hash", "str", "", "equal for the same program, whatever its comments"),
+        Column("kernel", "str", "", "equal for runs of one process"),
         Column("options", "str", "", "what was recorded, and how"),
-        Column("environment", "str", "", "the same for the same computer, devices, threads and versions"),
+        Column("environment", "str", "", "equal for the same computer, devices, threads and versions"),
         Column("revision", "str", "", "commit checked out in git; empty without git"),
-        Column("dirty", "boolean", "", "whether tracked files differed from it; missing if not known"),
+        Column("dirty", "boolean", "", "whether tracked files differed from it; missing if unknown"),
         Column("failed", "bool", "", "whether the code ended with an exception"),
         Column("steps", "int64", "", "steps that count; 1 for a recording without steps"),
         Column("p50_ns", "float64", "ns", "median step"),
         Column("mean_ns", "float64", "ns", "mean step"),
         Column("total_ns", "int64", "ns", "the whole recording"),
-        Column("peak_bytes", "Int64", "bytes", "highest above the start, of a device or else of the host"),
+        Column("peak_bytes", "Int64", "bytes", "peak above the start, of a device or else of the host"),
         Column("overhead", "float64", "1", "time of a recorded step over an unrecorded one, if measured"),
-        Column("load", "float64", "", "average number of threads that wanted a core, over a minute"),
+        Column("load", "float64", "", "mean number of threads that wanted a core, over a minute"),
         Column(
             "core_share", "float64", "1", "share of runnable time on a core; missing if the thread waited"
         ),
-        Column("noise", "float64", "", "half widths between it and an unchanged previous run; else missing"),
+        Column("noise", "float64", "", "distance from an unchanged previous run, in half-widths"),
         Column("verdict", "str", "", "first line of the verdict"),
         Column("trust", "str", "", "codes of `p.trust` that are losses or errors"),
         Column("kept", "bool", "", "whether the recording was kept"),
@@ -198,7 +198,7 @@ def open_store() -> Store:
         folder = history_folder(notebook_path())
     except OSError as error:
         raise HistoryError(
-            f"there is no history: the folder in which this process began was deleted ({error})"
+            f"there is no history: the folder in which this process started was deleted ({error})"
         ) from error
     if folder is None:
         raise HistoryError(f"the history is switched off by {VARIABLE}")

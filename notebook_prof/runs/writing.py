@@ -82,7 +82,7 @@ def _do_nothing() -> None:
 def missing() -> str:
     """Return which runs of this process are missing from the history; empty if none are."""
     left, lost = _writer.left, _writer.lost
-    said = [f"{format_items(left, 'run')} of this process: still being written, ask again"] if left else []
+    said = [f"{format_items(left, 'run')} of this process: still being written, try again"] if left else []
     said += [f"{format_items(lost, 'run')} of this process: {_writer.reason}"] if lost else []
     return f"the history lacks {'; and '.join(said)}" if said else ""
 

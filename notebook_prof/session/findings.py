@@ -36,10 +36,10 @@ def steps_missing(
     ran = "1 step ran" if step_count == 1 else f"{step_count} steps ran" if step_count else "no step was seen"
     if error:
         ran += f", and the code ended with {error}"
-    advice = "ask for steps that run: --steps 0:1 records the one"
+    advice = "request steps that run: --steps 0:1 records the only one"
     if step_count > 1:
         recorded = format_items(step_count - 1, "step")
-        advice = f"ask for steps that run: --steps 1:{step_count} records {recorded}"
+        advice = f"request steps that run: --steps 1:{step_count} records {recorded}"
     if not step_count:
         advice = (
             "count steps with nbp.step(), by batches with --step-by dataloader, "
@@ -86,8 +86,8 @@ def ended_early(report: ImportReport, end: EarlyEnd, recorded: Sequence[StepReco
         report.add(
             "ended-early",
             "loss",
-            example=f"PyTorch's profiler had kept {end.events:,} events, allocations included: "
-            "more would take gigabytes when it stops",
+            example=f"PyTorch's profiler had collected {end.events:,} events, allocations included: "
+            "with more, it would take gigabytes when it stops",
             effect="later code is in the account only",
             advice="record a few steps only: --steps 3:14, or steps=(3, 14)",
         )
@@ -106,7 +106,7 @@ def operators_ended(report: ImportReport, events: int, after_ns: int) -> None:
         "operators-ended",
         "loss",
         example=f"the process grew steadily, so PyTorch's profiler was ended after {format_ns(after_ns)}; "
-        f"it had kept {events:,} events",
+        f"it had collected {events:,} events",
         effect="later operators are not recorded",
         advice="record a few steps only: --steps 3:14, or steps=(3, 14)",
     )
@@ -151,7 +151,7 @@ def loops_given_up(report: ImportReport, window: StepWindow) -> None:
             "info",
             example=f"iterations of line {run.line}, {run.text}, take less than {SHORTEST_NS // 1000} µs",
             effect="counting them would cost more than they do: the loop went on without steps",
-            advice="ask for steps of a loop around it with --loop LINE",
+            advice="count the steps of an enclosing loop with --loop LINE",
         )
 
 
@@ -162,7 +162,7 @@ def steps_elsewhere(report: ImportReport, thread: threading.Thread | None, cell:
             "steps-in-another-thread",
             "loss",
             example=f"steps ran in thread {thread.name!r}, not in the cell's thread",
-            effect="torch records operators of other threads only if it records no memory",
+            effect="torch records operators of other threads only if it does not record memory",
             advice="use --no-memory, or train in the cell's own thread",
         )
 

@@ -75,8 +75,8 @@ class profile:
     heap : bool
         Trace the host's heap: which code had allocated it at its peak, see ``p.memory.heap()``.
     children : str or path-like, optional
-        A folder in which child processes write traces of ``torch.profiler``, such as an inference engine's:
-        those that appear there meanwhile become tracks of this recording.
+        A folder in which child processes write traces of ``torch.profiler``, such as an inference engine's.
+        Traces that appear there during the recording become tracks of it.
     name : str, optional
         Add a row of this name to the project's history, see `notebook_prof.history`, and report changes since
         the previous run of the same name. Without a name there is no row.
@@ -122,9 +122,9 @@ class profile:
         keep: bool = False,
     ) -> None:
         if steps is not None and schedule is not None:
-            raise OptionError("steps and schedule were both given: each says when to record; give one")
+            raise OptionError("steps and schedule were both given: each decides when to record; give one")
         if measure_overhead and until is not None:
-            raise OptionError("measure_overhead and until were both given: each says when to end; give one")
+            raise OptionError("measure_overhead and until were both given: both decide when to end; give one")
         if measure_overhead and schedule is not None:
             raise OptionError(
                 "measure_overhead and schedule were both given: measuring has its own schedule; give steps"
@@ -257,7 +257,7 @@ class profile:
         if name.startswith("_"):  # a front-end or `copy` is looking for protocols
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         state = "is still recording: call stop() first" if session else _UNRECORDED
-        raise NotRecordedError(f"{name} was asked of a profile that {state}")
+        raise NotRecordedError(f"{name} was requested from a profile that {state}")
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(Profile)})

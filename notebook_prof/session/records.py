@@ -1,7 +1,7 @@
 """Recorded steps, the loops that ran, and the rules that end a recording early.
 
-The number of events cannot be read while it records, and only the recorded thread may stop it. So a
-background thread watches the process's memory, and the main thread counts the events.
+While PyTorch's profiler records, its number of events cannot be read, and only the recorded thread may stop
+it. So a background thread watches the process's memory, and the main thread counts the events.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ SETTLE: Final = 1
 """Number of unmeasured steps after every switch: they absorb the cost of starting and stopping."""
 PAIR: Final = 2 * (SETTLE + 1)
 FEWEST: Final = 3
-"""Fewest pairs from which a useful interval can be computed."""
+"""Minimum number of pairs for a useful interval."""
 DEFAULT: Final = (1, 11)
 """The default window: one warm-up step, then ten recorded steps."""
 
@@ -120,7 +120,7 @@ empty string and 0 if unknown."""
 
 
 class OptimizerLoops:
-    """Tells the steps of one loop from those of the next, by the optimizers and the cell's statements."""
+    """Distinguishes the steps of one loop from those of the next, by optimizers and the cell's statements."""
 
     # The first optimizer of a loop leads: its steps are the loop's steps. Others that step between two of its
     # steps (as in a GAN) belong to the loop and do not count. An optimizer that steps twice in a row leads a

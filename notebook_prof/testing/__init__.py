@@ -1,4 +1,4 @@
-"""For tests, ours and yours: Traces drawn as text, and a clock moved by hand."""
+"""Helpers for tests, ours and yours: Traces drawn as text, and a clock that is advanced by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces drawn as text, a character a unit of time."""
+"""Traces drawn as text, one character per unit of time."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def draw(
     ----------
     picture : str
         Lines ``track: drawing``. A character of the drawing is a unit of time; ``[name ]`` is a slice from
-        its first to its last bracket, ``[name/forward ]`` one with a phase, ``|name`` an instant. Lines of
+        its first to its last bracket, ``[name/forward ]`` has a phase, ``|name`` is an instant. Lines of
         the same track overlay each other. ``stream 7:`` is a stream of device 0; ``steps:`` has numbered
         steps.
     unit_ns : int
         Duration of a character.
     categories : mapping of str to str, optional
-        Name → category; others are ``kernel`` on streams and ``operator`` on threads.
+        Category by name; by default ``kernel`` on streams and ``operator`` on threads.
     launches : iterable of (str, str), optional
-        Pairs of names: the first slice of the one name launched the first of the other, and so on.
+        Pairs of names: the n-th slice of the first name launched the n-th slice of the second.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def draw(
 def _split(line: str) -> tuple[str, str]:
     track, colon, body = line.partition(":")
     if not colon or "[" in track:
-        raise OptionError(f"the line {line!r} names no track: write it as 'main: [mm ]'")
+        raise OptionError(f"the line {line!r} has no track: write it as 'main: [mm ]'")
     return track.strip(), " " * (len(track) + 1) + body.rstrip()
 
 

@@ -34,7 +34,7 @@ KIND: Final = {
     "overhead": "overhead",
 }
 ON_DEVICE: Final = {"collective": "kernel", "annotation": "gpu_user_annotation"}
-"""Kineto's names of our categories; some differ on a stream."""
+"""Kineto's names for our categories on streams, if they differ."""
 _ARROWS: Final = {"launch": "ac2g", "fwdbwd": "fwdbwd", "link": "flow"}
 _CHUNK: Final = 65_536
 _NO_PROCESS: Final = 999_999

@@ -110,8 +110,8 @@ def export_stacks(
         PyTorch's ``self_cpu_time_total``, ``self_cuda_time_total`` and ``self_device_time_total`` are
         aliases.
     format : {"collapsed", "speedscope"}, optional
-        ``outer;inner 1234`` a line, for ``flamegraph.pl``, or JSON for speedscope.app; by default speedscope
-        if the path ends in ``.json``. Weights are integer nanoseconds.
+        Lines ``outer;inner 1234`` for ``flamegraph.pl``, or JSON for speedscope.app; by default speedscope if
+        the path ends in ``.json``. Weights are integer nanoseconds.
     source : bool
         False leaves out source, file names, values of strings, and names of variables and annotations.
 
@@ -123,7 +123,7 @@ def export_stacks(
     Notes
     -----
     A path is a chain of nested slices on a track; equal paths of several tracks are merged. Paths are in
-    order of their first appearance, the outer one first. In collapsed text a semicolon in a name becomes a
+    order of their first appearance, outer paths first. In collapsed text a semicolon in a name becomes a
     colon. `notebook_prof.read_trace` reads both formats. After ``torch.profiler.profile.export_stacks``
     (https://pytorch.org/docs/stable/profiler.html#torch.profiler.profile.export_stacks), whose weights are
     microseconds.

@@ -52,7 +52,7 @@ _LISTS: Final = frozenset({"grid", "block"})
 
 def event_texts(trace: Trace) -> npt.NDArray[np.object_] | None:
     """Return members for the ``args`` of every slice, each after a comma; None if there are none."""
-    # ``arguments`` is the object that the event was called with; launches of kernels and collectives have
+    # ``arguments`` is an object with the call's arguments; launches of kernels and collectives have
     # Kineto's names
     texts: npt.NDArray[np.object_] | None = None
     for name in (ARGUMENTS, *DEVICE_TABLES):

@@ -303,7 +303,7 @@ def test_a_change_is_judged_by_its_interval() -> None:
     with pytest.raises(ExpectationError, match=r"FAIL +slower < 3%: "):
         c.expect("slower < 3%")
     two = nbp.compare(a, [b, b]).expect("steps == 60", check=False).table.iloc[0]
-    assert (two["outcome"], two["reason"]) == ("inconclusive", "b is not one whole recording")
+    assert (two["outcome"], two["reason"]) == ("inconclusive", "b is not a single full recording")
 
 
 def test_the_command_line_ends_with_the_outcome(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

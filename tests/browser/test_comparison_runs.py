@@ -101,7 +101,7 @@ def _assert_readable(page: Any) -> None:
     text = static.inner_text()
     for title in ("Steps", "Phases", "Source", "Operators", "Memory"):
         assert f"{title}\n" in text
-    assert "A dot a step; lines are medians." in text
+    assert "One dot per step; lines are medians." in text
     assert "Run the cell again for the interactive views." in text
     rows = static.locator("table").nth(1).locator("tr").all_inner_texts()
     assert rows[2].endswith("~     total = sum([x * x for x in range(3_000)])"), rows

@@ -122,7 +122,7 @@ def test_a_cell_is_the_same_where_nothing_can_be_kept(kernel: Kernel, tmp_path: 
 
 def test_options_of_the_history_are_checked(kernel: Kernel) -> None:
     for options, message in (
-        ("--name 12", "is the number of a run; give it a word"),
+        ("--name 12", "is the number of a run; use a word"),
         ("--no-history --keep", "--no-history contradicts --name and --keep"),
     ):
         reply = kernel.run(f"%%profile {options}\n1")

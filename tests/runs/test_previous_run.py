@@ -283,7 +283,7 @@ def test_failed_runs_are_kept_and_not_compared(history: Path) -> None:
 def test_what_differs_beside_the_code_is_named(history: Path) -> None:
     keep(recorded(steps(1), machine={"torch_threads": 1}))
     other = keep(recorded(steps(2), machine={"torch_threads": 4}))
-    assert "not the code alone differs: torch threads (1 → 4)" in other.verdict.lines[1]
+    assert "more than the code differs: torch threads (1 → 4)" in other.verdict.lines[1]
 
 
 CELLS = {

@@ -223,7 +223,7 @@ def test_the_steps_that_could_be_asked_for_and_the_error_are_named() -> None:
         fail()
     issue = p.trace.report["steps-not-reached"]
     assert issue.example == "steps 5:9 were requested, 3 steps ran, and the code ended with LookupError"
-    assert issue.advice == "ask for steps that run: --steps 1:3 records 2 steps"
+    assert issue.advice == "request steps that run: --steps 1:3 records 2 steps"
 
 
 def test_first_step_cannot_be_warmed_up() -> None:

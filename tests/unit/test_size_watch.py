@@ -204,7 +204,7 @@ def test_a_large_recording_ends_and_says_so(halts: list[bool], monkeypatch: pyte
     names = p.trace.slices["name"].tolist()
     assert names.count("aten::mul") == 10
     assert "aten::sub" not in names
-    assert "PyTorch's profiler had kept" in p.trace.report["ended-early"].example
+    assert "PyTorch's profiler had collected" in p.trace.report["ended-early"].example
     stopped_ns = p.trace.metadata["recorded_ns"]
     assert p.trace.span.dur < stopped_ns, "what the others saw while torch stopped is cut off"
 

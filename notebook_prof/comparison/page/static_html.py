@@ -66,7 +66,7 @@ def page(c: ComparedTables) -> str:
 
 
 def document(names: tuple[str, str], body: str) -> str:
-    """Return a document that compares these two."""
+    """Return a document with this body, titled by the two names."""
     a, b = map(html.escape, names)
     head = (
         f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{a} and {b}</title>'
@@ -103,7 +103,7 @@ def _steps(c: ComparedTables) -> str:
     over = int((table["dur_ns"] > largest).sum())
     note += f" At the right edge: {over} longer ones." if over else ""
     interval = "" if math.isnan(c.interval[0]) else f" Change of a step: {interval_text(c)}."
-    caption = f'<p class="soft">A dot a step; lines are medians.{note}{interval}</p>'
+    caption = f'<p class="soft">One dot per step; lines are medians.{note}{interval}</p>'
     counts = [f"{format_count((table['side'] == name).sum())} of {name}" for name in c.names]
     words = html.escape(f"step times: {' and '.join(counts)}", quote=True)
     image = data_uri(pixels(_dots(c, largest)))
@@ -224,7 +224,7 @@ def _memory(c: ComparedTables) -> str:
             f"{text_cell(device + ', ' + str(row['source']) + change)}</tr>"
         )
     a, b = map(html.escape, c.names)
-    last = f"<th {_LEFT_CELL}>highest above what was there before</th>"
+    last = f"<th {_LEFT_CELL}>peak above the initial memory</th>"
     head = f'<tr><th class="t">{a}</th><th class="t">{b}</th>{last}</tr>'
     return f"<h3>Memory</h3><table>{head}{''.join(rows)}</table>"
 

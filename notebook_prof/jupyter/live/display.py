@@ -122,7 +122,7 @@ class LiveDisplay:
         self._widget = LiveWidget(self._session, state)
         self._handlers[CONTROL] = self._control
         view = {"version_major": 2, "version_minor": 0, "model_id": self._widget.model_id}
-        text = "This cell is being recorded; its profile appears when it has ended."
+        text = "This cell is being recorded; its profile appears when it ends."
         display({_MIME: view, "text/plain": text}, raw=True, display_id=self._uid)
 
     def _control(self, _stream: Any, _identities: Any, message: Mapping[str, Any]) -> None:

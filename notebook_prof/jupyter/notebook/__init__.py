@@ -1,4 +1,4 @@
-"""``%profile_notebook``: the watch of a whole notebook in IPython."""
+"""``%profile_notebook``: watches a whole notebook in IPython."""
 
 from typing import Final
 

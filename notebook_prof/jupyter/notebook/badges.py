@@ -1,4 +1,4 @@
-"""Tells the editor extension what the cells of a watched notebook took."""
+"""Sends the times of a watched notebook's cells to the editor extension."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OWN_SHARE: Final = 100
 
 
 class Badges(QuietWidget):
-    """A model without a view: the page hands its messages to the extension."""
+    """A model without a view: the page passes its messages to the extension."""
 
     _esm = script("cells_widget")
 
@@ -31,12 +31,12 @@ class Badges(QuietWidget):
         self.on_msg(self._receive)
 
     def close(self) -> None:
-        """Take the badges away."""
+        """Remove the badges."""
         super().close()
         self.layout.close()
 
     def cell_ended(self, run: CellRun) -> None:
-        """Tell of a cell at once, and what became stale by it when the kernel is idle."""
+        """Send a cell's time at once, and what it made stale when the kernel is idle."""
         if run.cell:
             wall_ns = run.end_ns - run.begin_ns
             self._tell([badge(run.cell, run.number, wall_ns, run.kept_bytes, run.source)])
@@ -50,7 +50,7 @@ class Badges(QuietWidget):
             return
         began = time.perf_counter()
         self._tell(badges(runs_table(self._watch, saved_notebook())))
-        # of thousands of cells it takes a while, which the next cell would wait for
+        # with thousands of cells this takes a while, and the next cell would wait for it
         self._pause_s = max(_AFTER_S, _OWN_SHARE * (time.perf_counter() - began))
 
     def _tell(self, rows: Sequence[dict[str, Any]]) -> None:
@@ -60,5 +60,5 @@ class Badges(QuietWidget):
             self.send({"cells": list(new.values())})
 
     def _receive(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
-        if message.get("t") == "cells":  # a page that has come
+        if message.get("t") == "cells":  # a page has opened
             self.send({"cells": list(self._told.values())})

@@ -1,4 +1,4 @@
-"""Tells the watch of a notebook of its cells, as IPython tells of them."""
+"""Reports the cells of a notebook to its watch, by IPython's events."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _MOST_MARKS: Final = 10_000
 
 
 class CellEvents:
-    """Tells the watch when cells begin and end, and marks their statements."""
+    """Notifies the watch when cells begin and end, and marks their statements."""
 
     def __init__(self, shell: Any) -> None:
-        badges = _badges(shell)  # imports, which are not the first cell's
+        badges = _badges(shell)  # imported here, so that the first cell does not pay for it
         self.watch = NotebookWatch(lambda: shell.user_ns)
         self._shell = shell
         self._badges = None if badges is None else badges(self.watch)
-        self._infos: list[tuple[Any, CellRun]] = []  # of running cells; IPython's info tells a cell
+        self._infos: list[tuple[Any, CellRun]] = []  # running cells, identified by IPython's info
 
     def pre_run_cell(self, info: Any) -> None:
         """Begin a cell; IPython calls this."""
@@ -39,9 +39,9 @@ class CellEvents:
         with DelayedInterrupt():
             running = self.watch.current
             if running is not None:
-                if len(frames_of_cells()) > 1:  # run by that cell
+                if len(frames_of_cells()) > 1:  # the running cell runs this one
                     return
-                self.watch.end(running, "KeyboardInterrupt")  # which kept IPython from telling its end
+                self.watch.end(running, "KeyboardInterrupt")  # it kept IPython from firing the end event
             # IPython 9.16 counts before this event, older ones after the cell; `visit` and the end know
             number = int(self._shell.execution_count) if info.store_history else 0
             if _only_ours(str(info.raw_cell)):
@@ -69,13 +69,13 @@ class CellEvents:
                 self._badges.cell_ended(run)
 
     def close(self) -> None:
-        """End the watch and take the badges away."""
+        """End the watch and remove the badges."""
         self.watch.stop()
         if self._badges is not None:
             self._badges.close()
 
     def visit(self, tree: ast.AST) -> ast.AST:
-        """Mark the statements of the cell that begins; IPython calls this."""
+        """Mark the statements of the starting cell; IPython calls this."""
         try:
             run = self.watch.current
             if run is None or run.marked or not isinstance(tree, ast.Module) or self.watch.is_of_parent:
@@ -89,13 +89,13 @@ class CellEvents:
             run.first = min(run.lines, default=0)
             if not run.source.lstrip().startswith("%%profile"):
                 tree.body = marked(tree.body, run.run)
-        except Exception as error:  # IPython would unregister what raises, for good
+        except Exception as error:  # IPython unregisters a transformer that raises, for good
             self.watch.failures.append(f"{type(error).__name__}: {error}")
         return tree
 
 
 def _badges(shell: Any) -> type[Badges] | None:
-    """Return what tells a front-end of the cells, if it tells us their ids."""
+    """Return the class that sends cells to the front-end, if that sends us their ids."""
     if not current_cell(shell):
         return None
     from .badges import Badges  # loads ipywidgets
@@ -112,9 +112,9 @@ def _only_ours(source: str) -> bool:
 
 
 def marked(body: list[ast.stmt], run: int) -> list[ast.stmt]:
-    """Return statements with a mark before each but the first."""
-    # The result is shown as without: only the last statement is an expression of the user's, and it stays
-    # last. A mark evaluates to None, which no interactivity displays.
+    """Return the statements with a mark before each except the first."""
+    # The displayed result does not change: the user's last expression stays last, and a mark evaluates to
+    # None, which no interactivity displays.
     made: list[ast.stmt] = []
     for i, node in enumerate(body):
         if i and not is_future(node):  # the first one begins with the cell
@@ -125,7 +125,7 @@ def marked(body: list[ast.stmt], run: int) -> list[ast.stmt]:
 
 
 def _mark(number: int, line: int) -> ast.stmt:
-    """Return ``note((now(), number))``, found without names of the user's."""
+    """Return ``note((now(), number))``, which needs no names in the user's namespace."""
     load = ast.Load()
 
     def found(name: str) -> ast.expr:
@@ -151,12 +151,12 @@ def _of_recording(recorded: statements.Marks, run: CellRun) -> Any:
 
 
 def events_of(shell: Any) -> CellEvents | None:
-    """Return what watches the cells of a shell."""
+    """Return the object that watches a shell's cells; None without one."""
     return next((one for one in shell.ast_transformers if isinstance(one, CellEvents)), None)
 
 
 def register(shell: Any) -> None:
-    """Begin to watch the cells of a shell."""
+    """Start watching the cells of a shell."""
     events = CellEvents(shell)
     remember(events.watch)
     shell.ast_transformers.append(events)
@@ -170,7 +170,7 @@ def register(shell: Any) -> None:
 
 
 def unregister(shell: Any) -> None:
-    """End the watch and remove everything of it. Does nothing if there is none."""
+    """End the watch and remove its hooks. Does nothing without a watch."""
     events = events_of(shell)
     if events is None:
         return

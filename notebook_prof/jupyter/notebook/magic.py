@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...profiles.profile import Profile
 
 _STARTED: Final = (
-    "notebook_prof watches every cell from here on. `%profile_notebook show`, or nbp.notebook(), shows what "
+    "notebook_prof watches every cell from now on. `%profile_notebook show`, or nbp.notebook(), shows what "
     "they took; `%profile_notebook off` ends it."
 )
 
@@ -27,12 +27,12 @@ class NotebookMagics(Magics):  # type: ignore[misc]
 
     @line_magic  # type: ignore[untyped-decorator]
     def profile_notebook(self, line: str) -> Profile | None:
-        """Watch every cell from here on: time, memory, CPU, statements; ≤ 3 ms a cell.
+        """Watch every cell from now on: time, memory, CPU, statements; ≤ 3 ms per cell.
 
         ``%profile_notebook [off | show]``
 
-        ``off`` ends the watch and removes everything of it. ``show`` displays the session so far, as does
-        ``nbp.notebook()``. A cell with ``%%profile`` is recorded in full, too.
+        ``off`` ends the watch and removes its hooks. ``show`` displays the session so far, as does
+        ``nbp.notebook()``. A cell with ``%%profile`` is also recorded in full.
         """
         # imported here, since it imports all analyses
         from ...cells.current import notebook

@@ -1,4 +1,4 @@
-"""What ``notebook-prof run`` asks of the kernel in which it runs a notebook."""
+"""Called by ``notebook-prof run`` in the kernel of a notebook."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import events
 
 
 def begin() -> None:
-    """Watch every cell from here on."""
+    """Watch every cell from now on."""
     shell = get_ipython()
     extension.load(shell)
     events.register(shell)
