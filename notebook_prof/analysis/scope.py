@@ -51,7 +51,7 @@ R = TypeVar("R")
 
 
 _FEW_CODES = 8
-"""Most codes to look for by comparing with each; for more, a look-up table is faster."""
+"""Maximum number of codes to compare with one by one; for more, a look-up table is faster."""
 
 
 class _Shared(threading.local):

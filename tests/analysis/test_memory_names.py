@@ -198,10 +198,10 @@ def test_the_tab_tells_what_was_left_out() -> None:
     )
     notes = [part.text for part in shown(trace).parts if isinstance(part, Note)]
     assert (
-        "Names are not complete: 500 objects, of rows[] were left out when the time for looking was over."
+        "Names are not complete: 500 objects, of rows[] were left out when the time for the search was over."
         in notes
     )
-    assert "Locals of 1 function were not read, since they ask for their own locals." in notes
+    assert "Locals of 1 function were not read, since they call locals() themselves." in notes
 
 
 def test_the_verdict_and_the_advice_name_what_grows() -> None:

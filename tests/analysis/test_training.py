@@ -149,7 +149,7 @@ def test_a_language_model_and_a_network_on_images_tell_their_batches() -> None:
     images = nbp.open_profile(DATA / "torch213_cpu" / "cnn_adam.pt.trace.json.gz")
     table = images.training().set_index("quantity")
     assert table.loc["samples_per_s", "source"].startswith("shapes of aten::conv2d")
-    assert "do not tell the tokens" in table.loc["tokens_per_s", "reason"]
+    assert "do not give the tokens" in table.loc["tokens_per_s", "reason"]
 
 
 def test_exposed_communication_by_module_sums_to_that_of_the_steps(shared_traces: Path) -> None:

@@ -327,7 +327,7 @@ def test_what_begins_late_for_no_recorded_reason_is_refused() -> None:
     answer = profile.what_if(launch=0)
     assert answer.refused
     assert answer.steps["usual_ns"].tolist() == [100_000, 100_000, 60_000]
-    assert answer.reason.endswith("within 5.0 % in step 0: ask with step=")
+    assert answer.reason.endswith("within 5.0 % in step 0: use step=")
     says_what_its_table_says(answer)
     answer = profile.what_if(launch=0, step=[0, 1])
     assert answer.gain == 12_000

@@ -149,7 +149,7 @@ def test_work_that_waited_in_its_queue() -> None:
 def test_work_without_a_launch_on_record_says_so() -> None:
     profile = Profile(draw("main: [mm]\nstream 7:   [a ]     [b ]"))
     between, first = profile.why(13, "stream 7").text, profile.why(8, "stream 7").text
-    assert "No launch of b was recorded: what it waited for is not known." in between
+    assert "No launch of b was recorded: what it waited for is unknown." in between
     assert "after the trace began." in first
     assert "What a on stream 7 waited for was not recorded." in first
     assert "No launch" not in first

@@ -378,7 +378,7 @@ def test_gradients_that_add_up_are_refused() -> None:
         for _ in range(2):
             network(torch.ones(2, 3)).sum().backward()
         optimizer.step()
-    with pytest.raises(nbp.NotebookProfError, match="added up over several backward passes"):
+    with pytest.raises(nbp.NotebookProfError, match="summed over several backward passes"):
         p.replay("Optimizer.step#SGD.step", "foreach")
 
 

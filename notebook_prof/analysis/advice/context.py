@@ -35,7 +35,7 @@ COSTLY: Final = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Advice(Statement):
-    """What a rule found: `code` is the rule, `advice` the remedy, `rows` the longest of `count` slices."""
+    """A rule's finding: `code` is the rule, `advice` the remedy, `rows` the longest of `count` slices."""
 
     count: int = 0
     # Expected saving over everything measured, without the cost of recording.
@@ -82,14 +82,14 @@ class AdviceContext:
 
     @cached_property
     def whole(self) -> tuple[int, Source, str]:
-        """What shares in sentences are of: ns, the public table, and words for it."""
+        """The whole that shares in sentences refer to: ns, its public table, and its name in words."""
         cell = recorded_table(self.trace, ACCOUNT)
         if cell is not None and self.whole_window is None:
             return int(cell["dur"].sum()), Source("account", "dur"), "the cell"
         return self.facts.total_ns, self.facts.total, self.facts.whole
 
     def share(self, ns: int, source: Source) -> Sentence:
-        """Say what share of `whole` a duration is; say nothing if it is longer, as on several threads."""
+        """Describe a duration as a share of `whole`; empty if it is longer, as on several threads."""
         whole, of, words = self.whole
         return say(", ", cite_share(ns / whole, source, of), f" of {words}") if 0 < ns <= whole else say()
 
@@ -216,7 +216,7 @@ class AdviceContext:
 
     @cached_property
     def input(self) -> pd.DataFrame:
-        """Where the steps got their data: `input_pipeline`."""
+        """How the steps got their data: `input_pipeline`."""
         return input_pipeline(self.trace, window=self.window)
 
     @property

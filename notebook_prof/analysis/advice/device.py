@@ -104,7 +104,7 @@ _SMALL_BYTES: Final = 1 << 16
 
 
 def copy_bound(run: AdviceContext) -> Advice | None:
-    """Find a device that mostly copies, and say what would shorten its longest copies."""
+    """Find a device that mostly copies, and what would shorten its longest copies."""
     table = device(run.trace, **run.looking)
     if not len(table):
         return None
@@ -193,7 +193,7 @@ _HAVE: Final = re.compile(
     r"\b(V100|T4|A10\w*|A30|A40|A100|H100|H200|GH200|B100|B200|L4|L40\w*|RTX|TITAN (?:V|RTX)|DGX\w*)", re.I
 )
 _FASTER: Final = 2
-"""Least speed-up by tensor cores that is assumed; NVIDIA's data sheets promise 8 to 16 times."""
+"""Minimum assumed speed-up by tensor cores; NVIDIA's data sheets promise 8 to 16 times."""
 
 
 def low_occupancy(run: AdviceContext) -> Advice | None:

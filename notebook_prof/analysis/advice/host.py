@@ -20,7 +20,7 @@ _IDLE: Final = 0.1
 _MANY: Final = 50
 _UNFUSED: Final = 0.05
 _MOMENTS: Final = frozenset({"aten::lerp_", "aten::addcdiv_", "aten::addcmul_"})
-"""Operators that tell Adam from plain SGD, which gains nothing from fusion."""
+"""Operators that distinguish Adam from plain SGD, which gains nothing from fusion."""
 FUSED: Final = 0.7
 """Share of Adam's step time that fused=True saves on a CPU; see ``benchmarks/advice.py``."""
 
@@ -56,7 +56,7 @@ def launch_bound(run: AdviceContext) -> Advice | None:
 
 
 def small_operators(run: AdviceContext) -> str:
-    """Say why small operators are not judged; empty if there are few, or recording hardly slowed them."""
+    """Explain why small operators are not judged; empty if there are few, or recording hardly slowed them."""
     # There is no rule for small operators: where they bound the steps, recording costs as much time as they
     # do, so a saving cannot be predicted. For a loop over the rows of a tensor, the predicted saving was half
     # of the actual one.
@@ -137,7 +137,7 @@ _RECORDERS: Final = ("py-spy", "sh -c read go", "notebook_prof")
 """Prefixes of the commands of recorders' processes, which are not the user's children."""
 _POOLS: Final = ("multiprocessing.pool", "concurrent.futures.process", "joblib.parallel")
 _LEAST_WORK_NS: Final = 1_000_000
-"""Least CPU time of a pool's processes. Below it, joblib used threads or ran everything in the caller."""
+"""Minimum CPU time of a pool's processes. Below it, joblib used threads or ran everything in the caller."""
 
 
 def threads_take_turns(run: AdviceContext) -> Advice | None:

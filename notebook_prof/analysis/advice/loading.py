@@ -23,7 +23,7 @@ from .context import Advice, AdviceContext, evidence
 WAITS: Final = 0.05
 """Waits below this share of the measured time are not reported."""
 CHEAP_NS: Final = 20_000
-"""Items cheaper than this are not worth a process: sending one costs as much as making it."""
+"""Cheaper items are not worth a process: sending one costs as much as making it."""
 BATCHED: Final = 0.75
 """Share of the data time saved by indexing a TensorDataset by whole batches; see ``benchmarks/advice.py``."""
 START_NS: Final = {"fork": 25_000_000}
@@ -160,7 +160,7 @@ def _cores(run: AdviceContext, workers: int) -> str:
 
 
 def _cannot_import(run: AdviceContext) -> str:
-    """Return what to do where workers start without the classes of the notebook that holds the dataset."""
+    """Return what to do if workers start without the notebook's classes, such as the dataset's."""
     method = str(run.machine.get("start_method", "fork"))
     used = run.loader_facts
     here = used.loc[used["file"].astype(str).str.contains(_CELL), "dataset"].tolist()
@@ -257,7 +257,7 @@ def _busy(run: AdviceContext) -> int:
 
 
 def _found(run: AdviceContext, spent: int, before: str, after: str) -> dict[str, Any]:
-    """Return all of a rule's advice but its code, remedy and gain."""
+    """Return a rule's advice except its code, remedy and gain."""
     took = run.facts.in_phase("data")
     text = say(f"{run.each_step} {before}", run.each(spent, took), after, run.share(spent, took))
     location = ""

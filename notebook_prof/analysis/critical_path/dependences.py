@@ -49,7 +49,7 @@ def wakeups(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
     # `main` is the main thread, which no other thread starts. `cuts` are the bounds of steps; rests are split
     # there. A thread is *busy* in operators, runtime calls, and Python frames whose names do not say that
     # they wait. A stretch of busy time is a *burst*, the time between two bursts a *rest*. If a rest contains
-    # another thread's last burst from begin to end, and that thread's bursts cover at least half of the rest,
+    # another thread's last burst from start to end, and that thread's bursts cover at least half of the rest,
     # the rest was a wait for the end of that burst. A burst that ends with communication may have begun
     # before the rest. If nothing owns a thread (other than the main one) just before its burst, the burst was
     # started by the thread that was busy then, or was busy last.
@@ -123,7 +123,7 @@ def _of_rests(rests: _Rests, bursts: Mapping[int, _Bursts], main: int) -> Waits:
         whole = own.begin[at] >= begin
         first = np.minimum(np.searchsorted(own.begin, begin), len(own.begin) - 1)
         opened = np.where(whole, own.begin[first], begin)
-        # nobody waits for a helper that only ticks now and then
+        # no thread waits for a helper that only ticks now and then
         fits = (whole | own.shared[at]) & (2 * (done - opened) >= end - np.maximum(begin, 2 * opened - end))
         rows, done = rows[fits], done[fits]
         later = done > best[rows]

@@ -228,44 +228,44 @@ def _rows(
     if work and not launches:
         yield (
             "no-launches", work, work, int(spent.sum()),
-            "work of devices and the calls that asked for it are not linked: the path cannot follow launches",
+            "device work and the calls that launched it are not linked: the path cannot follow launches",
         )  # fmt: skip
     else:
         yield (
             "launch-not-recorded", int(hops("unrecorded").sum()), len(kinds), around("unrecorded"),
-            "nothing on record tells why this work began: the main thread is taken for the cause",
+            "why this work began was not recorded: the main thread is assumed to be the cause",
         )  # fmt: skip
     behind = [one for one in spans if one.end == "host" and one.behind]
     yield (
         "device-behind", len(behind), len(spans), sum(one.path.end - one.path.begin for one in behind),
-        "device work of these steps ends after them: ask with end=\"device\" for the path that ends with it",
+        "device work of these steps ends after them: end=\"device\" gives the path that ends with it",
     )  # fmt: skip
     events = sum(int(hops(kind).sum()) for kind in EVENTS[1:])
     yield (
         "events-inferred", int(hops("inferred-event").sum()), events, around("inferred-event"),
-        "the file does not tell which work a stream waited for: what ended last before is taken",
+        "the file does not contain what work a stream waited for: the last to end before is assumed",
     )  # fmt: skip
     if not graph.scopes_recorded and len(graph.streams) > 1:
         yield (
             "waits-not-recorded", int(hops("wait").sum()), int((kinds < len(WAITS)).sum()), around("wait"),
-            "the file does not tell which stream a call waited for: what ended last inside it is taken",
+            "the file does not contain what stream a call waited for: the last work to end inside is assumed",
         )  # fmt: skip
     yield (
         "hand-overs", int(hops("hand-over").sum()), len(kinds), 0,
-        "one thread rested while another was busy: that it waited for it follows from times alone",
+        "one thread rested while another was busy: that it waited is inferred from times alone",
     )  # fmt: skip
     near = every.margin < 2 * graph.latencies.noise
     yield (
         "near-ties", int(near.sum()), int((every.margin < FAR).sum()), int(spent[near].sum()),
-        "a second candidate was closer than twice the noise of starts: the path before may be another",
+        "a second candidate was closer than twice the noise of starts: the earlier path may be different",
     )  # fmt: skip
     communication = class_codes(graph, pieces) == CLASSES.index("communication")
     yield (
         "collectives", int(communication.sum()), len(spent), int(spent[communication].sum()),
-        "the length of communication is, in part, waiting for other ranks, which one recording does not tell",
+        "part of communication is waiting for other ranks, which one recording does not show",
     )  # fmt: skip
     early = [(s.call >= 0) & (graph.resources.ts[s.call] > s.start) for s in graph.streams.values()]
     yield (
         "clock", sum(int(one.sum()) for one in early), launches, 0,
-        "device work begins before the call that launched it: the clocks of host and device are apart",
+        "device work begins before the call that launched it: the clocks of host and device disagree",
     )  # fmt: skip

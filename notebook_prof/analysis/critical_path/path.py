@@ -179,7 +179,7 @@ def critical_path(
     step: Numbers = None,
     end: End = "host",
 ) -> pd.DataFrame:
-    """List what determined how long steps took, by time, or sum it up.
+    """List what determined the duration of steps, in order of time or summed.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def pieces_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
 def pieces_columns(
     graph: Dependences, spans: Sequence[Span], every: PathPieces, names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the columns of `PIECES` that say what each piece is."""
+    """Return the columns of `PIECES` that describe each piece."""
     slices, pieces = graph.resources.trace.slices, every.pieces
     data: dict[str, Any] = {}
     for name in names:

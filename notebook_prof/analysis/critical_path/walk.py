@@ -113,7 +113,7 @@ def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row
 
 
 def _leave_stream(graph: Dependences, walker: _Walker) -> None:
-    """Charge the work that only waited for its stream, and go on at the cause of the first of it."""
+    """Charge the work that only waited for its stream, and continue at the cause of the first of it."""
     stream: StreamWork = graph.streams[walker.track]
     root = int(stream.root[graph.position[walker.row]])
     first = int(stream.rows[root])
@@ -137,7 +137,7 @@ def _leave_stream(graph: Dependences, walker: _Walker) -> None:
 def _go_inside(
     graph: Dependences, walker: _Walker, track: int, row: int, slice_: int, kind: str, margin: int
 ) -> None:
-    """Continue at a cause, unless the walk has reached the begin of the window."""
+    """Continue at a cause, unless the walk has reached the start of the window."""
     if walker.t > walker.begin:
         walker.go(track, row, slice_, HOPS.index(kind), margin)
 
@@ -187,7 +187,7 @@ IN_WORDS: Final = {
     "sync": "waits",
     "idle": "nothing recorded",
 }
-"""What sentences call each of `CLASSES`."""
+"""Each of `CLASSES` in words."""
 
 CLASSES: Final = tuple(IN_WORDS)
 """Classes of time on a critical path; see `critical_path`."""

@@ -92,7 +92,7 @@ def _leave_thread(graph: Dependences, walkers: _Walkers, who: IntArray, key: int
 
 
 def _leave_stream(graph: Dependences, walkers: _Walkers, who: IntArray, key: int) -> None:
-    """Charge the work that only waited for its stream, and go on at the cause of the first of it."""
+    """Charge the work that only waited for its stream, and continue at the cause of the first of it."""
     stream, resources = graph.streams[key], graph.resources
     root = stream.root[graph.position[walkers.row[who]]]
     first = stream.rows[root]
@@ -108,11 +108,11 @@ def _leave_stream(graph: Dependences, walkers: _Walkers, who: IntArray, key: int
 
 
 _HOPS_IN_TEXT: Final = 3
-"""Most hops that the text describes; the table has all."""
+"""Maximum number of hops in the text; the table has all."""
 
 _CLASSES_IN_TEXT: Final = 3
 _LINE_IN_TEXT: Final = 60
-"""Most characters of a line of source in the text."""
+"""Maximum number of characters of a source line in the text."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def why(
     track : int or str, optional
         Key or name of a thread or stream. Default: the thread that runs the steps.
     slice : int, optional
-        Row of a slice to ask about, in place of an instant. An instant stands for its innermost slice.
+        Row of a slice to explain, instead of an instant. An instant stands for its innermost slice.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def why(
 
     Notes
     -----
-    The causes are those of `critical_path`, followed back from the end of the stretch to its begin. They
+    The causes are those of `critical_path`, followed back from the end of the stretch to its start. They
     partition the stretch, so shares sum to 1; nothing before the stretch made it longer.
 
     Examples
@@ -192,7 +192,7 @@ def why(
     """
     graph = dependences(trace)
     if (ts is None) == (slice is None):
-        raise OptionError("why() needs an instant, as why(12_000, track), or a slice, as why(slice=7)")
+        raise OptionError("why() needs an instant, as in why(12_000, track), or a slice, as in why(slice=7)")
     if slice is not None:
         key, stretch = of_slice(graph, slice)
     else:
@@ -210,12 +210,12 @@ _CAUSES: Final = {
     "wait": "{it} waited for {cause}, which was done at {at}.",
     "copy": "{it} waited for its own copy, {cause}, which was done at {at}.",
     "queue": "{it} found the launch queue full until {cause} began at {at}.",
-    "hand-over": "{it} rested while {cause} was busy until {at}; that it waited follows from times alone.",
+    "hand-over": "{it} rested while {cause} was busy until {at}; that it waited is inferred from times.",
     "loader": "{it} waited for {cause}, which was done at {at}.",
     "launch": "{it} began {after}when {cause} had launched it.",
     "event": "{it} waited for {cause}, which was done at {at}.",
-    "inferred-event": "{it} waited for {cause}, done at {at}; times suggest it, the file does not tell.",
-    "graph": "{it} followed upon {cause} of the same graph, which was done at {at}.",
+    "inferred-event": "{it} waited for {cause}, done at {at}; this is inferred from times, not recorded.",
+    "graph": "{it} followed {cause} of the same graph, which was done at {at}.",
     "collective": "{it} waited for {cause}, the last rank to come, until {at}.",
     "host-collective": "{it} waited for {cause}, the last rank to come, until {at}.",
     "unrecorded": "What {it} waited for was not recorded.",
@@ -232,7 +232,7 @@ def _sentences(
     unlaunched = stretch.from_row >= 0 and dependences(trace).resources.call[stretch.from_row] < 0
     if unlaunched and not (hops["why"] == "unrecorded").any():
         it = label.of(stretch.from_row)
-        said.append(f"No launch of {it} was recorded: what it waited for is not known.")
+        said.append(f"No launch of {it} was recorded: what it waited for is unknown.")
     if length:
         said.append(f"Of these {format_ns(length)}: {_shares(pieces, label, length)}.")
     said.extend(_of_line(trace, stretch, pieces, length))
@@ -267,7 +267,7 @@ class _Labels:
 
 
 def _first(trace: Trace, stretch: Stretch, resource: str, label: _Labels) -> str:
-    """Say what happened in the stretch."""
+    """Describe what happened in the stretch."""
     length, at = format_ns(stretch.end - stretch.begin), format_ns(stretch.begin, 6)
     it = label.on(stretch.row, resource)
     if stretch.kind == "wait":
@@ -290,7 +290,7 @@ def _first(trace: Trace, stretch: Stretch, resource: str, label: _Labels) -> str
 
 
 def _of_hops(trace: Trace, hops: pd.DataFrame, label: _Labels) -> list[str]:
-    """Say what the path waited for, latest first."""
+    """Describe what the path waited for, latest first."""
     said = []
     for hop in hops[::-1].head(_HOPS_IN_TEXT).to_dict("records"):
         it = label.on(hop["slice"], hop["resource"])
@@ -310,7 +310,7 @@ def _of_hops(trace: Trace, hops: pd.DataFrame, label: _Labels) -> list[str]:
 
 
 def _shares(pieces: pd.DataFrame, label: _Labels, length: int) -> str:
-    """Say what the path of the stretch consists of, largest class first."""
+    """List the classes of the stretch's path, largest first."""
     by_class = (
         pieces.groupby("class", observed=True)["dur_ns"].sum().sort_values(ascending=False, kind="stable")
     )

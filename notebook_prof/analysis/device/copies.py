@@ -56,15 +56,15 @@ def copies(
     DataFrame
         By `total_ns`, longest first; no rows without copies.
 
-        - ``device`` int64, -1 where not known; ``direction`` str: ``HtoD DtoH DtoD PtoP …``; ``source``,
+        - ``device`` int64, -1 if unknown; ``direction`` str: ``HtoD DtoH DtoD PtoP …``; ``source``,
           ``target`` str: ``Pageable Pinned Device Managed …``; all three are empty if not recorded;
         - ``pinned`` boolean: whether the host's side is page-locked memory; missing without a host side, or
           if not recorded. Only pinned copies run in parallel with the host, at the link's rate;
         - ``count`` int64; ``total_ns`` int64: sum of durations; ``union_ns`` int64: time with at least one
           running; ``share`` float64: of the summed durations of all copies;
-        - ``bytes`` Int64; ``bytes_per_s`` float64: over `total_ns`; missing where bytes were not recorded,
-          or not of every copy;
-        - ``link_bytes_per_s``, ``link_share`` float64: of copies between host and device, if the link is
+        - ``bytes`` Int64; ``bytes_per_s`` float64: over `total_ns`; missing if the bytes of some copies were
+          not recorded;
+        - ``link_bytes_per_s``, ``link_share`` float64: for copies between host and device, if the link is
           known.
 
     Examples
@@ -77,7 +77,7 @@ def copies(
     """
     if link_bytes_per_s is not None and not link_bytes_per_s > 0:
         raise OptionError(
-            f"link_bytes_per_s={link_bytes_per_s} must be above 0: bytes a second in one direction"
+            f"link_bytes_per_s={link_bytes_per_s} must be above 0: bytes per second in one direction"
         )
     work = on_device(trace, window).where(step=step, phase=phase, category="memcpy")
     if not len(work.rows):

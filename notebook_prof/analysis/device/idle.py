@@ -57,10 +57,10 @@ def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> 
     A gap ends when some work K begins, launched by the call L. From there the critical path is followed, as
     in `why`, back to the start of the gap, so it covers each instant of the gap.
 
-    1. *launch latency*: from the launch, or an event, to the start of K; in L itself; where K had been
+    1. *launch latency*: from the launch, or an event, to the start of K; in L itself; if K had been
        launched before the gap; *memcpy* if K is a copy that the host is still preparing.
     2. On a thread, an instant belongs to the first of these that is open: a slice of phase data, or anything
-    on a DataLoader worker (*input*); a call that waits for a device (*sync*); a call that copies
+       on a DataLoader worker (*input*); a call that waits for a device (*sync*); a call that copies
        (*memcpy*); a collective on any thread (*communication*); else it is *host-bound*: Python, operators
        and launches of other work.
     3. Awaited work of another device: *communication* for a collective, otherwise *sync*.
@@ -202,7 +202,7 @@ def idle_causes(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``device cause gaps idle_ns window_ns share idle_share``: a row per device and cause, by device, in
+        ``device cause gaps idle_ns window_ns share idle_share``: one row per device and cause, by device, in
         the order ``input sync memcpy communication host-bound launch-latency tail unknown``; rows without
         time are kept, so that every device has all causes; empty without device work.
 

@@ -53,7 +53,7 @@ _MAY_START_NOTHING: Final = re.compile(r"(?i)memcpy|memset|prefetch")
 _ENOUGH: Final = 3
 GRAPH_LAUNCH: Final = re.compile(r"(?:cuda|cu|hip)GraphLaunch(?:_\w+)?")
 GAP_NS: Final = 3_000
-"""Least gap that shows a stream waiting for a launch: queued kernels follow each other within 1 to 2 µs."""
+"""Shortest gap that shows a stream waiting for a launch: queued kernels follow within 1 to 2 µs."""
 
 
 def launch_names(trace: Trace) -> set[str]:
@@ -116,23 +116,23 @@ def kernel_launches(
     step : int or iterable of int, optional
         Keep only work launched by these steps.
     phase, category : str or iterable of str, optional
-        Keep these; ``category="kernel"`` leaves copies, fills and collectives out.
+        Keep these; ``category="kernel"`` leaves out copies, fills and collectives.
     shorter_than : int, optional
         Keep only shorter work, in ns.
 
     Returns
     -------
     DataFrame
-        A row for each piece of work whose launch was recorded, by its start; no rows without any.
+        One row per piece of work whose launch was recorded, by start; no rows without any.
 
         - ``slice``, ``launch`` int64: rows in ``trace.slices`` of the work and of the call that launched it;
         - ``name``, ``operator`` str: of the work, and of the innermost operator around the call, or the call
           itself if there is none;
-        - ``device``, ``stream`` int64, -1 where not known; ``step`` Int32; ``phase`` category;
+        - ``device``, ``stream`` int64, -1 if unknown; ``step`` Int32; ``phase`` category;
         - ``launch_ts``, ``call_ns``, ``ts``, ``dur`` int64 ns: start and duration of the call and the work;
-        - ``delay_ns`` int64: from the end of the call to the start of the work, 0 where it began sooner;
-        - ``queue`` int64: work of its stream that was launched but had not begun at its launch, itself
-          included.
+        - ``delay_ns`` int64: from the end of the call to the start of the work, 0 if it began sooner;
+        - ``queue`` int64: number of pieces of work on its stream, including itself, that were launched but
+          had not begun at its launch.
 
     Notes
     -----

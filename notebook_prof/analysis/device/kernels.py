@@ -131,9 +131,9 @@ def kernels(
     window : (int, int), optional
         Half-open, in ns; durations are cut at its edges.
     by : str or sequence of str
-        ``name``, or any of ``name category module phase line step track device stream`` together and, where
+        ``name``, or any of ``name category module phase line step track device stream`` together and, if
         launch attributes were recorded, of ``grid block registers_per_thread shared_memory_bytes graph
-        graph_node priority``; missing where a piece of work has none.
+        graph_node priority``; missing for work without one.
     name, phase, category, line : str or iterable of str, optional
         Keep only these; `name` does not change any `share`.
     step : int or iterable of int, optional
@@ -148,7 +148,7 @@ def kernels(
         - ``count`` int64; ``total_ns`` int64: sum of durations, over all streams; ``mean_ns`` float64;
           ``min_ns``, ``max_ns`` int64;
         - ``share`` float64: of the summed durations in the same window, steps, phases and categories;
-        - where launch attributes were recorded: ``blocks_per_sm``, ``occupancy`` (0–1) float64, weighted by
+        - if launch attributes were recorded: ``blocks_per_sm``, ``occupancy`` (0–1) float64, weighted by
           duration, ``registers_per_thread``, ``shared_memory_bytes`` float64: the largest; NaN for copies;
         - with `name` in `by`: ``tensor_cores`` bool, by the kernel's name;
         - ``doubt`` str, only if there is any, and not by launch attributes: codes of `trust` that affect at

@@ -243,7 +243,7 @@ def _table(trace: Trace, work: _Work, occurrences: list[_Occurrences]) -> pd.Dat
         gap = np.maximum(ts[inside[:, 1:]] - (ts + dur)[inside[:, :-1]], 0)
         call_ns = np.where(call >= 0, dur[call], 0)
         between = np.where(call[:, -1] >= 0, (ts + dur)[call[:, -1]] - ts[call[:, 0]], 0)
-        gain, reason = gains[number] if number < len(gains) else (None, "it is worked out for the first five")
+        gain, reason = gains[number] if number < len(gains) else (None, "it is computed for the first five")
         rows.append(
             {
                 "kernels": tuple(str(words[code]) for code in work.code[places[0]]),
@@ -289,7 +289,7 @@ def _gains(
     replays = replay_within_queues(edges, changes) if changes else []
     if replays is None:
         return [(None, "launch queues overflow in the replay")] * len(occurrences)
-    waits = "the host waits for the device between these launches: no graph can hold them"
+    waits = "the host waits for the device between these launches: they cannot be one graph"
     return [
         (None, waits) if _waited_inside(graph, work, one) else (before - spans.after(each), "")
         for one, each in zip(occurrences, replays, strict=True)

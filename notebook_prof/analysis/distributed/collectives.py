@@ -44,7 +44,7 @@ _OPERATIONS: Final = (
 SYMMETRIC: Final = frozenset(
     {"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "barrier", "send_recv"}
 )
-"""Operations that no rank can end before every rank has begun."""
+"""Operations that no rank can end before every rank has started."""
 
 _SEPARATORS: Final = re.compile(r"[_\s-]")
 _ELEMENT_BYTES: Final = (

@@ -111,7 +111,7 @@ def loader_workers(trace: Trace) -> pd.DataFrame:
           for the process itself, which makes the batches of a loader without workers; ``pid`` Int64;
         - ``start_ns`` Int64: from the start of the iterator to that of the worker; ``init_ns``: time in its
           ``worker_init_fn``;
-        - ``batches``, ``items`` int64: how many it made;
+        - ``batches``, ``items`` int64: numbers made;
         - ``items_ns``, ``collate_ns``, ``send_ns``, ``cpu_ns``, ``delay_ns`` int64: sums of `loader_batches`;
         - ``busy_share`` float64: share of the time from its first batch to its last in which it made batches;
         - ``exit`` Int64: its exit status if it ended by itself, -9 if it was killed;
@@ -171,8 +171,8 @@ def loader_transforms(trace: Trace) -> pd.DataFrame:
           reading, decoding, transforms of another kind), ``collate``, ``send`` (pickling; copies into shared
           memory are collate's);
         - ``name`` str: class or function of a transform, else empty;
-        - ``items`` int64: how many were made; ``timed`` int64: how many were timed: short ones are sampled,
-          and the total is scaled by ``items / timed``;
+        - ``items`` int64: number made; ``timed`` int64: number timed: short ones are sampled, and the total
+          is scaled by ``items / timed``;
         - ``total_ns`` int64; ``mean_ns`` float64: by item; ``share`` float64: of all parts of the loader.
 
     Examples

@@ -133,8 +133,8 @@ _WAITS: Final = 0.1
 """A loop that waits for a smaller share of its time is not bound by its loader."""
 _ORDER_GAIN, _SPREAD = 0.15, 0.5
 _PIPE: Final = 2.0
-"""Most time to receive a batch, as a multiple of its CPU time: the worker writes while the process reads. A
-batch may arrive later if the worker's Python delays its sending thread, but nobody waits for that.
+"""Maximum time to receive a batch, as a multiple of its CPU time: the worker writes while the process reads.
+A batch may arrive later if the worker's Python delays its sending thread, but nothing waits for that.
 """
 _MOST_BATCHES: Final = 1000
 BOUNDS: Final = Table.of(
@@ -163,8 +163,9 @@ def loader_bounds(trace: Trace) -> pd.DataFrame:
           ``transport``, or ``too few batches``;
         - ``wait_share`` float64: share of the loop's time in ``next``; ``loop_ns`` int64: the loop's other
           time;
-        - ``batch_ns`` int64: of a worker, sending included; of it ``transform_ns``, ``storage_ns`` (blocked),
-          ``collate_ns`` int64; ``transport_ns`` Int64: sending and receiving, missing without workers;
+        - ``batch_ns`` int64: of a worker, including sending; its parts ``transform_ns``, ``storage_ns``
+          (blocked), ``collate_ns`` int64; ``transport_ns`` Int64: sending and receiving, missing without
+          workers;
         - ``cpu_ns`` int64: CPU time of a batch in its worker;
         - ``spread`` float64: standard deviation of the workers' times by their mean; ``order_gain`` float64:
           how much faster ``in_order=False`` would be;

@@ -1,4 +1,4 @@
-"""How long each step waited for its data, and how the DataLoaders were made."""
+"""How long each step waited for its data, and the DataLoaders' settings."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def loaders(trace: Trace) -> pd.DataFrame:
 
         - ``dataset method file line``: the code that makes items;
         - ``in_memory``, ``batched`` bool; ``batch_size``, ``num_workers``, ``prefetch_factor`` int64;
-          ``pin_memory``, ``persistent_workers`` bool: as the loader was made;
-        - ``iterators`` int64: how many iterators were started.
+          ``pin_memory``, ``persistent_workers`` bool: the loader's settings;
+        - ``iterators`` int64: number of iterators started.
 
     Examples
     --------

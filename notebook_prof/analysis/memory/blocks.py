@@ -232,7 +232,7 @@ HEAP: Final = Table.of(
 
 
 def memory_heap(trace: Trace, *, by: By = "line") -> pd.DataFrame:
-    """List who allocated the host's heap at its peak, and what remains at the end.
+    """List what allocated the host's heap at its peak, and what remains at the end.
 
     Parameters
     ----------
@@ -248,9 +248,9 @@ def memory_heap(trace: Trace, *, by: By = "line") -> pd.DataFrame:
 
         - ``line`` str: the innermost line of the cell, or of your modules, on the stack, like ``cell:12``;
           missing if there is none, as in other threads; with ``by="function"``, the line with the most bytes;
-        - ``text`` str: its source; ``allocated_by`` str: the innermost function of Python, as
-          ``concatenate (multiarray.py)``; that of the most bytes; ``import`` of modules that were loaded;
-          missing for blocks that no snapshot of tracemalloc has seen;
+        - ``text`` str: its source; ``allocated_by`` str: the innermost Python function, such as
+          ``concatenate (multiarray.py)``, the one with the most bytes; ``import`` for loaded modules; missing
+          for blocks that no snapshot of tracemalloc has seen;
         - ``bytes``, ``count`` int64: at the peak; ``share`` float64 of it;
         - ``kept_bytes``, ``kept_count`` int64: allocated during the recording and not freed in it.
 

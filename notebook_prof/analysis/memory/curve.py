@@ -15,7 +15,7 @@ from ..scope import WindowLike, steps_at
 
 SOURCES: Final = ("rss", "allocator")
 EVENT_BYTES: Final = 2200
-"""Most bytes that PyTorch's profiler holds per slice or allocation (2.13, with shapes, memory and modules).
+"""Maximum bytes that PyTorch's profiler holds per slice or allocation (2.13, with shapes, memory, modules).
 Measured: 300 if nothing else is allocated, 1,950 with freed blocks between the events, 2,100 in 32 steps of
 1,260 events each.
 """
@@ -219,7 +219,7 @@ def memory_processes(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame
 
         - ``name``, ``kind`` str: ``process`` or ``child``; ``pid`` int64;
         - ``ts`` int64 ns: that instant, the same in each row;
-        - ``bytes``, ``start_bytes`` int64: resident then, and at the start; ``peak_bytes`` int64: most of
+        - ``bytes``, ``start_bytes`` int64: resident then, and at the start; ``peak_bytes`` int64: peak of
           this process alone.
 
     Notes

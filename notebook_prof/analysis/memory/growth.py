@@ -18,11 +18,11 @@ from .blocks import FOREVER, lives, meaningful
 from .curve import EVENT_BYTES, SOURCES, memory, recorded_by_torch
 
 _FEWEST_STEPS: Final = 12
-"""Fewest differences between steps; with fewer, growth may be chance or warm-up."""
+"""Minimum number of differences between steps; with fewer, growth may be chance or warm-up."""
 _SURE: Final = 3.0
-"""Kendall's S is no chance if it exceeds this many of its standard deviations."""
+"""Kendall's S is significant if it exceeds this many of its standard deviations."""
 _LATE: Final = 0.25
-"""Least share of the growth in the second half of the steps: memory that only fills up is no leak."""
+"""Minimum share of the growth in the second half of the steps: memory that only fills up is not a leak."""
 _NOISE: Final = 4.0
 _PAGES: Final = 16 * 2**10
 _WORTH: Final = 2**20
@@ -224,7 +224,7 @@ def memory_growth(
         - the columns of `by` str, missing if unknown; ``device`` int16 (-1: host);
         - ``bytes_per_step`` int64: median over the steps of the bytes left behind; ``blocks_per_step``
           float64: mean;
-        - ``steps``, ``of_steps`` int64: in how many of the examined steps;
+        - ``steps``, ``of_steps`` int64: number of steps that left blocks behind, and of examined steps;
         - ``kept_bytes`` int64: what remains at the end of the recording;
         - ``growth_bytes`` int64: median growth of the device between ends of steps; ``share`` float64:
           `bytes_per_step` of it;
@@ -237,8 +237,8 @@ def memory_growth(
     The first step may set things up, and the last step's blocks may still be needed, so both are left out. A
     block is left behind if it is born in one of the other steps and never freed in the recording. A group is
     a suspect if it leaves blocks behind in four of five of these steps, and only if the memory of its device
-    is higher at the end of every step than at the end of the step before: a buffer that is freed again is no
-    suspect. If every step makes a new module, such as a sliced ``Sequential``, these modules count as one,
+    is higher at the end of every step than at the end of the step before: a buffer that is freed again is not
+    a suspect. If every step makes a new module, such as a sliced ``Sequential``, these modules count as one,
     without the number. For resident memory see `notebook_prof.analysis.memory.growth.rising`.
 
     Examples

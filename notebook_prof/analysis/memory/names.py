@@ -59,7 +59,7 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
           file, whose pages do not count; ``unnamed``: recorded blocks without a name, or freed in a thread
           that was not recorded; ``cached`` by the allocator; ``outside``: all other memory in use; ``not
           resident``: negative, named memory that has not been touched yet;
-        - ``type`` str: type and shape, or how many there are; ``device`` int16 (-1: host);
+        - ``type`` str: type and shape, or the number of objects; ``device`` int16 (-1: host);
         - ``buffers`` int64: a buffer shared by several names counts once; ``bytes`` int64: of whole buffers,
           even if a name is only a view of a part;
         - ``share`` float64 of memory in use: resident memory of the process on the host, all used memory on
@@ -73,10 +73,10 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
         - ``created_line``, ``operator`` str, ``slice`` Int64: of the allocation of the largest recorded
           buffer; missing if none was recorded;
         - ``kept_by`` str: up to four more names;
-        - ``moment`` str: ``recording`` or ``cell``, at whose end the row holds; of ``cell``, what was
-          allocated and what a step adds is missing;
-        - of a notebook also ``made_in``, ``used_in`` str: the cell after which the largest buffer was seen
-          first, as ``In[4]``, and the last one that reads the name (see `path`).
+        - ``moment`` str: ``recording`` or ``cell``, at whose end the row holds; for ``cell``, the allocation
+          and the growth per step are missing;
+        - for a notebook also ``made_in``, ``used_in`` str: the cell after which the largest buffer was first
+          seen, such as ``In[4]``, and the last one that reads the name (see `path`).
 
     Notes
     -----
@@ -111,7 +111,7 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
         last = int(trace.allocations["ts"].max()) if len(trace.allocations) else 0
         blocks = memory_live(trace, last).rename(columns={"bytes": "block_bytes"})
         blocks = blocks[["addr", "device", "block_bytes", "birth_ts", "operator", "line", "slice"]]
-    else:  # what steps add is known of the recorded ones only
+    else:  # growth is known only for recorded steps
         buffers = buffers.drop(columns="first_step_bytes", errors="ignore")
     buffers = buffers.astype({"address": "uint64"})
     parts = [_named(trace, _join(buffers, blocks))]

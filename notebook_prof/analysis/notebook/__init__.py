@@ -1,1 +1,1 @@
-"""Analyses of a whole notebook: its cells, what they took, and which depend on which."""
+"""Analyses of a whole notebook: its cells, their times and memory, and their dependences."""

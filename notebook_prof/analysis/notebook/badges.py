@@ -1,4 +1,4 @@
-"""What a front-end shows beside each cell of a notebook."""
+"""The badges that a front-end shows beside the cells of a notebook."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .path import DELETED, stale_cells
 
 
 def badges(runs: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a row for the latest run of each cell that has an id; `runs` as of `cell_runs`."""
+    """Return a row for the latest run of each cell with an id; `runs` is the table of `cell_runs`."""
     stale = stale_cells(runs)
     rows = runs.drop_duplicates("cell", keep="last").to_dict("records")
     return [
@@ -22,7 +22,7 @@ def badges(runs: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def badge(cell_id: str, number: int, wall_ns: int, kept_bytes: int, source: str) -> dict[str, Any]:
-    """Return the row of a run of which nothing else is known yet."""
+    """Return the row of a run about which nothing else is known yet."""
     return {
         "id": cell_id,
         "number": number,

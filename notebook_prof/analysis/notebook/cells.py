@@ -1,4 +1,4 @@
-"""The cells of a notebook and what they took."""
+"""The cells of a notebook, with their times and memory."""
 
 from __future__ import annotations
 
@@ -23,23 +23,28 @@ CELLS: Final = Table(
         Column("name", "str", "", "`In[7]` and its longest statement"),
         Column("ts", "int64", "ns", "begin"),
         Column("wall_ns", "int64", "ns", "duration"),
-        Column("share", "float64", "1", "of the durations of all rows"),
+        Column("share", "float64", "1", "share of the durations of all rows"),
         Column("cpu_ns", "Int64", "ns", "CPU time of the process and its children; missing if not recorded"),
         Column("cores", "float64", "", "mean number of cores used; missing if not recorded"),
         Column("wait_ns", "Int64", "ns", "time that the main thread neither ran nor waited for a core"),
         Column("peak_bytes", "int64", "bytes", "highest resident memory"),
-        Column("peak_exact", "bool", "", "whether the system recorded the peak; else the highest reading"),
+        Column(
+            "peak_exact",
+            "bool",
+            "",
+            "whether the system recorded the peak; otherwise the highest reading",
+        ),
         Column("kept_bytes", "int64", "bytes", "growth of resident memory"),
         Column("device_bytes", "int64", "bytes", "growth of torch's memory on GPUs"),
         Column("device_ns", "Int64", "ns", "time that a GPU was busy, by NVML; missing without readings"),
         Column("hottest", "str", "", "line that took longest; missing if nothing shows it"),
         Column("hottest_ns", "Int64", "ns", "its time"),
-        Column("runs", "int64", "", "how often the cell ran"),
+        Column("runs", "int64", "", "number of runs of the cell"),
         Column("error", "str", "", "type of its exception, or empty"),
-        Column("imports", "str", "", "packages that it imported first"),
-        Column("stale", "str", "", "why its results are not up to date, or empty"),
+        Column("imports", "str", "", "packages that it was the first to import"),
+        Column("stale", "str", "", "why its results are out of date, or empty"),
         Column("full", "bool", "", "whether `%%profile` recorded it"),
-        Column("cell_id", "str", "", "of the front-end; may be empty"),
+        Column("cell_id", "str", "", "the front-end's id; may be empty"),
     ),
 )
 
@@ -51,34 +56,35 @@ def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
     ----------
     trace : Trace
     runs : bool
-        A row for each run, in order of time, also of what a tool of the front-end asked without a cell. By
-        default a row for each cell that is still in the notebook, with its latest run.
+        One row per run, in order of time, including requests of a front-end's tools without a cell. By
+        default one row per cell that is still in the notebook, for its latest run.
 
     Returns
     -------
     DataFrame
-        In order of first runs; empty for a Trace that is not that of a notebook.
+        In order of first runs; empty for a Trace that is not a notebook's.
 
         - ``cell``, ``number`` int64: number of the cell in order of first runs, and execution count;
           ``name`` str: ``In[7]`` and its longest statement; ``cell_id`` str: the front-end's;
         - ``ts``, ``wall_ns`` int64 ns, ``share`` float64 of all rows;
         - ``cpu_ns`` Int64: of the process and its children; ``cores`` float64: `cpu_ns` / `wall_ns`;
-          ``wait_ns`` Int64: in which the main thread neither ran nor waited for a core;
+          ``wait_ns`` Int64: time in which the main thread neither ran nor waited for a core;
         - ``peak_bytes`` int64: highest resident memory. With ``peak_exact`` the system recorded it;
           otherwise it is the highest of readings 20 ms or more apart;
         - ``kept_bytes`` int64: growth of resident memory, negative if it shrank; ``device_bytes``: of torch's
           memory on GPUs; ``device_ns`` Int64: time that the busiest GPU was busy, by NVML;
         - ``hottest`` str, ``hottest_ns`` Int64: the line that took longest. In cells below a second it is a
-          statement of the cell, above it may be a line of a function, as sampled up to 50 times a second;
-        - ``runs`` int64; ``error`` and ``imports`` str; ``full`` bool: recorded by ``%%profile`` too;
+          statement of the cell; in longer ones it may be a line of a function, sampled up to 50 times per
+          second;
+        - ``runs`` int64; ``error`` and ``imports`` str; ``full`` bool: also recorded by ``%%profile``;
         - ``stale`` str: ``edited`` since it ran, ``deleted`` from the notebook, ``x changed in In[9]`` (a
           cell above that ran later), ``x is of In[9], a cell below``, or ``…, which is stale``.
 
     Notes
     -----
-    Of cells without an id, those with the same source are one. ``edited`` and ``deleted`` compare with the
-    saved notebook, where the server says which file that is. What a cell reads comes from its syntax tree:
-    see `path`.
+    Cells without an id are the same cell if they have the same source. ``edited`` and ``deleted`` are
+    relative to the saved notebook, if the server names its file. What a cell reads is derived from its syntax
+    tree: see `path`.
 
     Examples
     --------
@@ -115,14 +121,14 @@ def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
     made = CELLS.frame({name: columns[name] for name in CELLS.names})
     if not runs:
         made = made.drop_duplicates("cell", keep="last").sort_values("cell")
-        shown = (made["number"] > 0) | (made["cell_id"] != "")  # else a tool of the front-end asked
+        shown = (made["number"] > 0) | (made["cell_id"] != "")  # others are requests of a front-end's tools
         made = made[(made["stale"] != DELETED) & shown].reset_index(drop=True)
     total = int(made["wall_ns"].sum())
     return made.assign(share=made["wall_ns"] / max(total, 1))
 
 
 def _hottest(trace: Trace, track: IntArray, begin: IntArray, end: IntArray) -> tuple[Any, Any]:
-    """Return the line with the most time of its own in each run: those of slices named like a line."""
+    """Return the line with the most self time in each run, by the slices named like lines."""
     slices = trace.slices[trace.slices["category"] == "python"]
     slices = slices[slices["line"].notna()]
     ts, of = as_ints(slices["ts"].to_numpy()), slices["track"].to_numpy()

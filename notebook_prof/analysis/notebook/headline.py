@@ -1,4 +1,4 @@
-"""What *Run All* would take, what holds memory, and what is stale, in sentences that tables prove."""
+"""How long *Run All* would take, what holds memory, and what is stale, in sentences that tables prove."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _cell(row: dict[Any, Any], whole: Source) -> Sentence:
 
 
 def _again(trace: Trace, table: pd.DataFrame) -> Sentence:
-    """Say what re-runs have taken, if that is more than a little."""
+    """Describe the time of re-runs, if it matters."""
     every = cells(trace, runs=True)
     spent, once = int(every["wall_ns"].sum()), int(table["wall_ns"].sum())
     if len(every) == len(table) or spent - once < _MUCH * spent:
@@ -69,7 +69,7 @@ def _again(trace: Trace, table: pd.DataFrame) -> Sentence:
 
 
 def _memory(trace: Trace) -> Sentence:
-    """Say what holds most of the memory, and which cells made it and used it last."""
+    """Describe what holds most of the memory, and which cells made and last used it."""
     names = memory_names(trace)
     host = names[(names["device"] == -1) & (names["kind"] != MAPPED)]
     used = int(host["bytes"].sum())

@@ -1,4 +1,4 @@
-"""The cells that made what a name holds, and that used it last."""
+"""The cells that made the memory of a name, and that used the name last."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _shown(number: int | None) -> str | None:
 
 
 def _runs_of_buffers(trace: Trace) -> dict[tuple[Any, ...], int]:
-    """Return the run after which the largest buffer of each name was seen first."""
+    """Return the run after which the largest buffer of each name was first seen."""
     tables = trace.metadata.get("tables") or {}
     made, buffers = tables.get(CELL_BUFFERS), tables.get("memory_names")
     if made is None or buffers is None:

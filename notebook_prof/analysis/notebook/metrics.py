@@ -26,14 +26,14 @@ def metrics(trace: Trace) -> dict[str, float]:
     -------
     dict of str to float
         Names end with their unit: ``_s``, ``_bytes``, ``_share`` (0–1) or ``_count``. Values are finite;
-        what was not recorded has no entry.
+        unrecorded ones have no entry.
 
         - ``wall_s``: the length of the cell, the notebook's session, or the file; ``cpu_s``;
         - ``step_count``, ``step_mean_s``, ``step_p50_s``, ``step_p90_s``, and ``phase_NAME_share`` of steps;
         - ``host_peak_bytes`` and ``device_N_peak_bytes``; ``device_N_busy_share``;
-        - of a notebook: ``cells_s``, ``idle_s``, ``cell_count``, ``run_count``, ``stale_count``,
+        - for a notebook: ``cells_s``, ``idle_s``, ``cell_count``, ``run_count``, ``stale_count``,
           ``error_count``, and for each cell ``cell_N_wall_s`` and ``cell_N_kept_bytes``, where N is its
-          number in order of first runs: the same from run to run of one notebook.
+          number in order of first runs, which is equal in all runs of one notebook.
 
     Examples
     --------

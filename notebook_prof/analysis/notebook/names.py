@@ -65,7 +65,7 @@ def _python_of(source: str) -> str:
 
 
 class _Visitor(ast.NodeVisitor):
-    """Collects names in the order in which a cell runs. Bodies of functions are collected apart."""
+    """Collects names in the order in which a cell runs. Bodies of functions are collected separately."""
 
     def __init__(self) -> None:
         self.reads: set[str] = set()
@@ -97,7 +97,7 @@ class _Visitor(ast.NodeVisitor):
         self._changes(node)
 
     def _changes(self, node: ast.Attribute | ast.Subscript) -> None:
-        """An assignment to an item or an attribute changes the object that the name holds."""
+        """Count an assignment to an item or attribute as a change of the named object."""
         self.generic_visit(node)
         root: ast.expr = node
         while isinstance(root, ast.Attribute | ast.Subscript):

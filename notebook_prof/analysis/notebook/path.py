@@ -18,9 +18,9 @@ PATH: Final = Table(
     (
         Column("cell", "int64", "", "number of the cell, as in `cells`"),
         Column("number", "int64", "", "its execution count"),
-        Column("needs", "Int64", "", "number of a cell that it read from; missing if it read from none"),
+        Column("needs", "Int64", "", "number of a cell that it read from; missing if none"),
         Column("needs_number", "Int64", "", "that cell's execution count then"),
-        Column("names", "str", "", "names that it read from there"),
+        Column("names", "str", "", "names that it read from that cell"),
         Column("wall_ns", "int64", "ns", "time of its latest run"),
         Column("name", "str", "", "`In[7]` and its longest statement"),
     ),
@@ -28,19 +28,19 @@ PATH: Final = Table(
 
 
 def path(trace: Trace, after: int | None = None) -> pd.DataFrame:
-    """List which cells of a notebook read from which, or what must run again after an edit of one.
+    """List which cells of a notebook read from which, or what must run again after an edit.
 
     Parameters
     ----------
     trace : Trace
     after : int, optional
-        The execution count of a cell: list only it and the cells that read, directly or not, what it sets.
+        The execution count of a cell: list only it and the cells that directly or indirectly read its names.
 
     Returns
     -------
     DataFrame
-        One row for each cell and each cell that its latest run read from, in order of time; empty for a Trace
-        that is not that of a notebook. With `after` one row for each cell, in order of their first runs.
+        One row per pair of a cell and a cell that its latest run read from, in order of time; empty for a
+        Trace that is not a notebook's. With `after`, one row per cell, in order of first runs.
 
         - ``cell``, ``number`` int64: as in `cells`; ``name`` str; ``wall_ns`` int64: of its latest run;
         - ``needs``, ``needs_number`` Int64: the cell that it read from, and its execution count then; missing
@@ -55,8 +55,8 @@ def path(trace: Trace, after: int | None = None) -> pd.DataFrame:
     Notes
     -----
     Names are those of the syntax tree: read (also in functions), assigned, imported, deleted, or changed by
-    an assignment to an item or an attribute. To import again what a name holds changes nothing. A change by a
-    method, as in ``df.insert(…)``, and what ``%run`` or ``exec`` do, are not seen.
+    an assignment to an item or an attribute. Importing again what a name already holds changes nothing. Changes
+    by a method, as in ``df.insert(…)``, by ``%run`` or by ``exec`` are not seen.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def path(trace: Trace, after: int | None = None) -> pd.DataFrame:
 
 
 def _reads(runs: pd.DataFrame) -> list[dict[str, int]]:
-    """Return for each run the names that it read, with the run that had set each."""
+    """Return, for each run, the names that it read, with the run that had set each."""
     writer: dict[str, int] = {}
     found = []
     for run, (source, written) in enumerate(zip(runs["source"].tolist(), _written(runs), strict=True)):
@@ -118,7 +118,7 @@ def _written(runs: pd.DataFrame) -> list[set[str]]:
 
 
 def stale_cells(runs: pd.DataFrame) -> dict[int, str]:
-    """Return why results are not up to date, by run. Of each cell only the latest run is judged."""
+    """Return why results are out of date, by run. Only the latest run of each cell is judged."""
     reads, setters = _reads(runs), _setters(runs)
     place = runs["position"].where(runs["position"] >= 0, runs["cell"]).tolist()
     number = runs["number"].tolist()
@@ -129,7 +129,7 @@ def stale_cells(runs: pd.DataFrame) -> dict[int, str]:
             why[run] = "edited" if now else DELETED
             continue
         for name, before in sorted(reads[run].items()):
-            # a cell further down that sets the name again does not change what *Run All* gives
+            # a later cell that sets the name again does not change the result of *Run All*
             newer = [one for one in setters[name] if one > run and place[one] < place[run]]
             if newer:
                 why[run] = f"{name} changed in In[{number[newer[-1]]}]"

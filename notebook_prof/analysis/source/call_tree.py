@@ -39,9 +39,9 @@ def call_tree(
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
     step : int or iterable of int, optional
-        Keep what belongs to these steps.
+        Keep slices of these steps.
     phase, category, line : str or iterable of str, optional
-        Keep what belongs to these; a line is written as ``cell:12``.
+        Keep slices of these; a line is written as ``cell:12``.
     track : int or iterable of int, optional
         Keep these threads.
     by_thread : bool

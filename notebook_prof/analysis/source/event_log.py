@@ -34,9 +34,9 @@ def event_log(
     window : (int, int), optional
         Half-open, in ns: keep slices that touch it, with uncut times.
     step, track : int or iterable of int, optional
-        Keep what belongs to these.
+        Keep slices of these.
     name, phase, category, line : str or iterable of str, optional
-        Keep what belongs to these; a line is written as ``cell:12``.
+        Keep slices of these; a line is written as ``cell:12``.
     fold_libraries : bool
         Leave out what `call_tree` folds.
 
@@ -47,7 +47,7 @@ def event_log(
 
         - ``slice`` int64: its row in ``trace.slices``;
         - ``ts``, ``dur``, ``self_ns`` int64: start, duration and self time, not cut at the window;
-        - ``depth`` int64: how many slices of its track enclose it;
+        - ``depth`` int64: number of slices of its track around it;
         - ``name``, ``category``, ``track_name`` category; ``track`` int64.
 
     Examples

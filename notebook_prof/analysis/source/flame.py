@@ -44,12 +44,12 @@ def flame(
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
     metric : {"self_ns", "device_ns", "count"}
-        What `value` is: self time on the host, durations of device work launched there, or the number of
-        slices.
+        The meaning of `value`: self time on the host, durations of device work launched there, or the number
+        of slices.
     step : int or iterable of int, optional
-        Keep what belongs to these steps.
+        Keep slices of these steps.
     phase, category, line : str or iterable of str, optional
-        Keep what belongs to these: ``category="python"`` leaves only Python frames; a line is written as
+        Keep slices of these: ``category="python"`` leaves only Python frames; a line is written as
         ``cell:12``.
     track : int or iterable of int, optional
         Keep these threads.
@@ -79,8 +79,8 @@ def flame(
 
     Notes
     -----
-    The stacks do not contain slices that are left out: what they contain is below the nearest kept slice
-    around it. Threads without kept slices do not appear. A slice that outlasts the one around it by more than
+    The stacks do not contain slices that are left out: their content is below the nearest kept slice around
+    it. Threads without kept slices do not appear. A slice that outlasts the one around it by more than
     half of its own length is not below it: a step outlives the call that began it. The marks of all steps
     (``ProfilerStep#4``) are one node, ``ProfilerStep*``, except with ``order="time"``. The total of a line is
     its ``self_ns`` in `lines`, plus the work of other threads for it.

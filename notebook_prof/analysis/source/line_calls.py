@@ -230,14 +230,14 @@ def is_library_file(file: str) -> bool:
 
 
 _OWN_TIME: Final = 0.01
-"""Library frames and calls inside of others are shown if their name has this share of the host's own time."""
+"""Library frames and calls inside others are shown if their name has this share of the host's self time."""
 
 
 def shown_frames(trace: Trace) -> BoolArray:
     """Return a mask of the slices to show if libraries are folded."""
     # Show lines and functions of files outside libraries, functions without a known file unless compiled,
     # ranges and modules. Of a run of library frames, show the outermost; of library work, the operator or
-    # call nearest to the user's code; and of both what takes time itself.
+    # call nearest to the user's code; and of both also those with much self time.
     return once(trace, "shown frames", lambda: _shown_frames(trace)).copy()
 
 

@@ -70,8 +70,8 @@ def lines(
         Only the time in which the line's thread, or another thread for it, was in these phases; costs of the
         slices of these phases.
     name, category : str or iterable of str, optional
-        The same for slices of these names or categories. Lines that launched device work of these are listed,
-        too.
+        The same for slices of these names or categories. Lines that launched device work of these are also
+        listed.
     track : int or iterable of int, optional
         Only the time on these threads; costs of the slices on these threads and streams.
     remainder : bool
@@ -83,7 +83,7 @@ def lines(
         By `total_ns`, longest first; empty if no lines were recorded.
 
         - ``file`` str: ``cell`` for the profiled cell, else the path; ``line`` int64; ``text`` str;
-        - ``count`` Int64: how often it ran, missing if it was only sampled;
+        - ``count`` Int64: number of runs, missing if it was only sampled;
         - ``total_ns`` int64: time during which the line or its callees ran, in any thread: recursion and
           several threads at once count once, so it never exceeds the span;
         - ``self_ns`` int64: the same without other lines below it, summed over threads: library time belongs
@@ -103,14 +103,14 @@ def lines(
         - ``threads`` int64: threads and processes in which it ran;
         - ``samples`` Int64: samples of the line or its callees, summed over threads: the evidence for times
           that are not ``exact``. Missing without recorded samples, as in files of other profilers;
-        - ``exact`` bool: timed at each run instead of sampled.
+        - ``exact`` bool: timed each time it ran instead of sampled.
 
     Raises
     ------
     SelectionError
         For an unknown phase or category.
     OptionError
-        For a remainder of anything but a window.
+        For a remainder of anything other than a window.
 
     Notes
     -----
@@ -300,7 +300,7 @@ def _during(lines: Scope, slices: Scope, kept: BoolArray) -> Scope:
     parts = [Scope(lines.slices, none.rows, none.ts, none.ts, np.zeros_like(none.ts))] + [
         _inside(lines.only(on == one), slices.open(track == one)) for one in np.unique(on).tolist()
     ]
-    # what another thread runs for a line, as autograd's does for the one that calls the backward
+    # work of another thread for a line, such as autograd's for the line that calls the backward
     elsewhere = slices.only(~np.isin(track, on))
     runs_for = elsewhere.codes("line")
     for code in np.intersect1d(of, runs_for).tolist():

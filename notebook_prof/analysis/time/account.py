@@ -19,7 +19,7 @@ from ..scope import bounds, on_device, on_host, step_spans
 from .cpu import cpu_clocks, cpu_within, edges
 
 KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded", "display")
-"""What a part of the account can be."""
+"""Kinds of parts of the account."""
 
 ACCOUNT: Final = "account"
 """Name of the table in ``metadata["tables"]`` that a recorded cell leaves."""
@@ -49,7 +49,7 @@ def account(trace: Trace) -> pd.DataFrame:
           outside of steps), ``outside-window`` (steps outside the requested window: counted, not recorded),
           ``profiler`` (our own start and stop), ``not-recorded``, or ``display`` (of the cell's result and
           its figures, after its last statement). The parts of a notebook are its cells, and
-          ``not-recorded`` the time between them;
+          ``not-recorded``, the time between them;
         - ``line`` Int64 and ``text`` str: the statement or the head of the loop in the cell;
         - ``ts``, ``dur`` int64 ns: first instant, and total time of the part. Durations sum exactly to the
           length of the cell;

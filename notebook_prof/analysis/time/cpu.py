@@ -93,14 +93,14 @@ def edges(clocks: list[CpuClock], window: WindowLike) -> tuple[int, int]:
 
 
 def _at_most_elapsed(ts: IntArray, value: IntArray) -> IntArray:
-    """Return the values with jumps put off to later readings, so that CPU time never outpaces time."""
+    """Spread jumps over later readings, so that CPU time never grows faster than time."""
     # The scheduler updates a running thread's time only at ticks, so up to some milliseconds late.
     late: IntArray = ts + np.minimum.accumulate(value - ts)
     return late
 
 
 def _idle(ts: IntArray, busy: IntArray, moments: IntArray) -> IntArray:
-    """Return the idle time up to each of these moments; it never falls, nor grows faster than time."""
+    """Return the idle time up to each moment; it neither falls nor grows faster than time."""
     origin, first = int(ts[0]), int(busy[0])
     ran = np.interp(moments, ts, busy - first)
     return np.floor((moments - origin) - ran).astype(np.int64)
@@ -180,7 +180,7 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns; of a cell that was recorded, its time.
+        Half-open, in ns. Default: the time of the recorded cell, if any.
 
     Returns
     -------
@@ -226,7 +226,7 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     ran = np.diff(sum(at(clock.ts, clock.cpu_ns, moments) for clock in wholes))
     waited = np.diff(sum(at(clock.ts, clock.wait_ns, moments) for clock in wholes))
     for clock in clocks:
-        if clock.kind == "profiler":  # ours, which the process's time has too
+        if clock.kind == "profiler":  # ours, which is included in the process's time
             waited = np.maximum(waited - np.diff(at(clock.ts, clock.wait_ns, moments)), 0)
     facts: Any = trace.metadata.get("cpu") or {}
     cores = float(facts.get("cores", 1.0))
@@ -255,11 +255,11 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 LOST: Final = 0.2
-"""Share of the ready time lost to other programs from which times depend on the machine's load, too."""
+"""Share of ready time lost to other programs from which times depend on the machine's load."""
 _LEAST_NS: Final = 100_000_000
-"""Least time to judge; a shorter one has too few readings to tell who had the cores."""
+"""Minimum time to judge; a shorter one has too few readings to show what used the cores."""
 _IDLE: Final = 0.1
-"""Least share of the time in which threads were ready; with less, lost cores do not matter."""
+"""Minimum share of time in which threads were ready; with less, lost cores do not matter."""
 
 
 def cores_were_lost(use: pd.DataFrame) -> bool:
@@ -272,7 +272,7 @@ def cores_were_lost(use: pd.DataFrame) -> bool:
 
 
 def whole_cores(trace: Trace) -> int:
-    """Return how many whole cores the process may use, given its container's quota; 0 if unknown."""
+    """Return the number of whole cores that the process may use, within its quota; 0 if unknown."""
     read, machine = (trace.metadata.get(key) for key in ("cpu", "machine"))
     cores = read.get("cores", 0) if isinstance(read, Mapping) else 0
     counted = machine.get("cpus", 0) if isinstance(machine, Mapping) else 0

@@ -17,7 +17,7 @@ from ..scope import Scope, WindowLike, bounds, matching_codes, on_device, on_hos
 LATE_NS: Final = 1_000
 """Rounding between two clocks: a call that ends before its awaited work by no more than this did wait."""
 ITEM_NS: Final = 10_000
-"""Least time of a read of a number from a tensor that waits for a device; others are shorter."""
+"""Minimum time of a read of a number from a tensor that waits for a device; others are shorter."""
 
 _SYNCHRONISES: Final = re.compile(
     r"(?:cuda|cu|hip|musa)(?:Device|Stream|Event|Ctx|Context)Synchronize\w*"
@@ -30,7 +30,7 @@ _COPIES: Final = re.compile(r"(?:cuda|cu|hip|musa)Memcpy(?!DtoD)(?!\w*Async)\w*"
 _COPIES_LATER: Final = re.compile(r"(?:cuda|cu|hip|musa)Memcpy\w*Async\w*")
 _READS: Final = re.compile(r"aten::(?:_local_scalar_dense|item|is_nonzero)")
 
-# samplers write a file alone, with its folder, or with its whole path
+# samplers write only a file's name, its folder too, or its full path
 _LIBRARY: Final = (
     r"(?:\S*(?:[Pp]ython[\d.]*t?|[Ll]ib)[/\\])?"
     r"(?:(?:multiprocessing|concurrent[/\\]futures|futures|joblib)[/\\])?"

@@ -151,8 +151,8 @@ def layers(
           belongs to the module or its children; ``host_self_ns``: the sum of the three without its children;
         - ``device_forward_ns``, ``device_backward_ns``, ``device_optimizer_ns``, ``device_self_ns`` int64:
           the same of the device work that they launched;
-        - ``allocated_bytes`` int64: allocated in its forward; ``kept_bytes`` int64: what of it was not freed
-          there, and is mostly kept for the backward; both include its children;
+        - ``allocated_bytes`` int64: allocated in its forward; ``kept_bytes`` int64: the part that was not
+          freed there, most of it kept for the backward; both include its children;
         - ``parameters``, ``parameter_bytes`` Int64: of the module with its children, missing if not recorded;
           a shared parameter counts once;
         - ``share`` float64: share of the device time of the three phases, or of the host's if there is none.

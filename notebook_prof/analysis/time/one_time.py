@@ -71,8 +71,8 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         - ``graph-capture``: from start to end of a capture, and instantiation of the graph;
         - ``initialisation``: contexts, and calls of a runtime, other than copies, that take over 1 ms and at
           least 20 times as long as other calls of this name while the devices are idle: they create a
-          context or load code lazily. Calls that are slow again and again, as freeing in each iteration, are
-          none;
+          context or load code lazily. Calls that are slow repeatedly, such as freeing in each iteration, do
+          not count;
         - ``first-step``: the time by which the first of at least four steps exceeds the median of the others,
           if it is at least twice as long, without the kinds above.
 
@@ -173,7 +173,7 @@ def _unusual(trace: Trace, thread: Scope) -> BoolArray:
 
 
 def _captures(stepping: Scope) -> Intervals:
-    """Return the intervals from the begin of each graph capture to its end, on the same thread."""
+    """Return the intervals from the start of each graph capture to its end, on the same thread."""
     names = stepping.slices["name"].cat.categories
     kinds = [match[1] if (match := _CAPTURE.fullmatch(str(name))) else "" for name in names]
     kind = np.array([*kinds, ""])[stepping.codes("name")]
@@ -195,7 +195,7 @@ def _longest_name(slices: Scope) -> tuple[str, int, int]:
 
 
 def _excess(steps: pd.DataFrame) -> int:
-    """Return by how many ns the first step exceeds the median of the others; 0 if it is not slow."""
+    """Return the ns by which the first step exceeds the median of the others; 0 if it is not slow."""
     dur = steps["dur"].to_numpy()
     if len(dur) < _ENOUGH:
         return 0

@@ -255,8 +255,8 @@ def calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
           twice;
         - ``device_ns`` Int64: time of the work that the call itself launched, missing if there is none;
           ``host_ns`` Int64: its self time; ``device_kern_ns``, ``host_kern_ns`` Int64: until the kernel's
-          call returned, where known;
-        - ``flops``, ``bytes`` Float64: missing where not known;
+          call returned, if known;
+        - ``flops``, ``bytes`` Float64: missing if unknown;
         - ``in_shapes``, ``out_shapes``, ``in_layouts``: JSON text or None; ``in_dtypes``: lists of str.
 
     Examples

@@ -44,8 +44,8 @@ def overhead(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     -----
     The ratio is that of the medians; its interval comes from a bootstrap over pairs (Efron 1979; 2,000
     rounds, percentiles). Unrecorded steps have no operators, so the division is a model and not a
-    measurement: every recorded slice costs the same. An operator is *launch-bound* if the device work it
-    launched is shorter than itself or, where it launched none, if its self time is below 10 µs.
+    measurement: every recorded slice costs the same. An operator is *launch-bound* if the device work that it
+    launched is shorter than itself or, if it launched none, if its self time is below 10 µs.
 
     Examples
     --------

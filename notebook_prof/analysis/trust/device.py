@@ -50,14 +50,14 @@ CUPTI_FAULTS: Final = (
         24,
         130_100,
         "known fault of CUPTI 12.6 to 13.0 in later recordings of one process (pytorch#192021): use CUPTI "
-        "13.1 or later, which a torch for CUDA 13.1 brings, or record a step later (--warmup 2)",
+        "13.1 or later, which a torch for CUDA 13.1 includes, or record a step later (--warmup 2)",
     ),
     Fault(
         "graph-launch-wrong",
         0,
         130_101,
         "known fault of CUPTI before 13.1 Update 1 in later recordings of one process: use a later CUPTI, "
-        "which a torch for CUDA 13.2 brings, or restart the kernel before the recording",
+        "which a torch for CUDA 13.2 includes, or restart the kernel before the recording",
     ),
 )
 _OTHERWISE: Final = {
@@ -89,7 +89,7 @@ def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Stateme
             effect="if the code used a GPU, its kernels are missing",
             advice="another CUPTI client in this process (Nsight, another profiler) or the driver's "
             "permissions can be the reason: see the chapter on GPUs",
-            example="kernels were to be recorded, and there are none",
+            example="kernels were requested, but none were recorded",
         )
     yield from _lost_kernels(trace, work, window)
     yield from _early_kernels(trace, work, total)
@@ -127,8 +127,8 @@ def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Sta
             count=len(calls.rows),
             device_share=1.0,
             effect="the device's part of this recording is missing: only the host can be judged",
-            advice="record again; if it stays so, look at nbp.list_collectors() for what the driver allows",
-            example=f"{format_count(len(calls.rows))} launches and not one kernel of theirs",
+            advice="record again; if that does not help, nbp.list_collectors() says what the driver allows",
+            example=f"{format_count(len(calls.rows))} launches, but not one of their kernels",
             rows=calls.rows,
         )
         return
@@ -162,7 +162,7 @@ def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Sta
                 severity="loss",
                 count=len(rows),
                 device_share=len(rows) * mean / (seen_ns + (~has_work).sum() * mean),
-                effect="device time is too small by about this share (at the mean length of what was seen)",
+                effect="device time is too small by about this share (at the recorded kernels' mean length)",
                 advice=advice,
                 example=f"{call['name']} at {format_ns(call['ts'])} started nothing that was recorded",
                 rows=calls.rows[rows],
@@ -194,8 +194,8 @@ def _early_kernels(trace: Trace, work: Scope, total: int) -> Iterator[Statement]
         severity="loss" if ahead[worst] > CLOCK_NOISE_NS else "info",
         count=int(wrong.sum()),
         device_share=_dur(trace, dst[wrong]) / (total or np.nan),
-        effect="launch delays and the causes of idle gaps are wrong by as much; device times are not",
-        advice="the clocks of host and device were read apart: record again, in a fresh process if it stays",
+        effect="launch delays and the causes of idle gaps are off by as much; device times are correct",
+        advice="the clocks of host and device were not aligned: record again, in a fresh process if needed",
         example=f"{trace.slices['name'].iloc[dst[worst]]} begins {format_ns(ahead[worst])} before "
         f"{trace.slices['name'].iloc[src[worst]]}",
     )
@@ -260,10 +260,10 @@ def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Sta
         severity="loss",
         count=len(rows),
         device_share=_dur(trace, rows) / (total or np.nan),
-        effect="kernels of CUDA graphs hang on calls that did not launch them: their operators, steps and "
-        "launch delays are wrong, their times hold",
+        effect="kernels of CUDA graphs are linked to wrong calls: their operators, steps and "
+        "launch delays are wrong, their times are correct",
         advice=fault_advice("graph-launch-wrong", trace),
-        example=f"{names.iloc[rows[0]]} of a graph hangs on {names.iloc[call[wrong][0]]}",
+        example=f"{names.iloc[rows[0]]} of a graph is linked to {names.iloc[call[wrong][0]]}",
         rows=rows,
     )
 
@@ -279,8 +279,8 @@ def _shifted(trace: Trace) -> Iterator[Statement]:
         severity="loss",
         count=1,
         device_share=1.0,
-        effect=f"device work lies about {format_ns(abs(now - before))} too "
-        f"{'late' if now > before else 'early'} beside the host; durations on the device hold",
+        effect=f"device work is about {format_ns(abs(now - before))} too "
+        f"{'late' if now > before else 'early'} relative to the host; durations on the device are correct",
         advice="known fault of repeated CUDA recordings in one process (pytorch#175790): restart the kernel",
         example=f"the quickest launch took {format_ns(now)}, {format_ns(before)} in the first recording of "
         "this process",
@@ -319,7 +319,7 @@ def _overlapping(trace: Trace, work: Scope, total: int) -> Iterator[Statement]:
             device_share=share,
             effect=f"sums over kernels count {format_share(share)} of device time twice; busy time does not",
             advice="normal with programmatic dependent launch (Hopper and later) and with one row for "
-            "several hardware queues; else the file is damaged",
+            "several hardware queues; otherwise the file is damaged",
             example=example,
             rows=np.concatenate(both),
         )

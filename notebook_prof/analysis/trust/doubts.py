@@ -21,7 +21,7 @@ from .trust import card_findings, step_findings
 COLUMN: Final = "doubt"
 """Name of the column with codes of the trust report, which tables have only if there are any."""
 LEAST: Final = 0.01
-"""Least share of a row that must be affected for the row to be marked."""
+"""Minimum affected share for which a row is marked."""
 
 _OF_DEVICE: Final = ("stream-overlap", "throttled", "card-shared")
 """Findings about device work with wrong times."""

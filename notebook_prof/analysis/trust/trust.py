@@ -103,7 +103,7 @@ def _compiling(trace: Trace, window: WindowLike) -> Iterator[Statement]:
         first = rows.slices.loc[rows.rows[0]]
         yield Statement(
             "compilation-inside",
-            "code was compiled or loaded meanwhile",
+            "code was compiled or loaded during the recording",
             severity="loss" if spent >= NOTICEABLE * extent else "info",
             count=len(rows.rows),
             effect=f"{format_ns(spent)} ({format_share(spent / extent)} of the recording) is compiling and "
@@ -154,7 +154,7 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Statement]:
                 "counters-missing",
                 "no counters of the GPU were recorded",
                 severity="info",
-                effect="whether the card was throttled or shared with another process is not known",
+                effect="whether the card was throttled or shared with another process is unknown",
                 advice="pip install nvidia-ml-py; see nbp.list_collectors()",
                 example="no counters of a GPU were recorded",
             )
@@ -164,15 +164,15 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Statement]:
             "throttled",
             "the GPU was slowed down",
             "throttle reasons",
-            "kernels ran slower than the card can: times do not compare with other runs",
-            "see the counters of clocks, power and temperature; let the card cool, or raise its power limit",
+            "kernels ran slower than the card allows: times are not comparable with other runs",
+            "check the clocks, power and temperature; let the card cool, or raise its power limit",
         ),
         (
             "card-shared",
             "another process used the GPU",
             "other processes",
-            "another process may have taken device time: gaps and slow kernels may be its",
-            "record on a card of its own",
+            "another process may have taken device time, which can cause gaps and slow kernels",
+            "record on a card that is not shared",
         ),
     ):
         during = NOTHING  # the time in which the counter is above zero; a reading holds until the next one
@@ -205,8 +205,8 @@ def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Statement]:
         "cores-taken",
         "other programs used the cores",
         severity="info",  # the verdict has a line about it
-        effect="times are longer than on a quiet machine, and differ from run to run",
-        advice="record again when less runs beside it; %%profile_ab compares in turns",
+        effect="times are longer than on an idle machine, and differ from run to run",
+        advice="record again when the machine is less busy; %%profile_ab compares alternating runs",
         example=f"threads waited for {format_ns(int(row['lost_ns']))} while other programs had the cores, "
         f"{format_share(row['lost_ns'] / row['ready_ns'])} of the time in which they could run",
     )
@@ -238,7 +238,7 @@ def few_samples(trace: Trace, window: WindowLike) -> Iterator[Statement]:
             "few samples saw the code",
             severity="info",
             count=count,
-            effect=f"a share of sampled time may be {98 / math.sqrt(count):.0f} points off",
+            effect=f"a share of sampled time may be off by {98 / math.sqrt(count):.0f} points",
             advice="record for longer, or take the lines that were timed: p.lines().exact",
             example=f"{format_items(count, 'sample')} {where}",
         )
@@ -285,8 +285,8 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         share of the summed time of device work, NaN if that does not apply.
 
         - Device: ``no-device-work``, ``kernels-lost-at-start``, ``kernels-lost-at-end``,
-          ``kernels-lost-between``: launches without a kernel, by where they are; their time is estimated from
-          the mean of recorded kernels. ``kernels-before-launch``, ``launch-not-recorded``,
+          ``kernels-lost-between``: launches without a kernel, by position; their time is estimated from the
+          mean of recorded kernels. ``kernels-before-launch``, ``launch-not-recorded``,
           ``operator-unknown``, ``graph-launch-wrong``, ``clock-shift``, ``stream-overlap``.
         - Run: ``partial-first-step``, ``partial-last-step``, ``compilation-inside``, ``slow-first-step``,
           ``throttled``, ``card-shared``, ``counters-missing``, ``cores-taken``, ``few-samples``,

@@ -63,7 +63,7 @@ class Source:
 
     @property
     def code(self) -> str:
-        """Code that gives the number.
+        """Code that returns the number.
 
         Examples
         --------
@@ -140,7 +140,7 @@ class Claim(Source):
 
     @property
     def code(self) -> str:
-        """Code that gives the number."""
+        """Code that returns the number."""
         number = Source(self.table, self.column, self.where, self.arguments, self.reduce)
         if isinstance(self.value, str):
             number = replace(number, reduce="first")

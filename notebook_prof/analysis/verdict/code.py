@@ -24,7 +24,7 @@ _SHOWN: Final = 3
 _STATEMENTS: Final = ("code", "steps", "outside-window", "display")
 _CALLED: Final = 2
 _WORTH: Final = 0.1
-"""Least share of the cell from which lines below the hottest one, and worker threads, are reported."""
+"""Minimum share of the cell for which lines below the hottest one, and worker threads, are reported."""
 _IMPORT: Final = re.compile(r"(?:import|from)\s+(?P<module>[\w.]+)[^;]*")
 _WAITS: Final = "; it waits"
 
@@ -95,7 +95,7 @@ def _hottest(facts: VerdictInputs, part: Any) -> tuple[Any, list[Any]]:
 
 
 def _too_few(facts: VerdictInputs) -> bool:
-    """Return whether samples cannot tell lines apart."""
+    """Return whether there are too few samples to distinguish lines."""
     return facts.few is not None and facts.few.count < FEWEST
 
 
@@ -163,7 +163,7 @@ def _spread(facts: VerdictInputs) -> Verdict:
 
 
 def _outside(facts: VerdictInputs, row: Any) -> Sentence:
-    """If the line does not run the steps, say how much of the cell they take."""
+    """Return how much of the cell the steps take, if the line does not run them."""
     stepping = facts.account[facts.account["kind"].isin(["steps", "outside-window"])]
     if not len(facts.steps) or (row["file"] == "cell" and (stepping["line"] == row["line"]).any()):
         return say()

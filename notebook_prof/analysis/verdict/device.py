@@ -29,7 +29,7 @@ from .inputs import MOST, WAITING, VerdictInputs
 
 BUSY_DEVICE: Final = 0.7
 NOTICEABLE: Final = 0.1
-"""Least share of the time from which one-time work is reported."""
+"""Minimum share of the time for which one-time work is reported."""
 
 _LAUNCHING: Final = ("host-bound", "launch-latency")
 _FOR: Final = {
@@ -109,7 +109,7 @@ def _busy_share(facts: VerdictInputs, busy: float, number: int) -> Claim:
 
 
 def _span(facts: VerdictInputs) -> str:
-    """Say which window devices' times refer to, since there may be gaps between steps."""
+    """Name the window that devices' times refer to, since there may be gaps between steps."""
     gaps = facts.extent.dur - facts.total_ns
     return "the time from the first step to the last" if gaps > 0.01 * facts.total_ns else facts.whole
 

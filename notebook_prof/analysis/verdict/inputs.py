@@ -33,17 +33,17 @@ _ENOUGH_STEPS: Final = 4
 _RUNTIME_CALLS: Final = ("kineto", "recording")
 """Sources that record all runtime calls, so that waits for a device do not look like host work."""
 MOST: Final = 0.5
-"""Share from which a part is most of a whole."""
+"""Minimum share of a part that is most of a whole."""
 WAITING: Final = 0.25
 """Data, communication or synchronisation bounds a run if it takes at least this share of the time."""
 FEWEST: Final = 10
-"""Fewest samples that show which part is longest. A part of one half gets two to seven of nine samples."""
+"""Minimum number of samples to show which part is longest: half gets two to seven of nine samples."""
 _LINKED: Final = 0.9
 _MOST_UNKNOWN: Final = 0.5
 _MOST_SLICES: Final = 2_000_000
-"""Most slices for a critical path: with more it takes seconds, and users read the verdict first."""
+"""Maximum slices for a critical path: with more it takes seconds, and users read the verdict first."""
 _MOST_REPLAYED: Final = 200_000
-"""Most slices for a replay, for the same reason."""
+"""Maximum slices for a replay, for the same reason."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class VerdictInputs:
 
     @cached_property
     def own(self) -> tuple[int, Source, str]:
-        """What self times are shares of: ns, the source, and the words for it."""
+        """The whole of shares of self time: ns, the source, and its name in words."""
         # The thread's self time may exceed the steps, since work that begins in a step may end after it.
         spent = int(self.thread.self_ns.sum())
         if not len(self.steps) or spent <= self.total_ns:
@@ -232,7 +232,7 @@ class VerdictInputs:
 
     @cached_property
     def next_class(self) -> dict[str, Any] | None:
-        """What would be the path's largest class if the largest one took no time; None if unknown."""
+        """The path's largest class if the present one took no time; None if unknown."""
         # Unknown for communication: it waits for other ranks, which a single recording does not contain.
         if self.path is None or len(self.trace.slices) > _MOST_REPLAYED:
             return None

@@ -21,7 +21,7 @@ _SHOWN: Final = 3
 _SMALL: Final = 0.01
 """Parts of the account below this share are summed up as others."""
 _SAMPLES_OF_A_NAME: Final = 3
-"""Least samples of a name; with fewer, it may have taken no time. With no hit in n independent samples, the
+"""Minimum samples of a name; with fewer, it may have taken no time. With no hit in n independent samples, the
 share is below 3 / n in 95 of 100 cases (rule of three).
 """
 
@@ -76,7 +76,7 @@ def _raised(facts: VerdictInputs) -> Sentence:
 
 
 def _compilations(facts: VerdictInputs) -> Sentence | None:
-    """Say how long ``torch.compile`` took in the cell, and what the costliest recompilation was for."""
+    """Describe the time of ``torch.compile`` in the cell, and the reason of the costliest recompilation."""
     if recorded_table(facts.trace, "compilations") is None:
         return None
     from ..source.compilations import compilations, graph_breaks
@@ -109,7 +109,7 @@ def _compilations(facts: VerdictInputs) -> Sentence | None:
 
 
 def _cores(facts: VerdictInputs) -> Sentence | None:
-    """Say how long threads waited for cores that other programs had, if that is significant."""
+    """Describe how long threads waited for cores that other programs used, if that is significant."""
     use = cpu_use(facts.trace, window=facts.window)
     if not cores_were_lost(use):
         return None
@@ -136,7 +136,7 @@ def _part(row: Any) -> Sentence:
 
 
 def _updates(facts: VerdictInputs) -> Sentence | str:
-    """Say how often optimizers stepped, unless once per step: gradients accumulate, or several step."""
+    """Describe how often optimizers stepped, unless once per step: gradients accumulate, or several step."""
     source = Source("steps", "updates", {}, facts.arguments)
     updates = int(source.evaluate(facts.trace))
     if updates in (0, len(facts.steps)):

@@ -1,4 +1,4 @@
-"""What a verdict says of memory: the peak, whose it is, and the variables that hold it."""
+"""The verdict's lines about memory: the peak, its processes, and the variables that hold it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .claims import Claim, Sentence, Source, cite, cite_bytes, cite_ns, cite_sha
 from .inputs import VerdictInputs
 
 _SMALL: Final = 0.01
-"""Least share of the peak from which child processes are named."""
+"""Minimum share of the peak for which child processes are named."""
 _LONGEST: Final = 60
 
 
 def memory_line(facts: VerdictInputs) -> Sentence:
-    """Say how high memory rose, on each device."""
+    """Describe the peak of memory on each device."""
     if not len(facts.peak):
         return say("Memory was not recorded.")
     pieces = []
@@ -57,7 +57,7 @@ def memory_line(facts: VerdictInputs) -> Sentence:
 
 
 def _names(facts: VerdictInputs) -> list[Sentence]:
-    """Say which name grows most and, after an out-of-memory error, which one holds most memory."""
+    """Name the variable that grows most and, after an out-of-memory error, the one that holds most."""
     failed = "out_of_memory" in facts.trace.metadata
     if facts.window is not None or (not failed and len(facts.trace.steps) < FEWEST_STEPS + 2):
         return []
@@ -95,7 +95,7 @@ def _together(facts: VerdictInputs) -> tuple[Claim, Claim, Claim, Sentence] | No
         return None
     every = Source("memory_processes", "bytes", {}, facts.arguments)
     part = replace(every, where={"pid": tuple(children["pid"].tolist())})
-    # a shell that only starts the worker is not counted, as in the sentence of who used CPU time
+    # a shell that only starts the worker is not counted, as in the sentence about CPU time
     children = children[children["bytes"] >= _SMALL * children["bytes"].max()]
     first, several = children.iloc[0], len(children) > 1
     size, name = int(first["bytes"]), " ".join(str(first["name"]).split())[:_LONGEST]

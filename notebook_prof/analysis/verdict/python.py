@@ -58,7 +58,7 @@ _WORKERS: Final = (
 
 
 def python_verdict(facts: VerdictInputs) -> Verdict:
-    """Say where the time of a Python thread goes; the `top` of `facts` must not be empty."""
+    """Judge where the time of a Python thread goes; the `top` of `facts` must not be empty."""
     # ``wait-bound`` if at least half of the time is waits for locks, sockets, processes or the clock;
     # ``library-bound`` if the longest function belongs to a library; ``mixed`` if the longest entry is not
     # Python; otherwise ``python-bound``.
@@ -129,7 +129,7 @@ def _waiting(facts: VerdictInputs, waits: np.ndarray[Any, np.dtype[np.bool_]], w
 
 
 def meanwhile(facts: VerdictInputs, window: tuple[int, int], told: Any = None) -> Sentence:
-    """Say which other threads and processes worked in this window, while the recorded thread waited."""
+    """Name the other threads and processes that worked in this window, while the recorded thread waited."""
     # `told` is the row of the line that waited, if the sentence names it
     during = {"window": window}
     table, recorded = cpu(facts.trace, **during), facts.trace.metadata.get("cpu")
@@ -146,7 +146,7 @@ def meanwhile(facts: VerdictInputs, window: tuple[int, int], told: Any = None) -
             rows = busy
         seen = rows[(rows["pid"] >= 0) & (rows["cpu_ns"] >= _TRIFLE * rows["cpu_ns"].max())]
         counted = seen["cpu_ns"].sum() >= _NEARLY_ALL * rows["cpu_ns"].sum()
-        rows = seen if counted else rows[rows["cpu_ns"] > 0]  # nobody counts those that ended at once
+        rows = seen if counted else rows[rows["cpu_ns"] > 0]  # ignore those that ended at once
         where = {"pid": tuple(rows["pid"].tolist()), "tid": tuple(rows["tid"].tolist()), "kind": kinds}
         spent = cite_ns(int(rows["cpu_ns"].sum()), Source("cpu", "cpu_ns", where, during))
         number = cite(str(len(rows)), len(rows), Source("cpu", "cpu_ns", where, during, "count"))
@@ -188,7 +188,7 @@ def engine(facts: VerdictInputs, part: Any) -> Sentence | None:
         return say("; ", share, " of it is waited for ", process, f" `{short(name)}`")
     return say(
         "; ", share, " of it is waited for ", process, f" `{short(name)}`, whose kernels are not recorded "
-        "here: `--children FOLDER` takes up what its profiler writes there",
+        "here: `--children FOLDER` imports what its profiler writes there",
         _OWN_SWITCH if re.search("EngineCore|vllm", name, re.IGNORECASE) else "",
     )  # fmt: skip
 
@@ -224,7 +224,7 @@ def _because(facts: VerdictInputs, window: tuple[int, int], told: Any) -> Senten
 
 
 def _in_library(facts: VerdictInputs, source_lines: Frames, row: int, library: str, name: str) -> Verdict:
-    """Say how long a library runs by itself, which function takes longest, and which user's line calls it."""
+    """Judge a library: its self time, its longest function, and the user's line that calls it."""
     thread = facts.thread
     files = np.array([library_of(str(file), "") == library for file in source_lines.file], dtype=bool)
     inside = files[source_lines.code[thread.rows]]

@@ -32,7 +32,7 @@ def of_framework(trace: Trace) -> bool:
 
 
 def judge_steps(facts: VerdictInputs) -> Verdict:
-    """Say what bounds the steps; the conditions are those of `verdict`."""
+    """Judge what bounds the steps; the conditions are those of `verdict`."""
     if _ELSEWHERE in facts.trace.report and not facts.calls and not len(facts.device):
         sentence = say("The steps run in another thread than the cell's, whose operators were not recorded")
         if (row := _longest_line(facts)) is not None:

@@ -48,7 +48,7 @@ _INSTANT_NS = 1
 
 @sharing
 def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
-    """Say what bounds the run.
+    """Determine what bounds the run.
 
     Parameters
     ----------

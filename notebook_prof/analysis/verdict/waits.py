@@ -30,7 +30,7 @@ BOUNDS = {
     "transport": "sending batches between processes",
     "order": "their order: ready batches wait for a slower one before them",
 }
-"""What sentences say for each bound of `loader_bounds`."""
+"""Each bound of `loader_bounds` in words."""
 
 
 def bounding_loader(trace: Trace) -> dict[str, Any] | None:
@@ -46,7 +46,7 @@ def bounding_loader(trace: Trace) -> dict[str, Any] | None:
 
 
 def loader_words(trace: Trace) -> Sentence | None:
-    """Say what limits the loader, without a full stop, and how many workers would suffice if they are few."""
+    """Describe what limits the loader, without a full stop, and how many workers suffice if they are few."""
     row = bounding_loader(trace)
     if row is None:
         return None
@@ -105,7 +105,7 @@ def judge_waits(facts: VerdictInputs) -> tuple[Verdict | None, Sentence | None]:
 
 
 def _waiting_words(facts: VerdictInputs, phase: str, spent: int) -> Sentence:
-    """Say how much of the steps is waiting, in which line, and what bounds the loader."""
+    """Describe how much of the steps is waiting, in which line, and what bounds the loader."""
     select, source = {"phase": phase}, facts.in_phase(phase)
     sentence = fill(
         "{} of {} {} ({} of {})",

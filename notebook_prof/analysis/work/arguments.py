@@ -100,7 +100,7 @@ def _divided(total: IntArray, weight: IntArray, group: IntArray) -> IntArray:
 
 
 OPTIMIZER_STEP: Final = re.compile(r"Optimizer\.step#(?P<optimizer>\w+)\.step")
-"""Pattern of the ranges that PyTorch draws around an optimizer's step."""
+"""Pattern of the ranges that PyTorch records around an optimizer's step."""
 _GRADIENT: Final = "torch::autograd::AccumulateGrad"
 
 
@@ -123,7 +123,7 @@ def optimizer_steps(trace: Trace, name: str) -> OptimizerSteps:
     others = [str(one) for one in trace.slices["name"].cat.categories if OPTIMIZER_STEP.fullmatch(str(one))]
     if match is None or len(others) > 1:
         raise OptionError(
-            f"replay cannot tell which parameters {name} has: there are steps of {', '.join(sorted(others))}"
+            f"replay cannot find the parameters of {name}: there are steps of {', '.join(sorted(others))}"
         )
     host = on_host(trace)
     steps = host.only(host.among("name", (name,)))
@@ -132,9 +132,9 @@ def optimizer_steps(trace: Trace, name: str) -> OptimizerSteps:
     count = len(steps.rows)
     if not len(times) or (times % count).any() or times.min() > count:
         raise OptionError(
-            f"replay cannot tell which parameters {name} has: {count} steps and "
-            f"{', '.join(map(str, times.tolist())) or 'no'} gradients by shape do not fit, as where they are "
-            "added up over several backward passes; record whole steps, with --shapes"
+            f"replay cannot find the parameters of {name}: {count} steps and "
+            f"{', '.join(map(str, times.tolist())) or 'no'} gradients by shape do not match, as if they are "
+            "summed over several backward passes; record whole steps, with --shapes"
         )
     per_step = times // count
     shapes = [ast.literal_eval(text)[0] for text in gradients["shapes"]]

@@ -1,4 +1,4 @@
-"""Tokens and samples of a step: as given, or from the shapes of its first operator."""
+"""Tokens and samples of a step: given, or derived from the shapes of its first operator."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _by_shapes(trace: Trace, begin: FloatArray, until: FloatArray, what: str) ->
     values[of_first < 0] = np.nan
     if not np.isfinite(values).any():
         operator = str(words[name[first[0]]])
-        return Counts(unknown, "", f"the shapes of {operator} do not tell the {what}: {advice}")
+        return Counts(unknown, "", f"the shapes of {operator} do not give the {what}: {advice}")
     return Counts(values, f"shapes of {words[name[first[0]]]}", "")
 
 

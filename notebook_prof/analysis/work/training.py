@@ -201,7 +201,7 @@ _HEAVY: Final = re.compile(
 
 
 def _heavy_work_unknown(trace: Trace, work: SliceWork) -> str:
-    """Say which matrix products, convolutions or attentions cannot be counted; empty if all can."""
+    """Name the matrix products, convolutions or attentions that cannot be counted; empty if all can."""
     slices = trace.slices
     words = [_HEAVY.fullmatch(str(word)) is not None for word in slices["name"].cat.categories]
     heavy = matching_codes(slices["name"].array.codes, words) & (work.kind < 0)
@@ -215,8 +215,8 @@ def _heavy_work_unknown(trace: Trace, work: SliceWork) -> str:
     if not len(rows):
         return ""
     return (
-        f"the work of {len(rows):,} calls, as of {slices['name'].iloc[rows[0]]}, is not known: their shapes, "
-        "or arguments as strides, were not recorded"
+        f"the work of {len(rows):,} calls, such as {slices['name'].iloc[rows[0]]}, is unknown: their shapes, "
+        "or arguments such as strides, were not recorded"
     )
 
 
@@ -239,8 +239,7 @@ def _peak(trace: Trace, steps: pd.DataFrame, flops_per_s: float | None) -> _Quan
         return _Quantity(np.full(len(steps), flops_per_s * count), "flops_per_s=")
     if (ceilings := ceilings_of(trace)) is None:
         reason = (
-            "what the device can do is not known: call nbp.measure_device() on its machine, or give "
-            "flops_per_s="
+            "the device's limit is unknown: call nbp.measure_device() on its machine, or give flops_per_s="
         )
         return _Quantity(np.full(len(steps), np.nan), "", reason)
     source = f"measured: {ceilings.dtype}, {ceilings.how}"
@@ -250,7 +249,7 @@ def _peak(trace: Trace, steps: pd.DataFrame, flops_per_s: float | None) -> _Quan
 _GPU_ENERGY: Final = (r"GPU \d+ (energy|power)", "no counter of a GPU's energy or power was recorded")
 _HOST_ENERGY: Final = (
     r"package \d+ energy",
-    "no counter of the processors' energy was recorded: RAPL is not there, or only root may read it",
+    "no counter of the processors' energy was recorded: RAPL is missing, or only root may read it",
 )
 
 
@@ -277,7 +276,7 @@ def _joules(trace: Trace, steps: pd.DataFrame, kind: tuple[str, str]) -> _Quanti
             watts.setdefault(name.rpartition(" ")[0], mean)  # names are sorted: energy wins over power
     count = len(steps)
     if not watts:
-        reason = "fewer than two readings of energy lie in the steps: record more" if len(tracks) else reason
+        reason = "fewer than two readings of energy are in the steps: record more" if len(tracks) else reason
         return _Quantity(np.full(count, np.nan), "", reason)
     mean_seconds = float(steps["dur_ns"].mean()) / 1e9
     return _Quantity(np.full(count, sum(watts.values()) * mean_seconds), f"readings of {', '.join(watts)}")

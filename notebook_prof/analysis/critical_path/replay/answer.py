@@ -29,7 +29,7 @@ STEPS: Final = Table.of(
 
 @dataclass(frozen=True)
 class WhatIf:
-    """How long steps would take.
+    """The predicted duration of steps.
 
     Attributes
     ----------

@@ -336,7 +336,7 @@ class Forward:
         return Replay(self.edges, self.change, self.clocks, entry[:pieces], ends, start, start + self.dur)
 
     def order(self) -> IntArray:
-        """Return all nodes but the threads' first pieces, by recorded time; at ties, sources come first."""
+        """Return all nodes except the threads' first pieces, by recorded time; at ties, sources first."""
         waits, begins = self.edges.waits, self.runs.begins
         node = np.concatenate([self.own, self.pieces + np.arange(len(begins))])
         time, rank = (np.full(self.pieces + len(begins), value) for value in (-FAR, 0))

@@ -42,7 +42,7 @@ class Question:
     overlap_communication: bool = False
 
     def __post_init__(self) -> None:
-        """Check the numbers and words of the question; raise OptionError or SelectionError."""
+        """Validate the question; raise OptionError or SelectionError."""
         for name, factors in (("scale", self.scale), ("line", self.line), ("phase", self.phase)):
             if not isinstance(factors, Mapping):
                 raise OptionError(f"{name}={factors!r} is not a dict of what to scale and by how much")
@@ -80,7 +80,7 @@ def _check_factor(name: str, value: Any) -> None:
 
 
 def change_of(graph: Dependences, question: Question) -> Change:
-    """Return the changes that a question asks for; SelectionError for a name or line that does not occur."""
+    """Return the changes of a question; SelectionError for a name or line that does not occur."""
     resources = graph.resources
     factor = np.ones(len(resources.ts))
     if question.scale:
@@ -183,7 +183,7 @@ def _matching(trace: Trace, key: str) -> BoolArray:
         raise SelectionError(f"no slice is called {key!r}: {_near(key, map(str, existing))}")
     mask = passing(trace.slices, query)
     if not mask.any():
-        raise SelectionError(f"no slice passes the filter {key!r}: p.operators(where={key!r}) takes the same")
+        raise SelectionError(f"no slice passes the filter {key!r}: p.operators(where={key!r}) takes it too")
     return mask
 
 
@@ -260,7 +260,7 @@ class Spans:
         return Bounds(begin, np.where(on_device, done, until), rows)
 
     def backlog(self, one: Replay | None = None) -> IntArray:
-        """Return by how much (ns) devices fall further behind the host during each span."""
+        """Return how much further (ns) devices fall behind the host during each span."""
         bounds = self.bounds(one)
         work, resources = self.edges.work, self.edges.graph.resources
         if self.rank >= 0:

@@ -214,7 +214,7 @@ def slack(
 
     Notes
     -----
-    In the replay of `what_if`, an instant *v* is the latest of ``u + lag(u, v)`` over all *u* that have to be
+    In the replay of `what_if`, an instant *v* is the latest of ``u + lag(u, v)`` over all *u* that must come
     before. With ``margin(u, v) = v - (u + lag(u, v))``, ::
 
         slack(v) = 0                                           where v is the end of a step

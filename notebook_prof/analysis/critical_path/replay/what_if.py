@@ -1,4 +1,4 @@
-"""What if: how long steps would take if parts of them took longer, took less time, or were gone."""
+"""What if: the duration of steps if parts of them took longer, took less time, or were removed."""
 
 from __future__ import annotations
 
@@ -125,9 +125,7 @@ def what_if(
         scale or {}, line or {}, phase or {}, removed, data, launch, workers, overlap_communication
     )
     if not str(question):
-        raise OptionError(
-            "what_if needs something to change, as scale={'aten::mm': 0.5}, remove='sync' or data=0"
-        )
+        raise OptionError("what_if needs a change, such as scale={'aten::mm': 0.5}, remove='sync' or data=0")
     graph = dependences(trace)
     edges = once(trace, "constraints", lambda: constraints(graph))
     spans = Spans.of(edges, window, None if step is None else tuple(many(step)), end)
@@ -167,7 +165,7 @@ def _nothing_to_replay(graph: Dependences, spans: Spans) -> str:
     if graph.streams and not any((stream.call >= 0).any() for stream in streams):
         count = sum(len(stream.rows) for stream in streams)
         return (
-            f"{count:,} slices of device work were recorded, and no launch of any, so that it is not known "
+            f"{count:,} slices of device work were recorded, but no launch of any, so it is unknown "
             "what they waited for: record the calls of the host too"
         )
     return ""
@@ -183,7 +181,7 @@ def _unreliable(answer: WhatIf) -> str:
         "starts was not recorded; p.critical_path.doubts() lists what is missing"
     )
     if len(fits):
-        reason += f". It is within {format_share(MOST_ERROR)} in step {int(fits.iloc[0])}: ask with step="
+        reason += f". It is within {format_share(MOST_ERROR)} in step {int(fits.iloc[0])}: use step="
     return reason
 
 
@@ -207,18 +205,18 @@ def _only_schedule(trace: Trace, answer: WhatIf) -> Schedule | str:
     every = schedules(trace)
     if not every:
         return (
-            "no DataLoader was watched for long enough, so that it is not known how long a batch takes its "
-            "worker: record more steps of a loop over one, from its begin"
+            "no DataLoader was watched for long enough, so it is unknown how long a batch takes its "
+            "worker: record more steps of a loop over one, from its start"
         )
     if len(every) > 1:
-        return f"{len(every)} DataLoaders make batches: ask with data= for all of them"
+        return f"{len(every)} DataLoaders make batches: use data= for all of them"
     schedule = every[0][1]
     measured = schedule.batch_ns(schedule.workers)
     if _off(measured, answer.before) > MOST_ERROR:
         return (
             f"torch's schedule makes a batch in {format_ns(measured)}, and a step took "
             f"{format_ns(answer.before)}: a step is not a batch, or other work of the machine held it up; "
-            "record steps of one batch each, or ask for some with step="
+            "record steps of one batch each, or choose some with step="
         )
     return schedule
 
@@ -270,7 +268,7 @@ def critical_path_next(
     ----------
     trace : Trace
     count : int
-        How many of the largest classes to list.
+        Number of the largest classes to list.
     window, step, end
         As `critical_path`.
 
