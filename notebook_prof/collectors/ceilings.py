@@ -42,7 +42,7 @@ def measure_device(device: str | None = None, *, dtype: str = "float32", again: 
     Returns
     -------
     Ceilings
-        The best of several runs. The result is remembered and becomes the roofline's ceiling for later
+        The best of several runs. The result is stored and becomes the roofline's ceiling for later
         recordings of this device. ``p.device.roofline(**nbp.measure_device().limits)`` uses it explicitly.
 
     Raises

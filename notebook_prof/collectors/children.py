@@ -22,7 +22,7 @@ _MOST_FILES: Final = 64
 
 
 class ChildrenCollector(Collector):
-    """Takes up the files of ``torch.profiler`` that appear in a folder, as tracks on the same clock."""
+    """Imports the files of ``torch.profiler`` that appear in a folder, as tracks on the same clock."""
 
     name: ClassVar[str] = "children"
 
@@ -61,7 +61,7 @@ class ChildrenCollector(Collector):
             if begin + trace.span.dur < self._from_ns or begin > self._until_ns:
                 self.report.add(
                     "child-trace-elsewhere", "loss", example=path.name,
-                    effect="it was not recorded meanwhile, or on another clock, so it is left out",
+                    effect="it was recorded at another time or on another clock, so it is left out",
                 )  # fmt: skip
                 continue
             put_process(trace, builder)
@@ -82,7 +82,7 @@ class ChildrenCollector(Collector):
 
 def put_process(trace: Trace, builder: TraceBuilder) -> None:
     """Add the slices of another process's trace to the tracks of its threads, and of its streams."""
-    # Neither its steps nor its memory: those of this recording are of one process.
+    # Neither its steps nor its memory: a recording has the steps and memory of one process.
     origin = int(trace.metadata["start_unix_ns"])
     slices, tracks = trace.slices, trace.tracks
     pids = tracks["pid"].dropna()

@@ -158,7 +158,7 @@ class CupyCollector(Collector):
         self.report.add(
             "allocator-unseen",
             "loss",
-            example=f"CuPy allocates by {self._hidden}, which calls no memory hooks",
+            example=f"CuPy allocates with {self._hidden}, which calls no memory hooks",
             effect="what it allocates is not in the memory curve of CuPy",
             advice="see the card's own counter (nvml), or record with "
             "cupy.cuda.set_allocator(cupy.cuda.MemoryPool().malloc)",

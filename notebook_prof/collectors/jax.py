@@ -116,7 +116,7 @@ _START: Final = "start_trace"
 
 def watch_conflicts(jax: Any, make_room: Callable[[], None]) -> Patches:
     """Call `make_room` before ``jax.profiler.start_trace``, which ``jax.profiler.trace`` calls too."""
-    # JAX has room for one profiler and raises for a second one. So its public function is wrapped, in the
+    # JAX allows only one profiler and raises for a second one. So its public function is wrapped, in the
     # module that defines it and in the one that exports it. A name imported earlier (``from jax.profiler
     # import start_trace``) is not wrapped.
     patches = Patches()
@@ -184,7 +184,7 @@ class JaxCollector(Collector):
     """Records XLA operations, kernels, transfers and the host's calls with JAX's profiler."""
 
     # Steps come from ``jax.profiler.StepTraceAnnotation``. Python calls are recorded only with `stack`, since
-    # they slow down unjitted operations by half. JAX has room for one profiler. If one is running, this
+    # they slow down unjitted operations by half. JAX allows only one profiler. If one is running, this
     # collector refuses to start. If the recorded code starts one, this collector stops first and reports
     # that.
     name: ClassVar[str] = "jax"
@@ -232,7 +232,7 @@ class JaxCollector(Collector):
             self.report.add(
                 "no-planes",
                 "loss",
-                example="JAX's profiler gave nothing",
+                example="JAX's profiler returned nothing",
                 effect="nothing of JAX is recorded",
             )
             return
@@ -252,7 +252,7 @@ class JaxCollector(Collector):
             "profiler-overtaken",
             "loss",
             example="the code started JAX's profiler itself while this one was recording",
-            effect="JAX has room for one: nothing of it is recorded from then on",
+            effect="JAX allows only one: nothing of it is recorded from then on",
             advice="remove jax.profiler from the cell, or read its folder with read_trace()",
         )
 

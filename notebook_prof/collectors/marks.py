@@ -71,7 +71,7 @@ class annotate:
     """Name a part of the running code; in a profile it is a slice of category ``annotation``.
 
     Use it as a context manager, a decorator, or a pair of calls. The slice is on the track of the thread that
-    opened it. It costs next to nothing when nothing is recorded.
+    opened it. It costs almost nothing when nothing is recorded.
 
     Parameters
     ----------
@@ -327,7 +327,7 @@ class MarksCollector(Collector):
             "loss",
             unread,
             example="an argument of nbp.step(tokens=…, samples=…) is not a number, or is negative",
-            effect="these steps have no tokens or samples a second",
+            effect="these steps have no tokens or samples per second",
             advice="give the number of tokens or samples of the step",
         )
 

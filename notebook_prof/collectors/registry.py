@@ -58,10 +58,10 @@ _BUILT_IN: Final = {
     "torch_memory": _Entry(
         ".torch.allocator_history",
         "TorchMemoryCollector",
-        "blocks of PyTorch's CUDA allocator with stacks, when asked for",
+        "blocks of PyTorch's CUDA allocator with stacks, on request",
     ),
     "jax": _Entry(".jax", "JaxCollector", "operations and kernels of JAX"),
-    "heap": _Entry(".heap", "HeapCollector", "who allocated what is on the heap at its peak, when asked for"),
+    "heap": _Entry(".heap", "HeapCollector", "what allocated the heap at its peak, on request"),
 }
 
 

@@ -115,7 +115,7 @@ class PiecesReader(Reader):
 
     @abstractmethod
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
-        """Put everything that the file holds into `builder`.
+        """Add everything in the file to `builder`.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class PiecesReader(Reader):
         """
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put everything that the file holds into `builder`; see `Reader.read`."""
+        """Add everything in the file to `builder`; see `Reader.read`."""
         self.read_pieces(pieces_of(data), builder)
 
 
@@ -287,7 +287,7 @@ class Folder:
         try:
             target = (self._root / name).resolve()
             if not target.is_relative_to(self._root):
-                self._report.add("link-outside", "loss", 1, name, "not followed out of the folder")
+                self._report.add("link-outside", "loss", 1, name, "links out of the folder are not followed")
                 return False
             return target.is_file()
         except (OSError, RuntimeError):

@@ -25,12 +25,10 @@ from .codec.stream import Progress, in_pieces
 
 _KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
 _UTF_16: Final = "text in UTF-16 or UTF-32; save it as UTF-8"
-_GPERFTOOLS: Final = (
-    "perhaps an old CPU profile of gperftools; pprof -proto PROGRAM FILE makes one that is read"
-)
+_GPERFTOOLS: Final = "perhaps an old CPU profile of gperftools; convert it by pprof -proto PROGRAM FILE"
 _PICKLE: Final = re.compile(rb"\x80[\x02-\x05].{0,40}?(line_profiler|tracemalloc|yappi)", re.DOTALL)
 _JSON_OF: Final = (
-    (b'"timeDeltas"', "a CPU profile of V8; speedscope.app saves it as a file of speedscope, which is read"),
+    (b'"timeDeltas"', "a CPU profile of V8; open it in speedscope.app and export it from there"),
     (b'"resourceSpans"', "OpenTelemetry spans, which describe requests, not a program"),
     (b'"nbformat"', "a notebook; profile its cells, or run it by 'notebook-prof run'"),
 )
@@ -43,12 +41,12 @@ _SIGNS: Final = (
     (b"7z\xbc\xaf", "a 7-Zip archive; unpack it first"),
     (b"\x1f\x8b", "gzip"),
     (b"\x7fELF", "a program"),
-    (b"MOJ", "perhaps MOJO, Austin's binary format, of which too little is there"),
+    (b"MOJ", "perhaps MOJO, Austin's binary format, but cut too short"),
     (b"PAR1", "a Parquet table; a saved Trace is a folder or a zip of them"),
-    (b"PERFILE2", "data of Linux's perf; 'perf script gecko' makes a file that is read"),
+    (b"PERFILE2", "data of Linux's perf; convert it by 'perf script gecko'"),
     (b"JAVA PROFILE", "a dump of Java's heap, which has no times"),
     (b"FLR\0", "a recording of Java's Flight Recorder; async-profiler's jfrconv writes collapsed stacks"),
-    (b"Nettrace", "a trace of .NET; 'dotnet-trace convert --format Speedscope' makes a file that is read"),
+    (b"Nettrace", "a trace of .NET; convert it by 'dotnet-trace convert --format Speedscope'"),
     (b"\xff\xfe", _UTF_16),
     (b"\xfe\xff", _UTF_16),
     (b"<", "XML or HTML: a page for people; let the profiler write its data instead"),
@@ -80,7 +78,7 @@ def describe(head: bytes) -> str:
         if text.startswith(sign) or head.startswith(sign):
             return words
     if head.startswith(b"\n") and re.search(rb"[\0-\x08\x80-\xff]", head):
-        return "perhaps a protocol buffer, of a format that is not known"
+        return "perhaps a protocol buffer of an unknown format"
     return f"the file starts with {head[:40]!r}"
 
 
@@ -173,9 +171,9 @@ def _read(
     path: Path, name: str | None, max_bytes: int | None, options: Mapping[str, object], progress: Progress
 ) -> Trace:
     if "\0" in str(path):
-        raise OptionError(f"{str(path)!r} is no path: it holds a null character")
+        raise OptionError(f"{str(path)!r} is not a path: it contains a null character")
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise FormatError(f"{path.name}: it is a pipe or a device; copy what it gives into a file first")
+        raise FormatError(f"{path.name}: it is a pipe or a device; copy its content to a file first")
     if (opener := _opener(path, name)) is not None:
         opener.configured(**options)
         return opener.open(path, max_bytes)

@@ -76,7 +76,7 @@ def seal(parts: SealedParts, window: tuple[int, int] | None, start: int | None =
             len(long),
             example=f"{long[0]}…" if long else "",
             effect=f"names and other texts of slices are cut at {LONGEST_TEXT:,} characters",
-            advice="no profiler writes such texts: look at what wrote or changed the file",
+            advice="no profiler writes such texts: check which program wrote or changed the file",
         )
     nesting, home = _nest(columns, allocations, parts.interners["category"])
     parts.report.add(

@@ -265,7 +265,7 @@ def test_weights_in_milliseconds_and_in_bytes(tmp_path: Path) -> None:
     table = {"stack": [1, 0], "time": [0, 5], "weight": [2.5, 1], "weightType": "tracing-ms"}
     trace = read(tmp_path, profile(thread(samples=table)))
     assert rows(trace, "ts", "dur") == [[0, 2_500_000], [0, 2_500_000], [5_000_000, 1_000_000]]
-    with pytest.raises(FormatError, match="its samples weigh bytes"):
+    with pytest.raises(FormatError, match="its samples are weighted by bytes"):
         read(tmp_path, profile(thread(samples={**table, "weightType": "bytes"})))
     negative = {**table, "weight": [-2, 1], "weightType": "samples"}
     issue = read(tmp_path, profile(thread(samples=negative))).report["negative-weight"]

@@ -183,7 +183,7 @@ def test_a_thread_that_no_system_has_costs_the_others_nothing(folder: Path, tmp_
 def test_profiles_above_two_gigabytes_and_riegeli_are_named(tmp_path: Path) -> None:
     empty = tmp_path / "host.xplane.pb"
     empty.write_bytes(b"")
-    with pytest.raises(FormatError, match=r"above 2 GB: record fewer steps, or open the \.trace\.json\.gz"):
+    with pytest.raises(FormatError, match=r"exceeds 2 GB: record fewer steps, or open the \.trace\.json\.gz"):
         read_trace(empty)
     records = tmp_path / "unknown"
     records.write_bytes(bytes.fromhex("83af70d10d884a3f") + bytes(56))

@@ -159,7 +159,7 @@ def test_what_is_cut_or_unknown(tmp_path: Path) -> None:
     assert lost.report["broken-row"].count == 2
     with pytest.raises(FormatError, match="no samples with a time"):
         read(tmp_path, WALL)
-    with pytest.raises(FormatError, match="MOJO 9 is not known"):
+    with pytest.raises(FormatError, match="MOJO 9 is unknown"):
         read(tmp_path, WALL, version=9)
 
 

@@ -142,7 +142,7 @@ def test_damage_is_counted(run: Path) -> None:
     assert trace.report["broken-row"].count == 3
     assert len(trace.slices) == 144 - 3
     path.write_text(lines[0])
-    with pytest.raises(FormatError, match="hold no rows"):
+    with pytest.raises(FormatError, match="have no rows"):
         read_trace(path)
 
 

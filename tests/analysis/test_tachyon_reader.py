@@ -154,7 +154,7 @@ def test_what_is_cut_is_refused_or_counted(tmp_path: Path) -> None:
     assert trace.slices["name"].tolist() == ["[unknown]", "f (a.py:11)"]
     with pytest.raises(FormatError, match="version 7 of Tachyon"):
         read(tmp_path, whole[:4] + struct.pack("<I", 7) + whole[8:])
-    with pytest.raises(FormatError, match="holds no samples"):
+    with pytest.raises(FormatError, match="has no samples"):
         read(tmp_path, recording(count=0))
 
 

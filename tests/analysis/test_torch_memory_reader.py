@@ -116,7 +116,7 @@ def test_levels_are_counted_back_from_the_blocks(opened: Trace) -> None:
         [31000, -5 * MIB, model + 3 * MIB, 22 * MIB, 1],
     ]
     assert "levels-do-not-meet" not in opened.report
-    assert opened.report["out-of-memory"].example == f"{80 * MIB:,} bytes were asked"
+    assert opened.report["out-of-memory"].example == f"{80 * MIB:,} bytes were requested"
 
 
 def test_blocks_have_their_stacks(opened: Trace) -> None:

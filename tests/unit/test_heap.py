@@ -132,7 +132,7 @@ def test_a_tool_that_is_at_work_already_leaves_tracemalloc(tmp_path: Path) -> No
     with memray.Tracker(tmp_path / "mine.bin"), nbp.profile("system", heap=True) as p:
         kept = np.ones(MIB)
     assert p.memory.heap()["bytes"].sum() >= kept.nbytes
-    assert gave_way(p) == ["memray's Tracker in the user's code was at work"]
+    assert gave_way(p) == ["memray's Tracker in the user's code was running"]
     seen: list[object] = []
     sys.setprofile(lambda *event: seen.append(event))
     try:
@@ -183,7 +183,7 @@ def test_ours_gives_way_to_what_the_code_starts(
         kept = np.ones(3 * MIB)
         worked = use(tmp_path)
     assert worked
-    assert gave_way(p) == [f"the code used {tool}, beside which the heap cannot be traced"]
+    assert gave_way(p) == [f"the code used {tool}, which excludes tracing the heap"]
     assert p.memory.heap()["bytes"].sum() >= kept.nbytes, "what came before is kept"
     assert (vars(sys)["setprofile"], cProfile.Profile.enable) == before
     (tmp_path / "again").mkdir()
@@ -213,7 +213,7 @@ def test_tracemalloc_of_the_code_is_as_without_ours(monkeypatch: pytest.MonkeyPa
     assert tracemalloc.is_tracing()
     tracemalloc.stop()
     assert (limit, traced) == (7, pytest.approx(len(theirs), rel=0.1))
-    assert gave_way(p) == ["the code used tracemalloc.start, beside which the heap cannot be traced"]
+    assert gave_way(p) == ["the code used tracemalloc.start, which excludes tracing the heap"]
     assert p.memory.heap()["bytes"].sum() == pytest.approx(ours.nbytes, rel=0.1)
 
 

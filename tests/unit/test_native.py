@@ -327,7 +327,7 @@ def test_names_do_not_lead_out(tmp_path: Path) -> None:
     whole["frames"]["../slices"] = whole["frames"]["slices"]
     whole["files"]["../slices.parquet"] = whole["files"]["slices.parquet"]
     (path / LAST).write_text(json.dumps(whole))
-    with pytest.raises(FormatError, match="not a name that files of a recording have"):
+    with pytest.raises(FormatError, match="is not the name of a file of a recording"):
         read_trace(path)
 
 

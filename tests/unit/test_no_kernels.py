@@ -137,7 +137,7 @@ def test_without_cupti_in_the_process_nothing_is_loaded(tmp_path: Path) -> None:
 
 def test_reasons_are_in_the_report_of_a_recording_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    refusal = no_kernels.Reason("the driver keeps profiling to administrators", "ask them")
+    refusal = no_kernels.Reason("the driver restricts profiling to administrators", "ask them")
     monkeypatch.setattr(collector, "asked_once", lambda: Cupti(130_000, refusal))
     monkeypatch.setattr(collector, "why_no_gpu", lambda torch: no_kernels.Reason("no driver", "install one"))
     monkeypatch.setattr(torch.version, "cuda", "13.0")

@@ -44,7 +44,7 @@ _ADVICE: Final = {
     "MULTIPLE_SUBSCRIBERS": "another profiler holds CUPTI in this process (Nsight Systems or Compute, "
     "torch.profiler, jax.profiler): end it, or restart the kernel without it",
     "VIRTUALIZED_DEVICE": "this is a virtual GPU: its administrator has to allow profiling in the hypervisor",
-    "INSUFFICIENT_PRIVILEGES": "the driver keeps profiling to administrators (ERR_NVGPUCTRPERM): set "
+    "INSUFFICIENT_PRIVILEGES": "the driver restricts profiling to administrators (ERR_NVGPUCTRPERM): set "
     "NVreg_RestrictProfilingToAdminUsers=0, or give the container --cap-add=SYS_ADMIN",
     "": "the installed libcupti may not fit the driver; update the driver, or",
 }

@@ -19,10 +19,10 @@ _SECONDS: Final = 20.0
 _CONCURRENT_KERNEL: Final = 10
 _ADVICE: Final = {
     3: "this process was forked from one that uses CUDA; start it by spawn",
-    34: "this libcuda is the CUDA toolkit's stub; install a driver, or take the stub off LD_LIBRARY_PATH",
-    100: "no GPU is visible to this process; look at CUDA_VISIBLE_DEVICES and at the container's --gpus",
+    34: "this libcuda is the CUDA toolkit's stub; install a driver, or remove the stub from LD_LIBRARY_PATH",
+    100: "no GPU is visible to this process; check CUDA_VISIBLE_DEVICES and the container's --gpus",
     803: "the driver's library and its kernel module differ; reboot after an update of the driver",
-    804: "this GPU does not support forward compatibility; take the compat folder off LD_LIBRARY_PATH",
+    804: "this GPU does not support forward compatibility; remove the compat folder from LD_LIBRARY_PATH",
 }
 """Advice by error number in ``cuda.h``."""
 

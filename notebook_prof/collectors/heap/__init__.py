@@ -95,14 +95,14 @@ class HeapCollector(Collector):
             self.report.add(
                 "heap-gave-way",
                 "info",
-                example=f"{self._in_the_way} was at work",
+                example=f"{self._in_the_way} was running",
                 effect="the heap was traced by tracemalloc, which does not see allocations of other C code",
             )
         if tracer.gave_way_to:
             self.report.add(
                 "heap-gave-way",
                 "loss",
-                example=f"the code used {tracer.gave_way_to}, beside which the heap cannot be traced",
+                example=f"the code used {tracer.gave_way_to}, which excludes tracing the heap",
                 effect="the heap was traced until then",
             )
 

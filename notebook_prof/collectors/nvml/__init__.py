@@ -140,7 +140,7 @@ class NvmlCollector(Collector):
                 "loss",
                 example=f"NVIDIA's driver did not answer within {LIMIT_S:g} s",
                 effect="the counters of GPUs end before the recording does, or are missing",
-                advice="see whether nvidia-smi answers, and the kernel's log (dmesg)",
+                advice="check that nvidia-smi answers, and read the kernel's log (dmesg)",
             )
         if self._failure is not None:
             self.report.add("gpu-counters-failed", "loss", example=repr(self._failure))
@@ -200,7 +200,7 @@ class NvmlCollector(Collector):
             "gpu-counters-gaps",
             "info",
             gpu.gaps,
-            example=f"GPU {gpu.card.number}: the driver failed now and then, and answered again",
+            example=f"GPU {gpu.card.number}: the driver failed occasionally",
             effect="single readings are missing",
         )
 

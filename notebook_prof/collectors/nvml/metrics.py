@@ -386,7 +386,7 @@ class Gpus:
             builder.counter(track, np.array(ts, np.int64), np.array(values))
 
     def close(self) -> None:
-        """Let go of the driver's library."""
+        """Release the driver's library."""
         nvml, self._nvml, self._failed = self._nvml, None, True
         if nvml is not None:
             with suppress(Exception):

@@ -100,7 +100,7 @@ class PythonCollector(Collector):
             spy.prepare()
 
     def start(self, clock: Clock) -> None:
-        """Start recording. Waits for py-spy if that was asked for by name."""
+        """Start recording. Waits for py-spy if it was requested by name."""
         self._tid = threading.get_native_id()
         if self._options.python == "calls":
             from .tracing import CallTracer

@@ -144,7 +144,7 @@ INTERVAL_S: Final = 0.002
 """Pause between samples. Waiting for the GIL takes additional time: up to 5 ms while the cell runs Python."""
 
 CALM_S: Final = 0.05
-"""Pause between samples while another sampler is at work."""
+"""Pause between samples while another sampler is running."""
 
 PAUSE_PER_LOOK: Final = 20
 """A pause is at least this many times as long as reading the stacks, so deep stacks do not cost more."""

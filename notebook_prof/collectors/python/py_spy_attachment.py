@@ -157,7 +157,7 @@ class Attachment:
 
 
 def refuse(why: str) -> None:
-    """Use py-spy no more in this process."""
+    """Stop using py-spy in this process."""
     global _refused
     _refused = why
 

@@ -34,7 +34,7 @@ SHORT_S: Final = 0.1
 """Parts of a recording this short lose nothing if py-spy has no samples or late ones."""
 
 PATIENCE_S: Final = 10.0
-"""How long a recording waits for py-spy where that was asked for by name."""
+"""How long a recording waits for py-spy if it was requested by name."""
 COLD_S: Final = 0.3
 """How long it waits where none is kept warm, as in a script: the thread sees no call that holds the GIL."""
 
@@ -134,7 +134,7 @@ class PySpy:
                     "look-inside-failed",
                     "info",
                     example=f"{type(error).__name__}: {error}",
-                    effect="the process sampled its children once less",
+                    effect="the process's children were sampled once less",
                 )
             if self._next is None and (self._segments or self._handed_over_ns):
                 self._heartbeat.wait(self._quit)
@@ -278,14 +278,14 @@ class PySpy:
         elif seconds < SHORT_S:
             return  # too short: statements and lines are exact
         else:
-            example = f"py-spy took no sample in {seconds:.1f} s: the machine gave it no time"
+            example = f"py-spy took no sample in {seconds:.1f} s: it got no CPU time"
         self._report.add(
             "py-spy-ended",
             "loss",
             example=example,
             effect="stacks are from the process itself instead, every 50 ms before and every 2 ms after it "
             "ended; child processes are missing",
-            advice="record again; --engine thread does without py-spy",
+            advice="record again, or use --engine thread, which needs no py-spy",
         )
 
     def _tell_starved(self, offset: Offset) -> None:

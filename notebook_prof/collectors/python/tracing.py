@@ -152,7 +152,7 @@ class CallTracer:
             self._report.add(
                 "calls-gave-way",
                 "loss",
-                example=f"the code used {self._giving_way.to}, beside which calls cannot be traced",
+                example=f"the code used {self._giving_way.to}, which excludes tracing calls",
                 effect="calls were traced until then",
             )
         calls = self._backend.calls(self._clock)

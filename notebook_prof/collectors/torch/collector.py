@@ -47,7 +47,7 @@ class TorchCollector(Collector):
     """Records operators, kernels, memory and module calls with PyTorch's profiler."""
 
     # Before ``warm`` and after ``stop``, only DataLoaders and compilations are watched, from ``open`` on.
-    # torch has room for one profiler. The collector refuses if another one is running, and gives way if the
+    # torch allows only one profiler. The collector refuses if another one is running, and gives way if the
     # user's code starts one, whose result then contains none of our ranges. With `stack`, Python calls of the
     # notebook's kernel and of our hooks are left out.
     name: ClassVar[str] = "torch"
@@ -123,7 +123,7 @@ class TorchCollector(Collector):
                 "profiler-overtaken",
                 "error",
                 example="another torch profiler was started while this one was recording",
-                effect="torch has room for one: the profile has no operators",
+                effect="torch allows only one: the profile has no operators",
                 advice="remove torch.profiler from the cell, or read its file with read_trace()",
             )
             return
@@ -186,7 +186,7 @@ class TorchCollector(Collector):
                 "many-events",
                 "info",
                 len(columns),
-                effect="recordings of this size take gigabytes of memory and slow every view down",
+                effect="recordings of this size take gigabytes of memory and slow down every view",
                 advice="record a few steps only: --steps 3:14, or steps=(3, 14)",
             )
         assemble(columns, builder)
@@ -198,7 +198,7 @@ class TorchCollector(Collector):
                 "fused-kernels-unread",
                 "info",
                 example=f"{type(error).__name__}: {error}",
-                effect="the source lines of fused kernels are not known",
+                effect="the source lines of fused kernels are unknown",
             )
         try:
             put_loaders(self._loaders, builder, self._clock)
@@ -207,7 +207,7 @@ class TorchCollector(Collector):
                 "loaders-unread",
                 "loss",
                 example=f"{type(error).__name__}: {error}",
-                effect="the work of DataLoader workers is not known",
+                effect="the work of DataLoader workers is unknown",
             )
 
     def abandon(self) -> None:
@@ -256,7 +256,7 @@ class TorchCollector(Collector):
             "profiler-busy",
             "error",
             example="a torch profiler is running already",
-            effect="torch has room for one: the profile has no operators",
+            effect="torch allows only one: the profile has no operators",
             advice="stop the other one first",
         )
         return True

@@ -1,6 +1,6 @@
 """Finds which operators and lines Inductor fused into which kernel, from its code and TorchDynamo's graphs.
 
-This is read after the recording, so it costs nothing meanwhile and covers functions that earlier cells
+This is read after the recording, so it costs nothing during it and covers functions that earlier cells
 compiled. Inductor's modules name the graph nodes of most kernels in a comment. The compiled functions lead to
 the graphs, whose nodes contain their lines.
 """

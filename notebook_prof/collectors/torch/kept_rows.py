@@ -114,7 +114,7 @@ def details(
         "details-unreadable",
         "info",
         unreadable,
-        effect="their launch settings and bytes moved are not known",
+        effect="their launch settings and bytes moved are unknown",
     )
     on_device = np.fromiter((one.type() in DEVICE_TYPES for one in telling), bool, len(telling))
     keys = {

@@ -18,7 +18,7 @@ _MEANING: Final = {
     27: ("this CUPTI does not support this card or driver", "install a torch for a newer CUDA"),
     33: ("this is a virtual GPU, which CUPTI does not support", "ask for profiling in the hypervisor"),
     35: (
-        "the driver keeps profiling to administrators (ERR_NVGPUCTRPERM)",
+        "the driver restricts profiling to administrators (ERR_NVGPUCTRPERM)",
         "set NVreg_RestrictProfilingToAdminUsers=0, or give the container --cap-add=SYS_ADMIN",
     ),
     36: ("another profiler of the older kind is running", "end it, and restart the kernel"),

@@ -66,7 +66,7 @@ class _Profile(Struct):
 
 
 class _Shared(NamedTuple):
-    """What the threads of a profile have in common: strings, tables, and stacks if those are."""
+    """Strings and tables shared by the threads of a profile, and stacks if those are shared."""
 
     strings: list[str] | None
     tables: Mapping[str, Raw]
@@ -85,7 +85,7 @@ def read_profile(data: bytes, builder: TraceBuilder) -> None:
 
 
 class _Import:
-    """Puts a profile and the processes inside of it into a builder."""
+    """Puts a profile and the processes inside it into a builder."""
 
     def __init__(self, builder: TraceBuilder, has_epoch: bool) -> None:
         self._builder = builder
@@ -97,7 +97,7 @@ class _Import:
         self.threads = 0
 
     def add(self, profile: _Profile, depth: int = 0) -> None:
-        """Add one process or, of a processed profile, all of them."""
+        """Add one process or, for a processed profile, all of them."""
         base = round(_number(profile.meta.get("startTime")) * 1000) * 1000 if self._has_epoch else 0
         categories = gecko_categories(profile.meta.get("categories"))
         shared = self._shared(profile, categories)
@@ -123,7 +123,7 @@ class _Import:
             self.add(child, depth + 1)
 
     def finish(self, meta: Mapping[str, Any]) -> None:
-        """Add what is known of all threads."""
+        """Add the data that belongs to all threads."""
         builder = self._builder
         for key, name in (("product", "product"), ("importedFrom", "exporter")):
             if isinstance(meta.get(key), str):
@@ -135,11 +135,11 @@ class _Import:
             "info",
             len(self._unused),
             example=", ".join(sorted(self._unused)),
-            effect="what they tell of samples and allocations is left out; times are complete",
+            effect="details of samples and allocations are left out; times are complete",
         )
         if self._in_bytes == self.threads:
             raise FormatError(
-                "its samples weigh bytes, and none tells a time. Open it in profiler.firefox.com"
+                "its samples are weighted by bytes and have no times. Open it in profiler.firefox.com"
             )
         if builder.is_empty:
             builder.report.add("no-events", "info", 1, f"{self.threads:,} threads", "all tables are empty")
@@ -191,7 +191,7 @@ class _Import:
             self._in_bytes += 1
             self._builder.report.add(
                 "unit-not-time", "loss", samples.count, example=place_of.name,
-                effect="samples that weigh bytes are left out", advice="open it in profiler.firefox.com",
+                effect="samples weighted by bytes are left out", advice="open it in profiler.firefox.com",
             )  # fmt: skip
         elif samples.count:
             stacks = shared.stacks
@@ -311,9 +311,9 @@ def add_markers(
     # has ``phase startTime endTime``, or the older ``time``, whose arguments contain these
     table: GeckoTable,
     strings: Sequence[str],
-    base: int,  # where the times of the table begin, in absolute ns
+    base: int,  # origin of the table's times, in absolute ns
 ) -> None:
-    """Put the markers of a thread into `builder`, and count those that are no markers."""
+    """Put the markers of a thread into `builder`, and count invalid ones."""
     if not table.count:
         return
     data = [value if isinstance(value, dict) else {} for value in table.values("data")]
@@ -332,7 +332,7 @@ def add_markers(
         "info",
         sum(len(one) > ("type" in one) for one in data),
         example=next((f"{track_name}: {', '.join(map(str, one))}"[:120] for one in data if len(one) > 1), ""),
-        effect="markers have their names and times; what else they tell is left out",
+        effect="markers have their names and times; other details are left out",
     )
     if not names:
         return

@@ -1,4 +1,4 @@
-"""The threads of a Firefox profile: which belongs to which process, and their trees of stacks."""
+"""The threads of a Firefox profile: their processes, and their trees of stacks."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class GeckoTable:
         return any(value is not None for value in self.columns.get(name, ()))
 
     def values(self, name: str) -> list[Any]:
-        """Return a column as it was written, None where nothing was."""
+        """Return a column as written, with None for missing values."""
         column = self.columns.get(name, [])
         return column + [None] * (self.count - len(column))
 
     def numbers(self, name: str) -> FloatArray:
-        """Return a column of numbers, nan where there is none."""
+        """Return a column of numbers, with NaN for missing ones."""
         return to_floats(self.values(name))
 
     def integers(self, name: str, missing: int = -1) -> IntArray:
@@ -60,7 +60,7 @@ class GeckoTable:
         return ms_to_ns(self.numbers(name))
 
     def times(self) -> IntArray:
-        """Return when each row was, in ns: its time, or what was added up until it."""
+        """Return the time of each row in ns: as written, or the sum of the differences up to it."""
         if "time" in self or "timeDeltas" not in self:
             return self.ns("time")
         deltas = self.numbers("timeDeltas")
@@ -72,7 +72,7 @@ NO_TIME: Final = -(1 << 61)
 
 
 def ms_to_ns(value: FloatArray) -> IntArray:
-    """Return milliseconds in ns; `NO_TIME` for what is no time.
+    """Return milliseconds in ns; `NO_TIME` for NaN.
 
     >>> ms_to_ns(np.array([0.25, np.nan])).tolist()
     [250000, -2305843009213693952]
@@ -83,7 +83,7 @@ def ms_to_ns(value: FloatArray) -> IntArray:
 
 
 def to_floats(values: Sequence[Any]) -> FloatArray:
-    """Return numbers as an array, with nan for what is no number.
+    """Return numbers as an array, with NaN for other values.
 
     >>> to_floats([1, None, "x", 2.5]).tolist()
     [1.0, nan, nan, 2.5]
@@ -254,7 +254,7 @@ class GeckoThread(NamedTuple):
 
 
 class GeckoTracks:
-    """Makes a track of each thread, also of those without numbers or with the same ones."""
+    """Makes a track for each thread, even if it has no number or shares it with another."""
 
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder
@@ -278,7 +278,7 @@ class GeckoTracks:
         return GeckoThread(self._builder.track(label, pid=number, tid=thread), label, number)
 
     def unique(self, name: str, pid: int | None) -> str:
-        """Return a name that nothing else of this process has."""
+        """Return a name that is unique within this process."""
         count, unique = 1, name
         while (pid, unique) in self._names:
             count += 1
@@ -299,7 +299,7 @@ def process_id(value: Any) -> int | None:
     return value if whole and 0 <= value < 2**62 else None
 
 
-# Counters of the Firefox Profiler, and how much of a processor its threads used.
+# Counters of the Firefox Profiler, and the CPU use of its threads.
 
 CPU_SCALE: Final = {"ns": 1, "µs": 1_000, "us": 1_000, "ms": 1_000_000}
 """Nanoseconds in each unit of CPU time that ``sampleUnits`` may name. Cycles are not a unit of time."""
@@ -366,7 +366,7 @@ def _add(
 
 
 def _rate(ts: Any, added: FloatArray) -> tuple[Any, FloatArray]:
-    """Return where each stretch between two values begins, and what was added in it a nanosecond."""
+    """Return the start of each interval between two values, and the rate in it per nanosecond."""
     dur = np.diff(ts)
     value = np.divide(added[1:], dur, out=np.zeros(len(dur)), where=dur > 0)
     return ts[:-1][dur > 0], value[dur > 0]

@@ -50,11 +50,11 @@ class JaxReader(FolderReader):
         )
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put a file into `builder`."""
+        """Add the file to `builder`."""
         _add(data, None, builder)
 
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
-        """Put the latest run below a folder into `builder`."""
+        """Add the latest run in a folder to `builder`."""
         runs: dict[str, list[str]] = {}
         for name in folder.names:
             if _ENDING.fullmatch(name):
@@ -92,10 +92,10 @@ def _add(data: bytes, rank: int | None, builder: TraceBuilder) -> None:
     from .xplane import decode
 
     if not data:
-        raise FormatError(f"the file is empty, as JAX leaves it where a profile is above 2 GB: {_SMALLER}")
+        raise FormatError(f"the file is empty, as JAX leaves it if a profile exceeds 2 GB: {_SMALLER}")
     if data.startswith(_RIEGELI):
         raise FormatError(
-            "it holds records of Riegeli, as XProf's continuous profiling writes them, which are not read: "
+            "it has Riegeli records, written by XProf's continuous profiling, which are not read: "
             "record with jax.profiler.trace, which writes .xplane.pb"
         )
     is_json = data.lstrip()[:1] in (b"{", b"[")

@@ -30,7 +30,7 @@ _SOURCE: Final = "_src"
 
 
 def is_argument(name: str) -> bool:
-    """Return whether a statistic of an event is more than what joins threads, as ``_pt`` does.
+    """Return whether a statistic describes an event, unlike ``_pt``, which only joins threads.
 
     >>> is_argument("batch"), is_argument("_src"), is_argument("_pt")
     (True, True, False)
@@ -39,7 +39,7 @@ def is_argument(name: str) -> bool:
 
 
 def as_arguments(own: list[dict[str, Any]]) -> Coded | None:
-    """Return what no column tells of each event, as JSON objects; None where no event tells more."""
+    """Return each event's statistics that are not columns, as JSON objects; None if there are none."""
     texts: dict[str, int] = {}
     codes = np.full(len(own), -1, np.int64)
     for row, stats in enumerate(own):
@@ -56,7 +56,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thread, stream or derived row."""
+    """A thread, a stream or a derived row."""
 
     plane: str  # `/host:CPU`, `/device:GPU:0`
     name: str  # `python`, `Stream #17(Kernel)`

@@ -1,4 +1,4 @@
-"""JAX's ``.xplane.pb`` files, without a library: just what is needed of ``xplane.proto``.
+"""JAX's ``.xplane.pb`` files, without a library: the parts of ``xplane.proto`` that are needed.
 
 The messages, from ``xla/tsl/profiler/protobuf/xplane.proto`` in openxla/xla, with field numbers: XSpace has
 planes (1). XPlane: name (2), lines (3), event_metadata (4), stat_metadata (5), stats (6). XLine: id (1), name
@@ -67,10 +67,10 @@ def decode(data: bytes, report: ImportReport) -> Space:
         "loss",
         broken,
         example="a field that reaches beyond its message",
-        effect="what follows in it is left out",
+        effect="the rest of the message is left out",
     )
     if not space.lines and not any(space.planes):
-        raise FormatError(f"there is no plane in it: it is no xplane.pb; it starts with {data[:24]!r}")
+        raise FormatError(f"there is no plane in it: it is not an xplane.pb; it starts with {data[:24]!r}")
     return space
 
 

@@ -39,7 +39,7 @@ class MegEngineReader(Reader):
         return (b'"ph"' in head and _TIMELINE.search(head) is not None) or _GRAPH.search(head) is not None
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put what the file holds into `builder`."""
+        """Add the file to `builder`."""
         head = data.lstrip()[:65536]
         if head[:1] == b"<":
             from .memory import read_memory_flow as read

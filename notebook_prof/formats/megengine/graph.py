@@ -76,7 +76,7 @@ def read_graph(data: bytes, builder: TraceBuilder) -> None:
         ) from error
     profiler, graph = _part(file, "profiler"), _part(file, "graph_exec")
     if not profiler:
-        raise FormatError("there is no 'profiler' in it: this is no get_profile() of MegEngine")
+        raise FormatError("there is no 'profiler' in it: this is not a get_profile() of MegEngine")
     operators = _part(graph, "operator")
     device = read_times(_part(profiler, "device"), builder.report)
     host = read_times(_part(profiler, "host"), builder.report)
@@ -124,7 +124,7 @@ def _table(graph: dict[str, Any], profiler: dict[str, Any], device: Times, host:
 
 
 def times_nodes(times: Times) -> dict[str, str]:
-    """Return computing nodes of each operator, as text."""
+    """Return the computing nodes of each operator, as text."""
     nodes: dict[str, str] = {}
     for key, node in zip(times.operator, times.node, strict=True):
         nodes[key] = f"{nodes[key]} {short_name(node)}" if key in nodes else short_name(node)
@@ -172,7 +172,7 @@ def _json(value: Any) -> str | None:
 
 
 def _dtypes(keys: Any, var: dict[str, Any]) -> list[str | None]:
-    """Return the element types of an operator's inputs or outputs, which only planned memory tells."""
+    """Return the element types of an operator's inputs or outputs, known only for planned memory."""
     dtypes: list[str | None] = []
     for key in keys if isinstance(keys, list) else []:
         dtype = _part(_part(_part(var, str(key)), "mem_plan"), "layout").get("dtype")

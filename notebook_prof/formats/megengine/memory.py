@@ -36,11 +36,11 @@ _NAMES: Final = ("name", "layout", "dtype", "addr", "bytes", "born_ns", "freed_n
 
 def read_memory_flow(data: bytes, builder: TraceBuilder) -> None:
     """Read a drawing in which each rectangle is one tensor, from when it is made to when it is erased."""
-    # Times count from the start of the profile; the file tells no clock and no device (-1).
+    # Times count from the start of the profile; the file names neither a clock nor a device (-1).
     rectangles = [dict(_TAG.findall(rect)) for rect in _RECT.findall(data.decode(errors="replace"))]
     tagged = [tags for tags in rectangles if tags.get("type", "tensor") == "tensor" and "address" in tags]
     if not tagged:
-        raise FormatError("there is no tensor in this drawing: it is no memory_flow.svg of MegEngine")
+        raise FormatError("there is no tensor in this drawing: it is not a memory_flow.svg of MegEngine")
     if not data.rstrip(b"\x00 \r\n\t").endswith(b"</svg>"):
         example = f"it ends with {data.rstrip()[-40:]!r}"
         builder.report.truncated(example, "the last tensors are missing")
@@ -51,7 +51,7 @@ def read_memory_flow(data: bytes, builder: TraceBuilder) -> None:
     size, addr = tensors["bytes"].to_numpy(), tensors["addr"].to_numpy()
     n = len(tensors)
     ts = np.concatenate([born, freed])
-    # at one instant an address is given back before it is taken again
+    # at the same instant, an address is freed before it is allocated again
     late = np.concatenate([np.ones(n, np.int64), np.where(born == freed, 2, 0)])
     order = np.lexsort((late, ts))
     change = np.concatenate([size, -size])[order]
@@ -66,7 +66,7 @@ def read_memory_flow(data: bytes, builder: TraceBuilder) -> None:
 
 
 def quantity(text: str, units: dict[str, int]) -> int | None:
-    """Return a sum of numbers with units; None if it is none.
+    """Return a sum of numbers with units; None for other text.
 
     >>> quantity("26ms 260us 308ns ", _NS), quantity("2KB 512B ", _BYTES), quantity("soon", _NS)
     (26260308, 2560, None)

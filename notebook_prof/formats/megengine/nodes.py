@@ -1,4 +1,4 @@
-"""MegEngine's timeline as columns: begin and end put together, computing nodes, shapes as text."""
+"""MegEngine's timeline as columns: matched begins and ends, computing nodes, shapes as text."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """Rows whose time is a number, with it (Unix ns), and the number of each one's thread."""
+    """Rows whose time is a number, with their times (Unix ns) and thread numbers."""
 
     rows: list[Row]
     ts: IntArray
@@ -94,7 +94,7 @@ def thread_track(events: Timed, thread: int, builder: TraceBuilder) -> int:
 
 
 def ranges(events: Timed, report: ImportReport) -> Ranges:
-    """Put together what belongs together: B and E by thread, X as they are, instants with no duration."""
+    """Make ranges: from B and E matched by thread, from X, and from instants without a duration."""
     phase = np.array([row.ph for row in events.rows], dtype=object)
     marks = np.flatnonzero((phase == "B") | (phase == "E"))
     pairs = pair(events.thread[marks], events.ts[marks], phase[marks] == "B")
@@ -102,7 +102,7 @@ def ranges(events: Timed, report: ImportReport) -> Ranges:
     open_ = marks[pairs.unclosed]
     name = [str(events.rows[i].name) for i in begin]
     crossed = sum(name != events.rows[j].name for name, j in zip(name, end.tolist(), strict=True))
-    report.add("crossed-ranges", "info", crossed, effect="ends have another name than their begins")
+    report.add("crossed-ranges", "info", crossed, effect="ends and their begins have different names")
     report_unpaired(report, open_, marks[pairs.unopened], lambda i: events.rows[i].name)
     single = np.flatnonzero((phase == "X") | (phase == "i") | (phase == "I"))
     dur, ok = to_ns([events.rows[i].dur for i in single])
@@ -186,7 +186,7 @@ class Nodes:
 
 
 def physical_nodes(texts: Iterable[str]) -> dict[str, str]:
-    """Return the physical node of each logical one that texts like ``CompNode("cpu0:0" from "xpux:0")`` name.
+    """Return physical nodes by logical node, from texts like ``CompNode("cpu0:0" from "xpux:0")``.
 
     >>> physical_nodes(['CompNode("cpu0:0" from "xpux:0")'])
     {'xpux:0': 'cpu0:0'}
@@ -196,7 +196,7 @@ def physical_nodes(texts: Iterable[str]) -> dict[str, str]:
 
 
 def short_name(node: str) -> str:
-    """Return the physical node's name, where the text tells it.
+    """Return the physical node's name if the text has it.
 
     >>> short_name('CompNode("cpu0:0" from "xpux:0")'), short_name("xpux:0")
     ('cpu0:0', 'xpux:0')
@@ -219,7 +219,7 @@ def shapes_text(shapes: Any) -> str | None:
     return repr(shapes) if isinstance(shapes, list) and shapes else None
 
 
-# Operators and tensors of MegEngine's timeline, out of the arguments of its events.
+# Operators and tensors of MegEngine's timeline, from the arguments of its events.
 
 _COLUMNS: Final = ("id", "name", "device", "in_shapes", "in_dtypes", "out_shapes", "out_dtypes", "params")
 
@@ -229,7 +229,7 @@ class Operators(NamedTuple):
 
     id: IntArray  # MegEngine's number of the operator; -1 where there is none
     shapes: npt.NDArray[np.object_]  # input shapes of operators on the host, as text
-    table: pd.DataFrame  # a row an executed operator; shapes and parameters as JSON text
+    table: pd.DataFrame  # one row per executed operator; shapes and parameters as JSON text
 
 
 def operators(ranges: Ranges, category: npt.NDArray[np.object_]) -> Operators:
@@ -266,7 +266,7 @@ def operators(ranges: Ranges, category: npt.NDArray[np.object_]) -> Operators:
 
 
 def tensors(ranges: Ranges) -> pd.DataFrame:
-    """Return a row a tensor, in order of first appearance."""
+    """Return one row per tensor, in order of first appearance."""
     tensors_by_id: dict[int, tuple[Any, ...]] = {}
     for args in ranges.args:
         if "shape" in args and isinstance(args.get("id"), int) and abs(args["id"]) < 1 << 62:

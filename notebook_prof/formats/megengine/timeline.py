@@ -46,7 +46,7 @@ _UNITS: Final = {
 
 
 def counters(events: Timed, nodes: Nodes, builder: TraceBuilder) -> dict[str, str]:
-    """Put counters into `builder`, a track a name, and return corrected spellings by those of the file."""
+    """Put counters into `builder`, one track per name, and return corrected spellings by the file's."""
     # Values are as in the file: ratios are per cent, and values without a unit are counts
     # (`nr_alive_tensor`).
     by_name: dict[str, list[int]] = {}

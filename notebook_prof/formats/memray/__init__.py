@@ -1,4 +1,4 @@
-"""Recordings of memray, and the table that ``memray transform csv`` makes from one: blocks by their stack."""
+"""Recordings of memray, and the table that ``memray transform csv`` makes from one: blocks by stack."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MemrayReader(PiecesReader):
     describes: ClassVar[str] = "memray's recordings, by memray itself, and its table: memray transform csv"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether it is memray's table or a recording of memray."""
+        """Return whether it is a recording of memray or its table."""
         return probe.head.startswith(_HEAD) or _is_recording(probe.head)
 
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:

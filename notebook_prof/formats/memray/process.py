@@ -1,4 +1,4 @@
-"""Print as JSON what memray reads of one of its recordings: the source of a process of its own.
+"""Print the content of a memray recording as JSON; run in a separate process.
 
 memray reads recordings in C++, and some that are damaged end its process. So `memray_recording` runs this in
 another one. It imports memray and the standard library only.

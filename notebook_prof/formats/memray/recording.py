@@ -31,13 +31,13 @@ _HEAD: Final = b"allocator,num_allocations,size,tid,thread_name,stack_trace"
 def read_table(data: bytes, builder: TraceBuilder) -> None:
     """Put the blocks of a table into `builder`."""
     if not data.startswith(_HEAD):
-        raise FormatError(f"it is no table of memray's. {INSTEAD}")
+        raise FormatError(f"it is not a table of memray. {INSTEAD}")
     table = _rows(data, builder)
     if not len(table):
         raise FormatError("memray's table has no rows: nothing was allocated, or the file was cut")
     if not data.endswith(b"\n"):
         builder.report.truncated(
-            "the last row has no end", "rows may be missing, and outer frames of the last one"
+            "the last row has no end", "rows may be missing, and so may outer frames of the last one"
         )
     builder.table("heap", _by_line(table), times=())
     builder.metadata["heap"] = {"tool": "memray", "peak_bytes": int(table["bytes"].sum())}
@@ -46,7 +46,7 @@ def read_table(data: bytes, builder: TraceBuilder) -> None:
         "info",
         example=f"{len(table):,} stacks",
         effect="blocks at the peak of the heap, or those of the option that the table was made with; "
-        "what is kept at the end is not in it",
+        "it has no blocks kept at the end",
         advice="p.memory.heap() has them by line",
     )
     builder.report.add(
@@ -216,7 +216,7 @@ def read_recording(pieces: Iterable[bytes], builder: TraceBuilder) -> None:
         has_end = _has_end(file)
         contents, errors = _by_memray(file.name)
     if not contents.blocks and not contents.snapshots:
-        raise FormatError("memray's recording holds no allocations: none were made, or the file was cut")
+        raise FormatError("memray's recording has no allocations: none were made, or the file was cut")
     facts, table = contents.facts, _heap(contents)
     builder.table("heap", table, times=())
     builder.metadata["heap"] = {"tool": f"memray {facts.memray}", "peak_bytes": int(table["bytes"].sum())}
@@ -248,7 +248,7 @@ def _has_end(file: IO[bytes]) -> bool:
 
 
 def _by_memray(path: str) -> tuple[_Contents, list[str]]:
-    """Return what memray reads of a file, and the lines that it logs meanwhile."""
+    """Return what memray reads from a file, and the lines that it logs."""
     folders = msgspec.json.encode([folder for folder in sys.path if isinstance(folder, str)]).decode()
     printed = run([sys.executable, "-I", "-c", inspect.getsource(process), folders, path])
     output, errors = printed if printed is not None else ("", "")
@@ -264,11 +264,11 @@ def _by_memray(path: str) -> tuple[_Contents, list[str]]:
     try:
         return msgspec.json.decode(output, type=_Contents), lines
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"the file is damaged: memray reads what cannot be ({error})") from error
+        raise FormatError(f"the file is damaged: memray reads impossible values ({error})") from error
 
 
 def _heap(contents: _Contents) -> pd.DataFrame:
-    """Return one row a line and function; ``bytes`` sum to the peak."""
+    """Return one row per line and function; ``bytes`` sum to the peak."""
     columns = np.array([one[:4] for one in contents.blocks], np.int64).reshape(-1, 4).T
     stacks = [[contents.frames[number] for number in one[4]] for one in contents.blocks]
     return heap_table(stacks, np.arange(len(stacks)), dict(zip(NUMBERS, columns, strict=True)))
@@ -277,8 +277,8 @@ def _heap(contents: _Contents) -> pd.DataFrame:
 def _report_end(
     facts: _Facts, looks_ms: IntArray, errors: list[str], has_end: bool, builder: TraceBuilder
 ) -> None:
-    """Say where the end of the recording is missing."""
-    effect = "what follows is missing; the peak and what is kept are those of the part that is there"
+    """Report a recording without an end."""
+    effect = "the rest is missing; the peak and the kept blocks are those of the part that was read"
     last_ms = int(looks_ms[-1]) if len(looks_ms) else facts.start_ms
     if errors:
         builder.report.truncated("memray found no end of it", effect)
@@ -286,7 +286,7 @@ def _report_end(
         builder.report.truncated(
             "the recording has no end: the program was killed, or still runs",
             effect,
-            advice="let the program end, or look at what is there",
+            advice="let the program end, or use the part that was read",
         )
     elif not has_end:
         builder.report.truncated("its last record is missing", effect)

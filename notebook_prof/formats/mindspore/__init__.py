@@ -68,14 +68,14 @@ class MindSporeReader(FolderReader):
         return is_profile(profile_files(folder.names))
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put what a single file tells into `builder`."""
+        """Add a single file to `builder`."""
         kind = kind_of(data[: 64 * 1024]) or ("trace_view" if data.lstrip().startswith(b"[") else None)
         if kind is None:
-            raise FormatError(f"it is none of the files of a MindSpore profile; it starts with {data[:40]!r}")
+            raise FormatError(f"it is not a file of a MindSpore profile; it starts with {data[:40]!r}")
         self._read([File(kind, "")], _Single(data), builder)
 
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
-        """Put all files of one profile into `builder`; a `FormatError` if the folder has several."""
+        """Add all files of one profile to `builder`; FormatError if the folder has several."""
         files = profile_files(folder.names)
         files_by_part: dict[tuple[str, int, str], list[File]] = {}
         for file in files:
@@ -95,7 +95,7 @@ class MindSporeReader(FolderReader):
             "info",
             len(others),
             example=", ".join(others[:3]),
-            effect="files that are no part of a profile, or of a kind that is not known",
+            effect="files that do not belong to a profile, or of an unknown kind",
         )
 
     def _read(self, files: list[File], source: Source, builder: TraceBuilder) -> None:
@@ -103,7 +103,7 @@ class MindSporeReader(FolderReader):
         from .staging import Staging
 
         numbers = {file.rank for file in files if file.rank >= 0}
-        # files without a number (msprof's of 2.2 and later) belong to the only rank that there is
+        # files without a number (msprof's of 2.2 and later) belong to the only rank
         lowest = min(numbers, default=0)
         staging = Staging(builder, numbered=bool(numbers), **self._named_points())
         for rank in sorted(numbers or {0}):
@@ -113,7 +113,7 @@ class MindSporeReader(FolderReader):
             Rank({file.kind: file for file in files_of_rank}, source, staging, rank).read()
         staging.pour()
         if not staging.used:
-            raise FormatError("nothing that can be read is in it")
+            raise FormatError("nothing in it can be read")
 
     def _named_points(self) -> dict[str, Any]:
         if self._points:

@@ -1,4 +1,4 @@
-"""A MindSpore cluster: its steps, which rank sent how much to which, and what MindInsight's rules find."""
+"""A MindSpore cluster: its steps, the traffic between ranks, and the findings of MindInsight's rules."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def cluster_advice(trace: Trace, *, stages: int = 1) -> pd.DataFrame:
     [['step-interval', 1, 0.5]]
     """
     if stages < 1:
-        raise OptionError(f"a pipeline of {stages} stages cannot be: give 1 or more")
+        raise OptionError(f"a pipeline cannot have {stages} stages: give 1 or more")
     steps, flops = cluster_steps(trace), recorded_table(trace, "flops_summary")
     rows = [
         _extreme("step-interval", steps, "interval_ns"),

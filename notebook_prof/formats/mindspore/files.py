@@ -1,4 +1,4 @@
-"""The files of a profiler folder: which is what, by name in a folder and by content alone."""
+"""Kinds of files of a profiler folder, by name in a folder, or by content."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ _SIGNS: Final = frozenset(_NAMES) - {"trace_view", "communication", "pipeline_su
 
 
 class File(NamedTuple):
-    """One file of a profile that is known by its name."""
+    """A file of a profile, recognised by its name."""
 
     kind: str  # one of the kinds above
     name: str  # as `Source.read` wants it
@@ -118,7 +118,7 @@ class File(NamedTuple):
 
 
 class Source(Protocol):
-    """Where the bytes of files come from."""
+    """A source of the bytes of files."""
 
     def read(self, name: str) -> bytes:
         """Return all bytes of one file."""
@@ -149,7 +149,7 @@ def is_profile(files: Iterable[File]) -> bool:
 
 
 def kind_of(head: bytes) -> str | None:
-    """Return the kind of a single file by its first bytes; None if it is nothing of ours.
+    """Return the kind of a single file by its first bytes; None if it is unknown.
 
     >>> kind_of(b"step_num,start_point,end_point,total"), kind_of(b"hello")
     ('step_trace', None)

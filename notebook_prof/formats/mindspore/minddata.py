@@ -6,8 +6,8 @@ key in ``tables``       columns beside ``rank``
 ``minddata_pipeline``   ``op_id op_type workers queue_length queue_mean queue_usage interval_ns parent``
                         ``children sizes throughput``; the last three hold lists; parent -1 at the root
 ``minddata_queue``      ``step capacity size get_ns push_ns total_ns time_ns``: between pipeline and
-                        device, a row a batch; `time_ns` in the clock of ``metadata["start_unix_ns"]``
-``minddata_next``       ``start_ns wait_ns size``: the device's own queue, a row a GetNext, in its clock
+                        device, one row per batch; `time_ns` in the clock of ``metadata["start_unix_ns"]``
+``minddata_next``       ``start_ns wait_ns size``: the device's own queue, a row per GetNext, in its clock
 ``minddata_cpu``        ``op_id metric time_ns value``: shares of the processors in percent; op_id -1 is
                         the machine, -2 the process
 ======================  ===============================================================================
@@ -60,7 +60,7 @@ def host_queue(data: bytes, report: ImportReport) -> pd.DataFrame:
 def stage_host_queue(table: pd.DataFrame, staging: Staging, rank: int) -> None:
     """Stage a slice of category io for each batch, ending when it was handed over, and the queue's fill."""
     times = table["time_ns"].to_numpy()
-    # a sample file has the same time in every line, or none: then there is nothing to draw
+    # a sample file has the same time in every line, or none, so it cannot be drawn
     drawn = (times >= 0) & table["total_ns"].notna().to_numpy() & (len(np.unique(times)) > 1)
     rows = table[drawn]
     ends = rows["time_ns"].to_numpy()
@@ -123,7 +123,7 @@ def stage_next_queue(table: pd.DataFrame, staging: Staging, rank: int) -> None:
 
 
 def pipeline(data: bytes, report: ImportReport, name: str) -> pd.DataFrame:
-    """Read ``pipeline_profiling_<id>.json``: the operators of the pipeline, a row each, by id."""
+    """Read ``pipeline_profiling_<id>.json``: one row per operator of the pipeline, by id."""
     value = json_value(data, report, name)
     if not isinstance(value, dict) or not isinstance(value.get("op_info"), list):
         return pd.DataFrame()
@@ -153,7 +153,7 @@ def pipeline(data: bytes, report: ImportReport, name: str) -> pd.DataFrame:
 
 
 def pipeline_raw(data: bytes, report: ImportReport) -> pd.DataFrame:
-    """Read ``minddata_pipeline_raw_<id>.csv``: as `pipeline`; the mean and the usage are worked out again."""
+    """Read ``minddata_pipeline_raw_<id>.csv``: as `pipeline`; the mean and the usage are computed."""
     frame = csv_frame(data, report)
     if "op_id" not in frame or not len(frame):
         return pd.DataFrame()
@@ -190,7 +190,7 @@ def _derived(table: pd.DataFrame, interval_ms: float) -> pd.DataFrame:
 
 
 def processor(data: bytes, report: ImportReport, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Read the samples of ``minddata_cpu_utilization_<id>.json``, and what it tells of the processors."""
+    """Read the samples of ``minddata_cpu_utilization_<id>.json``, and its facts about the processors."""
     value = json_value(data, report, name)
     if not isinstance(value, dict):
         return pd.DataFrame(), {}

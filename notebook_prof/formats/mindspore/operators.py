@@ -17,7 +17,7 @@ from .staging import Staging, csv_frame, ns_of
 
 # Shapes of operators: one spelling for the three in which MindSpore writes them.
 
-# What MindSpore's names tell: ``Gradients/Default/network-Net/conv1-Conv2d/Conv2D-op93``.
+# The parts of MindSpore's names: ``Gradients/Default/network-Net/conv1-Conv2d/Conv2D-op93``.
 
 _NUMBER: Final = re.compile(r"-op\d+$")
 _GRADIENT: Final = re.compile(r"(?:grad[A-Z]\w*(?:-\w+)*|Grad_\w+|grad_\w+)")
@@ -36,16 +36,16 @@ _COLLECTIVE: Final = re.compile(
 
 
 class Parts(NamedTuple):
-    """What one full name tells."""
+    """The parts of a full name."""
 
     name: str  # its last part: the operator with its number
     type: str  # the operator without its number
     module: str  # dotted path of attributes; empty outside of any module
-    phase: str | None  # None where the name does not tell
+    phase: str | None  # None if the name does not contain it
 
 
 def split(full: str) -> Parts:
-    """Take a full name apart: graph, scopes (``attribute-Class``) and operator with ``/`` between them.
+    """Split a full name: graph, scopes (``attribute-Class``) and operator, separated by ``/``.
 
     >>> split("Gradients/Default/network-WithLossCell/_backbone-Net/fc1-Dense/gradMatMul-expand/MatMul-op9")
     Parts(name='MatMul-op9', type='MatMul', module='network._backbone.fc1', phase='backward')
@@ -68,7 +68,7 @@ def is_collective(name: str) -> bool:
 
 
 def distinct_parts(names: Sequence[str]) -> list[Parts]:
-    """Do `split` for each of some distinct names."""
+    """Split each of some distinct names."""
     return [split(name) for name in names]
 
 

@@ -1,4 +1,4 @@
-"""From the lanes of a timeline to slices, steps, arrows and tables."""
+"""Turns the lanes of a timeline into slices, steps, arrows and tables."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class Placement:
     rank: int = 0
     clock: str = "unix"  # one of `staging.CLOCKS`
     offset_ns: int = 0  # added to the times of the file
-    skip: Collection[str] = ()  # roles that another file tells better
+    skip: Collection[str] = ()  # roles that another file describes better
     shapes: dict[str, str] | None = None  # by full name
-    host: int | None = None  # thread of the host's operators, where another file tells it
+    host: int | None = None  # thread of the host's operators, if another file has it
 
 
 def place_timeline(timeline: Timeline, staging: Staging, how: Placement) -> None:
     """Put a timeline into `staging`: see `lanes.ROLES` for what becomes what."""
     # The host's operators and the scopes around them share one thread, so that scopes are their ancestors.
-    # What the tool worked out itself (computing, communication, free) is a table `overlap` with the columns
+    # What the tool computed itself (computing, communication, free) is a table `overlap` with the columns
     # `name start_ns dur_ns`, in the clock of `metadata["start_unix_ns"]`.
     all_lanes = [lane for lane in lanes(timeline) if lane.role not in how.skip]
     if not all_lanes:
@@ -102,7 +102,7 @@ def _lane(lane: Lane, all_lanes: list[Lane], staging: Staging, how: Placement, m
 
 
 def _keep_arguments(rows: pd.DataFrame, name: Any, track: Any, move: int, staging: Staging) -> None:
-    """Keep what the events told, as the table ``event_arguments`` that generic trace events have."""
+    """Keep the events' arguments in the table ``event_arguments``, as for generic trace events."""
     ts, dur = rows["ts"].to_numpy() + move, rows["dur"].to_numpy()
     codes, texts = pd.factorize(rows["args"])
     arguments = by_value(codes, [str(text) or None for text in texts])
@@ -112,7 +112,7 @@ def _keep_arguments(rows: pd.DataFrame, name: Any, track: Any, move: int, stagin
 
 
 def _words(lane: Lane, rows: pd.DataFrame) -> tuple[Any, Any, Any, Any]:
-    """Return the category, phase, module and name of a lane's rows, worked out once a distinct name."""
+    """Return the category, phase, module and name of a lane's rows, computed once per distinct name."""
     codes, fulls = pd.factorize(rows["full"])
     parts = distinct_parts([str(full) for full in fulls])
     if lane.role == "python":
@@ -158,7 +158,7 @@ def _track(
     if lane.role in ("host", "scopes"):
         hosts = [other.number for other in all_lanes if other.role == "host"]
         hosts += [how.host] if how.host is not None else []
-        # scopes are worked out from one thread's operators; with several threads nobody knows which
+        # scopes are computed from one thread's operators; with several threads it is unknown which
         tid = lane.number if lane.role == "host" else (hosts[0] if len(hosts) == 1 else -1 - lane.number)
         name = "scopes" if tid < 0 else f"host operators {tid}"
         return None, builder.track(name, pid=rank, tid=tid, rank=tag), None
@@ -166,7 +166,7 @@ def _track(
         pid = number_in(lane.pid)
         pythons = {number_in(other.pid) for other in all_lanes if other.role == "python"}
         if lane.role == "runtime" and pid // 100 in pythons:
-            pid //= 100  # CANN's number of a process is its own with 02 behind it
+            pid //= 100  # CANN's number of a process is that of the process followed by 02
         return (
             None,
             builder.track(lane.name or f"thread {lane.tid}", pid=pid, tid=lane.number, rank=tag),
@@ -206,7 +206,7 @@ def _steps(lane: Lane, builder: TraceBuilder, move: int) -> None:
 
 
 def _flows(timeline: Timeline, handles: IntArray, builder: TraceBuilder) -> None:
-    """Put arrows whose both ends are the starts of slices; a device slice gets one launch."""
+    """Add the arrows between starts of slices; a device slice gets one launch."""
     ends = timeline.ends
     if not len(ends):
         return
@@ -229,7 +229,7 @@ def _flows(timeline: Timeline, handles: IntArray, builder: TraceBuilder) -> None
         builder.flows(kind, src[both & new], dst[both & new])
         if kind == "launch":
             launched = np.append(launched, dst[both & new])
-    builder.report.add("flow-without-slice", "info", missing, effect="arrows that start or end at no slice")
+    builder.report.add("flow-without-slice", "info", missing, effect="arrows without a slice at an end")
 
 
 def _open_slices(ends: pd.DataFrame, slices: pd.DataFrame, *, started: bool = False) -> pd.DataFrame:

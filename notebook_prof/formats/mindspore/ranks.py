@@ -1,4 +1,4 @@
-"""All files of one rank: which of them tells what, where several tell the same."""
+"""All files of one rank: which of them is used for what, if several have the same data."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .steps import COUNT_NS, named_points, stage_steps, step_trace
 from .summaries import summary_tables
 
 _REDUNDANT: Final = ("compute_time", "compute_time_detail", "hwts", "pipeline_summary_csv")
-_REDUNDANT_EFFECT: Final = "not read: other files tell the same, and more exactly"
+_REDUNDANT_EFFECT: Final = "not read: other files have the same data, more exactly"
 
 
 class Rank:
     """The files of one rank, by kind, while they are read."""
 
-    # Of files that tell the same, the exact one is used: executions in nanoseconds before timelines in
+    # Of files with the same data, the exact one is used: executions in nanoseconds before timelines in
     # microseconds, unless the timeline has the full names; msprof's whole timeline before its parts.
 
     def __init__(self, files: dict[str, File], source: Source, staging: Staging, rank: int) -> None:
@@ -104,7 +104,7 @@ class Rank:
         self.staging.at("device", start, end, emit)
 
     def _executions(self) -> pd.DataFrame:
-        """Stage operators; what ran, for the points of the step trace."""
+        """Stage operators, and return the executions for the points of the step trace."""
         parts = []
         drawn = {
             kind: timeline(self._data(kind), self.report)
@@ -139,7 +139,7 @@ class Rank:
         )
 
     def _host_runs(self, drawn: list[Timeline]) -> pd.DataFrame:
-        """Return executions on the host, unless a timeline tells more about them."""
+        """Return executions on the host, unless a timeline has more details of them."""
         if "cpu_times" not in self.files:
             return pd.DataFrame()
         runs = host_executions(self._data("cpu_times"), self.report)

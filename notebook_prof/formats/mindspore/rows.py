@@ -98,7 +98,7 @@ def timeline(data: bytes, report: ImportReport) -> Timeline:
 def _names(
     rows: list[Row], kind: str, word: str, cache: dict[bytes, Described]
 ) -> list[tuple[tuple[str, str], str]]:
-    """Return what the rows of a kind call their process and thread; the last one counts."""
+    """Return the names that rows of a kind give their process and thread; the last one counts."""
     return [
         ((_text(row.pid), _text(row.tid)), _text(getattr(_described(row.args, cache).fields, word)))
         for row in rows
@@ -107,7 +107,7 @@ def _names(
 
 
 def _described(raw: Raw, cache: dict[bytes, Described]) -> Described:
-    """Take arguments apart, each distinct text once."""
+    """Decode arguments, each distinct text once."""
     if len(raw) <= 2:
         return _NO_ARGUMENTS
     text = bytes(raw)
@@ -272,7 +272,7 @@ def _aicpu_table(rows: Sequence[tuple[bytes, ...]], unit_ns: float) -> pd.DataFr
     return table[begun & ended].astype({"total_ns": "float64", "dispatch_ns": "float64"})
 
 
-# Which lane of a timeline is what: the host, a stream, communication, scopes, steps, a result.
+# The roles of a timeline's lanes: the host, a stream, communication, scopes, steps, a result.
 
 ROLES: Final = ("host", "python", "runtime", "device", "aicpu", "communication", "scopes", "steps", "result")
 """``runtime`` is CANN; ``result`` is what the tool derived from other lanes (overlap analysis)."""
@@ -322,7 +322,7 @@ class Lane(NamedTuple):
 
 
 def lanes(timeline: Timeline) -> list[Lane]:
-    """Take a timeline apart into lanes, in the order of first rows."""
+    """Split a timeline into lanes, in the order of their first rows."""
     # Process names decide. Files before 2.2 have none, and fixed numbers instead: 9000 AI CPU, 10000
     # communication, 12000 overlap; threads 100000 steps and 100001 scopes. A process without either is a
     # device, or the host where threads are called Ops or HostCpuOps.

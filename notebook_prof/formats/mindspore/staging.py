@@ -18,7 +18,7 @@ from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 
-# CSV, text and JSON files of a profiler folder as frames of text, with what is broken counted.
+# CSV, text and JSON files of a profiler folder as frames of text; broken parts are counted.
 
 
 def csv_frame(data: bytes, report: ImportReport) -> pd.DataFrame:
@@ -31,7 +31,7 @@ def csv_frame(data: bytes, report: ImportReport) -> pd.DataFrame:
     text = data.replace(b"\x00", b"").decode(errors="replace")
     try:
         with warnings.catch_warnings():
-            # a first row that is too long is only warned of, and cut
+            # pandas only warns of a first row that is too long, and cuts it
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
                 io.StringIO(text),
@@ -96,7 +96,7 @@ Emit = Callable[[int], None]
 
 @dataclass(slots=True)
 class Staging:
-    """Collects what the files hold; `pour` puts it into the builder on one clock."""
+    """Collects the content of the files; `pour` puts it into the builder on one clock."""
 
     builder: TraceBuilder
     fp_point: str = ""  # operator that begins the forward; empty for that of the file
@@ -107,7 +107,7 @@ class Staging:
     _parts: list[tuple[str, int, int, Emit]] = field(default_factory=list)
 
     def at(self, clock: str, starts: IntArray, ends: IntArray, emit: Emit) -> None:
-        """Remember to call ``emit(shift)`` for a part that spans these instants of `clock`, in ns."""
+        """Register a call of ``emit(shift)`` for a part that spans these instants of `clock`, in ns."""
         if len(starts):
             self._parts.append((clock, int(starts.min()), int(ends.max()), emit))
 
@@ -119,12 +119,12 @@ class Staging:
             self.tables.setdefault(name, []).append(frame)
 
     def tag(self, rank: int) -> int | None:
-        """Return the rank that tracks are given."""
+        """Return the rank for tracks."""
         return rank if self.numbered else None
 
     @property
     def used(self) -> bool:
-        """Whether there was anything at all."""
+        """Whether anything was collected."""
         return bool(self.tables or self._parts)
 
     def pour(self) -> None:
@@ -148,7 +148,7 @@ class Staging:
                 "info",
                 int(shift != 0),
                 example=f"{clock} and {main}",
-                effect="drawn from the recording's start: where they lie beside the operators is not known",
+                effect="drawn from the recording's start: their place beside the operators is unknown",
             )
         tables = {name: pd.concat(frames, ignore_index=True) for name, frames in self.tables.items()}
         if (events := tables.get("event_arguments")) is not None:

@@ -1,8 +1,8 @@
 """The step trace: where each step begins, its forward begins, its backward ends, and it ends.
 
-``metadata["tables"]["step_trace"]`` has a row a step: ``step start_ns fp_ns bp_ns end_ns interval_ns
-fp_bp_ns tail_ns total_ns points``; times in the clock of ``metadata["start_unix_ns"]``. `points` tells where
-the two points come from: ``file``, ``argument``, ``environment``, or ``names`` (the first operator of the
+``metadata["tables"]["step_trace"]`` has one row per step: ``step start_ns fp_ns bp_ns end_ns interval_ns
+fp_bp_ns tail_ns total_ns points``; times in the clock of ``metadata["start_unix_ns"]``. `points` is the
+source of the two points: ``file``, ``argument``, ``environment``, or ``names`` (the first operator of the
 step, and the last one of the graph Gradients). ``step_trace_average`` is the file's own row of averages,
 which may cover steps that are not in the file. ``reduces`` are the blocks of gradient exchange: ``step name
 stream start_ns dur_ns``.
@@ -63,7 +63,7 @@ def step_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.Data
 
 
 def parted(table: pd.DataFrame) -> pd.DataFrame:
-    """Work out the three parts and the total from the four points.
+    """Compute the three parts and the total from the four points.
 
     >>> points = {"step": [1], "start_ns": [0], "fp_ns": [20], "bp_ns": [70], "end_ns": [100]}
     >>> parted(pd.DataFrame(points))[["interval_ns", "fp_bp_ns", "tail_ns", "total_ns"]].values.tolist()
@@ -102,8 +102,8 @@ def _reduces(frame: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
 def named_points(
     steps: pd.DataFrame, runs: pd.DataFrame, staging: Staging, phases: list[str | None]
 ) -> pd.DataFrame:
-    """Set the two points by the operators that were named, else by what the names of the operators tell."""
-    # `steps` has `step start_ns end_ns`, and the points of the file where it tells them; `runs` has `full ts
+    """Set the two points by the operators that were named, or else by the names of the operators."""
+    # `steps` has `step start_ns end_ns`, and the points of the file if it has them; `runs` has `full ts
     # dur` on the same clock, and `phases` a value for each of its rows. Steps in which a named operator did
     # not run keep their own point.
     from_file = "fp_ns" in steps
@@ -141,7 +141,7 @@ def _rows_named(fulls: pd.Series, operator: str) -> BoolArray:
 
 def _unknown(operator: str, fulls: pd.Series, staging: Staging) -> None:
     distinct = [str(name) for name in fulls.unique()[:2000]]
-    # the short names are the ones to mistype; with a / the full ones are asked for
+    # short names are suggested, or full names for one with a /
     names = distinct if "/" in operator else [name.rpartition("/")[2] for name in distinct]
     message = f"no operator {operator!r} runs in any step: {nearest(operator, names)[:400]}"
     if staging.named_by == "argument":

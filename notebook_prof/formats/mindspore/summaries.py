@@ -1,4 +1,4 @@
-"""Files that are tables of results already: kept as tables of the metadata, in our names and units.
+"""Files that are tables of results: kept as tables of the metadata, with our names and units.
 
 ========================  =============================================================================
 key in ``tables``         columns beside ``rank``
@@ -35,7 +35,7 @@ _US: Final = 1e3
 
 
 def summary_tables(kind: str, data: bytes, name: str, report: ImportReport) -> Frames:
-    """Return the tables that one file of results holds, by key in the metadata; none for other kinds."""
+    """Return the tables in a file of results, by key in the metadata; none for other kinds."""
     if kind in _CSV:
         frame = csv_frame(data, report)
         return {_CSV[kind][0]: _CSV[kind][1](frame, report)} if len(frame) else {}

@@ -22,7 +22,7 @@ _ENDINGS: Final = (".arrow", ".arrows", ".parquet")
 
 
 class ArrowTables:
-    """Tables of a folder, one a file, or of one file with several streams."""
+    """Tables of a folder, one per file, or of one file with several streams."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ArrowTables:
             table = PurePosixPath(name).stem
             try:
                 if folder.head(name).startswith(_PARQUET):
-                    # only the columns that are asked for are read
+                    # only the requested columns are read
                     file = pq.ParquetFile(folder.path_of(name))
                     loaders[table] = file.read
                     tables[table], counts[table] = tuple(file.schema_arrow.names), file.metadata.num_rows
@@ -90,7 +90,7 @@ class ArrowTables:
         return self._counts.get(table, 0)
 
     def read(self, table: str, kinds: Mapping[str, Kind]) -> dict[str, Column]:
-        """Return columns of a table; those that it does not have are left out."""
+        """Return columns of a table. Columns that it lacks are left out."""
         columns = [name for name in kinds if name in self.tables.get(table, ())]
         if not columns:
             return {}
@@ -163,7 +163,7 @@ class NsysReader(DatabaseReader, FolderReader):
             )
         source = ArrowTables.of_streams(data)
         if not _is_nsys(source.tables):
-            names = ", ".join(map(repr, list(source.tables)[:5])) or "no table is whole"
+            names = ", ".join(map(repr, list(source.tables)[:5])) or "no table is complete"
             raise FormatError(f"it is a stream of Arrow tables, but not of Nsight Systems: {names}")
         _read_tables(source, builder)
 
@@ -206,7 +206,7 @@ def _read_tables(source: TableSource, builder: TraceBuilder) -> None:
     session.report_unread()
     if builder.is_empty:
         raise FormatError(
-            "the report of Nsight Systems holds no kernels, calls, ranges, samples or counters; record with "
+            "the report of Nsight Systems has no kernels, calls, ranges, samples or counters; record with "
             "--trace=cuda,nvtx,osrt"
         )
 

@@ -1,4 +1,4 @@
-"""What ran on GPUs: kernels, copies, fills, whole graphs, and waits for them."""
+"""Work on GPUs: kernels, copies, fills, whole graphs, and waits for them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _UNIFIED_STREAM: Final = -2
 
 
 class DeviceWork(NamedTuple):
-    """What calls may have launched, as columns of equal length."""
+    """Work that calls may have launched, as columns of equal length."""
 
     pid: IntArray
     correlation: IntArray
@@ -60,7 +60,7 @@ def add_device_work(session: Session) -> DeviceWork:
     ]
     _waits(session, events)
     if events.parts:
-        # how they were launched, in the columns of Kineto's `device_events`
+        # launch details, in the columns of Kineto's `device_events`
         session.builder.metadata.setdefault("tables", {})["device_events"] = events.table()
     none = np.empty(0, np.int64)
     columns = zip(*parts, strict=True) if parts else ((), (), ())
@@ -75,7 +75,7 @@ class _Events:
         self._names: list[Coded] = []
 
     def add(self, columns: dict[str, Any], name: Coded) -> None:
-        """Add rows; columns in which nothing is known are left out."""
+        """Add rows; columns without any value are left out."""
         kept = {key: value for key, value in columns.items() if key == "kind" or not pd.isna(value).all()}
         self.parts.append(pd.DataFrame(kept, index=range(len(name.codes))))
         self._names.append(name)
@@ -116,7 +116,7 @@ def _copies(session: Session, rows: Rows, events: _Events) -> DeviceWork:
     }
     unified = np.isin(rows.ints("copyKind"), _UNIFIED)
     work = _add(session, rows, name, "memcpy", "gpu_memcpy", events, facts, unified)
-    # migrations were launched by nobody: their numbers mean nothing
+    # no call launched migrations: their numbers mean nothing
     return DeviceWork(*(column[~unified] for column in work))
 
 
@@ -141,7 +141,7 @@ def _graphs(session: Session, rows: Rows, events: _Events) -> DeviceWork:
         len(rows),
         example=name.values[0],
         effect="each launch of these graphs is one row of category kernel: how many kernels ran, and which, "
-        "is not known",
+        "is unknown",
         advice="record with --cuda-graph-trace=node",
     )
     return _add(session, rows, name, "kernel", "kernel", events, {"graph": _optional(rows, "graphId")})
@@ -167,7 +167,7 @@ def _waits(session: Session, events: _Events) -> None:
 
 
 def _records(session: Session, waits: Rows) -> pd.DataFrame:
-    """Return the stream and the call of what recorded the event that each wait is for; -1 if not known."""
+    """Return the stream and the call that recorded the event of each wait; -1 if unknown."""
     columns = ("globalPid", "eventId", "eventSyncId", "streamId", "correlationId")
     records = session.rows("CUPTI_ACTIVITY_KIND_CUDA_EVENT", dict.fromkeys(columns, INTS))
     keys = ["globalPid", "eventId", "eventSyncId"]
@@ -227,7 +227,7 @@ def _streams(session: Session, pid: IntArray, device: IntArray, stream: IntArray
 
 
 def _copy_name(kind: int, source: int, target: int) -> str:
-    """Return what Kineto calls a copy.
+    """Return Kineto's name for a copy.
 
     >>> _copy_name(1, 1, 2), _copy_name(11, 4, 4), _copy_name(8, -1, -1)
     ('Memcpy HtoD (Pinned -> Device)', 'Memcpy HtoD (unified memory)', 'Memcpy DtoD')
@@ -244,7 +244,7 @@ def _memory(kind: int) -> str:
 
 
 def _first_of(rows: Rows, *names: str) -> IntArray:
-    """Return the first of several columns that has a number, row by row."""
+    """Return each row's first number among several columns."""
     result = rows.ints(names[0], MISSING)
     for name in names[1:]:
         result = np.where(result == MISSING, rows.ints(name, MISSING), result)
@@ -258,7 +258,7 @@ def _with_default(names: Coded, word: str) -> Coded:
 
 
 def _triples(rows: Rows, names: Sequence[str]) -> Any:
-    """Return sizes in three dimensions as text, each distinct one made once."""
+    """Return sizes in three dimensions as text, formatting each distinct size once."""
     if not all(rows.has(name) for name in names):
         return pd.Categorical([None] * len(rows))
     code, first = groups(*(rows.ints(name) for name in names))

@@ -1,4 +1,4 @@
-"""NVTX: ranges and marks as annotations, PyTorch's as operators; steps and phases where they are named so."""
+"""NVTX: ranges and marks as annotations, PyTorch's as operators; steps and phases by their names."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def step_of_range(name: str) -> tuple[str, int] | None:
 
 
 class _Names(NamedTuple):
-    """What ranges are called: a name, PyTorch's shapes, and whether PyTorch named it."""
+    """Names of ranges: a name, PyTorch's shapes, and whether PyTorch named it."""
 
     name: Coded
     shapes: Coded | None
@@ -86,7 +86,7 @@ class _Names(NamedTuple):
 
 def add_ranges(session: Session) -> None:
     """Put NVTX's ranges and marks into the builder."""
-    # Ranges that were pushed and popped lie on their thread; those with a start and an end of their own may
+    # Ranges that were pushed and popped are on their thread; those that were started and ended may
     # overlap, and have lanes beside it. Domains, categories and payloads are in `event_arguments`.
     kinds: dict[str, Kind] = {
         **dict.fromkeys(("start", "end", "eventType", "globalTid", "textId", "domainId", "category"), INTS),
@@ -136,7 +136,7 @@ def add_ranges(session: Session) -> None:
 
 
 def _name_threads(session: Session, rows: Rows) -> None:
-    """Take the names that the program itself gave its threads."""
+    """Use the names that the program gave its threads."""
     if len(rows):
         by_id = session.names(rows.ints("textId"))
         values = [*by_id.values, ""]
@@ -149,7 +149,7 @@ def _name_threads(session: Session, rows: Rows) -> None:
 
 
 def _names(session: Session, rows: Rows) -> _Names:
-    """Return names, cut where PyTorch's `emit_nvtx` begins to tell numbers and shapes."""
+    """Return names, cut where PyTorch's `emit_nvtx` appends numbers and shapes."""
     import pyarrow.compute as pc
 
     by_id = session.names(rows.ints("textId"))
@@ -172,7 +172,7 @@ def _names(session: Session, rows: Rows) -> _Names:
 
 
 def _shapes(inline: Texts) -> Coded:
-    """Return what stands behind ``sizes =``, as text."""
+    """Return the text after ``sizes =``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -184,7 +184,7 @@ def _shapes(inline: Texts) -> Coded:
 
 
 def _tracks(session: Session, rows: Rows, free: BoolArray, ts: IntArray, end: IntArray) -> IntArray:
-    """Return the thread of each range; of those that may overlap, a lane beside it."""
+    """Return the thread of each range, or a lane beside it for ranges that may overlap."""
     thread = rows.ints("globalTid")
     track = np.empty(len(rows), np.int64)
     track[~free] = session.threads(thread[~free])
@@ -238,7 +238,7 @@ def _steps(
 def _arguments(
     session: Session, every: Rows, rows: Rows, name: Coded, ts: IntArray, dur: IntArray, track: IntArray
 ) -> None:
-    """Add what ranges carry: payload, category, domain other than the default one."""
+    """Add the arguments of ranges: payload, category, and a domain other than the default."""
     texts = rows.texts("jsonText")
     json = texts.coded() if texts is not None else Coded(np.full(len(rows), -1, np.int64), [])
     columns: list[Any] = [rows.ints("domainId", 0), rows.ints("category", 0)]

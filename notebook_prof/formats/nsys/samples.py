@@ -1,4 +1,4 @@
-"""What a report samples: values over time, call stacks of threads; and the profiler's warnings."""
+"""Samples of a report: values over time, call stacks of threads; and the profiler's warnings."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _count(session: Session, track: int, start: IntArray, number: IntArray) -> N
 
 
 def add_scheduling(session: Session) -> None:
-    """Put into the builder how many threads of each process were on a processor."""
+    """Put the number of running threads of each process into the builder."""
     rows = session.rows("SCHED_EVENTS", dict.fromkeys(("start", "isSchedIn", "globalTid"), INTS))
     if not len(rows):
         return
@@ -123,7 +123,7 @@ def add_scheduling(session: Session) -> None:
 
 
 def add_memory(session: Session) -> None:
-    """Put what was allocated and freed with CUDA into the builder."""
+    """Put CUDA's allocations and frees into the builder."""
     columns = ("start", "globalPid", "deviceId", "address", "bytes", "memKind", "memoryOperationType")
     rows = session.rows("CUDA_GPU_MEMORY_USAGE_EVENTS", dict.fromkeys(columns, INTS))
     if not len(rows):
@@ -146,7 +146,7 @@ def add_memory(session: Session) -> None:
 
 
 def _totals(device: IntArray, size: IntArray) -> IntArray:
-    """Return the running total of each device; what was there before makes up for what is missing."""
+    """Return the running total of each device, raised so that it never falls below 0."""
     total = np.empty(len(size), np.int64)
     for number in np.unique(device):
         own = device == number
@@ -156,7 +156,7 @@ def _totals(device: IntArray, size: IntArray) -> IntArray:
 
 
 def report_diagnostics(session: Session) -> None:
-    """Tell what the profiler itself warned of, the gravest first."""
+    """Report the profiler's own warnings, most severe first."""
     rows = session.rows("DIAGNOSTIC_EVENT", {"severity": INTS, "text": TEXTS})
     text = rows.texts("text")
     if text is None:
@@ -168,8 +168,8 @@ def report_diagnostics(session: Session) -> None:
         "info",
         len(grave),
         example=" ".join(str(grave["text"].iloc[0]).split())[:160] if len(grave) else "",
-        effect="Nsight Systems warned while it recorded: what it names may be missing",
-        advice="look at Diagnostics in Nsight Systems",
+        effect="Nsight Systems warned during the recording: the data it names may be missing",
+        advice="see Diagnostics in Nsight Systems",
     )
 
 
@@ -200,7 +200,7 @@ class Chains:
         self.ids, self.begin, self.length = np.unique(number[order], return_index=True, return_counts=True)
 
     def find(self, ids: IntArray) -> IntArray:
-        """Return the positions of stacks, -1 for those that are not there."""
+        """Return the positions of stacks; -1 for missing ones."""
         if not len(self.ids):
             return np.full(len(ids), -1, np.int64)
         at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
@@ -223,7 +223,7 @@ def chain_stacks(session: Session, table: str, ids: IntArray) -> IntArray | None
 
 def add_stack_samples(session: Session) -> None:
     """Put samples of threads into the builder, beside them."""
-    # How long a sample stands for is told by `sample_durations`: what is sampled is time on a processor.
+    # `sample_durations` decides how much time a sample represents: it is time on a processor.
     rows = session.rows(_SAMPLES, dict.fromkeys(("id", "start", "globalTid"), INTS))
     if not len(rows):
         return
@@ -233,7 +233,7 @@ def add_stack_samples(session: Session) -> None:
         "sample-without-stack",
         "info",
         int((at < 0).sum()),
-        effect="these samples tell that a thread ran, and not what: they are left out",
+        effect="these samples have no stack, so they are left out",
         advice="record with --sample and a --backtrace that this machine supports",
     )
     thread, ts = rows.ints("globalTid")[at >= 0], rows.ints("start", 0)[at >= 0] + session.base
@@ -251,7 +251,7 @@ def add_stack_samples(session: Session) -> None:
         )
 
 
-# What threads called: CUDA and its libraries, the operating system, and the profiler itself.
+# Calls of CUDA and its libraries, of the operating system, and of the profiler itself.
 
 RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _BACKTRACE: Final = 67
@@ -263,8 +263,8 @@ _STARTS_WORK: Final = re.compile(r"_*(?:cuda|cu|hip)\w*(?:Launch|Memcpy|Memset)"
 
 def add_calls(session: Session, work: DeviceWork) -> None:
     """Put calls of CUDA into the builder, and arrows to what they launched."""
-    # Of several calls with one number, as a call of the runtime and that of the driver inside, the innermost
-    # has the arrow. What launched nothing that was recorded, and is not named like a launch, is overhead.
+    # Of several calls with one number, as of a runtime call and the driver call inside it, the innermost has
+    # the arrow. A call that launched no recorded work, and is not named like a launch, is overhead.
     columns = ("start", "end", "eventClass", "globalTid", "correlationId", "nameId", "callchainId")
     rows = session.rows(RUNTIME, dict.fromkeys(columns, INTS))
     backtrace = rows.ints("eventClass") == _BACKTRACE
@@ -291,7 +291,7 @@ def add_calls(session: Session, work: DeviceWork) -> None:
 
 
 def add_system_calls(session: Session) -> None:
-    """Put calls of the operating system into the builder; which of them wait, their names tell."""
+    """Put calls of the operating system into the builder; their names show which of them wait."""
     columns = ("start", "end", "globalTid", "nameId", "callchainId")
     rows = session.rows("OSRT_API", dict.fromkeys(columns, INTS))
     if len(rows):
@@ -302,7 +302,7 @@ def add_system_calls(session: Session) -> None:
 
 
 def add_overhead(session: Session) -> None:
-    """Put what the profiler and CUPTI did into the builder."""
+    """Put the overhead of the profiler and CUPTI into the builder."""
     for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
         rows = session.rows(table, dict.fromkeys(("start", "end", "globalTid", "nameId"), INTS))
         if len(rows):
@@ -332,7 +332,7 @@ def _add(
 
 
 def _chains(rows: Rows, backtrace: BoolArray) -> IntArray:
-    """Return the number of each call's stack, where a row of its own tells it, too."""
+    """Return the number of each call's stack, including those in separate rows."""
     chain = rows.ints("callchainId")
     if not backtrace.any():
         return chain

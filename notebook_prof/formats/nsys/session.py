@@ -1,4 +1,4 @@
-"""What all tables of a report share: strings, processes and threads, devices, clocks."""
+"""Data shared by all tables of a report: strings, processes and threads, devices, clocks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Session:
         strings = self.rows("StringIds", {"id": INTS, "value": TEXTS})
         self.names = Strings(strings.ints("id"), strings.texts("value")).names
         start = self.rows("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": INTS}).ints("utcEpochNs", 0)
-        # start of the session in Unix ns; 0 where the report does not tell
+        # start of the session in Unix ns; 0 if unknown
         self.base = int(start[0]) if len(start) and 0 < start[0] < _LATEST_NS else 0
         # by process, where several use GPUs: see `number_ranks`
         self.ranks: dict[int, int] = {}
@@ -77,17 +77,17 @@ class Session:
         # by global number
         self.thread_names = self._names_of_threads()
         details = self.rows("ANALYSIS_DETAILS", {"duration": INTS}).ints("duration", 0)
-        # Unix ns: what has no end lasts until it
+        # Unix ns: rows without an end last until then
         self.end = self.base + (int(details[0]) if len(details) and 0 < details[0] < _LATEST_NS else 0)
         self._facts()
 
     def rows(self, table: str, kinds: Mapping[str, Kind]) -> Rows:
-        """Return columns of a table; no rows where the report has no such table."""
+        """Return columns of a table; no rows if the report lacks the table."""
         self._tables_used.add(table)
         return read_rows(self.source, table, kinds)
 
     def times(self, rows: Rows, begin: str = "start", end: str = "end") -> tuple[IntArray, IntArray]:
-        """Return starts in Unix ns and durations; what has no end lasts until the end of the session."""
+        """Return starts in Unix ns and durations; rows without an end last until the end of the session."""
         ts = np.clip(rows.ints(begin, 0), -_LATEST_NS, _LATEST_NS) + self.base
         ends = rows.ints(end, MISSING)
         last = max(self.end, int(ts.max(initial=self.base)))
@@ -111,7 +111,7 @@ class Session:
         return np.array(tracks, np.int64)[code]
 
     def beside_threads(self, global_tid: IntArray, what: str) -> tuple[IntArray, list[int]]:
-        """Return the lanes beside threads: the number of each row's, and the tracks of all of them."""
+        """Return the lane of each row beside its thread, and the tracks of all lanes."""
         code, first = groups(global_tid)
         tracks = []
         for number in global_tid[first].tolist():
@@ -122,14 +122,14 @@ class Session:
         return code, tracks
 
     def devices(self, pid: IntArray, device: IntArray) -> IntArray:
-        """Return the numbers of physical GPUs, where the report tells them, for those of CUDA."""
+        """Return the physical GPU numbers, if the report has them, of CUDA's device numbers."""
         code, first = groups(pid, device)
         keys = zip(pid[first].tolist(), device[first].tolist(), strict=True)
         numbers = [self._gpu_of.get(key, key[1]) for key in keys]
         return np.clip(np.array(numbers, np.int64)[code], 0, MAX_DEVICE)
 
     def report_unread(self) -> None:
-        """Tell which tables with rows were not looked at, and what the source could not read."""
+        """Report the tables with rows that were not read."""
         about = re.compile(
             r"ENUM_|TARGET_INFO_|META_DATA_|EXPORT_META|StringIds|ThreadNames|PROCESSES|ANALYSIS_|ProcessStreams"
             r"|sqlite_|UnwindMethodType|NVTX_PAYLOAD_"
@@ -141,7 +141,7 @@ class Session:
             "info",
             sum(counts.values()),
             example=", ".join(f"{name} ({count:,} rows)" for name, count in list(counts.items())[:4]),
-            effect="what these tables tell is not shown",
+            effect="the data in these tables is not shown",
             advice="open the report in Nsight Systems to see it",
         )
 

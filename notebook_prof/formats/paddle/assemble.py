@@ -1,4 +1,4 @@
-"""From Paddle's columns and memory events to a TraceBuilder."""
+"""Puts Paddle's columns and memory events into a TraceBuilder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOST: Final = "Place(cpu)"
 
 
 def allocations(columns: PaddleColumns, builder: TraceBuilder) -> dict[str, pd.DataFrame]:
-    """Put memory events into `builder`, and return tables of what `allocations` has no columns for."""
+    """Put memory events into `builder`, and return tables of the peaks and of the remaining events."""
     memory = columns.memory
     device = _devices(memory["place"])
     # ReservedAllocate and ReservedFree, with which the allocator takes memory from the system, are already in
@@ -104,7 +104,7 @@ def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
     )
     _launches(rows, handles, builder)
     _steps(rows, builder)
-    # What the common tables have no columns for: `event_types` has Paddle's own type of every name,
+    # Data for which the common tables have no columns: `event_types` has Paddle's own type of every name,
     # `device_events` is by correlation (see `columns.DEVICE_COLUMNS`), and `operator_inputs` has the inputs
     # by argument as JSON.
     tables = builder.metadata.setdefault("tables", {})

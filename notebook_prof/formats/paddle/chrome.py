@@ -1,4 +1,4 @@
-"""From the bytes of a ``.paddle_trace.json`` file to columns."""
+"""Reads the bytes of a ``.paddle_trace.json`` file as columns."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
     file, listed = decode_events(data, File, Row, report)
     file = file or File()
     if listed is None and file.rows is UNSET:
-        raise FormatError("there is no list 'traceEvents' in it: this is no trace of paddle.profiler")
+        raise FormatError("there is no list 'traceEvents' in it: this is not a trace of paddle.profiler")
     rows = listed if listed is not None else file.rows or []
     events = _usable([row for row in rows if row.ph == "X"], report, "dur")
     memory = _usable([row for row in rows if row.ph == "i"], report, "ts")
@@ -213,7 +213,7 @@ def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
 
 
 def _usable(rows: list[Row], report: ImportReport, what: str) -> list[Row]:
-    """Return rows with times that are numbers; the others are counted."""
+    """Return rows whose times are numbers, counting the others."""
     ok = np.ones(len(rows), bool)
     for part in ("ts", what):
         ok &= to_ns([getattr(row, part) for row in rows])[1]
@@ -242,7 +242,7 @@ def _ns(rows: list[Row], part: str) -> Any:
 
 
 def _owners(rows: list[Row], events: list[Row], memory: list[Row]) -> Any:
-    """Return the last host event that the file names before each memory event: the one it belongs to."""
+    """Return the host event of each memory event: the last one before it in the file."""
     position = {id(row): i for i, row in enumerate(rows)}
     host = [i for i, row in enumerate(events) if row.cat not in DEVICE_TYPES and row.cat not in RUNTIME_TYPES]
     named = np.array([position[id(events[i])] for i in host], np.int64)
@@ -251,7 +251,7 @@ def _owners(rows: list[Row], events: list[Row], memory: list[Row]) -> Any:
 
 
 def _offsets(rows: list[Row]) -> Any:
-    """Return ``start_time`` in ns, -1 where there is none."""
+    """Return ``start_time`` in ns; -1 if missing."""
     texts = [((row.args or _NO_ARGS).start_time or "").removesuffix(" us").encode() for row in rows]
     ns, ok = to_ns(texts)
     return np.where(ok, ns, -1)
@@ -349,7 +349,7 @@ def _facts(file: File) -> dict[str, Any]:
 
 
 def _thread(value: int | str | None) -> int:
-    """Return the thread number out of ``24588(Python)``; both spellings are one thread."""
+    """Return the thread number in ``24588(Python)``; both spellings are the same thread."""
     if isinstance(value, str):
         match = _THREAD.fullmatch(value)
         value = int(match[1]) if match and len(match[1]) < 20 else -1

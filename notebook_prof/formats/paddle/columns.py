@@ -1,4 +1,4 @@
-"""What Paddle's two kinds of file have in common, as columns."""
+"""The columns shared by Paddle's two kinds of file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...trace.taxonomy import call_category, is_collective_kernel
 
-# Paddle's event types, and what they mean here.
+# Paddle's event types, and their meaning here.
 
 EVENT_TYPES: Final = (
     "Operator",
@@ -78,8 +78,8 @@ def event_type(number: int, name: str) -> str:
     >>> event_type(15, "relu kernel launch"), event_type(15, "cnInvokeKernel")
     ('DygraphKernelLaunch', 'MluRuntime')
     """
-    # Some states of 2022 and 2023 used 15 for the runtime calls of MLU devices; Paddle 3's kernel launches
-    # are told from them by their names.
+    # Some versions of 2022 and 2023 used 15 for the runtime calls of MLU devices; names distinguish them from
+    # Paddle 3's kernel launches.
     if number == EVENT_TYPES.index("DygraphKernelLaunch") and not name.endswith(_KERNEL_LAUNCH):
         return "MluRuntime"
     return EVENT_TYPES[number] if 0 <= number < len(EVENT_TYPES) else f"Unknown {number}"
@@ -199,9 +199,9 @@ class PaddleColumns:
     """One file's events."""
 
     rows: pd.DataFrame  # everything with a duration: `ROW_COLUMNS`
-    device_events: pd.DataFrame  # launch attributes and bytes of what ran on devices: `DEVICE_COLUMNS`
+    device_events: pd.DataFrame  # launch attributes and bytes of device work: `DEVICE_COLUMNS`
     memory: pd.DataFrame  # `MEMORY_COLUMNS`
-    inputs: pd.DataFrame  # a row an operator call whose inputs are known: `INPUT_COLUMNS`
+    inputs: pd.DataFrame  # one row per operator call with known inputs: `INPUT_COLUMNS`
     # `ExtraInfo`: thread names by thread id, and utilisations
     extra: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)  # for the metadata

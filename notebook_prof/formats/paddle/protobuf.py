@@ -1,4 +1,4 @@
-"""From the bytes of a ``.paddle_trace.pb`` file to columns."""
+"""Reads the bytes of a ``.paddle_trace.pb`` file as columns."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read_protobuf(data: bytes, report: ImportReport) -> PaddleColumns:
             advice="the writing process was probably killed, or the copy is not complete",
         )
     if not file.facts and not file.rows:
-        raise FormatError("it holds no version and no threads: this is no trace of paddle.profiler")
+        raise FormatError("it holds no version and no threads: this is not a trace of paddle.profiler")
     return PaddleColumns(
         rows=frame(ROW_COLUMNS, file.rows),
         device_events=frame(DEVICE_COLUMNS, file.device_events),
@@ -71,7 +71,7 @@ def read_protobuf(data: bytes, report: ImportReport) -> PaddleColumns:
 
 
 class _File:
-    """Collects what one file holds, message by message."""
+    """Collects the content of a file, message by message."""
 
     def __init__(self, data: bytes, report: ImportReport) -> None:
         self.data = data
@@ -84,7 +84,7 @@ class _File:
         self.facts: dict[str, Any] = {}
 
     def root(self, number: int, value: int | Span) -> None:
-        """Take one field of the outermost message."""
+        """Add a field of the outermost message."""
         if isinstance(value, int):
             if number == 2:
                 self.facts["span"] = value
@@ -235,7 +235,7 @@ class _File:
     def _roll_up(
         self, node: int, inputs: Inputs, callstack: str, parents: dict[int, tuple[int, int, int]]
     ) -> None:
-        """Give a record to the nearest operator around the event that it was made for."""
+        """Give a record to the nearest operator around the event to which it belongs."""
         home = own = parents.get(node, (-1, -1, -1))
         for _ in range(len(parents)):
             if home[1] == _OPERATOR or home[0] not in parents:

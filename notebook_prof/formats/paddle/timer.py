@@ -20,8 +20,7 @@ SKIPPED: Final = 10
 def paddle_timer(
     trace: Trace, *, samples: float | Sequence[float] | None = None, unit: str = "samples"
 ) -> str:
-    """Write what ``Profiler.step_info(unit)`` returns and what ``Profiler(timer_only=True)`` prints at its
-    end.
+    """Write the text of ``Profiler.step_info(unit)`` and the final one of ``Profiler(timer_only=True)``.
 
     Parameters
     ----------
@@ -81,7 +80,7 @@ def _samples(trace: Trace, table: Any, samples: float | Sequence[float] | None) 
         return recorded if np.isfinite(recorded).all() else None
     values = np.atleast_1d(np.asarray(samples, dtype=np.float64))
     if not (np.isfinite(values) & (values > 0)).all() or len(values) not in (1, count):
-        raise OptionError(f"samples={samples!r} is no positive number, nor one for each of {count} steps")
+        raise OptionError(f"samples={samples!r} is not a positive number, nor one for each of {count} steps")
     return np.asarray(np.broadcast_to(values, count), dtype=np.float64)
 
 

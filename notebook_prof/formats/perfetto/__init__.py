@@ -45,7 +45,7 @@ class PerfettoReader(Reader):
         return own
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put a trace into `builder`."""
+        """Add the trace to `builder`."""
         from .trace import read_trace
 
         read_trace(data, builder)

@@ -1,4 +1,4 @@
-"""Events of tracks, as pairs, instants, counters and arrows, and what ran on GPUs."""
+"""Events of tracks, as pairs, instants, counters and arrows, and the work of GPUs."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class TrackEvents:
 
     fields: Fields
     epoch: IntArray
-    ts: IntArray  # Unix ns where the trace tells the offset
-    kind: IntArray  # as in the format, legacy ones among them
+    ts: IntArray  # Unix ns if the trace has the offset
+    kind: IntArray  # as in the format, including legacy ones
     track: IntArray
     name: Coded
     category: Coded
@@ -63,7 +63,7 @@ class TrackEvents:
 
     @classmethod
     def of(cls, packets: Packets) -> TrackEvents:
-        """Take the track events out of packets."""
+        """Return the track events in packets."""
         owner, fields = packets.messages(TRACK_EVENT)
         epoch = packets.epoch[owner]
         name = either(text_column(fields, 23), packets.interned(NAMES).names(epoch, fields.ints(10, 0)))
@@ -84,14 +84,14 @@ class TrackEvents:
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """Slices of track events: the event that begins each, and how long it lasts."""
+    """Slices of track events: the event that begins each, and its duration."""
 
     row: IntArray
     dur: IntArray
 
 
 def _kinds(fields: Fields) -> tuple[IntArray, IntArray]:
-    """Return the kind of each event and its duration, also where they are in Chrome's older form."""
+    """Return the kind and duration of each event, including those in Chrome's older form."""
     kind, dur = fields.ints(9, 0), np.zeros(fields.count, np.int64)
     every = fields.occurrences(6)
     if len(every):
@@ -104,10 +104,10 @@ def _kinds(fields: Fields) -> tuple[IntArray, IntArray]:
 
 
 def paired(events: TrackEvents, builder: TraceBuilder) -> Slices:
-    """Match ends with begins; what is not ended lasts until the last event, what is not begun is ignored."""
+    """Match ends with begins; a begin without an end lasts until the last event, other ends are ignored."""
     # Within a track, events are paired in the order of time, and of the file where times are equal. PyTorch
-    # writes all begins of a category and then all of its ends in the same order: there, equal times tell
-    # nothing, and the order does.
+    # writes all begins of a category and then all of its ends in the same order: there, the order decides,
+    # even if times are equal.
     marks = np.flatnonzero((events.kind == _BEGIN) | (events.kind == _END))
     columnar_begin, columnar_end = _columnar(events, marks)
     others = marks[~np.isin(marks, np.concatenate([columnar_begin, columnar_end]))]
@@ -193,7 +193,7 @@ def _categories(events: TrackEvents, row: IntArray, name: Coded, on_stream: Bool
     kinds = np.array([_device_kind(text) for text in name.values], dtype=object)[name.codes]
     category[on_stream] = kinds[on_stream]
     work = np.isin(category, ["kernel", "memcpy", "memset"]) & ~on_stream
-    category[work] = "operator"  # what no queue of a device ran
+    category[work] = "operator"  # work that no queue of a device ran
     return category
 
 
@@ -217,7 +217,7 @@ def _steps(events: TrackEvents, row: IntArray, dur: IntArray, name: Coded, build
 
 
 def add_counters(events: TrackEvents, tracks: Tracks, builder: TraceBuilder) -> None:
-    """Put values of counters into the builder; those that are told as changes are summed up."""
+    """Put values of counters into the builder; changes are summed up."""
     rows = np.flatnonzero(events.kind == _COUNTER)
     whole, real = events.fields.ints(30, np.iinfo(np.int64).min)[rows], events.fields.floats(44)[rows]
     value = np.where(whole == np.iinfo(np.int64).min, real, whole)
@@ -260,7 +260,7 @@ _STEP: Final = re.compile(re.escape(STEP_PREFIX) + r"(\d{1,10})")
 
 
 class StagePairs(NamedTuple):
-    """What producers added to work of GPUs, name by name."""
+    """Details that producers added to work of GPUs, by name."""
 
     stage: IntArray  # row of the work, in ascending order
     names: Coded
@@ -268,7 +268,7 @@ class StagePairs(NamedTuple):
 
     @classmethod
     def of(cls, fields: Fields) -> StagePairs:
-        """Take the pairs out of the fields of the work."""
+        """Return the pairs in the fields of the work."""
         every = fields.occurrences(6)
         pairs = fields.inside(every)
         return cls(every.owner, text_column(pairs, 1), text_column(pairs, 2))
@@ -276,7 +276,7 @@ class StagePairs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """Work of GPUs: a row a GpuRenderStageEvent."""
+    """Work of GPUs: one row per GpuRenderStageEvent."""
 
     ts: IntArray
     dur: IntArray
@@ -289,7 +289,7 @@ class Stages:
 
     @classmethod
     def of(cls, packets: Packets) -> Stages:
-        """Take the work of GPUs out of packets."""
+        """Return the work of GPUs in packets."""
         owner, fields = packets.messages(GPU_STAGE)
         epoch = packets.epoch[owner]
         specifications, names = packets.interned(SPECIFICATIONS), packets.interned(NAMES)
@@ -319,7 +319,7 @@ class Stages:
         return Coded(codes, values.values)
 
     def number(self, name: str) -> IntArray:
-        """Return a whole number that a producer added to the rows, -1 where there is none."""
+        """Return a whole number that a producer added to the rows; -1 if missing."""
         texts = self.extra(name)
         numbers = [int(text) if text.isdigit() and len(text) < 19 else -1 for text in texts.values]
         return np.asarray(np.array([*numbers, -1], np.int64)[texts.codes])
@@ -335,7 +335,7 @@ class Stages:
 
 
 def add_stages(stages: Stages, builder: TraceBuilder) -> None:
-    """Put the work of GPUs into the builder, each queue a stream."""
+    """Put the work of GPUs into the builder; each queue is a stream."""
     if not len(stages.ts):
         return
     key = stages.device * (int(stages.stream.max()) + 1) + stages.stream
@@ -358,7 +358,7 @@ def add_stages(stages: Stages, builder: TraceBuilder) -> None:
 
 
 def add_gpu_counters(packets: Packets, builder: TraceBuilder) -> None:
-    """Put counters of GPUs into the builder, with the names that their descriptors tell."""
+    """Put counters of GPUs into the builder, with the names in their descriptors."""
     owner, fields = packets.messages(GPU_COUNTER)
     if not len(owner):
         return

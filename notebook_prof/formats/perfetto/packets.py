@@ -1,4 +1,4 @@
-"""Packets of a Perfetto trace: what each sequence has told before, and what time it was."""
+"""Packets of a Perfetto trace: the state of each sequence, and the clocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...trace.strings import Coded, by_value
 
 
 def packet_spans(data: bytes, report: ImportReport) -> tuple[IntArray, IntArray]:
-    """Return where the packets are. Where one begins is known only from the length of the one before."""
+    """Return where packets begin and end; each one's length is needed to find the next."""
     begins: list[int] = []
     ends: list[int] = []
     at, end = 0, len(data)
@@ -35,7 +35,7 @@ def packet_spans(data: bytes, report: ImportReport) -> tuple[IntArray, IntArray]
                 if tag & 7 == 0:
                     continue
             if at + size > end:
-                raise WireError(f"the packet at byte {at} ends behind the end of the file")
+                raise WireError(f"the packet at byte {at} ends beyond the end of the file")
             if tag == 0x0A:
                 begins.append(at)
                 ends.append(at + size)
@@ -60,7 +60,7 @@ _MAX_DEPTH: Final = 3
 
 
 class Snapshot(NamedTuple):
-    """What one clock showed, and clock 6 at the same time; -1 where the snapshot lacks that."""
+    """The time of a clock, and of clock 6 at the same instant; -1 if the snapshot lacks it."""
 
     order: int
     value: int
@@ -75,30 +75,30 @@ class Packets:
     def __init__(self, raw: bytes, report: ImportReport) -> None:
         self.report = report
         data, begin, end = _scanned(raw, report)
-        # a message a packet
+        # one message per packet
         self.fields = Fields(data, begin, end)
         self.sequence = self.fields.ints(SEQUENCE, 0)
         flags = self.fields.ints(FLAGS, 0)
         cleared = ((flags & _STATE_CLEARED) > 0) | (self.fields.ints(CLEARED, 0) == 1)
         generation = pd.Series(cleared.astype(np.int64)).groupby(self.sequence).cumsum().to_numpy(np.int64)
         code = pd.factorize(self.sequence)[0].astype(np.int64)
-        # number of a stretch of a sequence between two clearings of its state
+        # number of the part of a sequence between two clearings of its state
         self.epoch: IntArray = code * (int(generation.max(initial=0)) + 1) + generation
-        # whether the sequence had told what the packet needs
+        # whether the sequence had the state that the packet needs
         self.usable: BoolArray = ((flags & _NEEDS_STATE) == 0) | (generation > 0)
         interned = self.fields.occurrences(INTERNED)
         self._interned, self._interned_epoch = self.fields.inside(interned), self.epoch[interned.owner]
         self._defaults()
-        # what makes Unix time of `ts`; 0 where the trace does not tell
+        # offset of Unix time from `ts`; 0 if unknown
         self.unix_offset = 0
-        # of clock 6 (since boot) in ns; 0 where a packet has none
+        # of clock 6 (since boot) in ns; 0 if a packet has none
         self.ts = self._times(report)
         report.add(
             "packets-without-state",
             "loss",
             int((~self.usable).sum()),
             example=f"packet {int(np.flatnonzero(~self.usable)[0]):,}" if not self.usable.all() else "",
-            effect="what they refer to was lost before the trace begins: left out",
+            effect="left out, since the data they refer to was lost before the trace begins",
             advice="record with a larger buffer",
         )
         report.add(
@@ -128,7 +128,7 @@ class Packets:
         return Interned(epoch, entries.ints(1, 0), text_column(entries, 2))
 
     def _defaults(self) -> None:
-        """Find what packets of each epoch have where they do not say it themselves: a clock and a track."""
+        """Find the defaults for the packets of each epoch: a clock and a track."""
         every = self.fields.occurrences(DEFAULTS)
         owner, defaults = every.owner, self.fields.inside(every)
         clock, track = defaults.ints(CLOCK, -1), np.full(len(owner), -1, np.int64)
@@ -145,7 +145,7 @@ class Packets:
         self.default_track: IntArray = np.where(same, track[at], -1) if len(order) else np.full(count, -1)
 
     def _snapshots(self) -> dict[tuple[int, int], list[Snapshot]]:
-        """Return what was told of each clock, by sequence (0 for those of the machine) and number."""
+        """Return the snapshots of each clock, by sequence (0 for the machine's clocks) and number."""
         result: dict[tuple[int, int], list[Snapshot]] = {}
         every = self.fields.occurrences(CLOCK_SNAPSHOT)
         snapshots = self.fields.inside(every)
@@ -186,8 +186,8 @@ class Packets:
             "unknown-clock",
             "loss",
             unknown,
-            example="no clock_snapshot tells how it relates to the others",
-            effect="these times are used as they are: they may be shifted against others",
+            example="no clock_snapshot relates it to the others",
+            effect="these times are used unchanged: they may be shifted relative to others",
             advice="record the whole trace, from its first packet on",
         )
         return ts
@@ -210,7 +210,7 @@ def _in_boot_time(ts: IntArray, packets: IntArray, shown: list[Snapshot]) -> Int
 
 
 class Interned:
-    """Texts by number, each epoch with its own numbers."""
+    """Texts by number; each epoch has its own numbers."""
 
     def __init__(self, epoch: IntArray, number: IntArray, texts: Coded) -> None:
         key = _keys(epoch, number)
@@ -218,7 +218,7 @@ class Interned:
         self._key, self.texts = key[self._order], texts
 
     def find(self, epoch: IntArray, number: IntArray) -> IntArray:
-        """Return positions of entries, the last of several; -1 where there is none."""
+        """Return positions of entries, the last of several; -1 if there is none."""
         if not len(self._key):
             return np.full(len(epoch), -1, np.int64)
         key = _keys(epoch, number)
@@ -238,14 +238,14 @@ def _keys(epoch: IntArray, number: IntArray) -> IntArray:
 
 
 def either(first: Coded, second: Coded) -> Coded:
-    """Return the first of two texts that is there."""
+    """Return the first text, or the second where that is missing."""
     shift = len(first.values)
     codes = np.where(first.codes >= 0, first.codes, np.where(second.codes >= 0, second.codes + shift, -1))
     return by_value(codes, [*first.values, *second.values])
 
 
 def _scanned(raw: bytes, report: ImportReport) -> tuple[npt.NDArray[np.uint8], IntArray, IntArray]:
-    """Return the trace with its compressed packets undone, and where its packets lie."""
+    """Return the trace with its packets decompressed, and where its packets begin and end."""
     data = _padded([raw])
     begin, end = packet_spans(raw, report)
     content: list[bytes] = [raw]
@@ -274,8 +274,8 @@ def _padded(parts: Sequence[bytes]) -> npt.NDArray[np.uint8]:
 
 
 def _compressed(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) -> list[tuple[int, int, int]]:
-    """Return the packets that hold others: their number, and where the compressed bytes lie."""
-    # such a packet has nothing else, so its first field tells
+    """Return the compressed packets: their number, and where their bytes begin and end."""
+    # such a packet has no other field, so the first one decides
     tags = data.take(begin, mode="clip").astype(np.int64) | (
         data.take(begin + 1, mode="clip").astype(np.int64) << 8
     )

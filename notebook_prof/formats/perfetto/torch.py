@@ -1,4 +1,4 @@
-"""PyTorch's traces in Perfetto's form: the same columns as those of its JSON, and from there the same way."""
+"""PyTorch's traces in Perfetto's form: read into the same columns as its JSON."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def add_torch(
 def _kinds(
     events: TrackEvents, row: IntArray, annotations: Annotations, device: IntArray, stream: IntArray
 ) -> Coded:
-    """Return Kineto's activity types; where there are none, what names and arguments tell."""
+    """Return Kineto's activity types; missing ones follow from names and arguments."""
     if len(events.category.values):
         codes = events.category.codes[row]
         values = [*events.category.values, "user_annotation"]
@@ -133,7 +133,7 @@ def _kinds(
 
 
 def _kind_of(name: str) -> int:
-    """Return 0 for what users name, 1 for other names, 2 for calls, and 4 or 5 for copies and fills."""
+    """Return 0 for users' ranges, 1 for other names, 2 for calls, and 4 or 5 for copies and fills."""
     if name.startswith("Memcpy"):
         return 4
     if name.startswith("Memset"):
@@ -150,7 +150,7 @@ def _kind_of(name: str) -> int:
 def _inputs(
     annotations: Annotations, row: IntArray, more: int, name: Coded
 ) -> tuple[Coded | None, Coded | None, Coded | None]:
-    """Return shapes, element types and values of operators' inputs, as those of the JSON are."""
+    """Return shapes, element types and values of operators' inputs, as for the JSON."""
     results: list[Coded | None] = []
     for words, spell in (
         (("Input Dims", "Input dims"), _shapes),

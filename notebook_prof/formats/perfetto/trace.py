@@ -39,18 +39,18 @@ _COMMON: Final = frozenset({1, 2, 5})
 
 
 class Switches(NamedTuple):
-    """Cores that went from one thread to another."""
+    """Context switches of cores."""
 
     cpu: IntArray
     ts: IntArray
-    pid: IntArray  # which thread runs from then on, 0 for none
-    state: IntArray  # in which state the one before left
+    pid: IntArray  # the thread that runs from then on, 0 for none
+    state: IntArray  # the state of the thread before
 
 
 def add_scheduling(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> None:
     """Put a lane for each thread into the builder: ``running`` on a core, ``runnable`` while it waits."""
-    # A thread is runnable from when it is woken, or had to leave its core, until it runs. What runs when a
-    # core's recording ends has no end, and is left out.
+    # A thread is runnable from when it is woken, or had to leave its core, until it runs. The run in progress
+    # when a core's recording ends has no end, and is left out.
     owner, bundles = packets.messages(FTRACE)
     if not len(owner):
         return
@@ -69,7 +69,7 @@ def add_scheduling(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> N
         "info",
         others,
         example="interrupts and the like",
-        effect="of the Linux kernel's events scheduling is shown, and nothing else",
+        effect="only scheduling is shown of the Linux kernel's events",
         advice="open the trace in ui.perfetto.dev to see them",
     )
 
@@ -102,8 +102,8 @@ def _compact(fields: Fields, cpu: IntArray, builder: TraceBuilder) -> tuple[Swit
         "broken-message",
         "loss",
         int(not whole),
-        example="columns of scheduling that differ in length",
-        effect="scheduling that is written as columns is left out",
+        example="columns of scheduling of different lengths",
+        effect="scheduling written as columns is left out",
     )
     if not whole:
         none = np.empty(0, np.int64)
@@ -113,7 +113,7 @@ def _compact(fields: Fields, cpu: IntArray, builder: TraceBuilder) -> tuple[Swit
 
 
 def _summed(steps: IntArray, owner: IntArray) -> IntArray:
-    """Return running sums that begin anew in each message; messages follow one another."""
+    """Return running sums that restart in each message; messages are consecutive."""
     if not len(steps):
         return steps
     total = np.cumsum(steps)
@@ -123,7 +123,7 @@ def _summed(steps: IntArray, owner: IntArray) -> IntArray:
 
 
 def _names(events: Fields, compact: Fields) -> dict[int, str]:
-    """Return the names of threads that switches and wakings tell."""
+    """Return the names of threads in switches and wakings."""
     result: dict[int, str] = {}
     every = compact.occurrences(5)
     words = coded_texts(compact, every)
@@ -174,7 +174,7 @@ def _add_lanes(
         "loss",
         int(elsewhere.sum()),
         example="a thread that runs on another core before its core has left it",
-        effect="its run ends where the next one begins; when it did end is not in the file",
+        effect="its run ends where the next one begins; the file does not contain its real end",
         advice="record with larger buffers",
     )
     run_end, preempted = np.minimum(run_end, following), preempted & ~elsewhere
@@ -203,7 +203,7 @@ def _first_ready(
         return np.full(len(run_pid), -1, np.int64)
     again = np.append(False, run_pid[1:] == run_pid[:-1])
     before = np.where(again, np.append(0, run_end[:-1]), np.iinfo(np.int64).min)
-    # both are sorted by thread and time: a moment's rank among both tells the first one behind
+    # sorted together by thread and time: the number of moments up to each `before` is the index of the next
     both_pid, both_ts = np.concatenate([run_pid, ready_pid]), np.concatenate([before, ready_ts])
     order = np.lexsort((np.arange(len(both_pid)), both_ts, both_pid))
     is_ready = order >= len(run_pid)
@@ -226,7 +226,7 @@ def read_trace(data: bytes, builder: TraceBuilder) -> None:
     """Put a trace into `builder`."""
     packets = Packets(data, builder.report)
     if not packets.fields.count:
-        raise FormatError("the Perfetto trace holds no packet that is whole")
+        raise FormatError("the Perfetto trace has no complete packet")
     tracks = Tracks(packets, builder)
     events, stages = TrackEvents.of(packets), Stages.of(packets)
     annotations = Annotations(packets, events.fields, events.epoch)
@@ -258,13 +258,13 @@ def _report(packets: Packets, events: TrackEvents, builder: TraceBuilder) -> Non
         "loss",
         packets.fields.broken + events.fields.broken,
         example="a field that reaches beyond its packet",
-        effect="the fields behind it are missing",
+        effect="the fields after it are missing",
     )
     builder.report.add(
         "stack-samples-not-used",
         "loss",
         len(packets.fields.occurrences(STACK_SAMPLE).owner),
-        example="packets stack_sample of Perfetto 58 and later",
+        example="stack_sample packets of Perfetto 58 and later",
         effect="these samples are left out",
         advice=_SAMPLES_ADVICE,
     )
@@ -300,7 +300,7 @@ def _add_samples(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> Non
         "sample-without-stack",
         "info",
         int((~has).sum()),
-        effect="these samples tell that a thread ran, and not what: they are left out",
+        effect="these samples have no stack, so they are left out",
     )
     ts = packets.ts[owner] + packets.unix_offset
     pid, tid = fields.ints(2, 0), fields.ints(3, 0)

@@ -1,4 +1,4 @@
-"""Tracks of a Perfetto trace, and what their events were annotated with."""
+"""Tracks of a Perfetto trace, and the annotations of their events."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Annotations:
         return result, values
 
     def json(self, only: Collection[str] | None = None) -> Coded | None:
-        """Return the annotations of each event as a JSON object; None where there are none."""
+        """Return the annotations of each event as a JSON object; None if there are none."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -117,7 +117,7 @@ class Annotations:
         encoded = encoded.dictionary_encode()
         pair, raw = encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
         codes, epoch = pair, self._epoch[rows]
-        # texts may be interned, whose numbers mean something in their epoch only
+        # texts may be interned, with numbers that are valid only in their epoch
         strings = self._packets.interned(ANNOTATION_STRINGS)
         if len(strings.texts.codes):
             pair, _ = pd.factorize(codes * (int(self._epoch.max(initial=0)) + 1) + epoch)
@@ -131,7 +131,7 @@ class Annotations:
 def _value(
     raw: bytes, epoch: int, strings: Interned, depth: int, memo: dict[tuple[bytes, int, int], Any]
 ) -> Any:
-    """Return the value of one annotation; None where it has none or is damaged."""
+    """Return the value of an annotation; None if it has none or is damaged."""
     entries: dict[str, Any] = {}
     items: list[Any] = []
     result: Any = None
@@ -176,7 +176,7 @@ _UNITS: Final = {1: "ns", 2: "", 3: "bytes"}
 
 
 class Descriptor(NamedTuple):
-    """What a trace tells of a track; -1 and empty for what it does not."""
+    """A trace's description of a track; -1 or empty for missing values."""
 
     name: str
     parent: int
@@ -189,7 +189,7 @@ class Descriptor(NamedTuple):
 
 
 class Tracks:
-    """Tracks by their number, made when something lies on them."""
+    """Tracks by number, made when they are first used."""
 
     def __init__(self, packets: Packets, builder: TraceBuilder) -> None:
         self._builder = builder
@@ -230,7 +230,7 @@ class Tracks:
         return own or self._thread_names.get(tid) or f"thread {tid}"
 
     def process_of(self, tid: int) -> int | None:
-        """Return the process of a thread; None where no track tells it."""
+        """Return the process of a thread; None if no track has it."""
         if self._process_of is None:
             kinds = [d for d in self.descriptors.values() if d.kind == "thread"]
             self._process_of = {d.tid: d.pid for d in kinds}
@@ -335,7 +335,7 @@ def _descriptors(fields: Fields) -> dict[int, Descriptor]:
 
 
 def _inner(fields: Fields, number: int) -> Fields:
-    """Return the fields of one inner message a message, empty where there is none."""
+    """Return the fields of one inner message per message; empty if there is none."""
     begin, end = np.zeros(fields.count, np.int64), np.zeros(fields.count, np.int64)
     every = fields.occurrences(number)
     every = every.where(every.begin >= 0)
@@ -347,7 +347,7 @@ def _process_tree(packets: Packets) -> tuple[dict[int, str], dict[int, str]]:
     """Return the names of processes and threads."""
     _, trees = packets.messages(PROCESS_TREE)
     processes, threads = trees.inside(trees.occurrences(1)), trees.inside(trees.occurrences(2))
-    # of a command line, the last word is kept: names of programs are what tells processes apart
+    # the last word of a command line is kept: names of programs distinguish processes
     return tuple(
         {
             number: [*names.values, ""][code]

@@ -47,9 +47,7 @@ def read_tree(data: bytes, packed: bool, builder: TraceBuilder) -> None:
     total = _totals(rows)
     devices = sorted({row.device for row in rows if row.own_ns > 0})
     if not devices:
-        raise FormatError(
-            f"Proton's tree holds no {_TIME!r}: it has other metrics, such as cycles, which are no time"
-        )
+        raise FormatError(f"Proton's tree has no {_TIME!r}: its metrics, such as cycles, are not times")
     for device in devices:
         _add(rows, total[device], builder.track(f"kernels of {device}, summed", "process"), builder)
     builder.metadata.setdefault("tables", {})["proton"] = _table(rows)
@@ -58,14 +56,14 @@ def read_tree(data: bytes, packed: bool, builder: TraceBuilder) -> None:
         "no-time-line",
         "info",
         example="sums of kernels by call path",
-        effect="durations are sums, laid one behind another: when kernels ran, and what the device did "
-        "between them, is not known",
+        effect="durations are sums, placed one after another: when kernels ran, and what the device did "
+        "between them, is unknown",
         advice='record with data="trace" to have a timeline',
     )
 
 
 def _roots(data: bytes, packed: bool, builder: TraceBuilder) -> list[_Node]:
-    """Return the trees; the last element of the list tells of the devices."""
+    """Return the trees; the last element of the list describes the devices."""
     decode = msgspec.msgpack.decode if packed else msgspec.json.decode
     mark = b"\xa5frame" if packed else b'"frame"'
     try:
@@ -87,7 +85,7 @@ def _roots(data: bytes, packed: bool, builder: TraceBuilder) -> list[_Node]:
 
 
 def _rows(roots: list[_Node]) -> list[_Row]:
-    """Return the nodes, those above before those below."""
+    """Return the nodes, parents before children."""
     rows: list[_Row] = []
     waiting = [(root, -1, 0, False) for root in reversed(roots)]
     while waiting:
@@ -120,7 +118,7 @@ def _totals(rows: list[_Row]) -> dict[str, list[int]]:
 
 
 def _add(rows: list[_Row], total: list[int], track: int, builder: TraceBuilder) -> None:
-    """Put a lane into the builder: what is below a node begins where its own time ends."""
+    """Put a lane into the builder: a node's children begin where its own time ends."""
     begins, next_begin = [0] * len(rows), [0] * len(rows)
     shown, at_top = [], 0
     for number, row in enumerate(rows):

@@ -104,7 +104,7 @@ def is_collapsed(head: bytes) -> bool:
 def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) -> None:
     """Put paths into `builder`. A weight of 1 stands for `sample_ns`."""
     if data.startswith(BINARY):
-        raise FormatError(f"it is no text but {BINARY_IS}")
+        raise FormatError(f"it is not text but {BINARY_IS}")
     lines = _lines(data)
     kind = kind_of(lines, has_header(data))
     header = _header_facts(kind, data, lines, sample_ns, builder)
@@ -126,7 +126,7 @@ def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) 
     builder.report.broken_rows(
         len(lost),
         b"".join(lost[:1])[:80].decode(errors="replace"),
-        "lines that are no path with a weight are left out",
+        "lines that are not a path with a weight are left out",
     )
     paths = [path for (path, _), ok in zip(parts, usable.tolist(), strict=True) if ok]
     ordered = kind is AUSTIN and in_order(header, paths)
@@ -170,7 +170,7 @@ def _report_totals(
         "no-time-line",
         "info",
         example="time on the CPU" if header.get("mode") == "cpu" else "totals by call path",
-        effect=f"{sampled}; when and how often a function ran is not known",
+        effect=f"{sampled}; when and how often a function ran is unknown",
         advice=kind.advice if sample_ns in (None, 1) else "",
     )
 
@@ -215,7 +215,7 @@ _NANOSECONDS: Final = {
     "seconds": 1_000_000_000,
 }
 _LARGEST: Final = 2.0**61
-_PAGE: Final = "look at it on speedscope.app"
+_PAGE: Final = "open it at speedscope.app"
 _BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 

@@ -1,4 +1,4 @@
-"""Which tool wrote collapsed stacks: how its lines begin, and how it spells frames."""
+"""Recognises the tool that wrote collapsed stacks, and reads its threads and frames."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NATIVE_LOCATION: Final = re.compile(r"((?:[A-Za-z]:)?[^:]*):(?!:)(.*)", re.DOTA
 
 
 class ThreadLabel(NamedTuple):
-    """The thread that the start of a line tells; command is what its process runs, where that is told."""
+    """The thread named at the start of a line; command is that of its process, if given."""
 
     name: str
     pid: int | None = None
@@ -90,7 +90,7 @@ def is_path(line: bytes) -> bool:
 
 
 def is_negative(line: bytes) -> bool:
-    """Return whether it is a line of Austin's that tells a loss of memory."""
+    """Return whether it is a line of Austin about a loss of memory."""
     return _AUSTIN_BYTES.fullmatch(line) is not None
 
 
@@ -246,7 +246,7 @@ PY_SPY: Final = Kind(
 )
 
 
-# What Austin writes beside its stacks: a header, and numbers that are times, memory or both.
+# Data that Austin writes beside its stacks: a header, and numbers that are times, memory or both.
 
 _WITHIN: Final = 4096
 _HEADER: Final = re.compile(rb"^# austin: \S", re.MULTILINE)

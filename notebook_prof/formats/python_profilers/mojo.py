@@ -1,4 +1,4 @@
-"""MOJO, the binary format of Austin: stacks of Python, with the time that each stands for."""
+"""MOJO, the binary format of Austin: stacks of Python, with the time that each represents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WITH_COLUMNS, _WITH_INTERPRETER = 2, 3
 """The first versions whose frames have columns, and whose stacks have an interpreter."""
 _NS: Final = 1000
 _LONGEST_NS: Final = 2.0**61
-_NO_SAMPLES: Final = "it holds no samples with a time; Austin writes one at the end of each interval"
+_NO_SAMPLES: Final = "it has no samples with a time; Austin writes one at the end of each interval"
 _LARGEST: Final = 2**62
 
 
@@ -31,16 +31,16 @@ def read_mojo(data: bytes, builder: TraceBuilder) -> None:
     """Put the file's samples into `builder`."""
     version = data[3] if len(data) > 3 else 0
     if not 1 <= version <= _NEWEST:
-        raise FormatError(f"MOJO {version} is not known, only 1 to {_NEWEST}: use a newer notebook_prof")
+        raise FormatError(f"MOJO {version} is unknown, only 1 to {_NEWEST}: use a newer notebook_prof")
     events = _Events(np.frombuffer(data, np.uint8), version)
     if events.end < len(data):
-        builder.report.truncated(f"byte {events.end:,} of {len(data):,} begins no whole event")
+        builder.report.truncated(f"byte {events.end:,} of {len(data):,} begins no complete event")
     facts = events.facts(data)
     builder.metadata["exporter"], builder.metadata["austin"] = "austin", facts
     check_mode(facts)
     samples = _Samples(events, builder)
     if not samples.count:
-        raise FormatError("it holds no samples with a time; Austin writes one at the end of each interval")
+        raise FormatError(_NO_SAMPLES)
     frames, names = events.frames(data, samples.rows)
     used = np.repeat(samples.usable, samples.lengths)
     stacks = Stacks(
@@ -56,12 +56,12 @@ def read_mojo(data: bytes, builder: TraceBuilder) -> None:
     if facts.get("mode") == "cpu":
         builder.report.add(
             "no-time-line", "info", example="time on the CPU",
-            effect="totals are estimates from samples; when a function ran is not known",
+            effect="totals are estimates from samples; when a function ran is unknown",
         )  # fmt: skip
 
 
 class _Events:
-    """Where each event begins, and of which kind it is."""
+    """The start and kind of each event."""
 
     def __init__(self, text: Bytes, version: int) -> None:
         self.text, self.version = text, version
@@ -70,7 +70,7 @@ class _Events:
         self.kind = text[self.at]
 
     def _next(self, at: IntArray) -> IntArray:
-        """Return where the event would end that began at each position."""
+        """Return where an event that began at each position would end."""
         kind = self.text[at]
         out = np.full(len(at), len(self.text) + 1, np.int64)
         varint, zero = self._varint.after, self._zero.after
@@ -97,7 +97,7 @@ class _Events:
         return self._varint.after(body, 2 if self.version >= _WITH_INTERPRETER else 1)
 
     def number(self, rows: IntArray, index: int = 0) -> IntArray:
-        """Return a number of each event: six bits and a sign, then seven bits a byte."""
+        """Return a number of each event: six bits and a sign, then seven bits per byte."""
         at = self.at[rows] + 1
         if index:
             at = self._varint.after(at, index)
@@ -116,7 +116,7 @@ class _Events:
         return [data[low:high] for low, high in zip(begin.tolist(), end.tolist(), strict=True)]
 
     def facts(self, data: bytes) -> dict[str, str]:
-        """Return what the file says of itself; mapped libraries are left out."""
+        """Return the file's facts about itself, without mapped libraries."""
         rows = np.flatnonzero(self.kind == _METADATA)
         pairs = [text.split(b"\0", 1) for text in self.words(data, self.at[rows] + 1, 2)]
         texts = [(key.decode(errors="replace"), value.decode(errors="replace")) for key, value in pairs]
@@ -166,7 +166,7 @@ class _Events:
 
 
 class _Samples:
-    """Which events are the stack of each sample, and its time."""
+    """The events that form the stack of each sample, and its time."""
 
     def __init__(self, events: _Events, builder: TraceBuilder) -> None:
         kind = events.kind
@@ -201,15 +201,15 @@ class _Samples:
             "loss",
             int((events.kind == _TASK).sum()),
             example=f"{int(in_task.sum()):,} frames of suspended tasks of asyncio",
-            effect="stacks of tasks that wait are left out; they take no time",
+            effect="stacks of waiting tasks are left out; they take no time",
             advice="nothing needs to be done",
         )
         builder.report.add(
             "frames-not-used",
             "loss",
             int(repeated.sum()),
-            example="native frames of a Python stack that is as before",
-            effect="these samples end with the function of Python",
+            example="native frames of an unchanged Python stack",
+            effect="these samples end with the Python function",
             advice="nothing needs to be done",
         )
 
@@ -240,7 +240,7 @@ def _behind(owner: IntArray, marks: BoolArray, count: int) -> BoolArray:
 def _with_repeats(
     events: _Events, starts: IntArray, repeats: BoolArray, rows: IntArray, owner: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Give samples whose stack is that of their thread before the events of that one."""
+    """Give samples that repeat the last stack of their thread the events of that stack."""
     lengths = np.bincount(owner, minlength=len(starts))
     if not repeats.any():
         return rows, lengths
@@ -257,7 +257,7 @@ def _with_repeats(
 
 
 def _latest(keys: IntArray, rows: IntArray, sought: IntArray, before: IntArray) -> IntArray:
-    """Return for each key its last definition before a row; -1 for what is not defined there."""
+    """Return each key's last definition before a row; -1 if it is not defined there."""
     if not len(keys):
         return np.full(len(sought), -1, np.int64)
     names, code = np.unique(keys, return_inverse=True)

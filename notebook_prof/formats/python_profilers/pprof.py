@@ -111,7 +111,7 @@ def add_label_table(samples: Fields, strings: list[str], dur: IntArray, builder:
         int(numbers.sum()) + int(many["size"].sum()),
         example=", ".join(lost)[:120],
         effect="numbers beside samples are left out; times of samples are complete",
-        advice="look at them with: go tool pprof -tags FILE",
+        advice="show them with: go tool pprof -tags FILE",
     )
 
 
@@ -146,15 +146,15 @@ def read_pprof(data: bytes, builder: TraceBuilder) -> None:
         int(((weight != 0) & ~used).sum()),
         example="negative: a difference of two profiles" if (weight < 0).any() else "no stack",
         effect="samples with a negative time or without a stack are left out",
-        advice="look at them with: go tool pprof -http=: FILE",
+        advice="show them with: go tool pprof -http=: FILE",
     )
     if not used.any():
-        raise FormatError("the profile of pprof holds no samples with a stack and a time")
+        raise FormatError("the pprof profile has no samples with a stack and a time")
     builder.report.add(
         "no-time-line",
         "info",
         example="samples by call path",
-        effect="totals are estimates from samples; when a function ran is not known",
+        effect="totals are estimates from samples; when a function ran is unknown",
     )
     tracks = thread_tracks(samples, strings, used, builder)
     order = np.argsort(tracks, kind="stable")
@@ -183,7 +183,7 @@ def _word(strings: list[str], index: int) -> str:
 def _weights(
     profile: Fields, samples: Fields, strings: list[str], builder: TraceBuilder
 ) -> tuple[IntArray, str]:
-    """Return the time that each sample stands for, in ns, and what kind of time it is."""
+    """Return the time that each sample represents, in ns, and the kind of time."""
     types = profile.inside(profile.occurrences(_SAMPLE_TYPE))
     kinds = [_word(strings, i) for i in types.ints(1, 0).tolist()]
     units = [_word(strings, i) for i in types.ints(2, 0).tolist()]
@@ -212,10 +212,10 @@ def _weights(
     counted = [i for i, (kind, unit) in enumerate(pairs) if unit == "count" and kind in _COUNTS]
     if not counted:
         if profile.broken:
-            raise FormatError("the profile of pprof breaks off before its texts: copy or record it again")
+            raise FormatError("the pprof profile breaks off before its texts: copy or record it again")
         what = ", ".join(f"{kind} in {unit}" if unit else f"{kind} without a unit" for kind, unit in pairs)
         raise FormatError(
-            f"the profile of pprof records no time, only {what or 'nothing'}. "
+            f"the pprof profile records no time, only {what or 'nothing'}. "
             "Open it with: go tool pprof -http=: FILE"
         )
     period_type = profile.inside(profile.occurrences(_PERIOD_TYPE))

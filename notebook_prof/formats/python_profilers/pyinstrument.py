@@ -59,7 +59,7 @@ def _add_tree(root: _Node, start: int, track: int, builder: TraceBuilder) -> Non
         "no-time-line",
         "info",
         example="a tree of total times",
-        effect="totals are estimates from samples; when and how often a function ran is not known",
+        effect="totals are estimates from samples; when and how often a function ran is unknown",
     )
     level, begin = [root], np.array([start], np.int64)
     while level:

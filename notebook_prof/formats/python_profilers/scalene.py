@@ -50,7 +50,7 @@ def read_scalene(data: bytes, builder: TraceBuilder) -> None:
         "no-time-line",
         "info",
         example="shares of time by call path",
-        effect="totals are Scalene's estimates; when a line ran is not known",
+        effect="totals are Scalene's estimates; when a line ran is unknown",
     )
     track = builder.track("main")
     add_samples(builder, track, Sampled(start + np.cumsum(ns) - ns, ns, flat, lengths), frames)

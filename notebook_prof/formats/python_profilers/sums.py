@@ -129,7 +129,7 @@ class _Source:
             try:
                 return float(self.take(self.count(False)))
             except ValueError as error:
-                raise FormatError(f"the marshalled data has a number that is none ({error})") from error
+                raise FormatError(f"the marshalled data has an invalid number ({error})") from error
         size = self.count(True)
         if abs(size) > _LONG_DIGITS:
             raise FormatError("the marshalled data has a number that is too large for statistics")
@@ -226,7 +226,7 @@ def _frame_table(rows: list[list[Any]], columns: list[str]) -> pd.DataFrame:
     return table.astype(dict.fromkeys(whole, "int64"))
 
 
-# Tachyon's sums by line, ``profiling.sampling --jsonl`` of Python 3.15: a record of JSON a line.
+# Tachyon's sums by line, ``profiling.sampling --jsonl`` of Python 3.15: one JSON record per line.
 
 _MOST_NS: Final = 1 << 61
 _NOTHING: Final = Raw(b"[]")
@@ -268,7 +268,7 @@ class _Entry(Struct):
 
 
 class _File(Struct):
-    """What all lines of a file tell together."""
+    """The content of all lines of a file."""
 
     interval_us: float = 0.0
     mode: str = ""
@@ -282,7 +282,7 @@ def read_tachyon_sums(data: bytes, builder: TraceBuilder) -> None:
     """Put the sums of the file into `builder`."""
     file = _file(data, builder)
     if file.interval_us <= 0 or not file.entries:
-        raise FormatError("Tachyon's lines hold no sums of samples, or no interval of them: was it cut?")
+        raise FormatError("Tachyon's lines have no sums of samples, or no sampling interval: was it cut?")
     if file.interval_us * 1000 * sum(entry.cumulative + entry.own for entry in file.entries) > _MOST_NS:
         raise FormatError("Tachyon's sums are longer than 70 years: the file is damaged")
     table = _table(file)
@@ -304,20 +304,20 @@ def _file(data: bytes, builder: TraceBuilder) -> _File:
         except (msgspec.DecodeError, UnicodeDecodeError):
             broken.append(line)
     builder.report.broken_rows(
-        len(broken), (broken or [b""])[0][:60].decode(errors="replace"), "what these lines tell is missing"
+        len(broken), (broken or [b""])[0][:60].decode(errors="replace"), "the data in these lines is missing"
     )
     builder.report.add(
         "row-not-used",
         "info",
         len(unused),
         example=(unused or [""])[0][:60],
-        effect="records of a kind that is not known are left out",
+        effect="records of an unknown kind are left out",
     )
     return file
 
 
 def _take(record: _Record, file: _File) -> bool:
-    """Put a record into `file`, and return whether it is of a kind that is known."""
+    """Put a record into `file`, and return whether its kind is known."""
     if record.type == "meta":
         file.interval_us, file.mode = record.sample_interval_usec, record.mode
     elif record.type in ("string_table", "str_def"):
@@ -358,7 +358,7 @@ def _table(file: _File) -> pd.DataFrame:
 
 
 def _report(file: _File, own: int, builder: TraceBuilder) -> None:
-    """Say what such a file does not tell, and what of it is missing."""
+    """Report what such a file lacks, and what is missing from this one."""
     builder.report.add(
         "no-time-line",
         "info",

@@ -47,10 +47,10 @@ def read_tachyon(data: bytes, builder: TraceBuilder) -> None:
     if header.compression == _ZSTD:
         text = decompress(text, builder.report)
     elif header.compression:
-        raise FormatError(f"compression {header.compression} of Tachyon is not known")
+        raise FormatError(f"Tachyon's compression {header.compression} is unknown")
     records = _Records(np.frombuffer(text, np.uint8), order)
     if records.end < len(text):
-        builder.report.truncated(f"byte {records.end:,} of {len(text):,} begins no whole record")
+        builder.report.truncated(f"byte {records.end:,} of {len(text):,} begins no complete record")
     builder.metadata["exporter"] = "tachyon"
     builder.metadata["tachyon"] = {"python": header.python, "interval_us": header.interval_us}
     count = _add(records, frames, builder)
@@ -66,11 +66,11 @@ def _header(data: bytes, builder: TraceBuilder) -> _Header:
         raise FormatError("Tachyon's file was cut: it has no tables of strings and frames")
     order = _MAGIC.get(data[:4])
     if order is None:
-        raise FormatError("it does not begin as Tachyon's binary files do")
+        raise FormatError("it does not begin like Tachyon's binary files")
     numbers = struct.unpack(order + "I3BxQQQIQQI", data[4:60])
     version, major, minor, micro, start, interval, samples, _, strings_at, frames_at, packed = numbers
     if version != _VERSION:
-        raise FormatError(f"version {version} of Tachyon's binary files is not known, only {_VERSION}")
+        raise FormatError(f"version {version} of Tachyon's binary files is unknown, only {_VERSION}")
     if not _HEADER <= strings_at <= frames_at <= len(data) - _FOOTER:
         raise FormatError(
             "Tachyon's file was cut, or its profiler did not end: tables of strings and frames are missing"
@@ -125,7 +125,7 @@ def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 class _Records:
-    """Where each record begins, and of which thread and kind it is."""
+    """The start, thread and kind of each record."""
 
     def __init__(self, text: Bytes, order: str) -> None:
         self.text = text
@@ -141,7 +141,7 @@ class _Records:
         self.kind = text[self.at + _BODY - 1] if len(self.at) else np.empty(0, np.uint8)
 
     def _next(self, at: IntArray) -> IntArray:
-        """Return where the record would end that began at each position."""
+        """Return where a record that began at each position would end."""
         size = len(self.text)
         out = np.full(len(at), size + 1, np.int64)
         rows = np.flatnonzero(at + _BODY < size)
@@ -162,7 +162,7 @@ class _Records:
         return np.where(inside, self._varint.after(at, 1 + count), len(self.text) + 1)
 
     def numbers(self, rows: IntArray, skip: int, counts: IntArray) -> IntArray:
-        """Return as many numbers of each record, behind some, one record after another."""
+        """Return `counts` numbers of each record, after the first `skip`, one record after another."""
         begin = self.at[rows] + _BODY
         owner = np.repeat(np.arange(len(rows)), counts)
         index = consecutive(np.full_like(counts, skip), counts)
@@ -208,7 +208,7 @@ def _samples(records: _Records) -> _Samples:
 def _add(records: _Records, frames: list[Frame], builder: TraceBuilder) -> int:
     """Put all samples into `builder`, and return how many there are."""
     if not len(records.at):
-        raise FormatError("Tachyon's file holds no samples")
+        raise FormatError("Tachyon's file has no samples")
     samples = _samples(records)
     parent, frame, of_record = _stacks(records, len(frames), builder)
     tree, node = stack_tree(parent, frame, [*frames, Frame("[unknown]", "", 0)], builder.report)
@@ -267,7 +267,7 @@ def _grown(
     pushed: IntArray,
     builder: TraceBuilder,
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Follow the stack of each thread from record to record, since each is told by the one before."""
+    """Follow the stack of each thread from record to record, since each is relative to the one before."""
     frames: list[int] = pushed.tolist()
     node_of: dict[tuple[int, int], int] = {}
     parent: list[int] = []
@@ -290,6 +290,6 @@ def _grown(
                 stack.append(above)
         leaves.append(stack[-1] if stack else -1)
     builder.report.broken_rows(
-        broken, "a stack that keeps more frames than there were", "its outer frames are missing"
+        broken, "a stack that keeps more frames than existed", "its outer frames are missing"
     )
     return tuple(np.array(part, np.int64) for part in (parent, frame, leaves))  # type: ignore[return-value]

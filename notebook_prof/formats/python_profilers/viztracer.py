@@ -34,7 +34,7 @@ def read_viztracer(data: bytes, builder: TraceBuilder) -> None:
 
 
 def frame_of(name: str) -> Frame | None:
-    """Return the function that a name like ``step (train.py:9)`` stands for.
+    """Return the function named like ``step (train.py:9)``.
 
     >>> frame_of("Thread.run (/lib/threading.py:982)"), frame_of("builtins.exec")
     (Frame(function='Thread.run', file='/lib/threading.py', line=982), None)

@@ -30,7 +30,7 @@ class RocmReader(DatabaseReader):
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Refuse anything but a database."""
-        raise FormatError("it is no SQLite database, as ROCm's profilers write")
+        raise FormatError("it is not an SQLite database, as written by ROCm's profilers")
 
     def read_database(self, database: Database, builder: TraceBuilder) -> None:
         """Put a database into `builder`."""
@@ -40,7 +40,7 @@ class RocmReader(DatabaseReader):
 
 
 class RocmCsvReader(FolderReader):
-    """Reads what ``rocprofv3 --output-format csv`` writes: a file a domain, from one process or several."""
+    """Reads the files of ``rocprofv3 --output-format csv``: one per domain, of one process or several."""
 
     # Kernels, copies, calls and markers are treated as in its database. If several processes use GPUs, each
     # is a rank.

@@ -81,7 +81,7 @@ def read_folder(folder: Folder, names: Iterable[str], builder: TraceBuilder) -> 
     for name in names:
         kind = kind_of(folder.head(name))
         if kind is None:
-            builder.report.add("file-not-used", "info", 1, name, "statistics and the like are not shown")
+            builder.report.add("file-not-used", "info", 1, name, "statistics and similar files are not shown")
             continue
         prefix = _KIND.sub("", name)
         processes.setdefault(prefix, _Process(prefix, builder)).take(kind, folder.read(name))
@@ -149,7 +149,7 @@ class _Process:
         )
 
     def _gpus(self, used: IntArray) -> Any:
-        """Return what numbers the GPUs of agents: by their table, else in the order of those in use."""
+        """Return the GPU numbers of agents: by their table, or else in the order of those in use."""
         agents = self.rows(AGENTS)
         kinds = texts_in(agents.texts("agent_type"))
         numbers = np.where(
@@ -173,7 +173,7 @@ class _Process:
         grid, block = (tuple(f"{kind}_size_{axis}" for axis in "xyz") for kind in ("grid", "workgroup"))
         facts = {
             "kind": "kernel",
-            # a grid is told in work-items, not in blocks
+            # a grid is in work-items, not in blocks
             "grid": sizes(rows, grid, block),  # type: ignore[arg-type]
             "block": sizes(rows, block),  # type: ignore[arg-type]
             "registers_per_thread": optional(rows.ints("vgpr_count")),
@@ -189,7 +189,7 @@ class _Process:
             "copies-without-bytes",
             "info",
             len(rows),
-            effect="the CSV of copies does not tell how many bytes they moved",
+            effect="the CSV of copies does not contain how many bytes they moved",
             advice="record with --output-format rocpd to have them",
         )
         return self._add_work(rows, name, "memcpy", device, rank, {"kind": "gpu_memcpy"})
@@ -235,7 +235,7 @@ def _put(processes: list[_Process], builder: TraceBuilder) -> None:
             raise FormatError(
                 "it contains only scratch memory: open the folder of the run, or its kernel trace"
             )
-        raise FormatError("the CSV files of rocprofv3 hold no rows; record with rocprofv3 --runtime-trace")
+        raise FormatError("the CSV files of rocprofv3 have no rows; record with rocprofv3 --runtime-trace")
 
 
 def _coded(rows: Rows, name: str) -> Coded:

@@ -1,4 +1,4 @@
-"""CSV files of rocprofv3: a header says what its file tells, and columns are read as those of rocpd."""
+"""CSV files of rocprofv3: the header determines the kind, and columns are read like rocpd's."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _HEXADECIMAL: Final = re.compile(r"\s*(?:0[xX]0*)?([0-9a-fA-F]{1,16})\s*")
 
 
 def kind_of(head: bytes) -> str | None:
-    """Return what a file of rocprofv3 tells; None for any other file."""
+    """Return the kind of a file of rocprofv3; None for any other file."""
     line = head[:_LONGEST_HEAD].partition(b"\n")[0]
     if b"," not in line or b"_" not in line:
         return None
@@ -107,14 +107,14 @@ def _table(names: list[str], content: bytes, lost: list[str]) -> Any:
     except pa.ArrowInvalid as error:
         whole = content[: content.rstrip(b"\n").rfind(b"\n") + 1]
         if not whole or len(whole) == len(content):
-            raise FormatError(f"the CSV cannot be taken apart: {error}") from error
+            raise FormatError(f"the CSV cannot be parsed: {error}") from error
         lost.append(content[len(whole) :].decode(errors="replace"))
         return _table(names, whole, lost)
     return table
 
 
 def _integers(column: Any) -> IntArray:
-    """Return whole numbers; of others, like ``Agent 4``, those at their ends."""
+    """Return whole numbers; for texts like ``Agent 4``, the number at the end."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -127,7 +127,7 @@ def _integers(column: Any) -> IntArray:
 
 
 def hexadecimal(column: Any) -> IntArray:
-    """Return numbers that are written like ``0x7ffb``, as signed ones; 0 for what is none.
+    """Return numbers written like ``0x7ffb`` as signed ones; 0 for other texts.
 
     >>> import pyarrow as pa
     >>> hexadecimal(pa.array(["0x00007fFb", "", "0xq"])).tolist()
@@ -138,7 +138,7 @@ def hexadecimal(column: Any) -> IntArray:
 
 
 def merged(parts: list[Rows], names: Mapping[str, str]) -> Rows:
-    """Return the rows of files one behind another; `names` tells ``ints`` or ``texts`` of each column."""
+    """Return the rows of all files in order; `names` is ``ints`` or ``texts`` by column."""
     import pyarrow as pa
 
     columns: dict[str, Column] = {}

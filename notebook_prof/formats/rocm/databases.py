@@ -92,7 +92,7 @@ def _add_ops(
         "barrier-not-used",
         "info",
         int((~keep).sum()),
-        effect="barriers and tasks without a name are no kernels: left out",
+        effect="barriers and tasks without a name are not kernels: left out",
         advice="nothing needs to be done",
     )
     ops, kinds = ops.where(keep), Coded(kinds.codes[keep], kinds.values)
@@ -161,7 +161,7 @@ def _operators(source: TableSource, api_ids: IntArray) -> tuple[BoolArray, Coded
 
 
 def _add_monitors(source: TableSource, builder: TraceBuilder) -> None:
-    """Put clocks and the like into the builder as counters."""
+    """Put clocks and similar values into the builder as counters."""
     kinds: dict[str, Kind] = {
         **dict.fromkeys(("deviceId", "start"), INTS),
         **dict.fromkeys(("deviceType", "monitorType", "value"), TEXTS),
@@ -198,7 +198,7 @@ def read_database(database: Database, builder: TraceBuilder) -> None:
     _report(database, builder)
     if builder.is_empty:
         raise FormatError(
-            "the database of ROCm's profiler holds no kernels, calls or counters; record with "
+            "the database of ROCm's profiler has no kernels, calls or counters; record with "
             "rocprofv3 --runtime-trace"
         )
 
@@ -214,7 +214,7 @@ def _report(database: Database, builder: TraceBuilder) -> None:
         "info",
         sum(counts.values()),
         example=", ".join(f"{name} ({count:,} rows)" for name, count in list(counts.items())[:3]),
-        effect="what these tables tell is not shown",
+        effect="the data in these tables is not shown",
         advice="nothing needs to be done",
     )
 
@@ -229,7 +229,7 @@ _NUMBER: Final = re.compile(r"(\d{1,9})\s*$")
 
 
 class _Events(NamedTuple):
-    """Of each row its event's category, and the number that a call and its work share."""
+    """Each row's event category, and the number that a call and its work share."""
 
     category: Coded
     correlation: IntArray
@@ -300,7 +300,7 @@ class Rocpd:
         return np.array(tracks, np.int64)[code]
 
     def _streams(self, rows: Rows) -> IntArray:
-        """Return numbers of streams, or of queues where there are none: those at the end of their names."""
+        """Return numbers of streams, or else of queues: those at the end of their names."""
         result = np.full(len(rows), -1, np.int64)
         for column, table in (("stream_id", "info_stream"), ("queue_id", "info_queue")):
             lanes = self._rows(table, {"id": INTS, "name": TEXTS})
@@ -346,7 +346,7 @@ class Rocpd:
         device = np.array([self._gpus.get(agent, 0) for agent in rows.ints("agent_id").tolist()], np.int64)
         facts = {
             "kind": "kernel",
-            # a grid is told in work-items, not in blocks
+            # a grid is in work-items, not in blocks
             "grid": sizes(rows, grid, block),
             "block": sizes(rows, block),
             "registers_per_thread": optional(np.append(symbols.ints("arch_vgpr_count"), -1)[at]),

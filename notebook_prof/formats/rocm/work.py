@@ -1,4 +1,4 @@
-"""What both kinds of AMD's databases have: streams of GPUs, calls of HIP and HSA, and arrows between them."""
+"""Parts that all of AMD's formats share: streams of GPUs, calls of HIP and HSA, and arrows between them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ CALL_KINDS: Final = ("overhead", "launch", "sync", "operator", "annotation", "co
 
 
 def times(rows: Rows) -> tuple[IntArray, IntArray]:
-    """Return starts and durations in ns; what has no end is an instant."""
+    """Return starts and durations in ns; rows without an end are instants."""
     ts = np.clip(rows.ints("start", 0), 0, _LATEST_NS)
     end = rows.ints("end", MISSING)
     return ts, np.where(end == MISSING, 0, np.clip(end, 0, _LATEST_NS) - ts)
 
 
 def named(names: Coded, default: str) -> Coded:
-    """Return names, and `default` where there is none or it is empty."""
+    """Return names, with `default` for missing and empty ones."""
     empty = np.array([*(not name for name in names.values), True])[names.codes]
     return Coded(np.where(empty, len(names.values), names.codes), [*names.values, default])
 
@@ -45,8 +45,8 @@ def kernel_kinds(names: Coded) -> Coded:
 
 def call_kinds(names: Coded, launched: BoolArray, other: IntArray) -> Coded:
     """Return the category of calls: positions in `CALL_KINDS`."""
-    # `launched`: those that started work that was recorded; `other`: the category of what is no call of HIP
-    # or HSA. A marker is named by its message, which may be that of a call.
+    # `launched`: those that started recorded work; `other`: the category of calls other than those of HIP or
+    # HSA. A marker is named by its message, which may be that of a call.
     kind = np.where(launched | marked(names, _STARTS_WORK.match), 1, 0)
     kind = np.where(marked(names, lambda name: "Synchronize" in name), 2, kind)
     is_call = marked(names, _CALL.match) & (other != _ANNOTATION) & (other != _COLLECTIVE)
@@ -133,12 +133,12 @@ def add_calls(
 
 
 def optional(values: IntArray) -> Any:
-    """Return numbers of which those below 0 are missing."""
+    """Return numbers, with negative ones as missing."""
     return pd.arrays.IntegerArray(np.asarray(values, np.int64), np.asarray(values < 0))
 
 
 def sizes(rows: Rows, names: tuple[str, str, str], by: tuple[str, str, str] | None = None) -> pd.Categorical:
-    """Return sizes in three dimensions as text; divided by others, rounded up, where these are told."""
+    """Return sizes in three dimensions as text; divided by others, rounded up, if these are known."""
     columns = [rows.ints(name) for name in names]
     if by is not None:
         columns = [
@@ -166,7 +166,7 @@ def add_allocations(builder: TraceBuilder, table: pd.DataFrame, device: IntArray
         return
     # `start address size` are int64
     table = table.assign(device=device, frees=frees).sort_values("start", kind="stable", ignore_index=True)
-    # what is freed does not always tell its size: that of the block at its address
+    # a free does not always have a size: then it is that of the block at its address
     table["size"] = table["size"].where(~table["frees"]).groupby(table["address"]).ffill().fillna(0)
     signed = np.where(table["frees"], -1, 1) * table["size"].to_numpy(np.int64)
     total = pd.Series(signed).groupby(table["device"]).cumsum().to_numpy(np.int64)
@@ -181,14 +181,14 @@ def add_allocations(builder: TraceBuilder, table: pd.DataFrame, device: IntArray
 
 
 def kind_of_region(category: str) -> int:
-    """Return what regions of a category are that are no calls of HIP or HSA."""
+    """Return the category of regions that are not calls of HIP or HSA."""
     if category.startswith("RCCL"):
         return _COLLECTIVE
     return _ANNOTATION if category.startswith("MARKER") else OPERATOR
 
 
 def copy_name(text: str) -> str:
-    """Return what Kineto calls a copy.
+    """Return Kineto's name for a copy.
 
     >>> copy_name("MEMORY_COPY_HOST_TO_DEVICE"), copy_name("fill")
     ('Memcpy HtoD', 'fill')

@@ -1,4 +1,4 @@
-"""What PyTorch writes besides Kineto's traces, about memory, compilations and operators; and its table."""
+"""PyTorch's files other than Kineto's traces: of memory, compilations and operators; and its table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SPACE: Final = b" \t\r\n"
 _LEAST_TIME: Final = 10**12
 _MOST: Final = 2**53
 _CATEGORIES: Final = 8
-"""How many kinds of memory a timeline contains."""
+"""Number of kinds of memory in a timeline."""
 _LOG: Final = re.compile(rb'[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) [^\]\n]*\] \{"')
 _TORCH: Final = (re.compile(rb'"schema"\s*:\s*"\d'), re.compile(rb'"nodes"\s*:\s*\['))
 _WORKLOAD: Final = re.compile(rb'"workload_graph"\s*:\s*\[')
@@ -83,8 +83,8 @@ def _is_timeline(head: bytes) -> bool:
 class TorchCompileReader(PiecesReader, FolderReader):
     """Reads a folder named by ``TORCH_TRACE``, or a single log from it, which belongs to one process."""
 
-    # What TorchDynamo, AOTAutograd and Inductor did is on one track per process. The table of compilations is
-    # the same as in a live recording. Graphs and generated code, which tlparse shows, are left out.
+    # The work of TorchDynamo, AOTAutograd and Inductor is on one track per process. The table of compilations
+    # is the same as in a live recording. Graphs and generated code, which tlparse shows, are left out.
     name: ClassVar[str] = "torch_compile"
     priority: ClassVar[int] = 710
     describes: ClassVar[str] = (

@@ -40,7 +40,7 @@ def read_logs(logs: Iterable[Iterable[bytes]], builder: TraceBuilder) -> None:
 
 
 class _Log:
-    """What one process has logged."""
+    """The log of one process."""
 
     def __init__(self) -> None:
         self.pid: int | None = None
@@ -49,7 +49,7 @@ class _Log:
         self.metrics: list[dict[str, Any]] = []
 
     def read(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
-        """Read the records of a log; what is broken is counted."""
+        """Read the records of a log, counting broken ones."""
         broken: list[bytes] = []
         for process, text, payload in _records(pieces):
             try:
@@ -67,12 +67,12 @@ class _Log:
             len(broken),
             broken[0].decode("utf-8", "replace") if broken else "",
             "these compilations, or parts of them, are left out",
-            advice="a process that was killed leaves a line that is cut",
+            advice="a killed process leaves its last line incomplete",
         )
 
 
 def _records(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Give process, JSON and payload of the records that are used; a record may lie in several pieces."""
+    """Yield process, JSON and payload of the records that are used; a record may span several pieces."""
     tail = b""
     for piece in pieces:
         tail += piece
@@ -123,7 +123,7 @@ def _put_events(events: pd.DataFrame, track: int, builder: TraceBuilder) -> None
         len(alone),
         example=str(name[alone[0]]) if len(alone) else "",
         effect="ranges without an end or a begin of their name are left out, or end with another",
-        advice="a process that was killed leaves them",
+        advice="a killed process leaves them",
     )
     builder.report.add(
         "row-not-used",
@@ -131,7 +131,7 @@ def _put_events(events: pd.DataFrame, track: int, builder: TraceBuilder) -> None
         int((~used).sum()) + int(np.isin(kind, ["B", "E", "X"], invert=True).sum()),
         example="instants, as `fx_graph_cache_miss`",
         effect="they are not in the tables; whether code came from a cache is in `p.compilations()`",
-        advice="nothing is needed; tlparse shows them",
+        advice="nothing needs to be done; tlparse shows them",
     )
 
 
@@ -157,8 +157,8 @@ _TIMES: Final = (
     ("inductor_cumulative_compile_time_us", "inductor_compile_time_s"),
     ("inductor_code_gen_cumulative_compile_time_us", "code_gen_time_s"),
 )
-"""Each holds the next: TorchDynamo calls AOTAutograd, which calls Inductor, which generates code. The second
-name is that of PyTorch before 2.6, in seconds."""
+"""Each contains the next: TorchDynamo calls AOTAutograd, which calls Inductor, which generates code. The
+second name is that of PyTorch before 2.6, in seconds."""
 
 
 def compilation_row(read: Callable[[str], Any], file_of: Callable[[str], str] = str) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def compilation_row(read: Callable[[str], Any], file_of: Callable[[str], str] = 
 
 
 def _ns(read: Callable[[str], Any], microseconds: str, seconds: str) -> int:
-    """Return a time under the name that is there."""
+    """Return a time by whichever name exists."""
     value = read(microseconds)
     if isinstance(value, int | float):
         return int(value) * 1000

@@ -40,13 +40,13 @@ class Graph(NamedTuple):
 def add_graph(graph: Graph, builder: TraceBuilder) -> None:
     """Put nodes on a lane for the host and one for devices, with their dependencies as arrows."""
     if not len(graph.node):
-        raise FormatError("the execution trace holds no nodes")
+        raise FormatError("the execution trace has no nodes")
     order = np.argsort(graph.node, kind="stable")
     node, kind, on_host = graph.node[order], graph.kind[order], graph.on_host[order]
     dur = np.clip(graph.dur_ns[order], 0, _MOST_NS // max(len(node), 1))
     start = np.clip(graph.start_ns[order], 0, _MOST_NS)
     if not start.any():
-        # without starts, the nodes of a lane lie one after another in the order of their numbers
+        # without starts, the nodes of a lane are placed one after another in the order of their numbers
         for lane in (on_host, ~on_host):
             start[lane] = np.cumsum(dur[lane]) - dur[lane]
         builder.metadata["time_line"] = False
@@ -54,8 +54,8 @@ def add_graph(graph: Graph, builder: TraceBuilder) -> None:
             "no-time-line",
             "info",
             example="all starts are 0",
-            effect="the file tells how long each node takes and not when: on each lane they lie one behind "
-            "another in the order of their numbers, and waits between them are not known",
+            effect="the file contains how long each node takes but not when: on each lane they are in the "
+            "order of their numbers, and waits between them are unknown",
             advice="open the profiler's trace of the same run for the timeline",
         )
     codes = graph.name.codes[order]
@@ -80,7 +80,7 @@ def add_graph(graph: Graph, builder: TraceBuilder) -> None:
         "dependency-without-node",
         "info",
         int((~exists).sum()),
-        effect="nodes that others depend on and that are not in the file have no arrow",
+        effect="dependencies on nodes that are not in the file have no arrow",
     )
     table = pd.DataFrame(
         {
@@ -156,7 +156,7 @@ def _chakra(data: bytes, report: ImportReport) -> Graph:
         while at < len(data):
             size, at = varint(data, at, len(data))
             if at + size > len(data):
-                raise WireError(f"the node at byte {at} ends behind the end of the file")
+                raise WireError(f"the node at byte {at} ends beyond the end of the file")
             begins.append(at)
             ends.append(at + size)
             at += size
@@ -169,7 +169,7 @@ def _chakra(data: bytes, report: ImportReport) -> Graph:
         "loss",
         nodes.broken,
         example="a field that reaches beyond its node",
-        effect="what follows in these nodes is missing",
+        effect="the rest of these nodes is missing",
     )
     needs = [nodes.repeated(number) for number in (_CONTROL, _DATA)]
     waits, numbers = (np.concatenate(parts) for parts in zip(*needs, strict=True))
@@ -188,7 +188,7 @@ def _chakra(data: bytes, report: ImportReport) -> Graph:
 
 
 def _attribute(nodes: Fields, name: str) -> IntArray:
-    """Return a yes or no of each node, 1 where it is not told."""
+    """Return a flag of each node; 1 if missing."""
     rows = nodes.occurrences(_ATTRIBUTE)
     attributes = nodes.inside(rows)
     names = text_column(attributes, 1)
@@ -221,10 +221,10 @@ def _ints(values: list[int]) -> IntArray:
 
 
 def _add_torch(file: _TorchFile, builder: TraceBuilder) -> None:
-    """Put PyTorch's nodes into a table: nothing in the file tells how long any of them took."""
+    """Put PyTorch's nodes into a table: the file contains no durations."""
     nodes = file.nodes
     if not nodes:
-        raise FormatError("PyTorch's execution trace holds no nodes")
+        raise FormatError("PyTorch's execution trace has no nodes")
     attributes = [{str(each.get("name")): each.get("value") for each in node.attrs} for node in nodes]
 
     def numbers(name: str) -> IntArray:
@@ -256,7 +256,7 @@ def _add_torch(file: _TorchFile, builder: TraceBuilder) -> None:
         "info",
         len(nodes),
         example=nodes[-1].name,
-        effect="PyTorch's execution trace tells which operator called which, and neither when nor how long: "
+        effect="PyTorch's execution trace has calls of operators, but neither their starts nor durations: "
         f"there is no timeline; the nodes are the table {TABLE!r} of the metadata",
         advice="open the profiler's trace of the same run: its 'Record function id' is rf_id",
     )

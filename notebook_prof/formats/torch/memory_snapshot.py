@@ -23,11 +23,11 @@ class Stacks:
 
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder
-        # by id: a snapshot repeats the same list object for the same stack, so a list is looked at once
+        # by id: a snapshot repeats the same list object for the same stack, so each list is inspected once
         self._cache: dict[int, tuple[int, str]] = {}
 
     def of(self, frames: Any) -> tuple[int, str]:
-        """Return the key of a stack, and the label of its most telling frame; -1 and empty without frames."""
+        """Return the key of a stack, and the label of its clearest frame; -1 and empty without frames."""
         if not isinstance(frames, list) or not frames:
             return -1, ""
         stack = self._cache.get(id(frames))
@@ -85,12 +85,12 @@ _MOST_DEVICES: Final = 1024
 
 
 def read_snapshot(content: Any, builder: TraceBuilder) -> None:
-    """Put what ``torch.cuda.memory._snapshot()`` gives, a list before PyTorch 2.0, into `builder`."""
+    """Put the result of ``torch.cuda.memory._snapshot()``, a list before PyTorch 2.0, into `builder`."""
     # The history is a ring that keeps the latest events, so levels are counted back from the blocks that are
-    # there at the end: level(t) = level(end) - Σ later changes. Allocated bytes are what tensors asked for
+    # there at the end: level(t) = level(end) - Σ later changes. Allocated bytes are those tensors requested
     # (`requested_size`) and end with `free_requested`; reserved bytes are whole segments. Blocks from before
     # the history are allocated 1 µs before it begins. Each allocation is inside a slice of 1 ns named after
-    # the code that asked for it.
+    # the code that requested it.
     segments, traces = _parts(content)
     stacks = Stacks(builder)
     blocks = _blocks(segments, stacks, builder)
@@ -120,7 +120,7 @@ def _parts(content: Any) -> tuple[list[Any], list[list[Any]]]:
     if not isinstance(content, dict) or not {"segments", "device_traces"} & set(content):
         keys = f"with the keys {list(content)[:6]}" if isinstance(content, dict) else ""
         raise FormatError(
-            f"the pickle holds a {type(content).__name__} {keys}, not a memory snapshot, which has "
+            f"the pickle contains a {type(content).__name__} {keys}, not a memory snapshot, which has "
             "'segments' and 'device_traces'"
         )
     segments, traces = content.get("segments"), content.get("device_traces")
@@ -132,7 +132,7 @@ def _parts(content: Any) -> tuple[list[Any], list[list[Any]]]:
 
 
 def _blocks(segments: list[Any], stacks: Stacks, builder: TraceBuilder) -> pd.DataFrame:
-    """Return a row a block, by segment and address."""
+    """Return one row per block, by segment and address."""
     segment_rows = _dicts(segments, "segment", builder)
     nested = [segment.get("blocks") for segment in segment_rows]
     inner = [_dicts(rows if isinstance(rows, list) else [], "block", builder) for rows in nested]
@@ -172,7 +172,7 @@ def _frames(block: dict[Any, Any]) -> Any:
 
 
 def _laid_out(starts: Any, home: IntArray, size: IntArray, counts: IntArray) -> Any:
-    """Lay out blocks that do not tell their addresses, one after another from the start of their segment."""
+    """Place blocks without addresses one after another from the start of their segment."""
     before = np.cumsum(size) - size
     first = np.minimum(np.cumsum(counts) - counts, max(0, len(size) - 1))
     return starts[home] + (before - before[first][home]).astype(np.uint64)
@@ -222,7 +222,7 @@ def _times(events: list[dict[Any, Any]], builder: TraceBuilder) -> IntArray:
         return count * 1000
     sorted_ = np.minimum(np.maximum.accumulate(micros), 2**62 // 1000)
     builder.report.add(
-        "unsorted-events", "info", int((sorted_ != micros).sum()), effect="moved to their place"
+        "unsorted-events", "info", int((sorted_ != micros).sum()), effect="moved to their place in time"
     )
     new = np.append(True, sorted_[1:] != sorted_[:-1])
     first = np.maximum.accumulate(np.where(new, count, 0))
@@ -269,7 +269,7 @@ def _fill(device: int, events: pd.DataFrame, blocks: pd.DataFrame, builder: Trac
     )
     ooms = events[(action == "oom").to_numpy()]
     if len(ooms):
-        example = f"{int(ooms['bytes'].iloc[0]):,} bytes were asked"
+        example = f"{int(ooms['bytes'].iloc[0]):,} bytes were requested"
         builder.report.add("out-of-memory", "info", len(ooms), example=example, effect="marked in the trace")
 
 
@@ -355,7 +355,7 @@ def _dicts(rows: Iterable[Any], what: str, builder: TraceBuilder) -> list[dict[A
 
 def _ints(rows: list[dict[Any, Any]], key: str, missing: int) -> IntArray:
     values = [row.get(key, missing) for row in rows]
-    # numbers this large are no sizes or times, and sums of them would not fit
+    # numbers this large are not sizes or times, and their sums would overflow
     return np.array([v if type(v) is int and -(2**53) < v < 2**53 else missing for v in values], np.int64)
 
 

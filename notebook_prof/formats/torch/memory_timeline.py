@@ -38,7 +38,7 @@ def read_timeline(data: bytes, builder: TraceBuilder, device: int) -> None:
     """Put a memory timeline into `builder`: ``.raw.json.gz`` has events, ``.json`` has levels."""
     # Events are `[time in ns or -1, action, bytes, category]` with action 1 (there before), 2 (created), 3
     # (new version, in pairs that move bytes to another category) and 4 (destroyed). They have no addresses: a
-    # block that is destroyed is taken for the oldest one of its size. Levels are `[times in µs, bytes by
+    # destroyed block is assumed to be the oldest one of its size. Levels are `[times in µs, bytes by
     # category]`; the first of nine columns is not used. The file does not say which device it is about.
     content = _decoded(data, builder)
     if not isinstance(content, list):
@@ -108,7 +108,7 @@ def _read_events(content: list[Any], builder: TraceBuilder, device: int) -> None
         "addresses-matched",
         "info",
         len(real),
-        effect="the file has no addresses: a block that is freed is taken for the oldest one of its size",
+        effect="the file has no addresses: a freed block is assumed to be the oldest one of its size",
     )
     builder.allocations(
         ts=ts[real],
@@ -146,7 +146,7 @@ def _levels(times: list[Any], rows: list[Any], builder: TraceBuilder, device: in
         "loss",
         len(changes),
         example=f"{width - 1} categories, without blocks",
-        effect="the curve and its peak are right; which blocks were live cannot be said",
+        effect="the curve and its peak are right; which blocks were live is unknown",
         advice="export the timeline as .raw.json.gz",
     )
     builder.allocations(
@@ -159,7 +159,7 @@ def _is_in_range(value: Any) -> bool:
 
 
 def _counters(ts: IntArray, levels: npt.NDArray[np.int64], builder: TraceBuilder) -> None:
-    """Put a counter a category, where it changes, and a table of the peak."""
+    """Add a counter per category, where it changes, and a table of the peak."""
     last = np.append(ts[1:] != ts[:-1], True)  # of several rows of one instant, the last one holds
     ts, levels = ts[last], levels[last]
     for i, name in enumerate(CATEGORIES):
@@ -174,7 +174,7 @@ def _counters(ts: IntArray, levels: npt.NDArray[np.int64], builder: TraceBuilder
 
 
 def _numbers(size: IntArray) -> IntArray:
-    """Return a number a block: the n-th allocation and the n-th free of a size are the same block."""
+    """Return block numbers: the n-th allocation and the n-th free of a size are the same block."""
     frame = pd.DataFrame({"bytes": np.abs(size), "free": size < 0})
     frame["turn"] = frame.groupby(["bytes", "free"]).cumcount()
     return as_ints(1 + frame.groupby(["bytes", "turn"], sort=False).ngroup().to_numpy())
@@ -212,9 +212,9 @@ _FAILURES: Final = (
 
 def load_plain(data: bytes) -> Any:
     """Unpickle data that consists of lists, dicts, tuples of numbers, str, int, float, bool and None."""
-    # Two walls: all opcodes are looked at before the first is executed, and only those that build plain data
-    # may be there, with lengths that fit into the file; then `pickle.Unpickler` runs with a `find_class` and
-    # a `persistent_load` that refuse everything.
+    # Two safeguards: all opcodes are checked before the first is executed, and only those that build plain
+    # data are allowed, with lengths that fit into the file; then `pickle.Unpickler` runs with a `find_class`
+    # and a `persistent_load` that refuse everything.
     end = _checked_end(data)
     # classes that a program registered there would not be asked for through find_class
     copyreg.clear_extension_cache()
@@ -226,14 +226,14 @@ def load_plain(data: bytes) -> Any:
 
 class _Plain(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}, and nothing is imported for a file")
+        raise pickle.UnpicklingError(f"it refers to {module}.{name}, and no file may import anything")
 
     def persistent_load(self, pid: Any) -> NoReturn:
-        raise pickle.UnpicklingError("it refers to something outside of the file")
+        raise pickle.UnpicklingError("it refers to something outside the file")
 
 
 def _checked_end(data: bytes) -> int:
-    """Return where the pickle ends, after a look at every opcode."""
+    """Check every opcode, and return where the pickle ends."""
     if len(data) < 2 or data[0] != 0x80 or data[1] not in _PROTOCOLS:
         raise FormatError(f"this is not a pickle of protocol 2 to 5: it starts with {data[:8]!r}")
     at = 2

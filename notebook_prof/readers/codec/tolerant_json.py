@@ -155,8 +155,8 @@ def add_broken_row(report: ImportReport, error: Exception, row: bytes) -> None:
             "nested-too-deep",
             "loss",
             example=start,
-            effect="these rows are left out: values in them lie in one another too often to be read",
-            advice="no profiler writes such rows: look at what wrote or changed the file",
+            effect="these rows are left out: their values are nested too deeply",
+            advice="no profiler writes such rows: check which program wrote or changed the file",
         )
         return
     report.broken_rows(1, f"{error}: {start}")

@@ -41,7 +41,7 @@ class Frames:
         """Return the DataFrame with this name; FormatError if it is missing or damaged."""
         described = self._described.get(name) if isinstance(name, str) else None
         if not isinstance(described, Mapping) or name in self._open:
-            raise FormatError(f"the table {name!r} is missing, or part of itself")
+            raise FormatError(f"the table {name!r} is missing, or contains itself")
         self._open.add(name)
         try:
             return self._frame(name, described)
@@ -153,14 +153,14 @@ def _in_range(name: str, values: Any, least: Any, most: Any) -> None:
     wrong = (values < least) | (values > most)
     if wrong.any():
         row = int(wrong.argmax())
-        raise FormatError(f"{name} of row {row} is {int(values[row])}, which it cannot be")
+        raise FormatError(f"{name} of row {row} is {int(values[row])}, which is impossible")
 
 
 def _check(name: str, values: Any, limit: Any, least: int = -1) -> None:
     wrong = (values >= limit) | (values < least)
     if wrong.any():
         row = int(wrong.argmax())
-        raise FormatError(f"{name} of row {row} is {int(values[row])}, which is no row that it can name")
+        raise FormatError(f"{name} of row {row} is {int(values[row])}, which is not the number of a row")
 
 
 class NativeReader(MmapReader):
@@ -191,7 +191,7 @@ class NativeReader(MmapReader):
         if not is_ours(path):
             raise FormatError(
                 f"{path.name}: this is not a recording that notebook_prof saved (there is no {FIRST!r} of "
-                "ours in it): leave format= out to find out what it is"
+                "ours in it): leave out format= to find out what it is"
             )
         try:
             return _trace(Storage(path, max_bytes))

@@ -37,7 +37,7 @@ class ValueDecoder:
     def decode(self, value: Any, depth: int = 0) -> Any:
         """Decode a value; FormatError for a tag or content that the writer never writes."""
         if depth > 4 * MAX_NESTING:
-            raise FormatError("the metadata is nested deeper than any that is written")
+            raise FormatError("the metadata is nested too deeply")
         if isinstance(value, list):
             return [self.decode(part, depth + 1) for part in value]
         if not isinstance(value, dict):
@@ -79,7 +79,7 @@ class ValueDecoder:
             return series
         if kind == "array":
             return self._frame(v)["values"].to_numpy().reshape(value["shape"])
-        raise FormatError(f"the metadata holds a {kind!r}, which is not known")
+        raise FormatError(f"the metadata has a value of the unknown kind {kind!r}")
 
 
 def dtype_of(text: Any) -> np.dtype[Any]:
@@ -126,7 +126,7 @@ def decode_column(array: Any, how: dict[str, Any], values: ValueDecoder) -> Any:
         if isinstance(error, FormatError):
             raise
         raise FormatError(f"the column {how.get('field')!r} is damaged: {error}") from error
-    raise FormatError(f"the column {how.get('field')!r} is a {kind!r} of {dtype!r}, which is not known")
+    raise FormatError(f"the column {how.get('field')!r} is a {kind!r} of {dtype!r}, which is unknown")
 
 
 def _masked(array: Any, dtype: str) -> Any:
@@ -236,7 +236,7 @@ class Storage:
 
     def __init__(self, path: Path, max_bytes: int | None = None) -> None:
         self._path = path
-        # bytes of unpacked data that may still come
+        # bytes of unpacked data still allowed
         self.room = MAX_BYTES if max_bytes is None else max_bytes
         self._members: dict[str, zipfile.ZipInfo] = {}
         self._all: Any = None
@@ -257,7 +257,7 @@ class Storage:
         """Return a file's content as a pyarrow Buffer; FormatError if it is missing or was changed."""
         entry = self._files.get(name)
         if not isinstance(entry, Mapping):
-            raise FormatError(f"{LAST!r} does not know the file {name!r}")
+            raise FormatError(f"{LAST!r} does not list the file {name!r}")
         if not self._has_file(name):
             raise FormatError(f"the file {name!r} is missing: copy the recording again")
         data = self._raw_bytes(name)
@@ -288,7 +288,7 @@ class Storage:
 
     def _has_file(self, name: str) -> bool:
         if not _NAME.fullmatch(name):
-            raise FormatError(f"{name!r} is not a name that files of a recording have")
+            raise FormatError(f"{name!r} is not the name of a file of a recording")
         if self._path.is_dir():
             return (self._path / name).is_file()
         return name in self._members

@@ -113,8 +113,8 @@ def _count_system_events(system: Any, report: ImportReport) -> None:
         system = [line for line in lines if line and not line.startswith("#")]
     events = system.get("events") if isinstance(system, dict) else system
     if isinstance(events, list) and events:
-        effect = "which thread ran on which core is not known"
-        advice = "Perfetto's page shows them"
+        effect = "which thread ran on which core is unknown"
+        advice = "open the file at ui.perfetto.dev to see them"
         report.add("system-events", "loss", len(events), str(events[0])[:80], effect, advice)
 
 
@@ -204,7 +204,7 @@ def _names(events: Events, builder: TraceBuilder) -> tuple[dict[Any, str], dict[
             processes[pid] = f"{processes.get(pid, '')} {name}".strip()
         else:
             builder.report.add(
-                "metadata-not-used", "info", example=bounded_repr(row.name), effect="no name is taken from it"
+                "metadata-not-used", "info", example=bounded_repr(row.name), effect="its name is not used"
             )
     return threads, processes
 

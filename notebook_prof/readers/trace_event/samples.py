@@ -26,7 +26,7 @@ from ..call_tree import (
 )
 from .events import Events, Row, Tracks, atom, texts
 
-# Profiles of V8 inside of a trace, as Chrome's DevTools and Node.js write them: Profile and ProfileChunk.
+# Profiles of V8 inside a trace, as Chrome's DevTools and Node.js write them: Profile and ProfileChunk.
 
 V8_NAMES: Final = ("Profile", "ProfileChunk")
 _BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
@@ -62,8 +62,8 @@ class _Arguments(Struct):
 
 
 def add_v8_profiles(events: Events, tracks: Tracks, base_ns: int, builder: TraceBuilder) -> None:
-    """Add the samples of each profile, whose events share a process and an id, to the thread it is of."""
-    # How much time a sample represents is decided by `sample_durations`; idle ones become ``sync``. Arguments
+    """Add the samples of each profile, whose events share a process and an id, to the sampled thread."""
+    # `sample_durations` decides how much time a sample represents; idle ones become ``sync``. Arguments
     # of events that were read are consumed.
     rows = np.array([i for i in events.where("P").tolist() if events.rows[i].name in V8_NAMES], np.int64)
     profile = texts(f"{events.rows[i].pid}/{events.rows[i].id}" for i in rows.tolist()).codes

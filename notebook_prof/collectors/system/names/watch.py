@@ -153,7 +153,7 @@ NAMES: Final = Table(
         Column("type", "str", "", "as in `float32[32, 64]`"),
         Column("kept_by", "str", "", "more names that lead to it"),
         Column("earlier", "int8", "", "1: named when the cell began; 0: not; -1: not compared"),
-        Column("first_step_bytes", "int64", "bytes", "of its name before the recorded steps; -1: not known"),
+        Column("first_step_bytes", "int64", "bytes", "of its name before the recorded steps; -1 if unknown"),
     ),
 )
 LEVELS: Final = Table(
@@ -162,7 +162,7 @@ LEVELS: Final = Table(
         Column("moment", "int8", "", "place in `MOMENTS`"),
         Column("device", "int64", "", "-1 is the host"),
         Column("used", "int64", "bytes", "resident memory of the process, or used memory of a device"),
-        Column("allocated", "int64", "bytes", "handed out by torch's allocator; -1 if not known"),
+        Column("allocated", "int64", "bytes", "allocated by torch's allocator; -1 if unknown"),
         Column("cached", "int64", "bytes", "freed, and kept by the allocator"),
     ),
 )

@@ -257,7 +257,7 @@ class LoaderWatch:
                 "loader-workers-unwatched",
                 "loss",
                 example=f"{type(error).__name__}: {error}",
-                effect="the work of a DataLoader's workers is not known",
+                effect="the work of a DataLoader's workers is unknown",
                 advice="make room in the temporary folder",
             )
             return ""

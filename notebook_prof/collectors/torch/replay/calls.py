@@ -161,7 +161,7 @@ def _texts(call: Recorded) -> tuple[list[Any], list[str], list[Any], list[str]]:
     values = [str(one) for one in json.loads(call.concrete)] if call.concrete else [""] * len(shapes)
     if not len(shapes) == len(dtypes) == len(strides) == len(values):
         raise CannotReplayError(
-            f"shapes, types and values of {call.name} are on record for {len(shapes)}, {len(dtypes)} and "
+            f"shapes, types and values of {call.name} were recorded for {len(shapes)}, {len(dtypes)} and "
             f"{len(values)} arguments: record again with --shapes and PyTorch 2.4 or later"
         )
     return shapes, dtypes, strides, values

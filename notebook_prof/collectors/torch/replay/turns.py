@@ -319,11 +319,11 @@ def _largest_difference(torch: Any, a: _Runner, b: _Runner) -> tuple[float, floa
     """Return the largest difference of two results, absolute and as a share of the first's largest number."""
     (count_a, results_a), (count_b, results_b) = _results(torch, a), _results(torch, b)
     if count_a != count_b:
-        raise CannotReplayError(f"it gives {count_b} results in place of {count_a}")
+        raise CannotReplayError(f"it gives {count_b} results instead of {count_a}")
     largest, scale = 0.0, 0.0
     for x, y in zip(results_a, results_b, strict=True):
         if x.shape != y.shape:
-            raise CannotReplayError(f"it gives a result of {list(y.shape)} in place of {list(x.shape)}")
+            raise CannotReplayError(f"it gives a result of {list(y.shape)} instead of {list(x.shape)}")
         if not x.numel():
             continue
         off = (y - x).abs()
@@ -341,7 +341,7 @@ def _results(torch: Any, runner: _Runner) -> tuple[int, list[Any]]:
     except Exception as error:  # an operator may raise anything about its inputs
         raise CannotReplayError(f"PyTorch cannot run it this way: {first_line(error)}") from error
     if not runner.keeps_shapes():
-        raise CannotReplayError("it changes the shape of its input, so that it cannot run twice")
+        raise CannotReplayError("it changes the shape of its input, so it cannot run twice")
     wide = [one.detach().to("cpu") for one in every]
     return len(every), [
         one.to(torch.complex128 if one.is_complex() else torch.float64, copy=True) for one in wide
