@@ -319,7 +319,7 @@ def test_few_samples_tell_a_share_badly(count: int, points: int | None) -> None:
         return
     (row,) = few.to_dict("records")
     assert (row["severity"], row["count"]) == ("info", count)
-    assert f" {points} points off" in row["effect"]
+    assert f" off by {points} points" in row["effect"]
     shares = np.random.default_rng(0).binomial(count, 0.5, 100_000) / count
     if count >= 12:
         assert np.quantile(np.abs(shares - 0.5), 0.95) == pytest.approx(points / 100, rel=0.12)

@@ -188,7 +188,7 @@ def test_an_answer_leaves_the_dependences_of_the_recording() -> None:
 def test_what_cannot_be_asked_is_said() -> None:
     ask = Profile(loop()).what_if
     for wrong, text in (
-        ({}, "something to change"),
+        ({}, "needs a change"),
         ({"data": -1}, "not a factor"),
         ({"scale": {"gemm": float("nan")}}, "not a factor"),
         ({"scale": 0.5}, "not a dict"),

@@ -76,7 +76,7 @@ def test_totals_are_loaded_and_refuse_the_rest_in_a_sentence(history: Path) -> N
     pd.testing.assert_frame_equal(mixed.lines, whole.lines)
     pd.testing.assert_frame_equal(mixed.operators, whole.operators)
     with pytest.raises(
-        NotRecordedError, match=r"operators is not available for run 1 .*\(baseline\).* --keep does that"
+        NotRecordedError, match=r"operators is not available for run 1 .*\(baseline\).* --keep does\)"
     ):
         run.operators()
     with pytest.raises(AttributeError, match="'HistoryRun' object has no attribute 'nothing'"):
