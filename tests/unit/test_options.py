@@ -44,7 +44,7 @@ def test_a_line_means_to_step_by_the_loop() -> None:
         ("--stop_after", "did you mean '--stop-after'"),
         ("--save=f --shape", "'--shapes'"),
         ("--bogus-thing=3", "no option --bogus-thing; choose from"),
-        ("p q", "one NAME at most"),
+        ("p q", "at most one NAME"),
         ("3p", "name of a variable"),
         ("class", "name of a variable"),
         ("--steps", "expected one argument"),
