@@ -515,6 +515,16 @@ def test_workers_by_the_machine_and_the_item():
     assert advice_row(loading(busy=1.0), "dataloader-workers") is None
 
 
+def test_workers_that_do_not_pay_off_in_the_recording_are_named():
+    table = advice(loading(start_method="forkserver"))
+    assert table.empty
+    # 400 ms of ten batches become 168 ms, and new Python processes start in 3 s
+    assert table.attrs["withheld"]["dataloader-workers"] == (
+        "starting workers by forkserver takes about 3 s, which pays off after 130 batches; "
+        "the recording has 10"
+    )
+
+
 @pytest.mark.parametrize(
     ("cpus", "method", "file", "more"),
     [

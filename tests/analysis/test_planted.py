@@ -73,7 +73,9 @@ def small_training() -> Callable[[Any], None]:
 
 
 @BUSY
-def test_a_slow_loader():
+def test_a_slow_loader(monkeypatch):
+    # seven batches are not worth the start of workers by other methods
+    monkeypatch.setattr("notebook_prof.collectors.machine._start_method", lambda: "fork")
     profile = record(torch.utils.data.DataLoader(Slow(), batch_size=4), small_training())
     assert profile.verdict.kind == "input-bound"
     assert profile.verdict.share > 0.5

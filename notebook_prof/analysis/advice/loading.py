@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import length
-from ...units import format_items
+from ...units import format_items, format_ns
 from ..scope import length_within
 from ..source.frames import frames
 from ..source.line_calls import module_of
@@ -135,6 +135,13 @@ def loader_workers(run: AdviceContext) -> Advice | None:
         workers, time = simulated, loading.with_workers(simulated)
     gain = loading.data_ns + loading.rest_ns - time
     if gain <= 0:
+        running = replace(loading, start_ns=0)
+        if (each := (loading.data_ns + loading.rest_ns - running.enough()[1]) // loading.batches) > 0:
+            run.withheld["dataloader-workers"] = (
+                f"starting workers by {run.machine.get('start_method', 'fork')} takes about "
+                f"{format_ns(loading.start_ns)}, which pays off after {-(-loading.start_ns // each):,} "
+                f"batches; the recording has {loading.batches:,}"
+            )
         return None
     return Advice(
         "dataloader-workers",
