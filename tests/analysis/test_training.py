@@ -97,7 +97,7 @@ def test_one_product_whose_work_is_not_known_makes_no_sum() -> None:
     )
     table = table_of(builder, flops_per_s=1e9)
     assert np.isnan(table.loc["mfu", "value"])
-    assert "1 calls, such as aten::conv2d" in table.loc["mfu", "reason"]
+    assert "the work of 1 call, such as aten::conv2d" in table.loc["mfu", "reason"]
 
 
 def test_what_is_not_known_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from ...statistics import counted_steps, dependence, quantile_interval
 from ...trace import Trace, inherit
 from ...trace.arrays import FloatArray
 from ...trace.schema import Table
+from ...units import format_items
 from ..device.roofline import ceilings_of
 from ..grouping import with_ancestors
 from ..scope import ints, matching_codes
@@ -215,8 +216,8 @@ def _heavy_work_unknown(trace: Trace, work: SliceWork) -> str:
     if not len(rows):
         return ""
     return (
-        f"the work of {len(rows):,} calls, such as {slices['name'].iloc[rows[0]]}, is unknown: their shapes, "
-        "or arguments such as strides, were not recorded"
+        f"the work of {format_items(len(rows), 'call')}, such as {slices['name'].iloc[rows[0]]}, is unknown: "
+        "shapes, or arguments such as strides, were not recorded"
     )
 
 
