@@ -54,6 +54,8 @@ export class Memory {
      */
     const painting = (source, x, y, style) =>
       paintSource(this.view, source, (pen) => {
+        // it may have been asked for before the page was laid out
+        if (this.have && this.have.px !== this.request().px) this.channel.run();
         if (this.last) paintSteps(pen, this.view, this.range, this.bytes, {x: this.last.data[x], y: this.last.data[y]}, style);
       });
     return [

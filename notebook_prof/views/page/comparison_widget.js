@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/55FRKU6R.js";import{a as r}from"./chunks/SSE6VOBO.js";import"./chunks/JYU7PG3S.js";import"./chunks/2WLBZTZL.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/JLWSAWFE.js";import{a as r}from"./chunks/SQ6ZDBZW.js";import"./chunks/NEKIGUQ5.js";import"./chunks/NSURIWMN.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/SSE6VOBO.js";import"./chunks/JYU7PG3S.js";import{a as r}from"./chunks/NA7YSMX5.js";import"./chunks/2WLBZTZL.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/SQ6ZDBZW.js";import"./chunks/NEKIGUQ5.js";import{a as r}from"./chunks/UBZJKX6P.js";import"./chunks/NSURIWMN.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
