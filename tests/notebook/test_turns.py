@@ -130,7 +130,7 @@ def test_an_interrupt_at_the_end_of_a_run_ends_the_rounds(torch_kernel: Kernel) 
 def test_the_magic_says_what_it_cannot_do(torch_kernel: Kernel) -> None:
     torch_kernel.must(SETUP)
     for line, cell, message in (
-        ("", "x = 1", "two bodies are needed, divided by one line '%% b'; 0 such lines"),
+        ("", "x = 1", "two bodies are needed, divided by one line '%% b'; there are 0 such lines"),
         ("--rounds 0", "1\n%% b\n2", "--rounds must be at least 1"),
         ("--restore nothing", "1\n%% b\n2", "'nothing' cannot be restored: there is no such variable"),
         ("--restore order", "1\n%% b\n2", "'order' cannot be restored: a list has no state_dict"),

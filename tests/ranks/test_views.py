@@ -53,7 +53,7 @@ def test_marey_has_a_line_a_step(ranks: Ranks):
 def test_lateness_names_what_came_before(ranks: Ranks):
     data = source(ranks.plot.lateness()).data
     assert data["rank"][0] == 3
-    assert data["tip"][0].endswith("comes last in 100.0 %\nbefore that: gemm")
+    assert data["tip"][0].endswith("arrives last in 100.0 %\nbefore that: gemm")
 
 
 def test_the_dashboard_is_linked_and_serialises(ranks: Ranks):

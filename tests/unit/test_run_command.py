@@ -207,7 +207,7 @@ def test_an_error_of_a_script_is_its_own(tmp_path: Path) -> None:
         (["in.ipynb", "-o", "nowhere/out.ipynb"], "to write 'out.ipynb' to"),
         (["in.ipynb", "--full", "cell 9"], "names 0 of 1 code cells"),
         (["in.ipynb", "--expect", "notebook < 1parsec"], "'1parsec' is not a duration"),
-        (["in.ipynb", "-p", "class", "1"], "a parameter is a Python name"),
+        (["in.ipynb", "-p", "class", "1"], "the name of a parameter must be a Python name"),
         (["--report", "nowhere/r.html", "job.py"], "to write 'r.html' to"),
         (["--timeout", "5", "job.py"], "--timeout are for notebooks"),
         (["nowhere.py"], "there is no script 'nowhere.py' here"),
