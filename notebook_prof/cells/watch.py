@@ -23,15 +23,15 @@ from ..trace.clocks import Clock
 from . import marks
 
 GROWN_BYTES: Final = 32 << 20
-"""Growth of the process from which the names are walked."""
+"""Growth of the process after which the names are walked."""
 LARGE_BYTES: Final = 1 << 20
 """Smallest buffer whose cell is remembered."""
 LONG_NS: Final = 1_000_000_000
-"""Age of a cell from which its stacks are sampled."""
+"""Running time of a cell after which its stacks are sampled."""
 SAMPLE_NS: Final = 20_000_000
 """Shortest interval between readings during a cell."""
 _OWN_SHARE: Final = 160
-"""The thread, which holds the GIL while it reads, uses at most one part in this many of the cell's time."""
+"""The thread, which holds the GIL while it reads, uses at most 1/160 of the cell's time."""
 _TICK_S: Final = 0.05
 """Interval at which the thread checks whether a cell runs."""
 _PARKED_AFTER: Final = 40
@@ -40,7 +40,7 @@ _LOOK_NS: Final = 250_000_000
 _SHORT_NS: Final = 20_000_000
 """Consecutive cells that are shorter share a reading of threads and children."""
 _OF_AGE: Final = 500
-"""Readings are at least one part in this many of the cell's age apart, so hours give only thousands."""
+"""Readings are at least 1/500 of the running time of the cell apart, so hours give only thousands."""
 MOST_SAMPLES: Final = 100_000
 """Maximum number of stack samples. Beyond it, every second one of the older half is dropped."""
 MOST_BUFFERS: Final = 10_000
@@ -305,5 +305,5 @@ class NotebookWatch:
 
 
 def sampled_elsewhere() -> bool:
-    """Return whether a recording is running, whose own sampler reads the stacks."""
+    """Return whether a recording is running; its own sampler reads the stacks."""
     return statements.running() is not None

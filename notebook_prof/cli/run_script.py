@@ -21,7 +21,7 @@ from .run_outcome import FAILED, finish
 
 
 def run_script(options: argparse.Namespace) -> int:
-    """Run the script, whose the process is then; returns its exit code, or that of its expectations."""
+    """Run the script as the main program of this process; return its or the expectations' exit code."""
     if not options.module and not os.path.exists(options.file):
         raise OptionError(f"there is no script {options.file!r} here")
     error: BaseException | None = None

@@ -61,7 +61,7 @@ _MOSTLY_STALLS: Final = 0.2
 _SHOWN: Final = 2
 _WIDEST: Final = 60
 _WORTH_SAYING: Final = 0.05
-"""Relative change from which an uncertain difference is mentioned."""
+"""Relative change above which an uncertain difference is mentioned."""
 
 
 def sentences(c: ComparedTables) -> list[str]:

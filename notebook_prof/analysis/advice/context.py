@@ -82,7 +82,7 @@ class AdviceContext:
 
     @cached_property
     def whole(self) -> tuple[int, Source, str]:
-        """The whole that shares in sentences refer to: ns, its public table, and its name in words."""
+        """The denominator of shares in sentences: ns, public table, and name in words."""
         cell = recorded_table(self.trace, ACCOUNT)
         if cell is not None and self.whole_window is None:
             return int(cell["dur"].sum()), Source("account", "dur"), "the cell"

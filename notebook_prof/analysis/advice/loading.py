@@ -264,7 +264,7 @@ def _busy(run: AdviceContext) -> int:
 
 
 def _found(run: AdviceContext, spent: int, before: str, after: str) -> dict[str, Any]:
-    """Return a rule's advice except its code, remedy and gain."""
+    """Return the fields of a rule's advice other than code, remedy and gain."""
     took = run.facts.in_phase("data")
     text = say(f"{run.each_step} {before}", run.each(spent, took), after, run.share(spent, took))
     location = ""

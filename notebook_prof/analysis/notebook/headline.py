@@ -47,7 +47,7 @@ def _cell(row: dict[Any, Any], whole: Source) -> Sentence:
 
 
 def _again(trace: Trace, table: pd.DataFrame) -> Sentence:
-    """Describe the time of re-runs, if it matters."""
+    """Describe the time spent on re-runs, if it is significant."""
     every = cells(trace, runs=True)
     spent, once = int(every["wall_ns"].sum()), int(table["wall_ns"].sum())
     if len(every) == len(table) or spent - once < _MUCH * spent:

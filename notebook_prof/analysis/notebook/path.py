@@ -106,7 +106,7 @@ def _reads(runs: pd.DataFrame) -> list[dict[str, int]]:
 
 
 def _written(runs: pd.DataFrame) -> list[set[str]]:
-    """Return the names that each run set anew: to import again what a name holds changes nothing."""
+    """Return the names that each run changed; importing what a name already holds changes nothing."""
     held: dict[str, str | None] = {}
     found = []
     for source in runs["source"].tolist():

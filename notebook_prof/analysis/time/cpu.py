@@ -255,7 +255,7 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 LOST: Final = 0.2
-"""Share of ready time lost to other programs from which times depend on the machine's load."""
+"""Share of ready time lost to other programs above which times depend on the machine's load."""
 _LEAST_NS: Final = 100_000_000
 """Minimum time to judge; a shorter one has too few readings to show what used the cores."""
 _IDLE: Final = 0.1

@@ -114,7 +114,7 @@ class VerdictInputs:
 
     @cached_property
     def own(self) -> tuple[int, Source, str]:
-        """The whole of shares of self time: ns, the source, and its name in words."""
+        """The denominator of shares of self time: ns, source, and name in words."""
         # The thread's self time may exceed the steps, since work that begins in a step may end after it.
         spent = int(self.thread.self_ns.sum())
         if not len(self.steps) or spent <= self.total_ns:

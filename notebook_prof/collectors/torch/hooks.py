@@ -146,10 +146,9 @@ class ModuleRanges:
         self._grad_enabled: Callable[[], bool] = torch.is_grad_enabled
         self._compiling, self._tracing = traces(torch)
         self.failure = ""  # the first error of a hook
+        kind = type(self)
         never_compile(
-            torch,
-            *(ModuleRanges._begin_call, ModuleRanges._end_call, ModuleRanges._begin, ModuleRanges._end),
-            self._tracing,
+            torch, kind._begin_call, kind._end_call, kind._guarded, kind._begin, kind._end, self._tracing
         )
         self._local = threading.local()
         self._cache: dict[int, tuple[weakref.ref[Any], Names]] = {}
@@ -203,20 +202,18 @@ class ModuleRanges:
         tables = [value for name, value in vars(self._hooks).items() if name.startswith("_global_")]
         return any(table.keys() - ours for table in tables if isinstance(table, dict))
 
-    # Another version of torch may keep its state differently. The user's call goes on, without names.
     def _begin_call(self, module: Any, inputs: Any) -> None:
-        if self._compiling() or self.failure:
-            return
-        try:
-            self._begin(module)
-        except Exception as error:
-            self.failure = f"{type(error).__name__}: {error}"
+        self._guarded(self._begin, module)
 
     def _end_call(self, module: Any, inputs: Any, output: Any) -> None:
+        self._guarded(self._end, module)
+
+    def _guarded(self, hook: Callable[[Any], None], module: Any) -> None:
+        """Call a hook. After an error, as with an unknown version of torch, calls continue without ranges."""
         if self._compiling() or self.failure:
             return
         try:
-            self._end(module)
+            hook(module)
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"
 

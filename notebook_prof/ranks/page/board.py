@@ -83,7 +83,7 @@ def _facts(ranks: RankAnswers[Any]) -> pd.DataFrame:
 
 _MOST_GROUPS: Final = 11
 _MOST_SLICES: Final = 2_000_000
-"""Total number of slices up to which the page shows the ranks' critical path by itself."""
+"""Maximum total of slices for which the page computes the ranks' critical path by itself."""
 _CLASSES_IN_TEXT: Final = 3
 
 Stacking: TypeAlias = Callable[[Sequence[int] | None], Profile]
