@@ -144,7 +144,7 @@ def flame_difference(table: pd.DataFrame, title: str, labels: Sequence[str]) -> 
     whole = int(total[table["depth"].to_numpy() == 0].sum())
     tooltips = {
         "": [shortened(name, 160) for name in table["name"]],
-        "a step": [format_ns(value) for value in total.tolist()],
+        "per step": [format_ns(value) for value in total.tolist()],
         "before": ["" if value != value else format_ns(value) for value in before.tolist()],
         "more": [format_ns(x) if x > 0 else "" for x in (total - before).tolist()],
         "less": [format_ns(-x) if x < 0 else "" for x in (total - before).tolist()],

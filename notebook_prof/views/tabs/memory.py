@@ -87,7 +87,7 @@ def _names(trace: Trace) -> list[Part]:
     constant = [name for name in ("device", "moment") if names[name].nunique() < 2]
     empty = [name for name in names if names[name].isna().all() or (names[name] == "").all()]
     shown = [name for name in _NAMES if name not in (*constant, *empty)]
-    heads = {"new_bytes": "new in the cell", "bytes_per_step": "a step", "created_line": "allocated in",
+    heads = {"new_bytes": "new in the cell", "bytes_per_step": "per step", "created_line": "allocated in",
              "operator": "allocated by", "kept_by": "also kept by", "share": "of used",
              "moment": "at the end of the"}  # fmt: skip
     units = {"operator": "name", "created_line": "code", "name": "code"}
