@@ -233,7 +233,10 @@ def test_abandoned_in_every_state_leaves_nothing(reached: str, capfd: pytest.Cap
     recording.abandon()
     assert fingerprint() == before
     assert len(record().slices) > 900
-    assert capfd.readouterr().err == "", "torch warned of a preparation that was never used"
+    said = capfd.readouterr().err.splitlines()
+    # Kineto reports each recording of a process in which another profiler was the first to start it
+    said = [line for line in said if not line.startswith(("USDT:", "STAGE:"))]
+    assert said == [], "torch warned of a preparation that was never used"
 
 
 def test_an_exception_in_a_module_closes_its_range() -> None:
