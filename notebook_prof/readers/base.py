@@ -18,16 +18,9 @@ from .codec.compression import decompress, first_bytes
 from .codec.sqlite import Database
 
 __all__ = [
-    "HEAD_BYTES",
-    "DatabaseReader",
-    "MarkedJsonReader",
-    "MmapReader",
-    "PiecesReader",
-    "Probe",
-    "Reader",
-    "decompress",
-    "pieces_of",
-]
+    "HEAD_BYTES", "DatabaseReader", "MarkedJsonReader", "MmapReader", "PiecesReader", "Probe", "Reader",
+    "decompress", "pieces_of",
+]  # fmt: skip
 
 HEAD_BYTES: Final = 64 * 1024
 _PIECE: Final = 1 << 20

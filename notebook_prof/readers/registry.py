@@ -271,13 +271,13 @@ def _choose_for_folder(folder: Folder, name: str | None) -> Reader:
     raise FormatError(message)
 
 
-def _openable(folder: Folder, most: int = 200, shown: int = 3) -> list[str]:
+def _openable(folder: Folder) -> list[str]:
     """Return some files of the folder that a reader recognises, each with the name of the format."""
     openable: list[str] = []
-    for name in folder.names[:most]:
+    for name in folder.names[:200]:
         probe = Probe(folder.path / name, folder.head(name))
         openable += [f"{name} ({r.name})" for r in readers() if probe.head and r.recognises(probe)][:1]
-        if len(openable) == shown:
+        if len(openable) == 3:
             break
     return openable
 

@@ -6,7 +6,6 @@ import copyreg
 import gzip
 import json
 import pickle
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from notebook_prof import Profile, Trace, read_trace
 from notebook_prof.analysis import verdict
-from notebook_prof.errors import FormatError, NotebookProfError, OptionError
+from notebook_prof.errors import FormatError, OptionError
 from notebook_prof.formats.torch.memory_timeline import CATEGORIES, load_plain
 
 from ..draws import draws
@@ -307,24 +306,6 @@ def test_a_pickle_that_is_cut_off(tmp_path: Path) -> None:
 
 
 EDIT = st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=3))
-
-
-@given(edits=st.lists(EDIT, max_size=5), protocol=st.integers(2, 5), timeline=st.integers(0, 2))
-@FUZZ
-def test_damage_gives_a_trace_or_a_sentence(
-    edits: list[tuple[float, bytes]], protocol: int, timeline: int, tmp_path: Path
-) -> None:
-    raw = [[-1, 1, 512, 0], [T0 * 1000, 2, 64, 4], [T0 * 1000 + 5, 3, -64, 4], [T0 * 1000 + 5, 3, 64, 5]]
-    levels = [[T0, T0 + 1], [[0, *range(8)], [0] * 9]]
-    texts = (pickle.dumps(snapshot(), protocol), json.dumps(raw).encode(), json.dumps(levels).encode())
-    data = bytearray(texts[timeline])
-    for share, patch in edits:
-        at = int(share * len(data))
-        data[at : at + len(patch)] = patch
-    (tmp_path / "x").write_bytes(data)
-    with suppress(NotebookProfError):
-        trace = read_trace(tmp_path / "x", format="torch_memory")
-        Profile(trace).memory()
 
 
 # figures of the files themselves: the largest sum of a row, in bytes

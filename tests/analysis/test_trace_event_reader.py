@@ -18,7 +18,6 @@ from notebook_prof.readers import read_trace
 from notebook_prof.readers.events import lanes
 from notebook_prof.readers.trace_event import read_events
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.writers import write_chrome
 
 from ..draws import draws
 
@@ -266,26 +265,6 @@ def test_a_line_an_event(tmp_path: Path) -> None:
     assert len(read_trace(path)) == 4
 
 
-def test_the_same_figures_renamed_and_reexported(edge: Path, tmp_path: Path) -> None:
-    """speedscope's other three checks: named `unknown`, exported and read again, exported again."""
-    for path in sorted(edge.glob("*.json")):
-        plain = read_trace(path)
-        unknown = tmp_path / "unknown"
-        unknown.write_bytes(path.read_bytes())
-        assert spans(read_trace(unknown)) == spans(plain), path.name
-        first, second, third = tmp_path / "1", tmp_path / "2", tmp_path / "3"
-        write_chrome(plain, first)
-        again = read_trace(first)
-        assert spans(again) == spans(plain), path.name
-        assert (
-            again.counters["value"].tolist() == plain.counters["value"].tolist() or len(again.counters) == 0
-        )
-        write_chrome(again, second)
-        second.rename(first)
-        write_chrome(read_trace(first), third)
-        assert third.read_bytes() == first.read_bytes(), path.name
-
-
 def test_a_long_trace_stays_linear() -> None:
     n = 40_000
     rows = [
@@ -401,12 +380,6 @@ def test_every_argument_of_the_edge_cases_is_kept(edge: Path) -> None:
         assert sum(i.count for i in trace.report if i.code == "arguments-not-kept") == ends, path.name
         table = trace.metadata.get("tables", {}).get("event_arguments")
         assert table is None or all(isinstance(json.loads(text), dict) for text in table["arguments"])
-
-
-def test_arguments_survive_our_own_format(edge: Path, tmp_path: Path) -> None:
-    trace = read_trace(edge / "async_begin_end.json")
-    trace.save(tmp_path / "saved")
-    assert arguments(read_trace(tmp_path / "saved")) == arguments(trace)
 
 
 @pytest.mark.parametrize(

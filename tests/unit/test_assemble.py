@@ -14,8 +14,6 @@ from notebook_prof.collectors.journal import Edges
 from notebook_prof.collectors.python.assemble import Exact, Timed, put
 from notebook_prof.collectors.python.frames import (
     CELL,
-    FOLDED,
-    KEPT_FRAMES,
     LIBRARY,
     MACHINERY,
     NOTEBOOK,
@@ -27,7 +25,6 @@ from notebook_prof.collectors.python.frames import (
     trim,
 )
 from notebook_prof.collectors.python.snapping import bridged
-from notebook_prof.collectors.python.thread_stacks import CallTree, decode
 from notebook_prof.trace import Trace, TraceBuilder
 
 CELL_1 = Frame("<module>", "<ipython-input-1-a>", 1, 3, CELL)
@@ -59,18 +56,6 @@ def assembled(
 def rows(trace: Trace) -> list[tuple[str, int, int, int]]:
     s = trace.slices
     return list(zip(s["name"].astype(str), s["ts"], s["dur"], s["depth"], strict=True))
-
-
-def test_neighbours_with_the_same_beginning_are_one_slice() -> None:
-    stacks = stacks_of([CELL_1, TRAIN_8, SVD], [CELL_1, TRAIN_9], [CELL_2])
-    assert rows(assembled(stacks, [0, 0, 1, 2])) == [
-        ("cell:3", 0, 30, 0),
-        ("train (train.py)", 0, 30, 1),
-        ("train.py:8", 0, 20, 2),
-        ("svd (linalg.py)", 0, 20, 3),
-        ("train.py:9", 20, 10, 2),
-        ("cell:4", 30, 10, 0),
-    ]
 
 
 def test_stacks_hold_functions_and_lines() -> None:
@@ -164,22 +149,6 @@ def test_whose_code_a_file_holds() -> None:
     assert owner_of("/other/lib/python3.9/json/decoder.py") == LIBRARY
     assert owner_of(__import__("asyncio").__file__) == MACHINERY
     assert owner_of(__import__("notebook_prof").__file__) == OURS
-
-
-def test_of_deep_stacks_the_ends_are_kept() -> None:
-    tree, (outer, inner, middle) = CallTree(), (compile("0", f"/{name}.py", "exec") for name in "oim")
-    ends = [inner] * KEPT_FRAMES, [outer] * KEPT_FRAMES
-    deep = [[*ends[0], *[middle] * many, *ends[1]] for many in (1, 9_000)]
-    nodes = np.array([tree.node(codes, [0] * len(codes)) for codes in deep])
-    assert nodes[0] == nodes[1], "they differ in what is left out only"
-    stacks = decode(nodes[:1], tree)
-    frames = [stacks.distinct[number] for number in stacks.frames]
-    assert [frame.file for frame in frames] == [
-        *["/o.py"] * KEPT_FRAMES,
-        FOLDED.file,
-        *["/i.py"] * KEPT_FRAMES,
-    ]
-    assert (tree.folded, tree.deepest) == (2, 9_000 + 2 * KEPT_FRAMES)
 
 
 def test_a_line_of_a_compiled_module_is_the_fused_kernel_that_it_calls(tmp_path: Path) -> None:

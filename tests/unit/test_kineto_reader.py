@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from notebook_prof.errors import FormatError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.kineto import read_columns
 from notebook_prof.trace import ImportReport, Trace
@@ -65,16 +64,6 @@ def test_a_new_category_is_kept_and_reported(tmp_path: Path) -> None:
     trace = read_trace(write(tmp_path, op("a", "1", "1", cat="xpu_dreams")))
     assert trace.slices["category"].tolist() == ["operator"]
     assert "xpu_dreams" in trace.report["unknown-category"].example
-
-
-@pytest.mark.parametrize("content", [b"{}", b'{"hello": [1, 2]}', b"PK zip"])
-def test_what_is_no_trace_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "thing.json"
-    path.write_bytes(content)
-    with pytest.raises(FormatError, match=r"thing\.json.*not recognised.*kineto"):
-        read_trace(path)
-    with pytest.raises(FormatError, match=r"thing\.json"):
-        read_trace(path, format="kineto")
 
 
 def test_shapes_have_one_spelling(tmp_path: Path) -> None:

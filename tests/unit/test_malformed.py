@@ -15,12 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from notebook_prof.errors import FormatError, NotebookProfError, OptionError
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.codec.numbers import _one_number, to_ns
 from notebook_prof.readers.codec.tolerant_json import mend, split_rows
 from notebook_prof.trace import ImportReport, Trace
 
@@ -103,19 +100,6 @@ def test_repairs_stay_linear(hostile: bytes) -> None:
     report = ImportReport()
     split_rows(mend(hostile, "test", report))
     assert time.thread_time() - started < 60
-
-
-@given(
-    st.lists(
-        st.from_regex(r"\A-?[0-9]{1,17}(\.[0-9]{1,14})?\Z") | st.from_regex(r"\A[0-9.e-]{0,6}\Z"), max_size=6
-    )
-)
-def test_numbers_are_read_alike_together_and_alone(texts: list[str]) -> None:
-    raw = [text.encode() for text in texts]
-    alone = [_one_number(text) for text in raw]
-    values, ok = to_ns(raw)
-    assert ok.tolist() == [value is not None for value in alone]
-    assert values.tolist() == [value or 0 for value in alone]
 
 
 @pytest.mark.parametrize("category", [b"", b'"cat": "cpu_op", '])  # torch.profiler's files have categories

@@ -5,16 +5,7 @@ import pytest
 
 from notebook_prof.errors import OptionError
 from notebook_prof.trace import Window, nest, union
-from notebook_prof.trace.nesting import climb, order_by_start
-
-
-def test_climbing_stops_at_the_first_that_counts_or_at_the_top() -> None:
-    parent = [-1, 0, 1, 2, -1, 4]
-    passed = np.array([False, True, True, True, True, True])
-    rows = np.array([3, 5, 0, -1])
-    assert climb(parent, rows, passed).tolist() == [0, 4, 0, -1]
-    assert rows.tolist() == [3, 5, 0, -1]
-    assert climb([], [], np.zeros(0, bool)).tolist() == []
+from notebook_prof.trace.nesting import order_by_start
 
 
 @pytest.mark.parametrize("starts", [1, 7, 1_000_000])

@@ -7,13 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.formats.perfetto.packets import packet_spans
-from notebook_prof.readers.codec import columns as columns_module
 from notebook_prof.readers.codec import protobuf_columns
-from notebook_prof.readers.codec.columns import text_codes
 from notebook_prof.readers.codec.protobuf import WireError, fields
-from notebook_prof.readers.codec.protobuf_columns import PADDING, Fields, varints
-from notebook_prof.trace import ImportReport
+from notebook_prof.readers.codec.protobuf_columns import PADDING, Fields
 
 from ..draws import draws
 
@@ -127,16 +123,6 @@ def test_fields_are_those_of_each_message(messages: list[bytes]) -> None:
 
 
 @pytest.mark.usefixtures("_blocks")
-@given(st.lists(MESSAGE, min_size=1, max_size=4), st.data())
-@SHARED
-def test_fields_of_messages_of_few_kinds(kinds: list[bytes], data: st.DataObject) -> None:
-    """Most of them begin alike, and some end earlier or later than others."""
-    order = data.draw(st.lists(st.sampled_from(kinds), max_size=80))
-    more = data.draw(st.lists(FIELD | st.just(b""), min_size=len(order), max_size=len(order)))
-    check([first + last for first, last in zip(order, more, strict=True)])
-
-
-@pytest.mark.usefixtures("_blocks")
 @given(DAMAGED)
 @SHARED
 def test_fields_before_damage_are_kept(messages: list[bytes]) -> None:
@@ -189,57 +175,3 @@ def test_fields_are_those_that_googles_library_reads(rows: list[tuple[int, bytes
                 )
             ]
             assert read == [value for each, value in unknown if each == number]
-
-
-@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=50))
-def test_numbers_of_any_length(values: list[int]) -> None:
-    parts = [varint(value & (2**64 - 1)) for value in values]
-    ends = np.cumsum([0, *map(len, parts)])
-    data = np.frombuffer(b"".join(parts) + bytes(PADDING), np.uint8)
-    decoded, after = varints(data, ends[:-1])
-    assert decoded.tolist() == values
-    assert after.tolist() == ends[1:].tolist()
-
-
-def test_a_message_with_very_many_fields_among_small_ones() -> None:
-    check([one(1, i, 0) for i in range(100)] + [one(2, b"x", 2) * 5_000 + one(3, 7, 0)])
-
-
-@given(st.lists(st.binary(max_size=4) | st.just(b"External id"), max_size=20))
-@settings(max_examples=draws(100))
-def test_stretches_of_bytes_as_texts(texts: list[bytes]) -> None:
-    """Those that are no UTF-8, empty ones and absent ones, among others."""
-    end = np.cumsum([len(each) for each in texts], dtype=np.int64)
-    begin = end - np.array([len(each) for each in texts], np.int64)
-    begin[::3] = -1
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns_module, "_AT_ONCE", 7)
-        coded = text_codes(np.frombuffer(b"".join(texts) + bytes(PADDING), np.uint8), begin, end)
-    assert len(set(coded.values)) == len(coded.values)
-    read = [None if code < 0 else coded.values[code] for code in coded.codes.tolist()]
-    assert read == [each.decode(errors="replace") if i % 3 else None for i, each in enumerate(texts)]
-
-
-PACKET = st.tuples(
-    st.integers(0, 400) | st.sampled_from([127, 128, 16_383, 16_384]), st.sampled_from([10, 10, 10, 18])
-)
-
-
-@settings(max_examples=draws(80))
-@given(st.lists(PACKET, max_size=20), st.integers(0, 3), st.booleans())
-def test_packets_lie_where_their_lengths_say(rows: list[tuple[int, int]], cut: int, padded: bool) -> None:
-    """Long ones, other fields, lengths with a byte more than they need, and files that are cut."""
-    data, expected_spans, ends = b"", [], [0]
-    for size, tag in rows:
-        length = varint(size)
-        length = length[:-1] + bytes([length[-1] | 0x80, 0]) if padded and size % 3 == 0 else length
-        data += bytes([tag]) + length + bytes([10]) * size
-        ends.append(len(data))
-        if tag == 10:
-            expected_spans.append((len(data) - size, len(data)))
-    whole = data[: len(data) - cut] if cut else data
-    report = ImportReport()
-    begin, end = packet_spans(whole, report)
-    kept = [span for span in expected_spans if span[1] <= len(whole)]
-    assert list(zip(begin.tolist(), end.tolist(), strict=True)) == kept
-    assert ("truncated-file" in report) == (len(whole) not in ends)

@@ -7,24 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from notebook_prof.errors import FormatError
 from notebook_prof.readers.codec import sqlite
-from notebook_prof.readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind, Texts
+from notebook_prof.readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Texts
 from notebook_prof.readers.codec.sqlite import Database
-
-from ..draws import draws
-
-KINDS: dict[str, Kind] = {"id": INTS, "i": INTS, "f": FLOATS, "t": TEXTS, "later": INTS}
-VALUES = st.tuples(
-    st.one_of(
-        st.none(), st.integers(-(2**63) + 1, 2**63 - 1), st.integers(-2, 130), st.sampled_from([2**31, 2**47])
-    ),
-    st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False, width=32), st.integers(-3, 70_000)),
-    st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=90)),
-)
 
 
 def written(path: Path, rows: list[tuple[object, ...]], *pragmas: str) -> Path:
@@ -45,30 +32,6 @@ def written(path: Path, rows: list[tuple[object, ...]], *pragmas: str) -> Path:
     return path
 
 
-def rows_of(database: Database) -> list[tuple[object, ...]]:
-    columns = database.read("t b", KINDS)
-    lists: list[list[object]] = []
-    for name in ("i", "f", "t"):
-        column = columns[name]
-        if isinstance(column, Texts):
-            lists.append(column.array.to_pylist())
-        else:
-            lists.append([None if v == MISSING or v != v else v for v in column.tolist()])
-    return list(zip(*lists, strict=True))
-
-
-@given(rows=st.lists(VALUES, max_size=60))
-@settings(max_examples=draws(40))
-def test_columns_are_what_was_written(rows: list[tuple[object, ...]], tmp_path: Path) -> None:
-    with closing(Database(written(tmp_path / "a #1?.db", rows))) as database:
-        assert rows_of(database) == rows
-        assert database.read("t b", {"id": INTS})["id"].tolist() == list(range(1, len(rows) + 1))
-        assert database.read("t b", {"later": INTS})["later"].tolist() == [MISSING] * len(rows)
-        assert database.count("t b") == len(rows)
-        assert database.tables == {"first": ("x",), "t b": ("id", "i", "skipped", "f", "t", "later")}
-        assert (database.read("none", KINDS), database.count("none")) == ({}, 0)
-
-
 def test_values_of_other_kinds_are_missing(tmp_path: Path) -> None:
     """A column of SQLite may hold anything."""
     with closing(sqlite3.connect(tmp_path / "a.db")) as made:
@@ -82,16 +45,6 @@ def test_values_of_other_kinds_are_missing(tmp_path: Path) -> None:
     assert ints.tolist() == [7, -2, *[MISSING] * 4]  # type: ignore[union-attr]
     assert [value if value == value else None for value in floats.tolist()] == [7, -2.5, *[None] * 4]  # type: ignore[union-attr]
     assert texts.array.to_pylist() == [None, None, "8", None, None, "b\ufffd"]
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16le", "utf-16be"])
-def test_many_rows_and_long_texts(encoding: str, tmp_path: Path) -> None:
-    rows: list[tuple[object, ...]] = [
-        (i * 7_919 * (-1) ** i, i / 3, f"{i % 97} é " * (i % 50)) for i in range(6_000)
-    ]
-    rows += [(i, None, "long ü " * 2_000 * (i + 1)) for i in range(3)]
-    with closing(Database(written(tmp_path / "a.db", rows, f"encoding = '{encoding}'"))) as database:
-        assert rows_of(database) == rows
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16le"])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +15,8 @@ import notebook_prof as nbp
 from notebook_prof.errors import FormatError
 from notebook_prof.formats.torch import TorchCompileReader
 from notebook_prof.trace import TraceBuilder
+
+from ..new_process import run_python
 
 NAME = "dedicated_log_torch_trace_sample.log"
 
@@ -139,26 +139,38 @@ def test_a_log_in_which_nothing_was_compiled(tmp_path: Path) -> None:
 
 
 SCRIPT = """
-import sys, torch, notebook_prof as nbp
+import json, sys, torch, notebook_prof as nbp
+graphs = []
+def backend(graph, inputs):
+    graphs.append(graph)
+    return torch._dynamo.lookup_backend("aot_eager")(graph, inputs)
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
 def scaled(x, k):
-    y = x.relu() * k
-    print("break")
+    y = net(x) * k
+    print("break", file=sys.stderr)
     return y.sum()
-f = torch.compile(scaled, backend="aot_eager")
-x = torch.ones(4, requires_grad=True)
+x, known = torch.ones(4, requires_grad=True), "torch._dynamo" in sys.modules
 with nbp.profile("torch", memory=False) as p:
+    f = torch.compile(scaled, backend=backend)
     for k in (1, 1, 2):
         f(x, k).backward()
+first = len(graphs)
+f(x, 2)
+with nbp.profile("torch", memory=False) as again:
+    f(x, 2), net(x)
+left = "run_start_callbacks" in vars(torch._dynamo.callback.callback_handler)
+modules = again.trace.slices.query("category == 'module'")["name"].astype(str).tolist()
+print(json.dumps([known, len(graphs) - first, left, modules[-3:]]))
 p.compilations().drop(columns="step").to_json(sys.argv[1], orient="records")
 """
 
 
 def test_a_live_recording_and_the_log_of_the_same_process_agree(tmp_path: Path) -> None:
+    """A function is compiled once, even if TorchDynamo is first imported during the recording."""
     pytest.importorskip("torch")
-    script, rows = tmp_path / "script.py", tmp_path / "rows.json"
-    script.write_text(SCRIPT)
-    environment = {**os.environ, "TORCH_TRACE": str(tmp_path / "logs")}
-    subprocess.run([sys.executable, script, rows], env=environment, check=True, capture_output=True)
+    rows = tmp_path / "rows.json"
+    done = run_python(SCRIPT, rows, env={**os.environ, "TORCH_TRACE": str(tmp_path / "logs")})
+    assert json.loads(done.stdout) == [False, 0, False, ["Sequential", "0", "1"]]
     live, read = json.loads(rows.read_text()), nbp.open_profile(tmp_path / "logs").compilations()
     logged = json.loads(read.drop(columns="step").to_json(orient="records"))
     assert len(live) >= 3

@@ -296,7 +296,7 @@ Scalar = int | float | str | None
 _NOTHING: Final = Raw(b"")
 
 
-class Row(Struct, gc=False):
+class XlaEvent(Struct, gc=False):
     """One element of ``traceEvents``; the last one is empty."""
 
     ph: str = ""
@@ -311,12 +311,12 @@ class Row(Struct, gc=False):
 class Envelope(Struct):
     """The file around the rows."""
 
-    traceEvents: list[Row]
+    traceEvents: list[XlaEvent]
 
 
 def read_space(data: bytes, report: ImportReport) -> Space:
     """Decode a file of JAX's trace viewer."""
-    envelope, listed = decode_events(data, Envelope, Row, report)
+    envelope, listed = decode_events(data, Envelope, XlaEvent, report)
     rows = listed if listed is not None else (envelope.traceEvents if envelope else [])
     if not rows:
         raise FormatError("there are no events in it")
@@ -365,7 +365,7 @@ def _id(number: int | None) -> int:
     return number if number is not None and abs(number) < 1 << 63 else 0
 
 
-def _names_of(rows: list[Row], kind: str, key: Callable[[Row], Any]) -> dict[Any, str]:
+def _names_of(rows: list[XlaEvent], kind: str, key: Callable[[XlaEvent], Any]) -> dict[Any, str]:
     return {
         key(row): str(row.args["name"])
         for row in rows

@@ -54,9 +54,7 @@ def decode(data: bytes, report: ImportReport) -> Space:
         zip(
             zip(owner.tolist(), keys.tolist(), strict=True),
             zip(
-                texts(text_column(entries, 2)),
-                _statistics(entries, 5, owner, arguments, names),
-                strict=True,
+                texts(text_column(entries, 2)), _statistics(entries, 5, owner, arguments, names), strict=True
             ),
             strict=True,
         )

@@ -132,18 +132,9 @@ def times_nodes(times: Times) -> dict[str, str]:
 
 
 _COLUMNS: Final = (
-    "id",
-    "name",
-    "type",
-    "flop_count",
-    "memory_bytes",
-    "in_shapes",
-    "out_shapes",
-    "in_layouts",
-    "param",
-    "in_dtypes",
-    "out_dtypes",
-)
+    "id", "name", "type", "flop_count", "memory_bytes", "in_shapes", "out_shapes", "in_layouts", "param",
+    "in_dtypes", "out_dtypes",
+)  # fmt: skip
 
 
 def _operator(

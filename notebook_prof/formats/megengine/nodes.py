@@ -23,7 +23,7 @@ from ...trace.report import ImportReport
 _NOTHING: Final = Raw(b"")
 
 
-class Row(Struct, gc=False):
+class NodeRow(Struct, gc=False):
     """One element of ``traceEvents``. Times stay text."""
 
     ph: str = ""
@@ -40,7 +40,7 @@ class Row(Struct, gc=False):
 class File(Struct):
     """The object around the rows."""
 
-    rows: list[Row] = field(name="traceEvents", default_factory=list)
+    rows: list[NodeRow] = field(name="traceEvents", default_factory=list)
     metadata: Any = None
 
 
@@ -60,14 +60,14 @@ class Ranges:
 class Timed:
     """Rows whose time is a number, with their times (Unix ns) and thread numbers."""
 
-    rows: list[Row]
+    rows: list[NodeRow]
     ts: IntArray
     thread: IntArray
     keys: list[tuple[int, int]]
     names: dict[int, str]
 
 
-def timed(rows: list[Row], base_ns: int, report: ImportReport) -> Timed:
+def timed(rows: list[NodeRow], base_ns: int, report: ImportReport) -> Timed:
     """Keep the rows with a time; others than descriptions are counted as ``broken-row``."""
     names = {
         (_number(row.pid), _number(row.tid)): str(row.args["name"])

@@ -16,10 +16,10 @@ from ...trace.nesting import nest
 from ...trace.taxonomy import is_collective_kernel
 from .nodes import (
     File,
+    NodeRow,
     Nodes,
     Operators,
     Ranges,
-    Row,
     Timed,
     links,
     operators,
@@ -30,10 +30,7 @@ from .nodes import (
     timed,
 )
 
-ALIASES: Final = {
-    "gpu_usgae_ratio": "gpu_usage_ratio",
-    "nr_redunant_tensor": "nr_redundant_tensor",
-}
+ALIASES: Final = {"gpu_usgae_ratio": "gpu_usage_ratio", "nr_redunant_tensor": "nr_redundant_tensor"}
 """MegEngine's spelling → ours."""
 
 _ALLOCATED: Final = "_alloc_mem"
@@ -206,7 +203,7 @@ def read_timeline(data: bytes, builder: TraceBuilder) -> None:
     # Threads are identified by name, since their numbers differ from run to run. Operators on the worker's
     # thread are linked to their kernels on the device's track by MegEngine's id (`correlation`). Each
     # `StopStep` ends a step; steps count from 0.
-    file, listed = decode_events(data, File, Row, builder.report)
+    file, listed = decode_events(data, File, NodeRow, builder.report)
     rows = listed if listed is not None else (file.rows if file is not None else [])
     events = timed(rows, _base_ns(file, rows), builder.report)
     if not events.rows:
@@ -225,7 +222,7 @@ def read_timeline(data: bytes, builder: TraceBuilder) -> None:
     _steps(events, builder)
 
 
-def _base_ns(file: File | None, rows: list[Row]) -> int:
+def _base_ns(file: File | None, rows: list[NodeRow]) -> int:
     """Return the Unix time at which the profile started. In older files it is in an event."""
     metadata = file.metadata if file is not None else None
     if not isinstance(metadata, dict) or "localTime" not in metadata:

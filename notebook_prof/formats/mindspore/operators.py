@@ -22,13 +22,7 @@ from .staging import Staging, csv_frame, ns_of
 _NUMBER: Final = re.compile(r"-op\d+$")
 _GRADIENT: Final = re.compile(r"(?:grad[A-Z]\w*(?:-\w+)*|Grad_\w+|grad_\w+)")
 _GRAPHS: Final = ("Gradients", "Default", "recompute_Default")
-_FEEDING: Final = (
-    "GetNext",
-    "InitData",
-    "EndOfSequence",
-    "DynamicGetNext",
-    "PullWeight",
-)
+_FEEDING: Final = ("GetNext", "InitData", "EndOfSequence", "DynamicGetNext", "PullWeight")
 _COLLECTIVE: Final = re.compile(
     r"(?:All(?:Reduce|Gather|toAll)\w*|ReduceScatter\w*|Broadcast|NeighborExchange\w*|Send|Receive|Recv|hcom_\w+"
     r"|Alltoall\w*|allreduce_\w+)(?:[-_]|$)"

@@ -44,7 +44,7 @@ class Described(NamedTuple):
     fields: Args  # those that matter
 
 
-class Row(Struct, gc=False):
+class MindSporeRow(Struct, gc=False):
     """One element of the list."""
 
     ph: str = ""
@@ -62,7 +62,7 @@ class Row(Struct, gc=False):
 class Envelope(Struct):
     """The object form, which no version seen so far writes."""
 
-    traceEvents: list[Row]
+    traceEvents: list[MindSporeRow]
 
 
 _NO_ARGUMENTS: Final = Described("", Args())
@@ -83,7 +83,7 @@ class Timeline:
 def timeline(data: bytes, report: ImportReport) -> Timeline:
     """Decode a JSON list of trace events into rows in the order of the file."""
     # times in it are µs, as numbers or as strings
-    envelope, listed = decode_events(data, Envelope, Row, report)
+    envelope, listed = decode_events(data, Envelope, MindSporeRow, report)
     rows = listed if listed is not None else (envelope.traceEvents if envelope else [])
     cache: dict[bytes, Described] = {}
     named = [row for row in rows if row.ph == "M"]
@@ -92,11 +92,11 @@ def timeline(data: bytes, report: ImportReport) -> Timeline:
     threads = dict(_names(named, "thread_name", "name", cache))
     other = sum(row.ph not in "XMstf" or not row.ph for row in rows)
     report.add("row-not-used", "info", other, effect="rows of a kind that these tools do not write")
-    return Timeline(_slices(rows, cache, report), _ends(rows, report), processes, threads)
+    return Timeline(_slices(rows, cache, report), _ends(rows), processes, threads)
 
 
 def _names(
-    rows: list[Row], kind: str, word: str, cache: dict[bytes, Described]
+    rows: list[MindSporeRow], kind: str, word: str, cache: dict[bytes, Described]
 ) -> list[tuple[tuple[str, str], str]]:
     """Return the names that rows of a kind give their process and thread; the last one counts."""
     return [
@@ -121,7 +121,7 @@ def _described(raw: Raw, cache: dict[bytes, Described]) -> Described:
     return described
 
 
-def _slices(rows: list[Row], cache: dict[bytes, Described], report: ImportReport) -> pd.DataFrame:
+def _slices(rows: list[MindSporeRow], cache: dict[bytes, Described], report: ImportReport) -> pd.DataFrame:
     rows = [row for row in rows if row.ph == "X"]
     ts, timed = to_ns([row.ts for row in rows])
     dur, lasting = to_ns([row.dur for row in rows])
@@ -148,7 +148,7 @@ def _slices(rows: list[Row], cache: dict[bytes, Described], report: ImportReport
     return frame[good].reset_index(drop=True)
 
 
-def _ends(rows: list[Row], report: ImportReport) -> pd.DataFrame:
+def _ends(rows: list[MindSporeRow]) -> pd.DataFrame:
     rows = [row for row in rows if row.ph in ("s", "f") and row.id is not None]
     ts, good = to_ns([row.ts for row in rows])
     frame = pd.DataFrame(

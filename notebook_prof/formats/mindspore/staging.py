@@ -34,11 +34,7 @@ def csv_frame(data: bytes, report: ImportReport) -> pd.DataFrame:
             # pandas only warns of a first row that is too long, and cuts it
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
-                io.StringIO(text),
-                dtype="str",
-                keep_default_na=False,
-                skipinitialspace=True,
-                index_col=False,
+                io.StringIO(text), dtype="str", keep_default_na=False, skipinitialspace=True, index_col=False
             )
     except (pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning, ValueError):
         frame = _without_broken_rows(text, report)

@@ -229,15 +229,7 @@ _CSV: Final[dict[str, tuple[str, Callable[[pd.DataFrame, ImportReport], pd.DataF
     "hccl": ("communication", _hccl),
 }
 _JSON: Final = (
-    "flops_summary",
-    "flops_scope",
-    "timeline_summary",
-    "cpu_timeline_summary",
-    "gpu_timeline_summary",
-    "dynamic_shapes",
-    "memory_summary",
-    "parallel_strategy",
-    "communication",
-    "cluster_communication",
+    "flops_summary", "flops_scope", "timeline_summary", "cpu_timeline_summary", "gpu_timeline_summary",
+    "dynamic_shapes", "memory_summary", "parallel_strategy", "communication", "cluster_communication",
     "pipeline_summary",
-)
+)  # fmt: skip

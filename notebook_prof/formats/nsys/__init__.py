@@ -188,9 +188,9 @@ def _read_tables(source: TableSource, builder: TraceBuilder) -> None:
         add_system_calls,
         report_diagnostics,
     )
-    from .session import Session
+    from .session import NsysSession
 
-    session = Session(source, builder)
+    session = NsysSession(source, builder)
     work = add_device_work(session)
     add_ranges(session)  # it may name threads
     add_calls(session, work)

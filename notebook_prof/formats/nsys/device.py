@@ -12,7 +12,7 @@ from ...readers.codec.columns import INTS, MISSING, Rows, groups, marked
 from ...trace.arrays import IntArray
 from ...trace.strings import Coded, joined
 from ...trace.taxonomy import is_collective_kernel
-from .session import GRAPHS, KERNELS, MEMCPY, MEMSET, NO_ID, Session, pid_of
+from .session import GRAPHS, KERNELS, MEMCPY, MEMSET, NO_ID, NsysSession, pid_of
 
 _KEYS: Final = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
 _GRID: Final = ("gridX", "gridY", "gridZ")
@@ -47,7 +47,7 @@ class DeviceWork(NamedTuple):
     handle: IntArray
 
 
-def add_device_work(session: Session) -> DeviceWork:
+def add_device_work(session: NsysSession) -> DeviceWork:
     """Put kernels, copies, fills and graphs into the builder, each on its stream, and waits beside them."""
     rows = {table: session.rows(table, dict.fromkeys(names, INTS)) for table, names in _COLUMNS.items()}
     processes = (np.unique(pid_of(part.ints("globalPid"))).tolist() for part in rows.values())
@@ -88,7 +88,7 @@ class _Events:
         return table.astype({"kind": "category"})
 
 
-def _kernels(session: Session, rows: Rows, events: _Events) -> DeviceWork:
+def _kernels(session: NsysSession, rows: Rows, events: _Events) -> DeviceWork:
     name = session.names(_first_of(rows, "demangledName", "shortName", "mangledName"))
     name = _with_default(name, "unknown kernel")
     collective = marked(name, is_collective_kernel)
@@ -104,7 +104,7 @@ def _kernels(session: Session, rows: Rows, events: _Events) -> DeviceWork:
     return _add(session, rows, name, category, "kernel", events, facts)
 
 
-def _copies(session: Session, rows: Rows, events: _Events) -> DeviceWork:
+def _copies(session: NsysSession, rows: Rows, events: _Events) -> DeviceWork:
     code, first = groups(*(rows.ints(name) for name in ("copyKind", "srcKind", "dstKind")))
     kinds = zip(
         *(rows.ints(name)[first].tolist() for name in ("copyKind", "srcKind", "dstKind")), strict=True
@@ -120,7 +120,7 @@ def _copies(session: Session, rows: Rows, events: _Events) -> DeviceWork:
     return DeviceWork(*(column[~unified] for column in work))
 
 
-def _fills(session: Session, rows: Rows, events: _Events) -> DeviceWork:
+def _fills(session: NsysSession, rows: Rows, events: _Events) -> DeviceWork:
     code, first = groups(rows.ints("memKind"))
     kinds = [_memory(kind) for kind in rows.ints("memKind")[first].tolist()]
     name = Coded(code, [f"Memset ({kind})" if kind else "Memset" for kind in kinds])
@@ -131,7 +131,7 @@ def _fills(session: Session, rows: Rows, events: _Events) -> DeviceWork:
     return _add(session, rows, name, "memset", "gpu_memset", events, facts)
 
 
-def _graphs(session: Session, rows: Rows, events: _Events) -> DeviceWork:
+def _graphs(session: NsysSession, rows: Rows, events: _Events) -> DeviceWork:
     """Add launches of CUDA graphs that were recorded as a whole: one row for all of their kernels."""
     code, first = groups(rows.ints("graphId"))
     name = Coded(code, [f"CUDA graph {graph}" for graph in rows.ints("graphId")[first].tolist()])
@@ -147,7 +147,7 @@ def _graphs(session: Session, rows: Rows, events: _Events) -> DeviceWork:
     return _add(session, rows, name, "kernel", "kernel", events, {"graph": _optional(rows, "graphId")})
 
 
-def _waits(session: Session, events: _Events) -> None:
+def _waits(session: NsysSession, events: _Events) -> None:
     """Add waits for devices; the host waits in the call that has the same correlation."""
     columns = (*_KEYS, "syncType", "eventId", "eventSyncId")
     rows = session.rows("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", dict.fromkeys(columns, INTS))
@@ -166,7 +166,7 @@ def _waits(session: Session, events: _Events) -> None:
     _add(session, rows, name, "sync", "cuda_sync", events, facts)
 
 
-def _records(session: Session, waits: Rows) -> pd.DataFrame:
+def _records(session: NsysSession, waits: Rows) -> pd.DataFrame:
     """Return the stream and the call that recorded the event of each wait; -1 if unknown."""
     columns = ("globalPid", "eventId", "eventSyncId", "streamId", "correlationId")
     records = session.rows("CUPTI_ACTIVITY_KIND_CUDA_EVENT", dict.fromkeys(columns, INTS))
@@ -179,7 +179,7 @@ def _records(session: Session, waits: Rows) -> pd.DataFrame:
 
 
 def _add(
-    session: Session,
+    session: NsysSession,
     rows: Rows,
     name: Coded,
     category: Any,
@@ -210,7 +210,7 @@ def _add(
     return DeviceWork(pid, correlation, handle)
 
 
-def _streams(session: Session, pid: IntArray, device: IntArray, stream: IntArray) -> IntArray:
+def _streams(session: NsysSession, pid: IntArray, device: IntArray, stream: IntArray) -> IntArray:
     processes, of_process = np.unique(pid, return_inverse=True)
     ranks = [session.ranks.get(process, -1) for process in processes.tolist()]
     rank = np.array(ranks, np.int64)[of_process]

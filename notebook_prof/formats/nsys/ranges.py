@@ -14,7 +14,7 @@ from ...readers.events import NAME, argument_rows, argument_table, lanes
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import is_collective_range, phase_of
-from .session import NVTX, Session
+from .session import NVTX, NsysSession
 
 _MARK, _NESTED, _FREE = 34, 59, 60
 _NAMES: Final = (33, 39, 75, 76)
@@ -51,10 +51,7 @@ _PHASES: Final = tuple(
             r"comm(?:unication)?|all[ _-]?reduce|all[ _-]?gather|reduce[ _-]?scatter|all[ _-]?to[ _-]?all"
             r"|grad(?:ient)?s?[ _-](?:sync|reduce|all[ _-]?reduce|reduction)",
         ),
-        (
-            "evaluation",
-            r"(?:eval|evaluate|evaluation|valid|validat(?:e|ion))(?:[ _-]?(?:step|epoch|loop))?",
-        ),
+        ("evaluation", r"(?:eval|evaluate|evaluation|valid|validat(?:e|ion))(?:[ _-]?(?:step|epoch|loop))?"),
     )
 )
 
@@ -84,7 +81,7 @@ class _Names(NamedTuple):
     operator: BoolArray
 
 
-def add_ranges(session: Session) -> None:
+def add_ranges(session: NsysSession) -> None:
     """Put NVTX's ranges and marks into the builder."""
     # Ranges that were pushed and popped are on their thread; those that were started and ended may
     # overlap, and have lanes beside it. Domains, categories and payloads are in `event_arguments`.
@@ -135,7 +132,7 @@ def add_ranges(session: Session) -> None:
     _arguments(session, every, rows, names.name, ts, dur, track)
 
 
-def _name_threads(session: Session, rows: Rows) -> None:
+def _name_threads(session: NsysSession, rows: Rows) -> None:
     """Use the names that the program gave its threads."""
     if len(rows):
         by_id = session.names(rows.ints("textId"))
@@ -148,7 +145,7 @@ def _name_threads(session: Session, rows: Rows) -> None:
                 session.thread_names[thread] = text
 
 
-def _names(session: Session, rows: Rows) -> _Names:
+def _names(session: NsysSession, rows: Rows) -> _Names:
     """Return names, cut where PyTorch's `emit_nvtx` appends numbers and shapes."""
     import pyarrow.compute as pc
 
@@ -183,7 +180,7 @@ def _shapes(inline: Texts) -> Coded:
     return Texts(sizes).before(", input_op_ids = ")[0].coded()
 
 
-def _tracks(session: Session, rows: Rows, free: BoolArray, ts: IntArray, end: IntArray) -> IntArray:
+def _tracks(session: NsysSession, rows: Rows, free: BoolArray, ts: IntArray, end: IntArray) -> IntArray:
     """Return the thread of each range, or a lane beside it for ranges that may overlap."""
     thread = rows.ints("globalTid")
     track = np.empty(len(rows), np.int64)
@@ -199,7 +196,7 @@ def _tracks(session: Session, rows: Rows, free: BoolArray, ts: IntArray, end: In
 
 
 def _steps(
-    session: Session, name: Coded, ts: IntArray, dur: IntArray, track: IntArray, is_range: BoolArray
+    session: NsysSession, name: Coded, ts: IntArray, dur: IntArray, track: IntArray, is_range: BoolArray
 ) -> None:
     """Add the ranges that are named after steps, of the thread that has the most of them."""
     facts = [step_of_range(text) for text in name.values]
@@ -236,7 +233,7 @@ def _steps(
 
 
 def _arguments(
-    session: Session, every: Rows, rows: Rows, name: Coded, ts: IntArray, dur: IntArray, track: IntArray
+    session: NsysSession, every: Rows, rows: Rows, name: Coded, ts: IntArray, dur: IntArray, track: IntArray
 ) -> None:
     """Add the arguments of ranges: payload, category, and a domain other than the default."""
     texts = rows.texts("jsonText")

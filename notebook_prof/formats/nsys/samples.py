@@ -13,14 +13,14 @@ from ...readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind, Rows, g
 from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.strings import Coded
 from .device import DeviceWork
-from .session import Session, pid_of
+from .session import NsysSession, pid_of
 
 _ON_DEVICE: Final = (2, 3, 4, 5, 6)
 """Kinds of memory: of a device, its arrays, managed and static; 0 and 1 are the host's."""
 _WARNING: Final = 2
 
 
-def add_gpu_metrics(session: Session) -> None:
+def add_gpu_metrics(session: NsysSession) -> None:
     """Put sampled metrics of GPUs into the builder as counters; shares where they are percentages."""
     kinds: dict[str, Kind] = {"timestamp": INTS, "typeId": INTS, "metricId": INTS, "value": FLOATS}
     rows = session.rows("GPU_METRICS", kinds)
@@ -47,7 +47,7 @@ def add_gpu_metrics(session: Session) -> None:
         session.builder.counter(track, ts[own], value[own] / (100 if share else 1))
 
 
-def add_network(session: Session) -> None:
+def add_network(session: NsysSession) -> None:
     """Put metrics of network cards into the builder as counters, a value at the start of its interval."""
     columns = ("start", "globalId", "portId", "metricsListId", "metricsIdx")
     rows = session.rows("NET_NIC_METRIC", {**dict.fromkeys(columns, INTS), "value": FLOATS})
@@ -75,7 +75,7 @@ def add_network(session: Session) -> None:
         session.builder.counter(track, ts[own], value[own])
 
 
-def add_page_faults(session: Session) -> None:
+def add_page_faults(session: NsysSession) -> None:
     """Put page faults of managed memory into the builder: how many so far, by GPU and by process."""
     columns = ("start", "globalPid", "deviceId", "numberOfPageFaults")
     rows = session.rows("CUDA_UM_GPU_PAGE_FAULT_EVENTS", dict.fromkeys(columns, INTS))
@@ -95,12 +95,12 @@ def add_page_faults(session: Session) -> None:
         _count(session, track, rows.ints("start", 0)[own], np.ones(len(own), np.int64))
 
 
-def _count(session: Session, track: int, start: IntArray, number: IntArray) -> None:
+def _count(session: NsysSession, track: int, start: IntArray, number: IntArray) -> None:
     order = np.argsort(start, kind="stable")
     session.builder.counter(track, start[order] + session.base, np.cumsum(number[order]))
 
 
-def add_scheduling(session: Session) -> None:
+def add_scheduling(session: NsysSession) -> None:
     """Put the number of running threads of each process into the builder."""
     rows = session.rows("SCHED_EVENTS", dict.fromkeys(("start", "isSchedIn", "globalTid"), INTS))
     if not len(rows):
@@ -122,7 +122,7 @@ def add_scheduling(session: Session) -> None:
         session.builder.counter(track, ts[own][at], running)
 
 
-def add_memory(session: Session) -> None:
+def add_memory(session: NsysSession) -> None:
     """Put CUDA's allocations and frees into the builder."""
     columns = ("start", "globalPid", "deviceId", "address", "bytes", "memKind", "memoryOperationType")
     rows = session.rows("CUDA_GPU_MEMORY_USAGE_EVENTS", dict.fromkeys(columns, INTS))
@@ -155,7 +155,7 @@ def _totals(device: IntArray, size: IntArray) -> IntArray:
     return total
 
 
-def report_diagnostics(session: Session) -> None:
+def report_diagnostics(session: NsysSession) -> None:
     """Report the profiler's own warnings, most severe first."""
     rows = session.rows("DIAGNOSTIC_EVENT", {"severity": INTS, "text": TEXTS})
     text = rows.texts("text")
@@ -182,7 +182,7 @@ _MARKERS: Final = ("[Broken backtraces]", "[Max depth]")
 class Chains:
     """The stacks of one table: frames one behind another, root first."""
 
-    def __init__(self, session: Session, table: str) -> None:
+    def __init__(self, session: NsysSession, table: str) -> None:
         # depth 0 is the innermost frame
         rows = session.rows(table, dict.fromkeys(("id", "symbol", "module", "stackDepth"), INTS))
         code, first = groups(rows.ints("symbol"), rows.ints("module"))
@@ -207,7 +207,7 @@ class Chains:
         return np.asarray(np.where(self.ids[at] == ids, at, -1))
 
 
-def chain_stacks(session: Session, table: str, ids: IntArray) -> IntArray | None:
+def chain_stacks(session: NsysSession, table: str, ids: IntArray) -> IntArray | None:
     """Return the key of the stack of each call; None where the report has none of these stacks."""
     if table not in session.source.tables or not (ids > 0).any():
         return None
@@ -221,7 +221,7 @@ def chain_stacks(session: Session, table: str, ids: IntArray) -> IntArray | None
     return np.asarray(np.array([*keys, -1], np.int64)[chains.find(ids)])
 
 
-def add_stack_samples(session: Session) -> None:
+def add_stack_samples(session: NsysSession) -> None:
     """Put samples of threads into the builder, beside them."""
     # `sample_durations` decides how much time a sample represents: it is time on a processor.
     rows = session.rows(_SAMPLES, dict.fromkeys(("id", "start", "globalTid"), INTS))
@@ -261,7 +261,7 @@ _LIBRARIES: Final = (28, 29)
 _STARTS_WORK: Final = re.compile(r"_*(?:cuda|cu|hip)\w*(?:Launch|Memcpy|Memset)")
 
 
-def add_calls(session: Session, work: DeviceWork) -> None:
+def add_calls(session: NsysSession, work: DeviceWork) -> None:
     """Put calls of CUDA into the builder, and arrows to what they launched."""
     # Of several calls with one number, as of a runtime call and the driver call inside it, the innermost has
     # the arrow. A call that launched no recorded work, and is not named like a launch, is overhead.
@@ -290,7 +290,7 @@ def add_calls(session: Session, work: DeviceWork) -> None:
     )
 
 
-def add_system_calls(session: Session) -> None:
+def add_system_calls(session: NsysSession) -> None:
     """Put calls of the operating system into the builder; their names show which of them wait."""
     columns = ("start", "end", "globalTid", "nameId", "callchainId")
     rows = session.rows("OSRT_API", dict.fromkeys(columns, INTS))
@@ -301,7 +301,7 @@ def add_system_calls(session: Session) -> None:
         _add(session, rows, names, category, "system call", stack)
 
 
-def add_overhead(session: Session) -> None:
+def add_overhead(session: NsysSession) -> None:
     """Put the overhead of the profiler and CUPTI into the builder."""
     for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
         rows = session.rows(table, dict.fromkeys(("start", "end", "globalTid", "nameId"), INTS))
@@ -310,7 +310,7 @@ def add_overhead(session: Session) -> None:
 
 
 def _add(
-    session: Session, rows: Rows, names: Coded, category: Any, default: str, stack: IntArray | None
+    session: NsysSession, rows: Rows, names: Coded, category: Any, default: str, stack: IntArray | None
 ) -> IntArray:
     ts, dur = session.times(rows)
     session.builder.report.add_where(

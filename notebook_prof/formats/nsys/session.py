@@ -60,7 +60,7 @@ def pid_of(global_id: IntArray) -> IntArray:
     return np.asarray(np.where(global_id < 0, 0, (global_id >> 24) & 0xFFFFFF))
 
 
-class Session:
+class NsysSession:
     """A report while it is read: its tables, and the builder."""
 
     def __init__(self, source: TableSource, builder: TraceBuilder) -> None:

@@ -148,7 +148,7 @@ class Args(Struct, gc=False):
     name: str | int | None = None
 
 
-class Row(Struct, gc=False):
+class PaddleEvent(Struct, gc=False):
     """One element of ``traceEvents``; the last one is empty. Times stay text."""
 
     ph: str = ""
@@ -164,7 +164,7 @@ class Row(Struct, gc=False):
 class File(Struct):
     """The object around the rows. The span number changed its spelling between 2.6.2 and 3.3.1."""
 
-    rows: list[Row] | UnsetType = field(name="traceEvents", default=UNSET)
+    rows: list[PaddleEvent] | UnsetType = field(name="traceEvents", default=UNSET)
     schema: Any = field(name="schemaVersion", default=None)
     span: Any = field(name="span_index", default=None)
     old_span: Any = field(name="span_indx", default=None)
@@ -180,7 +180,7 @@ _MAX: Final = 1 << 63
 
 def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
     """Read the JSON that Paddle writes with ``export_chrome_tracing``, schema 1.0.0 to 1.0.2."""
-    file, listed = decode_events(data, File, Row, report)
+    file, listed = decode_events(data, File, PaddleEvent, report)
     file = file or File()
     if listed is None and file.rows is UNSET:
         raise FormatError("there is no list 'traceEvents' in it: this is not a trace of paddle.profiler")
@@ -212,7 +212,7 @@ def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
     return columns
 
 
-def _usable(rows: list[Row], report: ImportReport, what: str) -> list[Row]:
+def _usable(rows: list[PaddleEvent], report: ImportReport, what: str) -> list[PaddleEvent]:
     """Return rows whose times are numbers, counting the others."""
     ok = np.ones(len(rows), bool)
     for part in ("ts", what):
@@ -237,11 +237,11 @@ def _usable(rows: list[Row], report: ImportReport, what: str) -> list[Row]:
     return [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
 
 
-def _ns(rows: list[Row], part: str) -> Any:
+def _ns(rows: list[PaddleEvent], part: str) -> Any:
     return to_ns([getattr(row, part) for row in rows])[0]
 
 
-def _owners(rows: list[Row], events: list[Row], memory: list[Row]) -> Any:
+def _owners(rows: list[PaddleEvent], events: list[PaddleEvent], memory: list[PaddleEvent]) -> Any:
     """Return the host event of each memory event: the last one before it in the file."""
     position = {id(row): i for i, row in enumerate(rows)}
     host = [i for i, row in enumerate(events) if row.cat not in DEVICE_TYPES and row.cat not in RUNTIME_TYPES]
@@ -250,14 +250,14 @@ def _owners(rows: list[Row], events: list[Row], memory: list[Row]) -> Any:
     return np.append(np.array(host, np.int64), -1)[np.searchsorted(named, at) - 1]
 
 
-def _offsets(rows: list[Row]) -> Any:
+def _offsets(rows: list[PaddleEvent]) -> Any:
     """Return ``start_time`` in ns; -1 if missing."""
     texts = [((row.args or _NO_ARGS).start_time or "").removesuffix(" us").encode() for row in rows]
     ns, ok = to_ns(texts)
     return np.where(ok, ns, -1)
 
 
-def _row(row: Row) -> tuple[Any, ...]:
+def _row(row: PaddleEvent) -> tuple[Any, ...]:
     args, word = row.args or _NO_ARGS, row.cat or ""
     name = _DURATION.sub("", row.name or "")
     correlation = _in_range(args.correlation)
@@ -269,13 +269,13 @@ def _row(row: Row) -> tuple[Any, ...]:
     return (0, 0, name, word, *thread, -1, -1, correlation, text, args.callstack or None)
 
 
-def _device_and_stream(row: Row) -> tuple[int, int]:
+def _device_and_stream(row: PaddleEvent) -> tuple[int, int]:
     args = row.args or _NO_ARGS
     device = args.device if args.device is not None else _thread(row.pid)
     return _in_range(device), _in_range(args.stream if args.stream is not None else _thread(row.tid))
 
 
-def _device_event(row: Row) -> tuple[Any, ...]:
+def _device_event(row: PaddleEvent) -> tuple[Any, ...]:
     a = row.args or _NO_ARGS
     name, word = _DURATION.sub("", row.name or ""), row.cat
     nan = float("nan")
@@ -298,7 +298,7 @@ def _device_event(row: Row) -> tuple[Any, ...]:
     )
 
 
-def _memory(row: Row) -> tuple[Any, ...]:
+def _memory(row: PaddleEvent) -> tuple[Any, ...]:
     a = row.args or _NO_ARGS
     addr = int(a.addr) if isinstance(a.addr, int) or (a.addr.isdecimal() and len(a.addr) < 21) else 0
     totals = (a.increase_bytes, a.current_allocated, a.current_reserved, a.peak_allocated, a.peak_reserved)
@@ -313,7 +313,7 @@ def _memory(row: Row) -> tuple[Any, ...]:
     )
 
 
-def _inputs(rows: list[Row]) -> list[tuple[str, str, str]]:
+def _inputs(rows: list[PaddleEvent]) -> list[tuple[str, str, str]]:
     return [
         (
             _DURATION.sub("", row.name or ""),

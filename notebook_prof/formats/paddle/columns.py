@@ -9,29 +9,15 @@ from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
-from ...trace.taxonomy import call_category, is_collective_kernel
+from ...trace.taxonomy import call_category, group_of_word, is_collective_kernel
 
 # Paddle's event types, and their meaning here.
 
 EVENT_TYPES: Final = (
-    "Operator",
-    "Dataloader",
-    "ProfileStep",
-    "CudaRuntime",
-    "Kernel",
-    "Memcpy",
-    "Memset",
-    "UserDefined",
-    "OperatorInner",
-    "Forward",
-    "Backward",
-    "Optimization",
-    "Communication",
-    "PythonOp",
-    "PythonUserDefined",
-    "DygraphKernelLaunch",
-    "StaticKernelLaunch",
-)
+    "Operator", "Dataloader", "ProfileStep", "CudaRuntime", "Kernel", "Memcpy", "Memset", "UserDefined",
+    "OperatorInner", "Forward", "Backward", "Optimization", "Communication", "PythonOp", "PythonUserDefined",
+    "DygraphKernelLaunch", "StaticKernelLaunch",
+)  # fmt: skip
 """By number, as the protobuf file holds them. 15 and 16 are Paddle 3's; the schema that Paddle embeds
 ends at 14, which is why Paddle 3.3 cannot read its own files."""
 
@@ -40,26 +26,19 @@ MEMORY_TYPES: Final = ("Allocate", "Free", "ReservedAllocate", "ReservedFree")
 DEVICE_TYPES: Final = ("Kernel", "Memcpy", "Memset")
 RUNTIME_TYPES: Final = ("CudaRuntime", "MluRuntime")
 
-_CATEGORY: Final = {
-    "Operator": "operator",
-    "OperatorInner": "operator",
-    "DygraphKernelLaunch": "operator",
-    "StaticKernelLaunch": "operator",
-    "Dataloader": "annotation",
-    "ProfileStep": "annotation",
-    "CudaRuntime": "launch",
-    "MluRuntime": "launch",
-    "Kernel": "kernel",
-    "Memcpy": "memcpy",
-    "Memset": "memset",
-    "UserDefined": "annotation",
-    "Forward": "module",
-    "Backward": "annotation",
-    "Optimization": "annotation",
-    "Communication": "collective",
-    "PythonOp": "python",
-    "PythonUserDefined": "annotation",
-}
+_CATEGORY: Final = group_of_word(
+    {
+        "operator": "Operator OperatorInner DygraphKernelLaunch StaticKernelLaunch",
+        "annotation": "Dataloader ProfileStep UserDefined Backward Optimization PythonUserDefined",
+        "launch": "CudaRuntime MluRuntime",
+        "kernel": "Kernel",
+        "memcpy": "Memcpy",
+        "memset": "Memset",
+        "module": "Forward",
+        "collective": "Communication",
+        "python": "PythonOp",
+    }
+)
 
 _PHASE: Final = {
     "Dataloader": "data",

@@ -14,16 +14,9 @@ from .summary_operators import kernel_table, operator_table, user_table
 from .summary_overview import device_table, distribution_table, memory_table, model_table, overview_table
 
 VIEWS: Final = (
-    "DeviceView",
-    "OverView",
-    "ModelView",
-    "DistributedView",
-    "KernelView",
-    "OperatorView",
-    "MemoryView",
-    "MemoryManipulationView",
-    "UDFView",
-)
+    "DeviceView", "OverView", "ModelView", "DistributedView", "KernelView", "OperatorView", "MemoryView",
+    "MemoryManipulationView", "UDFView",
+)  # fmt: skip
 """Paddle's ``SummaryView``."""
 
 UNITS: Final = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}

@@ -81,7 +81,7 @@ def add_torch(
         shapes=shapes,
         dtypes=dtypes,
         concrete=concrete,
-        extra=joined([_extra_of_events(annotations, row, len(events.ts)), _extra_of_stages(stages)]),
+        extra=joined([_extra_of_events(annotations, row), _extra_of_stages(stages)]),
         thread_names=tracks.thread_names(),
         memory=_memory(events, annotations, tracks),
     )
@@ -190,7 +190,7 @@ def _list_json(value: Any) -> str:
     return to_json(["" if each is None else each if isinstance(each, str) else str(each) for each in value])
 
 
-def _extra_of_events(annotations: Annotations, row: IntArray, count: int) -> Coded:
+def _extra_of_events(annotations: Annotations, row: IntArray) -> Coded:
     texts = annotations.json(only=_EXTRA_WORDS)
     if texts is None:
         return Coded(np.full(len(row), -1, np.int64), [])

@@ -215,7 +215,7 @@ def _first_ready(
 
 
 def _lane(tid: int, names: dict[int, str], tracks: Tracks, builder: TraceBuilder) -> int:
-    name = names.get(tid) or tracks.thread_name(-1, tid)
+    name = names.get(tid) or tracks.thread_name(tid)
     return builder.track(f"{name} {tid} · scheduling", "process", pid=tracks.process_of(tid), tid=tid)
 
 
@@ -310,7 +310,7 @@ def _add_samples(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> Non
         stack = stack_of[own]
         count = length[stack]
         flat = code[frame_of[consecutive(begin[stack], count)]]
-        name = f"{tracks.thread_name(process, thread)} {thread} · samples"
+        name = f"{tracks.thread_name(thread)} {thread} · samples"
         track = builder.track(name, "process", pid=process)
         # a sample stands for the time until its thread's next one, at most twice the median of these times
         count_samples(builder, track, len(own))

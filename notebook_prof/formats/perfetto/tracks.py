@@ -220,12 +220,12 @@ class Tracks:
     def thread_names(self) -> dict[tuple[int, int], str]:
         """Return the names by process and thread, also of tracks that got a negative number."""
         return {
-            self._thread_of(number): self.thread_name(d.pid, d.tid, d.name) if d.kind == "thread" else d.name
+            self._thread_of(number): self.thread_name(d.tid, d.name) if d.kind == "thread" else d.name
             for number, d in self.descriptors.items()
             if d.kind == "thread" or number in self._not_threads
         }
 
-    def thread_name(self, pid: int, tid: int, own: str = "") -> str:
+    def thread_name(self, tid: int, own: str = "") -> str:
         """Return the name of a thread."""
         return own or self._thread_names.get(tid) or f"thread {tid}"
 
@@ -261,7 +261,7 @@ class Tracks:
             return self._builder.track(f"track {number}", "process")
         pid = self._pid(number)
         if descriptor.kind == "thread":
-            name = self.thread_name(descriptor.pid, descriptor.tid, descriptor.name)
+            name = self.thread_name(descriptor.tid, descriptor.name)
             return self._builder.track(name, pid=descriptor.pid, tid=descriptor.tid)
         if descriptor.kind == "counter":
             return self._builder.track(descriptor.name or "counter", "counter", pid=pid, unit=descriptor.unit)

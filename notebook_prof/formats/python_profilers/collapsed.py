@@ -142,10 +142,7 @@ def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) 
     end = np.rint(np.cumsum(weight[usable])).astype(np.int64)
     ts = np.concatenate([[0], end[:-1]])
     add_samples(
-        builder,
-        builder.track("main"),
-        Sampled(ts, end - ts, stacks.frames, stacks.lengths),
-        stacks.distinct,
+        builder, builder.track("main"), Sampled(ts, end - ts, stacks.frames, stacks.lengths), stacks.distinct
     )
 
 

@@ -29,7 +29,6 @@ _LARGEST: Final = 2**62
 
 class _Header(NamedTuple):
     python: str
-    start_us: int
     interval_us: int
     samples: int
     strings_at: int
@@ -68,7 +67,7 @@ def _header(data: bytes, builder: TraceBuilder) -> _Header:
     if order is None:
         raise FormatError("it does not begin like Tachyon's binary files")
     numbers = struct.unpack(order + "I3BxQQQIQQI", data[4:60])
-    version, major, minor, micro, start, interval, samples, _, strings_at, frames_at, packed = numbers
+    version, major, minor, micro, _, interval, samples, _, strings_at, frames_at, packed = numbers
     if version != _VERSION:
         raise FormatError(f"version {version} of Tachyon's binary files is unknown, only {_VERSION}")
     if not _HEADER <= strings_at <= frames_at <= len(data) - _FOOTER:
@@ -80,7 +79,7 @@ def _header(data: bytes, builder: TraceBuilder) -> _Header:
         raise FormatError(f"Tachyon's file was cut: it has {len(data):,} bytes of {size:,}")
     builder.report.add("columns-not-used", "info", 1, "columns and opcodes of frames", "frames have lines")
     python = f"{major}.{minor}.{micro}"
-    return _Header(python, start, interval, samples, strings_at, frames_at, packed, strings, frames)
+    return _Header(python, interval, samples, strings_at, frames_at, packed, strings, frames)
 
 
 def _frames(data: bytes, header: _Header, builder: TraceBuilder) -> list[Frame]:

@@ -14,14 +14,8 @@ from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 
 KERNELS, COUNTERS, CALLS, COPIES, ALLOCATIONS, SCRATCH, AGENTS = (
-    "kernels",
-    "counters",
-    "calls",
-    "copies",
-    "allocations",
-    "scratch",
-    "agents",
-)
+    "kernels", "counters", "calls", "copies", "allocations", "scratch", "agents",
+)  # fmt: skip
 _NEEDED: Final = (
     (COUNTERS, {"counter_name", "kernel_name", "start"}),
     (KERNELS, {"kernel_name", "start", "end"}),
@@ -33,12 +27,7 @@ _NEEDED: Final = (
 )
 _TEXTS: Final = frozenset({"kernel_name", "function", "domain", "direction", "operation", "agent_type"})
 _SKIPPED: Final = frozenset({"kind", "guid", "address", "counter_name", "counter_value"})
-_OURS: Final = {
-    "start_timestamp": "start",
-    "end_timestamp": "end",
-    "process_id": "pid",
-    "thread_id": "tid",
-}
+_OURS: Final = {"start_timestamp": "start", "end_timestamp": "end", "process_id": "pid", "thread_id": "tid"}
 _LONGEST_HEAD: Final = 4_096
 _HEXADECIMAL: Final = re.compile(r"\s*(?:0[xX]0*)?([0-9a-fA-F]{1,16})\s*")
 

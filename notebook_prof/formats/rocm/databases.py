@@ -319,15 +319,8 @@ class Rocpd:
         grid = ("grid_size_x", "grid_size_y", "grid_size_z")
         block = ("workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
         columns = (
-            "agent_id",
-            "kernel_id",
-            "queue_id",
-            "stream_id",
-            "start",
-            "end",
-            "event_id",
-            "region_name_id",
-        )
+            "agent_id", "kernel_id", "queue_id", "stream_id", "start", "end", "event_id", "region_name_id",
+        )  # fmt: skip
         rows = self._rows(
             "kernel_dispatch", dict.fromkeys((*columns, *grid, *block, "group_segment_size"), INTS)
         )

@@ -117,8 +117,6 @@ class _TorchFile(Struct):
     nodes: list[_TorchNode]
     schema: str = ""
     pid: int = -1
-    start_ts: int | float = 0
-    finish_ts: int | float = 0
 
 
 class _WorkloadNode(Struct, rename={"node": "Id", "name": "Name", "kind": "NodeType", "control": "ctrlDeps"}):

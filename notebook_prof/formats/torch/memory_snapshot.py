@@ -60,17 +60,9 @@ def _label(frames: list[tuple[str, str, int]]) -> str:
 
 
 ACTIONS: Final = (
-    "alloc",
-    "free_requested",
-    "free_completed",
-    "segment_alloc",
-    "segment_map",
-    "segment_free",
-    "segment_unmap",
-    "oom",
-    "snapshot",
-    "annotate",
-)
+    "alloc", "free_requested", "free_completed", "segment_alloc", "segment_map", "segment_free",
+    "segment_unmap", "oom", "snapshot", "annotate",
+)  # fmt: skip
 _ALLOCATED: Final = {"alloc": 1, "free_requested": -1}
 _RESERVED: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 _SLICES: Final = {

@@ -20,15 +20,9 @@ from ...trace.builder import TraceBuilder
 from ...trace.intervals import as_ints
 
 CATEGORIES: Final = (
-    "parameter",
-    "optimizer state",
-    "input",
-    "temporary",
-    "activation",
-    "gradient",
-    "autograd detail",
+    "parameter", "optimizer state", "input", "temporary", "activation", "gradient", "autograd detail",
     "unknown",
-)
+)  # fmt: skip
 _PREEXISTING, _CREATE, _VERSION, _DESTROY = 1, 2, 3, 4
 _SPACE: Final = b" \t\r\n"
 _MOST: Final = 2**53

@@ -78,7 +78,7 @@ class ColumnBuilder:
         self._chunks: list[Columns] = []
 
     def add_events(self, events: list[Any], variant: Variant) -> Variant:
-        """Add the events of a chunk, or none if they need another variant. Returns the needed one."""
+        """Add the events of a chunk and return the variant they need; add none if it is not `variant`."""
         complete = complete_type(variant)
         spans = [event for event in events if type(event) is complete]
         count = len(spans)

@@ -17,6 +17,7 @@ from ...trace.taxonomy import (
     EVALUATION_SUFFIX,
     MODULE_PREFIX,
     call_category,
+    group_of_word,
     is_collective_kernel,
     is_collective_range,
 )
@@ -139,58 +140,29 @@ class KinetoColumns:
         return replace(self, **changed)
 
 
-_CATEGORY_OF_TYPE: Final = {
-    "cpu_op": "operator",
-    "operator": "operator",
-    "user_annotation": "annotation",
-    "gpu_user_annotation": "annotation",
-    "python_function": "python",
-    "instant": "annotation",
-    "cpu_instant_event": "annotation",
-    "kernel": "kernel",
-    "concurrent_kernel": "kernel",
-    "mtia_ccp_events": "kernel",
-    "hpu_op": "kernel",
-    "cuda_event": "annotation",
-    "gpu_memcpy": "memcpy",
-    "memcpy": "memcpy",
-    "gpu_memset": "memset",
-    "memset": "memset",
-    "runtime": "launch",
-    "cuda_runtime": "launch",
-    "cuda_driver": "launch",
-    "privateuse1_runtime": "launch",
-    "privateuse1_driver": "launch",
-    "mtia_runtime": "launch",
-    "xpu_runtime": "launch",
-    "xpu_driver": "launch",
-    "glow_runtime": "launch",
-    "cuda_sync": "sync",
-    "xpu_sync": "sync",
-    "collective_comm": "collective",
-    "overhead": "overhead",
-    "cuda_profiler_range": "overhead",
-}
+_CATEGORY_OF_TYPE: Final = group_of_word(
+    {
+        "operator": "cpu_op operator",
+        "annotation": "user_annotation gpu_user_annotation instant cpu_instant_event cuda_event",
+        "python": "python_function",
+        "kernel": "kernel concurrent_kernel mtia_ccp_events hpu_op",
+        "memcpy": "gpu_memcpy memcpy",
+        "memset": "gpu_memset memset",
+        "launch": "runtime cuda_runtime cuda_driver privateuse1_runtime privateuse1_driver mtia_runtime "
+        "xpu_runtime xpu_driver glow_runtime",
+        "sync": "cuda_sync xpu_sync",
+        "collective": "collective_comm",
+        "overhead": "overhead cuda_profiler_range",
+    }
+)
 
 BOOKKEEPING_TYPES: Final = frozenset({"trace"})
 """Types of rows about the recording itself, such as ``PyTorch Profiler (0)``."""
 
-DEVICE_TYPES: Final = frozenset(
-    {
-        "kernel",
-        "concurrent_kernel",
-        "gpu_memcpy",
-        "memcpy",
-        "gpu_memset",
-        "memset",
-        "gpu_user_annotation",
-        "mtia_ccp_events",
-        "hpu_op",
-        "cuda_event",
-        "cuda_sync",
-        "cuda_profiler_range",
-    }
-)
+DEVICE_TYPES: Final = frozenset({
+    "kernel", "concurrent_kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset", "gpu_user_annotation",
+    "mtia_ccp_events", "hpu_op", "cuda_event", "cuda_sync", "cuda_profiler_range",
+})  # fmt: skip
 """Types of rows that belong to a device, not to a thread. Their process id is a device index."""
 
 OPERATOR_TYPES: Final = frozenset({"cpu_op", "operator", "user_annotation"})

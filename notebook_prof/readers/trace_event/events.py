@@ -26,7 +26,7 @@ _NOTHING: Final = Raw(b"")
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Row(Struct, gc=False):
+class EventRow(Struct, gc=False):
     """One event. Times stay text, since a double cannot represent them."""
 
     ph: Any = ""
@@ -57,7 +57,7 @@ class Row(Struct, gc=False):
 class Envelope(Struct):
     """The object around the events."""
 
-    rows: list[Row] | UnsetType = field(name="traceEvents", default=UNSET)
+    rows: list[EventRow] | UnsetType = field(name="traceEvents", default=UNSET)
     base_ns: Any = field(name="baseTimeNanoseconds", default=None)
     unit: Any = field(name="displayTimeUnit", default=None)
     frames: Any = field(name="stackFrames", default=None)
@@ -78,7 +78,7 @@ def decode(data: bytes, report: ImportReport) -> Envelope:
         report.add("no-events", "info", 1, example, "all tables are empty")
         return Envelope(rows=[])
     try:
-        envelope, rows = decode_events(text, Envelope, Row, report)
+        envelope, rows = decode_events(text, Envelope, EventRow, report)
     except RecursionError as error:
         raise FormatError("its JSON is nested too deeply for a trace") from error
     envelope = envelope or Envelope()
@@ -92,12 +92,12 @@ def decode(data: bytes, report: ImportReport) -> Envelope:
     return envelope
 
 
-def _samples(text: Raw, report: ImportReport) -> list[Row]:
+def _samples(text: Raw, report: ImportReport) -> list[EventRow]:
     """Return the list ``samples`` beside the events as events of phase P."""
     if not bytes(text).startswith(b"["):
         return []
     try:
-        rows = msgspec.json.decode(text, type=list[Row])
+        rows = msgspec.json.decode(text, type=list[EventRow])
     except _UNDECODABLE as error:
         report.add("broken-samples", "loss", example=str(error), effect="no samples are read")
         return []
@@ -118,24 +118,24 @@ def _count_system_events(system: Any, report: ImportReport) -> None:
         report.add("system-events", "loss", len(events), str(events[0])[:80], effect, advice)
 
 
-def _lines(text: bytes, report: ImportReport) -> list[Row] | None:
+def _lines(text: bytes, report: ImportReport) -> list[EventRow] | None:
     """Return the events of a file with one object per line; None for any other file."""
     first, _, further = text.partition(b"\n")
     if not further.lstrip().startswith(b"{"):
         return None
     try:
-        if not msgspec.json.decode(first, type=Row).ph:
+        if not msgspec.json.decode(first, type=EventRow).ph:
             return None
     except _UNDECODABLE:
         return None
     try:
-        return msgspec.json.Decoder(Row).decode_lines(text)
+        return msgspec.json.Decoder(EventRow).decode_lines(text)
     except _UNDECODABLE:
         pass
     rows = []
     for line in filter(None, map(bytes.strip, text.splitlines())):
         try:
-            rows.append(msgspec.json.decode(line, type=Row))
+            rows.append(msgspec.json.decode(line, type=EventRow))
         except _UNDECODABLE as error:
             example = f"{error}: {line[:80].decode(errors='replace')}"
             report.broken_rows(1, example)
@@ -223,7 +223,7 @@ _ATOMS: Final = (str, int, float, bool, type(None))
 class Events:
     """Events in the order of the file."""
 
-    rows: list[Row]
+    rows: list[EventRow]
     phase: npt.NDArray[np.str_]  # one letter
     ts: IntArray  # nanoseconds
     dur: IntArray  # nanoseconds; 0 for events without a duration
@@ -237,7 +237,7 @@ class Events:
         return np.flatnonzero(np.isin(self.phase, list(letters)))
 
 
-def columns(rows: list[Row], base_ns: int, builder: TraceBuilder) -> Events:
+def columns(rows: list[EventRow], base_ns: int, builder: TraceBuilder) -> Events:
     """Turn events into columns, counting those without a time as ``broken-row``."""
     # Metadata events need no time.
     phase = np.array([row.ph[:1] if isinstance(row.ph, str) else "" for row in rows], dtype="U1")
@@ -268,7 +268,7 @@ def columns(rows: list[Row], base_ns: int, builder: TraceBuilder) -> Events:
     )
 
 
-def _durations(rows: list[Row], phase: npt.NDArray[np.str_], builder: TraceBuilder) -> IntArray:
+def _durations(rows: list[EventRow], phase: npt.NDArray[np.str_], builder: TraceBuilder) -> IntArray:
     """Return the durations of complete events. Some writers provide only the CPU time."""
     at = np.flatnonzero(phase == "X")
     dur, ok = to_ns([rows[i].dur or rows[i].tdur for i in at])

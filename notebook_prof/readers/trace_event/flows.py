@@ -147,7 +147,7 @@ def add_flows(events: Events, tracks: Tracks, placed: Placed, builder: TraceBuil
     # An event belongs to the innermost open slice of its thread. A final event without ``bp: "e"`` belongs to
     # the next slice that begins on its thread. Events with the same category, name and id are connected in
     # order of time.
-    parts = [_written(events, tracks, placed, builder), _marked(events, placed)]
+    parts = [_written(events, tracks, placed), _marked(events, placed)]
     group, ts, role, home = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((role != _SOURCE, ts, group))
     group, role, home = group[order], role[order], home[order]
@@ -166,9 +166,7 @@ def add_flows(events: Events, tracks: Tracks, placed: Placed, builder: TraceBuil
     builder.flows("link", placed.handle[src[drawn]], placed.handle[dst[drawn]])
 
 
-def _written(
-    events: Events, tracks: Tracks, placed: Placed, builder: TraceBuilder
-) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _written(events: Events, tracks: Tracks, placed: Placed) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     rows = events.where("stf")
     chosen = [events.rows[i] for i in rows.tolist()]
     ids = texts(f"{row.id}" if row.id2 is None else f"//{row.id2}" for row in chosen).codes

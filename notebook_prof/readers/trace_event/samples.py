@@ -24,7 +24,7 @@ from ..call_tree import (
     sample_durations,
     stack_tree,
 )
-from .events import Events, Row, Tracks, atom, texts
+from .events import EventRow, Events, Tracks, atom, texts
 
 # Profiles of V8 inside a trace, as Chrome's DevTools and Node.js write them: Profile and ProfileChunk.
 
@@ -256,7 +256,7 @@ def _label(name: str, own: str, series: str) -> str:
     return label if series in ("value", name, "") else f"{label}.{series}"
 
 
-def _arguments(rows: list[Row]) -> list[dict[str, Any]]:
+def _arguments(rows: list[EventRow]) -> list[dict[str, Any]]:
     try:
         decoded = msgspec.json.decode(b"[" + b",".join(row.args or b"null" for row in rows) + b"]")
     except (msgspec.DecodeError, RecursionError):

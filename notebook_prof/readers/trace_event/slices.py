@@ -15,10 +15,10 @@ from ...errors import bounded_repr
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded, by_value
-from ...trace.taxonomy import CATEGORIES, STEP_PREFIX, phase_of
+from ...trace.taxonomy import CATEGORIES, STEP_PREFIX, group_of_word, phase_of
 from ..call_tree import Frame
 from ..events import match, report_unpaired
-from .events import Events, Row, Tracks
+from .events import EventRow, Events, Tracks
 
 _NOTHING: Final = Raw(b"")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -105,23 +105,18 @@ def _merged(begin: bytes, end: bytes) -> str | None:
 _STEP: Final = re.compile(re.escape(STEP_PREFIX) + r"(\d{1,10})")
 FrameOf = Callable[[str], Frame | None]
 
-CATEGORY_OF_WORD: Final = {
-    "fee": "python",
-    "python": "python",
-    "python_function": "python",
-    "py": "python",
-    "javascript": "python",
-    "kernel": "kernel",
-    "gpu_memcpy": "memcpy",
-    "gpu_memset": "memset",
-    "cuda_runtime": "launch",
-    "cuda_driver": "launch",
-    "user_annotation": "annotation",
-    "gpu_user_annotation": "annotation",
-    "annotation": "annotation",
-    "overhead": "overhead",
-    "io": "io",
-}
+CATEGORY_OF_WORD: Final = group_of_word(
+    {
+        "python": "fee python python_function py javascript",
+        "kernel": "kernel",
+        "memcpy": "gpu_memcpy",
+        "memset": "gpu_memset",
+        "launch": "cuda_runtime cuda_driver",
+        "annotation": "user_annotation gpu_user_annotation annotation",
+        "overhead": "overhead",
+        "io": "io",
+    }
+)
 """Our category for a writer's word. Any other word means an operator."""
 
 
@@ -210,7 +205,7 @@ def _functions(
     return names, np.array(keys, np.int64)
 
 
-def _stack_keys(rows: list[Row], stacks: Mapping[str, int]) -> IntArray:
+def _stack_keys(rows: list[EventRow], stacks: Mapping[str, int]) -> IntArray:
     if not stacks:
         return np.full(len(rows), -1, np.int64)
     return np.array([stacks.get(str(row.sf), -1) for row in rows], np.int64)
