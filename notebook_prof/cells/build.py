@@ -17,7 +17,7 @@ from ..analysis.time.account import ACCOUNT
 from ..collectors.machine import machine, usable_cores
 from ..collectors.python.assemble import OTHER_CELLS, Exact, Timed, put
 from ..collectors.python.engine import with_gaps
-from ..collectors.python.frames import Stacks, trim, trim_thread
+from ..collectors.python.frames import trim, trim_thread
 from ..collectors.python.overlay import Rows
 from ..collectors.python.thread_stacks import ObservedThread, decode
 from ..collectors.system import put_readings
@@ -205,7 +205,8 @@ def _put_samples(
             trimmed = own if mine else others
             timed = _timed(one, looks, nodes, run.begin_ns + LONG_NS, end)
             seen = timed.stack[timed.stack >= 0]
-            if not (trimmed.lengths[seen] > 0).any() or (not mine and _is_still(trimmed, seen)):
+            # another thread that stayed in a single call was only waiting
+            if not (trimmed.lengths[seen] > 0).any() or (not mine and len(np.unique(seen)) == 1):
                 continue
             track = builder.track(one.name or f"thread {one.tid}", pid=watch.pid, tid=one.tid)
             rows = _rows(run, end) if mine and len(run.statements) else None
@@ -226,11 +227,6 @@ def _timed(one: ObservedThread, looks: IntArray, nodes: IntArray, begin_ns: int,
     begin = np.maximum(begin, np.append(begin[:1], ts[:-1]))
     bounds, stack = with_gaps(begin, ts, np.searchsorted(nodes, node))
     return Timed(bounds, stack)
-
-
-def _is_still(stacks: Stacks, seen: IntArray) -> bool:
-    """Return whether a thread stayed in the same call, as a waiting thread does."""
-    return len(np.unique(seen)) == 1
 
 
 def _identities(runs: list[CellRun]) -> list[int]:

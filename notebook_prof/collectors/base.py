@@ -144,6 +144,18 @@ class Recording:
         for collector in tuple(self._alive):
             self._try(collector, "start", lambda c=collector: c.start(self.clock))  # type: ignore[misc]
 
+    def join(self, collector: Collector) -> None:
+        """Add a collector, and start it if the others have started. Its result is read first."""
+
+        def start() -> None:
+            collector.open()
+            if self._started:
+                collector.prepare()
+                collector.start(self.clock)
+
+        self._alive.insert(0, collector)
+        self._try(collector, "start", start)
+
     def stop(self) -> None:
         """Stop every collector, the last started first. A second call does nothing."""
         if self._stopped or not self._started:

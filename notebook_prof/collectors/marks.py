@@ -23,16 +23,8 @@ from .journal import Edges, Journal, Span
 from .statements import Statements, statements
 
 __all__ = [
-    "MarksCollector",
-    "Sink",
-    "Statements",
-    "annotate",
-    "install",
-    "statements",
-    "step",
-    "steps",
-    "uninstall",
-]
+    "MarksCollector", "Sink", "Statements", "annotate", "install", "statements", "step", "steps", "uninstall",
+]  # fmt: skip
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -1,10 +1,18 @@
-"""Replaces functions of other libraries while a recording runs. Imports only the standard library."""
+"""Replaces functions of other libraries during a recording, and watches for the import of a module.
+
+Imports only the standard library.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from types import ModuleType
+from typing import Any, Final, cast
 
 
 def drop_frame(error: BaseException) -> None:
@@ -60,3 +68,79 @@ class Patches:
             owner, name, original, new = self._undo.pop()
             if vars(owner).get(name) is new:
                 setattr(owner, name, original)
+
+
+OWN_THREADS: Final = "notebook_prof"
+"""Prefix of our threads' names."""
+
+
+def quiet_fork() -> Patches:
+    """Suppress the warning about our threads that ``os.fork`` gives from Python 3.12 on."""
+    patches = Patches()
+
+    def make(original: Callable[[], int]) -> Callable[[], int]:
+        def fork() -> int:
+            if _has_other_threads():  # Python would warn without us, too
+                return original()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                return original()
+
+        return fork
+
+    if sys.version_info >= (3, 12) and hasattr(os, "fork") and not _has_other_threads():
+        patches.replace(os, "fork", make)
+    return patches
+
+
+def _has_other_threads() -> bool:
+    ours = sum(thread.name.startswith(OWN_THREADS) for thread in threading.enumerate())
+    return threading.active_count() - ours > 1
+
+
+class ImportWatch:
+    """Calls a function in the importing thread once a module has been imported."""
+
+    # It stands first in `sys.meta_path`. It finds no module itself, but wraps the loader that another finder
+    # returns for the watched one. The wrapper restores the loader before the module runs.
+    def __init__(self, name: str, then: Callable[[], object]) -> None:
+        self._name = name
+        self.then: Callable[[], object] = then
+
+    def watch(self) -> None:
+        """Start watching."""
+        sys.meta_path.insert(0, self)
+
+    def unwatch(self) -> None:
+        """Stop watching; `then` is not called afterwards. A second call does nothing."""
+        self.then = bool
+        with suppress(ValueError):
+            sys.meta_path.remove(self)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return the other finders' spec of the watched module; None for other modules."""
+        if name != self._name:
+            return None
+        others = [one.find_spec for one in sys.meta_path if one is not self and hasattr(one, "find_spec")]
+        spec = next(filter(None, (find(name, path, target) for find in others)), None)
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = cast(Any, _Loader(spec.loader, self))
+        return spec
+
+
+class _Loader:
+    def __init__(self, loader: Any, watch: ImportWatch) -> None:
+        self._loader, self._watch = loader, watch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._loader
+        try:
+            self._loader.exec_module(module)
+        except BaseException as error:
+            drop_frame(error)
+            raise
+        self._watch.then()

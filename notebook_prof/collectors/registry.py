@@ -23,10 +23,7 @@ from .system import SystemCollector
 GROUP: Final = "notebook_prof.collectors"
 """Group of other packages' entry points: Collector subclasses that take only CollectorOptions."""
 
-COLLECTORS: Final = Table.of(
-    "collectors",
-    "name:str available:bool reason:str records:str",
-)
+COLLECTORS: Final = Table.of("collectors", "name:str available:bool reason:str records:str")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +126,12 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
     made.append(marks)
     if "python" in chosen:
         made.append(entries["python"].load()(options, edges=marks.edges))
+    return made
+
+
+def make_torch(options: CollectorOptions) -> Collector:
+    """Make only the torch collector, for a recording that began before torch was imported."""
+    made: Collector = _BUILT_IN["torch"].load()(options)
     return made
 
 

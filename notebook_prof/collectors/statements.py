@@ -21,7 +21,13 @@ from .line_runs import FunctionLines, function_lines
 from .line_sources import Sources
 
 SHOWING: Final = -2
-"""Line of the mark after the last statement, from which on IPython shows the result."""
+"""Line of the mark after an expression whose value IPython shows next."""
+
+AFTER: Final = -3
+"""Line of the mark after the last statement, if the cell displays no value."""
+
+UNWRITTEN: Final = {SHOWING: "display of the result", AFTER: "work after the last line"}
+"""Descriptions of the time after marks that have no line in the cell."""
 
 MOST_ROWS: Final = 500_000
 """Limit on the marks in a recording, which take 8 MB. Beyond it, loops leave no marks."""
@@ -34,7 +40,7 @@ class Statements(NamedTuple):
 
     ts: IntArray
     end: IntArray
-    line: IntArray  # line in the cell, from 1 like in IPython; `SHOWING` for the display of the result
+    line: IntArray  # line in the cell, from 1 like in IPython; `SHOWING` or `AFTER` for what comes after it
     thread: int  # native id of the thread that ran the cell; -1 without statements
 
     @classmethod
@@ -65,8 +71,7 @@ class Marks:
         self.rows = array("q")
         if file and available():
             monitor = LineMonitor(
-                lambda other: other == file or (watches is not None and watches(other)),
-                self.sources.see,
+                lambda other: other == file or (watches is not None and watches(other)), self.sources.see
             )
             self.sources.ran = monitor.codes
             self._monitor = monitor if monitor.start() else None
@@ -110,7 +115,7 @@ class Marks:
         """Return the marks as statements with ends."""
         ts, line = self.table()
         ends = np.maximum(np.append(ts[1:], self.end_ns), ts)[: len(ts)]
-        kept = ((line > 0) | (line == SHOWING)) & (ends > ts)
+        kept = ((line > 0) | (line <= SHOWING)) & (ends > ts)
         return Statements(ts[kept], ends[kept], line[kept], self._thread)
 
     def function_lines(self) -> FunctionLines | None:

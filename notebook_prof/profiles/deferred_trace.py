@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from ..background import Cancelled, IdleTime
+from ..background import Cancelled, IdleTime, checkpoint, start_thread
 from ..errors import NotRecordedError
 from ..own_processes import at_exit
 from ..trace.trace import Trace
@@ -43,8 +44,8 @@ class DeferredTrace:
         return self._work.done.is_set()
 
     def start(self) -> None:
-        """Start building the Trace, unless that has begun already."""
-        self._work.start()
+        """Queue the build behind those that were started before, unless it has begun already."""
+        self._work.start_later()
 
     def get(self) -> Trace:
         """Wait for the Trace and return it. Raises `build`'s error; NotRecordedError after a fork or at
@@ -65,7 +66,7 @@ class DeferredTrace:
 
 
 class _Work:
-    """The work of a `DeferredTrace`, done in its thread."""
+    """The work of a `DeferredTrace`, done in a thread."""
 
     def __init__(self, build: Callable[[], Trace], hold: Callable[[], bool]) -> None:
         self.done = threading.Event()
@@ -77,24 +78,40 @@ class _Work:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Run the build in a new thread, once."""
+        """Run the build at once in a new thread, unless it has begun."""
+        thread = threading.Thread(target=self.run, name=THREAD, daemon=True)
         with self._lock:
-            if self._build is None:
+            if self._build is None or self._thread is not None:
                 return
-            build, self._build = self._build, None
-            self._thread = threading.Thread(target=self._run, args=(build,), name=THREAD, daemon=True)
+            self._thread = thread
             _unfinished.add(self)
             at_exit(_leave)
             try:
-                self._thread.start()
+                thread.start()
                 return
             except RuntimeError:  # threads cannot be started while the process exits
                 self._thread = None
-        self._run(build)
+        self.run()
 
-    def _run(self, build: Callable[[], Trace]) -> None:
+    def start_later(self) -> None:
+        """Run the build in the thread that runs queued builds one at a time."""
+        with self._lock:
+            if self._build is None or self._thread is not None:
+                return
+            _unfinished.add(self)
+            at_exit(_leave)
+        _queue.put(self)
+
+    def run(self) -> None:
+        """Build the Trace, unless another thread has begun to."""
+        with self._lock:
+            build, self._build = self._build, None
+            if build is None:
+                return
+            self._thread = threading.current_thread()
         try:
             with self.idle.used():
+                checkpoint()
                 self.trace = build()
         except Cancelled:
             self.error = NotRecordedError("the recording was not assembled: the process is about to end")
@@ -105,8 +122,7 @@ class _Work:
             self.done.set()
 
     def leave(self) -> None:
-        """Make the build end at its next checkpoint."""
-        self.idle.cancel()
+        """Wait until the cancelled build has ended."""
         with self._lock:  # until `start` has started it
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -119,12 +135,47 @@ class _Work:
         self.done.set()
 
 
+class _Queue:
+    """Builds Traces one at a time, in one thread, as long as nobody is waiting for them."""
+
+    # With a thread for each, all of them would compete with the cell that runs after *Run All*.
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[_Work] = deque()
+        self._thread: threading.Thread | None = None
+
+    def put(self, work: _Work) -> None:
+        """Add a build to the end of the queue."""
+        with self._lock:
+            self._waiting.append(work)
+            if self._thread is None:
+                self._thread = start_thread(self._run, THREAD)
+            if self._thread is not None:
+                return
+            self._waiting.clear()
+        work.run()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                work = self._waiting.popleft()
+            work.run()
+            del work  # otherwise the Trace would live until the next build
+
+
+_queue = _Queue()
 _unfinished: set[_Work] = set()
 
 
 def _leave() -> None:
     # a thread that still computes when the interpreter shuts down would be killed inside C code
-    for work in list(_unfinished):
+    unfinished = list(_unfinished)
+    for work in unfinished:
+        work.idle.cancel()
+    for work in unfinished:
         work.leave()
 
 
@@ -132,6 +183,8 @@ at_exit(_leave)  # now, so that it runs after the history's own, which waits for
 
 
 def _lose_in_fork() -> None:
+    global _queue
+    _queue = _Queue()
     for work in list(_unfinished):
         work.lose_in_fork()
     _unfinished.clear()

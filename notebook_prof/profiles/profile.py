@@ -251,7 +251,6 @@ class Profile:
     why = method(lambda: analysis.why)
     what_if = method(lambda: analysis.what_if)
     replay = method(lambda: profiles.replay)
-    slack = method(lambda: analysis.slack)
     training = method(lambda: analysis.training)
     expect = method(lambda: expectations.expect)
     brief = brief

@@ -14,7 +14,7 @@ import pandas as pd
 from ..collectors import statements
 from ..collectors.python.assemble import OTHER_CELLS
 from ..collectors.python.frames import is_watched
-from ..collectors.statements import SHOWING
+from ..collectors.statements import SHOWING, UNWRITTEN
 from ..trace.arrays import IntArray
 from ..trace.builder import TraceBuilder
 from ..trace.intervals import union
@@ -26,7 +26,6 @@ KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded", "
 """Kinds of rows of the account."""
 
 _STEPS, _CODE, _OUTSIDE, _PROFILER, _UNKNOWN, _DISPLAY = range(6)
-_TEXT_SHOWING: Final = "display of the result"
 _TEXT_MOVES: Final = "start and stop of the recording"
 _NO_LINE: Final = -1
 
@@ -122,7 +121,7 @@ def account(
     starts = cuts[:-1]
     row = np.searchsorted(ts, starts, side="right") - 1
     at_line = np.where(row >= 0, np.append(line, _NO_LINE)[row], _NO_LINE)
-    kind = np.where(at_line > 0, _CODE, np.where(at_line == SHOWING, _DISPLAY, _UNKNOWN))
+    kind = np.where(at_line > 0, _CODE, np.where(at_line <= SHOWING, _DISPLAY, _UNKNOWN))
     loop = np.full(len(starts), -1, np.int64)
     of_run = np.array([run.loop for run in runs], np.int64)
     for word, lower, upper, number in (
@@ -185,13 +184,13 @@ def _rows(
     when, count = endings
     row = np.clip(np.searchsorted(starts, when, side="left") - 1, 0, max(len(starts) - 1, 0))
     steps = np.bincount(row, count, minlength=len(starts))[: len(starts)] if len(starts) else np.empty(0)
-    texts = {number: text_of(number) for number in np.unique(line).tolist() if number > 0}
+    texts = UNWRITTEN | {number: text_of(number) for number in np.unique(line).tolist() if number > 0}
     text = [
         heads[number][1] if number >= 0 else texts.get(where, "")
         for number, where in zip(loop.tolist(), line.tolist(), strict=True)
     ]
-    fixed = {_PROFILER: _TEXT_MOVES, _DISPLAY: _TEXT_SHOWING}
-    text = [fixed.get(number, words) for number, words in zip(kind.tolist(), text, strict=True)]
+    moving = (kind == _PROFILER).tolist()
+    text = [_TEXT_MOVES if moves else words for moves, words in zip(moving, text, strict=True)]
     return pd.DataFrame(
         {
             "ts": starts,

@@ -7,7 +7,7 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -15,6 +15,7 @@ from typing import Any, Final
 from ..collectors import registry, statements
 from ..collectors.base import LARGE, Collector, Recording
 from ..collectors.machine import machine
+from ..collectors.patches import ImportWatch, Patches, quiet_fork
 from ..collectors.python.assemble import OTHER_CELLS
 from ..collectors.system.names.watch import NameWatch, Walked, put_names
 from ..errors import OptionError
@@ -94,6 +95,9 @@ class Session:
         self._recorded_steps: list[StepRecords] = []
         self._start_ns = self._opened_ns = self._closed_ns = 0
         self._torch_before = "torch" in sys.modules
+        self._fork = Patches()
+        self._import_of_torch: ImportWatch | None = None
+        self._thread = 0  # identity of the thread that opened this session
         self._threads: dict[int, int] = {}
         self._loop_thread: threading.Thread | None = None
         self._tickers: dict[int, LoopTicker] = {}
@@ -120,8 +124,13 @@ class Session:
                 current.claim(self)
                 if self._names is not None:
                     self._names.before()
+                self._thread = threading.get_ident()
                 self._opened_ns = time.time_ns()
+                self._fork = quiet_fork()
                 self._sources.connect(hooks=self._hooks)
+                if not self._torch_before:
+                    self._import_of_torch = ImportWatch("torch", self._torch_imported)
+                    self._import_of_torch.watch()
                 # to measure the overhead, unrecorded steps must run without collectors
                 if self._first is not None and self._meter is None:
                     self._first.open()
@@ -252,9 +261,7 @@ class Session:
             self._names.at_first_step()
         self._recording.start()
         self._start_ns = time.time_ns()  # loading the collectors is not part of the recording
-        if "torch" in self._recording.names and self._meter is None:
-            self._size_watch = SizeWatch(self._halt)
-            self._size_watch.start()
+        self._watch_size()
 
     def stop(self, steps: StepRecords) -> None:
         """End a cycle."""
@@ -289,6 +296,26 @@ class Session:
             self.traces.append(self._later(cycle))
             self._plan.on_cycle(self.traces[-1].get())
 
+    def _watch_size(self) -> None:
+        if self._recording is not None and "torch" in self._recording.names and self._meter is None:
+            self._size_watch = SizeWatch(self._halt)
+            self._size_watch.start()
+
+    def _torch_imported(self) -> None:
+        """Start recording torch, which has just been imported, unless the user chose the collectors."""
+        if self.is_of_parent or threading.get_ident() != self._thread:
+            return
+        with DelayedInterrupt():
+            begun_ns = time.time_ns()
+            self._sources.connect_torch()
+            is_wanted = not self._plan.collectors and self._meter is None
+            if is_wanted and self._recording is not None:
+                for collector in self._make(lambda: [registry.make_torch(self._options)]):
+                    self._recording.join(collector)
+                if self.window.recording:
+                    self._watch_size()
+                    self.window.moves.append((begun_ns, time.time_ns()))
+
     def _halt(self) -> bool:
         """Stop PyTorch's profiler before it takes gigabytes. Returns whether it is small and goes on."""
         recording = self._recording
@@ -318,12 +345,14 @@ class Session:
     def _make_recording(self) -> Recording:
         collectors = self._plan.collectors
         names = [part for part in collectors if isinstance(part, str)]
-        made = self._make(names) if names or not collectors else []
+        made = []
+        if names or not collectors:
+            made = self._make(lambda: registry.make(names or None, self._options))
         return Recording([*(part for part in collectors if isinstance(part, Collector)), *made], Clock())
 
-    def _make(self, names: list[str]) -> list[Collector]:
+    def _make(self, make: Callable[[], list[Collector]]) -> list[Collector]:
         try:
-            return registry.make(names or None, self._options)
+            return make()
         except OptionError:
             raise
         except Exception as error:  # the user's code must run in any case
@@ -348,6 +377,9 @@ class Session:
         first, self._first = self._first, None
         if first is not None:  # the window was never reached
             first.abandon()
+        if self._import_of_torch is not None:
+            self._import_of_torch.unwatch()
+        self._fork.restore()
         self.let_go()
         current.release(self)
 
@@ -376,7 +408,7 @@ class Session:
         if self._cell.span is not None and self._plan.options.memory:
             thread = self._sources.thread or self._loop_thread
             findings.steps_elsewhere(self.report, thread, self._cell.marks.identity)
-        if not self._torch_before and "torch" in sys.modules:
+        if not self._torch_before and "torch" in sys.modules and not self._plan.collectors:
             recorded = [name for cycle in self._finished for name in cycle.recording.names]
             findings.torch_came_late(self.report, recorded)
 

@@ -183,14 +183,14 @@ def partial_steps(report: ImportReport, steps: StepRecords) -> None:
 
 
 def torch_came_late(report: ImportReport, collectors: Sequence[str]) -> None:
-    """Report that torch was imported only during the recording, unless it was recorded after all."""
+    """Report that torch was imported during the recording and not recorded."""
     if "torch" not in collectors:
         report.add(
             "torch-imported-late",
             "loss",
-            example="torch was imported while recording",
+            example="torch was imported by another thread, or after the recorded steps",
             effect="the profile has no operators",
-            advice="import torch in an earlier cell, or ask for steps with --steps",
+            advice="import torch before the recording, or in the thread that it began in",
         )
 
 

@@ -277,6 +277,7 @@ class StepSources:
         self._runs: dict[Source, Run] = {}
         self._undo: list[Callable[[], object]] = []
         self._undo_hooks: list[Callable[[], object]] = []
+        self._torch_hook = ""
         self._thread: int | None = None
         self.thread: threading.Thread | None = None
 
@@ -289,7 +290,14 @@ class StepSources:
             return
         if name == "optimizer_ticks":
             self._undo_hooks.append(trainer_ticks(self._optimizer))
-        if "torch" not in sys.modules:
+        self._torch_hook = name
+        if "torch" in sys.modules:
+            self.connect_torch()
+
+    def connect_torch(self) -> None:
+        """Connect torch's hooks, unless a better source counts already."""
+        name, self._torch_hook = self._torch_hook, ""
+        if not name:
             return
         try:
             ticks = getattr(import_module("notebook_prof.collectors.torch.hooks"), name)
@@ -305,6 +313,7 @@ class StepSources:
 
     def drop_hook(self) -> None:
         """Remove the library hooks, because a better source counts now, and a hook costs 4 µs per step."""
+        self._torch_hook = ""
         while self._undo_hooks:
             self._undo_hooks.pop()()
 

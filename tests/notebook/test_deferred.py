@@ -82,7 +82,7 @@ def test_what_cannot_be_put_together_is_reported(torch_kernel: Kernel) -> None:
         """
     )
     torch_kernel.must(f"%%profile p --quiet\n{TRAIN}")
-    torch_kernel.must("engine.Session._build = _build")
+    torch_kernel.must("p.trace\nengine.Session._build = _build")
     assert torch_kernel.value("p.trace.report['profile-failed'].example") == "MemoryError: no room"
 
 

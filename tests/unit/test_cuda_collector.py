@@ -13,7 +13,7 @@ import notebook_prof as nbp
 from notebook_prof.collectors import cuda
 from notebook_prof.collectors.base import Availability, Recording
 from notebook_prof.collectors.cuda import CudaCollector, choose, routes
-from notebook_prof.collectors.cuda.routes import ROUTES, Facts, Route
+from notebook_prof.collectors.cuda.routes import ROUTES, CudaFacts, Route
 from notebook_prof.collectors.registry import make
 from notebook_prof.collectors.torch import TorchCollector
 from notebook_prof.session import findings
@@ -32,19 +32,19 @@ home_routes = sys.modules["notebook_prof.collectors.cuda.routes"]
 @pytest.mark.parametrize(
     ("facts", "route", "words"),
     [
-        (Facts(GPU, torch_cuda="12.8"), "kineto", "CUDA 12.8"),
-        (Facts(GPU, torch_cuda="12.8", torch_sees_gpu=True, cupti=CUPTI), "kineto", "CUDA 12.8"),
-        (Facts(GPU, torch_cuda="13.0", torch_sees_gpu=False), "counters", "no kernels"),
-        (Facts(GPU, torch_cuda="", cupti=CUPTI), "cupti", "by NVIDIA"),
-        (Facts(GPU, torch_cuda="13.0", torch_sees_gpu=False, cupti=CUPTI), "cupti", "by NVIDIA"),
-        (Facts(NO_DRIVER, torch_cuda="12.8", cupti=CUPTI), "counters", "no NVIDIA"),
-        (Facts(GPU), "counters", "no kernels"),
-        (Facts(GPU, cupti=ABSENT), "counters", "pip install cupti-python"),
-        (Facts(NO_DRIVER, torch_cuda="12.8"), "counters", "no NVIDIA"),
-        (Facts(REFUSED, torch_cuda="12.8"), "counters", "Permissions"),
+        (CudaFacts(GPU, torch_cuda="12.8"), "kineto", "CUDA 12.8"),
+        (CudaFacts(GPU, torch_cuda="12.8", torch_sees_gpu=True, cupti=CUPTI), "kineto", "CUDA 12.8"),
+        (CudaFacts(GPU, torch_cuda="13.0", torch_sees_gpu=False), "counters", "no kernels"),
+        (CudaFacts(GPU, torch_cuda="", cupti=CUPTI), "cupti", "by NVIDIA"),
+        (CudaFacts(GPU, torch_cuda="13.0", torch_sees_gpu=False, cupti=CUPTI), "cupti", "by NVIDIA"),
+        (CudaFacts(NO_DRIVER, torch_cuda="12.8", cupti=CUPTI), "counters", "no NVIDIA"),
+        (CudaFacts(GPU), "counters", "no kernels"),
+        (CudaFacts(GPU, cupti=ABSENT), "counters", "pip install cupti-python"),
+        (CudaFacts(NO_DRIVER, torch_cuda="12.8"), "counters", "no NVIDIA"),
+        (CudaFacts(REFUSED, torch_cuda="12.8"), "counters", "Permissions"),
     ],
 )
-def test_choice(facts: Facts, route: str, words: str) -> None:
+def test_choice(facts: CudaFacts, route: str, words: str) -> None:
     choices = routes(facts)
     assert [one.name for one in choices] == list(ROUTES)
     assert all(one.reason for one in choices)
@@ -92,7 +92,7 @@ def test_looking_around_loads_nothing() -> None:
 
 
 def test_without_a_gpu_every_route_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda, "survey", lambda *_: Facts(NO_DRIVER))
+    monkeypatch.setattr(cuda, "survey", lambda *_: CudaFacts(NO_DRIVER))
     assert CudaCollector.availability() == NO_DRIVER
     with nbp.profile("cuda") as p:
         done = sum(range(10))
@@ -104,7 +104,7 @@ def test_without_a_gpu_every_route_is_reported(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_torch_route_without_a_line_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
-    monkeypatch.setattr(cuda, "survey", lambda *_: Facts(GPU, torch_cuda="12.8", torch_sees_gpu=True))
+    monkeypatch.setattr(cuda, "survey", lambda *_: CudaFacts(GPU, torch_cuda="12.8", torch_sees_gpu=True))
     with nbp.profile("cuda") as p:
         sum(range(1000))
     assert p.trace.metadata["cuda_route"] == "kineto"
@@ -118,9 +118,9 @@ def test_cupy_without_torch_brings_kernels(monkeypatch: pytest.MonkeyPatch) -> N
         sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), __spec__=1)
     )
     monkeypatch.setattr("notebook_prof.collectors.cupy.installed", lambda name: True)
-    monkeypatch.setattr(cuda, "survey", lambda *_: Facts(GPU, torch_cuda="12.8"))
+    monkeypatch.setattr(cuda, "survey", lambda *_: CudaFacts(GPU, torch_cuda="12.8"))
     assert [one.name for one in make()][:2] == ["cuda", "cupy"]
-    monkeypatch.setattr(cuda, "survey", lambda *_: Facts(NO_DRIVER))
+    monkeypatch.setattr(cuda, "survey", lambda *_: CudaFacts(NO_DRIVER))
     assert make()[0].name == "cupy"
 
 
@@ -208,7 +208,7 @@ def test_the_known_fault_of_repeated_recordings(
 
 def test_a_torch_without_cuda_leaves_the_kernels_to_cupti(monkeypatch: pytest.MonkeyPatch) -> None:
     home = sys.modules["notebook_prof.collectors.cuda"]
-    facts = Facts(GPU, torch_cuda="", cupti=CUPTI)
+    facts = CudaFacts(GPU, torch_cuda="", cupti=CUPTI)
     monkeypatch.setattr(home, "survey", lambda: facts)
     monkeypatch.setattr(cuda, "survey", lambda *_: facts)
     made = make(["torch", "cuda"])
@@ -220,7 +220,7 @@ def test_a_torch_without_cuda_leaves_the_kernels_to_cupti(monkeypatch: pytest.Mo
 def test_jax_on_a_gpu_and_cuda_want_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
     from notebook_prof.collectors.jax import JaxCollector
 
-    monkeypatch.setattr(cuda, "survey", lambda *_: Facts(GPU, cupti=CUPTI))
+    monkeypatch.setattr(cuda, "survey", lambda *_: CudaFacts(GPU, cupti=CUPTI))
     for plugin, together in (("jax_cuda13_plugin", False), ("none", True)):
         monkeypatch.setattr(
             "notebook_prof.collectors.jax.installed", lambda name, plugin=plugin: name == plugin

@@ -14,7 +14,7 @@ from notebook_prof.collectors import cuda, journal
 from notebook_prof.collectors import cuda as events
 from notebook_prof.collectors.base import Availability
 from notebook_prof.collectors.cuda import CudaCollector
-from notebook_prof.collectors.cuda.routes import Facts
+from notebook_prof.collectors.cuda.routes import CudaFacts
 
 
 class Device:
@@ -78,7 +78,7 @@ class Event:
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     device = Device()
     monkeypatch.setitem(sys.modules, "cupy", device)
-    monkeypatch.setattr(cuda, "survey", lambda *_: Facts(Availability(True)))
+    monkeypatch.setattr(cuda, "survey", lambda *_: CudaFacts(Availability(True)))
     return device
 
 
@@ -170,7 +170,7 @@ def test_a_device_lost_in_the_middle_leaves_the_cell_alone(device: Device, when:
 
 def test_without_cupy_it_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
-    monkeypatch.setattr(cuda, "survey", lambda *_: Facts(Availability(True)))
+    monkeypatch.setattr(cuda, "survey", lambda *_: CudaFacts(Availability(True)))
     assert CudaCollector.availability().ok
     with nbp.profile(CudaCollector()) as p:
         pass

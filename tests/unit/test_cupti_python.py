@@ -369,9 +369,9 @@ def test_a_whole_recording(cupti: Cupti, monkeypatch: pytest.MonkeyPatch) -> Non
     from notebook_prof.collectors import cuda
     from notebook_prof.collectors.base import Availability
     from notebook_prof.collectors.cuda import CudaCollector
-    from notebook_prof.collectors.cuda.routes import Facts
+    from notebook_prof.collectors.cuda.routes import CudaFacts
 
-    facts = Facts(Availability(True), cupti=Availability(True, "by NVIDIA"))
+    facts = CudaFacts(Availability(True), cupti=Availability(True, "by NVIDIA"))
     monkeypatch.setattr(cuda, "survey", lambda *_: facts)
     monkeypatch.setattr(cuda, "CuptiSession", lambda keep: CuptiSession(keep, Driver().load))
     with nbp.profile(CudaCollector()) as p:

@@ -45,6 +45,25 @@ def building() -> Iterator[Building]:
     made.go.set()
 
 
+def test_builds_that_nobody_waits_for_are_made_one_after_another() -> None:
+    builds = [Building() for _ in range(3)]
+    first, second, third = map(DeferredTrace, builds)
+    for deferred in (first, second, third, second):
+        deferred.start()
+    assert builds[0].begun.wait(60)
+    builds[2].go.set()
+    assert third.get() is builds[2].trace, "who asks does not wait for the others"
+    assert not builds[1].begun.is_set()
+    del second, deferred
+    for build in builds:
+        build.go.set()
+    assert first.wait(60)
+    last = DeferredTrace(lambda: draw("main: [mm]"))
+    last.start()
+    assert last.wait(60)
+    assert [build.times for build in builds] == [1, 0, 1], "nobody can ask for the second any more"
+
+
 def test_it_is_made_once_whoever_asks(building: Building) -> None:
     deferred, traces = DeferredTrace(building), []
     asking = [threading.Thread(target=lambda: traces.append(deferred.get())) for _ in range(8)]

@@ -127,7 +127,7 @@ def test_what_is_fast_becomes_one_row(session: Session, monkeypatch: pytest.Monk
     assert marks is not None
     run("x = 1\nfor i in range(5000):\n    x += i\n    x -= 1\ny = 2")
     marks.stop()
-    assert marks.table()[1].tolist() == [1, 2, 5, statements.SHOWING]
+    assert marks.table()[1].tolist() == [1, 2, 5, statements.AFTER]
 
 
 def test_slow_iterations_are_marked_line_by_line(session: Session) -> None:
@@ -159,7 +159,7 @@ def test_a_loop_that_awaits_is_marked_line_by_line(session: Session) -> None:
     code = compile(rewrite(tree, []), "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     asyncio.run(eval(code, {"asyncio": asyncio}))
     marks.stop()
-    assert marks.table()[1].tolist() == [1, 2, 3, 1, 2, 3, 1, 4, statements.SHOWING]
+    assert marks.table()[1].tolist() == [1, 2, 3, 1, 2, 3, 1, 4, statements.AFTER]
     assert not session.tickers, "it has no steps"
 
 

@@ -557,7 +557,7 @@ def test_what_only_passes_a_call_on_is_left_out_unless_the_time_is_its_own() -> 
 class Ended:
     """Stands for a py-spy that has ended."""
 
-    rate_hz = 100
+    rate_hz, interval_ns = 100, 10_000_000
     interrupted = False
 
     def is_running(self) -> bool:

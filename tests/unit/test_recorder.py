@@ -201,15 +201,6 @@ def test_cycles_and_their_callback() -> None:
     assert steps_of(p) == [6, 7]
 
 
-def test_a_schedule_of_torch() -> None:
-    torch_profiler = pytest.importorskip("torch.profiler")
-    plan = torch_profiler.schedule(wait=2, warmup=1, active=2, repeat=1)
-    with nbp.profile("system", schedule=plan) as p:
-        for _ in range(8):
-            p.step()
-    assert steps_of(p) == [3, 4]
-
-
 def test_the_steps_that_could_be_asked_for_and_the_error_are_named() -> None:
     p = nbp.profile("system", steps=(5, 9))
 

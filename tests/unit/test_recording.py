@@ -34,19 +34,6 @@ def run(*collectors: Collector) -> tuple[Recording, TraceBuilder]:
     return recording, builder
 
 
-@pytest.mark.parametrize("when", ["warm", "start", "stop", "result"])
-def test_a_failure_costs_only_its_collector(when: str) -> None:
-    log: list[str] = []
-    recording, builder = run(Fake({when: ValueError("broken")}, log, "a."), Other(None, log, "b."))
-    assert recording.names == ["other"]
-    issue = builder.report["collector-failed"]
-    assert issue.severity == "error"
-    assert f"noting could not {when}: ValueError: broken" in issue.example
-    assert "a.abandon" in log
-    assert "b.result" in log
-    assert len(builder.seal().slices) == 1
-
-
 def test_an_interrupt_while_stopping_comes_after_all_have_stopped() -> None:
     log: list[str] = []
     recording = Recording([Fake(None, log, "a."), Other({"stop": KeyboardInterrupt()}, log, "b.")])

@@ -58,9 +58,9 @@ class ClockReading(NamedTuple):
     error: int
 
 
-def _read_clocks(wall: Callable[[], int], device: Callable[[], int], tries: int = 32) -> ClockReading:
-    """Read both clocks `tries` times, in the order wall, device, wall, and return the tightest reading."""
-    times = [(wall(), device(), wall()) for _ in range(tries)]
+def _read_clocks(wall: Callable[[], int], device: Callable[[], int]) -> ClockReading:
+    """Read wall, device and wall clock 32 times, and return the tightest reading."""
+    times = [(wall(), device(), wall()) for _ in range(32)]
     before, between, after = min(times, key=lambda one: one[2] - one[0])
     return ClockReading((before + after) // 2, between, max(after - before + 1, 0) // 2)
 

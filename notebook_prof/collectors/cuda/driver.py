@@ -60,10 +60,10 @@ def ask(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
     return DriverState(code, count.value, version.value, (name.value or b"error").decode(errors="replace"))
 
 
-def version_only(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
+def version_only() -> DriverState:
     """Ask the driver only for its CUDA version, without initialising it; assume that the rest works."""
     try:
-        cuda = load("libcuda.so.1")
+        cuda = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
         return DriverState(-1, words=f"no NVIDIA driver: {error}")
     version = ctypes.c_int()

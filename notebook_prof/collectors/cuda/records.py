@@ -134,15 +134,8 @@ _COPIES: Final = (
     *("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"),
 )
 _MEMORY: Final = (
-    "Unknown",
-    "Pageable",
-    "Pinned",
-    "Device",
-    "Array",
-    "Managed",
-    "Device Static",
-    "Managed Static",
-)
+    "Unknown", "Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static",
+)  # fmt: skip
 _WAITS: Final = ("Unknown", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
 _OVERHEADS: Final = (
     *("Unknown", "Buffer Flush", "Instrumentation", "Resource", "Runtime Triggered Module Loading"),
@@ -250,9 +243,7 @@ def _launches(frame: pd.DataFrame, devices: dict[int, Device]) -> npt.NDArray[An
 def _sizes(frame: pd.DataFrame) -> npt.NDArray[Any]:
     launched = [field for field in _LAUNCHED if field in frame]
     return _texts(
-        frame,
-        ["bytes", *launched],
-        lambda size, *row: json.dumps({"bytes": size} | _graph(launched, row)),
+        frame, ["bytes", *launched], lambda size, *row: json.dumps({"bytes": size} | _graph(launched, row))
     )
 
 

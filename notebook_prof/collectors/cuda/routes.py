@@ -24,8 +24,8 @@ _NOT_ASKED: Final = Availability(False, "not asked: torch's profiler comes first
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """Facts about this process, collected without loading anything heavy."""
+class CudaFacts:
+    """CudaFacts about this process, collected without loading anything heavy."""
 
     # whether there is an NVIDIA driver with a GPU, or why not
     driver: Availability
@@ -46,16 +46,16 @@ class Route:
     reason: str
 
 
-def survey(route: str | None = None) -> Facts:
+def survey(route: str | None = None) -> CudaFacts:
     """Collect the facts from files and loaded modules. Initialises neither torch nor CUDA."""
     # ``cupti-python`` is tried in a child process if `route` asks for it or torch's profiler does not work
-    facts = Facts(_driver(), _torch_build(), _torch_sees_gpu())
+    facts = CudaFacts(_driver(), _torch_build(), _torch_sees_gpu())
     if not facts.driver.ok or (route != "cupti" and _kineto(facts).ok):
         return facts
     return replace(facts, cupti=cupti.availability())
 
 
-def routes(facts: Facts) -> list[Route]:
+def routes(facts: CudaFacts) -> list[Route]:
     """Return whether each of the three routes works, in the order of `ROUTES`."""
     # ``counters`` records no kernels, only CUDA events around annotated ranges, pool hooks and NVML
     if not facts.driver.ok:
@@ -77,7 +77,7 @@ def choose(available: Sequence[Route], name: str | None = None) -> Route:
     return next((route for route in available if route.ok), available[-1])
 
 
-def _kineto(facts: Facts) -> Route:
+def _kineto(facts: CudaFacts) -> Route:
     if facts.torch_cuda is None:
         return Route("kineto", False, "torch is not installed")
     if not facts.torch_cuda:

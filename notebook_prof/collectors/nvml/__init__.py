@@ -24,9 +24,9 @@ from ..devices import gpu_extra
 from .metrics import (
     METRICS,
     PCIE,
-    Card,
     Metric,
     NoSamplesError,
+    NvmlCard,
     cuda_uuids,
     pcie_link,
     samples_since,
@@ -72,7 +72,7 @@ class Readings:
 
 @dataclass(slots=True)
 class _Gpu:
-    card: Card
+    card: NvmlCard
     metrics: list[Metric]
     link: dict[str, float] | None = None
     readings: dict[str, Readings] = field(default_factory=dict)

@@ -236,7 +236,7 @@ def pcie_link(nvml: Any, handle: Any) -> dict[str, float] | None:
 
 
 @dataclass(slots=True)
-class Card:
+class NvmlCard:
     """A GPU, or a MIG slice of one."""
 
     handle: Any  # NVML's
@@ -266,7 +266,7 @@ def cuda_uuids(load: Callable[[str], Any] = ctypes.CDLL) -> list[str] | None:
     return uuids
 
 
-def visible(nvml: Any) -> tuple[list[Card], bool]:
+def visible(nvml: Any) -> tuple[list[NvmlCard], bool]:
     """Return the GPUs that ``CUDA_VISIBLE_DEVICES`` allows, and whether their numbers are surely CUDA's."""
     # CUDA puts the fastest GPU first, while NVML follows the PCI bus. With different models, numbers are
     # known only if the variable contains UUIDs or ``CUDA_DEVICE_ORDER`` requests bus order. Otherwise all
@@ -284,9 +284,9 @@ def visible(nvml: Any) -> tuple[list[Card], bool]:
     return chosen, sure
 
 
-def _chosen(nvml: Any, cards: list[Card], variable: str) -> list[Card]:
+def _chosen(nvml: Any, cards: list[NvmlCard], variable: str) -> list[NvmlCard]:
     """Return the GPUs in the order of the variable."""
-    chosen: list[Card] = []
+    chosen: list[NvmlCard] = []
     # CUDA ignores everything from the first invalid entry on
     for word in (part.strip() for part in variable.split(",")):
         if _is_number(word):
@@ -303,7 +303,7 @@ def _is_number(word: str) -> bool:
     return word.strip().lstrip("-").isdigit()
 
 
-def _named(nvml: Any, cards: list[Card], word: str) -> list[Card]:
+def _named(nvml: Any, cards: list[NvmlCard], word: str) -> list[NvmlCard]:
     """Return the GPUs or slices whose UUIDs begin with `word`, since CUDA accepts prefixes."""
     if not word:
         return []
@@ -318,7 +318,7 @@ def _named(nvml: Any, cards: list[Card], word: str) -> list[Card]:
         return []
 
 
-def _slices(nvml: Any, card: Card) -> list[Card]:
+def _slices(nvml: Any, card: NvmlCard) -> list[NvmlCard]:
     slices = []
     try:
         for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(card.handle)):
@@ -328,8 +328,9 @@ def _slices(nvml: Any, card: Card) -> list[Card]:
     return slices
 
 
-def _card(nvml: Any, handle: Any) -> Card:
-    return Card(handle, _told(nvml, "nvmlDeviceGetUUID", handle), _told(nvml, "nvmlDeviceGetName", handle))
+def _card(nvml: Any, handle: Any) -> NvmlCard:
+    uuid, name = (_told(nvml, f"nvmlDeviceGet{what}", handle) for what in ("UUID", "Name"))
+    return NvmlCard(handle, uuid, name)
 
 
 def _told(nvml: Any, name: str, handle: Any) -> str:
@@ -348,7 +349,7 @@ class Gpus:
 
     def __init__(self) -> None:
         self._nvml: Any = None
-        self._cards: list[Card] = []
+        self._cards: list[NvmlCard] = []
         self._failed = False
         self._readings: dict[tuple[int, Metric], tuple[array[int], array[float]]] = {}
 

@@ -20,7 +20,7 @@ from .. import marks
 from ..base import Availability, Collector
 from ..journal import Edges
 from ..options import CollectorOptions
-from ..statements import watched_lines
+from ..statements import UNWRITTEN, watched_lines
 from . import py_spy_attachment as spy
 from .assemble import Exact, Timed, put
 from .engine import Recorded, Sampler, ThreadSamples
@@ -34,7 +34,7 @@ from .snapping import Ranges
 if TYPE_CHECKING:
     from .tracing import CallTracer
 
-_DISPLAY: Final = Frame("display of the result", "<display>", 1, 1, LIBRARY)
+_UNWRITTEN: Final = {line: Frame(text, "<display>", 1, 1, LIBRARY) for line, text in UNWRITTEN.items()}
 _SHOWN_NS: Final = 1_000_000
 """A shorter display of the result is no slice."""
 _INTERPRETED: Final = frozenset({"annotation", "module", "python", "io"})
@@ -66,9 +66,7 @@ class PythonCollector(Collector):
     holds: ClassVar[frozenset[str]] = frozenset({"Python sampler"})
 
     def __init__(
-        self,
-        options: CollectorOptions | None = None,
-        edges: Callable[[int], Edges] | None = None,
+        self, options: CollectorOptions | None = None, edges: Callable[[int], Edges] | None = None
     ) -> None:
         self._options = options if options is not None else CollectorOptions()
         self._edges = edges
@@ -321,13 +319,14 @@ def _put_statements(builder: TraceBuilder, track: int, rows: Rows, context: Sequ
     file = next((frame.file for frame in reversed(context) if frame.owner == CELL), "")
     cell = cell_lines(builder)
     lines, code = np.unique(rows.line, return_inverse=True)
-    frames = [Frame("<module>", file, 1, line, CELL) if line > 0 else _DISPLAY for line in lines.tolist()]
+    frames = [_UNWRITTEN.get(line) or Frame("<module>", file, 1, line, CELL) for line in lines.tolist()]
     keys = [builder.stack([(frame.function, frame.file, frame.line)]) for frame in frames]  # noqa: PD013
+    names = [frame.function if frame.owner == LIBRARY else line_name(frame, {}, cell) for frame in frames]
     builder.slices(
         ts=rows.ts,
         dur=rows.end - rows.ts,
         track=track,
-        name=Coded(code.ravel(), [f.function if f is _DISPLAY else line_name(f, {}, cell) for f in frames]),
+        name=Coded(code.ravel(), names),
         category="python",
         stack=np.array(keys, dtype=np.int64)[code.ravel()],
     )

@@ -29,19 +29,15 @@ class Rows(NamedTuple):
 
 
 def hang(
-    spans: SampleSpans,
-    stacks: Stacks,
-    roots: tuple[IntArray, BoolArray],
-    rows: Rows,
-    interval_ns: int,
+    spans: SampleSpans, stacks: Stacks, roots: tuple[IntArray, BoolArray], rows: Rows, interval_ns: int
 ) -> tuple[SampleSpans, Stacks]:
     """Cut samples where statements begin and end, and remove the statement's line from their stacks."""
     # A sample may be taken up to an interval after the statement began, so a piece at a statement's edge may
     # still show another statement. Then it gets the stack of the right statement's next or previous sample.
     # If a longer piece shows another statement than the one that ran, nothing is known below the statement.
     # `roots` has the cell's line at the root of each stack, or -1, and whether another function of the user
-    # is the root: a task that an ``await`` runs, or a stack that py-spy could not read to its end. During the
-    # display of the result every stack belongs to it. The last stack is empty.
+    # is the root: a task that an ``await`` runs, or a stack that py-spy could not read to its end. After the
+    # last statement every stack belongs to what IPython does then. The last stack is empty.
     root_line, of_user = roots
     cuts = np.unique(np.concatenate([spans.begin, spans.end, rows.ts, rows.end]))
     begin, end = cuts[:-1], cuts[1:]
@@ -56,14 +52,14 @@ def hang(
     line = rows.line[statement]
     source = spans.stack[home]
     agrees = inside & (_statement_of(root_line, np.unique(rows.line[rows.line > 0]))[source] == line)
-    agrees |= inside & (of_user[source] | ((line == SHOWING) & (stacks.lengths[source] > 0)))
+    agrees |= inside & (of_user[source] | ((line <= SHOWING) & (stacks.lengths[source] > 0)))
     for neighbour in (1, -1):
         other = np.clip(np.arange(len(source)) + neighbour, 0, max(len(source) - 1, 0))
         short = end - begin <= _FILLED_INTERVALS * interval_ns
         fill = inside & ~agrees & agrees[other] & (statement[other] == statement) & short
         source = np.where(fill, source[other], source)
         agrees = agrees | fill
-    without_root = (root_line[source] == line) | ((line == SHOWING) & (root_line[source] >= 0))
+    without_root = (root_line[source] == line) | ((line <= SHOWING) & (root_line[source] >= 0))
     below = np.where(without_root, source + n, source)
     # outside of statements IPython runs, for example to format a traceback
     stack = np.where(inside & agrees, below, n - 1)

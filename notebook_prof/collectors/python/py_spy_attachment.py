@@ -38,6 +38,9 @@ where a system call takes microseconds, and less elsewhere.
 IDLE_S: Final = 5.0
 """Time after which an unused warm py-spy is stopped, since it samples all the time."""
 
+_OLDEST_S: Final = 10.0
+"""Age above which a returned py-spy is ended, since its file holds every sample since its start."""
+
 THREAD: Final = "notebook_prof py-spy"
 _PR_GET_DUMPABLE: Final = 3
 _CAP_SYS_PTRACE: Final = 19
@@ -51,6 +54,7 @@ _warm: Attachment | None = None
 _keeps_warm = False
 _keeper: threading.Thread | None = None
 _wake: threading.Event = threading.Event()
+_lock: threading.Lock = threading.Lock()
 
 
 def binary() -> str | None:
@@ -84,7 +88,7 @@ class Attachment:
     """A py-spy process. Making one starts it, in 40 ms; OSError if that fails."""
 
     def __init__(self, rate_hz: int) -> None:
-        self.rate_hz, self.banner_ns = rate_hz, 0
+        self.rate_hz, self.banner_ns, self.begun_s = rate_hz, 0, time.monotonic()
         self._owner = os.getpid()
         self._result: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill)
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
@@ -198,13 +202,28 @@ def prepare() -> None:
 def take() -> Attachment | None:
     """Return the warm py-spy, which may still be attaching; None if there is none."""
     global _warm
-    one, _warm = _warm, None
-    if one is not None:
-        _wake.set()
-        if not one.is_running():
-            one.kill()
-            return None
+    with _lock:
+        one, _warm = _warm, None
+        if one is not None:
+            _wake.set()
+    if one is not None and not one.is_running():
+        one.kill()
+        return None
     return one
+
+
+def give_back(one: Attachment) -> bool:
+    """Keep an unneeded py-spy warm for the next recording. Returns False if it cannot be kept."""
+    global _keeper, _wake, _warm
+    is_old = time.monotonic() - one.begun_s > _OLDEST_S
+    with _lock:
+        if not _keeps_warm or _warm is not None or is_old or not one.is_running():
+            return False
+        _warm, _wake = one, threading.Event()
+        _keeper = threading.Thread(target=_cool, args=(one, _wake), name=THREAD, daemon=True)
+    with contextlib.suppress(RuntimeError):
+        _keeper.start()
+    return True
 
 
 def _keep(wake: threading.Event) -> None:
@@ -215,10 +234,23 @@ def _keep(wake: threading.Event) -> None:
     except OSError as error:
         refuse(f"py-spy could not be started: {error}")
         return
-    if _keeps_warm and not wake.is_set():
-        _warm = one
-        wake.wait(IDLE_S)
-        if _warm is not one:
+    with _lock:
+        is_wanted = _keeps_warm and not wake.is_set()
+        if is_wanted:
+            _warm = one
+    if is_wanted:
+        _cool(one, wake)
+    else:
+        one.kill()
+
+
+def _cool(one: Attachment, wake: threading.Event) -> None:
+    """End a warm py-spy if nobody takes it."""
+    global _warm
+    wake.wait(IDLE_S)
+    with _lock:
+        # somebody took it; if it was given back since, another thread waits to end it
+        if _warm is not one or _wake is not wake:
             return
         _warm = None
     one.kill()
@@ -267,8 +299,8 @@ def _end_all() -> None:
 
 def _forget() -> None:
     """Forget everything in a forked child, which has neither its parent's threads nor its children."""
-    global _warm
-    _warm = None
+    global _lock, _warm
+    _warm, _lock = None, threading.Lock()
     _alive.clear()
 
 

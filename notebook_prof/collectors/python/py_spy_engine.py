@@ -43,7 +43,10 @@ MOST_FRAMES: Final = 1_000
 goes, so for these it would write megabytes per second, and above 4,096 frames it sees nothing.
 """
 
-SHORT: Final = "the recording ended before py-spy had attached"
+_FEWEST: Final = 10
+"""A recording with fewer samples of py-spy does not use them, and leaves the warm py-spy to the next one."""
+
+SHORT: Final = f"the recording ended before py-spy had taken {_FEWEST} samples"
 _POLL_S: Final = 0.005
 
 
@@ -64,6 +67,7 @@ class PySpy:
         self._launched: list[Attachment] = []
         weakref.finalize(self, _kill, self._launched).atexit = False  # in case the Trace is never built
         self._next: Attachment | None = None
+        self._waits, self._gave_back = waits, False
         self._clock = Clock()
         self._heartbeat = Heartbeat()
         self._children = Children(self._clock.now_ns)
@@ -77,7 +81,7 @@ class PySpy:
     @property
     def name(self) -> str:
         """The sampler whose stacks the recording has: a thread's if it was too short for py-spy."""
-        return "py-spy" if self._segments else "thread"
+        return "py-spy" if self._segments and not self._gave_back else "thread"
 
     def start(self, clock: Clock) -> None:
         """Start recording."""
@@ -95,9 +99,19 @@ class PySpy:
             self._window_ns = (self._window_ns[0], self._clock.now_ns())
         self._quit.set()
         with self._lock:
+            if self._is_unneeded() and spy.give_back(self._launched[0]):
+                self._launched.clear()
+                self._gave_back = True
             for attachment in self._launched:
                 attachment.interrupt()
         self._net.stop()
+
+    def _is_unneeded(self) -> bool:
+        """Return whether this recording is too short for py-spy, or ended before py-spy attached."""
+        if self._waits or len(self._launched) != 1:
+            return False
+        begin_ns, end_ns = self._window_ns
+        return not self._segments or _is_short(self._launched[0], end_ns - begin_ns)
 
     def abandon(self) -> None:
         """End without a result."""
@@ -107,13 +121,14 @@ class PySpy:
     def recorded(self) -> Recorded:
         """Return the samples of the thread and of all py-spy processes within the recording."""
         inside, look_ns, children = self._net.recorded(), self._net.look_ns, self._children.ends()
-        begins = [begin_ns for _, begin_ns in self._segments]
+        segments = [] if self._gave_back else self._segments
+        begins = [begin_ns for _, begin_ns in segments]
         begin_ns, end_ns = self._window_ns[0], self._handed_over_ns or self._window_ns[1]
         functions = Functions()
         if begins:  # py-spy's spelling of functions
             inside = _spelt(inside, functions)
         parts = [inside.within(begin_ns, begins[0] if begins else end_ns)]
-        for (attachment, begin_ns), end in zip(self._segments, [*begins, end_ns][1:], strict=True):
+        for (attachment, begin_ns), end in zip(segments, [*begins, end_ns][1:], strict=True):
             within = replace(inside.within(begin_ns, end), interval_ns=NET_NS)
             part = self._read(attachment, (begin_ns, end), functions)
             alive = self._children.seen_pids
@@ -156,7 +171,6 @@ class PySpy:
         elif follower.is_sampling():
             self._next = None
             self._heartbeat.again(follower.interval_ns)
-            self._net.calm(True)
             self._segments.append((follower, self._clock.now_ns()))
             if number:
                 self._segments[number - 1][0].interrupt()
@@ -185,6 +199,8 @@ class PySpy:
     def _look(self) -> None:
         """Look at the children, at stacks that are too deep, and whether py-spy has died."""
         now = self._clock.now_ns()
+        if self._segments and not self._handed_over_ns:
+            self._net.calm(not _is_short(self._segments[0][0], now - self._window_ns[0]))
         if not self._segments or now - self._look_ns < NET_NS * 3 // 4:
             return
         self._look_ns = now
@@ -296,6 +312,11 @@ class PySpy:
             effect="shares of lines below the cell's statements may be off",
             advice="leave a core free, or record longer",
         )
+
+
+def _is_short(attachment: Attachment, recorded_ns: int) -> bool:
+    """Return whether a recording is so short that py-spy takes too few samples of it."""
+    return recorded_ns < _FEWEST * attachment.interval_ns
 
 
 def _spelt(recorded: Recorded, functions: Functions) -> Recorded:

@@ -20,6 +20,7 @@ import pandas as pd
 from ... import own_processes
 from ...trace.arrays import IntArray
 from ...trace.clocks import Clock
+from ..patches import OWN_THREADS
 from . import process_tree
 from .process_tree import FIELDS, PASS, PROCESS, REAPED, RECORD, RSS, Tree
 
@@ -336,7 +337,7 @@ def _name_and_kind(pid: int, tid: int, names: Mapping[Any, str], processes: Proc
         name = processes.threads.get(tid)
         if name is None:
             return names.get((pid, tid)) or f"thread {tid}", "native"
-        return name, "profiler" if name.startswith("notebook_prof") else "python"
+        return name, "profiler" if name.startswith(OWN_THREADS) else "python"
     if pid in processes.children:
         return processes.children[pid], "child"
     return command_name(names.get((pid, -1), "")) or f"process {pid}", "child"

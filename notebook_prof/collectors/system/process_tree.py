@@ -235,21 +235,14 @@ class Process:
                 return time.clock_gettime_ns(self._clock)
             except OSError:
                 self._clock = None
-        return max(
-            self.cpu_ns,
-            self._ended_cpu_ns + sum(thread.cpu_ns for thread in self.threads.values()),
-        )
+        return max(self.cpu_ns, self._ended_cpu_ns + sum(thread.cpu_ns for thread in self.threads.values()))
 
 
 class Tree:
     """A process, its threads and all descendants. Processes in `skip` and their descendants are left out."""
 
     def __init__(
-        self,
-        root: str,
-        pid: int,
-        emit: Callable[[bytes], object],
-        skip: Collection[int] = (),
+        self, root: str, pid: int, emit: Callable[[bytes], object], skip: Collection[int] = ()
     ) -> None:
         self._root, self._emit, self._skip = root, emit, skip
         self.main = Process(root, pid)

@@ -24,27 +24,34 @@ from ..devices import tell_left_out
 _PYTHON: Final = "python_function"
 _CELL: Final = re.compile(r"(?:ipykernel_\d+[/\\]\d+\.py|<ipython-input-[^>]*>)\(\d+\): <module>$")
 _KERNEL: Final = re.compile(r"(?:^|[/\\])ipykernel[/\\]")
-_OURS: Final = re.compile(r"(?:^|[/\\])notebook_prof[/\\]collectors[/\\](?:base\.py|torch[/\\](?!hooks\.py))")
+_OURS: Final = re.compile(r"(?:^|[/\\])notebook_prof[/\\]")
+_START_AND_STOP: Final = re.compile(r"notebook_prof[/\\]session[/\\]engine\.py\(\d+\): (?:start|stop)$")
+# wrappers run the user's code: `fetch` in hooks.py, `ticking` in sources.py, all of `loader`
+_NO_WRAPPER: Final = re.compile(
+    r"(?:^|[/\\])notebook_prof[/\\](?:session[/\\](?:(?:engine|ticks|window)\.py|sources\.py.*: (?!ticking))|"
+    r"collectors[/\\](?:base\.py|torch[/\\](?:(?:collector|session)\.py|hooks\.py.*: (?!fetch))))"
+)
 
 
 def users_only(columns: KinetoColumns) -> KinetoColumns:
     """Drop Python calls of the recording and the notebook's kernel. Operators, ranges, device work stay."""
     # These are dropped: on a thread that runs a cell, calls outside the cell; on a thread that runs ipykernel
-    # but no cell, every Python call; on all threads, calls of our module hooks, and those that start and stop
-    # the recording. Without a cell (in a script or function), only the last rule applies.
+    # but no cell, every Python call; on all threads, our own calls but those that start and stop the
+    # recording, and what they call, unless they are wrappers. In a script, only the last rule applies.
     python = rows_of(columns.kind, np.array([kind == _PYTHON for kind in columns.kind.values], bool))
-    ours, kernel, cell = (python & _rows_named(columns, test) for test in (_OURS, _KERNEL, _CELL))
+    drop, bare, kept, kernel, cell = (
+        python & _rows_named(columns, test) for test in (_OURS, _NO_WRAPPER, _START_AND_STOP, _KERNEL, _CELL)
+    )
     end = columns.ts + columns.dur
-    drop = np.zeros(len(columns), bool)
     for tid in pd.unique(columns.tid[python]):
         here = python & (columns.tid == tid)
-        drop |= here & _rows_within(columns, ours & here)
+        drop |= here & _rows_within(columns, bare & here)
         if (cells := cell & here).any():
             inside = (columns.ts >= columns.ts[cells].min()) & (end <= end[cells].max())
             drop |= here & ~inside
         elif cell.any() and (kernel & here).any():
             drop |= here
-    return columns.where(~drop)
+    return columns.where(~drop | kept)
 
 
 def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: ImportReport) -> KinetoColumns:
@@ -111,10 +118,7 @@ def details(
         telling += [one for one in part if one.type() in DEVICE_TYPES or (host and one.name() in host)]
     extra, unreadable = activity_metadata([_text(one) for one in telling])
     report.add(
-        "details-unreadable",
-        "info",
-        unreadable,
-        effect="their launch settings and bytes moved are unknown",
+        "details-unreadable", "info", unreadable, effect="their launch settings and bytes moved are unknown"
     )
     on_device = np.fromiter((one.type() in DEVICE_TYPES for one in telling), bool, len(telling))
     keys = {

@@ -28,17 +28,9 @@ the time."""
 _MEMORY_EVENT: Final = "[memory]"
 _INSTANT: Final = "cpu_instant_event"
 _ACCESSORS: Final = (
-    "name",
-    "activity_type",
-    "start_ns",
-    "duration_ns",
-    "start_thread_id",
-    "device_index",
-    "device_resource_id",
-    "correlation_id",
-    "sequence_nr",
-    "fwd_thread_id",
-)
+    "name", "activity_type", "start_ns", "duration_ns", "start_thread_id", "device_index",
+    "device_resource_id", "correlation_id", "sequence_nr", "fwd_thread_id",
+)  # fmt: skip
 
 
 class FirstCalls:

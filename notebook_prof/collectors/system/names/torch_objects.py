@@ -13,13 +13,8 @@ from .buffers import HOST, Fields, derives, fields_of, mro, referents, type_dict
 from .walk import Plan, Walk
 
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER, SAVED, TENSOR = (
-    "parameter",
-    "gradient",
-    "buffer",
-    "optimizer",
-    "saved",
-    "tensor",
-)
+    "parameter", "gradient", "buffer", "optimizer", "saved", "tensor",
+)  # fmt: skip
 _SAVED: Final = "_raw_saved_"
 _MANY: Final = 32
 

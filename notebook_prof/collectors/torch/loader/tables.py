@@ -29,26 +29,12 @@ from .watch import LoaderIterator, LoaderWatch
 
 _IN_PROCESS: Final = -1
 _MOMENTS: Final = (
-    "begin",
-    "collate",
-    "end",
-    "send_begin",
-    "send_end",
-    "arrive_begin",
-    "arrive_end",
-    "next_begin",
+    "begin", "collate", "end", "send_begin", "send_end", "arrive_begin", "arrive_end", "next_begin",
     "next_end",
-)
+)  # fmt: skip
 _NUMBERS: Final = (
-    "status",
-    "cpu_ns",
-    "collate_cpu_ns",
-    "delay_ns",
-    "send_cpu_ns",
-    "send_bytes",
-    "receive_cpu_ns",
-    "due",
-)
+    "status", "cpu_ns", "collate_cpu_ns", "delay_ns", "send_cpu_ns", "send_bytes", "receive_cpu_ns", "due",
+)  # fmt: skip
 _KEY: Final = ["epoch", "batch"]
 
 

@@ -83,10 +83,7 @@ class _State:
             for name in names:
                 try:
                     value = getattr(module, name)
-                except (
-                    AttributeError,
-                    RuntimeError,
-                ):  # missing in this version or on this machine
+                except (AttributeError, RuntimeError):  # missing in this version or on this machine
                     continue
                 yield module, name, value
 

@@ -98,7 +98,7 @@ _MOST_REPEATS: Final = 2000
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredTurn:
     """The measurement of one way to run the calls."""
 
     name: str  # name of the try; empty for the calls as recorded
@@ -114,7 +114,7 @@ class Measured:
 
 def replay(
     calls: Sequence[Recorded | RecordedStep], tries: Sequence[str], seconds: float, memory: int
-) -> tuple[list[Measured], list[Recorded | RecordedStep]]:
+) -> tuple[list[MeasuredTurn], list[Recorded | RecordedStep]]:
     """Run calls in turns: as recorded, with each try, and back again, A B C C B A."""
     # `seconds` is roughly how long the turns may take, without conversions and compilation. `memory` limits
     # the bytes of all inputs. Returns the measurements, those of the calls as recorded first, and the calls
@@ -207,7 +207,7 @@ class _Way:
     name: str
     runners: list[_Runner]
     threads: int
-    measured: Measured = field(default_factory=lambda: Measured("", difference=0.0, relative=0.0))
+    measured: MeasuredTurn = field(default_factory=lambda: MeasuredTurn("", difference=0.0, relative=0.0))
 
     def turn(self, torch: Any) -> float:
         """Return the time of all calls in ns. Each runs once beforehand, to set up threads and caches."""
@@ -268,12 +268,12 @@ def _way(torch: Any, name: str, recorded: _Way, memory: int) -> _Way:
         return _refused(name, recorded, reasons[0])
     took = time.perf_counter_ns() - begin
     return _Way(
-        name, runners, threads, Measured(name, difference=difference, relative=relative, ready_ns=took)
+        name, runners, threads, MeasuredTurn(name, difference=difference, relative=relative, ready_ns=took)
     )
 
 
 def _refused(name: str, recorded: _Way, reason: str) -> _Way:
-    return _Way(name, [], recorded.threads, Measured(name, reason=reason))
+    return _Way(name, [], recorded.threads, MeasuredTurn(name, reason=reason))
 
 
 def _turns(torch: Any, ways: list[_Way], seconds: float) -> list[FloatArray]:
