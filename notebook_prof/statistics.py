@@ -47,11 +47,11 @@ def t_quantile(p: float, df: int) -> float:
     return high
 
 
-def true_discoveries(p: FloatArray, rate: float = 1 - LEVEL) -> BoolArray:
+def true_discoveries(p: FloatArray) -> BoolArray:
     """Return a mask of the significant p values, by Benjamini and Hochberg (1995); nan never is."""
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested])]
-    passed = p[order] <= rate * np.arange(1, len(order) + 1) / max(len(order), 1)
+    passed = p[order] <= (1 - LEVEL) * np.arange(1, len(order) + 1) / max(len(order), 1)
     believed = np.zeros(len(p), bool)
     if passed.any():
         believed[order[: np.flatnonzero(passed)[-1] + 1]] = True

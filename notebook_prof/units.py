@@ -75,7 +75,7 @@ def format_bytes(count: float, digits: int = 3) -> str:
     raise AssertionError("unreachable")
 
 
-def byte_ticks(counts: Sequence[float], digits: int = 3) -> list[str]:
+def byte_ticks(counts: Sequence[float]) -> list[str]:
     """Format the ticks of an axis in bytes, all in the unit of the largest tick.
 
     >>> byte_ticks([0, 2**29, 2**30])
@@ -84,7 +84,7 @@ def byte_ticks(counts: Sequence[float], digits: int = 3) -> list[str]:
     largest = max((abs(count) for count in counts), default=0)
     power = min(int(math.log2(max(largest, 1)) / 10), len(_BYTE_UNITS) - 1)
     sizes = (count / 1024**power for count in counts)
-    return [f"{format_number(size, digits)} {_BYTE_UNITS[power]}" if size else "0" for size in sizes]
+    return [f"{format_number(size, 3)} {_BYTE_UNITS[power]}" if size else "0" for size in sizes]
 
 
 def format_share(share: float, digits: int = 1) -> str:

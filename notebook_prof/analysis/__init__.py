@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .critical_path.hops import critical_path_spans as critical_path_spans
     from .critical_path.path import critical_path as critical_path
     from .critical_path.replay.answer import WhatIf as WhatIf
-    from .critical_path.replay.slack import slack as slack
     from .critical_path.replay.what_if import critical_path_next as critical_path_next
     from .critical_path.replay.what_if import what_if as what_if
     from .critical_path.why import why as why
@@ -112,7 +111,6 @@ __all__ = lazy(
         "critical_path.hops": "critical_path_doubts critical_path_hops critical_path_spans",
         "critical_path.path": "critical_path",
         "critical_path.replay.answer": "WhatIf",
-        "critical_path.replay.slack": "slack",
         "critical_path.replay.what_if": "critical_path_next what_if",
         "critical_path.why": "why",
         "device.busy": "device",

@@ -19,11 +19,6 @@ class BusyTime(NamedTuple):
     window_ns: int
 
     @property
-    def idle_ns(self) -> int:
-        """Time in the windows without work, in ns."""
-        return self.window_ns - self.busy_ns
-
-    @property
     def share(self) -> float:
         """Busy share of the windows, 0–1; 0 if they are empty."""
         return self.busy_ns / self.window_ns if self.window_ns else 0.0

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..analysis.critical_path.resources import segments
 from ..analysis.scope import Scope, ints, on_device, on_host, sharing
-from ..analysis.source.lines import sampled_slices
+from ..analysis.source.samples import sampled_slices
 from ..analysis.time.phases import stepping_track
 from ..trace import Trace, source_lines
 from ..trace.arrays import IntArray

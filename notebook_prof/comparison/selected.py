@@ -31,8 +31,7 @@ SIDES: Final = ("a", "b")
 Words = Mapping[str, tuple[str, ...]]
 
 _SELECTED: Final = Table.of(
-    "selected",
-    "name:str on:str a_count:int64 b_count:int64 a_ns:int64 b_ns:int64 delta_ns:int64",
+    "selected", "name:str on:str a_count:int64 b_count:int64 a_ns:int64 b_ns:int64 delta_ns:int64"
 )
 
 

@@ -20,10 +20,7 @@ from .run import Side, TraceRun, stalls_of
 
 LITTLE_CORE: Final = 0.5
 """If a thread has a smaller share of a core than this, its times depend on the machine, not on the code."""
-_MEMORY: Final = Table.of(
-    "memory",
-    "device:int16 source:str a_bytes:int64 b_bytes:int64 delta_bytes:int64",
-)
+_MEMORY: Final = Table.of("memory", "device:int16 source:str a_bytes:int64 b_bytes:int64 delta_bytes:int64")
 
 
 class ComparedTables:

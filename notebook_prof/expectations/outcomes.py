@@ -17,17 +17,8 @@ from .quantities import Measured, measured
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 _COLUMNS: Final = [
-    "expectation",
-    "outcome",
-    "value",
-    "low",
-    "high",
-    "limit",
-    "unit",
-    "call",
-    "reason",
-    "parts",
-]
+    "expectation", "outcome", "value", "low", "high", "limit", "unit", "call", "reason", "parts",
+]  # fmt: skip
 
 
 class Expectations:

@@ -14,14 +14,6 @@ from .names import (
 )
 
 __all__ = [
-    "MOST_LABELLED",
-    "STEP_MARKS",
-    "evaluates",
-    "family",
-    "family_code",
-    "merged_label",
-    "merged_name",
-    "short_names",
-    "track_label",
-    "variants",
-]
+    "MOST_LABELLED", "STEP_MARKS", "evaluates", "family", "family_code", "merged_label", "merged_name",
+    "short_names", "track_label", "variants",
+]  # fmt: skip

@@ -15,14 +15,8 @@ STEP_MARKS: Final = ("ProfilerStep#", "ProfileStep#")
 """Prefixes of the ranges that PyTorch's and Paddle's profilers record around steps."""
 EVALUATES: Final = "autograd::engine::evaluate_function: "
 _NAMESPACES: Final = (
-    "aten::",
-    "torch::autograd::",
-    "prims::",
-    "prim::",
-    "_c10d_functional::",
-    "c10d::",
-    "torch::",
-)
+    "aten::", "torch::autograd::", "prims::", "prim::", "_c10d_functional::", "c10d::", "torch::",
+)  # fmt: skip
 _MODULE: Final = re.compile(r"^nn\.Module: (.+)_(\d+)$")
 _FRAME: Final = re.compile(r"(\d+)\): (.+)")
 _BUILT_IN: Final = re.compile(

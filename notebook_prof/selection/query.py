@@ -104,12 +104,8 @@ class Query:
     def __bool__(self) -> bool:
         return bool(self.words or self.patterns or self.conditions)
 
-    def finds(self, text: str) -> bool:
-        """Return whether a text contains all words and patterns. Conditions are ignored."""
-        return bool(self.finds_in([text])[0])
-
     def finds_in(self, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Do the same for many texts at once."""
+        """Return which texts contain all words and patterns. Conditions are ignored."""
         keep = np.ones(len(texts), dtype=bool)
         if self.words:
             folded = [text.casefold() for text in texts]

@@ -29,9 +29,7 @@ class Clock:
     # converted along the straight line through both, which removes an offset and a slow drift (NTP slewing).
 
     def __init__(
-        self,
-        wall: Callable[[], int] = time.time_ns,
-        monotonic: Callable[[], int] = time.perf_counter_ns,
+        self, wall: Callable[[], int] = time.time_ns, monotonic: Callable[[], int] = time.perf_counter_ns
     ) -> None:
         self.now_ns = wall
         self._monotonic = monotonic

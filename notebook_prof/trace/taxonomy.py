@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
+
+def group_of_word(groups: Mapping[str, str]) -> dict[str, str]:
+    """Map each word to its group. Each value of the input lists words separated by spaces."""
+    return {word: group for group, words in groups.items() for word in words.split()}
+
+
 CATEGORIES: Final = (
-    "operator",
-    "kernel",
-    "launch",
-    "memcpy",
-    "memset",
-    "collective",
-    "python",
-    "annotation",
-    "module",
-    "io",
-    "sync",
-    "overhead",
-)
+    "operator", "kernel", "launch", "memcpy", "memset", "collective", "python", "annotation", "module", "io",
+    "sync", "overhead",
+)  # fmt: skip
 """Kinds of slices. All work on devices is `kernel`, `memcpy`, `memset` or `collective`."""
 
 DEVICE_CATEGORIES: Final = ("kernel", "memcpy", "memset", "collective")
@@ -60,17 +57,8 @@ STEP_PREFIX: Final = "ProfilerStep#"
 """Prefix of the ranges that ``torch.profiler``'s ``step()`` opens."""
 
 _COLLECTIVE_RANGES: Final = (
-    "nccl:",
-    "rccl:",
-    "gloo:",
-    "mpi:",
-    "ucc:",
-    "xccl:",
-    "hccl:",
-    "cncl:",
-    "mccl:",
-    "bkcl:",
-)
+    "nccl:", "rccl:", "gloo:", "mpi:", "ucc:", "xccl:", "hccl:", "cncl:", "mccl:", "bkcl:",
+)  # fmt: skip
 """Prefixes of torch's ranges around a collective on the host: the backend, before the operation."""
 
 _PHASE_OF_PREFIX: Final = (

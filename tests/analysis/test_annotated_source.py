@@ -106,19 +106,24 @@ def test_the_tab_carries_the_table_and_the_time_over_the_steps() -> None:
     assert trend[3].sum() == steps(trace)["dur"].sum()
 
 
-def test_statements_beside_the_recorded_steps_are_named() -> None:
-    """The account has their time, lines have none: import before the window, say."""
-    drawn = drawn_cell()
-    table = drawn.metadata["tables"]["account"]
-    assert not any("recorded steps only" in text for text in _notes(drawn)), "all of its lines were recorded"
+def test_statements_beside_the_recorded_steps_have_the_time_of_the_account() -> None:
+    """Import before the window, say, and validation after it."""
+    table = drawn_cell().metadata["tables"]["account"]
     builder = TraceBuilder(metadata={"tables": {"account": table}})
     line = {"name": "cell:4  for xb, yb in loader:", "category": "python", "track": builder.track("main")}
     builder.slices(ts=180 * MS, dur=320 * MS, **line)
-    first = _notes(builder.seal(window=(0, 1950 * MS)))[0]
-    assert first == (
-        "Of the recorded steps only. Before and after them: line 8 1.35 s, line 2 56 ms, line 6 48 ms; "
-        "see p.account()."
-    )
+    trace = builder.seal(window=(0, 1950 * MS))
+    rows = lines(trace).set_index("line")
+    spent = table[table["line"] > 0].groupby("line")["dur"].sum()
+    assert rows["total_ns"].to_dict() == spent.to_dict()
+    assert rows["unrecorded_ns"].to_dict() == (spent - 320 * MS * (spent.index == 4)).to_dict()
+    assert rows.loc[[2, 6, 8], "exact"].all()
+    assert rows.index[rows["count"].isna()].tolist() == [4], "not all of its steps were recorded"
+    cut = lines(trace, window=(0, 300 * MS), remainder=True)
+    assert cut["self_ns"].sum() == 120 * MS + cut["unrecorded_ns"].sum()
+    assert not lines(trace, category="python")["unrecorded_ns"].any(), "only a window cuts the account"
+    tab = panel(ViewStore(trace), EVERYTHING, {"name": "source"})
+    np.testing.assert_array_equal(tab.arrays()["0.unrecorded_ns"], rows.sort_index()["unrecorded_ns"])
 
 
 def test_a_cell_of_nothing_but_steps_has_nothing_beside_them() -> None:
@@ -127,12 +132,7 @@ def test_a_cell_of_nothing_but_steps_has_nothing_beside_them() -> None:
     builder = TraceBuilder(metadata={"tables": {"account": account[account["kind"] == "steps"]}})
     line = {"name": "cell:4  for xb, yb in loader:", "category": "python", "track": builder.track("main")}
     builder.slices(ts=180 * MS, dur=320 * MS, **line)
-    assert not any("recorded steps only" in text for text in _notes(builder.seal()))
-
-
-def _notes(trace: Trace) -> list[str]:
-    parts = panel(ViewStore(trace), EVERYTHING, {"name": "source"}).content["parts"]
-    return [part["text"] for part in parts if part["kind"] == "note"]
+    assert not lines(builder.seal())["unrecorded_ns"].any()
 
 
 def test_text_of_other_cells_and_of_the_users_files_is_recorded(tmp_path: Path) -> None:

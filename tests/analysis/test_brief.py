@@ -95,20 +95,20 @@ def check_tables(profile: Profile, brief: Brief) -> None:
         assert (call in brief.absent) == (not len(eval(call, {"p": profile}))), call
 
 
-def check_brief(trace: Trace) -> None:
-    """All that holds of the brief of a recording."""
+def check_brief(trace: Trace) -> Brief:
+    """Check the laws of a recording's brief, and return the brief."""
     profile = Profile(trace)
     brief = profile.brief()
     check_claims(profile, brief)
     check_tables(profile, brief)
     assert len(brief.to_json().encode()) <= MOST_JSON
+    return brief
 
 
 @settings(max_examples=draws(8))
 @given(traces())
 def test_what_a_brief_says_of_drawn_traces(trace: Trace) -> None:
-    check_brief(trace)
-    assert Profile(trace).brief().text == Profile(trace).brief().text
+    assert check_brief(trace).text == Profile(trace).brief().text
 
 
 def test_a_recorded_cell() -> None:

@@ -37,13 +37,6 @@ def test_streams_are_united_and_ranges_do_not_count():
     }
 
 
-def test_a_window_cuts():
-    trace = draw("stream 7: [gemm  ]   [gemm]")
-    assert device(trace, window=(4, 30))[["window_ns", "busy_ns", "idle_ns"]].values.tolist() == [
-        [26, 10, 16]
-    ]
-
-
 def test_each_device_has_a_row():
     b = TraceBuilder()
     one, two = (b.track("", "stream", device=number, stream=7) for number in (3, 1))

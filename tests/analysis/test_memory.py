@@ -213,25 +213,3 @@ def test_children_with_next_to_nothing_are_not_named() -> None:
     b.counter(b.track("process RSS", "counter", unit="bytes"), [0], [2.0**30])
     b.table("child_memory", pd.DataFrame({"pid": 7, "name": "true", "ts": [5], "bytes": [2**20]}))
     assert "Memory: peak 1 GiB (host, resident; 1 GiB at the start) at 0 ns" in verdict(b.seal()).lines
-
-
-def test_sums_of_live_blocks_are_the_curve(trace):
-    rng = np.random.default_rng(0)
-    b, live, ts, rows = TraceBuilder(), {}, 0, []
-    for _ in range(300):
-        ts += int(rng.integers(1, 5))
-        if live and rng.random() < 0.45:
-            addr = int(rng.choice(list(live)))
-            rows.append((ts, addr, -live.pop(addr), sum(live.values())))
-        else:
-            addr = int(rng.integers(1, 10**6))
-            if addr not in live:
-                live[addr] = int(rng.integers(1, 100))
-                rows.append((ts, addr, live[addr], sum(live.values())))
-    ts, addr, size, level = map(np.array, zip(*rows, strict=True))
-    b.allocations(ts=ts, addr=addr, bytes=size, device=0, allocated=level, reserved=10**6)
-    trace = b.seal()
-    curve = memory(trace)
-    for at in curve["ts"].to_numpy()[::37]:
-        expected = curve.loc[curve["ts"] == at, "allocated_bytes"].iloc[0]
-        assert memory_live(trace, int(at))["bytes"].sum() == expected

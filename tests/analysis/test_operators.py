@@ -30,30 +30,6 @@ def trace():
     )
 
 
-def test_total_self_and_share(trace):
-    assert rows(operators(trace), "count", "total_ns", "self_ns") == {
-        "linear": (1, 20, 3),
-        "mm": (1, 8, 4),
-        "add": (1, 9, 9),
-        "go": (1, 4, 4),
-        "relu": (1, 15, 15),
-    }
-    table = operators(trace)
-    assert table["share"].sum() == pytest.approx(1)
-    assert table["self_ns"].tolist() == sorted(table["self_ns"], reverse=True)
-
-
-def test_device_time_goes_to_the_launcher_and_what_is_around_it(trace):
-    table = operators(trace)
-    assert rows(table, "device_self_ns", "device_ns") == {
-        "linear": (0, 12),
-        "mm": (12, 12),
-        "add": (0, 0),
-        "go": (0, 0),
-        "relu": (6, 6),
-    }
-
-
 def test_work_launched_before_the_window_still_belongs_to_its_operator(trace):
     table = operators(trace, window=(22, 24)).set_index("name")
     assert table.loc["relu", ["count", "self_ns"]].tolist() == [1, 2]
@@ -63,18 +39,6 @@ def test_work_launched_before_the_window_still_belongs_to_its_operator(trace):
         0,
         1,
     ]
-
-
-def test_recursion_counts_once_in_total_time():
-    trace = draw(
-        """
-        main: [fib            ]
-        main:  [fib  ][fib   ]
-        main:   [fib]
-        """,
-        categories={"fib": "python"},
-    )
-    assert rows(operators(trace), "count", "total_ns", "self_ns") == {"fib": (4, 17, 17)}
 
 
 def test_redispatch_of_one_call_counts_once():

@@ -26,68 +26,6 @@ def test_every_instant_has_one_phase_and_gaps_go_to_their_neighbours():
     assert phases(trace)["share"].sum() == 1
 
 
-def test_priority_where_phases_overlap():
-    trace = draw(
-        """
-        steps: [0                                            ]
-        main:  [loss.backward/backward                       ]
-        main:     [recompute/forward]  [ddp/communication]
-        """
-    )
-    phase_ns = host(trace, 0)
-    assert "forward" not in phase_ns
-    assert phase_ns == {"communication": 19, "backward": 28}
-
-
-def test_backward_counts_on_the_autograd_thread():
-    trace = draw(
-        """
-        steps:    [0                               ]
-        main:     [mm/forward]
-        autograd:               [node/backward]
-        """
-    )
-    phase_ns = host(trace, 0)
-    assert phase_ns["forward"] == 12
-    assert phase_ns["backward"] == 15
-    assert sum(phase_ns.values()) == 34
-
-
-def test_data_of_another_thread_does_not_hold_up_the_step():
-    trace = draw(
-        """
-        steps:   [0                      ]
-        main:    [forward long/forward   ]
-        loader:    [fetch/data     ]
-        """
-    )
-    assert host(trace, 0) == {"forward": 25}
-
-
-def test_waiting_for_a_collective_elsewhere_is_communication():
-    trace = draw(
-        """
-        steps:  [0                                       ]
-        main:   [node/backward]            [sgd/optimizer]
-        gloo:      [gloo:all_reduce    ]
-        """,
-        categories={"gloo:all_reduce": "collective"},
-    )
-    phase_ns = host(trace, 0)
-    assert phase_ns == {"backward": 15, "communication": 24 - 15, "other": 27 - 24, "optimizer": 15}
-
-
-def test_a_gap_across_the_edge_of_a_step_is_other():
-    trace = draw(
-        """
-        steps: [0           ][1           ]
-        main:   [a/forward]    [b/forward]
-        """
-    )
-    assert host(trace, 0) == {"forward": 11, "other": 3}
-    assert host(trace, 1) == {"forward": 11, "other": 3}
-
-
 def test_device_time_belongs_to_the_step_and_phase_that_launched_it():
     trace = draw(
         """
@@ -171,16 +109,6 @@ def test_a_closure_of_the_optimizer_is_forward_and_backward():
     assert phase_ns["forward"] == 12 + 1 + 13
     assert phase_ns["backward"] == 15
     assert phase_ns["optimizer"] == len("[sgd/optimizer]")
-
-
-def test_evaluation_is_a_phase_of_its_own():
-    trace = draw(
-        """
-        steps: [0                                     ]
-        main:  [mm/forward]   [mm/evaluation][sgd/optimizer]
-        """
-    )
-    assert host(trace, 0)["evaluation"] == len("[mm/evaluation]")
 
 
 def gap_of(length, python=()):

@@ -698,14 +698,16 @@ def test_what_would_bind_next_is_all_where_nothing_else_is_left() -> None:
     assert critical_path_next(trace, count=1)["next_share"].tolist() == [1.0]
 
 
-def sampled_cell(samples: int, shown_ms: int = 0) -> Trace:
-    """A cell of 60 ms whose statement calls two lines of a function, and a display of its result."""
+def sampled_cell(samples: int, shown_ms: int = 0, calls: str = "") -> Trace:
+    """A cell of 60 ms that runs two lines of a function, or calls `calls`, and may show a result."""
     ms = 1_000_000
     b = TraceBuilder(metadata={"cell_source": "%%profile\nf()"})
     main = b.track("main")
     names = ["cell:2  f()", "f (cell)", "cell:5  g = a @ b", "cell:6  h = g + 1"]
     ends = [60, 60, 45, 60]
     begins = [0, 0, 0, 45]
+    if calls:
+        names, ends, begins = [names[0], calls], [60, 60], [0, 0]
     b.slices(
         ts=[at * ms for at in begins],
         dur=[(end - at) * ms for at, end in zip(begins, ends, strict=True)],
@@ -742,6 +744,9 @@ def test_few_samples_say_how_many_they_are() -> None:
     assert said[200].sentence.startswith("Line 5 takes 75.0 % of the cell (45 ms of 60 ms)")
     for count, result in said.items():
         assert all(claim.holds(sampled_cell(count)) for claim in result.claims), count
+    few, many = (verdict(sampled_cell(count, calls="numpy.sort")) for count in (8, 200))
+    assert few.sentence == "Line 2 takes 100.0 % of the cell (60 ms of 60 ms): `f()`."
+    assert (many.kind, "numpy.sort of NumPy takes" in many.sentence) == ("library-bound", True)
 
 
 def test_the_display_of_the_result_is_a_part_of_the_cell() -> None:

@@ -87,7 +87,8 @@ def errors(
     out = []
     for seed in range(2 * COUNT if queue else COUNT):  # few have a limit on record
         instructions, run, trace, edges = executed(seed, waits_recorded, queue, **options)
-        if queue and not dependences(trace).waits(WAITS.index("queue")):
+        recorded = dependences(trace).threads.values()
+        if queue and not any((one.kind == WAITS.index("queue")).any() for one in recorded):
             continue  # that there is a limit was not recorded
         true = Run(changed(instructions, factor, waits=waits), Costs(queue=queue)).end
         of_slices = factors(trace, factor)

@@ -199,9 +199,6 @@ class Dependences:
     latencies: Latencies
     # Whether the file records the stream that each call waited for.
     scopes_recorded: bool
-    # Waits of streams for events: recorded, or inferred from times.
-    events_recorded: int
-    events_inferred: int
     # The thread that runs the steps, by rank, if the Trace has several ranks.
     mains: Mapping[int, int] = field(default_factory=dict)
     between: RankEdges | None = None
@@ -215,10 +212,6 @@ class Dependences:
     def segments(self, track: int) -> Segments:
         """Return which slice owns each instant of a track."""
         return self.resources.segments(track)
-
-    def waits(self, kind: int) -> int:
-        """Return the number of waits of a kind."""
-        return sum(int((waits.kind == kind).sum()) for waits in self.threads.values())
 
     @property
     def loader_workers(self) -> frozenset[int]:
@@ -256,11 +249,10 @@ def _dependences(trace: Trace, latency: int | None, spacing: int | None) -> Depe
         position[rows] = np.arange(len(rows))
     graph_events(resources, streams)
     table = sync_table(trace)
-    recorded = inferred = 0
     if table is not None:
-        recorded = recorded_events(resources, streams, table)
+        recorded_events(resources, streams, table)
     else:
-        inferred = inferred_events(resources, streams)
+        inferred_events(resources, streams)
     latencies = bind(resources, streams, usual, latency, spacing)
     main = _main_thread(trace, resources)
     waits: list[Waits] = [device_waits(resources, streams, table)]
@@ -270,9 +262,7 @@ def _dependences(trace: Trace, latency: int | None, spacing: int | None) -> Depe
         resources, main, np.unique(np.concatenate(bounds(trace.steps)))
     )
     threads = by_thread(waits, resources.threads)
-    return Dependences(
-        resources, threads, streams, position, main, latencies, table is not None, recorded, inferred
-    )
+    return Dependences(resources, threads, streams, position, main, latencies, table is not None)
 
 
 def _main_thread(trace: Trace, resources: Resources) -> int:

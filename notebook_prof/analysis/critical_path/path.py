@@ -36,8 +36,7 @@ SPANS: Final = Table.of(
     "host_ns:int64 hops:int64 decisions:int64 near_ties:int64 noise_ns:int64 behind_ns:int64",
 )
 DOUBTS: Final = Table.of(
-    "critical_path_doubts",
-    "code:str count:int64 of:int64 path_ns:int64 share:float64 effect:str",
+    "critical_path_doubts", "code:str count:int64 of:int64 path_ns:int64 share:float64 effect:str"
 )
 
 

@@ -136,25 +136,21 @@ def recorded_event_pairs(
     return pairs
 
 
-def recorded_events(resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame) -> int:
-    """Make work wait for the events in the file; return how many waits there are."""
-    total = 0
+def recorded_events(resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame) -> None:
+    """Make work wait for the events in the file."""
     for track, (places, source) in recorded_event_pairs(resources, streams, table).items():
         _set_events(streams[track], resources.end, places, source, "event")
-        total += len(places)
-    return total
 
 
-def inferred_events(resources: Resources, streams: dict[int, StreamWork]) -> int:
-    """Infer waits for events if the file has only calls of ``cudaStreamWaitEvent``; return how many."""
+def inferred_events(resources: Resources, streams: dict[int, StreamWork]) -> None:
+    """Infer waits for events if the file has only calls of ``cudaStreamWaitEvent``."""
     # If there is such a call between a work's launch and the previous launch on its stream, the work waited
     # for work of another stream that had been launched earlier: for the last to end by the time it began.
     host = resources.on_threads()
     calls = np.sort(resources.ts[resources.named(_STREAM_WAIT) & host])
     if len(streams) < 2 or not len(calls):
-        return 0
+        return
     ends = {track: np.argsort(s.end, kind="stable") for track, s in streams.items()}
-    total = 0
     for track, stream in streams.items():
         before = np.searchsorted(calls, stream.when)
         waited = np.diff(before, prepend=0) > 0
@@ -173,16 +169,10 @@ def inferred_events(resources: Resources, streams: dict[int, StreamWork]) -> int
             best = np.where(later, row, best)
         hit = best >= 0
         _set_events(stream, resources.end, places[hit], best[hit], "inferred-event")
-        total += int(hit.sum())
-    return total
 
 
 def bind(
-    resources: Resources,
-    streams: dict[int, StreamWork],
-    usual: int,
-    latency: int | None,
-    spacing: int | None,
+    resources: Resources, streams: dict[int, StreamWork], usual: int, latency: int | None, spacing: int | None
 ) -> Latencies:
     """Determine the cause of each start: the candidate that, with its least latency, allows it last."""
     # Fills in `bound`, `root` and `margin` of `streams`. `latency` and `spacing` (ns) default to the

@@ -124,19 +124,17 @@ def _leave_stream(graph: Dependences, walker: _Walker) -> None:
     if bound == LAUNCH:
         call = int(stream.call[root])
         walker.charge(int(stream.launched[root]), RUNS.index("launch-latency"), first)
-        _go_inside(graph, walker, int(graph.resources.track[call]), call, first, "launch", margin)
+        _go_inside(walker, int(graph.resources.track[call]), call, first, "launch", margin)
     elif bound == EVENT:
         source = int(stream.event[root])
         walker.charge(int(graph.resources.end[source]), RUNS.index("event-latency"), first)
         kind = EVENTS[int(stream.event_kind[root])]
-        _go_inside(graph, walker, int(graph.resources.track[source]), source, first, kind, margin)
+        _go_inside(walker, int(graph.resources.track[source]), source, first, kind, margin)
     elif bound == NOTHING:
-        _go_inside(graph, walker, graph.main_of(walker.track), -1, first, "unrecorded", FAR)
+        _go_inside(walker, graph.main_of(walker.track), -1, first, "unrecorded", FAR)
 
 
-def _go_inside(
-    graph: Dependences, walker: _Walker, track: int, row: int, slice_: int, kind: str, margin: int
-) -> None:
+def _go_inside(walker: _Walker, track: int, row: int, slice_: int, kind: str, margin: int) -> None:
     """Continue at a cause, unless the walk has reached the start of the window."""
     if walker.t > walker.begin:
         walker.go(track, row, slice_, HOPS.index(kind), margin)

@@ -235,8 +235,7 @@ def _means(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
 
 
 _COLUMNS = Table.of(
-    "kernel_origins",
-    "library:str operator:str kind:str count:int64 total_ns:int64 share:float64",
+    "kernel_origins", "library:str operator:str kind:str count:int64 total_ns:int64 share:float64"
 )
 
 

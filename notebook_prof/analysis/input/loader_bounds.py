@@ -143,10 +143,7 @@ BOUNDS: Final = Table.of(
     "batch_ns:int64 transform_ns:int64 storage_ns:int64 collate_ns:int64 transport_ns:Int64 cpu_ns:int64 "
     "spread:float64 order_gain:float64 enough:Int64 best:Int64 rate:float64 best_rate:float64",
 )
-THROUGHPUT: Final = Table.of(
-    "loader_throughput",
-    "loader:int64 workers:int64 rate:float64 measured:float64",
-)
+THROUGHPUT: Final = Table.of("loader_throughput", "loader:int64 workers:int64 rate:float64 measured:float64")
 
 
 def loader_bounds(trace: Trace) -> pd.DataFrame:

@@ -183,16 +183,8 @@ def memory_blocks(
     kept = Lives(*(column[keep] for column in blocks))
     table = block_table(trace, events, kept).assign(lifetime_ns=lifetime[keep])
     columns = [
-        "lifetime_ns",
-        "operator",
-        "freed_by",
-        "module",
-        "phase",
-        "step",
-        "slice",
-        "freed_slice",
-        "kind",
-    ]
+        "lifetime_ns", "operator", "freed_by", "module", "phase", "step", "slice", "freed_slice", "kind",
+    ]  # fmt: skip
     return table[["addr", "device", "bytes", "birth_ts", "death_ts", *columns]]
 
 

@@ -197,8 +197,7 @@ def _level_before(trace: Trace, table: pd.DataFrame, curve: pd.DataFrame) -> Int
 
 
 COLUMNS: Final = Table.of(
-    "memory_processes",
-    "name:str kind:str pid:int64 ts:int64 bytes:int64 start_bytes:int64 peak_bytes:int64",
+    "memory_processes", "name:str kind:str pid:int64 ts:int64 bytes:int64 start_bytes:int64 peak_bytes:int64"
 )
 
 

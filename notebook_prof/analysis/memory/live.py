@@ -81,11 +81,7 @@ _BY: Final = ("operator", "module", "phase", "line", "step", "kind", "device")
 
 
 def memory_by(
-    trace: Trace,
-    by: str | Sequence[str] = "kind",
-    *,
-    at: int | str | None = None,
-    device: int | None = None,
+    trace: Trace, by: str | Sequence[str] = "kind", *, at: int | str | None = None, device: int | None = None
 ) -> pd.DataFrame:
     """Sum up the blocks that are allocated at an instant.
 

@@ -27,8 +27,7 @@ NAMES: Final = Table.of(
     "bytes_per_step:Int64 created_line:str operator:str kept_by:str slice:Int64 moment:str",
 )
 LEFT: Final = Table.of(
-    "memory_left_behind",
-    "name:str device:int16 buffers:int64 bytes:int64 created_line:str release:str",
+    "memory_left_behind", "name:str device:int16 buffers:int64 bytes:int64 created_line:str release:str"
 )
 
 
@@ -124,7 +123,7 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
     made = NAMES.frame(_sorted(table))
     if not is_notebook(trace):
         return made
-    from ..notebook.holders import with_cells
+    from ..notebook.path import with_cells
 
     return with_cells(trace, made)
 

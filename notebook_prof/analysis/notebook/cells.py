@@ -29,10 +29,7 @@ CELLS: Final = Table(
         Column("wait_ns", "Int64", "ns", "time that the main thread neither ran nor waited for a core"),
         Column("peak_bytes", "int64", "bytes", "highest resident memory"),
         Column(
-            "peak_exact",
-            "bool",
-            "",
-            "whether the system recorded the peak; otherwise the highest reading",
+            "peak_exact", "bool", "", "whether the system recorded the peak; otherwise the highest reading"
         ),
         Column("kept_bytes", "int64", "bytes", "growth of resident memory"),
         Column("device_bytes", "int64", "bytes", "growth of torch's memory on GPUs"),
@@ -161,3 +158,28 @@ def _device_busy(trace: Trace, begin: IntArray, end: IntArray) -> Any:
         seen = np.searchsorted(ts, end, side="right") > np.searchsorted(ts, begin, side="left")
         best = np.where(seen, np.maximum(best, busy.astype(np.int64)), best)
     return pd.arrays.IntegerArray(np.maximum(best, 0), best < 0)
+
+
+def badges(runs: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a row for the latest run of each cell with an id; `runs` is the table of `cell_runs`."""
+    stale = stale_cells(runs)
+    rows = runs.drop_duplicates("cell", keep="last").to_dict("records")
+    return [
+        badge(row["cell_id"], row["number"], row["dur"], row["kept_bytes"], row["source"])
+        | {"name": row["name"], "stale": stale.get(row["run"], "")}
+        for row in rows
+        if row["cell_id"] and stale.get(row["run"]) != DELETED
+    ]
+
+
+def badge(cell_id: str, number: int, wall_ns: int, kept_bytes: int, source: str) -> dict[str, Any]:
+    """Return the row of a run about which nothing else is known yet."""
+    return {
+        "id": cell_id,
+        "number": number,
+        "wall_ns": wall_ns,
+        "kept_bytes": kept_bytes,
+        "source": source,
+        "name": "",
+        "stale": "",
+    }

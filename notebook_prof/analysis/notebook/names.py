@@ -20,7 +20,6 @@ class Names(NamedTuple):
 
     reads: frozenset[str]  # used before the cell itself has set them, also in its functions
     writes: frozenset[str]  # set, changed by item or attribute, or deleted
-    known: bool  # whether the cell could be parsed
     imports: Mapping[str, str]  # what the names hold that only an import sets
 
 
@@ -36,13 +35,13 @@ def names_of(source: str) -> Names:
     try:
         tree = ast.parse(_python_of(source))
     except (SyntaxError, ValueError, RecursionError):
-        return Names(frozenset(), frozenset(), False, {})
+        return Names(frozenset(), frozenset(), {})
     visitor = _Visitor()
     for statement in tree.body:
         visitor.visit(statement)
     for body in visitor.later:  # functions run after the cell has set all its names
         visitor.reads |= body - visitor.bound
-    return Names(frozenset(visitor.reads - _BUILTIN), frozenset(visitor.writes), True, visitor.imports)
+    return Names(frozenset(visitor.reads - _BUILTIN), frozenset(visitor.writes), visitor.imports)
 
 
 def _python_of(source: str) -> str:

@@ -29,10 +29,7 @@ CELL_RUNS: Final = Table(
         Column("kept_bytes", "int64", "bytes", "growth of resident memory"),
         Column("peak_bytes", "int64", "bytes", "highest resident memory"),
         Column(
-            "peak_exact",
-            "bool",
-            "",
-            "whether the system recorded the peak; otherwise the highest reading",
+            "peak_exact", "bool", "", "whether the system recorded the peak; otherwise the highest reading"
         ),
         Column("device_bytes", "int64", "bytes", "growth of torch's memory on GPUs"),
         Column("position", "int64", "", "position in the saved notebook; -1 if unknown"),

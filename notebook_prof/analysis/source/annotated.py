@@ -98,10 +98,7 @@ def _file(file: str, recorded: list[str]) -> str:
     raise SelectionError(f"no line of {file!r} was recorded: {nearest(file, recorded)}")
 
 
-STEP_COLUMNS: Final = Table.of(
-    "line_steps",
-    "file:str line:int64 loop:int64 step:int64 total_ns:int64",
-)
+STEP_COLUMNS: Final = Table.of("line_steps", "file:str line:int64 loop:int64 step:int64 total_ns:int64")
 
 
 def line_steps(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:

@@ -24,10 +24,7 @@ FUSED_KERNELS: Final = Table.of(
     "total_ns:int64",
 )
 
-GRAPH_BREAKS: Final = Table.of(
-    "graph_breaks",
-    "place:str function:str reason:str count:int64 total_ns:int64",
-)
+GRAPH_BREAKS: Final = Table.of("graph_breaks", "place:str function:str reason:str count:int64 total_ns:int64")
 
 
 def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:

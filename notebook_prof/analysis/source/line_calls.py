@@ -22,8 +22,7 @@ from .frames import Frames, frames
 from .lines import CELL, LINE, line_slices
 
 COLUMNS: Final = Table.of(
-    "line_calls",
-    "file:str line:int64 text:str module:str function:str count:int64 total_ns:int64",
+    "line_calls", "file:str line:int64 text:str module:str function:str count:int64 total_ns:int64"
 )
 _PACKAGES: Final = re.compile(r".*[\\/](?:(?:site|dist)-packages|python3(?:\.\d+)?)[\\/]")
 _TYPED_IN: Final = re.compile(r"<(?:stdin|ipython-input-.*)>")
@@ -120,10 +119,7 @@ def module_of(file: str) -> str:
     return re.sub(r"(?:[\\/]__init__)?\.pyx?$", "", file[inside.end() :]).replace("\\", ".").replace("/", ".")
 
 
-IMPORT_COLUMNS: Final = Table.of(
-    "imports",
-    "module:str text:str ts:int64 total_ns:int64",
-)
+IMPORT_COLUMNS: Final = Table.of("imports", "module:str text:str ts:int64 total_ns:int64")
 
 
 def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:

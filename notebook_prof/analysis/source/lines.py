@@ -10,27 +10,19 @@ import pandas as pd
 from ...errors import OptionError
 from ...trace import Trace, nest, source_lines, union
 from ...trace.arrays import BoolArray, IntArray, consecutive
-from ...trace.intervals import Intervals, as_ints
+from ...trace.intervals import Intervals, as_ints, clip, length, subtract
 from ...trace.schema import Table
 from ..grouping import covered, reach_before
 from ..scope import Numbers, Scope, Texts, WindowLike, bounds, on_device, on_host, recorded_table, step_spans
 from ..time.account import ACCOUNT
 from .frames import COSTS, frames, line_costs
+from .samples import LINE_RUNS, SAMPLES, STATEMENTS, sample_times
 
 CELL: Final = "cell"
 """Name that `lines` gives to the file of a profiled cell."""
 
-STATEMENTS: Final = "statements"
-"""Name of the table in ``metadata["tables"]`` with the statements of a cell as they ran."""
-
 NOT_IN_LINES: Final = "not in lines"
 """Name of the row for time outside all lines."""
-
-LINE_RUNS: Final = "line_runs"
-"""Name of the table with each run of a line in the user's functions, from ``sys.monitoring``."""
-
-SAMPLES: Final = "samples"
-"""Name of the table with the Python engine's samples: ``ts dur track count``."""
 
 _EXACT: Final = 0.99
 """A line counts as exact if at least this share of its time is in timed statements."""
@@ -40,7 +32,7 @@ LINE: Final = source_lines.LINE
 
 COLUMNS: Final = Table.of(
     "lines",
-    "file:str line:int64 text:str count:Int64 total_ns:int64 self_ns:int64 share:float64 "
+    "file:str line:int64 text:str count:Int64 total_ns:int64 self_ns:int64 unrecorded_ns:int64 share:float64 "
     + "".join(f"{name}:int64 " for name in COSTS)
     + "threads:int64 samples:Int64 exact:bool",
 )
@@ -83,11 +75,14 @@ def lines(
         By `total_ns`, longest first; empty if no lines were recorded.
 
         - ``file`` str: ``cell`` for the profiled cell, else the path; ``line`` int64; ``text`` str;
-        - ``count`` Int64: number of runs, missing if it was only sampled;
+        - ``count`` Int64: number of runs, missing if it was only sampled, or for a loop with steps that
+          were not recorded;
         - ``total_ns`` int64: time during which the line or its callees ran, in any thread: recursion and
           several threads at once count once, so it never exceeds the span;
         - ``self_ns`` int64: the same without other lines below it, summed over threads: library time belongs
           to the line;
+        - ``unrecorded_ns`` int64: the part of ``total_ns`` and ``self_ns`` outside the recorded steps, where
+          only the cell's statements were timed (as in `account`); 0 if anything but a window is selected;
         - ``share`` float64: ``total_ns`` of the window, of the steps, of the cell, of a notebook's cells, or
           of the span of a file;
         - ``device_ns`` int64: duration of the device work that it launched, including that of a backward that
@@ -115,7 +110,8 @@ def lines(
     Notes
     -----
     On each thread ``self_ns`` sums to the time with any user's line open. With ``remainder`` the columns sum
-    to the whole: ``self_ns`` to the busy time of threads, ``device_ns`` to the duration of all device work,
+    to the whole: ``self_ns`` to the busy time of threads and to what was not recorded (the sum of
+    ``unrecorded_ns``), ``device_ns`` to the duration of all device work,
     ``backward_ns`` to the self time of phase backward, ``bytes_allocated`` to all blocks.
 
     Backward and forward are matched by autograd's node numbers (Kineto's ``fwdbwd`` flows). A line that runs
@@ -147,52 +143,56 @@ def lines(
         table[column] = values[:size]
     if chosen:
         table = table[(table["total_ns"] > 0) | (table["device_ns"] > 0)].reset_index(drop=True)
+    in_lines = int(table["self_ns"].sum())
+    if step is None and not chosen:
+        table = _with_unrecorded(trace, table, union(scope.ts, scope.end), window)
     if not remainder:
         return table
     host = on_host(trace, window)
     track = host.ints("track")
-    beside = int(covered(track, host.ts, host.end).sum()) - int(table["self_ns"].sum())
+    beside = int(covered(track, host.ts, host.end).sum()) - in_lines
     span = _whole(trace, window)
     row_of_rest = {"file": "", "line": 0, "text": NOT_IN_LINES, "count": None, "total_ns": beside,
-                   "self_ns": beside, "share": beside / max(span, 1), "threads": len(np.unique(track)),
-                   "samples": looks[-1], **{name: values[-1] for name, values in costs.items()},
+                   "self_ns": beside, "unrecorded_ns": 0, "share": beside / max(span, 1),
+                   "threads": len(np.unique(track)), "samples": looks[-1],
+                   **{name: values[-1] for name, values in costs.items()},
                    "exact": False}  # fmt: skip
     last = COLUMNS.of_rows([row_of_rest])
     return pd.concat([table, last], ignore_index=True) if len(table) else last
 
 
-def sample_times(trace: Trace, window: WindowLike = None) -> tuple[IntArray, IntArray] | None:
-    """Return the time and track of each sample of the Python engine; None without samples."""
-    # Spread consecutive samples of a stack evenly over the time in which the stack was seen.
-    looks = recorded_table(trace, SAMPLES)
-    if looks is None:
-        return None
-    count, ts, track = (looks[name].to_numpy() for name in ("count", "ts", "track"))
-    home = np.repeat(np.arange(len(count)), count)
-    position = consecutive(np.zeros_like(count), count)
-    at = ts[home] + ((2 * position + 1) * looks["dur"].to_numpy()[home]) // (2 * count[home])
-    if window is not None:
-        inside = (at >= window[0]) & (at < window[1])
-        at, home = at[inside], home[inside]
-    return at, track[home]
-
-
-def sampled_slices(trace: Trace, host: Scope) -> BoolArray:
-    """Return a mask of the host slices that come from samples, not from timed statements or lines."""
-    # Sampled slices inside a statement may begin when it begins; only the slice of the line itself is timed.
-    if recorded_table(trace, SAMPLES) is None:
-        return np.zeros(len(host.rows), bool)
-    categories = host.slices["line"].cat.categories
-    size, timed = len(categories), [np.empty(0, np.int64)]
-    for name in (STATEMENTS, LINE_RUNS):
-        if (table := recorded_table(trace, name)) is not None:
-            file = table["file"].astype("str") if "file" in table.columns else pd.Series(CELL, table.index)
-            label = file.str.rpartition("/")[2] + ":" + table["line"].astype("str")
-            code = categories.get_indexer(pd.Index(label))
-            timed.append(table["ts"].to_numpy(np.int64)[code >= 0] * size + code[code >= 0])
-    code, is_timed = host.codes("line"), host.named(LINE.fullmatch)
-    is_timed &= (code >= 0) & (code < size) & np.isin(host.ts * size + code, np.concatenate(timed))
-    return np.asarray(host.among("category", ("python",)) & ~is_timed)
+def _with_unrecorded(
+    trace: Trace, table: pd.DataFrame, recorded: Intervals, window: WindowLike
+) -> pd.DataFrame:
+    """Add the time that the account gives to the cell's statements outside the recorded steps."""
+    account = recorded_table(trace, ACCOUNT)
+    if account is None or "kind" not in account or "cell" in account:
+        return table
+    timed = account[account["kind"].isin(("code", "outside-window")) & (account["line"] > 0)]
+    sampled = recorded_table(trace, SAMPLES) is not None
+    rows = []
+    for line, own in timed.groupby("line"):  # a loop over the statements of a cell, of which there are few
+        spans = subtract(union(*bounds(own)), recorded)
+        if missed := length(spans if window is None else clip(spans, (int(window[0]), int(window[1])))):
+            count = len(own) if (own["kind"] == "code").all() else None
+            rows.append(
+                {"file": CELL, "line": line, "text": own["text"].iloc[0], "count": count,
+                 "total_ns": missed, "self_ns": missed, "unrecorded_ns": missed, "share": 0.0, "exact": True,
+                 "threads": 1, "samples": 0 if sampled else None, **dict.fromkeys(COSTS, 0)}
+            )  # fmt: skip
+    if not rows:
+        return table
+    more = COLUMNS.of_rows(rows)
+    at_line = pd.Series(table.index, table["line"].where(table["file"] == CELL, -1))
+    both = more["line"].isin(at_line.index).to_numpy()
+    at = at_line[more.loc[both, "line"]].to_numpy()
+    table = table.copy()
+    for name in ("total_ns", "self_ns", "unrecorded_ns"):
+        table.loc[at, name] += more.loc[both, name].to_numpy()
+    table.loc[at[more.loc[both, "count"].isna().to_numpy()], "count"] = pd.NA
+    table = pd.concat([table, more[~both]], ignore_index=True) if len(table) else more
+    table["share"] = table["total_ns"] / max(_whole(trace, window), 1)
+    return table.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
 
 
 def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowLike) -> Any:
@@ -284,6 +284,7 @@ def lines_of_slices(
             "count": pd.arrays.IntegerArray(count, count < 0),
             "total_ns": total,
             "self_ns": _sum(code, own, size),
+            "unrecorded_ns": nothing,
             "share": total / max(span, 1),
             "threads": np.bincount(pairs, minlength=size).astype(np.int64),
             "samples": pd.array([pd.NA] * size, "Int64"),

@@ -29,7 +29,6 @@ COLUMNS: Final = Table.of(
     "part:str kind:str line:Int64 text:str ts:int64 dur:int64 share:float64 steps:int64 cpu_ns:Int64 "
     "wait_ns:Int64 device_ns:int64 loop:Int64",
 )
-_SHOWN: Final = "display of the result"
 _DRAWN: Final = "flush_figures (backend_inline.py)"
 _MOSTLY: Final = 0.5
 _UNREAD: Final = 0.1
@@ -95,12 +94,13 @@ def account(trace: Trace) -> pd.DataFrame:
     first = spans.drop_duplicates("part").reset_index(drop=True)
     loop = first["loop"].to_numpy(np.int64)
     several = len(np.unique(loop[loop >= 0])) > 1
-    shown, drawn = (trace.slices.loc[trace.slices["name"] == name, "dur"].sum() for name in (_SHOWN, _DRAWN))
+    shown = sums["dur"].to_numpy()[(first["kind"] == "display").to_numpy()].sum()
+    drawn = trace.slices.loc[trace.slices["name"] == _DRAWN, "dur"].sum()
     drawing = bool(drawn >= _MOSTLY * shown > 0)
     parts = first["text"].tolist()
     if not is_notebook(trace):
         evaluated = sums["evaluation"] > 0.5 * np.maximum(sums["dur"], 1)
-        rows = zip(first["kind"], first["line"], sums["steps"], evaluated, strict=True)
+        rows = zip(first["kind"], first["line"], first["text"], sums["steps"], evaluated, strict=True)
         parts = [
             _words(*row, drawing) + (f" (loop {number + 1})" if several and number >= 0 else "")
             for row, number in zip(rows, loop.tolist(), strict=True)
@@ -172,12 +172,12 @@ def _rows(
     return pd.DataFrame({"ts": ts, "dur": end - ts, **fixed, "steps": ended})
 
 
-def _words(kind: str, line: int, steps: int, evaluated: bool, drawing: bool) -> str:
+def _words(kind: str, line: int, text: str, steps: int, evaluated: bool, drawing: bool) -> str:
     where = f"line {line}" if line > 0 else ""
     fixed = {
         "profiler": "starting and stopping the recording",
         "not-recorded": "not recorded",
-        "display": "drawing the figure" if drawing else _SHOWN,
+        "display": "drawing the figure" if drawing else text,
     }
     if kind == "steps":
         return format_items(steps, "step") + (f" of {where}" if where else "")

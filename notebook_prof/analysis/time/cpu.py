@@ -107,8 +107,7 @@ def _idle(ts: IntArray, busy: IntArray, moments: IntArray) -> IntArray:
 
 
 COLUMNS: Final = Table.of(
-    "cpu",
-    "name:str kind:str pid:int64 tid:int64 cpu_ns:int64 wait_ns:int64 wall_ns:int64 share:float64",
+    "cpu", "name:str kind:str pid:int64 tid:int64 cpu_ns:int64 wait_ns:int64 wall_ns:int64 share:float64"
 )
 
 

@@ -46,10 +46,7 @@ _CONTEXT: Final = re.compile(r"cuCtxCreate\w*|cuDevicePrimaryCtxRetain\w*|cuInit
 _INSTANTIATE: Final = re.compile(r"(?:cuda|cu|hip)Graph(?:Instantiate\w*|ExecUpdate\w*|Upload\w*)")
 _CAPTURE: Final = re.compile(r"(?:cuda|cu|hip)Stream(Begin|End)Capture(?:_\w+)?")
 _ENOUGH: Final = 4
-_COLUMNS: Final = Table.of(
-    "one_time",
-    "kind:str name:str count:int64 ts:int64 total_ns:int64 share:float64",
-)
+_COLUMNS: Final = Table.of("one_time", "kind:str name:str count:int64 ts:int64 total_ns:int64 share:float64")
 
 
 def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:

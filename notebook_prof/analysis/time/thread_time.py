@@ -18,10 +18,7 @@ from .phases import stepping_track
 KINDS: Final = ("waiting", "launching", "communication", "computing", "other")
 """The first of several that claim an instant gets it."""
 _COMPUTES: Final = ("operator", "module", "python", "io", "kernel", "memcpy", "memset")
-_WAIT_COLUMNS: Final = Table.of(
-    "host_waits",
-    "kind:str name:str count:int64 total_ns:int64 share:float64",
-)
+_WAIT_COLUMNS: Final = Table.of("host_waits", "kind:str name:str count:int64 total_ns:int64 share:float64")
 
 
 def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
@@ -119,10 +116,7 @@ SMALL_NS: Final = 10_000
 """An operator with less self time than this is mostly the framework's overhead."""
 
 _OPERATORS: Final = ("operator", "collective")
-_COLUMNS: Final = Table.of(
-    "thread_time",
-    "state:str ns:int64 share:float64 count:int64",
-)
+_COLUMNS: Final = Table.of("thread_time", "state:str ns:int64 share:float64 count:int64")
 
 
 def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:

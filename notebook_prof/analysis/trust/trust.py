@@ -17,7 +17,7 @@ from ...trace.schema import Table
 from ...trace.source_lines import SAMPLE_COUNTS
 from ...units import format_items, format_ns, format_share
 from ..scope import WindowLike, bounds, length_within, on_device, on_host, step_spans
-from ..source.lines import sample_times, sampled_slices
+from ..source.samples import sample_times, sampled_slices
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.one_time import COMPILATION, LOADING, SLOW
 from ..time.phases import stepping_track

@@ -133,7 +133,8 @@ def _share(facts: VerdictInputs, row: Any, arguments: Mapping[str, Any] | None =
 
 def _spread(facts: VerdictInputs) -> Verdict:
     """Name the three longest lines, none inside another, if no line takes most; or longer parts."""
-    table = facts.hot.table.iloc[facts.hot.outer[:_SHOWN]]
+    table = facts.hot.table.iloc[facts.hot.outer]
+    table = (table[table["exact"].to_numpy(bool)] if _too_few(facts) else table).head(_SHOWN)
     parts = facts.account[facts.account["kind"].isin(_STATEMENTS)].nlargest(_SHOWN, "dur")
     if len(parts) and (not len(table) or int(parts["dur"].iloc[0]) > int(table["total_ns"].iloc[0])):
         pieces: list[Sentence] = []
@@ -189,7 +190,8 @@ def _doing(facts: VerdictInputs, part: Any, row: Any) -> tuple[str, Sentence]:
         return "wait-bound", engine(facts, part) or say(_WAITS) + meanwhile(facts, window, row)
     if operators > MOST * max(total, 1):
         return "compute-bound", say("; operators of the framework run most of it")
-    if (library := library_of(file, name)) and spent > MOST * max(total, 1):
+    library = "" if _too_few(facts) else library_of(file, name)
+    if library and spent > MOST * max(total, 1):
         by = {"by": ("name", "track")}
         source = Source("operators", "self_ns", {"name": name, "track": stepping_track(facts.trace)}, by)
         own = int(source.evaluate(facts.trace))

@@ -76,11 +76,11 @@ def python_verdict(facts: VerdictInputs) -> Verdict:
     row = int(thread.rows[int(own.argmax())])  # the longest slice of this name
     library = library_of(str(source_lines.file[source_lines.code[row]]), name)
     share = spent / max(facts.total_ns, 1)
-    if library and not _LINE.fullmatch(name):
-        return _in_library(facts, source_lines, row, library, name)
     if facts.few is not None and facts.few.count < FEWEST:
         sentence = say(facts.samples(), f" cannot tell what bounds {facts.whole}.")
         return Verdict("mixed", sentence, share)
+    if library and not _LINE.fullmatch(name):
+        return _in_library(facts, source_lines, row, library, name)
     if share < _TRIFLE:
         sentence = say(f"Nothing that was recorded takes {format_share(_TRIFLE, 0)} of {facts.whole}.")
         return Verdict("mixed", sentence, share)

@@ -154,18 +154,10 @@ def _steps_matter(facts: VerdictInputs) -> bool:
     return bool(stepping >= MOST * (dur.sum() - dur.get("profiler", 0)))
 
 
-_OF_RECORDINGS: Final = frozenset(
-    [
-        "account",
-        "child_memory",
-        "cpu",
-        "line_runs",
-        "statements",
-        "memory_levels",
-        "memory_names",
-        "memory_walks",
-    ]
-)
+_OF_RECORDINGS: Final = frozenset([
+    "account", "child_memory", "cpu", "line_runs", "statements", "memory_levels", "memory_names",
+    "memory_walks",
+])  # fmt: skip
 """Tables that every recording has, even an empty one."""
 
 

@@ -24,8 +24,7 @@ from .batches import Counts, step_counts
 from .slices import SliceWork, slice_work
 
 TRAINING: Final = Table.of(
-    "training",
-    "quantity:str value:float64 lower:float64 upper:float64 unit:str source:str reason:str",
+    "training", "quantity:str value:float64 lower:float64 upper:float64 unit:str source:str reason:str"
 )
 _FORWARD_ONLY: Final = (
     "aten::linear", "aten::matmul", "aten::conv1d", "aten::conv2d", "aten::conv3d",

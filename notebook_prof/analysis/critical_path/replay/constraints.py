@@ -154,14 +154,10 @@ class Constraints:
         out = np.empty(len(instants), np.int64)
         for number in np.flatnonzero(np.bincount(thread)).tolist():
             here = thread == number
-            out[here] = self.pieces_of_thread(number, instants[here])
+            first = int(self.first_piece[number])
+            ends = self.waits.end[first - number : int(self.first_piece[number + 1]) - number - 1]
+            out[here] = first + np.searchsorted(ends, instants[here], side="right")
         return out
-
-    def pieces_of_thread(self, number: int, instants: IntArray) -> IntArray:
-        """Return the piece of this thread that contains each instant."""
-        first = int(self.first_piece[number])
-        ends = self.waits.end[first - number : int(self.first_piece[number + 1]) - number - 1]
-        return first + np.searchsorted(ends, instants, side="right")
 
     def number(self, tracks: npt.ArrayLike) -> IntArray:
         """Return the thread number of each track."""

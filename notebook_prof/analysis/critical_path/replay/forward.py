@@ -181,8 +181,6 @@ class Arcs(NamedTuple):
     # Time after the source's entry, and after its launch.
     plain: IntArray
     launched: IntArray
-    # Where in the source the edge starts: a recorded instant in a thread's piece, or the number of a work.
-    origin: IntArray
 
 
 class Forward:
@@ -211,15 +209,11 @@ class Forward:
 
     def run(self) -> Replay:
         """Return when everything happens with the changes."""
-        return self._solve(self.connect())
-
-    def connect(self) -> IntArray:
-        """Collect all edges; return how much work the thread has done by the end of each wait."""
         self._time_runs()
         self._edges_of_work()
-        return self._edges_of_waits()
+        return self._solve(self._edges_of_waits())
 
-    def scaled(self, rows: IntArray, spent: IntArray) -> IntArray:
+    def _scaled(self, rows: IntArray, spent: IntArray) -> IntArray:
         """Return times of slices, scaled by the slices' factors."""
         if self.change.factor is None:
             return spent
@@ -228,7 +222,7 @@ class Forward:
     def _time_runs(self) -> None:
         """Compute how long after its run's entry and launch each piece of work begins."""
         work, runs, latencies = self.edges.work, self.runs, self.edges.graph.latencies
-        self.dur = self.scaled(work.rows, work.end - work.start)
+        self.dur = self._scaled(work.rows, work.end - work.start)
         gap = np.where(work.before >= 0, work.start - np.append(work.end, 0)[work.before], 0)
         self.spacing = self._of_kind(gap, work.bound == STREAM, latencies.spacing)
         self.spacing[work.before < 0] = 0
@@ -238,7 +232,7 @@ class Forward:
         latency = self._of_kind(work.start - work.launched, work.bound == LAUNCH, latencies.launch)
         factor = self.change.launch_latency
         of = np.ones(len(gap), bool) if self.change.launched is None else self.change.launched
-        self.latency = latency = as_ints(np.rint(latency * np.where(of, factor, 1.0)))
+        latency = as_ints(np.rint(latency * np.where(of, factor, 1.0)))
         begun = work.thread >= 0
         launched = np.full(len(gap), -FAR)
         launched[begun] = self.clocks.work(work.thread[begun], work.launched[begun]) + latency[begun]
@@ -254,10 +248,10 @@ class Forward:
         """Add edges from the end of work (with `started`, from its start)."""
         more = lag if started else lag + self.dur[source]
         node = self.pieces + self.runs.number[source]
-        self.parts.append(Arcs(target, node, self.since[source] + more, self.latest[source] + more, source))
+        self.parts.append(Arcs(target, node, self.since[source] + more, self.latest[source] + more))
 
-    def _from_piece(self, target: IntArray, piece: IntArray, more: IntArray, at: IntArray) -> None:
-        self.parts.append(Arcs(target, piece, more, np.full(len(target), -2 * FAR), at))
+    def _from_piece(self, target: IntArray, piece: IntArray, more: IntArray) -> None:
+        self.parts.append(Arcs(target, piece, more, np.full(len(target), -2 * FAR)))
 
     def _edges_of_work(self) -> None:
         """Add the edges to runs: from the work before their first, and from events."""
@@ -276,10 +270,10 @@ class Forward:
             gone = np.append(change.removed, False)[waits.owner] & (waits.kind != QUEUE)
         begin = self.clocks.work(waits.thread, waits.begin)
         before = np.minimum(edges.piece(waits.thread, waits.begin), self.own - 1)
-        self._from_piece(self.own, before, begin + np.where(gone, 0, self._least_waits()), waits.begin)
+        self._from_piece(self.own, before, begin + np.where(gone, 0, self._least_waits()))
         overlaps = (waits.begin[1:] < waits.end[:-1]) & (waits.thread[1:] == waits.thread[:-1])
         inside = 1 + np.flatnonzero(overlaps)
-        self._from_piece(self.own[inside], self.own[inside] - 1, until[inside - 1], waits.end[inside - 1])
+        self._from_piece(self.own[inside], self.own[inside] - 1, until[inside - 1])
         for one, started in ((edges.of_work, False), (edges.of_start, True)):
             keep = ~gone[one.target]
             if change.only_binding:
@@ -290,7 +284,7 @@ class Forward:
             self._from_work(self.own[one.target], one.source, self._wake(one), started=started)
         one = Edges(*(column[~gone[edges.of_thread.target]] for column in edges.of_thread))
         at = self.clocks.work(one.source, one.at)
-        self._from_piece(self.own[one.target], edges.piece(one.source, one.at), at + self._wake(one), one.at)
+        self._from_piece(self.own[one.target], edges.piece(one.source, one.at), at + self._wake(one))
         return until
 
     def _least_waits(self) -> IntArray:
@@ -300,7 +294,7 @@ class Forward:
         calls = (waits.kind == COPY) | (waits.kind == QUEUE)
         usual = np.where(waits.kind == DEVICE_WAIT, self.edges.usual_wait, 0)
         usual[calls] = self.edges.graph.latencies.call
-        return self.scaled(waits.slice, np.where(waited, np.minimum(length, usual), length))
+        return self._scaled(waits.slice, np.where(waited, np.minimum(length, usual), length))
 
     def _wake(self, one: Edges) -> IntArray:
         """Return the lags of edges to waits: as recorded if the edge bound, else as usual for the kind."""
@@ -318,7 +312,7 @@ class Forward:
         work, runs, pieces = self.edges.work, self.runs, self.pieces
         nodes = pieces + len(runs.begins)
         base, launcher, less = (np.full(nodes, value) for value in (-FAR, -1, 0))
-        target, *sources, _ = (np.concatenate(part) for part in zip(*self.parts, strict=True))
+        target, *sources = (np.concatenate(part) for part in zip(*self.parts, strict=True))
         alone = np.ones(nodes, bool)
         alone[target] = False
         unlaunched = alone[pieces:] & (work.thread[runs.begins] < 0)
@@ -328,14 +322,14 @@ class Forward:
         by_target = np.argsort(target, kind="stable")
         last = np.cumsum(np.bincount(target, minlength=nodes))
         ordered = [column[by_target] for column in sources]
-        entry, launch = _loop(self.order(), last, ordered, base, launcher, less)
+        entry, launch = _loop(self._order(), last, ordered, base, launcher, less)
         entered, launched = entry[pieces:][runs.number], launch[pieces:][runs.number]
         start = np.maximum(entered + self.since, launched + self.latest)
         ends = np.full(pieces, FAR)
         ends[self.own - 1] = entry[self.own] + until
         return Replay(self.edges, self.change, self.clocks, entry[:pieces], ends, start, start + self.dur)
 
-    def order(self) -> IntArray:
+    def _order(self) -> IntArray:
         """Return all nodes except the threads' first pieces, by recorded time; at ties, sources first."""
         waits, begins = self.edges.waits, self.runs.begins
         node = np.concatenate([self.own, self.pieces + np.arange(len(begins))])
