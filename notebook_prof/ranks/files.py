@@ -86,19 +86,8 @@ Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | M
 _NUMBERS: Final = re.compile(r"(\d+)")
 _SHOWN: Final = 8
 _NO_TRACES: Final = (
-    ".csv",
-    ".txt",
-    ".md",
-    ".log",
-    ".html",
-    ".png",
-    ".svg",
-    ".py",
-    ".ipynb",
-    ".yaml",
-    ".yml",
-    ".out",
-)
+    ".csv", ".txt", ".md", ".log", ".html", ".png", ".svg", ".py", ".ipynb", ".yaml", ".yml", ".out",
+)  # fmt: skip
 """Files beside traces that are read as traces only if named explicitly."""
 
 

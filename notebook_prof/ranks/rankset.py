@@ -235,8 +235,5 @@ def _tell_steps(facts: Mapping[int, Mapping[str, Any]], report: ImportReport) ->
         what = f"steps {steps[0]} to {steps[1]}" if steps else "no steps"
         parts.append(f"{what} on {len(ranks)} rank{'s' if len(ranks) > 1 else ''} (such as {ranks[0]})")
     report.add(
-        "steps-differ",
-        "info",
-        example="; ".join(parts),
-        effect="only what all ranks have can be compared",
+        "steps-differ", "info", example="; ".join(parts), effect="only what all ranks have can be compared"
     )

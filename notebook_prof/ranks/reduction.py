@@ -111,10 +111,7 @@ def run_here(
             )
             if processes == 1:
                 done |= {file.rank for file in culprits}
-                why, advice = (
-                    "the process that read it died, twice",
-                    "it may need more memory",
-                )
+                why, advice = ("the process that read it died, twice", "it may need more memory")
                 yield from (_lost_rank(file, why, advice) for file in culprits)
             processes = 1
         todo = [file for file in todo if file.rank not in done]

@@ -249,10 +249,7 @@ class QueryService:
         return kind in self.slow or (kind == "table" and answers.table_is_slow(self.store, state, request))
 
     def _in_executor(
-        self,
-        ask: Callable[[Mapping[str, Any]], Answer],
-        state: Mapping[str, Any],
-        request: Mapping[str, Any],
+        self, ask: Callable[[Mapping[str, Any]], Answer], state: Mapping[str, Any], request: Mapping[str, Any]
     ) -> Answer | None:
         still = {**state, "revision": None, "focus": None, "pinned": None}
         question = {name: value for name, value in request.items() if name not in ("seq", "rid")}

@@ -121,9 +121,9 @@ def name_colours(families: Iterable[str], annotations: npt.NDArray[np.bool_]) ->
     return np.asarray(codes, np.uint8)
 
 
-def rgba(colour: str, alpha: int = 255) -> tuple[int, int, int, int]:
-    """Return red, green, blue and alpha (0–255) of ``#RRGGBB``."""
-    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16), alpha
+def rgb(colour: str) -> tuple[int, int, int]:
+    """Return red, green and blue (0–255) of ``#RRGGBB``."""
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
 class NameStyles:

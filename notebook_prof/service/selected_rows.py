@@ -102,10 +102,6 @@ class Choices:
         assert chosen is not None
         return np.sort(self._index.order[chosen.positions()]).astype(np.int64)
 
-    def matches(self, key: Key, slices: npt.NDArray[np.integer]) -> BoolArray:
-        """Return which of some slices a key keeps."""
-        return matching_mask(self._columns, key, slices)
-
     def _keeps_all(self, dimension: str, values: tuple[Any, ...]) -> bool:
         return self._clause(dimension, values).count == self._columns.n
 

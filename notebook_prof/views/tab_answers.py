@@ -27,13 +27,7 @@ _TIMES: Final = ("ns", "delta", "instant")
 UNITS: Final = (*_TIMES, "bytes", "share", "count", "number", *TEXTS, "flops", "flops/s", "bytes/s")
 """Units known to the page; a ``delta`` is a signed time."""
 
-_SUFFIXES: Final = {
-    "_ns": "ns",
-    "_bytes": "bytes",
-    "_share": "share",
-    "_ts": "instant",
-    "_flops": "flops",
-}
+_SUFFIXES: Final = {"_ns": "ns", "_bytes": "bytes", "_share": "share", "_ts": "instant", "_flops": "flops"}
 _WHOLE: Final = {"ts": "instant", "bytes": "bytes", "share": "share", "flops": "flops", "dur": "ns"}
 _HEADS: Final = {"ts": "at", "dur": "duration"}
 

@@ -23,7 +23,7 @@ TIME_CODE: Final = (
 """For a ``CustomJSTickFormatter``: like `notebook_prof.units.format_ns`, from two minutes on as a clock."""
 
 
-def time_ticker(ticks: int = 6) -> CompositeTicker:
+def time_ticker() -> CompositeTicker:
     """Put ticks at round parts of a second, a minute, an hour and a day; positions are nanoseconds."""
 
     def part(mantissas: tuple[int, ...], base: int, least: float, most: float | None) -> AdaptiveTicker:
@@ -32,7 +32,7 @@ def time_ticker(ticks: int = 6) -> CompositeTicker:
             base=base,
             min_interval=least,
             max_interval=most,
-            desired_num_ticks=ticks,
+            desired_num_ticks=6,
             num_minor_ticks=0,
         )
 
@@ -44,6 +44,6 @@ def time_ticker(ticks: int = 6) -> CompositeTicker:
             part(_HOURS, 24, _H, 12 * _H),
             part((1, 2, 5), 10, _DAY, None),
         ],
-        desired_num_ticks=ticks,
+        desired_num_ticks=6,
         num_minor_ticks=0,
     )

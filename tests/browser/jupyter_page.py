@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -21,6 +22,7 @@ from typing import Any
 
 import jupyterlab
 from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from .dashboard import Dashboard
 
@@ -43,6 +45,10 @@ EXTENSION = Path(__file__).parents[2] / "js" / "labextension"
 """What makes the editor show the heat of lines."""
 
 LOCAL = ("http://127.0.0.1", "ws://127.0.0.1", "http://localhost", "blob:", "data:", "about:", "file:")
+
+
+NO_WIDGET_LOADS = """() => ![...document.querySelectorAll('.jp-OutputArea-output')].some(
+    output => output.textContent === 'Loading widget...')"""
 
 
 def find_chromium() -> str | None:
@@ -275,6 +281,21 @@ class NotebookPage(Dashboard):
         """Open (or reload), at another address if one is given, and wait until the kernel is connected."""
         self.page.goto(url or self.server.url(self.notebook))
         return self.wait_connected()
+
+    def reload(self) -> None:
+        """Reload the page and wait for its widgets. If JupyterLab gives up on one, reload once more."""
+        # JupyterLab's widget manager looks for a model for two seconds and then gives up. A busy page needs
+        # longer to start (ipywidgets #4026). Only another reload helps.
+        before = len(self.browser.errors)
+        for patience in (1, 0):
+            self.open(self.server.url(self.notebook).replace("&reset", ""))
+            with contextlib.suppress(PlaywrightTimeoutError):
+                self.page.wait_for_function(NO_WIDGET_LOADS, timeout=10_000)
+            complaints = self.browser.errors[before:]
+            others = [error for error in complaints if "widget model not found" not in error]
+            if not patience or len(others) == len(complaints):
+                break
+            self.browser.errors[before:] = others
 
     def wait_connected(self) -> NotebookPage:
         """Wait until the kernel is connected and has nothing to do."""

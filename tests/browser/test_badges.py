@@ -30,8 +30,7 @@ SETTING = """async (on) => {
 
 
 @pytest.fixture(scope="module", params=["lab", "seven"])
-def ran(request: pytest.FixtureRequest, browser: Browser, root: Path) -> Iterator[NotebookPage]:
-    """A notebook that was watched while it ran."""
+def _ran(request: pytest.FixtureRequest, browser: Browser, root: Path) -> Iterator[NotebookPage]:
     name = f"badges_{request.param}.ipynb"
     write_notebook(root / name, CELLS)
     page = NotebookPage(browser, request.getfixturevalue(request.param), name)
@@ -40,10 +39,16 @@ def ran(request: pytest.FixtureRequest, browser: Browser, root: Path) -> Iterato
     page.open().run_all()
     page.wait_ready()
     yield page
-    assert [error for error in browser.errors if KNOWN not in error] == []
-    assert browser.elsewhere == []
     page.kernel_command("shutdown()")
     browser.blank()
+
+
+@pytest.fixture
+def ran(_ran: NotebookPage) -> Iterator[NotebookPage]:
+    """A notebook that was watched while it ran. Fails if the page reports an error."""
+    yield _ran
+    assert [error for error in _ran.browser.errors if KNOWN not in error] == []
+    assert _ran.browser.elsewhere == []
 
 
 def run_cell(shown: NotebookPage, cell: int) -> None:
@@ -90,17 +95,14 @@ def test_an_edit_and_a_new_value_above_make_a_result_stale(ran: NotebookPage) ->
 def test_a_new_page_shows_them_again_and_a_new_kernel_none(ran: NotebookPage) -> None:
     page = ran.page
     ran.save()
-    page.reload()
-    ran.wait_connected()
+    ran.reload()
     page.locator(".nbp-badge").nth(1).wait_for()
     page.evaluate(SETTING, False)
-    page.reload()
-    ran.wait_connected()
+    ran.reload()
     page.wait_for_timeout(1000)  # nothing tells when there will be none
     assert page.evaluate(BADGES) == [""] * len(CELLS)
     page.evaluate(SETTING, True)
-    page.reload()
-    ran.wait_connected()
+    ran.reload()
     page.locator(".nbp-badge").nth(1).wait_for()
     ran.kernel("get_ipython().run_line_magic('profile_notebook', 'off')")
     ran.command("notebook:clear-all-cell-outputs")  # the view of the session tells of its cells, too

@@ -48,13 +48,13 @@ def test_two_displays_stay_in_step_and_leave_nothing_behind(notebook: Callable[.
     shown.wait_kernel(WIDGETS + "print(len(widgets))", "2")
     shown.page.wait_for_function("() => window.Bokeh.documents.length === 2")
     shown.wait_kernel("print(len(p.selection._watchers))", "2")
-    shown.static.locator("img").nth(1).wait_for(state="attached")  # they come after the views
+    shown.static.nth(1).locator("img").first.wait_for(state="attached")  # they come after the views
     outputs = [list(output["data"]) for output in shown.outputs(1)]
     assert outputs[0] == ["text/plain", "text/html"]
     assert outputs[1] == ["application/vnd.jupyter.widget-view+json"]
     assert not shown.static.first.is_visible(), "the static form hides behind the live view"
     shown.kernel("import ipywidgets\nipywidgets.Widget.close_all()")
-    shown.static.first.locator("img").wait_for(state="visible")
+    shown.static.first.locator("img").first.wait_for(state="visible")
 
 
 def test_a_cell_that_runs_again_before_its_views_are_there(notebook: Callable[..., NotebookPage]) -> None:
@@ -75,7 +75,7 @@ def test_a_reloaded_page_a_busy_kernel_and_a_lost_one(
     shown.wait_ready()
     shown.kernel("p.selection.name = 'aten::add_'")
     shown.save()
-    shown.page.goto(shown.server.url(shown.notebook).replace("&reset", ""))
+    shown.reload()
     shown.wait_ready()
     shown.wait_views("v.store.get().name?.join() === 'aten::add_'")
     shown.kernel("p.selection.clear()")
@@ -83,6 +83,10 @@ def test_a_reloaded_page_a_busy_kernel_and_a_lost_one(
     if "kernel subshells" in shown.page.evaluate(FEATURES):  # otherwise views wait for the cell, and say so
         _answers_while_a_cell_runs(shown, root)
     shown.wait_views("v.transport.alone")
+    shown.views("v.store.set({step: null}, 'test')")
+    shown.views("v.panels.show('steps')")
+    shown.wait_views("v.panels.snapshot().state === 'shown'")
+    shown.views("v.panels.show('operators')")
     shown.settle()
     shown.kernel(WIDGETS + "[w._msg_callbacks.callbacks.clear() for w in widgets]")
     sent = shown.views("v.transport.line.number")
@@ -98,6 +102,8 @@ def test_a_reloaded_page_a_busy_kernel_and_a_lost_one(
     _answers_by_itself(shown, 2)
     shown.views("v.panels.show('layers')")
     shown.part(".nbp-tab-body").filter(has_text="whose kernel has ended").wait_for()
+    shown.views("v.panels.show('steps')")  # Python has told it before
+    shown.part(".nbp-tab-scope").filter(has_text="of the whole recording").wait_for()
     shown.browser.forget()
 
 

@@ -6,7 +6,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+
+from notebook_prof import TraceBuilder
+from notebook_prof.profiles.profile import Profile
 
 from ..node import install_packages
 from .dashboard import Dashboard, Report
@@ -197,3 +201,19 @@ def _few_stops(opened: Dashboard) -> None:
     assert len(stops) <= MOST_STOPS + 2, stops
     assert sum("selected slice" in stop for stop in stops) == 1, "arrows walk from one to the other"
     assert sum("the selection" in stop for stop in stops) == 1, "clauses and what clears them"
+
+
+def test_slices_deep_in_a_track_in_view_are_scrolled_to(report: Callable[..., Report]) -> None:
+    """Clicking a table row scrolls to its slices without changing the visible time."""
+    builder = TraceBuilder()
+    track, depth = builder.track("main"), 60
+    starts = np.arange(depth)
+    names = [f"call {k}" for k in range(depth)]
+    builder.slices(ts=starts, dur=2 * depth - 2 * starts, name=names, track=track)
+    opened = report(Profile(builder.seal()))
+    opened.views("v.store.set({name: ['call 59']}, 'timeline')")
+    opened.wait_views(f"{SAID}.below === 1")
+    assert opened.views("v.timeline.laneRange.end") == 0, "who selects in the timeline sees it"
+    opened.views("v.store.set({name: ['call 58']}, 'table')")
+    opened.wait_views(f"{SAID}.inSight === 1")
+    assert opened.views("[v.range.start, v.range.end]") == opened.views("v.meta.span")

@@ -84,7 +84,7 @@ def test_pinned_tracks_stay_and_are_shared(notebook: Callable[..., NotebookPage]
     shown.wait_views("v.timeline.lanes.count() === 4")
     shown.track_filter.first.fill("")
     shown.save()
-    shown.page.goto(shown.server.url(shown.notebook).replace("&reset", ""))
+    shown.reload()
     shown.wait_ready(2)
     shown.wait_views(f"{TOPS}.map(([key]) => key).join() === '0,16'")
 

@@ -56,7 +56,7 @@ def all_alike(shown: NotebookPage, begun: list[str] | None = None, when: str = "
 
 def reload_page(shown: NotebookPage) -> None:
     shown.save()
-    shown.page.goto(shown.server.url(shown.notebook).replace("&reset", ""))
+    shown.reload()
     shown.wait_ready(DISPLAYS)
 
 

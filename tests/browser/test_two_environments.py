@@ -32,7 +32,7 @@ def test_what_the_environment_of_the_server_lacks_is_named(
             shown.wait_ready()
             assert not shown.static.is_visible()
             return
-        shown.static.locator("img").wait_for(state="visible")
+        shown.static.locator("img").first.wait_for(state="visible")
         text = shown.static.inner_text()
         assert "the Jupyter server, which may not be the kernel's, lacks anywidget" in text
         assert "run pip install anywidget there and reload the page" in text

@@ -30,7 +30,7 @@ def saved(desk: Desk, root: Path) -> Path:
     notebook = desk.open("saved.ipynb", [SETUP, "p"])
     notebook.run_all()
     notebook.wait_ready()
-    notebook.static.locator("img").wait_for(state="attached")  # it comes after the views
+    notebook.static.locator("img").first.wait_for(state="attached")  # it comes after the views
     notebook.save()
     desk.close()
     desk.browser.forget()
@@ -44,8 +44,8 @@ def _outputs(path: Path) -> list[dict[str, Any]]:
 def _assert_readable(page: Any) -> None:
     """Verdict, picture, table and advice can be seen, and nothing of the live views is in the way."""
     static = Dashboard(page).static.first
-    static.locator("img").wait_for(state="visible")
-    image = static.locator("img")
+    static.locator("img").first.wait_for(state="visible")
+    image = static.locator("img").first
     assert (image.get_attribute("src") or "").startswith("data:image/png;base64,")
     wide, high, shown = image.evaluate(SIZE)
     assert wide >= 600

@@ -252,7 +252,7 @@ def test_a_report_of_ranks_from_the_command_line(
 def test_the_file_says_the_same_without_scripts(tmp_path: Path):
     ranks = nbp.read_ranks(write_strange(tmp_path), progress=False)
     ranks.selection.update(rank=5)
-    ranks.to_html(tmp_path / "ranks.html")
+    ranks.to_html(tmp_path / "ranks.html", timelines=[5])
     text = (tmp_path / "ranks.html").read_text(encoding="utf-8")
     assert EVIL not in text
     static = text.partition('<div id="nbp-static">')[2].partition("<script")[0]

@@ -11,7 +11,6 @@ import {Timeline} from '../timeline/timeline.js';
 import {countFrom} from './axis.js';
 
 const nothing = () => {};
-const FROM_TRACKS = new Set(['timeline', 'tracks']); // who selects there sees it
 
 /**
  * What a side asks of the page around it.
@@ -32,7 +31,6 @@ const FROM_TRACKS = new Set(['timeline', 'tracks']); // who selects there sees i
 /** A recording with its timeline. */
 export class ComparedSide {
   /** @type {(() => void)[]} */ undo = [];
-  seeking = false;
   closed = false;
 
   /**
@@ -79,10 +77,7 @@ export class ComparedSide {
     return {
       ...shownTrace({host, settings, meta, store, asker, range, root}),
       search: nothing,
-      count: (name) => {
-        around.drawn(name);
-        if (name === 'indicators') this.seek();
-      },
+      count: around.drawn,
       trouble: around.trouble,
       hint: around.hint,
       hoverLine: around.hoverLine,
@@ -180,24 +175,13 @@ export class ComparedSide {
   selected(patch, origin) {
     const {timeline} = this,
       filtered = filters(patch, 'window');
-    if (filtered) {
-      this.seeking = !FROM_TRACKS.has(origin);
-      timeline.refresh();
-    }
-    if (filtered || 'window' in patch) timeline.indicators.changed();
+    if (filtered) timeline.refresh();
+    if (filtered || 'window' in patch) timeline.indicators.changed(filtered ? origin : undefined);
     if ('name' in patch) timeline.foresee();
     if ('window' in patch) showWindow(this.ctx);
     if ('track' in patch) timeline.marks();
     if ('pinned' in patch) timeline.pin();
     if ('focus' in patch) this.around.focused(this);
-  }
-
-  /** Scroll to what was selected elsewhere, where none of it is in sight. */
-  seek() {
-    const {inSight, shown} = this.timeline.indicators,
-      hidden = shown.find(({side}) => side === 'above' || side === 'below' || side === 'folded');
-    if (this.seeking && !inSight && hidden) this.timeline.showRow(hidden.row);
-    this.seeking = false;
   }
 
   refresh() {

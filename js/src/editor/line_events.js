@@ -26,16 +26,18 @@ export function editorLines(part, above, run, state) {
     const total = columns.total_ns?.[i] ?? 0,
       own = columns.self_ns?.[i] ?? 0,
       launched = columns.device_ns?.[i] ?? 0,
+      unrecorded = columns.unrecorded_ns?.[i] ?? 0,
       then = lineBefore(run, select?.[i]?.line?.[0], state),
       before = then && own > ALONE * total ? Math.min(1, (then.ratio * total) / host) : undefined,
       words = [
         `${formatTime(total)}, ${formatShare(total / host)} of the hottest line`,
         `self ${formatTime(own)}${then ? `: ${then.words}` : ''}`,
         launched ? `device ${formatTime(launched)}` : '',
-        columns.count?.[i] > 0 ? `ran ${columns.count[i]} ×` : 'sampled',
+        unrecorded ? `${formatTime(unrecorded)} of it outside of the recorded steps` : '',
+        columns.count?.[i] > 0 ? `ran ${columns.count[i]} ×` : unrecorded ? '' : 'sampled',
       ];
     return {line: line + above, host: total / host, device: device ? launched / device : 0, before, label: words.filter(Boolean).join('\n')};
-  }).filter((_, i) => select?.[i]);
+  }).filter(({host: share}, i) => select?.[i] || share > 0);
 }
 
 /**

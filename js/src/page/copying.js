@@ -7,6 +7,16 @@ const SHOWN = 60; // characters of the code that a hint has room for
 const COLUMNS = {total: 'total_ns', self: 'self_ns', share: 'share', device: 'device_ns'};
 /** Dimensions that p.operators() takes. @type {Dimension[]} */
 const TAKEN = ['window', 'step', 'phase', 'category', 'line'];
+/** Dimensions that p.lines() takes. @type {Dimension[]} */
+const TAKEN_BY_LINES = ['window', 'step', 'phase', 'name', 'category', 'track'];
+
+/**
+ * The arguments of a call under a selection.
+ * @param {Dimension[]} taken
+ * @param {SelectionState} state
+ */
+const argumentsOf = (taken, state) =>
+  taken.filter((key) => state[key] != null).map((key) => `${key}=${key === 'window' ? `(${state.window})` : JSON.stringify(state[key])}`);
 
 /**
  * The code of a number in the operator table; empty where p.operators() has none that is the same.
@@ -18,9 +28,22 @@ const TAKEN = ['window', 'step', 'phase', 'category', 'line'];
 export function codeOfCell(by, label, column, state) {
   if ((by !== 'name' && by !== 'category') || !(column in COLUMNS)) return '';
   if (state.track || state.rank || state.group || (by === 'category' && state.name)) return '';
-  const texts = TAKEN.filter((key) => key !== by && state[key] != null).map((key) => `${key}=${key === 'window' ? `(${state.window})` : JSON.stringify(state[key])}`),
+  const texts = argumentsOf(TAKEN.filter((key) => key !== by), state),
     call = `p.operators(${[...texts, ...(by === 'category' ? ['by="category"'] : [])].join(', ')})`;
   return `${call}.set_index("${by}").at[${JSON.stringify(label)}, "${COLUMNS[column]}"]`;
+}
+
+/**
+ * The code of a number of a line of source; empty where p.lines() has none that is the same.
+ * @param {string} file
+ * @param {number} line
+ * @param {string} column
+ * @param {SelectionState} state
+ */
+export function codeOfLine(file, line, column, state) {
+  if (state.rank || state.group) return '';
+  const call = `p.lines(${argumentsOf(TAKEN_BY_LINES, state).join(', ')})`;
+  return `${call}.set_index(["file", "line"]).at[(${JSON.stringify(file)}, ${line}), "${column}"]`;
 }
 
 /**

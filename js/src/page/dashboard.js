@@ -9,6 +9,7 @@ import {createHistory} from '../shared/history.js';
 import {filters} from '../shared/store.js';
 import {Rail} from '../tabs/rail.js';
 import {Flag} from '../timeline/flag.js';
+import {FROM_TRACKS} from '../timeline/indicators.js';
 import {Timeline} from '../timeline/timeline.js';
 import {shownTrace} from './context.js';
 import {copyAsPandas} from './copying.js';
@@ -28,7 +29,6 @@ import {showWindow, watchPointer, writeTicks} from './wiring.js';
 
 const HINT_MS = 2500;
 const LEAST_SHARE = 0.5; // of the cell
-const FROM_TRACKS = new Set(['timeline', 'tracks']); // who selects there sees it
 
 /**
  * @typedef {object} Mounted
@@ -274,7 +274,7 @@ export class Dashboard {
       if (filtered) overview.refresh();
       phases.refresh();
       memory.refresh();
-      timeline.indicators.changed();
+      timeline.indicators.changed(filtered ? origin : undefined);
     }
     if (filtered || has('window')) this.whatIf.changed();
     if (has('focus')) details.update();

@@ -37,7 +37,8 @@ export function createParts(ctx, answer, pick) {
     : answer.parts.map((part, i) => ({...part, columns: columnsOf(answer.data, i)}));
   const beside = parts.find((part) => part.kind === 'stack'),
     stack = beside ? new StackView(beside) : null,
-    made = parts.map((part) => partOf(ctx, part, pick, stack));
+    state = 'whole' in answer && answer.whole ? {} : ctx.store.get(),
+    made = parts.map((part) => partOf(ctx, part, pick, stack, state));
   return {
     kinds: parts.map((part) => part.kind),
     elements: arranged(made, stack),
@@ -75,9 +76,10 @@ function arranged(made, stack) {
  * @param {ShownPart} part
  * @param {Pick} pick
  * @param {StackView | null} stack
+ * @param {SelectionState} state the selection it was computed for
  * @returns {Part}
  */
-function partOf(ctx, part, pick, stack) {
+function partOf(ctx, part, pick, stack, state) {
   switch (part.kind) {
     case 'absent':
       return {element: textElement('p', 'nbp-empty', part.text)};
@@ -88,9 +90,9 @@ function partOf(ctx, part, pick, stack) {
     case 'cards':
       return cardsPart(ctx, part, pick);
     case 'table':
-      return new PartTable(ctx, part, pick);
+      return new PartTable(ctx, part, pick, state);
     case 'source':
-      return new SourceView(ctx, part, pick);
+      return new SourceView(ctx, part, pick, state);
     case 'tree':
       return new TreeView(ctx, part, pick, stack);
     case 'stack':

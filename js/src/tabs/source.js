@@ -1,4 +1,5 @@
 // Source code as it was written, with what each line took: bars, numbers, and its time over the steps.
+import {codeOfLine} from '../page/copying.js';
 import {textElement} from '../shared/elements.js';
 import {lineBefore} from '../shared/run_before.js';
 import {isPicked} from '../shared/store.js';
@@ -28,8 +29,10 @@ export class SourceView {
    * @param {Context} ctx
    * @param {ShownSource} part
    * @param {import('./walk.js').Pick} pick
+   * @param {SelectionState} state the selection it was computed for
    */
-  constructor(ctx, part, pick) {
+  constructor(ctx, part, pick, state) {
+    this.state = state;
     this.ctx = ctx;
     this.part = part;
     this.note = textElement('span', 'nbp-muted', '');
@@ -106,7 +109,7 @@ export class SourceView {
       if (unit === 'code' && steps) el.append(this.trendOf(i));
       const cell = document.createElement(key === 'line' ? 'th' : 'td');
       if (unit === 'code') this.writeCode(cell, texts[key][i], heat);
-      else this.writeNumber(cell, key, unit, columns[key][i]);
+      else this.writeNumber(cell, key, unit, i);
       el.append(cell);
     }
     el.classList.toggle('nbp-pickable', Boolean(select?.[i]));
@@ -130,9 +133,10 @@ export class SourceView {
    * @param {HTMLTableCellElement} cell
    * @param {string} key
    * @param {CellUnit} unit
-   * @param {number} value
+   * @param {number} i
    */
-  writeNumber(cell, key, unit, value) {
+  writeNumber(cell, key, unit, i) {
+    const value = this.part.columns[key][i];
     cell.className = 'nbp-number';
     cell.dataset.key = key;
     if (key === 'line') {
@@ -142,10 +146,12 @@ export class SourceView {
     }
     if (!(value > 0)) return;
     cell.textContent = cellText(value, unit);
+    cell.dataset.pandas = codeOfLine(this.part.file, this.part.columns.line[i], key, this.state);
     const scale = this.part.bars.includes(key) ? Math.max(...this.part.bars.map((bar) => this.most[bar] ?? 0)) : this.most[key];
     if (unit === 'count' || !scale) return;
     cell.classList.add('nbp-share-cell');
     cell.style.setProperty('--nbp-share', `${(100 * value) / scale}%`);
+    cell.classList.toggle('nbp-unrecorded', this.part.bars.includes(key) && 2 * this.part.columns.unrecorded_ns?.[i] > value);
     if (unit === 'ns') cell.title = `${formatShare(value / scale)} of the line that takes most`;
   }
 

@@ -149,7 +149,7 @@ export class Tab {
       chosen = dimensions.filter((d) => state[d] != null && !this.own.has(d)),
       words = (/** @type {Dimension[]} */ some) => some.map((d) => SELECTED[d]).join(', ');
     if (!chosen.length) return '';
-    if (whole) return 'of the whole recording: this file cannot work it out for the selection';
+    if (whole) return 'of the whole recording: without Python it cannot follow the selection';
     const followed = chosen.filter((d) => under.includes(d)),
       rest = chosen.filter((d) => !under.includes(d));
     return [followed.length ? `of the selected ${words(followed)}` : '', ...rest.map((d) => ALL[d])]

@@ -1,4 +1,5 @@
 // A table in a tab: sorted in the page, with bars behind numbers.
+import {codeOfLine} from '../page/copying.js';
 import {textElement} from '../shared/elements.js';
 import {isPicked} from '../shared/store.js';
 import {formatBytes, formatCount, formatDelta, formatInstant, formatShare, formatTimeCell, significant} from '../shared/units.js';
@@ -94,9 +95,11 @@ export class PartTable {
    * @param {Context} ctx
    * @param {ShownTable} part
    * @param {import('./walk.js').Pick} pick
+   * @param {SelectionState} state the selection it was computed for
    */
-  constructor(ctx, part, pick) {
+  constructor(ctx, part, pick, state) {
     const {title, bars = [], size} = part;
+    this.state = state;
     this.ctx = ctx;
     this.part = part;
     this.largest = largestOf(part);
@@ -126,7 +129,7 @@ export class PartTable {
 
   /** @param {number} i */
   rowOf(i) {
-    const {heads, texts, columns, select} = this.part,
+    const {call, heads, texts, columns, select} = this.part,
       el = document.createElement('tr');
     el.append(
       ...heads.map(([key, , unit]) => {
@@ -135,10 +138,13 @@ export class PartTable {
         else cell.textContent = numeric(unit) ? cellText(columns[key][i], unit) : texts[key][i];
         cell.className = numeric(unit) ? 'nbp-number' : `nbp-${unit}`;
         if (!numeric(unit)) cell.title = texts[key][i];
+        if (call === 'p.lines()' && key !== 'line' && Number.isFinite(columns[key]?.[i]))
+          cell.dataset.pandas = codeOfLine(texts.file?.[i] ?? 'cell', columns.line[i], key, this.state);
         if (unit === 'delta') cell.classList.add(deltaClass(columns[key][i], texts.change?.[i] !== '≈'));
         if (this.largest[key] && Number.isFinite(columns[key][i])) {
           cell.classList.add('nbp-share-cell');
           cell.style.setProperty('--nbp-share', `${(100 * columns[key][i]) / this.largest[key]}%`);
+          cell.classList.toggle('nbp-unrecorded', this.part.bars.includes(key) && 2 * columns.unrecorded_ns?.[i] > columns[key][i]);
         }
         return cell;
       }),

@@ -9,6 +9,7 @@ const SETTLE_MS = 120;
 const WHOLE = new Set(['focus', 'group', 'window', 'rank']);
 /** @type {Record<import('./offscreen.js').Side, string>} */
 const ARROWS = {above: '↑', before: '←', after: '→', folded: '▸', below: '↓'};
+export const FROM_TRACKS = new Set(['timeline', 'tracks']); // who selects there sees it
 const SIDES = /** @type {import('./offscreen.js').Side[]} */ (Object.keys(ARROWS));
 
 /** Off-screen indicators of what is selected. */
@@ -17,6 +18,7 @@ export class Indicators {
   /** @type {import('./offscreen.js').Indicator[]} */ shown = [];
   inSight = 0;
   settleTimer = 0;
+  /** Whether a selection made elsewhere has yet to be scrolled into view. */ seeking = false;
 
   /** @param {import('./timeline.js').Timeline} timeline */
   constructor(timeline) {
@@ -34,6 +36,7 @@ export class Indicators {
         if (stale) return; // another one is on its way
         this.have = this.selects() ? {answer, a, b} : null;
         this.draw();
+        this.seek();
         ctx.count('indicators');
       },
       (error) => ctx.trouble(error),
@@ -61,8 +64,12 @@ export class Indicators {
     return DIMENSIONS.some((key) => !WHOLE.has(key) && now[key] != null);
   }
 
-  /** Something else is selected: what was said is true no longer. */
-  changed() {
+  /**
+   * The selection or the visible time has changed, so earlier counts are void.
+   * @param {string} [origin] of a change that filters slices
+   */
+  changed(origin) {
+    if (origin !== undefined) this.seeking = !FROM_TRACKS.has(origin);
     this.have = null;
     this.draw();
     this.ask();
@@ -70,6 +77,13 @@ export class Indicators {
 
   ask() {
     this.channel.run();
+  }
+
+  /** Scroll to a selection made elsewhere if none of it is visible. */
+  seek() {
+    const hidden = this.shown.find(({side}) => side === 'above' || side === 'below' || side === 'folded');
+    if (this.seeking && !this.inSight && hidden) this.timeline.showRow(hidden.row);
+    this.seeking = false;
   }
 
   /** Another time is shown: what is before and after it is asked for when it stands still. */

@@ -3,9 +3,11 @@
 import {createLocal} from '../report/answers.js';
 import {unpackGiven} from '../report/file/unpack.js';
 import {reply, unpack} from '../shared/packing.js';
+import {DIMENSIONS} from '../shared/store.js';
 import {patiently} from './line.js';
 
 const AGAIN_MS = 300;
+const MOST_TABS = 40; // answers of some 20 kB each
 const GONE = 'This is worked out in Python, whose kernel has ended. Run the cell again.';
 
 /** What a view shows instead where Python is asked and has gone. @type {Record<string, (q: any) => RawAnswer>} */
@@ -25,6 +27,8 @@ export const answersTo = (line) => (line.inPage ??= new PageAnswers(line));
 export class PageAnswers {
   /** @type {ReturnType<typeof createLocal> | null} */ local = null;
   fetching = false;
+  /** Answers for tabs that Python has computed, by question. @type {Map<string, RawAnswer>} */ tabs = new Map();
+  changes = 0;
 
   /** @param {import('./line.js').Line} line */
   constructor(line) {
@@ -32,6 +36,7 @@ export class PageAnswers {
     this.whenLost = line.whenLost;
     this.whenTold = line.whenTold;
     this.flush = line.flush;
+    line.store.subscribe(() => this.changes++);
   }
 
   /** Whether the views go on without a kernel. */
@@ -45,10 +50,34 @@ export class PageAnswers {
    */
   request = (message) => {
     if (this.local?.answers(message.t)) return this.local.request(message);
+    if (this.local && message.t === 'panel') return this.panel(/** @type {any} */ (message));
     const without = WITHOUT_PYTHON[message.t];
     if (this.line.lost && this.local && without) return Promise.resolve(without(message));
     return this.line.request(message);
   };
+
+  /**
+   * Answer a tab as Python computed it for this selection or, without a kernel, for the whole recording.
+   * @param {Message & PanelRequest & {seq: number}} message
+   * @returns {Promise<RawAnswer>}
+   */
+  async panel(message) {
+    const {name, own, choices, seq} = message,
+      state = this.line.store.get(),
+      chosen = DIMENSIONS.filter((d) => state[d] != null && !own?.includes(d)).map((d) => [d, state[d]]),
+      key = (/** @type {unknown[]} */ clauses) => JSON.stringify([name, choices, clauses]),
+      changes = this.changes,
+      whole = this.tabs.get(key([])),
+      known = this.tabs.get(key(chosen));
+    if (known) return {...known, content: {...known.content, seq}};
+    if (this.line.lost) return whole ? {...whole, content: {...whole.content, seq, whole: true}} : WITHOUT_PYTHON.panel(message);
+    const answer = await this.line.request(message),
+      {pending, failed} = answer.content;
+    if (pending || failed || changes !== this.changes) return answer; // the selection changed meanwhile, and the answer may be for either
+    if (this.tabs.size >= MOST_TABS) this.tabs.delete(/** @type {string} */ (this.tabs.keys().next().value));
+    this.tabs.set(key(chosen), answer);
+    return answer;
+  }
 
   /** Fetch the recording once, unless it is too long for a page. */
   async fetch() {

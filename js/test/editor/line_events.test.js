@@ -18,6 +18,13 @@ test('lines of the editor are those that ran, behind the empty lines on top', ()
   expect(lines[1].label).toContain('device 500 ns\nsampled');
 });
 
+test('a line outside of the recorded steps has its bar, although nothing of it can be selected', () => {
+  const outside = {...part, columns: {...part.columns, unrecorded_ns: [0, 2e6, 0]}, select: [null, null, {line: ['cell:4']}]},
+    [first] = editorLines(outside, 0, undefined, {});
+  expect([first.line, first.host]).toEqual([2, 1]);
+  expect(first.label).toContain('2 ms of it outside of the recorded steps');
+});
+
 test('a line that calls no other has a mark where the run before ended, as long as all of the recording is shown', () => {
   const own = {...part, columns: {...part.columns, self_ns: [0, 2e6, 5e5]}},
     before = {steps: [5], lines: /** @type {any} */ ({'cell:2': [3e6, 4e6], 'cell:4': [1, 2]})},

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 
-import {codeOfCell} from '../../src/page/copying.js';
+import {codeOfCell, codeOfLine} from '../../src/page/copying.js';
 
 test('a number of the table is a cell of p.operators', () => {
   expect(codeOfCell('name', 'aten::mm', 'self', {})).toBe('p.operators().set_index("name").at["aten::mm", "self_ns"]');
@@ -10,4 +10,12 @@ test('a number of the table is a cell of p.operators', () => {
   expect(codeOfCell('category', 'python', 'total', {})).toBe('p.operators(by="category").set_index("category").at["python", "total_ns"]');
   for (const none of [codeOfCell('module', 'net', 'self', {}), codeOfCell('name', 'mm', 'count', {}), codeOfCell('name', 'mm', 'self', {track: [1]})])
     expect(none).toBe('');
+});
+
+test('a number of a line is a cell of p.lines', () => {
+  expect(codeOfLine('cell', 3, 'total_ns', {})).toBe('p.lines().set_index(["file", "line"]).at[("cell", 3), "total_ns"]');
+  expect(codeOfLine('C:\\a.py', 3, 'share', {step: [4], line: ['cell:3']})).toBe(
+    'p.lines(step=[4]).set_index(["file", "line"]).at[("C:\\\\a.py", 3), "share"]',
+  );
+  expect(codeOfLine('cell', 3, 'total_ns', {rank: [1]})).toBe('');
 });

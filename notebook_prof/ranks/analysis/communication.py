@@ -133,14 +133,8 @@ def imbalance(frame: pd.DataFrame, value: str, by: Sequence[str] = ("name",)) ->
 
 
 METRICS: Final = (
-    "step_ns",
-    "compute_ns",
-    "communication_ns",
-    "exposed_ns",
-    "memory_ns",
-    "data_ns",
-    "idle_ns",
-)
+    "step_ns", "compute_ns", "communication_ns", "exposed_ns", "memory_ns", "data_ns", "idle_ns",
+)  # fmt: skip
 _FAR: Final = 3.5
 _TO_SIGMA: Final = 1.4826
 _SHARE: Final = 0.05

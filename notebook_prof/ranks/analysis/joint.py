@@ -168,11 +168,7 @@ def _pooled(least: Sequence[Latencies]) -> Latencies:
 
 
 def _merged(
-    trace: Trace,
-    ranks: Sequence[int],
-    graphs: Sequence[Dependences],
-    latencies: Latencies,
-    numbers: _Numbers,
+    trace: Trace, ranks: Sequence[int], graphs: Sequence[Dependences], latencies: Latencies, numbers: _Numbers
 ) -> Dependences:
     """Put the dependences of ranks side by side."""
     resources = Resources(trace)
@@ -195,14 +191,10 @@ def _merged(
             streams[track + more] = moved
             position[moved.rows] = np.arange(len(moved.rows))
     first = next((main for main in mains.values() if main >= 0), -1)
-    recorded, inferred = (sum(getattr(one, name) for one in graphs) for name in _EVENT_COUNTS)
     return Dependences(
         resources, threads, streams, position, first, latencies,
-        all(graph.scopes_recorded for graph in graphs), recorded, inferred, mains,
+        all(graph.scopes_recorded for graph in graphs), mains,
     )  # fmt: skip
-
-
-_EVENT_COUNTS: Final = ("events_recorded", "events_inferred")
 
 
 def _with_collectives(

@@ -25,7 +25,7 @@ PANELS: Final[Mapping[str, dict[str, Any]]] = {
     "bars": {"title": "Median step of each rank", "x": "rank", "y": "time", "parts": PARTS},
     "late": {"title": "Late at shared collectives, on average", "x": "late rank", "y": "time"},
     "heat": {"title": "Step time by rank and step", "x": "step", "y": "rank"},
-    "marey": {"title": "Start of each step on each rank (Marey)", "x": "time", "y": "rank"},
+    "marey": {"title": "Start of each step on each rank", "x": "time", "y": "rank"},
     "talk": {"title": "Communication by operation and group", "x": "time", "y": "talk", "parts": TALK},
     "links": {"title": "Messages from rank to rank", "x": "rank", "y": "rank"},
     "bubbles": {"title": "Pipeline bubbles of each rank", "x": "rank", "y": "time", "parts": BUBBLES},

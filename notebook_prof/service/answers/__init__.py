@@ -41,18 +41,6 @@ QUESTIONS: Final[Mapping[str, Ask]] = {
 """The questions of a page, and the functions that answer them."""
 
 __all__ = [
-    "MAX_ROWS",
-    "QUESTIONS",
-    "Ask",
-    "account",
-    "legend",
-    "lod",
-    "memory",
-    "meta",
-    "names",
-    "path",
-    "phases",
-    "selected",
-    "table",
-    "table_is_slow",
-]
+    "MAX_ROWS", "QUESTIONS", "Ask", "account", "legend", "lod", "memory", "meta", "names", "path", "phases",
+    "selected", "table", "table_is_slow",
+]  # fmt: skip

@@ -103,12 +103,7 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
 
 
 def _range(
-    store: ViewStore,
-    by: str,
-    key: Key,
-    side: str,
-    window: tuple[int, int],
-    chosen_groups: BoolArray | None,
+    store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int], chosen_groups: BoolArray | None
 ) -> list[int]:
     """Return the shortest and the longest slice that touches the window; empty without one, or for many."""
     c = store.columns

@@ -125,11 +125,7 @@ def selected(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, A
 
 
 def _add_crossing(
-    store: ViewStore,
-    key: Key,
-    start: int,
-    request: Mapping[str, Any],
-    columns: dict[str, npt.NDArray[Any]],
+    store: ViewStore, key: Key, start: int, request: Mapping[str, Any], columns: dict[str, npt.NDArray[Any]]
 ) -> None:
     """Count slices that touch the selected window but are drawn before it."""
     c, (slices, until, rows) = store.columns, store.columns.crosses_parent
@@ -162,12 +158,7 @@ def _rows_of_busy_time(track: DrawnTrack) -> range:
 
 
 def _picture(
-    store: ViewStore,
-    drawn: DrawnIndex,
-    rows: IntArray,
-    window: tuple[float, float],
-    width: int,
-    limit: int,
+    store: ViewStore, drawn: DrawnIndex, rows: IntArray, window: tuple[float, float], width: int, limit: int
 ) -> Picture:
     a, b = window
     first, stop = drawn.rows.stretch(rows, int(np.floor(a)), int(np.ceil(b)))

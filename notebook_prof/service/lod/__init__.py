@@ -8,17 +8,6 @@ from .launched import LaunchedIndex
 from .rows import RowIndex
 
 __all__ = [
-    "CrossesParent",
-    "Density",
-    "DrawnIndex",
-    "EarlyIndex",
-    "GroupIndex",
-    "GroupTotals",
-    "LaunchedIndex",
-    "Picture",
-    "Pictures",
-    "RowIndex",
-    "StepCurve",
-    "WideSlices",
-    "density",
-]
+    "CrossesParent", "Density", "DrawnIndex", "EarlyIndex", "GroupIndex", "GroupTotals", "LaunchedIndex",
+    "Picture", "Pictures", "RowIndex", "StepCurve", "WideSlices", "density",
+]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -30,7 +30,6 @@ class Density:
     width: float
     # Exact; summed over bins, it is the busy time of the row in the window.
     busy_ns: IntArray
-    matched_ns: IntArray | None
     # Number of slices that touch the bin.
     count: IntArray
     # Position of the longest slice that touches the bin; -1 if the bin is empty.
@@ -84,12 +83,7 @@ class LongestBlocks:
 
 
 def density(
-    index: RowIndex,
-    blocks: LongestBlocks,
-    rows: IntArray,
-    window: tuple[float, float],
-    bins: int,
-    chosen: Chosen | None = None,
+    index: RowIndex, blocks: LongestBlocks, rows: IntArray, window: tuple[float, float], bins: int
 ) -> Density:
     """Divide some rows in a window into bins: at most 65,536 cells, none narrower than 1 ns."""
     start, end = window
@@ -105,8 +99,7 @@ def density(
     carried = open_ns[:, :-1] > 0
     longest = _longest_of_bins(index, blocks.longest(first, stop), carried, first)
     count = (stop - first) + carried
-    made = Density(float(origin), float(width), busy, None, count, longest, stops, open_ns)
-    return made if chosen is None else replace(made, matched_ns=made.matched(chosen))
+    return Density(float(origin), float(width), busy, count, longest, stops, open_ns)
 
 
 def _longest_of_bins(index: RowIndex, inside: IntArray, carried: BoolArray, first: IntArray) -> IntArray:

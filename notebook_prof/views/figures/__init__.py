@@ -16,33 +16,19 @@ from .sizes import LANE_PX as LANE_PX
 from .sizes import MARGIN_PX as MARGIN_PX
 
 if TYPE_CHECKING:
-    from .canvas import (
-        memory_figure as memory_figure,
-    )
-    from .canvas import (
-        overview_figure as overview_figure,
-    )
-    from .canvas import (
-        phase_figure as phase_figure,
-    )
-    from .canvas import (
-        timeline_figure as timeline_figure,
-    )
+    from .canvas import memory_figure as memory_figure
+    from .canvas import overview_figure as overview_figure
+    from .canvas import phase_figure as phase_figure
+    from .canvas import timeline_figure as timeline_figure
     from .drawn import Drawn as Drawn
     from .drawn import standalone as standalone
     from .flame import flame_difference as flame_difference
     from .flame import flame_figure as flame_figure
     from .idle import idle_figure as idle_figure
     from .idle import layers_figure as layers_figure
-    from .input import (
-        input_figure as input_figure,
-    )
-    from .input import (
-        pipeline_figure as pipeline_figure,
-    )
-    from .input import (
-        queues_figure as queues_figure,
-    )
+    from .input import input_figure as input_figure
+    from .input import pipeline_figure as pipeline_figure
+    from .input import queues_figure as queues_figure
     from .memory import levels_figure as levels_figure
     from .memory import memory_flow_figure as memory_flow_figure
     from .roofline import roofline_figure as roofline_figure

@@ -121,12 +121,7 @@ def timeline_figure(view: Range1d, lanes: int) -> figure:
     add_boxes(plot, "focus", fill_color=None, line_color="#000000", line_width=2, name="focus_glyph")
     plot.multi_line("xs", "ys", source=empty_source("counters", "xs ys"), line_width=1.3, line_color=COUNTER)
     plot.multi_line(
-        "xs",
-        "ys",
-        source=empty_source("links", "xs ys"),
-        line_width=1.5,
-        line_color=MARK,
-        name="links_glyph",
+        "xs", "ys", source=empty_source("links", "xs ys"), line_width=1.5, line_color=MARK, name="links_glyph"
     )
     plot.scatter("x", "y", source=empty_source("heads", "x y"), size=6, color=MARK)
     plot.text(

@@ -107,13 +107,13 @@ def label_axis(axis: Sequence[Axis], text: str) -> None:
         part.formatter = BasicTickFormatter(use_scientific=False)
 
 
-def name_axis(axis: Sequence[Axis], names: Sequence[str], most: int = 40) -> None:
+def name_axis(axis: Sequence[Axis], names: Sequence[str]) -> None:
     """Write a name at each of 0, 1, 2 …; long names are cut in the middle."""
     # Names are passed as plain text, since Bokeh would read a string between ``$$`` as TeX.
     for part in axis:
         part.ticker = FixedTicker(ticks=list(range(len(names))))
         part.major_label_overrides = {
-            position: PlainText(text=shortened(name, most)) for position, name in enumerate(names)
+            position: PlainText(text=shortened(name, 40)) for position, name in enumerate(names)
         }
         part.major_tick_line_color = None
 

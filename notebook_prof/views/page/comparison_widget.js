@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/JLWSAWFE.js";import{a as r}from"./chunks/SQ6ZDBZW.js";import"./chunks/NEKIGUQ5.js";import"./chunks/NSURIWMN.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/EH2CJQKE.js";import{a as r}from"./chunks/473JG2TK.js";import"./chunks/RX4OHSOK.js";import"./chunks/DND3WWLR.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

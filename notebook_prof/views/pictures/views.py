@@ -49,6 +49,9 @@ def tick_step_ns(least_ns: float) -> float:
 GUTTER: Final = 150
 MARGIN: Final = 14
 LANE: Final = 16
+EMPTY: Final = 30
+"""Height of a picture that only says what is missing."""
+
 _MOST_LANES: Final = 120
 _MOST_ROWS: Final = 30
 _TICKS: Final = 6
@@ -225,8 +228,8 @@ VIEWS: Final[dict[str, Callable[[ViewStore, Selection, int], Scene]]] = {
 
 def _nothing(width: int, text: str) -> Scene:
     """Draw one line that says what is missing."""
-    scene = Scene(width, 30)
-    scene.parts.append(Text(10, 15, text, MUTED))
+    scene = Scene(width, EMPTY)
+    scene.parts.append(Text(10, EMPTY / 2, text, MUTED))
     return scene
 
 

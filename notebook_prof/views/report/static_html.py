@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
@@ -26,16 +27,17 @@ from ...units import format_bytes, format_count, format_items, format_ns, format
 from ..pictures.account import STRIP, account_colours, account_strip, has_strip
 from ..pictures.images import MOST_ROWS, data_uri, density_picture, pixels
 from ..pictures.scene import MUTED, Scene, Text, fit
-from ..pictures.views import GUTTER, MARGIN, time_axis
+from ..pictures.views import EMPTY, GUTTER, MARGIN, memory_curve, phase_bars, time_axis
 from ..tabs.lines import whole_of, without_lines
 
 _AXIS: Final = 26
 _HIGH: Final = 14
 _LOW: Final = 10
 _FEW: Final = 16
+_WIDTH: Final = 1000
 
 
-def thumbnail(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8]:
+def thumbnail(store: ViewStore, width: int = _WIDTH) -> npt.NDArray[np.uint8]:
     """Draw the timeline with at most 40 rows as an RGB image, with names, times and account."""
     places = store.columns.places
     rows = min(int(places.max(initial=-1)) + 1, MOST_ROWS)
@@ -76,7 +78,7 @@ _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 def fragment(
     trace: Trace, selection: Selection, *, verdict: str = "", uid: str = "", store: ViewStore | None = None
 ) -> str:
-    """Write verdict, picture, account, lines, heaviest stack and operators as HTML without script or SVG."""
+    """Write verdict, pictures, account, lines, heaviest stack and operators as HTML without script or SVG."""
     # Untrusted notebooks, GitHub, nbviewer and nbconvert keep a table, an image as data URI, and inline
     # styles; only the rule of `without_kernel` may be lost.
     # A live view next to it hides it by `uid`. Every text from the trace is escaped.
@@ -85,16 +87,23 @@ def fragment(
     parts = [f'{without_kernel(uid) if uid else ""}<div class="{mark}" style="font-size:13px">']
     if not store.columns.n:
         return "".join([*parts, _heap(trace) or _nothing(verdict), "</div>"])
-    first, *further = [line for line in verdict.split("\n") if line] or [""]
+    first, *further = [_marked_up(line) for line in verdict.split("\n") if line] or [""]
     if first:
-        parts.append(f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in further)}</p>")
-    for part in (_picture, _account, _lines, _stack):
+        parts.append(f"<p>{'<br>'.join([f'<b>{first}</b>', *further])}</p>")
+    for part in (_picture, _account, _memory_and_phases, _lines, _stack):
         checkpoint()
         parts.append(part(store))
     parts.append(_operators(store, selection))
     if uid:
         parts.append(AGAIN)
+        size = format_bytes(len("".join(parts).encode()))
+        parts.append(f"<p>This output adds {size} to the notebook file.</p>")
     return "".join([*parts, "</div>"])
+
+
+def _marked_up(line: str) -> str:
+    """Return a line as HTML. Text between backticks becomes code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(line))
 
 
 def without_kernel(uid: str) -> str:
@@ -159,7 +168,8 @@ def write_report(
 def _picture(store: ViewStore) -> str:
     tracks = store.columns.tracks
     span = format_ns(store.trace.span.dur)
-    text = f"{format_count(store.columns.n)} slices on {len(tracks)} tracks over {span}"
+    slices, on = (format_items(n, noun) for n, noun in ((store.columns.n, "slice"), (len(tracks), "track")))
+    text = f"{slices} on {on} over {span}"
     peak = store.trace.allocations["allocated"].max() if len(store.trace.allocations) else None
     if peak is not None and np.isfinite(peak):
         text += f", memory peak {format_bytes(float(peak))}"
@@ -173,6 +183,18 @@ def _picture(store: ViewStore) -> str:
     )
 
 
+def _memory_and_phases(store: ViewStore) -> str:
+    """Return the memory curve, below the timeline on the same axis of time, and the bars of the steps."""
+    names = {"memory over time": memory_curve, "phases of the steps": phase_bars}
+    scenes = {name: draw(store, Selection(), _WIDTH) for name, draw in names.items()}
+    style = f"width:100%;max-width:{_WIDTH}px"
+    return "".join(
+        f'<p><img alt="{name}" src="{data_uri(pixels(scene, 1))}" style="{style}"></p>'
+        for name, scene in scenes.items()
+        if scene.height > EMPTY
+    )
+
+
 def _account(store: ViewStore) -> str:
     """Return the longest parts of the account in words, with their colours in the picture."""
     if not has_strip(store):
@@ -183,7 +205,8 @@ def _account(store: ViewStore) -> str:
     for part, (colour, _) in zip(parts, account_colours(parts), strict=True):
         if part["dur"] >= least and len(sentences) < _PARTS:
             mark, ink = ("&#9640;", MUTED) if part["kind"] == "outside-window" else ("&#9632;", colour)
-            text = f" ({_cut(part['text'])})" if part["kind"] == "code" and part["text"] else ""
+            told = part["kind"] != "code" or part["text"] in ("", part["part"])
+            text = "" if told else f" ({_cut(part['text'])})"
             words = f"{part['part']}{text}: {format_ns(part['dur'])}, {format_share(part['share'])}"
             sentences.append(f'<span style="color:{ink}">{mark}</span> {escape(words)}')
     if len(parts) > len(sentences):

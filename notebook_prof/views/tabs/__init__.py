@@ -48,19 +48,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "TABS",
-    "Absent",
-    "Card",
-    "Cards",
-    "Choice",
-    "Fact",
-    "Facts",
-    "Note",
-    "Panel",
-    "Picture",
-    "Source",
-    "Stack",
-    "Tab",
-    "Table",
-    "Tree",
-]
+    "TABS", "Absent", "Card", "Cards", "Choice", "Fact", "Facts", "Note", "Panel", "Picture", "Source",
+    "Stack", "Tab", "Table", "Tree",
+]  # fmt: skip

@@ -81,9 +81,6 @@ TAB: Final = Tab(
     without_device,
     place=80,
     summary="Utilisation, occupancy, idle gaps and their causes.",
-    calls=(
-        "p.device()",
-        "p.device.idle()",
-    ),
+    calls=("p.device()", "p.device.idle()"),
     plots={"device": "idle_figure"},
 )

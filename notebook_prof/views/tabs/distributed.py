@@ -74,9 +74,6 @@ TAB: Final = Tab(
     without_collectives,
     place=70,
     summary="Communication, what hides it, each collective.",
-    calls=(
-        "p.distributed()",
-        "p.distributed.collectives()",
-    ),
+    calls=("p.distributed()", "p.distributed.collectives()"),
     plots={"distributed": "distributed_figure"},
 )

@@ -82,10 +82,7 @@ def _bottleneck_notes(queues: pd.DataFrame, stages: pd.DataFrame) -> list[Note]:
     if slow:
         names = ", ".join(slow)
         out.append(
-            Note(
-                f"The bottleneck of the pipeline is {names}: full queues before it, empty ones after.",
-                True,
-            )
+            Note(f"The bottleneck of the pipeline is {names}: full queues before it, empty ones after.", True)
         )
     return out
 

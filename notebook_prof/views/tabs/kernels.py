@@ -19,15 +19,8 @@ from .base import Absent, Panel, Part, Tab, Table, pictures
 
 _UNITS = {"name": "name", "occupancy": "share", "share": "share", "mean_ns": "ns", "tensor_cores": "text"}
 _LAUNCHED = (
-    "name",
-    "grid",
-    "block",
-    "registers_per_thread",
-    "shared_memory_bytes",
-    "count",
-    "total_ns",
-    "mean_ns",
-)
+    "name", "grid", "block", "registers_per_thread", "shared_memory_bytes", "count", "total_ns", "mean_ns",
+)  # fmt: skip
 
 
 def kernels(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:

@@ -17,11 +17,15 @@ from ...trace import Trace
 from .analyses import followed, has_category
 from .base import Absent, Note, Panel, Tab, Table
 
-_COSTS: Final = ("device_ns", "backward_ns", "backward_device_ns", "wait_ns", "bytes_kept", "peak_bytes")
+_COSTS: Final = (
+    *("unrecorded_ns", "device_ns", "backward_ns", "backward_device_ns", "wait_ns"),
+    *("bytes_kept", "peak_bytes"),
+)
 _SHOWN: Final = ("file", "line", "text", "count", "total_ns", "self_ns", "share", *_COSTS, "threads")
 _MEANINGS: Final = {
     "total_ns": "total is the line and everything it calls",
     "self_ns": "self is the same without your other lines that it calls",
+    "unrecorded_ns": "not recorded (hatched) is the part outside the recorded steps",
     "device_ns": "device is the device work that the line launched",
     "backward_ns": "backward is the host time of the backward pass of its operators",
     "backward_device_ns": "backward device is the device work of that pass",
@@ -46,6 +50,7 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
                 units={"text": "code", "line": "count", "threads": "count"},
                 heads={
                     "text": "source of the cell" if "file" in gone else "source",
+                    "unrecorded_ns": "not recorded",
                     "share": f"of {whole_of(trace, state)}",
                     "backward_device_ns": "backward device",
                     "bytes_kept": "kept",
@@ -65,7 +70,8 @@ def meaning(table: pd.DataFrame) -> Note:
     """Explain the columns of a table of lines."""
     words = "; ".join(text for name, text in _MEANINGS.items() if name in table.columns)
     sampled = "count" in table.columns and bool(table["count"].isna().any())
-    lines = " A line without a count was sampled, not counted." if sampled else ""
+    beside = ", or if some of its steps were not recorded" if "unrecorded_ns" in table.columns else ""
+    lines = f" A line has no count if it was sampled{beside}." if sampled else ""
     return Note(f"{words[:1].upper()}{words[1:]}.{lines}")
 
 

@@ -23,6 +23,7 @@ _NAMES = (
     *("name", "kind", "device", "bytes", "share", "bytes_per_step", "new_bytes", "created_line"),
     *("type", "buffers", "operator", "kept_by", "moment"),
 )
+_WORTH_A_HINT: Final = 32 << 20
 
 
 def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
@@ -36,7 +37,7 @@ def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         *failed,
         *(_names(trace) if failed else ()),
         _facts(peaks),
-        *_heap(trace),
+        *_heap(trace, peaks),
         *(() if failed else _names(trace)),
         *_growth(trace),
         *pictures(figures.levels_figure(trace, selection), figures.memory_flow_figure(trace, selection)),
@@ -106,11 +107,16 @@ def _names(trace: Trace) -> list[Part]:
     return parts
 
 
-def _heap(trace: Trace) -> list[Part]:
-    """Return the lines that allocated the heap at its peak."""
+def _heap(trace: Trace, peaks: pd.DataFrame) -> list[Part]:
+    """Return the lines that allocated the heap at its peak, or how to record them."""
     table = analysis.memory_heap(trace)
     if not len(table):
-        return []
+        resident = peaks[peaks["source"] != "allocator"]
+        grown = int((resident["peak_bytes"] - resident["base_bytes"]).max()) if len(resident) else 0
+        ours = trace.metadata.get("source") == "recording" and not len(trace.allocations)
+        hint = "%%profile --heap shows which lines allocate memory."
+        told = f"Resident memory grew by {format_bytes(grown)}. {hint}"
+        return [Note(told)] if ours and grown >= _WORTH_A_HINT else []
     facts = trace.metadata["heap"]
     recorded = set(trace.slices["line"].cat.categories)
     select = [{"line": str(line)} if line in recorded else None for line in table["line"]]

@@ -39,11 +39,7 @@ def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         parts.append(Table(tables.annotations, {"name": "name"}, select=select, title="Your own ranges",
                            call="p.overview().annotations"))  # fmt: skip
     parts.append(
-        Table(
-            _without_facts(tables.configuration),
-            title="Configuration",
-            call="p.overview().configuration",
-        )
+        Table(_without_facts(tables.configuration), title="Configuration", call="p.overview().configuration")
     )
     return Panel("Overview", tuple(parts), followed(analysis.overview))
 

@@ -14,15 +14,15 @@ from ...analysis.source.annotated import annotate, source_texts
 from ...analysis.source.lines import CELL
 from ...selection import filtered
 from ...trace import Trace
-from ...units import format_items, format_ns
 from .analyses import followed
 from .base import Absent, Note, Panel, Source, Tab
 from .lines import meaning, selecting_lines, without_lines
 
-_NUMBERS: Final = ("count", "total_ns", "self_ns", "device_ns", "backward_ns", "peak_bytes")
+_NUMBERS: Final = ("count", "total_ns", "self_ns", "unrecorded_ns", "device_ns", "backward_ns", "peak_bytes")
 _HEADS: Final = {
     "total_ns": "total",
     "self_ns": "self",
+    "unrecorded_ns": "not recorded",
     "peak_bytes": "at peak",
     "text": "source",
 }
@@ -30,9 +30,6 @@ _WHOLE: Final = 1000
 """Files of up to this many lines are shown in full, other files only near lines that ran."""
 _AROUND: Final = 3
 _MOST_FILES: Final = 8
-_MOST_NAMED: Final = 4
-_WORTH_TELLING: Final = 0.01
-"""Statements outside the recording are named if they took at least this share of the cell."""
 _MOST_STEPS: Final = 32
 """Maximum number of bars for the time over the steps."""
 
@@ -53,31 +50,11 @@ def source(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     left = len(files) - len(parts)
     more = (Note(f"p.lines() lists {left} more files."),) if left else ()
     notes = (*more, meaning(table[_shown(table)]))
-    return Panel("Source", (*_not_recorded(trace), *parts, *notes), followed(analysis.lines))
-
-
-def _not_recorded(trace: Trace) -> tuple[Note, ...]:
-    """Name the statements of the cell outside the recording, whose lines have no time here."""
-    account = analysis.account(trace)
-    lines = f"{CELL}:" + account["line"].astype("str")
-    unseen = ~lines.isin(trace.slices["line"].cat.categories)
-    beside = account[(account["kind"] == "code") & (account["share"] >= _WORTH_TELLING) & unseen]
-    spent = beside.groupby("line")["dur"].sum().sort_values(ascending=False, kind="stable")
-    if not len(spent):
-        return ()
-    named = ", ".join(f"line {line} {format_ns(dur)}" for line, dur in spent.head(_MOST_NAMED).items())
-    others = f" and {format_items(len(spent) - _MOST_NAMED, 'more line')}" if len(spent) > _MOST_NAMED else ""
-    return (Note(f"Of the recorded steps only. Before and after them: {named}{others}; see p.account()."),)
+    return Panel("Source", (*parts, *notes), followed(analysis.lines))
 
 
 def _listing(
-    trace: Trace,
-    table: pd.DataFrame,
-    file: str,
-    text: tuple[str, ...],
-    trends: pd.DataFrame,
-    *,
-    folded: bool,
+    trace: Trace, table: pd.DataFrame, file: str, text: tuple[str, ...], trends: pd.DataFrame, *, folded: bool
 ) -> Source:
     rows = annotate(table, file, text)
     if len(rows) > _WHOLE:

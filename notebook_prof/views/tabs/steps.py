@@ -80,9 +80,6 @@ TAB: Final = Tab(
     without_steps,
     place=50,
     summary="The step trace and what ran in each step.",
-    calls=(
-        "p.steps.trace()",
-        "p.steps.breakdown()",
-    ),
+    calls=("p.steps.trace()", "p.steps.breakdown()"),
     plots={"steps": "steps_figure"},
 )
