@@ -93,15 +93,8 @@ def _scaled(value: float, base: int, count: int) -> tuple[float, int]:
 
 
 _HEADS = (
-    "cumulative",
-    "operator info",
-    "computation",
-    "FLOPS",
-    "memory",
-    "bandwidth",
-    "in_shapes",
-    "out_shapes",
-)
+    "cumulative", "operator info", "computation", "FLOPS", "memory", "bandwidth", "in_shapes", "out_shapes",
+)  # fmt: skip
 
 
 def add_analyze(commands: Any) -> None:

@@ -27,6 +27,7 @@ def add_report(commands: Any) -> None:
     parser.add_argument(
         "--from", dest="format", metavar="FORMAT", help="format of FILE, to skip the recognition"
     )
+    _add_no_source(parser)
     parser.set_defaults(run=report)
 
 
@@ -46,7 +47,14 @@ def add_convert(commands: Any) -> None:
     parser.add_argument(
         "--from", dest="format", metavar="FORMAT", help="format of FILE, to skip the recognition"
     )
+    _add_no_source(parser)
     parser.set_defaults(run=convert)
+
+
+def _add_no_source(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-source", action="store_true", help="leave out source, file names and values of strings"
+    )
 
 
 def add_formats(commands: Any) -> None:
@@ -63,7 +71,7 @@ def report(options: argparse.Namespace) -> int:
         return _report_ranks(options)
     output = options.output or _stem(first) + ".html"
     _not_the_same(first, output)
-    open_profile(first, format=options.format).export.html(output)
+    open_profile(first, format=options.format).export.html(output, source=not options.no_source)
     say(output)
     return 0
 
@@ -71,6 +79,8 @@ def report(options: argparse.Namespace) -> int:
 def _report_ranks(options: argparse.Namespace) -> int:
     if options.format is not None:
         raise OptionError("--from is for one file: the format of each rank's file is recognised")
+    if options.no_source:
+        raise OptionError("--no-source is for one file: a report of ranks shows names of files and functions")
     first = options.files[0]
     folder = first if os.path.isdir(first) else os.path.dirname(first)
     output = options.output or os.path.join(folder, "ranks.html")
@@ -87,7 +97,7 @@ def convert(options: argparse.Namespace) -> int:
     if len(outputs) != 1:
         raise OptionError("convert writes one file: name it once, as in notebook-prof convert FILE -o OUTPUT")
     _not_the_same(options.file, outputs[0])
-    open_profile(options.file, format=options.format).save(outputs[0])
+    open_profile(options.file, format=options.format).save(outputs[0], source=not options.no_source)
     say(outputs[0])
     return 0
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from typing import Any
 
 from ..errors import OptionError
 from ..expectations.language import Expectation
 from .expect import add_expect_option
+from .run_outcome import FAILED
 
 
 def add_run(commands: Any) -> None:
@@ -40,19 +42,26 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "its recording is saved beside --save or --output")  # fmt: skip
     add("--kernel", metavar="NAME", help="kernel to use (default: the notebook's)")
     add("--timeout", metavar="SECONDS", type=int, help="time limit of a cell (default: none)")
+    add("--steps", metavar="STEPS", help="record only these steps of a script, such as 3:14")
     add_expect_option(parser, "'notebook < 5min', 'cell 7 < 30s', 'peak < 8GiB'")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the file; returns the exit code."""
     if options.file.endswith(".ipynb"):
-        from .run_notebook import run_notebook
-
         parser = argparse.ArgumentParser(prog="notebook-prof run FILE.ipynb")
         _add_options(parser)
         options = parser.parse_args(options.arguments, options)
         _check(options)
-        return run_notebook(options)
+        if options.steps:
+            raise OptionError("--steps is for scripts: --full records a cell of a notebook")
+        try:
+            from .run_notebook import run_notebook
+
+            return run_notebook(options)
+        except KeyboardInterrupt:  # before the first cell, or a second Ctrl-C
+            sys.stderr.write("notebook-prof: interrupted\n")
+            return FAILED
     if any((options.output, options.parameter, options.full, options.kernel, options.timeout)):
         raise OptionError(
             "-o, -p, --full, --kernel and --timeout are for notebooks: a script's arguments follow its name"

@@ -11,10 +11,12 @@ import math
 import os
 import re
 import shlex
+import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,12 +26,15 @@ from ..errors import FormatError, HistoryError, NotebookProfError, OptionError
 from ..optional import require
 from ..profiles.files import open_profile
 from ..runs import writing
-from ..runs.notebook_cells import remember_cells
+from ..runs.notebook_cells import last_run_ns, remember_cells
+from ..units import format_ns
 from .run_outcome import FAILED, finish
 
 _CALL: Final = "__import__('notebook_prof.jupyter.notebook.remote', None, None, ['begin']).{call}"
 _PURPOSE: Final = "notebook-prof run"
 _WAIT_S: Final = 60.0
+_SAVES_S: Final = 1.0
+_SAVES_SHARE: Final = 0.02
 _DIED: Final = "the kernel died"
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -43,7 +48,10 @@ def run_notebook(options: argparse.Namespace) -> int:
     _inject(nbformat, book, options.parameter)
     with tempfile.TemporaryDirectory() as folder:
         saved = os.path.join(folder, "run.nbprof")
-        error = _execute(book, options, saved, _paths(options, code, full))
+        recordings = _paths(options, code, full)
+        error = _execute(book, options, saved, recordings)
+        if options.no_source:
+            _remove_source(recordings.values())
         if options.output:
             nbformat.write(book, options.output)
         if not os.path.exists(saved):
@@ -117,8 +125,10 @@ def _execute(book: Any, options: argparse.Namespace, saved: str, full: dict[int,
     """Run the cells; return why the run ended early, or an empty text."""
     nbclient: Any = require("nbclient", extra="notebook", purpose=_PURPOSE)
     from jupyter_client.kernelspec import NoSuchKernel
+    from jupyter_core.utils import ensure_event_loop, run_sync
 
-    folder = os.path.dirname(os.path.abspath(options.file))
+    path = os.path.abspath(options.file)
+    folder = os.path.dirname(path)
     named = {"kernel_name": options.kernel} if options.kernel else {}
     # without the interrupt, nbclient leaves a reader of the kernel's messages behind
     client = nbclient.NotebookClient(
@@ -131,14 +141,20 @@ def _execute(book: Any, options: argparse.Namespace, saved: str, full: dict[int,
     client.on_cell_start = client.on_cell_complete = None
     code = [(i, cell) for i, cell in enumerate(book.cells) if cell.cell_type == "code"]
     try:
-        with client.setup_kernel(env={**os.environ, "JPY_SESSION_NAME": os.path.abspath(options.file)}):
+        with client.setup_kernel(env={**os.environ, "JPY_SESSION_NAME": path}):
             _ask(client, "begin()")
+            saves = _Saves(client, code, saved)
             with _interrupts(client) as interrupts:
-                error = _run_cells(client, code, full, nbclient.exceptions, interrupts)
-            ids = {cell.execution_count: cell.get("id", "") for _, cell in code if cell.execution_count}
+                error = _run_cells(client, path, code, full, nbclient.exceptions, interrupts, saves)
             if not error.startswith(_DIED):
-                _ask(client, f"finish({saved!r}, {ids!r})")
+                saves.save("finish")
             return error
+    except KeyboardInterrupt:
+        if client.km is not None and client.km.has_kernel:  # nbclient leaves a kernel that is just starting
+            for task in asyncio.all_tasks(ensure_event_loop()):
+                task.cancel()
+            run_sync(client.km.shutdown_kernel)(now=True)
+        raise
     except NoSuchKernel as missing:
         raise OptionError(
             f"there is no kernel {missing.name!r} here: `jupyter kernelspec list` lists those available, and "
@@ -151,6 +167,16 @@ def _paths(options: argparse.Namespace, code: list[Any], full: list[int]) -> dic
     base = options.save or options.output or options.file
     stem = str(Path(base).absolute().with_suffix(""))
     return {id(code[number]): f"{stem}.cell{number + 1}.nbprof" for number in full}
+
+
+def _remove_source(paths: Iterable[str]) -> None:
+    """Rewrite recordings of cells without the source of the cells."""
+    for path in filter(os.path.exists, paths):
+        with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as folder:
+            redacted = os.path.join(folder, os.path.basename(path))
+            open_profile(path).save(redacted, source=False)
+            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+            os.replace(redacted, path)
 
 
 @contextlib.contextmanager
@@ -172,15 +198,48 @@ def _interrupts(client: Any) -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
+class _Saves:
+    """Saves the session between cells, because a kernel that dies loses whatever is not saved."""
+
+    def __init__(self, client: Any, code: list[tuple[int, Any]], path: str) -> None:
+        self._client, self._code, self._path = client, code, path
+        self._begun, self._spent_s, self._last_s = time.monotonic(), 0.0, 0.0
+
+    def save_if_cheap(self) -> None:
+        """Save, unless saving would exceed a second plus 2 % of the elapsed time."""
+        if self._spent_s + self._last_s <= _SAVES_S + _SAVES_SHARE * (time.monotonic() - self._begun):
+            begun = time.monotonic()
+            with contextlib.suppress(NotebookProfError):
+                self.save("save")
+            self._last_s = time.monotonic() - begun
+            self._spent_s += self._last_s
+
+    def save(self, how: str) -> None:
+        """Call `save` or `finish` in the kernel."""
+        ids = {cell.execution_count: cell.get("id", "") for _, cell in self._code if cell.execution_count}
+        _ask(self._client, f"{how}({self._path!r}, {ids!r})")
+
+
 def _run_cells(
-    client: Any, code: list[tuple[int, Any]], full: dict[int, str], errors: Any, interrupts: list[int]
+    client: Any,
+    path: str,
+    code: list[tuple[int, Any]],
+    full: dict[int, str],
+    errors: Any,
+    interrupts: list[int],
+    saves: _Saves,
 ) -> str:
     bar = tqdm(code, unit="cell", disable=None, file=sys.stderr)
+    with contextlib.suppress(HistoryError):
+        if (last_ns := last_run_ns(path)) > 0:
+            bar.set_postfix_str(f"the last run took {format_ns(last_ns)}")
     for number, (index, cell) in enumerate(bar, 1):
         source, where = cell.source, f"cell {number} of {len(code)}"
         if id(cell) in full and not source.lstrip().startswith("%%"):
             cell.source = f"%%profile --quiet --save {shlex.quote(full[id(cell)])}\n{source}"
         try:
+            if number > 1:
+                saves.save_if_cheap()
             client.execute_cell(cell, index)
         except errors.DeadKernelError:
             return f"{_DIED} in {where}"

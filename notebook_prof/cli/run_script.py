@@ -26,7 +26,7 @@ def run_script(options: argparse.Namespace) -> int:
         raise OptionError(f"there is no script {options.file!r} here")
     error: BaseException | None = None
     process, path = os.getpid(), sys.path[:]
-    recorder = profile().start()
+    recorder = profile(steps=options.steps).start()
     try:
         try:
             _run_main(options)

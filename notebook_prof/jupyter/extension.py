@@ -8,12 +8,10 @@ from typing import Any
 from ..collectors import registry
 from ..collectors.python import py_spy_attachment as py_spy
 from ..interrupts import DelayedInterrupt
+from .ab_magic import TurnsMagics
 from .cell import CellTransformer, OneLine, strip_magic, watch
-from .history import HistoryMagics
-from .magic import ProfileMagics
-from .notebook.magic import NotebookMagics, forget
-from .opening import OpenMagics
-from .turns import TurnsMagics
+from .magics import HistoryMagics, OpenMagics, ProfileMagics
+from .notebook import NotebookMagics, forget
 
 _MAGICS = (ProfileMagics, OpenMagics, TurnsMagics, HistoryMagics, NotebookMagics)
 

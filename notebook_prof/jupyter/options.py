@@ -139,11 +139,7 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
     )
     add("--min-duration", default="0", metavar="TIME", help="drop Python calls shorter than this, as in 5us")
     add("--devices", metavar="LIST", help="keep work, memory and counters of these GPUs only, as in 0,1")
-    add(
-        "--pcie",
-        action="store_true",
-        help="also record PCIe throughput, with the other counters",
-    )
+    add("--pcie", action="store_true", help="also record PCIe throughput, with the other counters")
     add(
         "--children",
         metavar="FOLDER",

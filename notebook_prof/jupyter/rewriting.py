@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, cast
 
-from ..collectors.statements import SHOWING
+from ..collectors.statements import AFTER, SHOWING
 from ..session.ticks import NAME
 from .loops import LOOPS, SCOPES, FoundLoop, Loop
 
@@ -106,7 +106,7 @@ class _Cell:
             if shown and self._marks:
                 _note_the_end(cast("ast.Expr", statement))
         if self._marks and body and not isinstance(body[-1], ast.Expr) and interactivity in _APPENDABLE:
-            out += _mark(SHOWING, body[-1].end_lineno or 1)
+            out += _mark(AFTER, body[-1].end_lineno or 1)
         return out
 
     def _mark(self, statement: ast.stmt, loops: int) -> list[ast.stmt]:

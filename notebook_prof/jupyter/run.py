@@ -34,7 +34,7 @@ from .options import MAGIC, MagicOptions, parse
 
 if TYPE_CHECKING:
     from ..profiles.profile import Profile
-    from .live.display import LiveDisplay
+    from .live import LiveDisplay
 
 
 def begin(
@@ -176,7 +176,7 @@ def _live_display(shell: Any, options: MagicOptions) -> type[LiveDisplay] | None
     if options.quiet or getattr(shell, "kernel", None) is None or not current_cell(shell):
         return None
     try:
-        from .live.display import LiveDisplay
+        from .live import LiveDisplay
     except Exception:  # the cell can run without it
         return None
     return LiveDisplay

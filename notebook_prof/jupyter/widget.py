@@ -182,7 +182,7 @@ class ProfileWidget(LinkedWidget):
     def _start(self) -> dict[str, Any]:
         """Return what a page mounts first: figures without data, and small facts."""
         # made while the page loads BokehJS
-        from ..analysis.notebook.badges import badges
+        from ..analysis.notebook.cells import badges
         from ..analysis.notebook.recorded import cell_runs, is_notebook
         from ..views.dashboard import dashboard_document, dashboard_settings
 

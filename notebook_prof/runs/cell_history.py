@@ -34,10 +34,7 @@ COLUMNS: Final = Table(
         Column("p50_ns", "float64", "ns", "median step"),
         Column("earlier", "Int64", "", "number of the run that it is compared with"),
         Column(
-            "change",
-            "float64",
-            "1",
-            "change of a step: 0.05 is 5 % slower; missing without an earlier run",
+            "change", "float64", "1", "change of a step: 0.05 is 5 % slower; missing without an earlier run"
         ),
         Column("low", "float64", "1", "lower end of its 95 % interval; missing with few steps"),
         Column("high", "float64", "1", "upper end"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -21,9 +22,23 @@ from .entry import packed
 from .folder import history_folder
 from .identity import Identity, cell_hash, earlier_run, is_dirty, kernel_id, load_now, revision_of
 from .previous_run import OF_A_MACHINE
-from .store import Row, Store
+from .store import RunRow, Store
 
 OPTIONS: Final = "notebook"
+
+
+def last_run_ns(path: str) -> int:
+    """Return how long all cells took in the last run of a notebook; 0 if the history has none."""
+    folder = history_folder(path)
+    if folder is None:
+        return 0
+    of_last = "WHERE notebook = ? AND options = ? GROUP BY at_ns ORDER BY at_ns DESC LIMIT 1"
+    rows = Store(folder).select("SUM(total_ns)", of_last, (_notebook(path, folder), OPTIONS))
+    return int(rows[0][0]) if rows else 0
+
+
+def _notebook(path: str, folder: Path) -> str:
+    return os.path.relpath(path, folder.parent).replace(os.sep, "/")
 
 
 def remember_cells(profile: Profile, path: str) -> int:
@@ -32,7 +47,7 @@ def remember_cells(profile: Profile, path: str) -> int:
     if folder is None:
         return 0
     trace, store = profile.trace, Store(folder)
-    notebook = os.path.relpath(path, folder.parent).replace(os.sep, "/")
+    notebook = _notebook(path, folder)
     facts = dict(facts_of(trace))
     revision, load = revision_of(folder.parent), load_now()
     dirty = is_dirty(folder.parent) if revision else None
@@ -44,7 +59,7 @@ def remember_cells(profile: Profile, path: str) -> int:
         source, content = packed(_summary(trace, row, me.source, facts))
         wall_ns = int(row["wall_ns"])
         store.add(
-            Row(
+            RunRow(
                 at_ns=now_ns, kernel=me.kernel, notebook=notebook, cell=me.cell,
                 cell_hash=cell_hash(me.source), name="", options=OPTIONS,
                 environment={name: facts.get(name, "") for name in OF_A_MACHINE},

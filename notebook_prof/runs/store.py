@@ -47,7 +47,7 @@ CREATE INDEX IF NOT EXISTS by_noise ON runs (environment, at_ns) WHERE noise IS 
 
 
 @dataclass(frozen=True)
-class Row:
+class RunRow:
     """A stored run. Names and units are those of the columns of `notebook_prof.history`."""
 
     at_ns: int
@@ -80,7 +80,7 @@ class Row:
     content: bytes
 
 
-_COLUMNS: Final = tuple(field.name for field in fields(Row))
+_COLUMNS: Final = tuple(field.name for field in fields(RunRow))
 
 
 class Store:
@@ -94,7 +94,7 @@ class Store:
         """The file."""
         return self.folder / FILE
 
-    def add(self, row: Row) -> int:
+    def add(self, row: RunRow) -> int:
         """Add a run and return its number."""
         # Raises HistoryError if the file cannot be written, is locked by another kernel for too long, or was
         # made by a newer version. A damaged file is set aside, and a new one started.
@@ -114,7 +114,7 @@ class Store:
         except sqlite3.Error as error:
             raise HistoryError(f"the history {str(self.path)!r} cannot be read: {error}") from error
 
-    def _add(self, row: Row) -> int:
+    def _add(self, row: RunRow) -> int:
         key, facts = environment_hash(row.environment)
         size = len(row.source) + len(row.content) + _OVERHEAD
         values = {name: getattr(row, name) for name in _COLUMNS} | {"environment": key, "bytes": size}

@@ -55,11 +55,7 @@ COLUMNS: Final = Table(
         Column("source", "str", "", "text of the cell"),
     ),
 )
-_STORED: Final = {
-    "run": "id",
-    "at": "at_ns",
-    "lineage": "coalesce(lineage, id)",
-}
+_STORED: Final = {"run": "id", "at": "at_ns", "lineage": "coalesce(lineage, id)"}
 
 
 def history(cell: str | None = None, *, name: str | None = None, notebook: str | None = None) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from ..units import format_items
 from .folder import history_folder, notebook_path, start_folder
 from .identity import Identity, cell_hash, is_dirty, kernel_id, load_now, revision_of
 from .previous_run import PreviousRun
-from .store import Row, Store
+from .store import RunRow, Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,12 +176,7 @@ class _Writer:
             row(trace)
 
 
-def write(
-    profile: Profile,
-    previous: PreviousRun,
-    kept: bool,
-    at: Path,
-) -> int:
+def write(profile: Profile, previous: PreviousRun, kept: bool, at: Path) -> int:
     """Build the row of a recording and add it. Returns its number."""
     # `at` is the folder whose revision is stored
     from ..comparison.run import core_share
@@ -202,7 +197,7 @@ def write(
     source, content = packed(summary)
     used = summary.steps.loc[summary.steps["used"], "dur_ns"]
     overhead = trace.metadata.get("overhead")
-    row = Row(
+    row = RunRow(
         at_ns=me.at_ns,
         kernel=me.kernel,
         notebook=me.notebook,

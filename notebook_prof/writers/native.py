@@ -29,12 +29,7 @@ from .values import ValueEncoder
 # Columns of a DataFrame as Arrow arrays, with the information to rebuild them exactly.
 
 _MASKED: Final = frozenset(
-    [
-        *(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)),
-        "Float32",
-        "Float64",
-        "boolean",
-    ]
+    [*(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)), "Float32", "Float64", "boolean"]
 )
 _TEXT: Final = ("object", "str", "string")
 

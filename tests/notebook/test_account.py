@@ -58,6 +58,17 @@ def test_statements_loops_and_the_display(kernel: Kernel) -> None:
     assert {row["text"] for row in rows if row["line"] == 2} == {"time.sleep(0.1)"}
 
 
+def test_a_cell_that_shows_nothing_names_no_display_of_a_result(kernel: Kernel) -> None:
+    kernel.must("ip = get_ipython(); late = lambda: time.sleep(0.2)\nimport time")
+    for last, text in (("x = 1", "work after the last line"), ("x", "display of the result")):
+        kernel.must("ip.events.register('post_execute', late)")
+        kernel.must(f"%%profile p --quiet\nx = 2\n{last}")
+        kernel.must("ip.events.unregister('post_execute', late)")
+        (shown,) = (row for row in account(kernel) if row["kind"] == "display")
+        assert shown["text"] == text
+        assert kernel.value("str(p.verdict)").startswith(f"{text.capitalize()} takes ")
+
+
 def test_what_awaits_and_decorators_run_has_its_lines(kernel: Kernel) -> None:
     kernel.must(
         """
@@ -99,7 +110,8 @@ def test_magics_may_be_stacked_in_any_order(kernel: Kernel) -> None:
         seen = kernel.value("p.lines()[['file', 'line', 'text', 'total_ns']].to_dict('records')")
         sleeping = head.count("\n") + 3
         at = [one for one in seen if (one["file"], one["line"]) == ("cell", sleeping)]
-        if [one["text"] for one in at] != ["time.sleep(0.1)"] or at[0]["total_ns"] < 0.2e9:
+        # on a busy machine samples may begin in the second half of 0.3 s
+        if [one["text"] for one in at] != ["time.sleep(0.1)"] or at[0]["total_ns"] < 0.05e9:
             wrong[head] = seen
         places = kernel.value("p.trace.slices['line'].cat.categories.tolist()")
         if not all(place.startswith(("cell:", "In[")) for place in places):

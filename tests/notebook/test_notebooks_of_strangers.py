@@ -1,4 +1,4 @@
-"""Whole notebooks that nobody wrote to please a profiler do under ``%%profile`` what they do without."""
+"""Notebooks of strangers behave the same under ``%%profile``, under the watch, and without either."""
 
 from __future__ import annotations
 
@@ -30,8 +30,12 @@ def outcomes(kernel: Kernel, sources: list[str], head: str) -> tuple[list[Any], 
     return [*zip(sources, shown, strict=True)], names
 
 
-@pytest.mark.parametrize("name", ["ww_gen", "ww_err"])
-def test_a_notebook_under_profile_is_the_notebook(kernel: Kernel, name: str) -> None:
+NAMES = ("ww_gen", "ww_err", "cb_async", "ip_capture", "nv_lispy")
+"""Notebooks that need no other packages, and print the same when they run twice in one kernel."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_under_profile_or_watched_is_the_notebook(kernel: Kernel, name: str) -> None:
     path = FOLDER / f"{name}.ipynb"
     if not path.exists():
         pytest.skip("the notebooks of strangers are not here (shared/workloads beside the repository)")
@@ -39,8 +43,12 @@ def test_a_notebook_under_profile_is_the_notebook(kernel: Kernel, name: str) -> 
     sources = [cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
     sources = [source for source in sources if source.strip()]
     bare, names = outcomes(kernel, sources, "")
-    profiled, names_profiled = outcomes(kernel, sources, "%%profile --quiet\n")
+    profiled = outcomes(kernel, sources, "%%profile --quiet\n")
+    kernel.must("%profile_notebook")
+    watched = outcomes(kernel, sources, "")
+    kernel.must("%profile_notebook off")
     assert len(bare) > 5
-    for (source, before), (_, after) in zip(bare, profiled, strict=True):
-        assert after == before, source
-    assert names_profiled == names
+    for how, (shown, names_left) in {"profiled": profiled, "watched": watched}.items():
+        for (source, before), (_, after) in zip(bare, shown, strict=True):
+            assert after == before, (how, source)
+        assert names_left == names, how

@@ -7,10 +7,10 @@ from typing import Any
 
 from notebook_prof.comparison.run import Summary
 from notebook_prof.runs.entry import packed
-from notebook_prof.runs.store import Row
+from notebook_prof.runs.store import RunRow
 
 
-def row(kept: Summary | None = None, **columns: Any) -> Row:
+def row(kept: Summary | None = None, **columns: Any) -> RunRow:
     """A row of a run that nobody has recorded."""
     source, content = (b"", b"x" * 100) if kept is None else packed(kept)
     values: dict[str, Any] = {
@@ -43,4 +43,4 @@ def row(kept: Summary | None = None, **columns: Any) -> Row:
         "source": source,
         "content": content,
     }
-    return Row(**{**values, **columns})
+    return RunRow(**{**values, **columns})

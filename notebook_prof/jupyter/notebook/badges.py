@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ...analysis.notebook.badges import badge, badges
+from ...analysis.notebook.cells import badge, badges
 from ...cells.build import runs_table, saved_notebook
 from ...cells.watch import CellRun, NotebookWatch
 from ...views.bundle import script

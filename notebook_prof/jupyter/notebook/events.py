@@ -14,12 +14,12 @@ from ...collectors import statements
 from ...interrupts import DelayedInterrupt
 from ..cell import current_cell, frames_of_cells, watch
 from ..rewriting import is_future
-from . import MAGIC
 
 if TYPE_CHECKING:
     from .badges import Badges
 
 _MOST_MARKS: Final = 10_000
+_OURS: Final = ("#", "%profile_notebook", "%load_ext", "import notebook_prof")
 
 
 class CellEvents:
@@ -106,9 +106,7 @@ def _badges(shell: Any) -> type[Badges] | None:
 def _only_ours(source: str) -> bool:
     """Return whether a cell does nothing but start, show or end the watch."""
     lines = [line.strip() for line in source.splitlines()]
-    return all(
-        not line or line.startswith(("#", MAGIC, "%load_ext", "import notebook_prof")) for line in lines
-    )
+    return all(not line or line.startswith(_OURS) for line in lines)
 
 
 def marked(body: list[ast.stmt], run: int) -> list[ast.stmt]:

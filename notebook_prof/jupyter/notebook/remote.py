@@ -19,11 +19,16 @@ def begin() -> None:
     events.register(shell)
 
 
-def finish(path: str, ids: Mapping[int, str]) -> None:
-    """Save the session, and end the watch. `ids` has the ids of cells by execution count."""
-    events.unregister(get_ipython())
+def save(path: str, ids: Mapping[int, str]) -> None:
+    """Save the session so far. `ids` has the ids of cells by execution count."""
     watch = latest()  # also of a watch that a cell has ended
     assert watch is not None
     for run in watch.runs:
         run.cell = run.cell or ids.get(run.number, "")
     build(watch).save(path)
+
+
+def finish(path: str, ids: Mapping[int, str]) -> None:
+    """End the watch, and save the session."""
+    events.unregister(get_ipython())
+    save(path, ids)

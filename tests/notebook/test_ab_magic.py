@@ -8,7 +8,7 @@ import textwrap
 import pytest
 
 from notebook_prof.errors import OptionError
-from notebook_prof.jupyter.turns import parse
+from notebook_prof.jupyter.ab_magic import parse
 from tests.notebook.conftest import Kernel
 
 SETUP = """

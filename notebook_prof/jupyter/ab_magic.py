@@ -26,7 +26,7 @@ from ..session import current
 from ..statistics import LEAST_RUNS
 from ..units import parse_share
 from . import options
-from .magic import ShownAlready
+from .magics import ShownAlready
 
 if TYPE_CHECKING:
     from ..comparison.comparison import Comparison

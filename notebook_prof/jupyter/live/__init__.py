@@ -1,1 +1,0 @@
-"""The display during a recorded cell."""
