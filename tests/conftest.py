@@ -30,8 +30,7 @@ RUN_OF = pytest.StashKey[str]()
 REPOSITORY = Path(__file__).resolve().parent.parent
 LONGEST = (
     *("workloads/", "analysis/test_samples.py", "notebook/test_binder.py", "unit/test_fused_kernels.py"),
-    *("ranks/test_page.py", "notebook/test_interrupts.py", "codebase/test_architecture.py"),
-    "codebase/test_house_rules.py",
+    *("codebase/", "ranks/test_page.py", "notebook/test_interrupts.py"),
 )
 """Files that take one worker over 15 s, longest first. They start first, so that no core idles later."""
 
@@ -134,12 +133,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each worker a file at a time; tests of the card, and those of workloads, share one each."""
+    """Give each worker a file at a time; tests of the card, of workloads and of our source share one each."""
     from xdist.scheduler import LoadFileScheduling
 
     class Together(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            folders = ("tests/gpu/", "tests/workloads/")
+            folders = ("tests/gpu/", "tests/workloads/", "tests/codebase/")
             return next(filter(nodeid.startswith, folders), None) or str(super()._split_scope(nodeid))
 
     return Together(config, log)

@@ -49,22 +49,24 @@ def expected() -> dict[str, dict[str, Any]]:
 def kinds(most_bytes: int | None = None) -> list[str]:
     """One sample of each kind: the first of those of a format that hold the same tables and miss the same.
 
-    With `most_bytes`, files of so many at most, and one of each format with and without links and steps:
-    enough for laws of analyses, which see neither what a reader missed nor what it keeps beside. All kinds,
-    with the reader's report, are asked in ``tests/analysis/test_samples.py``.
+    With `most_bytes`, files of so many at most: one of each format, and one with and without links and steps.
+    That is enough for laws of analyses, which see neither what a reader missed nor what it keeps beside. All
+    kinds, with the reader's report, are asked in ``tests/analysis/test_samples.py``.
     """
-    first: dict[tuple[Any, ...], str] = {}
+    first: dict[object, str] = {}
     for sample, row in expected().items():
         path = path_of(sample)
         if most_bytes is None:
-            parts = [tuple(row[part]) for part in ("rows", "tables", "report")]
+            keys = [(row["source"], *(tuple(row[part]) for part in ("rows", "tables", "report")))]
         elif not path.is_file() or path.stat().st_size >= most_bytes:
             continue
+        elif EXPLORE:
+            keys = [(row["source"], *row["rows"])]
         else:
-            tables = ("flows", "steps") if not EXPLORE else tuple(row["rows"])
-            parts = [tuple(table for table in tables if table in row["rows"])]
-        first.setdefault((row["source"], *parts), sample)
-    return sorted(first.values())
+            keys = [row["source"], ("flows" in row["rows"], "steps" in row["rows"])]
+        for key in keys:
+            first.setdefault(key, sample)
+    return sorted({*first.values()})
 
 
 def analysed() -> frozenset[str]:

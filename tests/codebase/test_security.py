@@ -55,4 +55,4 @@ def test_nothing_opens_a_connection() -> None:
         for call in re.findall(r"\b(?:socket|asyncio)\.(\w+)\(", path.read_text(encoding="utf-8"))
         if path.name in users
     }
-    assert calls == {"gethostname", "get_running_loop"}
+    assert calls == {"gethostname", "get_running_loop", "all_tasks"}

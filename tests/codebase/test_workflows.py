@@ -82,6 +82,7 @@ def test_types_are_checked_for_the_oldest_python() -> None:
     assert f"/mypy --python-version {VERSIONS[0]}" in makefile
     pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert f'target-version = "py{VERSIONS[0].replace(".", "")}"' in pyproject
+    assert f'requires-python = ">={VERSIONS[0]}"' in pyproject
 
 
 def test_what_a_maintainer_runs_is_run() -> None:

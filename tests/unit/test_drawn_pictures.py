@@ -11,11 +11,10 @@ from PIL import Image
 
 from notebook_prof.labels import family, family_code
 from notebook_prof.selection import Selection
-from notebook_prof.service.palette import MEMORY, NAMES, PHASES, rgba
+from notebook_prof.service.palette import MEMORY, NAMES, PHASES, rgb
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.pictures import CHOICES, scene, write_png, write_svg
-from notebook_prof.views.pictures.images import pixels
-from notebook_prof.views.pictures.scene import Line, Rect, Scene, Text
+from notebook_prof.views.pictures.scene import Line, Text
 
 from ..browser.drawn import drawn_trace
 
@@ -46,7 +45,7 @@ def test_every_view_is_a_picture(trace: Trace, view: str, tmp_path: Path) -> Non
         "phases": PHASES["backward"],
         "all": PHASES["forward"],
     }
-    assert rgba(colour_of[view])[:3] in _colours(tmp_path / "view.png")
+    assert rgb(colour_of[view]) in _colours(tmp_path / "view.png")
     write_svg(trace, Selection(), tmp_path / "view.svg", view)
     assert ET.parse(tmp_path / "view.svg").getroot().tag.endswith("svg")
 
@@ -100,43 +99,15 @@ def test_a_picture_says_how_many_rows_it_leaves_out() -> None:
     assert "the first 120 of 130 rows are drawn" in [p.text for p in drawn.parts if isinstance(p, Text)]
 
 
-def _ink(text: str, anchor: str = "start") -> np.ndarray:
-    """Which pixels of a scene of 60 × 20 a text changes; its anchor is in the middle."""
-    return (pixels(Scene(60, 20, [Text(30, 10, text, anchor=anchor)]), 1) != 255).any(axis=2)
-
-
-def test_letters_have_shapes_and_stand_where_they_are_anchored() -> None:
-    shapes = {_ink(chr(code)).tobytes() for code in range(33, 127)}
-    assert len(shapes) == 94
-    box = _ink("一").tobytes()
-    assert box not in shapes, "a letter of ours is no box"
-    for letter in "µ×–−·…":
-        assert _ink(letter).any(), letter
-        assert _ink(letter).tobytes() != box, letter
-    assert not _ink("").any()
-    columns = [np.flatnonzero(_ink("mm", anchor).any(axis=0)) for anchor in ("start", "middle", "end")]
-    assert columns[0][0] >= 30 > columns[2][-1]
-    assert abs(columns[1].mean() - 29.5) < 1.5
-
-
-def test_shapes_are_cut_at_the_edge_and_seen_through() -> None:
-    drawn = pixels(Scene(4, 2, [Rect(-2, -2, 4, 3, "#000000", 0.5), Rect(9, 9, 5, 5, "#000000")]), 1)
-    assert drawn[:, :, 0].tolist() == [[127, 127, 255, 255], [255] * 4]
-    line = Line(np.array([0.0, 40.0]), np.array([1.0, 1.0]), "#FF0000")
-    solid, dashed = (pixels(Scene(40, 3, [part]), 1)[1, :, 1] for part in (line, line._replace(dashed=True)))
-    assert (solid == 0).all()
-    assert dashed.tolist() == ([0] * 4 + [255] * 4) * 5
-
-
 @pytest.mark.parametrize("view", CHOICES)
 def test_dark_pictures_have_light_texts_and_the_same_data(trace: Trace, view: str, tmp_path: Path) -> None:
     selection = Selection(name="aten::add_")
     light, dark = (scene(trace, selection, view, theme=theme) for theme in ("light", "dark"))
     assert len(light.parts) == len(dark.parts)
-    data = {rgba(colour)[:3] for colour in (*NAMES, *PHASES.values(), *MEMORY.values())}
+    data = {rgb(colour) for colour in (*NAMES, *PHASES.values(), *MEMORY.values())}
     for before, after in zip(light.parts, dark.parts, strict=True):
         assert isinstance(before, Line) or before._replace(colour=after.colour) == after
-        if rgba(before.colour)[:3] in data:
+        if rgb(before.colour) in data:
             assert after.colour == before.colour
     write_png(trace, selection, tmp_path / "dark.png", view, theme="dark")
     image = np.asarray(Image.open(tmp_path / "dark.png"))

@@ -7,12 +7,10 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import notebook_prof as nbp
-from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import jobs, outcomes, runner, scene
 from benchmarks.gpu.outcomes import Outcome
 from tests.gpu.scenes import BY_NAME, ELEMENTWISE, LEAK_BYTES, SCENES
@@ -93,35 +91,6 @@ def test_whatever_happens_to_a_job_the_others_run(played: list[str], tmp_path: P
     rows = outcomes.figures(outcome_of.values())
     good = [{"scene": "good", "device work": 1}, {"scene": "last", "device work": 2}]
     assert rows == [*good, {"nvml": "power"}, {"other": 3}]
-
-
-def test_a_later_call_goes_on(
-    played: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
-) -> None:
-    """From the archive in the tree; what was skipped or had no device work is tried again."""
-    names = ("scene/good", "scene/lacks", "scene/empty", "scene/raises")
-    monkeypatch.setattr(jobs, "JOBS", names)
-    monkeypatch.setattr(runner, "collect", lambda environment: ["tests/gpu/fails"])
-    tree, out = tmp_path / "tree.zip", tmp_path / "out.zip"
-    monkeypatch.setattr(program, "KEPT", tree)
-    assert program.main(["--only", "scene/*"]) == 1
-    assert played == list(names)
-    assert program.main(["--archive", str(out)]) == 1
-    assert played[4:] == [*names[1:], "test/fails"]
-    kept, recordings = outcomes.read(out)
-    assert {name: one.outcome for name, one in kept.items()} == {
-        "scene/good": "ok",
-        "scene/lacks": "skipped",
-        "scene/empty": "no device work",
-        "scene/raises": "failed",
-        "test/fails": "failed",
-    }
-    assert set(recordings) == {f"{number}.nbprof.zip" for number in range(1, 9)}
-    text = capsys.readouterr().out
-    assert "| scene/raises | failed |" in text
-    assert "RuntimeError: no capture" in text
-    assert program.main(["--list", "--only", "test/*"]) == 0
-    assert capsys.readouterr().out.split() == ["test/fails"]
 
 
 @pytest.mark.slow

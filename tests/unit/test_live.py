@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from notebook_prof.jupyter.live import display as live_module
-from notebook_prof.jupyter.live.display import PERIOD_S, LiveDisplay
-from notebook_prof.jupyter.live.state import LiveState, loop_length
+from notebook_prof.jupyter import live as live_module
+from notebook_prof.jupyter.live import PERIOD_S, LiveDisplay, LiveState, loop_length
 from notebook_prof.jupyter.options import parse
 from notebook_prof.jupyter.run import _live_display
 from notebook_prof.session.records import EarlyEnd, Run

@@ -57,7 +57,7 @@ def _chosen(index: RowIndex, mask: Any, joined: bool = True) -> Chosen:
 def test_density_conserves_busy_time(drawn: Drawn, window: tuple[int, int], bins: int) -> None:
     ts, dur, row, n_rows = drawn
     index = RowIndex(ts, dur, row, n_rows)
-    d = density(index, LongestBlocks(index), np.arange(n_rows), window, bins, None)
+    d = density(index, LongestBlocks(index), np.arange(n_rows), window, bins)
     edges = np.rint(d.start + d.width * np.arange(d.busy_ns.shape[1] + 1)).astype(int)
     assert edges[0] <= window[0]
     assert edges[-1] >= window[1]
@@ -117,17 +117,6 @@ def test_a_curve_stays_at_its_last_value() -> None:
     assert x.tolist() == [0, 0, 0, 10_000_000]
 
 
-def test_curve_pyramid_gives_the_extremes_of_a_million_points() -> None:
-    rng = np.random.default_rng(0)
-    value = rng.normal(size=1_000_000)
-    value[123_456], value[765_432] = 99, -99
-    curve = StepCurve(np.arange(1_000_000), value)
-    x, y = curve.sample(0, 1_000_000, 1000)
-    assert len(x) <= 4002
-    assert y.max() == 99
-    assert y.min() == -99
-
-
 @given(rows_of_slices(), windows, st.integers(1, 30), st.integers(2, 5), st.booleans(), st.data())
 def test_selected_time_is_that_of_the_selected_slices(
     drawn: Drawn, window: tuple[int, int], bins: int, every: int, joined: bool, data: st.DataObject
@@ -140,15 +129,14 @@ def test_selected_time_is_that_of_the_selected_slices(
     assert chosen.count == mask.sum()
     assert np.array_equal(chosen.holds(np.arange(len(ts))), mask[index.order])
     rows = np.array(data.draw(st.permutations(range(n_rows)))[: data.draw(st.integers(1, n_rows))])
-    d = density(index, LongestBlocks(index), rows, window, bins, chosen)
+    d = density(index, LongestBlocks(index), rows, window, bins)
     edges = np.rint(d.start + d.width * np.arange(d.busy_ns.shape[1] + 1)).astype(int)
-    assert d.matched_ns is not None
     for slot, r in enumerate(rows.tolist()):
         selected = mask & (row == r)
         expected = [
             _clipped(ts[selected], dur[selected], int(a), int(b)).sum() for a, b in itertools.pairwise(edges)
         ]
-        assert d.matched_ns[slot].tolist() == expected
+        assert d.matched(chosen)[slot].tolist() == expected
 
 
 @given(st.lists(st.integers(0, 200_000), max_size=50))

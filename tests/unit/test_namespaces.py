@@ -35,7 +35,7 @@ VERBS = {
         "metrics",
         "path",
     ),
-    *("overview", "phases", "sandwich", "save", "slack", "summary", "training", "what_if", "why"),
+    *("overview", "phases", "sandwich", "save", "summary", "training", "what_if", "why"),
 }
 FACTS = {"previous", "headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
 

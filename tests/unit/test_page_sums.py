@@ -24,6 +24,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Pro
     folder = tmp_path_factory.mktemp("sums")
     out = {}
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "embedded", lambda trace: {})  # the tabs are not used
         for name, profile, most in (
             ("many", Profile(many_slices()), KEPT),
             ("drawn", drawn_profile(gpu=True), 300),

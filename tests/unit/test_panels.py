@@ -30,7 +30,6 @@ from notebook_prof.views.tab_answers import MOST_ROWS, TEXTS, packed, panel
 from notebook_prof.views.tab_models import PLOTS
 from notebook_prof.views.tabs import TABS, Facts, Note, Panel, Tab, Table
 from notebook_prof.views.tabs.analyses import followed
-from notebook_prof.views.tabs.lines import meaning
 
 from ..browser.drawn import drawn_trace
 
@@ -101,16 +100,6 @@ def test_tables_carry_the_numbers_of_the_analyses(trace: Trace) -> None:
     )
 
 
-def test_columns_of_lines_are_explained_where_they_are_shown() -> None:
-    table = pd.DataFrame({"count": pd.array([2, None], "Int64"), "total_ns": [3, 1], "self_ns": [1, 1]})
-    counted = (
-        "Total is the line and everything it calls; self is the same without your other lines that it calls."
-    )
-    assert meaning(table).text == f"{counted} A line without a count was sampled, not counted."
-    assert meaning(table.dropna()).text == counted
-    assert "; device is the device work" in meaning(table.assign(device_ns=4)).text
-
-
 def test_tabs_follow_the_selection_except_what_they_set_themselves(trace: Trace) -> None:
     chosen = Selection(step=[4, 6])
     assert _tables(_ask(trace, "steps", chosen))[0][1]["step"].tolist() == [4, 6]
@@ -137,6 +126,22 @@ def test_the_evidence_of_advice_is_what_its_card_selects(trace: Trace) -> None:
         assert set(rows.tolist()) <= set(profile.selected.index), card["title"]
         if len(rows):
             assert profile.selection.focus == int(rows[0])
+
+
+def test_memory_that_grew_without_an_allocator_leads_to_the_heap() -> None:
+    def notes(grown: int, source: str = "recording") -> list[str]:
+        builder = TraceBuilder(metadata={"source": source})
+        track = builder.track("process RSS", "counter", pid=1, unit="bytes")
+        builder.counter(track, [0, 12, 30], [2**28, 2**28 + grown, 2**28])
+        builder.slices(ts=0, dur=30, name="work", category="python", track=builder.track("main", pid=1))
+        return [
+            part["text"] for part in _ask(builder.seal(), "memory").content["parts"] if part["kind"] == "note"
+        ]
+
+    assert notes(2**28) == [
+        "Resident memory grew by 256 MiB. %%profile --heap shows which lines allocate memory."
+    ]
+    assert notes(2**20) == notes(2**28, "file") == []
 
 
 def test_units_come_from_names_and_missing_numbers_are_reported() -> None:

@@ -77,7 +77,7 @@ def test_rows_that_pass(table: pd.DataFrame, text: str, rows: list[int]) -> None
 def test_what_is_no_condition_is_a_word(text: str) -> None:
     query = Query.parse(text)
     assert query.words == (text.casefold(),)
-    assert query.finds(f"void {text}(float)")
+    assert query.finds_in([f"void {text}(float)"]).all()
 
 
 @pytest.mark.parametrize(
@@ -116,4 +116,4 @@ def test_no_pattern_takes_exponential_time(pattern: str) -> None:
 @given(st.text(max_size=40))
 def test_anything_is_a_query_or_an_option_error(text: str) -> None:
     with suppress(OptionError):
-        assert isinstance(Query.parse(text).finds(text), bool)
+        assert Query.parse(text).finds_in([text]).dtype == bool

@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 
 from notebook_prof.selection import Selection
-from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.units import format_ns
 from notebook_prof.views.report import report
-from notebook_prof.views.report.reduced import longest_slices, note_of
 from notebook_prof.views.report.report_columns import extremes
 
 MIB = 1_000_000
@@ -105,20 +102,3 @@ def test_extremes_keep_the_peak() -> None:
     assert values[rows].max() == values.max()
     assert values[rows].min() == values.min()
     assert rows[-1] == len(values) - 1
-
-
-def test_every_track_keeps_its_longest() -> None:
-    trace = _trace(2_000, tracks=4)
-    store = ViewStore(trace)
-    keep = longest_slices(store, 100)
-    assert 100 <= keep.sum() <= 140, "and what is around them"
-    kept = trace.slices[keep].groupby("track")["dur"]
-    for track, rows in trace.slices.groupby("track"):
-        assert kept.count()[track] >= 12
-        assert kept.max()[track] == rows["dur"].max()
-    # of all slices, none that is left out is longer than the note says
-    longest = trace.slices["dur"].nlargest(50).min()
-    assert keep[(trace.slices["dur"] > longest).to_numpy()].all()
-    note = note_of(store, keep, 64)
-    assert f"has {keep.sum()} of 2,000 slices" in note
-    assert format_ns(int(trace.slices["dur"][~keep].max())) in note

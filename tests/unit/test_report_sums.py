@@ -7,12 +7,10 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from notebook_prof import analysis
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.report.reduced import longest_slices
 from notebook_prof.views.report.report_columns import Part
-from notebook_prof.views.report.residual_aggregates import SIDES, totals_left_out
 from tests.strategies import traces
 
 Rows = npt.NDArray[np.int64]
@@ -74,47 +72,3 @@ def _assert_longest(store: ViewStore, keep: npt.NDArray[np.bool_]) -> None:
     for track in np.unique(c.track):
         left, there = (c.track == track) & ~keep, (c.track == track) & keep & ~needed
         assert c.dur[left].max(initial=0) <= c.dur[there].min(initial=2**62)
-
-
-def test_totals_are_those_of_the_analyses() -> None:
-    """Of the whole recording: what is in the file and what was left out."""
-    trace = _regular(5, 400)
-    store = ViewStore(trace)
-    part = Part.of(store, 300)
-    small = trace.only(part.keep)
-    for side, analyse in zip(SIDES, (analysis.operators, analysis.kernels), strict=True):
-        left = totals_left_out(store, part.keep, "name", side)
-        whole, there = (analyse(one).set_index("name") for one in (trace, small))
-        for k, name in enumerate(store.columns.names):
-            if name not in whole.index:
-                assert left.count[k] == 0
-                continue
-            kept = there.loc[name] if name in there.index else None
-            assert left.count[k] == whole.loc[name, "count"] - (0 if kept is None else kept["count"])
-            assert left.total_ns[k] == whole.loc[name, "total_ns"] - (0 if kept is None else kept["total_ns"])
-        assert left.self_ns.sum() == store.columns.self_ns[~part.keep & store.side(side)].sum()
-
-
-def _regular(tracks: int, each: int) -> Trace:
-    """Blocks of one outer and three inner slices on threads and a stream."""
-    builder = TraceBuilder()
-    rng = np.random.default_rng(3)
-    for k in range(tracks):
-        on_stream = k == 1 and tracks < 10
-        track = (
-            builder.track("stream 7", "stream", device=0, stream=7)
-            if on_stream
-            else builder.track(f"worker {k}", pid=1, tid=k + 1)
-        )
-        blocks = each // 4
-        ts = np.arange(blocks) * 1_000 + k
-        outer = rng.integers(500, 900, blocks)
-        for j, (at, dur) in enumerate(((0, outer), (10, 90 + k % 7), (110, 50), (170, 0))):
-            builder.slices(
-                ts=ts + at,
-                dur=np.broadcast_to(dur, blocks),
-                name=f"{'kernel' if on_stream else 'operator'}_{j}",
-                category="kernel" if on_stream else "operator",
-                track=track,
-            )
-    return builder.seal()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +14,9 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof import open_profile
+from notebook_prof.cli import run_notebook
 from notebook_prof.cli.main import main
+from notebook_prof.units import format_ns
 
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbclient")
@@ -30,16 +33,18 @@ def notebook(path: Path, *sources: str) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
 
 
-def test_a_notebook_until_the_cell_that_fails(tmp_path: Path) -> None:
+def test_a_notebook_until_the_cell_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     notebook(tmp_path / "in.ipynb", "size = 1", "size * 2", "total = sum(range(size))", "1 / 0", "never = 1")
     files = ("-o", "out.ipynb", "--save", "run.nbprof", "--report", "r.html")
-    done = command(
-        tmp_path, "in.ipynb", *files, "-p", "size", "20", "--full", "cell 3", "--expect", "notebook < 60min"
-    )
-    assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith("Run All takes about ")
-    assert "PASS" in done.stdout
-    assert "cell 5 of 6 failed: ZeroDivisionError: division by zero" in done.stderr
+    options = ("-p", "size", "20", "--full", "cell 3", "--expect", "notebook < 60min")
+    assert main(["run", "in.ipynb", *files, *options]) == 1
+    printed, errors = capsys.readouterr()
+    assert printed.startswith("Run All takes about ")
+    assert "PASS" in printed
+    assert "cell 5 of 6 failed: ZeroDivisionError: division by zero" in errors
     book = nbformat.read(tmp_path / "out.ipynb", 4)
     assert [cell.source for cell in book.cells[:4]] == [
         "size = 1",
@@ -54,22 +59,46 @@ def test_a_notebook_until_the_cell_that_fails(tmp_path: Path) -> None:
     assert cells["number"].tolist() == [1, 2, 3, 4, 5]
     assert cells["full"].tolist() == [False, False, False, True, False]
     assert cells["error"].tolist()[-1] == "ZeroDivisionError"
-    assert open_profile(tmp_path / "run.cell3.nbprof").trace.metadata["source"] == "recording"
+    recorded = open_profile(tmp_path / "run.cell3.nbprof").trace
+    assert recorded.metadata["source"] == "recording"
+    assert "size" in recorded.metadata["cell_source"]
     assert "ZeroDivisionError" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_no_source_is_in_the_recording_of_a_cell_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    notebook(tmp_path / "in.ipynb", "secret_word = 1", "secret_sum = sum(range(10**6))\n1 / secret_word")
+    options = ("--save", "run.nbprof", "--full", "2", "--no-source", "--expect", "notebook < 1ns")
+    assert main(["run", "in.ipynb", *options]) == 1
+    assert "FAIL" in capsys.readouterr().out
+    recorded = open_profile(tmp_path / "run.cell2.nbprof")
+    assert len(recorded.trace.slices)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.ipynb", "run.cell2.nbprof", "run.nbprof"]
+    for file in filter(Path.is_file, tmp_path.rglob("*")):
+        assert file.name == "in.ipynb" or b"secret" not in file.read_bytes(), file
+    assert main(["report", "run.cell2.nbprof", "--no-source", "-o", "r.html"]) == 0
+    assert main(["convert", "run.nbprof", "--no-source", "-o", "r.json"]) == 0
+    assert b"secret" not in (tmp_path / "r.json").read_bytes()
 
 
 def test_each_cell_has_a_row_in_the_history_and_runs_compare_as_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("NOTEBOOK_PROF_HISTORY", str(tmp_path / "history"))
+    monkeypatch.chdir(tmp_path)
     file, work = tmp_path / "in.ipynb", "def work():\n    return sum(range(10_000))\nwork()"
     notebook(file, "size = 1", work)
+    bars = list[str]()
+    monkeypatch.setattr(run_notebook.tqdm, "set_postfix_str", lambda self, text: bars.append(text))
     for name in ("a", "b"):
         if name == "b":
+            assert bars == []
             file.write_text(file.read_text().replace("10_000", "20_000"))
-        done = command(tmp_path, "in.ipynb", "--save", f"{name}.nbprof", "--expect", "peak < 64GiB")
-        assert done.returncode == 0, done.stderr
+        assert main(["run", "in.ipynb", "--save", f"{name}.nbprof", "--expect", "peak < 64GiB"]) == 0
     runs = nbp.history(notebook="in.ipynb")
+    assert bars == [f"the last run took {format_ns(int(runs['total_ns'][:2].sum()))}"]
     assert runs["source"].tolist()[::2] == ["size = 1"] * 2
     assert runs["earlier"].isna().tolist() == [True, True, False, False]
     assert runs["link"].tolist()[2:] == ["cell", "cell"]
@@ -86,19 +115,6 @@ def test_each_cell_has_a_row_in_the_history_and_runs_compare_as_a_page(
     assert "<h3>Edited</h3>" in text
 
 
-def test_a_script_is_main_with_its_arguments_and_exit_code(tmp_path: Path) -> None:
-    (tmp_path / "job.py").write_text(
-        "import sys\nimport beside\nprint(sys.argv, __name__, sys.modules['__main__'].__file__)\n"
-        "def work():\n    return sum(range(10**6))\nwork()\nsys.exit(7)\n"
-    )
-    (tmp_path / "beside.py").write_text("")
-    done = command(tmp_path, "--save", "job.nbprof", "job.py", "--epochs", "3")
-    assert done.returncode == 7, done.stderr
-    file = tmp_path / "job.py"
-    assert done.stdout.splitlines()[0] == f"['job.py', '--epochs', '3'] __main__ {file}"
-    assert len(open_profile(tmp_path / "job.nbprof").trace.slices)
-
-
 @pytest.mark.parametrize(
     ("sources", "recorded", "said"),
     [
@@ -106,16 +122,24 @@ def test_a_script_is_main_with_its_arguments_and_exit_code(tmp_path: Path) -> No
         pytest.param(["x = 1", "%profile_notebook off", "1 / 0"], 1, "cell 3 of 3 failed: Zero", id="off"),
         pytest.param(["x = 1", "while True: pass"], 2, "cell 2 of 2 failed: KeyboardInterrupt", id="timeout"),
         pytest.param(["import os; os._exit(1)"], 0, "the kernel died in cell 1 of 1", id="died"),
+        pytest.param(
+            ["x = 1", "import os; os._exit(1)"], 1, "the kernel died in cell 2 of 2", id="died-later"
+        ),
     ],
 )
 def test_the_cells_before_a_failure_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sources: list[str], recorded: int, said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    sources: list[str],
+    recorded: int,
+    said: str,
 ) -> None:
     monkeypatch.setenv("NOTEBOOK_PROF_HISTORY", str(tmp_path / "history"))
+    monkeypatch.chdir(tmp_path)
     notebook(tmp_path / "in.ipynb", *sources)
-    done = command(tmp_path, "in.ipynb", "-o", "out.ipynb", "--save", "run.nbprof", "--timeout", "2")
-    assert done.returncode == 1, done.stderr
-    assert said in done.stderr.splitlines()[-1]
+    assert main(["run", "in.ipynb", "-o", "out.ipynb", "--save", "run.nbprof", "--timeout", "2"]) == 1
+    assert said in capsys.readouterr().err.splitlines()[-1]
     assert (tmp_path / "out.ipynb").exists()
     assert (tmp_path / "run.nbprof").exists() == (recorded > 0)
     if recorded:
@@ -135,12 +159,39 @@ def test_an_interrupt_ends_the_cell_and_the_run_is_reported(tmp_path: Path) -> N
     assert open_profile(tmp_path / "run.nbprof").cells()["error"].tolist() == ["", "KeyboardInterrupt"]
 
 
+def test_an_interrupt_before_the_first_cell_is_one_sentence(tmp_path: Path) -> None:
+    notebook(tmp_path / "in.ipynb", "x = 1")
+    spec = {
+        "argv": ["sh", "-c", "echo $$ > began; exec sleep 1000"],
+        "display_name": "slow",
+        "language": "python",
+    }
+    (tmp_path / "kernels" / "slow").mkdir(parents=True)
+    (tmp_path / "kernels" / "slow" / "kernel.json").write_text(json.dumps(spec))
+    run = subprocess.Popen(
+        [sys.executable, "-m", "notebook_prof", "run", "in.ipynb", "--kernel", "slow"],
+        cwd=tmp_path,
+        env={**os.environ, "JUPYTER_PATH": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    began = tmp_path / "began"
+    while not (began.exists() and began.read_text()) and run.poll() is None:
+        time.sleep(0.05)  # between two looks
+    run.send_signal(signal.SIGINT)
+    _, errors = run.communicate(timeout=240)
+    assert (run.returncode, errors) == (1, "notebook-prof: interrupted\n")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(began.read_text()), 0)
+
+
 MAIN = """
 import atexit, os, pickle, sys, threading, time
 class Mine: pass
 def dump(): print(pickle.loads(pickle.dumps(Mine())).__class__, sys.argv, flush=True)
 print(__file__, __builtins__, __package__, getattr(__spec__, "name", None), sys.path[0], flush=True)
 print(sorted(globals()), flush=True)
+sum(range(10**6))
 os.chdir("/")
 def outlive():
     threading.main_thread().join(0.2)
@@ -180,7 +231,7 @@ def test_a_script_does_what_it_does_without(tmp_path: Path, name: str, source: s
     assert done.returncode == plain.returncode
     assert done.stdout.startswith(plain.stdout)
     assert done.stderr == plain.stderr
-    assert (tmp_path / "run.nbprof").exists()
+    assert len(open_profile(tmp_path / "run.nbprof").trace.slices) or source is not MAIN
 
 
 def test_what_a_script_leaves_to_the_exit_finds_its_main_module(tmp_path: Path) -> None:
@@ -189,14 +240,32 @@ def test_what_a_script_leaves_to_the_exit_finds_its_main_module(tmp_path: Path) 
     assert done.stdout.splitlines()[-1] == "<class '__main__.Mine'> ['job.py']", done.stderr
 
 
-def test_an_error_of_a_script_is_its_own(tmp_path: Path) -> None:
-    (tmp_path / "boom.py").write_text("def g():\n    raise ValueError('mine')\ng()\n")
-    done = command(tmp_path, "boom.py")
-    assert done.returncode == 1
-    trace = done.stderr.splitlines()
-    assert trace[0] == "Traceback (most recent call last):"
-    assert f'"{tmp_path / "boom.py"}", line 3' in trace[1]
-    assert trace[-1] == "ValueError: mine"
+@pytest.mark.parametrize(("wanted", "steps"), [("2:5", [2, 3, 4]), ("1:3", [1, 2])])
+def test_the_steps_of_a_script_that_imports_torch(tmp_path: Path, wanted: str, steps: list[int]) -> None:
+    """The warm-up starts either before or after torch is imported."""
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(
+        "import torch\nweight = torch.ones(3, requires_grad=True)\noptimizer = torch.optim.SGD([weight])\n"
+        "for _ in range(6):\n    weight.sum().backward()\n    optimizer.step()\n"
+    )
+    done = command(tmp_path, "--steps", wanted, "--save", "run.nbprof", "train.py")
+    assert done.returncode == 0, done.stderr
+    p = open_profile(tmp_path / "run.nbprof")
+    assert p.steps()["step"].tolist() == steps
+    assert p.operators().set_index("name").at["aten::sum", "count"] == len(steps)
+    assert "torch-imported-late" not in p.trace.report
+
+
+def test_torch_that_another_thread_imports_is_not_recorded(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "job.py").write_text(
+        "import importlib, threading\n"
+        "other = threading.Thread(target=importlib.import_module, args=['torch'])\n"
+        "other.start(); other.join()\n"
+    )
+    done = command(tmp_path, "--save", "run.nbprof", "job.py")
+    assert done.returncode == 0, done.stderr
+    assert "torch-imported-late" in open_profile(tmp_path / "run.nbprof").trace.report
 
 
 @pytest.mark.parametrize(
@@ -209,6 +278,7 @@ def test_an_error_of_a_script_is_its_own(tmp_path: Path) -> None:
         (["in.ipynb", "--expect", "notebook < 1parsec"], "'1parsec' is not a duration"),
         (["in.ipynb", "-p", "class", "1"], "the name of a parameter must be a Python name"),
         (["--report", "nowhere/r.html", "job.py"], "to write 'r.html' to"),
+        (["--steps", "2:5", "in.ipynb"], "--steps is for scripts"),
         (["--timeout", "5", "job.py"], "--timeout are for notebooks"),
         (["nowhere.py"], "there is no script 'nowhere.py' here"),
         (["missing.ipynb"], "there is no file or folder 'missing.ipynb' here"),
@@ -221,8 +291,6 @@ def test_what_cannot_run_is_said_in_one_sentence(
     words: list[str],
     said: str,
 ) -> None:
-    from notebook_prof.cli.main import main
-
     notebook(tmp_path / "in.ipynb", "x = 1")
     (tmp_path / "not.ipynb").write_text("hello")
     monkeypatch.chdir(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 
@@ -34,27 +33,6 @@ def rows(selection: Selection, table: pd.DataFrame, **kwargs: object) -> list[in
 def test_the_number_of_a_line_is_no_place() -> None:
     with pytest.raises(SelectionError, match="'cell:2'; got 2"):
         Selection().update(line=2)
-
-
-@pytest.mark.parametrize(
-    ("window", "expected"),
-    [
-        ((10, 20), [1]),
-        ((9, 10), [0]),
-        ((30, 31), [3]),
-        ((29, 30), [2]),
-        ((31, 99), []),
-        ((0, 31), [0, 1, 2, 3]),
-    ],
-)
-def test_window_is_half_open_also_for_instants(slices, window, expected):
-    assert rows(Selection(window=window), slices) == expected
-
-
-def test_missing_values_match_nothing(slices):
-    assert rows(Selection(step=[0, 1]), slices) == [0, 1, 2]
-    assert rows(Selection(phase=["data", "forward"]), slices) == [0, 2]
-    assert rows(Selection(name="nowhere"), slices) == []
 
 
 def test_a_dimension_that_the_table_lacks_does_not_restrict(slices):
@@ -204,21 +182,6 @@ def test_pinned_tracks_keep_their_order_filter_nothing_and_survive_clearing(slic
     assert changes[2][1] == "tracks"
     with pytest.raises(SelectionError, match="pinned takes whole numbers"):
         selection.pinned = "stream 7"
-
-
-def test_state_is_json_and_round_trips():
-    selection = Selection(window=(1, 2), name={"b", "a"}, step=3)
-    selection.focus = 5
-    state = json.loads(json.dumps(selection.to_state()))
-    assert state == {
-        "window": [1, 2], "name": ["a", "b"], "category": None, "track": None, "step": [3],
-        "phase": None, "rank": None, "group": None, "line": None, "focus": 5, "pinned": None,
-        "revision": 1,
-    }  # fmt: skip
-    twin = Selection()
-    twin.apply_patch(state, "page", base_revision=0)
-    assert {**twin.to_state(), "revision": 1} == state
-    assert twin.clauses["step"].source == "page"
 
 
 def test_a_base_older_than_memory_is_taken_as_it_is():

@@ -48,16 +48,29 @@ def test_only_what_is_inside_the_cell_stays() -> None:
 def test_our_hooks_go_with_what_they_call() -> None:
     assert kept(
         python("model.py(3): forward", 1, 0, 100),
-        python("site/notebook_prof/collectors/torch/modules.py(68): _before", 1, 10, 20),
+        python("site/notebook_prof/collectors/torch/hooks.py(205): _begin_call", 1, 10, 20),
         python("<built-in method __enter__ of RecordFunctionFast>", 1, 12, 18),
         ("nn.Module#layer", 1, 13, 40, "cpu_op"),
         python("site/notebook_prof/collectors/torch/hooks.py(40): fetch", 1, 50, 60),
         python("data.py(1): __getitem__", 1, 52, 58),
+        python("notebook_prof/collectors/torch/loader/fetching.py(90): fetch", 1, 70, 80),
+        python("data.py(1): __getitem__", 1, 72, 78),
+    ) == ["model.py(3): forward", "nn.Module#layer", "data.py(1): __getitem__", "data.py(1): __getitem__"]
+
+
+def test_the_start_and_the_stop_of_a_window_are_one_call_each() -> None:
+    assert kept(
+        python(CELL, 1, 0, 100),
+        python("site/notebook_prof/session/engine.py(261): start", 1, 1, 10),
+        python("<built-in method acquire of _thread.lock object>", 1, 2, 3),
+        python("train.py(7): step", 1, 20, 30),
+        python("site/notebook_prof/session/window.py(300): _change_state", 1, 80, 90),
+        python("notebook_prof/session/engine.py(265): stop", 1, 81, 89),
     ) == [
-        "model.py(3): forward",
-        "nn.Module#layer",
-        "site/notebook_prof/collectors/torch/hooks.py(40): fetch",
-        "data.py(1): __getitem__",
+        CELL,
+        "site/notebook_prof/session/engine.py(261): start",
+        "train.py(7): step",
+        "notebook_prof/session/engine.py(265): stop",
     ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import json
 import re
 import sys
 import warnings
@@ -16,8 +15,6 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
-
-from ..new_process import run_python
 
 torch = pytest.importorskip("torch")
 
@@ -273,28 +270,6 @@ def test_tracing_is_as_without_a_recording(function: Way) -> None:
     assert recorded == bare
     assert (list(sys.meta_path), list(warnings.filters)) == before
     assert outcome(function) == bare
-
-
-def test_what_a_recording_compiles_is_compiled_once() -> None:
-    code = """
-        import json, sys, torch, notebook_prof as nbp
-        net, x, graphs = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), torch.ones(2, 4), []
-        known = "torch._dynamo" in sys.modules
-        def backend(graph, inputs):
-            graphs.append(graph)
-            return graph.forward
-        with nbp.profile("torch"):
-            compiled = torch.compile(lambda x: net(x).sum(), backend=backend, fullgraph=True)
-            compiled(x)
-        first = len(graphs)
-        compiled(x)
-        with nbp.profile("torch") as p:
-            compiled(x), net(x)
-        handler = torch._dynamo.callback.callback_handler
-        names = p.trace.slices.query("category == 'module'")["name"].astype(str).tolist()
-        print(json.dumps([known, first, len(graphs), "run_start_callbacks" in vars(handler), names]))
-    """
-    assert json.loads(run_python(code).stdout) == [False, 1, 1, False, ["Sequential", "0", "1"]]
 
 
 def user_profiles(folder: Path) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
@@ -15,15 +16,17 @@ from PIL import Image
 
 from notebook_prof.analysis import kernels, operators
 from notebook_prof.selection import Selection
-from notebook_prof.service.palette import CATEGORIES, NAMES, PHASES, rgba
+from notebook_prof.service.palette import CATEGORIES, NAMES, PHASES, rgb
 from notebook_prof.service.store import ViewStore
+from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.units import format_bytes
 from notebook_prof.views import bundle
 from notebook_prof.views.dashboard import TEMPLATE, dashboard_document
 from notebook_prof.views.dashboard_figures import drawn
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.pictures.images import density_picture, png
-from notebook_prof.views.report.static_html import fragment, thumbnail, write_report
+from notebook_prof.views.report.static_html import fragment, write_report
 
 from ..browser.drawn import drawn_trace
 from ..new_process import run_python
@@ -171,7 +174,7 @@ def test_find_walks_one_name_on_one_track(protocol: PageQueries) -> None:
 
 
 def _luminance(colour: str) -> float:
-    parts = [c / 255 for c in rgba(colour)[:3]]
+    parts = [c / 255 for c in rgb(colour)]
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
@@ -229,6 +232,20 @@ def test_fragment_survives_untrusted_notebooks_and_names() -> None:
     assert parsed.tags.count("style") == 1, "our own rule, which sanitizers may take away"
     assert parsed.text.count(evil) == 2, "in the verdict and the table; the track is in the picture"
     assert "data:image/png;base64," in html
+    told = re.findall(r"<p>This output adds (.+?) to the notebook file.</p>", html)
+    assert told == [format_bytes(len(html[: html.index("<p>This output")].encode()))]
+
+
+def test_fragment_has_a_picture_of_what_was_recorded_of_the_four_views() -> None:
+    html = fragment(drawn_trace(), Selection())
+    pictures = re.findall(r'<img alt="([^":]+)[^"]*" src="data:image/png;base64,([^"]+)"', html)
+    assert [name for name, _ in pictures] == ["timeline", "memory over time", "phases of the steps"]
+    for _, encoded in pictures:
+        with Image.open(io.BytesIO(base64.b64decode(encoded))) as image:
+            assert image.width == 1000
+            assert len(image.convert("RGB").getcolors(1 << 16) or ()) > 8
+    alone = fragment(draw("main: [mm ]"), Selection())
+    assert re.findall(r'<img alt="([^":]+)', alone) == ["timeline"]
 
 
 def test_fragment_of_nothing_and_report_of_a_selection(tmp_path: Any) -> None:
@@ -299,20 +316,6 @@ def test_tables_page_through_all_rows(protocol: PageQueries) -> None:
     pages = [_ask(protocol, t="table", start=start, top=5)[0] for start in range(0, len(whole), 5)]
     assert [label for page in pages for label in page["label"]] == whole
     assert {page["rows"] for page in pages} == {len(whole)}
-
-
-def test_thumbnail_names_tracks_and_times() -> None:
-    store = ViewStore(drawn_trace(gpu=True))
-    image = thumbnail(store, 800)
-    rows = store.columns.n_rows
-    assert image.shape == (26 + 14 * rows, 800, 3)
-    dark = image.max(axis=2) < 100
-    assert (image[:14] < 160).any(), "times on top"
-    for track in store.columns.tracks:
-        top = 26 + 14 * track.first_row
-        assert dark[top : top + 14, 6:140].any(), track.name
-    lanes = image[26:, 150:786]
-    np.testing.assert_array_equal(lanes, density_picture(store, 636, 14))
 
 
 def test_long_names_are_whole_so_that_a_click_selects_them() -> None:

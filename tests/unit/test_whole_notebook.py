@@ -10,7 +10,7 @@ import pytest
 
 from notebook_prof import Profile
 from notebook_prof.analysis.notebook import headline
-from notebook_prof.analysis.notebook.badges import badges
+from notebook_prof.analysis.notebook.cells import badges
 from notebook_prof.analysis.notebook.names import names_of
 from notebook_prof.analysis.notebook.recorded import cell_runs
 from notebook_prof.cells import build as built
@@ -20,7 +20,7 @@ from notebook_prof.cells.watch import NotebookWatch
 from notebook_prof.collectors.python import thread_stacks
 from notebook_prof.comparison.comparison import compare_cells
 from notebook_prof.errors import OptionError
-from notebook_prof.testing.fake_clock import FakeClock
+from notebook_prof.testing import FakeClock
 from notebook_prof.trace import Trace
 from notebook_prof.trace.builder import TraceBuilder
 from notebook_prof.views.dashboard import dashboard_settings, rail
@@ -82,6 +82,20 @@ def test_times_of_cells_and_between_them_are_the_session(session: Session) -> No
     assert every["hottest"].tolist()[:2] == ["In[1]:1", "In[2]:2"]
     assert latest["name"].tolist() == ["In[3] x = 2", "In[2] z = y", "In[4] 1/0", "In[5] run_cell(…)"]
     session.watch.end(outer)
+
+
+def test_metrics_are_the_numbers_of_the_tables(session: Session) -> None:
+    session.run("x = 1", [5], "a")
+    session.run("y = x", [7], "b")
+    session.run("x = 2", [4], "a")
+    session.run("1/0", [1], "c", error="ZeroDivisionError")
+    found = Profile(session.trace()).metrics()
+    assert set(map(type, found.values())) == {float}
+    assert [found[f"cell_{cell}_wall_s"] for cell in range(3)] == [0.004, 0.007, 0.001]
+    counts = {key: value for key, value in found.items() if key.endswith("_count")}
+    assert counts == {"cell_count": 3, "run_count": 4, "stale_count": 1, "error_count": 1}
+    assert (found["cells_s"], found["wall_s"]) == (0.017, pytest.approx(0.017 + found["idle_s"]))
+    assert all(key.endswith(("_s", "_bytes", "_share", "_count")) for key in found)
 
 
 def test_of_two_cells_at_once_the_later_one_counts(session: Session) -> None:
@@ -297,7 +311,6 @@ def test_what_is_imported_again_makes_nothing_stale(session: Session) -> None:
 )
 def test_names_of_a_cell(source: str, reads: str, writes: str) -> None:
     found = names_of(source)
-    assert found.known
     assert (sorted(found.reads), sorted(found.writes)) == (reads.split(), writes.split())
 
 

@@ -13,7 +13,7 @@ import notebook_prof as nbp
 from notebook_prof import Profile, open_profile
 from notebook_prof.cells.build import build
 from notebook_prof.cells.watch import NotebookWatch
-from notebook_prof.testing.fake_clock import FakeClock
+from notebook_prof.testing import FakeClock
 
 CODE = """
 import time

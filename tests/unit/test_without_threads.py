@@ -48,7 +48,7 @@ print(json.dumps({
 
 
 def test_a_recording_opens_and_is_drawn(data: Path, tmp_path: Path) -> None:
-    source, report = data / "torch213_cpu" / "cnn_sgd.pt.trace.json.gz", tmp_path / "report.html"
+    source, report = data / "torch213_cpu" / "mini_noschedule.pt.trace.json.gz", tmp_path / "report.html"
     done = run_python(ABSENT + OPEN_AND_DRAW, source, report)
     without, usual = json.loads(done.stdout), open_profile(source)
     assert report.stat().st_size > 100_000
