@@ -2,7 +2,7 @@
 
 Cells have ids, as JupyterLab sends them, so those that are watched are told to badges.
 
-python -m benchmarks.notebook_watch [--cells 300] [--rounds 3]
+python -m benchmarks.notebook_watch [--cells 300] [--rounds 15]
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ from __future__ import annotations
 import argparse
 import statistics
 import uuid
+
+import numpy as np
+
+from notebook_prof.statistics import median_interval
 
 from .overhead_cells import Kernel
 
@@ -36,43 +40,46 @@ def main() -> None:
     """Print the cost by the clock, from the request to the reply, and of CPU time of the whole kernel."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cells", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
-    kernels = {False: Kernel(), True: Kernel()}
+    kernel = Kernel()
     try:
-        for watched, kernel in kernels.items():
-            kernel.run("%load_ext notebook_prof" + "\n%profile_notebook" * watched)
-        rows = alternating(kernels, "x = 1", options.cells)
-        for clock in (0, 1):
+        kernel.run("%load_ext notebook_prof")
+        rows = alternating(kernel, "x = 1", options.cells)
+        for clock, name in enumerate(CLOCKS):
             bare, watched = (
                 1e3 * statistics.median(row[clock] for row in rows[way]) for way in (False, True)
             )
-            print(f"{options.cells} x `x = 1`, {CLOCKS[clock]} a cell: {bare:.2f} -> {watched:.2f} ms")
+            print(f"{options.cells} x `x = 1`, {name} a cell: {bare:.2f} -> {watched:.2f} ms")
         for name, source in LONG.items():
-            alternating(kernels, source, 1)
-            rows = alternating(kernels, source, options.rounds)
-            ratios = (
-                statistics.median(row[clock] for row in rows[True])
-                / statistics.median(row[clock] for row in rows[False])
-                for clock in (0, 1)
-            )
-            told = " ".join(f"{CLOCKS[clock]} x {ratio:.3f}" for clock, ratio in enumerate(ratios))
+            alternating(kernel, source, 1)
+            rows = alternating(kernel, source, options.rounds)
+            told = " ".join(f"{clock} x {interval_of_pairs(rows, i)}" for i, clock in enumerate(CLOCKS))
             print(f"{name:12} {statistics.median(row[0] for row in rows[False]):.2f} s  {told}")
     finally:
-        for kernel in kernels.values():
-            kernel.close()
+        kernel.close()
 
 
-def alternating(
-    kernels: dict[bool, Kernel], source: str, times: int
-) -> dict[bool, list[tuple[float, float]]]:
+Rows = dict[bool, list[tuple[float, float]]]
+
+
+def alternating(kernel: Kernel, source: str, times: int) -> Rows:
     """Return wall and CPU time, in s, of each run without and with the watch, in turn; each is a new cell."""
-    took: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    # in one kernel: two processes of the same cells differ by more than the watch costs
+    took: Rows = {False: [], True: []}
     for turn in range(times):
         for watched in (False, True) if turn % 2 else (True, False):
-            wall, cell_cpu, other_cpu = kernels[watched].run(source, uuid.uuid4().hex)
+            kernel.run("%profile_notebook" if watched else "%profile_notebook off")
+            wall, cell_cpu, other_cpu = kernel.run(source, uuid.uuid4().hex)
             took[watched].append((wall, cell_cpu + other_cpu))
     return took
+
+
+def interval_of_pairs(rows: Rows, clock: int) -> str:
+    """Format the median ratio of neighbouring runs, and its interval."""
+    watched, bare = (np.array(rows[way])[:, clock] for way in (True, False))
+    middle, low, high = median_interval(watched / bare)
+    return f"{middle:.3f} ({low:.3f} to {high:.3f})"
 
 
 if __name__ == "__main__":

@@ -130,7 +130,9 @@ WORK: dict[str, Callable[[Path], int]] = {
 def measure(side: str, path: Path) -> dict[str, Any]:
     """Measure one side, in this process; imports are not timed."""
     if side in ("columns", "trace"):
-        import notebook_prof.readers.registry  # noqa: F401
+        from notebook_prof.readers.registry import readers
+
+        readers()  # imports them
     if side == "hta":
         import hta.common.trace_parser  # noqa: F401
     begin, cpu = time.perf_counter(), time.process_time()

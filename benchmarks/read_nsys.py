@@ -151,14 +151,14 @@ def by_reader(path: Path, side: str) -> Callable[[], int]:
     from notebook_prof.formats.nsys import NsysReader
     from notebook_prof.formats.nsys.device import DeviceWork
     from notebook_prof.formats.nsys.samples import launching_calls
-    from notebook_prof.formats.nsys.session import Session, pid_of
+    from notebook_prof.formats.nsys.session import NsysSession, pid_of
     from notebook_prof.readers import read_trace
     from notebook_prof.readers.codec.columns import INTS, TEXTS
     from notebook_prof.readers.codec.sqlite import Database
     from notebook_prof.trace import TraceBuilder
 
     def columns() -> int:
-        session = Session(Database(path), TraceBuilder())
+        session = NsysSession(Database(path), TraceBuilder())
         kernels, calls, copies, _ranges = (
             session.rows(table, {name: TEXTS if name == "text" else INTS for name in names.split()})
             for table, names in USED.items()

@@ -1,4 +1,4 @@
-"""Critical path, slack and what-if: their cost, how far they explain recordings, and simulated programs.
+"""Critical path and what-if: their cost, how far they explain recordings, and simulated programs.
 
 Seconds are CPU time of the process, memory is the largest of what NumPy and Python held during the call.
 Replay error is that of `what_if`: of an unchanged replay in which every start and wait has the usual lag of
@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 import notebook_prof as nbp
-from notebook_prof.analysis import critical_path, device_idle, slack, what_if
+from notebook_prof.analysis import critical_path, device_idle, what_if
 from notebook_prof.analysis.critical_path.dependences import _dependences, dependences
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace, TraceBuilder
@@ -82,7 +82,6 @@ def costs(name: str, trace: Trace) -> dict[str, Any]:
         "path by class": lambda: critical_path(trace, by="class"),
         "pieces": lambda: critical_path(trace),
         "what if": lambda: what_if(trace, scale={"*": 0.9}),
-        "slack": lambda: slack(trace),
         "idle": lambda: device_idle(trace),
     }
     dependences(trace)
@@ -100,13 +99,12 @@ def costs(name: str, trace: Trace) -> dict[str, Any]:
 def sample_row(sample: str, trace: Trace) -> dict[str, str]:
     """What the table *Every sample* says of a recording; the test of all samples holds error and answer.
 
-    CPU seconds and MB are of all three questions on a Trace that was just read: path, slack and what if.
+    CPU seconds and MB are of both questions on a Trace that was just read: path and what if.
     """
     row = {"recording": f"`{sample}`", "slices": f"{len(trace.slices):,}"}
     tracemalloc.start()
     before = time.process_time()
     critical_path(trace, by="class")
-    slack(trace)
     answer = what_if(trace, scale={"/^/": 0.9})
     seconds, peak = time.process_time() - before, tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
