@@ -79,14 +79,12 @@ def report(options: argparse.Namespace) -> int:
 def _report_ranks(options: argparse.Namespace) -> int:
     if options.format is not None:
         raise OptionError("--from is for one file: the format of each rank's file is recognised")
-    if options.no_source:
-        raise OptionError("--no-source is for one file: a report of ranks shows names of files and functions")
     first = options.files[0]
     folder = first if os.path.isdir(first) else os.path.dirname(first)
     output = options.output or os.path.join(folder, "ranks.html")
     for file in options.files:
         _not_the_same(file, output)
-    read_ranks(options.files).to_html(output)
+    read_ranks(options.files).to_html(output, source=not options.no_source)
     say(output)
     return 0
 

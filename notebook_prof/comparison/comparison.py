@@ -17,6 +17,7 @@ from ..expectations.outcomes import Expectations, judge
 from ..expectations.quantities import Measured, missing
 from ..profiles.display import display, widget_of
 from ..trace import Trace
+from ..trace.redaction import Redaction
 from ..trace.schema import Column, Table
 from ..units import format_ns
 from .linked import LinkedSides
@@ -122,7 +123,7 @@ class Comparison(LinkedSides):
         low, high = sorted(sign * end for end in self.interval)
         return Measured(sign * self.change, low, high, "nbp.compare(a, b)", parts=lambda: moved(self))
 
-    def to_html(self, path: str | os.PathLike[str]) -> None:
+    def to_html(self, path: str | os.PathLike[str], *, source: bool = True) -> None:
         """Write one HTML file: the linked page, which needs no kernel or network, and its static form.
 
         Without scripts, and for runs with totals only, the file shows the verdict, the steps, the phases, the
@@ -132,15 +133,34 @@ class Comparison(LinkedSides):
         ----------
         path : path
             An existing file is replaced.
+        source : bool
+            False leaves out source, file names, values of strings, and names of variables and annotations;
+            then nothing is selected in the file.
+
+        Raises
+        ------
+        OptionError
+            If the history has only totals of a run that is to be written without source.
         """
         from ..atomic_files import atomic_file
         from .page.queries import can_be_shown
         from .page.report import comparison_report
         from .page.static_html import page
 
-        text = comparison_report(self) if can_be_shown(self) else page(self)
+        c = self if source else self._without_source()
+        text = comparison_report(c) if can_be_shown(c) else page(c)
         with atomic_file(path) as file:
             file.write(text.encode("utf-8"))
+
+    def _without_source(self) -> Comparison:
+        names = Redaction()
+        a, b = (
+            Side([names.of(self.recording(number, run).trace) for run in range(len(side.runs))], side.name)
+            for number, side in enumerate((self._a, self._b))
+        )
+        c = Comparison(a, b, self.paired, self.noise)
+        c._aligned = self._aligned
+        return c
 
     def __repr__(self) -> str:
         from .verdict import comparison_text

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import os
+import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import SelectionError
+from ..errors import NotebookProfError, SelectionError
 from ..profiles.profile import Profile
 from ..selection import Selection
 from ..trace import Trace
+from ..trace.redaction import Redaction
 from .analysis.answers import RankAnswers
 from .cache import Cache
 from .files import Paths
@@ -78,6 +81,8 @@ class RankPlot:
 
 
 _MOST: Final = 8
+_NUMBERED: Final = ("rank", "step", "group", "window")
+"""Dimensions of a selection that contain no name from the user."""
 
 
 class Ranks(RankAnswers[Profile]):
@@ -142,7 +147,13 @@ class Ranks(RankAnswers[Profile]):
         """
         return RankBoard(self, self.selection, self.timeline)
 
-    def to_html(self, path: str | os.PathLike[str], timelines: Iterable[int] | None = None) -> None:
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        timelines: Iterable[int] | None = None,
+        *,
+        source: bool = True,
+    ) -> None:
         """Write the linked dashboard into one HTML file, for a browser without kernel and network.
 
         Parameters
@@ -156,6 +167,9 @@ class Ranks(RankAnswers[Profile]):
             the earliest, outliers, and one for each group of equal ranks, as far as they fit. The file says
             which. Its size is at most 15 MB: for longer timelines it contains the longest slices, and sums of
             the others.
+        source : bool
+            False leaves out source, file names, values of strings, and names of annotations; every rank is
+            read for that.
 
         Raises
         ------
@@ -174,7 +188,20 @@ class Ranks(RankAnswers[Profile]):
         True
         """
         numbers = None if timelines is None else list(self.chosen(list(timelines)))
-        self.dashboard().to_html(path, numbers)
+        if source:
+            self.dashboard().to_html(path, numbers)
+            return
+        names = Redaction()
+        with tempfile.TemporaryDirectory() as folder:
+            files = {}
+            for rank in self:
+                with suppress(NotebookProfError, OSError):  # the report has a line about it
+                    trace = self.trace(rank)
+                    files[rank] = os.path.join(folder, f"rank{rank}.nbprof")
+                    names.of(trace).save(files[rank])
+            hidden = read_ranks(files, processes=self._processes, progress=False)
+            hidden.selection.update(**{name: getattr(self.selection, name) for name in _NUMBERED})
+            hidden.dashboard().to_html(path, numbers)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """Return text and static HTML of the dashboard."""

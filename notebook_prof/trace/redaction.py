@@ -26,7 +26,7 @@ _FACTS: Final = (
     "start_unix_ns", "source", "collectors", "python", "machine", "steps_requested", "steps_seen",
     "steps_source", "recorded_ns", "partial_steps", "freed_bytes", "cpu", "python_engine", "time_line",
     "time_unit", "sample_counts",
-    "table_times", "watch_ns", "overhead", "clock_jump_ns",
+    "table_times", "watch_ns", "rank", "world_size", "overhead", "clock_jump_ns",
 )  # fmt: skip
 """Keys of metadata without text from the user."""
 _KEPT: Final = frozenset(
@@ -42,40 +42,58 @@ def without_source(trace: Trace) -> Trace:
     variables ``name 1``, annotations ``annotation 1``, threads that the user named ``named thread 1``; the
     computer's name is removed.
     """
-    files, names, annotations = _Numbered("file"), _Numbered("name"), _Numbered("annotation")
-    threads = _Numbered("named thread")
+    return Redaction().of(trace)
 
-    def file(name: str) -> str:
-        return name if _CELLS.fullmatch(name) or not name else files(name)
 
-    def python(name: str) -> str:
+class Redaction:
+    """`without_source` for several recordings: a name has the same number in all of them."""
+
+    def __init__(self) -> None:
+        self._files, self._annotations = _Numbered("file"), _Numbered("annotation")
+        self.variables, self.threads = _Numbered("name"), _Numbered("named thread")
+
+    def of(self, trace: Trace) -> Trace:
+        """Return the recording without source."""
+        return _redacted(trace, self)
+
+    def file(self, name: str) -> str:
+        """Replace the name of a file, except of a cell."""
+        return name if _CELLS.fullmatch(name) or not name else self._files(name)
+
+    def python(self, name: str) -> str:
+        """Replace the file in the name of a frame or line."""
         if (line := LINE.fullmatch(name)) is not None or (line := _PLACE.fullmatch(name)) is not None:
-            return f"{file(line['file'])}:{line['line']}"
+            return f"{self.file(line['file'])}:{line['line']}"
         if (function := _FUNCTION.fullmatch(name)) is not None:
-            return f"{function['function']} ({file(function['file'])})"
+            return f"{function['function']} ({self.file(function['file'])})"
         return name
 
-    def annotation(name: str) -> str:
+    def annotation(self, name: str) -> str:
+        """Replace an annotation, except PyTorch's; of a cell, only its number stays."""
         if (cell := _OF_CELL.fullmatch(name)) is not None:
             return cell[1]
-        return name if _FOREIGN.match(name) else annotations(name)
+        return name if _FOREIGN.match(name) else self._annotations(name)
 
+
+def _redacted(trace: Trace, names: Redaction) -> Trace:
     slices = trace.slices
     category = slices["category"].astype("str").to_numpy()
     renamed = slices["name"].astype("object").to_numpy(copy=True)
-    for word, rename in (("python", python), ("annotation", annotation)):
+    for word, rename in (("python", names.python), ("annotation", names.annotation)):
         rows = category == word
         renamed[rows] = _each(renamed[rows], rename)
     lines = slices["line"].astype("object")
-    lines = lines.where(lines.isna(), pd.Series(_each(lines.to_numpy(), python), index=lines.index))
+    lines = lines.where(lines.isna(), pd.Series(_each(lines.to_numpy(), names.python), index=lines.index))
     slices = slices.assign(name=pd.Categorical(renamed), line=pd.Categorical(lines))
     stacks, tracks = trace.stacks, trace.tracks
     stacks = stacks.assign(
-        file=pd.Series(_each(stacks["file"].to_numpy(), file), index=stacks.index, dtype=stacks["file"].dtype)
+        file=pd.Series(
+            _each(stacks["file"].to_numpy(), names.file), index=stacks.index, dtype=stacks["file"].dtype
+        )
     )
     stacks = stacks.assign(
         name=pd.Series(
-            _each(stacks["name"].to_numpy(), python), index=stacks.index, dtype=stacks["name"].dtype
+            _each(stacks["name"].to_numpy(), names.python), index=stacks.index, dtype=stacks["name"].dtype
         )
     )
     pid = (trace.metadata.get("cpu") or {}).get("pid")
@@ -84,11 +102,11 @@ def without_source(trace: Trace) -> Trace:
     named = own & chosen.to_numpy(bool)
     child = ~own & (tracks["pid"].notna() & tracks["kind"].isin(["thread", "process"])).to_numpy(bool)
     shown = np.where(child, "process " + tracks["pid"].astype("str"), tracks["name"])
-    shown[named] = _each(shown[named], threads)
+    shown[named] = _each(shown[named], names.threads)
     tracks = tracks.assign(name=pd.Series(shown, index=tracks.index, dtype=tracks["name"].dtype))
     metadata = {key: trace.metadata[key] for key in _FACTS if key in trace.metadata}
     metadata["tables"] = {
-        name: _scrubbed(name, table, names, annotation)
+        name: _scrubbed(name, table, names)
         for name, table in (trace.metadata.get("tables") or {}).items()
         if isinstance(table, pd.DataFrame)
     }
@@ -115,21 +133,19 @@ def _each(values: Any, rename: Callable[[str], str]) -> list[Any]:
     return [known[value] if isinstance(value, str) else value for value in values]
 
 
-def _scrubbed(
-    table_name: str, table: pd.DataFrame, names: Callable[[str], str], cell: Callable[[str], str]
-) -> pd.DataFrame:
+def _scrubbed(table_name: str, table: pd.DataFrame, names: Redaction) -> pd.DataFrame:
     """Return a table without the user's texts: names of memory are numbered, all others are empty."""
     made: dict[str, Any] = {}
     for column, values in table.items():
         if values.dtype.kind in "iufbM" or str(values.dtype).startswith(("Int", "Float", "bool")):
             continue
-        if column in _KEPT:
+        if column in _KEPT or table_name == "collectives":
             continue
         texts: list[Any] = [""] * len(values)
         if column == "name" and table_name == "memory_names":
-            texts = _each(values.to_numpy(), names)
+            texts = _each(values.to_numpy(), names.variables)
         elif column == "name" and table_name == "cell_runs":
-            texts = _each(values.to_numpy(), cell)
+            texts = _each(values.to_numpy(), names.annotation)
         elif column == "now":
             texts = [None] * len(values)
         made[str(column)] = pd.Series(texts, index=table.index, dtype="object")

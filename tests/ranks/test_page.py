@@ -244,6 +244,8 @@ def test_a_report_of_ranks_from_the_command_line(
     monkeypatch.chdir(tmp_path)
     assert main(["report", "--ranks", "*.json.gz", "-o", "two.html"]) == 0
     assert "4 ranks; rank 3 is the latest" in (tmp_path / "two.html").read_text()
+    assert main(["report", *files, "--no-source", "-o", "three.html"]) == 0
+    assert "4 ranks; rank 3 is the latest" in (tmp_path / "three.html").read_text()
     assert main(["report", *files, "-o", files[1]]) == 2
     assert main(["report", *files, "--from", "kineto"]) == 2
     assert "--from is for one file" in capsys.readouterr().err

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import json
+import re
 import threading
+import zlib
 from pathlib import Path
 
 import pytest
@@ -76,6 +79,8 @@ def test_files_without_source(kind: str, name: str, tmp_path: Path, request: pyt
             p.save(path, source=source)
         files = path.rglob("*") if path.is_dir() else [path]
         texts[source] = b"".join(file.read_bytes() for file in files if file.is_file())
+        if name == "r.html":
+            texts[source] = readable(path).encode()
     shown = [word for word in SECRETS if word.encode() in texts[True]]
     assert shown or name in ("r.svg", "r.txt")
     assert [word for word in SECRETS if word.encode() in texts[False]] == []
@@ -102,3 +107,35 @@ def test_launches_of_kernels_stay_as_they_are(tmp_path: Path) -> None:
     assert len(open_profile(tmp_path / "run.pftrace").trace.slices) == 1
     table = open_profile(tmp_path / "run.json").trace.metadata["tables"]["device_events"]
     assert table[["grid", "block"]].to_numpy().tolist() == [["[40, 1, 1]", "[128, 1, 1]"]]
+
+
+def test_a_comparison_without_source(recorded: Profile, tmp_path: Path) -> None:
+    texts = {}
+    for source in (True, False):
+        nbp.compare(recorded, recorded).to_html(tmp_path / "c.html", source=source)
+        texts[source] = readable(tmp_path / "c.html")
+    assert [word for word in SECRETS if word in texts[True]]
+    assert [word for word in SECRETS if word in texts[False]] == []
+    # both sides number files alike, or nothing would be paired
+    assert len(set(re.findall(r"work \(file \d+\)", texts[False]))) == 1
+
+
+def test_the_page_of_ranks_without_source(recorded: Profile, tmp_path: Path) -> None:
+    for rank in range(2):
+        recorded.trace.save(tmp_path / f"customer-9-rank{rank}.nbprof")
+    (tmp_path / "password-rank2.nbprof").write_bytes(b"damaged")
+    ranks = nbp.read_ranks(dict(enumerate(sorted(tmp_path.glob("*.nbprof")))))
+    texts = {}
+    for source in (True, False):
+        ranks.to_html(tmp_path / "ranks.html", source=source)
+        texts[source] = readable(tmp_path / "ranks.html")
+    assert [word for word in SECRETS if word in texts[True]]
+    assert [word for word in SECRETS if word in texts[False]] == []
+    assert re.search(r"work \(file \d+\)", texts[False])
+
+
+def readable(path: Path) -> str:
+    """Return the text of a report, with that of its compressed blocks."""
+    text = path.read_text(encoding="utf-8")
+    packed = [zlib.decompress(base64.b64decode(block)) for block in re.findall(r'"(eJ[\w+/=]+)"', text)]
+    return text + "".join(block.decode("utf-8", "replace") for block in packed)
