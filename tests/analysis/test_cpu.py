@@ -71,12 +71,14 @@ def test_our_own_threads_wait_for_nobody() -> None:
     assert (use["ready_ns"], use["wait_ns"], use["lost_ns"]) == (100, 60, 60)
 
 
-def test_cores_count_within_the_cell() -> None:
+@pytest.mark.parametrize("cell", [True, False])
+def test_cores_count_within_the_cell_or_the_recording(cell: bool) -> None:
     b = TraceBuilder()
     b.table("cpu", pd.DataFrame(whole((0, 0, 0), (100, 40, 60), (200, 140, 160)), columns=NAMES))
-    b.table("account", pd.DataFrame({"ts": [10], "dur": [90]}))
+    if cell:
+        b.table("account", pd.DataFrame({"ts": [10], "dur": [90]}))
     b.metadata["cpu"] = {"cores": 2.0}
-    use = cpu_use(b.seal(window=(0, 200))).iloc[0]
+    use = cpu_use(b.seal(window=(0, 200) if cell else (10, 100))).iloc[0]
     assert (use["wall_ns"], use["ready_ns"], use["wait_ns"]) == (90, 90, 54)
 
 

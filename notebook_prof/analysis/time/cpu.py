@@ -179,7 +179,7 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns. Default: the time of the recorded cell, if any.
+        Half-open, in ns. Default: the time of the recorded cell, or of the recording if there is none.
 
     Returns
     -------
@@ -214,8 +214,10 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     if not clocks:
         return USE.empty()
     cell = recorded_table(trace, "account")
-    if window is None and cell is not None:  # readings go on until the recording has stopped
-        window = int(cell["ts"].min()), int((cell["ts"] + cell["dur"]).max())
+    if window is None:  # readings go on until the recording has stopped
+        window = trace.span
+        if cell is not None:
+            window = int(cell["ts"].min()), int((cell["ts"] + cell["dur"]).max())
     start, end = edges(clocks, window)
     wall = max(end - start, 1)
     wholes = [clock for clock in clocks if clock.tid < 0]
