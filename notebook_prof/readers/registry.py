@@ -33,6 +33,9 @@ _JSON_OF: Final = (
     (b'"nbformat"', "a notebook; profile its cells, or run it by 'notebook-prof run'"),
 )
 """Phrases for JSON files without events, by a key that they contain."""
+_TACHYON: Final = (
+    "binary stacks of Tachyon; convert them by 'python -m profiling.sampling replay --gecko FILE'"
+)
 _SIGNS: Final = (
     (bytes(8) + b"\3", _GPERFTOOLS),
     (b"\x80", "a Python pickle"),
@@ -41,7 +44,9 @@ _SIGNS: Final = (
     (b"7z\xbc\xaf", "a 7-Zip archive; unpack it first"),
     (b"\x1f\x8b", "gzip"),
     (b"\x7fELF", "a program"),
-    (b"MOJ", "perhaps MOJO, Austin's binary format, but cut too short"),
+    (b"MOJ", "MOJO, Austin's binary format; convert it by 'mojo2austin FILE OUT' of austin-python"),
+    (b"HCAT", _TACHYON),
+    (b"TACH", _TACHYON),
     (b"PAR1", "a Parquet table; a saved Trace is a folder or a zip of them"),
     (b"PERFILE2", "data of Linux's perf; convert it by 'perf script gecko'"),
     (b"JAVA PROFILE", "a dump of Java's heap, which has no times"),

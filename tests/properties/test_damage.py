@@ -80,7 +80,6 @@ SAMPLES = {
         "mindspore/v2100_graph/vm_5010_20261121082513922_ascend_ms/ASCEND_PROFILER_OUTPUT/trace_view.json.gz",
     ),
     "memray": ("python_profilers/memray.csv",),
-    "mojo": ("python_profilers/austin.mojo",),
     "nsys": ("nsys/nvtx_cpu.sqlite.gz",),
     "paddle": (
         "paddle/synthetic_rank0.json.gz",
@@ -93,7 +92,6 @@ SAMPLES = {
     "pyinstrument": ("python_profilers/pyinstrument.json", "python_profilers/session.pyisession.gz"),
     "rocm": ("rocm/rocpd_decode_results.db.gz",),
     "speedscope": ("python_profilers/pyinstrument.speedscope.json",),
-    "tachyon": ("python_profilers/tachyon.bin",),
     "torch_compile": ("torch_compile/dedicated_log_torch_trace_sample.log.gz",),
     "torch_memory": (
         "torch213_cpu/cnn_sgd.memory_timeline.json.gz",

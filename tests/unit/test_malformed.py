@@ -150,11 +150,11 @@ def test_a_file_that_is_none_is_described(tmp_path: Path) -> None:
 def test_binary_files_of_samplers_that_are_rubbish(start: bytes, tmp_path: Path) -> None:
     """No reader stumbles over what another one should look at: carriage returns, zeros, quotes."""
     for tail in (b"", b"\0" * 200, b'a\rb,"\0\n' * 40, bytes(range(256)) * 4):
-        with pytest.raises(FormatError, match=r"Tachyon|MOJO|no samples|memray transform"):
+        with pytest.raises(FormatError, match=r"profiling.sampling replay|mojo2austin|memray transform"):
             read(tmp_path, start + tail)
 
 
-@pytest.mark.parametrize("name", ["austin.mojo", "tachyon.bin", "memray.csv", "tachyon.gecko.json.gz"])
+@pytest.mark.parametrize("name", ["memray.csv", "tachyon.gecko.json.gz"])
 def test_samplers_files_that_were_cut(name: str, data: Path, tmp_path: Path) -> None:
     """Each cut is told: what comes before and how much is missing, or why nothing can be read."""
     content = (data / "python_profilers" / name).read_bytes()

@@ -27,7 +27,6 @@ _SPEEDSCOPE: Final = re.compile(rb'speedscope\.app/file-format-schema|"shared"\s
 _VIZTRACER: Final = re.compile(rb'"viztracer_metadata"\s*:|"cat"\s*:\s*"(?:FEE|fee)"')
 # a marshalled dict (perhaps referred to) whose first key is a tuple of three, or that is empty
 _PSTATS: Final = re.compile(rb"[\x7b\xfb](?:[\x29\xa9]\x03|[\x28\xa8]\x03\x00\x00\x00|0\Z)")
-_MOJO: Final = b"MOJ"
 _TACHYON: Final = re.compile(rb'\s*\{"type":\s*"meta",\s*"v":\s*\d[^\n]{0,400}"sample_interval_usec":')
 _LONGEST_NS: Final = 2.0**61
 
@@ -214,44 +213,6 @@ class PstatsReader(Reader):
         from .sums import read_pstats
 
         read_pstats(data, builder)
-
-
-class MojoReader(Reader):
-    """Reads Austin's binary files, versions 1 to 4, like the text that austin-python makes from them."""
-
-    # Each thread is a track; its samples are placed one after another in the order in which they were taken.
-    name: ClassVar[str] = "mojo"
-    priority: ClassVar[int] = 420
-    describes: ClassVar[str] = "MOJO, Austin's binary stacks, which Austin 4 always writes"
-
-    def recognises(self, probe: Probe) -> bool:
-        """Return whether it begins with MOJO's magic number and a small version."""
-        return probe.head.startswith(_MOJO) and len(probe.head) > 3 and probe.head[3] < 0x40
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's samples into `builder`."""
-        from .mojo import read_mojo
-
-        read_mojo(data, builder)
-
-
-class TachyonReader(Reader):
-    """Reads ``profiling.sampling --binary``: each thread is a track."""
-
-    # A sample stands for the time until the next one, but for no more than twice the usual time.
-    name: ClassVar[str] = "tachyon"
-    priority: ClassVar[int] = 425
-    describes: ClassVar[str] = "binary stacks of Tachyon, Python 3.15's profiling.sampling"
-
-    def recognises(self, probe: Probe) -> bool:
-        """Return whether it begins with Tachyon's magic number, in either byte order."""
-        return probe.head[:4] in (b"HCAT", b"TACH")
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's samples into `builder`."""
-        from .tachyon import read_tachyon
-
-        read_tachyon(data, builder)
 
 
 class TachyonJsonlReader(Reader):

@@ -20,8 +20,6 @@ from ...trace.arrays import IntArray, consecutive, numbered
 from ...trace.builder import TraceBuilder
 from .collapsed_tools import (
     AUSTIN,
-    BINARY,
-    BINARY_IS,
     PLAIN,
     Kind,
     ThreadLabel,
@@ -103,8 +101,6 @@ def is_collapsed(head: bytes) -> bool:
 
 def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) -> None:
     """Put paths into `builder`. A weight of 1 stands for `sample_ns`."""
-    if data.startswith(BINARY):
-        raise FormatError(f"it is not text but {BINARY_IS}")
     lines = _lines(data)
     kind = kind_of(lines, has_header(data))
     header = _header_facts(kind, data, lines, sample_ns, builder)

@@ -258,9 +258,6 @@ _BYTES: Final = (
     "its numbers are bytes, and none is a time. Record again without -m (--memory) for times, or draw the "
     "bytes with flamegraph.pl or speedscope.app"
 )
-BINARY: Final = b"MOJ"
-"""How Austin's binary files begin."""
-BINARY_IS: Final = "Austin's binary format MOJO: open it without format=, or with format='mojo'"
 
 
 def has_header(data: bytes) -> bool:
@@ -280,14 +277,9 @@ def facts(data: bytes) -> dict[str, str]:
     """
     pairs = [(key.decode(), value.decode(errors="replace").strip()) for key, value in _FACT.findall(data)]
     named = {"version" if key == "austin" else key: value for key, value in pairs}
-    check_mode(named)
-    return named
-
-
-def check_mode(header: Mapping[str, str]) -> None:
-    """Raise FormatError if the numbers of the file are bytes."""
-    if header.get("mode") == "memory":
+    if named.get("mode") == "memory":
         raise FormatError(f"Austin recorded memory ('mode: memory'): {_BYTES}")
+    return named
 
 
 def check_times(
