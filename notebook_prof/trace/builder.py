@@ -23,7 +23,6 @@ __all__ = ["Coded", "TraceBuilder"]
 
 _TEXTS = ("name", "category", "phase", "shapes", "module")
 _FIXED = {"category": CATEGORIES, "phase": PHASES}
-_INTS = ("step", "correlation", "device", "stream", "stack")
 
 
 class TraceBuilder:

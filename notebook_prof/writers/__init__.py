@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from .chrome import write_chrome as write_chrome
     from .native import write_native as write_native
     from .perfetto import write_perfetto as write_perfetto
-    from .tables import export_stacks as export_stacks
-    from .tables import write_table as write_table
+    from .stacks import export_stacks as export_stacks
 
 __all__ = lazy(
     __name__,
@@ -19,6 +18,6 @@ __all__ = lazy(
         "chrome": "write_chrome",
         "native": "write_native",
         "perfetto": "write_perfetto",
-        "tables": "export_stacks write_table",
+        "stacks": "export_stacks",
     },
 )

@@ -22,7 +22,7 @@ from notebook_prof.errors import FormatError, NotebookProfError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.registry import readers
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.writers.tables import export_stacks
+from notebook_prof.writers import export_stacks
 
 from ..draws import draws
 

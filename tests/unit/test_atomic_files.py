@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from notebook_prof.atomic_files import atomic_file, atomic_text
 from notebook_prof.errors import NotebookProfError, WriteError
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.writers import write_table
 from notebook_prof.writers.chrome import write_chrome
 from notebook_prof.writers.native import write_native
-from notebook_prof.writers.tables import export_stacks
+from notebook_prof.writers.stacks import export_stacks
 
 from ..new_process import run_python
 
@@ -46,11 +44,6 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "run.nbprof.zip": lambda path: write_native(trace(), path),
     "stacks.txt": lambda path: export_stacks(trace(), path, "self_cpu_time_total"),
     "stacks.json": lambda path: export_stacks(trace(), path, "self_cpu_time_total"),
-    "table.csv": lambda path: write_table(pd.DataFrame({"a": range(9000)}), path),
-    "table.csv.gz": lambda path: write_table(
-        pd.DataFrame({"a": np.random.default_rng(0).random(9000)}), path
-    ),
-    "table.parquet": lambda path: write_table(pd.DataFrame({"a": range(9000)}), path),
     "report.html": lambda path: profile().export.html(path),
     "view.svg": lambda path: profile().export.svg(path),
     "view.png": lambda path: profile().export.png(path),
