@@ -6,7 +6,7 @@ import collections
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ from ..trace.arrays import IntArray
 from ..trace.nesting import crossing_frames
 from .cached import locked_cached_property
 from .lod import CrossesParent
-from .messages.answers.trace import Counter
 
 _BUSY_LEVELS: Final = 10
 _WAITING: Final = 0.95
@@ -55,6 +54,17 @@ class DrawnTrack:
     marks: int = 0
     # The last `folded` rows hold folded library frames and are not drawn.
     folded: int = 0
+
+
+class DrawnCounter(NamedTuple):
+    """A counter that has values, from `low` to `high`; `unit`: ``bytes``, ``1`` (share), ``W`` … or empty."""
+
+    track: int
+    name: str
+    group: str
+    unit: str
+    low: float
+    high: float
 
 
 class SliceColumns:
@@ -404,7 +414,7 @@ def _int_or_missing(value: Any) -> int:
     return -1 if pd.isna(value) else int(value)
 
 
-def drawn_counters(trace: Trace) -> list[Counter]:
+def drawn_counters(trace: Trace) -> list[DrawnCounter]:
     """Return every counter with a finite value, in the order of ``trace.tracks``."""
     values = trace.counters
     finite = values[np.isfinite(values["value"].to_numpy())]
@@ -414,10 +424,10 @@ def drawn_counters(trace: Trace) -> list[Counter]:
     return [_drawn(int(key), tracks.loc[key], *map(float, ranges.loc[key])) for key in keys]
 
 
-def _drawn(key: int, info: pd.Series[Any], low: float, high: float) -> Counter:
+def _drawn(key: int, info: pd.Series[Any], low: float, high: float) -> DrawnCounter:
     rank = "" if pd.isna(info["rank"]) else f"rank {int(info['rank'])} · "
     unit = "" if pd.isna(info["unit"]) else str(info["unit"])
-    return Counter(
+    return DrawnCounter(
         track=key,
         name=str(info["name"]) or f"counter {key}",
         group=f"{rank}counters",

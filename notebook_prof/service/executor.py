@@ -15,8 +15,8 @@ from ..selection import Selection
 from ..trace import Trace
 from . import answers
 from .answers import phases, table
-from .messages import decode
 from .packing import Answer
+from .questions import decode
 from .store import ViewStore
 
 T = TypeVar("T")

@@ -23,11 +23,10 @@ from ..labels import merged_name
 from ..trace import DEVICE_CATEGORIES, Trace
 from ..trace.arrays import BoolArray, IntArray
 from .cached import is_cached, locked_cached_property
-from .columns import SliceColumns, coded, drawn_counters
+from .columns import DrawnCounter, SliceColumns, coded, drawn_counters
 from .lod import DrawnIndex, EarlyIndex, GroupIndex, LaunchedIndex, Pictures, RowIndex, StepCurve, WideSlices
 from .lod.chosen import Chosen
 from .lod.density import LongestBlocks
-from .messages.answers.trace import Counter
 from .palette import NameStyles, name_colours, name_styles
 from .selected_rows import Choices, Key, matching_mask
 
@@ -321,7 +320,7 @@ class ViewStore:
         return work[kept], launcher[kept]
 
     @locked_cached_property
-    def counters(self) -> list[Counter]:
+    def counters(self) -> list[DrawnCounter]:
         """Counter tracks with their ranges, in the order of ``trace.tracks``."""
         return drawn_counters(self.trace)
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
+from msgspec import UNSET
 
 from notebook_prof.errors import NotebookProfError
-from notebook_prof.service.messages import ANSWERS, QUESTIONS, decode
-from notebook_prof.service.messages.__main__ import TYPES, declarations
+from notebook_prof.service.questions import QUESTIONS, decode
 from notebook_prof.views.page_queries import PageQueries
 
+from ..page_types import fields
 
-def test_the_declarations_are_those_of_the_structs() -> None:
-    hint = "run `python -m notebook_prof.service.messages` and commit what it writes"
-    for name, text in declarations().items():
-        assert (TYPES / name).read_text(encoding="utf-8") == text, hint
+
+def test_questions_are_declared_alike_for_the_page_and_the_kernel() -> None:
+    kinds = {name: kind for name, (kind, _) in fields("Asked").items()}
+    assert kinds == {name: question.__name__ for name, question in QUESTIONS.items()}
+    for question in QUESTIONS.values():
+        ours = {one.name: one.default is UNSET for one in msgspec.structs.fields(question)}
+        assert ours == {name: optional for name, (_, optional) in fields(question.__name__).items()}
 
 
 def test_every_question_and_answer_is_declared() -> None:
-    assert QUESTIONS.keys() == ANSWERS.keys() == {*PageQueries.questions, "ranks"}
+    assert QUESTIONS.keys() == fields("Answers").keys() == {*PageQueries.questions, "ranks"}
 
 
 def test_a_malformed_question_says_what_is_wrong() -> None:

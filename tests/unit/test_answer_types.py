@@ -6,21 +6,19 @@ import gc
 import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
-import msgspec
-import numpy as np
 import pytest
-from msgspec import UnsetType
 
 from notebook_prof import Selection
 from notebook_prof.readers import read_trace
-from notebook_prof.service.messages import ANSWERS, Declared
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import page_queries
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.tabs import TABS
+
+from ..page_types import DTYPES, alternatives, fields, interface
 
 HEADER = ("columns", "seq", "revision", "ms")
 SAMPLES = (
@@ -40,46 +38,31 @@ OUTSIDE = draw(
 """Communication that goes on after the last step."""
 
 
-def check_answer(question: str, content: Mapping[str, Any], buffers: list[bytes]) -> type[Declared]:
+def check_answer(question: str, content: Mapping[str, Any], buffers: list[bytes]) -> str:
     """Hold an answer against what is declared; gives which of the alternatives it is."""
     assert not content.get("failed"), content
-    fields = {name: value for name, value in content.items() if name not in HEADER}
-    errors = []
-    for declared in ANSWERS[question]:
-        try:
-            msgspec.convert(fields, declared, strict=True)
-        except msgspec.ValidationError as error:
-            errors.append(f"{declared.__name__}: {error}")
+    given = {name: value for name, value in content.items() if name not in HEADER}
+    problems = []
+    for name in alternatives(fields("Answers")[question][0]):
+        if words := interface(given, name, question):
+            problems.append(words)
             continue
-        _check_columns(declared, dict(content["columns"]))
+        _check_columns(name, dict(content["columns"]))
         assert len(buffers) == len(content["columns"])
-        return declared
-    raise AssertionError(errors)
+        return name
+    raise AssertionError(problems)
 
 
-def _check_columns(declared: type[Declared], columns: Mapping[str, str]) -> None:
-    if declared.data is None:
-        assert columns == {}
-        return
-    hints = get_type_hints(declared.data, include_extras=True)
-    if not hints:  # a tab's: numbers by part and key
+def _check_columns(name: str, columns: Mapping[str, str]) -> None:
+    data, _ = fields(name).get("data", ("", False))
+    if data == "PanelColumns":  # a tab's: numbers by part and key
         assert set(columns.values()) <= {"f8"}
         return
-    allowed = {name: _dtypes(hint) for name, hint in hints.items()}
+    known = fields(data) if data else {}
+    allowed = {column: {DTYPES[one] for one in alternatives(kind)} for column, (kind, _) in known.items()}
     assert columns.keys() <= allowed.keys()
-    assert {name for name, kinds in allowed.items() if None not in kinds} <= columns.keys()
-    assert {name: kind for name, kind in columns.items() if kind not in allowed[name]} == {}
-
-
-def _dtypes(hint: Any) -> set[str | None]:
-    if get_origin(hint) is Union:
-        return set().union(*map(_dtypes, get_args(hint)))
-    if hint is UnsetType:
-        return {None}
-    scalar = get_args(hint)[0]
-    while parts := get_args(scalar):  # `NDArray` is an alias with one argument from NumPy 2.5 on
-        scalar = parts[-1]
-    return {np.dtype(scalar).str[1:]}
+    assert {column for column, (_, optional) in known.items() if not optional} <= columns.keys()
+    assert {column: kind for column, kind in columns.items() if kind not in allowed[column]} == {}
 
 
 def _questions(queries: PageQueries) -> Iterator[dict[str, Any]]:
@@ -121,7 +104,7 @@ def _questions(queries: PageQueries) -> Iterator[dict[str, Any]]:
     yield {"t": "recording"}
 
 
-def check_answers(trace: Trace, selected: bool = False) -> set[type[Declared]]:
+def check_answers(trace: Trace, selected: bool = False) -> set[str]:
     """Ask a page's questions, on request also under a selection. Returns the kinds of answers."""
     selection = Selection()
     queries = PageQueries(trace, selection)
@@ -135,7 +118,7 @@ def check_answers(trace: Trace, selected: bool = False) -> set[type[Declared]]:
 
 
 @pytest.fixture(scope="module")
-def answered(data: Path) -> set[type[Declared]]:
+def answered(data: Path) -> set[str]:
     return set().union(
         *(check_answers(read_trace(data / name), selected=name == SAMPLES[0]) for name in SAMPLES),
         check_answers(OUTSIDE, selected=True),
@@ -157,9 +140,9 @@ def test_a_page_that_is_gone_keeps_no_recording() -> None:
         gc.enable()
 
 
-def test_every_alternative_comes(answered: set[type[Declared]]) -> None:
-    declared = {one for question, kinds in ANSWERS.items() if question != "ranks" for one in kinds}
-    assert {one.__name__ for one in declared - answered} == {"NoRecording"}
+def test_every_alternative_comes(answered: set[str]) -> None:
+    kinds = [kind for question, (kind, _) in fields("Answers").items() if question != "ranks"]
+    assert {one for kind in kinds for one in alternatives(kind)} - answered == {"NoRecording"}
 
 
 def test_a_recording_that_is_too_long_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,12 +150,18 @@ def test_a_recording_that_is_too_long_for_a_page(monkeypatch: pytest.MonkeyPatch
     queries = PageQueries(OUTSIDE, Selection())
     queries.executor._patience_s = 60
     content, buffers = queries.answer({"t": "recording"})
-    assert check_answer("recording", content, buffers).__name__ == "NoRecording"
+    assert check_answer("recording", content, buffers) == "NoRecording"
     assert content["too_many"] == len(OUTSIDE.slices)
 
 
-def test_what_is_not_declared_is_noticed() -> None:
-    with pytest.raises(AssertionError, match="unknown field"):
-        check_answer("find", {"id": None, "more": 1, "columns": []}, [])
-    with pytest.raises(AssertionError, match="Expected `int`"):
-        check_answer("find", {"id": 1, "ts": 2.5, "dur": 3, "row": 0, "columns": []}, [])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"id": None, "more": 1}, "NothingFound has no field more"),
+        ({"id": 1, "ts": "2", "dur": 3, "row": 0}, "find.ts: '2' is no number"),
+        ({"id": 1, "ts": 2, "dur": 3}, "FoundSlice needs row"),
+    ],
+)
+def test_what_is_not_declared_is_noticed(content: dict[str, Any], words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        check_answer("find", {**content, "columns": []}, [])

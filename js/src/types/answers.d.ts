@@ -1,4 +1,4 @@
-// Written by `python -m notebook_prof.service.messages`: do not change it here.
+// What a page is answered: small facts, and columns of numbers in `data`. A test checks the kernel's answers.
 type CellUnit = 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code';
 type TabPart = NotePart | FactsPart | CardsPart | TablePart | SourcePart | TreePart | StackPart | PicturePart;
 type Doubts = Record<'host' | 'device', Record<string, string>>;
@@ -6,11 +6,16 @@ type LodPicture = LodCells | LodSlices;
 type SearchAnswer = Match | NoMatch;
 /** Fields that every answer may have. */
 interface Header {
+  /** Name and dtype of each buffer. */
   columns?: [string, ColumnType][];
   seq?: number;
+  /** Revision of the selection for which the answer was made. */
   revision?: number;
+  /** Time it took to compute the answer. */
   ms?: number;
+  /** An index is still being built: ask again. */
   pending?: boolean;
+  /** Why there is no answer, in a sentence. */
   failed?: string;
 }
 /** A thread, a stream or another track with slices; `row` is the first of its drawn rows. */
@@ -20,7 +25,9 @@ interface Track {
   label: string;
   outer_rows: number;
   quiet: boolean;
+  /** Number of its first rows whose ranges only annotate the work below them. */
   marks: number;
+  /** Number of rows at the end that hold folded library frames and are not drawn. */
   folded: number;
   group: string;
   kind: string;
@@ -74,6 +81,7 @@ interface MetaContent {
   slices: number;
   names: number;
   tracks: Track[];
+  /** The tracks of a timeline that shows all frames; empty if no frames are folded. */
   unfolded: Track[];
   hidden?: number[];
   categories: string[];
@@ -88,13 +96,13 @@ interface MetaContent {
   steps: number;
   steps_source: string;
   raised?: Raised;
-  doubts?: Record<'host' | 'device', Record<string, string>>;
+  doubts?: Doubts;
   colours: Colours;
   data: StepColumns;
 }
 /** The doubts of the trust report, as sentences by name. */
 interface DoubtsAnswer {
-  doubts: Record<'host' | 'device', Record<string, string>>;
+  doubts: Doubts;
 }
 /** Colour of each name. */
 type NameColumns = {
@@ -156,6 +164,7 @@ interface DensityPlace {
   bins: number;
   bin_start: number;
   bin_ns: number;
+  /** Whether the bins include slices that a report has only as sums. */
   sums?: boolean;
 }
 /** Slices that are drawn one by one. */
@@ -358,12 +367,14 @@ interface TableAnswer {
   count: number;
   self_ns: number;
   device_self_ns: number;
+  /** The shortest and the longest slice of these rows; empty without one, or for very many slices. */
   host_range: number[];
   device_range: number[];
   estimate?: boolean;
   error: string;
   rows: number;
   start: number;
+  /** Number of rows that pass the filter and are calls that only wait. */
   waits: number;
   label: string[];
   detail: string[];
@@ -574,7 +585,7 @@ interface TablePart {
   kind: 'table';
   title: string;
   call: string;
-  heads: ([string, string, 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
+  heads: [string, string, CellUnit][];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;
   bars: string[];
@@ -587,7 +598,7 @@ interface SourcePart {
   kind: 'source';
   title: string;
   call: string;
-  heads: ([string, string, 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
+  heads: [string, string, CellUnit][];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;
   bars: string[];
@@ -603,7 +614,7 @@ interface TreePart {
   kind: 'tree';
   title: string;
   call: string;
-  heads: ([string, string, 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
+  heads: [string, string, CellUnit][];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;
   bars: string[];
@@ -618,7 +629,7 @@ interface StackPart {
   kind: 'stack';
   title: string;
   call: string;
-  heads: ([string, string, 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
+  heads: [string, string, CellUnit][];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;
   bars: string[];
@@ -641,7 +652,7 @@ interface PanelAnswer {
   title: string;
   under: Dimension[];
   follows_own: boolean;
-  parts: (NotePart | FactsPart | CardsPart | TablePart | SourcePart | TreePart | StackPart | PicturePart)[];
+  parts: TabPart[];
   whole?: boolean;
   data: PanelColumns;
 }
@@ -670,7 +681,7 @@ interface Answers {
   names: NamesAnswer;
   account: AccountAnswer;
   legend: LegendAnswer;
-  lod: LodCells | LodSlices | LodMarks;
+  lod: LodPicture | LodMarks;
   strip: StripAnswer | StripMarks;
   memory: MemoryAnswer | NoMemory;
   counters: CountersAnswer;
@@ -681,7 +692,7 @@ interface Answers {
   why: WhyAnswer | NoWhy;
   find: FoundSlice | NothingFound;
   neighbour: FoundSlice | NothingFound;
-  search: Match | NoMatch;
+  search: SearchAnswer;
   calls: CallsAnswer;
   panel: PanelAnswer | NoPanel;
   recording: RecordingAnswer | NoRecording;

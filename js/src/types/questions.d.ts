@@ -1,4 +1,4 @@
-// Written by `python -m notebook_prof.service.messages`: do not change it here.
+// Questions of a page, as `service/questions.py` decodes them; a test compares both.
 /** A stretch of a curve: from `a` to `b` in ns, `px` wide. */
 interface CurveRequest {
   a: number;

@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from msgspec import structs
 
 from ...analysis.busy_time import stream_busy_times
 from ...analysis.name_labels import module_classes, with_classes
@@ -120,7 +119,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
         "device": any(track.kind == "stream" for track in c.tracks),
         "memory": store.memory_devices,
         "resident": store.resident is not None,
-        "counters": [structs.asdict(counter) for counter in store.counters],
+        "counters": [counter._asdict() for counter in store.counters],
         "steps": len(trace.steps),
         **_raised(trace),
         **({} if request.get("doubts") == "later" else doubts(store, state, request).content),

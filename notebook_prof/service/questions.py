@@ -1,21 +1,19 @@
 """Questions of a page; the kernel decodes each with these types.
 
 A field without a default is required; one that may be `UNSET` is optional. Our page always sends every other
-field; the defaults are for other clients.
+field; the defaults are for other clients. `js/src/types/questions.d.ts` says the same to the page, and
+`answers.d.ts` beside it declares what comes back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
-from ...errors import NotebookProfError
-from .base import Dimensions, Grouping, Tint
-
-Scope = Annotated[str, Meta(extra={"ts": "'all' | 'host' | 'device'"})]
+from ..errors import NotebookProfError
 
 
 class Question(msgspec.Struct, kw_only=True):
@@ -65,7 +63,7 @@ class LodRequest(CurveRequest):
     rows: list[float] = []
     places: list[float] = []
     zoom: float = 1
-    tint: Tint = "name"
+    tint: str = "name"
     max_quads: float = 4000
     find: str = ""
     picture: float | UnsetType = UNSET
@@ -75,7 +73,7 @@ class LegendRequest(Question):
     """What the colours of the timeline mean."""
 
     t = "legend"
-    tint: Tint = "name"
+    tint: str = "name"
 
 
 class StripRequest(Question):
@@ -83,7 +81,7 @@ class StripRequest(Question):
 
     t = "strip"
     px: float = 1000
-    tint: Tint = "name"
+    tint: str = "name"
     picture: float | UnsetType = UNSET
 
 
@@ -111,8 +109,8 @@ class TableRequest(Question):
     """A page of the table; `by_side` sorts by times of the host, and kernels by times of the device."""
 
     t = "table"
-    by: Grouping = "name"
-    scope: Scope = "all"
+    by: str = "name"
+    scope: str = "all"
     filter: str = ""
     sort: str = "self_ns"
     waits: bool = True
@@ -196,7 +194,7 @@ class PanelRequest(Question):
 
     t = "panel"
     name: str = ""
-    own: Dimensions = []
+    own: list[str] = []
     choices: dict[str, str] = {}
 
 
