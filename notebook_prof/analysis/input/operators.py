@@ -7,14 +7,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...trace.schema import Table
 from ..scope import recorded_table
 
-RULES: Final = ("2.3.1", "0.5")
-_EMPTY: Final = {"2.3.1": 0.3, "0.5": 0.7}
-_TRANSMITTED: Final = 0.95
+_OFTEN: Final = 0.3
+"""Share of batches for which the host queue may be empty."""
 _QUEUE_COLUMNS: Final = Table.of(
     "input_queues",
     "rank:int32 queue:str samples:int64 empty:int64 full:int64 empty_share:float64 mean_size:float64 "
@@ -22,14 +20,12 @@ _QUEUE_COLUMNS: Final = Table.of(
 )
 
 
-def input_queues(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
+def input_queues(trace: Trace) -> pd.DataFrame:
     """Count how often the queues of a MindData pipeline were empty and full.
 
     Parameters
     ----------
     trace : Trace
-    rule : {"2.3.1", "0.5"}
-        Version of MindInsight whose rule gives the finding.
 
     Returns
     -------
@@ -47,11 +43,9 @@ def input_queues(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
 
     Notes
     -----
-    With *n* batches in the host queue, rule 2.3.1: empty in more than 0.3 *n* of them: ``data_process``; else
-    the device's queue was ever empty: ``data_transmission``; else ``device_queue``. Rule 0.5: the same with
-    0.7 where only the host queue is known; with both, nothing unless the device's queue was ever empty, then
-    ``data_process`` above 0.7 and ``data_transmission`` below 0.95, which may be both. Source: MindInsight's
-    ``minddata_analyser``.
+    The host queue is empty in more than 0.3 of its batches: ``data_process``; else the device's queue was
+    ever empty: ``data_transmission``; else ``device_queue``. Source: ``minddata_analyser`` of MindInsight
+    2.3.1.
 
     Examples
     --------
@@ -61,8 +55,6 @@ def input_queues(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
     >>> input_queues(trace)[["queue", "samples", "empty", "full", "finding"]].values.tolist()
     [['host', 3, 2, 1, 'data_process']]
     """
-    if rule not in RULES:
-        raise OptionError(f"there is no rule {rule!r} of MindInsight's: {nearest(rule, RULES)}")
     host = recorded_table(trace, "minddata_queue")
     device = recorded_table(trace, "minddata_next")
     pipeline = recorded_table(trace, "minddata_pipeline")
@@ -73,7 +65,7 @@ def input_queues(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
         first = _row("host", own[0]["size"], own[0]["capacity"].max()) if own[0] is not None else None
         second = _row("device", own[1]["size"], np.nan) if own[1] is not None else None
         if first is not None:
-            first["finding"] = _finding(first, second, rule)
+            first["finding"] = _finding(first, second)
         queues = [first, second]
         if pipeline is not None:
             ops = pipeline[pipeline["rank"] == rank]
@@ -101,15 +93,10 @@ def _row(name: str, sizes: Any, capacity: float) -> dict[str, Any]:
     }
 
 
-def _finding(host: dict[str, Any], device: dict[str, Any] | None, rule: str) -> str:
-    slow = host["empty_share"] > _EMPTY[rule]
-    starved = bool(device and device["empty"])
-    if device is None or rule == "2.3.1":
-        return "data_process" if slow else "data_transmission" if starved else "device_queue"
-    if not starved:
-        return ""
-    causes = ["data_process"] * slow + ["data_transmission"] * (host["empty_share"] < _TRANSMITTED)
-    return " ".join(causes)
+def _finding(host: dict[str, Any], device: dict[str, Any] | None) -> str:
+    if host["empty_share"] > _OFTEN:
+        return "data_process"
+    return "data_transmission" if device and device["empty"] else "device_queue"
 
 
 HIGH: Final = 0.8
@@ -122,14 +109,12 @@ _COLUMNS: Final = Table.of(
 )
 
 
-def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
+def input_operators(trace: Trace) -> pd.DataFrame:
     """List the operators of a MindData pipeline with the use of their queues, and mark the bottleneck.
 
     Parameters
     ----------
     trace : Trace
-    rule : {"2.3.1", "0.5"}
-        Version of MindInsight whose rule marks suspects.
 
     Returns
     -------
@@ -146,11 +131,9 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
 
     Notes
     -----
-    Rule 2.3.1: an operator is a suspect if the queue of any of its inputs is used more than its own by over
-    0.1; a leaf, if its own is used less than 0.6; the root, if all others' are used at least 0.8. Rule 0.5:
-    an operator is a suspect if the queues of all its inputs are used at least 0.8 and its own less than 0.6;
-    if every operator's is below 0.6, the leaves; if every one's is at least 0.8, the root. Source:
-    MindInsight's ``minddata_pipeline_analyser``.
+    An operator is a suspect if the queue of any of its inputs is used more than its own by over 0.1; a leaf,
+    if its own is used less than 0.6; the root, if all others' are used at least 0.8. Source:
+    ``minddata_pipeline_analyser`` of MindInsight 2.3.1.
 
     Examples
     --------
@@ -162,8 +145,6 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
     >>> input_operators(trace).query("suspect")["name"].tolist()
     ['Map_1']
     """
-    if rule not in RULES:
-        raise OptionError(f"there is no rule {rule!r} of MindInsight's: {nearest(rule, RULES)}")
     pipeline = recorded_table(trace, "minddata_pipeline")
     if pipeline is None:
         return _COLUMNS.empty()
@@ -173,7 +154,7 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
         usage = dict(zip(ids, own["queue_usage"].astype(float), strict=True))
         inputs = _inputs(dict(zip(ids, own["children"], strict=True)), usage)
         root = next(iter(own.loc[own["parent"] < 0, "op_id"]), ids[0])
-        suspects = _suspects(inputs, {op: use for op, use in usage.items() if op != root}, root, rule)
+        suspects = _suspects(inputs, {op: use for op, use in usage.items() if op != root}, root)
         parts.append(
             own.assign(
                 name=own["op_type"].astype(str) + "_" + own["op_id"].astype(str),
@@ -204,23 +185,15 @@ def _inputs(children: dict[int, Any], usage: dict[int, float]) -> dict[int, list
     return inputs
 
 
-def _suspects(inputs: dict[int, list[int]], usage: dict[int, float], root: int, rule: str) -> set[int]:
+def _suspects(inputs: dict[int, list[int]], usage: dict[int, float], root: int) -> set[int]:
     used = {op: use for op, use in usage.items() if not np.isnan(use)}
     if not used:
         return set()
     leaves = {op for op in used if not inputs[op]}
     if all(use >= HIGH for use in used.values()):
         return {root}
-    if rule == "2.3.1":
-        after_drop = {op for op in used if any(usage[child] - used[op] > _DROP for child in inputs[op])}
-        return after_drop | {op for op in leaves if used[op] < LOW}
-    if all(use < LOW for use in used.values()):
-        return leaves
-    return {
-        op
-        for op in used
-        if inputs[op] and used[op] < LOW and all(usage[child] >= HIGH for child in inputs[op])
-    }
+    after_drop = {op for op in used if any(usage[child] - used[op] > _DROP for child in inputs[op])}
+    return after_drop | {op for op in leaves if used[op] < LOW}
 
 
 def _processor(trace: Trace, rank: Any, ids: list[int]) -> Any:

@@ -87,12 +87,11 @@ _EDGE: Final = "#888888"
 _ROW_PX: Final = 84
 
 
-def pipeline_figure(trace: Trace, selection: Selection, *, rule: str = "2.3.1") -> Drawn | None:
+def pipeline_figure(trace: Trace, selection: Selection) -> Drawn | None:
     """Draw MindData's operators as boxes with the queues between them, with suspects framed."""
-    # `rule` is the version of MindInsight's bottleneck rule (OptionError for others). Of several ranks, the
-    # first one is drawn. `selection` is unused: a pipeline has neither steps nor slices.
+    # Of several ranks, the first one is drawn. A pipeline has neither steps nor slices to select.
     del selection
-    table = analysis.input_operators(trace, rule=rule)
+    table = analysis.input_operators(trace)
     if not len(table):
         return None
     table = table[table["rank"] == table["rank"].min()].reset_index(drop=True)
