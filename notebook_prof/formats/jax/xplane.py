@@ -16,7 +16,7 @@ import numpy as np
 
 from ...errors import FormatError
 from ...readers.codec.columns import texts
-from ...readers.codec.protobuf_columns import PADDING, Fields, text_column
+from ...readers.codec.protobuf import PADDING, Fields, text_column
 from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import Coded

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ...readers.codec.protobuf_columns import Fields, text_column
+from ...readers.codec.protobuf import Fields, text_column
 from ...readers.events import NAME, argument_rows, argument_table, report_unpaired
 from ...readers.trace_event.slices import CATEGORY_OF_WORD
 from ...trace.arrays import BoolArray, IntArray, TextArray

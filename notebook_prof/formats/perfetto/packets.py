@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...readers.codec.protobuf import WireError, varint
-from ...readers.codec.protobuf_columns import PADDING, Fields, text_column
+from ...readers.codec.protobuf import PADDING, Fields, WireError, text_column, varint
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import Coded, by_value

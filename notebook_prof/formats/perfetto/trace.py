@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import FormatError
 from ...readers.call_tree import Frame, Sampled, add_samples, count_samples, sample_durations
-from ...readers.codec.protobuf_columns import Fields, coded_texts
+from ...readers.codec.protobuf import Fields, coded_texts
 from ...trace.arrays import IntArray, consecutive, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...readers.codec.columns import binary_array
-from ...readers.codec.protobuf import Span, WireError, fields, float64, signed, text
-from ...readers.codec.protobuf_columns import Fields, text_column
+from ...readers.codec.protobuf import Fields, Span, WireError, fields, float64, signed, text, text_column
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...errors import FormatError
 from ...readers.call_tree import Frame, Sampled, add_samples
-from ...readers.codec.protobuf_columns import PADDING, Fields
+from ...readers.codec.protobuf import PADDING, Fields
 from ...trace.arrays import BoolArray, IntArray, consecutive, number_rows
 from ...trace.builder import TraceBuilder
 

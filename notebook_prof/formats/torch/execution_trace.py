@@ -10,8 +10,7 @@ import pandas as pd
 from msgspec import Struct, field
 
 from ...errors import FormatError
-from ...readers.codec.protobuf import WireError, varint
-from ...readers.codec.protobuf_columns import PADDING, Fields, text_column
+from ...readers.codec.protobuf import PADDING, Fields, WireError, text_column, varint
 from ...readers.codec.tolerant_json import decode_object
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder

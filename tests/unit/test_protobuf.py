@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.readers.codec import protobuf_columns
-from notebook_prof.readers.codec.protobuf import WireError, fields
-from notebook_prof.readers.codec.protobuf_columns import PADDING, Fields
+from notebook_prof.readers.codec import protobuf
+from notebook_prof.readers.codec.protobuf import PADDING, Fields, WireError, fields
 
 from ..draws import draws
 
@@ -109,7 +108,7 @@ def check(messages: list[bytes]) -> None:
 
 @pytest.fixture
 def _blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protobuf_columns, "_AT_ONCE", 50)
+    monkeypatch.setattr(protobuf, "_AT_ONCE", 50)
 
 
 SHARED = settings(max_examples=draws(30))
