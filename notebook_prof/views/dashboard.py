@@ -22,7 +22,7 @@ CELLS: Final = "cells"
 """The tab that only a notebook's session has."""
 FIGURES: Final = ("overview", "timeline", "memory", "phases")
 TEMPLATE: Final = PAGE / "dashboard.json"
-"""The figures of a trace of one nanosecond; ``-m notebook_prof.views.dashboard_figures`` writes it."""
+"""The figures of a trace of one nanosecond; ``python -m tests.generated`` writes it."""
 SHORTEST_VIEW_NS: Final = 20
 _SOME: Final = 1 << 20
 _SPANNED: Final = ("view", "whole")

@@ -23,12 +23,12 @@ from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.units import format_bytes
 from notebook_prof.views import bundle
 from notebook_prof.views.dashboard import TEMPLATE, dashboard_document
-from notebook_prof.views.dashboard_figures import drawn
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.pictures.images import density_picture, png
 from notebook_prof.views.report.static_html import fragment, write_report
 
 from ..browser.drawn import drawn_trace
+from ..generated import drawn
 from ..new_process import run_python
 
 EMPTY = TraceBuilder().seal()
@@ -261,7 +261,7 @@ def test_fragment_of_nothing_and_report_of_a_selection(tmp_path: Any) -> None:
 
 
 def test_the_figures_in_the_file_are_those_that_are_drawn() -> None:
-    """Where this fails, figures have changed: run ``python -m notebook_prof.views.dashboard_figures``."""
+    """Where this fails, figures have changed: run ``python -m tests.generated``."""
     assert json.loads(TEMPLATE.read_text()) == json.loads(drawn())
     trace = drawn_trace()
     spans = {

@@ -1,23 +1,24 @@
-"""The dashboard's figures as one Bokeh document, and the file that keeps them for the first view."""
+"""Writes the dashboard's figures of a trace of 1 ns into the package: ``python -m tests.generated``."""
 
 from __future__ import annotations
 
 import json
 import re
+from typing import Final
 
 from bokeh.core.json_encoder import serialize_json
 from bokeh.document import Document
 from bokeh.models import Range1d
 
-from .dashboard import SHORTEST_VIEW_NS, TEMPLATE
-from .figures import memory_figure, overview_figure, phase_figure, timeline_figure
+from notebook_prof.views.dashboard import SHORTEST_VIEW_NS, TEMPLATE
+from notebook_prof.views.figures import memory_figure, overview_figure, phase_figure, timeline_figure
 
-_LANES = 6
-_ID = re.compile(r'"p\d+"')
+_LANES: Final = 6
+_ID: Final = re.compile(r'"p\d+"')
 
 
 def drawn() -> str:
-    """Return the four figures of a trace of one nanosecond as JSON of Bokeh, always the same text."""
+    """Return the figures as JSON of Bokeh, always the same text."""
     view = Range1d(0, 1, name="view", min_interval=SHORTEST_VIEW_NS)
     document = Document()
     for root in (overview_figure(0, 1), timeline_figure(view, _LANES), memory_figure(view), phase_figure()):
