@@ -134,31 +134,6 @@ class Transformed(Dataset[Any]):
         return self.transform(torch.tensor(index))
 
 
-class Slowly(torch.nn.Module):
-    """Take a while."""
-
-    def forward(self, item: Any) -> Any:
-        time.sleep(0.0005)
-        return item + 1
-
-
-class InSequence(Dataset[Any]):
-    """With a Sequential, of which it takes one module for itself."""
-
-    def __init__(self, count: int = 24) -> None:
-        self.count, self.transform = (
-            count,
-            torch.nn.Sequential(torch.nn.Flatten(0), Slowly(), torch.nn.ReLU()),
-        )
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __getitem__(self, index: int) -> Any:
-        assert self.transform[1] is list(self.transform.children())[1]
-        return self.transform(torch.full((2, 2), float(index)))
-
-
 def in_two(items: list[Any]) -> list[Any]:
     """Collate into two tensors."""
     return [torch.stack(items), torch.stack(items)]

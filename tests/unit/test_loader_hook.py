@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import multiprocessing
 import os
@@ -101,7 +100,6 @@ MADE: dict[str, Callable[[int], Callable[[], Any]]] = {
     "items": lambda n: lambda: DataLoader(datasets.Numbers(), 5, shuffle=True, num_workers=n),
     "many": lambda n: lambda: DataLoader(datasets.ManyNumbers(), 5, shuffle=True, num_workers=n),
     "answers all": lambda n: lambda: DataLoader(datasets.AnswersAll(), 5, num_workers=n),
-    "in sequence": lambda n: lambda: DataLoader(datasets.InSequence(), 5, num_workers=n),
     "slots": lambda n: lambda: DataLoader(datasets.Slotted(), 4, num_workers=n),  # type: ignore[arg-type]
     "subset": lambda n: (
         lambda: DataLoader(
@@ -319,32 +317,6 @@ def test_transforms_are_timed_and_stay_the_users() -> None:
     assert dataset.transform.transforms is transforms
     one = parse(watch.in_process[0])
     assert one.names[1:] == ["double", "Sleep", "double", "double", "Sleep", "double", "double"]
-    assert [count for count, _ in one.totals] == [8, 4, 4, 4, 4, 4, 4, 4]
-    assert one.totals[2][1] >= 4 * 500_000
-
-
-def test_modules_of_a_sequential_are_timed_and_stay_the_users() -> None:
-    dataset = datasets.InSequence()
-    modules = vars(dataset.transform)["_modules"]
-    watch = LoaderWatch()
-    watch.watch()
-    try:
-        iterator = iter(DataLoader(dataset, 4))
-        assert torch.equal(next(iterator)[3], torch.full((4,), 4.0))
-        timed = vars(dataset.transform)["_modules"]
-        assert timed == modules
-        assert len(timed.values()) == 3
-        assert type(copy.deepcopy(dataset.transform)._modules) is dict
-        assert dataset.transform.state_dict() == {}
-        dataset.transform.append(datasets.Slowly())
-        assert torch.equal(next(iterator)[0], torch.full((4,), 6.0))
-        del iterator
-    finally:
-        watch.unwatch()
-    assert vars(dataset.transform)["_modules"] is modules
-    assert [type(module).__name__ for module in dataset.transform] == ["Flatten", "Slowly", "ReLU", "Slowly"]
-    one = parse(watch.in_process[0])
-    assert one.names[1:] == ["Flatten", "Slowly", "ReLU", "Flatten", "Slowly", "ReLU", "Slowly"]
     assert [count for count, _ in one.totals] == [8, 4, 4, 4, 4, 4, 4, 4]
     assert one.totals[2][1] >= 4 * 500_000
 
