@@ -9,26 +9,17 @@ import pandas as pd
 
 from ...errors import OptionError, SelectionError, nearest
 from ...trace import Trace
-from ...trace.arrays import FloatArray, IntArray
+from ...trace.arrays import IntArray
 from ...trace.schema import Table
-from ..critical_path.dependences import Dependences, dependences
-from ..critical_path.replay.constraints import constraints
-from ..critical_path.replay.forward import Change, replay, replay_within_queues
-from ..critical_path.replay.question import Spans
-from ..critical_path.replay.what_if import MOST_ERROR
-from ..critical_path.resources import LAUNCH
-from ..critical_path.waits import waiting_calls
 from ..grouping import outermost
-from ..scope import Numbers, WindowLike, ints, matching_codes, of_kind, on_device, once, sharing
-from .kernel_launches import launching_rows
+from ..scope import Numbers, WindowLike, ints, matching_codes, of_kind, on_device
+from .kernel_launches import launch_calls, launching_rows
 
 SEQUENCES: Final = Table.of(
     "kernel_sequences",
     "kernels:object length:int64 count:int64 kernel_ns:int64 gap_ns:int64 call_ns:int64 host_ns:int64 "
-    "launch_bound:float64 gain_ns:Int64 reason:str first_slice:int64",
+    "first_slice:int64",
 )
-_ASKED: Final = 5
-"""Number of sequences for which a gain is computed; each takes a replay."""
 
 
 class _Work(NamedTuple):
@@ -48,7 +39,6 @@ class _Occurrences(NamedTuple):
     length: int
 
 
-@sharing
 def kernel_sequences(
     trace: Trace,
     *,
@@ -60,7 +50,7 @@ def kernel_sequences(
     window: WindowLike = None,
     step: Numbers = None,
 ) -> pd.DataFrame:
-    """Find repeated sequences of kernels, and what a single launch of each would save.
+    """Find repeated sequences of kernels, with the host's time between their launches.
 
     Parameters
     ----------
@@ -83,14 +73,10 @@ def kernel_sequences(
     -------
     DataFrame
         One row per sequence, by the number of kernels in all its occurrences (with `operator`: by their
-        count), largest first: ``kernels length count kernel_ns gap_ns call_ns host_ns launch_bound gain_ns
-        reason first_slice``. No kernel is in two sequences.
-
-        ``gain_ns`` Int64, for the first five: the time per step that a CUDA graph of the sequence would save.
-        `what_if` replays the recording without the time of all kernel calls but the first, and without the
-        host's work between the first call and the last. It is the mean over the steps, or over the whole
-        recording if there are none. It is missing, with a `reason`, if the replay cannot be trusted or
-        launches were not recorded.
+        count), largest first: ``kernels length count kernel_ns gap_ns call_ns host_ns first_slice``. No
+        kernel is in two sequences. A single launch, by a CUDA graph or a fused kernel, saves at most
+        ``call_ns``, the calls that launch the kernels, and ``host_ns``, the host's other time between them;
+        both are 0 if launches were not recorded.
 
     Raises
     ------
@@ -231,19 +217,17 @@ def _outermost(trace: Trace, operator: str) -> IntArray:
 
 def _table(trace: Trace, work: _Work, occurrences: list[_Occurrences]) -> pd.DataFrame:
     slices = trace.slices
-    graph = dependences(trace)
+    launched_by = launch_calls(trace)
     ts, dur = slices["ts"].to_numpy(), slices["dur"].to_numpy()
     words = slices["name"].cat.categories
-    gains = _gains(trace, graph, work, occurrences[:_ASKED])
     rows = []
-    for number, one in enumerate(occurrences):
+    for one in occurrences:
         places = one.first[:, None] + np.arange(one.length)
         inside = work.row[places]
-        call = graph.resources.call[inside]
+        call = launched_by[inside]
         gap = np.maximum(ts[inside[:, 1:]] - (ts + dur)[inside[:, :-1]], 0)
         call_ns = np.where(call >= 0, dur[call], 0)
         between = np.where(call[:, -1] >= 0, (ts + dur)[call[:, -1]] - ts[call[:, 0]], 0)
-        gain, reason = gains[number] if number < len(gains) else (None, "it is computed for the first five")
         rows.append(
             {
                 "kernels": tuple(str(words[code]) for code in work.code[places[0]]),
@@ -253,78 +237,7 @@ def _table(trace: Trace, work: _Work, occurrences: list[_Occurrences]) -> pd.Dat
                 "gap_ns": int(gap.sum()),
                 "call_ns": int(call_ns.sum()),
                 "host_ns": int(np.maximum(between - call_ns.sum(axis=1), 0).sum()),
-                "launch_bound": _launch_bound(graph, inside[:, 1:]),
-                "gain_ns": pd.NA if gain is None else gain,
-                "reason": reason,
                 "first_slice": int(inside[0, 0]),
             }
         )
     return SEQUENCES.of_rows(rows)
-
-
-def _launch_bound(graph: Dependences, rows: IntArray) -> float:
-    """Return the share of starts that were bound by their launch."""
-    bound = np.zeros(rows.shape, bool)
-    for stream in graph.streams.values():
-        here = np.isin(rows, stream.rows)
-        bound[here] = stream.bound[graph.position[rows[here]]] == LAUNCH
-    return float(bound.mean()) if bound.size else 0.0
-
-
-def _gains(
-    trace: Trace, graph: Dependences, work: _Work, occurrences: list[_Occurrences]
-) -> list[tuple[int | None, str]]:
-    """Return how much shorter a step would be with one launch per occurrence, or why that is unknown."""
-    if graph.main < 0 or not any((stream.call >= 0).any() for stream in graph.streams.values()):
-        return [(None, "the launches of this work were not recorded")] * len(occurrences)
-    edges = once(trace, "constraints", lambda: constraints(graph))
-    spans = Spans.of(edges, None, None, "host")
-    usual = once(trace, "usual replay", lambda: replay(edges, Change(usual_lags=True)))
-    error = spans.error(usual) if len(spans) else 1.0
-    if error > MOST_ERROR:
-        reason = f"the replay of the unchanged recording is off by {100 * error:.1f} %"
-        return [(None, reason)] * len(occurrences)
-    before = spans.mean(spans.bounds().lengths)
-    changes = [Change(factor=_one_call(trace, graph, work, one)) for one in occurrences]
-    replays = replay_within_queues(edges, changes) if changes else []
-    if replays is None:
-        return [(None, "launch queues overflow in the replay")] * len(occurrences)
-    waits = "the host waits for the device between these launches: they cannot be one graph"
-    return [
-        (None, waits) if _waited_inside(graph, work, one) else (before - spans.after(each), "")
-        for one, each in zip(occurrences, replays, strict=True)
-    ]
-
-
-def _waited_inside(graph: Dependences, work: _Work, one: _Occurrences) -> bool:
-    """Return whether, in most occurrences, a thread waits for a device between the launches."""
-    resources = graph.resources
-    first, last = (graph.resources.call[work.row[one.first + at]] for at in (0, one.length - 1))
-    whole = (first >= 0) & (last >= 0)
-    first, last = first[whole], last[whole]
-    calls = np.flatnonzero(waiting_calls(resources))
-    waited = np.zeros(len(first), bool)
-    for track in np.unique(resources.track[first]):
-        here = resources.track[first] == track
-        at = np.sort(resources.ts[calls[resources.track[calls] == track]])
-        count = [np.searchsorted(at, resources.ts[row[here]]) for row in (first, last)]
-        waited[here] = count[1] > count[0]
-    return bool(2 * waited.sum() > len(waited))
-
-
-def _one_call(trace: Trace, graph: Dependences, work: _Work, one: _Occurrences) -> FloatArray:
-    """Return factors that remove the host's time between each occurrence's first and last call."""
-    call = graph.resources.call[work.row[one.first[:, None] + np.arange(one.length)]]
-    whole = call[(call >= 0).all(axis=1)]
-    factor = np.ones(len(trace.slices))
-    resources = graph.resources
-    for track in np.unique(resources.track[whole[:, 0]]):
-        own = whole[(resources.track[whole] == track).all(axis=1)]
-        begin, until = resources.end[own[:, 0]], resources.end[own[:, -1]]
-        order = np.argsort(begin, kind="stable")
-        begin, until = begin[order], np.maximum.accumulate(until[order])
-        rows = resources.threads.get(int(track), np.empty(0, np.int64))
-        at = np.searchsorted(begin, resources.ts[rows], side="right") - 1
-        inside = (at >= 0) & (resources.end[rows] <= np.append(until, -1)[at])
-        factor[rows[inside]] = 0.0
-    return factor
