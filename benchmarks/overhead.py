@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import notebook_prof as nbp
-from notebook_prof.collectors.heap.blocks import MemrayTracer, TracemallocTracer
+from notebook_prof.collectors.heap import MemrayTracer
 
 TITLE = "Overhead of recording"
 
@@ -113,9 +113,9 @@ def counters() -> Iterator[None]:
 
 
 @contextmanager
-def heap(tracer: type[MemrayTracer | TracemallocTracer]) -> Iterator[None]:
+def heap() -> Iterator[None]:
     """Only the tracer of the heap."""
-    tracing = tracer()
+    tracing = MemrayTracer()
     tracing.start()
     try:
         yield
@@ -217,8 +217,7 @@ def cases(quick: bool = False) -> Iterator[Case]:
             "bare": nullcontext,
             "1 ms sampler": lambda: nbp.profile("python"),
             "memory and CPU counters": counters,
-            "heap by memray": lambda: heap(MemrayTracer),
-            "heap by tracemalloc": lambda: heap(TracemallocTracer),
+            "heap by memray": heap,
         }
         yield Case(name, body, variants, rounds)
 

@@ -108,8 +108,8 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
     add(
         "--heap",
         action="store_true",
-        help="record which code allocated the host's heap at its peak, by memray if it is installed, else by "
-        "tracemalloc; slows down code of many small calls",
+        help="record which code allocated the host's heap at its peak, by memray; slows down code of many "
+        "small calls",
     )
     _switch(parser, "--modules", "record the module of each operator")
     add("--stack", action="store_true", help="record Python frames beside operators; up to twice as slow")

@@ -1,12 +1,10 @@
-"""Who allocated what was on the heap at its peak: blocks of known sizes, by both tracers."""
+"""Who allocated what was on the heap at its peak: blocks of known sizes."""
 
 from __future__ import annotations
 
 import cProfile
 import pstats
 import sys
-import threading
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,8 +14,8 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.analysis.source.lines import lines
-from notebook_prof.collectors import heap as heap_room
-from notebook_prof.collectors.heap.blocks import Blocks, HeapBlocks, StackLine, blocks_table
+from notebook_prof.collectors import heap
+from notebook_prof.collectors.heap import Blocks, HeapBlocks, StackLine, blocks_table
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.errors import OptionError
 from notebook_prof.profiles.profile import Profile
@@ -25,15 +23,6 @@ from notebook_prof.profiles.profile import Profile
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="memray is not made for Windows")
 
 MIB = 1 << 20
-TRACERS = ("memray", "tracemalloc")
-
-
-@pytest.fixture(params=TRACERS)
-def tracer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Record with one of the two."""
-    name = str(request.param)
-    monkeypatch.setattr(heap_room, "installed", lambda module: module == name)
-    return name
 
 
 def _line(text: str) -> str:
@@ -51,27 +40,25 @@ def _doubled(count: int) -> np.ndarray:
 def _recorded() -> tuple[Profile, np.ndarray]:
     with nbp.profile("system", heap=True) as p:
         kept = _doubled(5)
-        threading.Event().wait(0.05)  # tracemalloc is looked at every 5 ms
     return p, kept
 
 
-def test_the_peak_is_told_by_line(tracer: str) -> None:
+def test_the_peak_is_told_by_line() -> None:
     p, kept = _recorded()
     table = p.memory.heap().set_index("line")
     facts = p.trace.metadata["heap"]
-    assert facts["tool"].startswith(tracer)
+    assert facts["tool"].startswith("memray")
     assert table["bytes"].sum() == facts["peak_bytes"]
     assert table["share"].sum() == pytest.approx(1)
     assert facts["peak_bytes"] == pytest.approx(40 * MIB, rel=0.05)
     whole = table.loc[_line("whole")]
     assert whole["kept_bytes"] == pytest.approx(kept.nbytes, rel=0.01)
     assert whole["text"].startswith("return np.concatenate(halves)")
-    if tracer == "memray":  # a snapshot of tracemalloc may miss the instant when both were there
-        halves = table.loc[_line("halves")]
-        assert halves["kept_bytes"] < MIB
-        assert whole["bytes"] == pytest.approx(20 * MIB, rel=0.01)
-        assert halves["bytes"] == pytest.approx(20 * MIB, rel=0.01)
-        assert whole["allocated_by"] == "_doubled (test_heap.py)"
+    halves = table.loc[_line("halves")]
+    assert halves["kept_bytes"] < MIB
+    assert whole["bytes"] == pytest.approx(20 * MIB, rel=0.01)
+    assert halves["bytes"] == pytest.approx(20 * MIB, rel=0.01)
+    assert whole["allocated_by"] == "_doubled (test_heap.py)"
     by_function = p.memory.heap(by="function")
     assert by_function["bytes"].sum() == facts["peak_bytes"]
     with pytest.raises(OptionError, match="line"):
@@ -97,24 +84,9 @@ def test_lines_and_files_have_it(tmp_path: Path) -> None:
 
 def test_without_the_option_nothing_is_traced() -> None:
     with nbp.profile("system") as p:
-        assert not tracemalloc.is_tracing()
         np.ones(10**6)
     assert p.memory.heap().empty
     assert "heap" not in p.trace.metadata
-
-
-def test_only_what_the_user_traces_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heap_room, "installed", lambda module: False)
-    tracemalloc.start(5)
-    try:
-        before = bytearray(30 * MIB)
-        p, _ = _recorded()
-        assert tracemalloc.is_tracing()
-        assert tracemalloc.get_traceback_limit() == 5
-        assert tracemalloc.get_traced_memory()[1] >= len(before) + 40 * MIB  # its peak was not reset
-        assert 19 * MIB < p.memory.heap()["bytes"].sum() < 41 * MIB
-    finally:
-        tracemalloc.stop()
 
 
 def test_options_that_need_the_profile_function_are_refused_together() -> None:
@@ -127,21 +99,28 @@ def gave_way(p: nbp.Profile) -> list[str]:
     return [f"{issue.example}" for issue in p.trace.report if issue.code == "heap-gave-way"]
 
 
-def test_a_tool_that_is_at_work_already_leaves_tracemalloc(tmp_path: Path) -> None:
+def test_a_tool_that_is_at_work_already_is_left_alone(tmp_path: Path) -> None:
     memray = pytest.importorskip("memray")
     with memray.Tracker(tmp_path / "mine.bin"), nbp.profile("system", heap=True) as p:
-        kept = np.ones(MIB)
-    assert p.memory.heap()["bytes"].sum() >= kept.nbytes
-    assert gave_way(p) == ["memray's Tracker in the user's code was running"]
-    seen: list[object] = []
-    sys.setprofile(lambda *event: seen.append(event))
+        np.ones(MIB)
+    assert "memray's Tracker in the user's code is running" in p.trace.report["collector-failed"].example
+    assert p.memory.heap().empty
+    sys.setprofile(lambda *event: None)
     try:
         with nbp.profile("system", heap=True) as p:
             np.ones(10)
         assert sys.getprofile() is not None
     finally:
         sys.setprofile(None)
-    assert "sys.getprofile()" in gave_way(p)[0]
+    assert "sys.getprofile()" in p.trace.report["collector-failed"].example
+
+
+def test_without_memray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap, "installed", lambda module: False)
+    with nbp.profile("system", heap=True) as p:
+        np.ones(10)
+    assert 'pip install "notebook-prof[heap]"' in p.trace.report["collector-failed"].example
+    assert not heap.HeapCollector.availability().ok
 
 
 def _track(folder: Path) -> bool:
@@ -201,33 +180,23 @@ def test_a_profiler_that_the_code_leaves_at_work_stays() -> None:
     assert "_doubled" in seen
 
 
-def test_tracemalloc_of_the_code_is_as_without_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heap_room, "installed", lambda module: False)
-    with nbp.profile("system", heap=True) as p:
-        ours = np.ones(3 * MIB)
-        before = tracemalloc.is_tracing(), tracemalloc.get_traced_memory()
-        tracemalloc.start(7)
-        theirs = bytearray(2 * MIB)
-        limit, traced = tracemalloc.get_traceback_limit(), tracemalloc.get_traced_memory()[0]
-    assert before == (False, (0, 0))
-    assert tracemalloc.is_tracing()
-    tracemalloc.stop()
-    assert (limit, traced) == (7, pytest.approx(len(theirs), rel=0.1))
-    assert gave_way(p) == ["the code used tracemalloc.start, which excludes tracing the heap"]
-    assert p.memory.heap()["bytes"].sum() == pytest.approx(ours.nbytes, rel=0.1)
-
-
-def test_blocks_that_no_snapshot_saw_have_no_line() -> None:
+def test_blocks_without_a_python_stack_have_no_line() -> None:
     stack = [
         StackLine("ones", "/venv/lib/python3.12/site-packages/numpy/n.py", 3),
         StackLine("f", "train.py", 7),
     ]
     imported = [StackLine("<module>", "m.py", 1), StackLine("f", "<frozen importlib._bootstrap>", 2)]
     table = blocks_table(
-        HeapBlocks("t", 100, [Blocks(stack, 60, 1), Blocks(imported, 10, 1)], [Blocks(stack, 5, 1)]), {}
+        HeapBlocks(
+            "t",
+            100,
+            [Blocks(stack, 60, 1), Blocks(imported, 10, 1), Blocks((), 30, 1)],
+            [Blocks(stack, 5, 1)],
+        ),
+        {},
     )
     rows = table.set_index("allocated_by")
     assert rows.loc["ones (n.py)", ["line", "bytes", "kept_bytes"]].tolist() == ["train.py:7", 60, 5]
-    assert rows.loc["", ["line", "bytes", "count"]].tolist() == ["", 30, 0]
+    assert rows.loc["", ["line", "bytes", "count"]].tolist() == ["", 30, 1]
     assert rows.loc["import", "bytes"] == 10
     assert table["bytes"].sum() == 100

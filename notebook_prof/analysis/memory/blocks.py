@@ -242,7 +242,7 @@ def memory_heap(trace: Trace, *, by: By = "line") -> pd.DataFrame:
           missing if there is none, as in other threads; with ``by="function"``, the line with the most bytes;
         - ``text`` str: its source; ``allocated_by`` str: the innermost Python function, such as
           ``concatenate (multiarray.py)``, the one with the most bytes; ``import`` for loaded modules; missing
-          for blocks that no snapshot of tracemalloc has seen;
+          for threads without Python code;
         - ``bytes``, ``count`` int64: at the peak; ``share`` float64 of it;
         - ``kept_bytes``, ``kept_count`` int64: allocated during the recording and not freed in it.
 
@@ -250,8 +250,7 @@ def memory_heap(trace: Trace, *, by: By = "line") -> pd.DataFrame:
     -----
     ``bytes`` sum to the peak of blocks allocated since the recording began. Resident memory
     (``p.memory.peak()``) differs: it includes earlier blocks and memory that the allocator keeps for later.
-    With memray (https://bloomberg.github.io/memray/) Python objects count as the arenas that hold them;
-    tracemalloc counts each object, but not allocations by other C code, such as torch.
+    memray (https://bloomberg.github.io/memray/) traces it: Python objects count as the arenas that hold them.
 
     Examples
     --------

@@ -1,0 +1,255 @@
+"""Records which code had allocated the heap at its peak, and what is kept, with memray. Only on request."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple
+
+import pandas as pd
+
+from ..errors import RecordingError
+from ..optional import installed, require
+from ..trace.builder import TraceBuilder
+from ..trace.clocks import Clock
+from .base import Availability, Collector
+from .giving_way import GivingWay
+from .options import CollectorOptions
+from .python.assemble import OTHER_CELLS
+from .python.frames import CELL, OURS, USER, Frame, owner_of
+from .python.names import line_name, placed, short_file
+
+HEAP: Final = "heap"
+"""Name of the table, and metadata key for the tool's name and the size of the peak."""
+_ABSENT: Final = 'memray is not installed: pip install "notebook-prof[heap]"'
+KEYS: Final = ("line", "text", "allocated_by")
+NUMBERS: Final = ("bytes", "count", "kept_bytes", "kept_count")
+_IMPORTING: Final = "<frozen importlib"
+
+
+class HeapCollector(Collector):
+    """Traces the process's allocations, with the Python stacks that made them, by memray."""
+
+    # It slows down the code, so times of Python functions in the same recording are too long.
+    name: ClassVar[str] = "heap"
+    holds: ClassVar[frozenset[str]] = frozenset({"tracing of the heap"})
+
+    def __init__(self, options: CollectorOptions | None = None) -> None:
+        del options
+        self._tracer: MemrayTracer | None = None
+
+    @classmethod
+    def availability(cls) -> Availability:
+        """Return whether memray is installed."""
+        if not installed("memray"):
+            return Availability(False, _ABSENT)
+        return Availability(True, "by memray: allocations of C code and Python, with their Python stack")
+
+    def start(self, clock: Clock) -> None:
+        """Start tracing. RecordingError if memray is missing or one of the user's tools is in the way."""
+        del clock
+        if not installed("memray"):
+            raise RecordingError(_ABSENT)
+        if sys.getprofile() is not None:
+            raise RecordingError(_excluded("a profiler of the user's code (sys.getprofile() is not None)"))
+        self._tracer = MemrayTracer()
+        try:
+            self._tracer.start()
+        except RuntimeError as error:
+            self.abandon()
+            raise RecordingError(_excluded("memray's Tracker in the user's code")) from error
+
+    def stop(self) -> None:
+        """End tracing."""
+        if self._tracer is not None:
+            self._tracer.stop()
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Add the table of blocks by line, and the name of the tool that traced them."""
+        tracer, self._tracer = self._tracer, None
+        if tracer is None:
+            return
+        try:
+            blocks = tracer.blocks()
+        finally:
+            tracer.close()
+        builder.table(HEAP, blocks_table(blocks, builder.metadata.get(OTHER_CELLS, {})), times=())
+        builder.metadata[HEAP] = {"tool": blocks.tool, "peak_bytes": blocks.peak_bytes}
+        if tracer.gave_way_to:
+            self.report.add(
+                "heap-gave-way",
+                "loss",
+                example=f"the code used {tracer.gave_way_to}, which excludes tracing the heap",
+                effect="the heap was traced until then",
+            )
+        self.report.add(
+            "heap-traced",
+            "info",
+            example=blocks.tool,
+            effect="code that calls many functions, or makes many objects, ran slower than it does alone",
+            advice="take times from a recording without --heap",
+        )
+
+    def abandon(self) -> None:
+        """Stop tracing, and delete the result."""
+        if self._tracer is not None:
+            self._tracer.close()
+            self._tracer = None
+
+
+def _excluded(by: str) -> str:
+    return f"{by} is running, which excludes tracing the heap: end it first"
+
+
+class StackLine(NamedTuple):
+    """A line of a Python stack."""
+
+    function: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks allocated by one stack."""
+
+    stack: Sequence[StackLine]  # innermost first; empty if unknown
+    bytes: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeapBlocks:
+    """Allocations since the recording began."""
+
+    tool: str  # name and version of the tracer
+    peak_bytes: int  # highest sum of blocks
+    at_peak: list[Blocks]
+    kept: list[Blocks]  # still there at the end
+
+
+def blocks_table(blocks: HeapBlocks, cells: Mapping[str, str]) -> pd.DataFrame:
+    """Return one row per line of user code and allocating function, with columns ``KEYS`` and ``NUMBERS``."""
+    # ``bytes`` sums to the peak. ``line`` is the innermost line of user code, empty if there is none on the
+    # stack. ``allocated_by`` is the innermost Python function, empty without a Python stack.
+    rows = [(*_keys_of(one.stack, cells), one.bytes, one.count, 0, 0) for one in blocks.at_peak]
+    rows += [(*_keys_of(one.stack, cells), 0, 0, one.bytes, one.count) for one in blocks.kept]
+    table = pd.DataFrame(rows, columns=[*KEYS, *NUMBERS]).astype(dict.fromkeys(NUMBERS, "int64"))
+    return table.groupby(list(KEYS), sort=False)[list(NUMBERS)].sum().reset_index()
+
+
+def _keys_of(stack: Sequence[StackLine], cells: Mapping[str, str]) -> tuple[str, str, str]:
+    """Return the innermost line of user code, its source, and the allocating function."""
+    own = next((one for one in stack if owner_of(one.file) in (CELL, USER)), None)
+    line = text = ""
+    if own is not None:
+        frame = Frame(own.function, own.file, own.line, own.line, owner_of(own.file))
+        line, _, text = line_name(placed([frame])[0], cells).partition("  ")
+    if not stack:
+        return line, text, ""
+    if any(one.file.startswith(_IMPORTING) for one in stack):
+        return line, text, "import"
+    innermost = next((one for one in stack if owner_of(one.file) != OURS), stack[0])
+    owner = owner_of(innermost.file)
+    file = short_file(Frame(*innermost[:2], innermost.line, innermost.line, owner), cells)
+    return line, text, f"{innermost.function} ({file})"
+
+
+class MemrayTracer:
+    """Traces the heap into a file, which stays small because it contains only sums by stack."""
+
+    # It sees allocations by C code (NumPy, Arrow, torch on the CPU). Python objects appear as the arenas that
+    # the interpreter's allocator requests for them.
+    def __init__(self) -> None:
+        self._memray: Any = require("memray", extra="heap", purpose="tracing the heap")
+        self._folder = ""
+        self._tracker: Any = None
+        self._error: Exception | None = None
+        self._giving_way = GivingWay(self._end)
+
+    @property
+    def gave_way_to(self) -> str:
+        """The user's tool because of which tracing ended early; empty if there was none."""
+        return self._giving_way.to
+
+    def start(self) -> None:
+        """Start tracing all threads of the process."""
+        memray = self._memray
+        self._folder = tempfile.mkdtemp(prefix="notebook-prof-heap-")
+        weakref.finalize(self, _remove, self._folder, os.getpid())
+        destination = memray.FileDestination(self._file, overwrite=True, compress_on_exit=False)
+        self._tracker = memray.Tracker(
+            destination=destination, file_format=memray.FileFormat.AGGREGATED_ALLOCATIONS
+        )
+        self._giving_way.watch()
+        # memray drops as many outermost frames as the starting thread has then, so it is started in a new
+        # thread
+        starter = threading.Thread(target=self._enter, name="notebook_prof heap")
+        starter.start()
+        starter.join()
+        if self._error is not None:
+            raise self._error
+        self._giving_way.hook = threading._profile_hook
+        self._giving_way.armed = True
+
+    def stop(self) -> None:
+        """Stop tracing. The result stays in the file."""
+        self._giving_way.unwatch()
+        self._end()
+
+    def _end(self) -> None:
+        tracker, self._tracker = self._tracker, None
+        if tracker is None:
+            return
+        function, hook = sys.getprofile(), threading.__dict__.get("_profile_hook")
+        tracker.__exit__(None, None, None)
+        if inspect.isroutine(function):  # restore the user's function, which memray removes too
+            sys.setprofile(function)
+        if hook is not None and getattr(hook, "__module__", "") != "memray._memray":
+            threading.setprofile(hook)  # the user's hook for new threads
+
+    def blocks(self) -> HeapBlocks:
+        """Return the blocks at the peak and at the end, and delete the file."""
+        with self._memray.FileReader(self._file) as reader:
+            at_peak = reader.get_high_watermark_allocation_records(merge_threads=True)
+            kept = reader.get_leaked_allocation_records(merge_threads=True)
+            out = HeapBlocks(
+                f"memray {self._memray.__version__}",
+                int(reader.metadata.peak_memory),
+                [_blocks(record) for record in at_peak],
+                [_blocks(record) for record in kept],
+            )
+        self.close()
+        return out
+
+    def close(self) -> None:
+        """End tracing, and delete the file."""
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _enter(self) -> None:
+        try:
+            self._tracker.__enter__()
+        except Exception as error:
+            self._error, self._tracker = error, None
+
+    @property
+    def _file(self) -> str:
+        return os.path.join(self._folder, "heap.bin")
+
+
+def _remove(folder: str, pid: int) -> None:
+    if pid == os.getpid():  # a forked child must not delete its parent's files when it ends
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _blocks(record: Any) -> Blocks:
+    stack = [StackLine(function, file, line) for function, file, line in record.stack_trace()]
+    return Blocks(stack, int(record.size), int(record.n_allocations))
