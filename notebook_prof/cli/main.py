@@ -15,8 +15,7 @@ from .diff import add_diff
 from .expect import add_expect
 from .files import add_convert, add_formats, add_report
 from .run import add_run
-from .sql import add_sql
-from .summary import add_brief, add_summary
+from .summary import add_brief, add_sql, add_summary
 
 FAILED: Final = 2
 """Exit code for refused requests, as for argparse's errors."""

@@ -1,4 +1,4 @@
-"""``notebook-prof summary`` and ``brief``: the verdict of a recording, or one analysis as a table."""
+"""``notebook-prof summary``, ``brief`` and ``sql``: the verdict of a recording, or one of its tables."""
 
 from __future__ import annotations
 
@@ -90,6 +90,35 @@ def run_brief(options: argparse.Namespace) -> int:
     """Print the brief."""
     result = open_profile(options.file, format=options.source).brief(options.rows)
     say(result.to_json() if options.json else result.text)
+    return 0
+
+
+def add_sql(commands: Any) -> None:
+    """Add the command to a parser."""
+    parser = commands.add_parser(
+        "sql",
+        help="query a recording in SQL",
+        description="Run one SELECT over the tables of a recording, of any format, and of its analyses: "
+        "slices, operators, kernels, lines, memory_names and more. Without a query it lists the tables.",
+    )
+    parser.add_argument("file", metavar="FILE", help="the recording")
+    parser.add_argument("query", metavar="QUERY", nargs="?", help="one SELECT or EXPLAIN")
+    parser.add_argument(
+        "--timeout", metavar="TIME", default="30s", help="time limit of the query (default: 30s)"
+    )
+    add_output_options(parser)
+    parser.set_defaults(run=run_sql)
+
+
+def run_sql(options: argparse.Namespace) -> int:
+    """Print the answer."""
+    rows = open_profile(options.file).sql(options.query, timeout=options.timeout)
+    shape = chosen_format(options.format)
+    if shape in ("json", "csv"):
+        say(data_text(shape, rows))
+    else:
+        cells = rows.astype(object).where(rows.notna(), "").astype(str).to_numpy(dtype=object)
+        say(drawn(shape, [str(name) for name in rows], cells.tolist()))
     return 0
 
 

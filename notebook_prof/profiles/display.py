@@ -1,10 +1,18 @@
-"""Finds the display code for objects of this layer. It is in the layer above."""
+"""``p.plot``, and the display of a Profile, whose code is in the layer above."""
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from .. import extensions
+from ..errors import nearest
+from ..selection import Selection
+from ..trace.trace import Trace
+
+if TYPE_CHECKING:
+    from bokeh.models import UIElement
 
 
 def widget_of(shown: Any) -> Any:
@@ -32,3 +40,65 @@ def display(shown: Any, **options: Any) -> None:
         entry.load()(shown, **options)
         return
     raise NotImplementedError
+
+
+VIEWS: Final = {
+    "timeline": "timeline",
+    "operators": "operator_table",
+    "memory": "memory_curve",
+    "phases": "phase_bars",
+}
+"""Functions of `notebook_prof.views.pictures.single` for ``(trace, selection)``, by method of `Plot`."""
+
+
+class Plot:
+    """Single views of a Profile as Bokeh models, for ``bokeh.io.show`` or a layout.
+
+    Each call builds a new model from the current selection. If there is nothing to draw, the model is a
+    sentence that says why. With an option, as in ``p.plot.flame(metric="device_ns")``, a tab becomes a single
+    picture.
+
+    Parameters
+    ----------
+    trace : Trace
+    selection : Selection
+    """
+
+    def __init__(self, trace: Trace, selection: Selection) -> None:
+        self._trace, self._selection = trace, selection
+
+    def timeline(self) -> UIElement:
+        """Draw tracks over time, a lane for each depth."""
+        return self._build("timeline")
+
+    def operators(self) -> UIElement:
+        """Return the operator table."""
+        return self._build("operators")
+
+    def memory(self) -> UIElement:
+        """Draw allocated and reserved memory over time, with its peak."""
+        return self._build("memory")
+
+    def phases(self) -> UIElement:
+        """Return one bar per step, divided into its phases."""
+        return self._build("phases")
+
+    def __getattr__(self, name: str) -> Callable[..., UIElement]:
+        """Return a picture of a tab. The tabs are declared in `notebook_prof.views.tabs`."""
+        models = importlib.import_module("notebook_prof.views.tab_models")  # loads Bokeh
+        if name.startswith("_") or name not in models.PLOTS:
+            raise AttributeError(f"p.plot has no {name!r}: {nearest(name, [*VIEWS, *models.PLOTS])}")
+        made: Callable[..., UIElement] = models.plot(self._trace, self._selection, name)
+        return made
+
+    def __dir__(self) -> list[str]:
+        models = importlib.import_module("notebook_prof.views.tab_models")
+        return [*super().__dir__(), *models.PLOTS]
+
+    def _build(self, view: str) -> Any:
+        single = importlib.import_module("notebook_prof.views.pictures.single")  # loads Bokeh
+        return getattr(single, VIEWS[view])(self._trace, self._selection)
+
+    def __repr__(self) -> str:
+        models = importlib.import_module("notebook_prof.views.tab_models")
+        return "p.plot: " + ", ".join(f"{name}()" for name in (*VIEWS, *models.PLOTS))

@@ -15,10 +15,9 @@ from ..trace.redaction import without_source
 from ..trace.trace import Trace, format_of
 from .brief import brief
 from .deferred_trace import DeferredTrace
-from .display import display, widget_of
+from .display import Plot, display, widget_of
 from .export import Export
 from .namespace import method
-from .plot import Plot
 from .text import Text, operator_table, profile_text, summary_text, trust_lines, with_second_line
 from .topics import (
     Compat,

@@ -13,8 +13,8 @@ from bokeh.embed import file_html
 from notebook_prof import Profile, TraceBuilder, analysis
 from notebook_prof.analysis.verdict.claims import METHODS as METHOD_NAMES
 from notebook_prof.errors import OptionError
+from notebook_prof.profiles.display import VIEWS
 from notebook_prof.profiles.namespace import Namespace
-from notebook_prof.profiles.plot import VIEWS
 from notebook_prof.testing import draw
 
 NOT_FRAMES = ("Claim", "Verdict", "verdict", "trust", "Overview", "overview", "WhatIf", "what_if")
