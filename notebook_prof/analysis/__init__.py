@@ -87,12 +87,12 @@ if TYPE_CHECKING:
     from .time.operators import calls as calls
     from .time.operators import operator_work as operator_work
     from .time.operators import operators as operators
-    from .time.overhead import overhead as overhead
     from .time.overview import Overview as Overview
     from .time.overview import overview as overview
     from .time.phases import phases as phases
     from .time.step_trace import step_trace as step_trace
     from .time.steps import breakdown as breakdown
+    from .time.steps import overhead as overhead
     from .time.steps import step_breakdown as step_breakdown
     from .time.steps import steps as steps
     from .time.thread_time import host_waits as host_waits
@@ -148,11 +148,10 @@ __all__ = lazy(
         "time.layers": "layers",
         "time.one_time": "one_time",
         "time.operators": "calls operator_work operators",
-        "time.overhead": "overhead",
         "time.overview": "Overview overview",
         "time.phases": "phases",
         "time.step_trace": "step_trace",
-        "time.steps": "breakdown step_breakdown steps",
+        "time.steps": "breakdown overhead step_breakdown steps",
         "time.thread_time": "host_waits thread_time",
         "trust.trust": "trust",
         "verdict.claims": "Claim Verdict",

@@ -101,7 +101,7 @@ class OverheadMeter:
             )
             return {}
         recorded, unrecorded = self._recorded[:pairs], measured[:pairs]
-        from ..analysis.time.overhead import overhead_ratio  # imports all analyses
+        from ..statistics import overhead_ratio
 
         ratio, low, high = overhead_ratio(recorded, unrecorded)
         return {

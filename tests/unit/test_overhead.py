@@ -11,11 +11,11 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof import TraceBuilder
 from notebook_prof.analysis import overhead, trust
-from notebook_prof.analysis.time.overhead import overhead_ratio
 from notebook_prof.collectors.base import Availability, Collector
 from notebook_prof.session import current
 from notebook_prof.session.sources import PAIR
 from notebook_prof.session.window import StepWindow
+from notebook_prof.statistics import overhead_ratio
 
 
 class PlayedClock:
@@ -100,7 +100,7 @@ def test_a_known_cost_is_found_exactly(played: None) -> None:
     assert measured["unrecorded_ns"] == [4_000_000] * 12
     assert measured["recorded_ns"] == [6_000_000] * 12
     row = p.steps.overhead().iloc[0]
-    assert (row["part"], row["share"], row["overhead_ns"]) == ("all", 1.0, 2e6)
+    assert (row["overhead_ns"], row["pairs"]) == (2e6, 12)
     assert (row["low"], row["ratio"], row["high"]) == (1.5, 1.5, 1.5)
 
 
@@ -170,21 +170,8 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     assert 0.88 <= hits / 200 <= 1.0
 
 
-def test_division_among_operators_with_a_device() -> None:
-    b = TraceBuilder(
-        metadata={
-            "overhead": {"ratio": 1.3, "low": 1.2, "high": 1.4, "pairs": 3, "unrecorded_ns": [1000] * 3}
-        }
-    )
-    main, stream = b.track("main"), b.track("stream 7", "stream", device=0, stream=7)
-    names = ["small", "cudaLaunchKernel", "large", "cudaLaunchKernel"]
-    kinds = ["operator", "launch", "operator", "launch"]
-    host = b.slices(ts=[0, 5, 100, 105], dur=[50, 5, 50, 5], name=names, category=kinds, track=main)
-    work = b.slices(ts=[20, 200], dur=[10, 9_000], name="k", category="kernel", track=stream)
-    b.flows("launch", host[[1, 3]], work)
-    trace = b.seal()
-    table = overhead(trace).set_index("part")
-    assert table["events"].tolist() == [4, 2, 2]
-    assert table["overhead_ns"].tolist() == pytest.approx([300.0, 150.0, 150.0])
-    assert table.loc["launch-bound", ["low", "ratio", "high"]].tolist() == pytest.approx([1.1, 1.15, 1.2])
+def test_a_high_cost_is_a_loss_in_the_trust_report() -> None:
+    measured = {"ratio": 1.3, "low": 1.2, "high": 1.4, "pairs": 3, "unrecorded_ns": [1000] * 3}
+    trace = TraceBuilder(metadata={"overhead": measured}).seal()
+    assert overhead(trace).iloc[0].tolist() == pytest.approx([1.3, 1.2, 1.4, 300.0, 3])
     assert trust(trace).set_index("code").loc["costly-recording", "severity"] == "loss"

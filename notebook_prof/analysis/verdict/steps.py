@@ -49,7 +49,7 @@ def judge_steps(facts: VerdictInputs) -> Verdict:
     sentence = judged.sentence
     if costly:
         text = "Recorded steps ran {} times as long as others: shares of small operators are too large. {}"
-        slower = cite(f"{ratio:.2f}", ratio, Source("overhead", "ratio", {"part": "all"}))
+        slower = cite(f"{ratio:.2f}", ratio, Source("overhead", "ratio"))
         sentence = fill(text, slower, sentence)
     return replace(judged, sentence=sentence if more is None else say(sentence, " ", more))
 
