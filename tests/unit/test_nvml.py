@@ -233,8 +233,7 @@ def test_why_a_counter_is_missing(driver: Driver, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Driver, "nvmlDeviceGetPowerUsage", raises(4))
     monkeypatch.setattr(Driver, "nvmlDeviceGetClockInfo", raises(13))
     monkeypatch.setattr(Driver, "nvmlDeviceGetComputeRunningProcesses", lambda self, gpu: [])
-    monkeypatch.setattr(Driver, "nvmlDeviceGetSamples", lambda *_: (1, []), raising=False)
-    monkeypatch.setattr(Driver, "NVML_GPU_UTILIZATION_SAMPLES", 1, raising=False)
+    monkeypatch.setattr(Driver, "nvmlDeviceGetUtilizationRates", raises(99))
     collector = NvmlCollector()
     recorded(collector)
     text = collector.report[MISSING].example
@@ -243,7 +242,7 @@ def test_why_a_counter_is_missing(driver: Driver, monkeypatch: pytest.MonkeyPatc
         "power: no permission: the driver reports it to administrators only",
         "SM clock, memory clock: this driver is too old for it",
         "memory of this process: the driver lists no process of this number, as in most containers",
-        "utilisation: the driver had no value yet: it averages over up to a second",
+        "utilisation: error 99",
     ):
         assert sentence in text
     assert not [issue for issue in collector.report if issue.severity != "info"]
@@ -298,48 +297,6 @@ def test_a_gpu_that_is_lost_in_the_middle(driver: Driver, monkeypatch: pytest.Mo
     assert (issue.severity, issue.count, "GPU is lost" in issue.example) == ("loss", 2, True)
 
 
-def sample(at_us: int, value: int) -> Any:
-    return SimpleNamespace(timeStamp=at_us, sampleValue=SimpleNamespace(uiVal=value))
-
-
-class Buffering(Driver):
-    """Keeps utilisation in a buffer, from before the recording too, and clocks in none."""
-
-    NVML_GPU_UTILIZATION_SAMPLES = 1
-    NVML_ERROR_NOT_FOUND = 6
-    since: list[int]
-
-    def nvmlDeviceGetSamples(self, gpu: int, kind: int, since_us: int) -> Any:
-        self.since.append(since_us)
-        if len(self.since) > 4:
-            error = NVMLError("Not Found")
-            error.value = 6  # type: ignore[attr-defined]
-            raise error
-        return 1, [sample(since_us - 10, 1), sample(since_us + 200, 30), sample(since_us + 100, 20)]
-
-
-def test_the_drivers_buffers_are_read_with_their_own_times(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    buffering = Buffering(since=[])
-    monkeypatch.setattr(nvml.importlib, "import_module", lambda name: buffering)
-    trace = recorded(NvmlCollector())
-    values = trace.counters.merge(trace.tracks, on="track")
-    use = values[values["name"] == "GPU 0 utilisation"]
-    assert use["value"].tolist()[:2] == [0.2, 0.3]  # in order of time, and none from before
-    assert np.diff(use["ts"]).tolist()[:1] == [100_000]
-    assert buffering.since[0] > 1_600_000_000_000_000  # Unix microseconds
-    assert (values["name"] == "GPU 0 SM clock").any()  # asked for, as there is no such buffer
-
-
-def test_buffers_on_another_clock_are_not_used(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    strange = Buffering(since=[], nvmlDeviceGetSamples=lambda *_: (1, [sample(9 * 10**15, 99)]))
-    monkeypatch.setattr(nvml.importlib, "import_module", lambda name: strange)
-    trace = recorded(NvmlCollector())
-    values = trace.counters.merge(trace.tracks, on="track")
-    assert set(values.loc[values["name"] == "GPU 0 utilisation", "value"]) == {0.4}
-
-
 def test_nvlink_is_reported_a_second(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Driver, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX", 138, raising=False)
     monkeypatch.setattr(nvml, "SLOW_EVERY", 1)
@@ -378,8 +335,6 @@ def test_an_old_driver_and_an_old_pynvml(driver: Driver, monkeypatch: pytest.Mon
 
     monkeypatch.delattr(Driver, "nvmlDeviceGetPowerUsage")
     monkeypatch.setattr(Driver, "nvmlDeviceGetClockInfo", missing)
-    monkeypatch.setattr(Driver, "nvmlDeviceGetSamples", missing, raising=False)
-    monkeypatch.setattr(Driver, "NVML_GPU_UTILIZATION_SAMPLES", 1, raising=False)
     collector = NvmlCollector()
     names = set(recorded(collector).tracks["name"])
     assert {"GPU 0 memory", "GPU 0 utilisation"} <= names

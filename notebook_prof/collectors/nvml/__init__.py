@@ -25,11 +25,9 @@ from .metrics import (
     METRICS,
     PCIE,
     Metric,
-    NoSamplesError,
     NvmlCard,
     cuda_uuids,
     pcie_link,
-    samples_since,
     visible,
     why_missing,
 )
@@ -76,10 +74,6 @@ class _Gpu:
     metrics: list[Metric]
     link: dict[str, float] | None = None
     readings: dict[str, Readings] = field(default_factory=dict)
-    since_us: dict[str, int] = field(default_factory=dict)
-    """Time of the last value read from each of the driver's buffers."""
-    polled: set[str] = field(default_factory=set)
-    """Counters for which the driver keeps no buffer."""
     failed: dict[str, tuple[int, Exception]] = field(default_factory=dict)
     """The number of consecutive failures of each counter, and its last error."""
     left_out: dict[str, str] = field(default_factory=dict)
@@ -92,12 +86,10 @@ class _Gpu:
 class NvmlCollector(Collector):
     """Reads utilisation, memory, power and clocks of the GPUs that CUDA may use, in a thread."""
 
-    # Memory and power are read every 50 ms; temperature, energy, throttling, the number of other processes
-    # and NVLink traffic every 200 ms. The driver's buffers of utilisation and clocks are also read every 200
-    # ms; without a buffer, the values are queried. The driver averages utilisation over 0.2 to 1 s. The
-    # thread loads the library, so starting takes no time, and nothing waits longer than 1 s for a driver that
-    # does not answer. GPUs get CUDA's numbers, which are found by UUID once CUDA is initialised. Each reading
-    # of `pcie` throughput keeps the thread busy for 20 ms.
+    # Memory and power are read every 50 ms, everything else every 200 ms. The driver averages utilisation
+    # over 0.2 to 1 s. The thread loads the library, so starting takes no time, and nothing waits longer than
+    # 1 s for a driver that does not answer. GPUs get CUDA's numbers, which are found by UUID once CUDA is
+    # initialised. Each reading of `pcie` throughput keeps the thread busy for 20 ms.
     name: ClassVar[str] = "nvml"
 
     def __init__(self, pcie: bool = False, devices: Sequence[int] | None = None) -> None:
@@ -259,8 +251,6 @@ class NvmlCollector(Collector):
 def _read_metric(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> None:
     name = metric.name
     try:
-        if metric.samples and name not in gpu.polled and _from_buffer(nvml, gpu, metric, clock):
-            return
         value = metric.read(nvml, gpu.card.handle)
     except (nvml.NVMLError, AttributeError) as error:
         if isinstance(error, AttributeError) and error.obj is not nvml:
@@ -274,21 +264,6 @@ def _read_metric(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> None:
         gpu.gaps += 1
     if value is not None:
         gpu.readings.setdefault(name, Readings()).add(clock.now_ns(), float(value))
-
-
-def _from_buffer(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> bool:
-    """Read new values from the driver's buffer. Returns False if the driver keeps none."""
-    name = metric.name
-    since = gpu.since_us.setdefault(name, clock.now_ns() // 1000)
-    try:
-        samples = samples_since(nvml, gpu.card.handle, metric.samples, since)
-    except NoSamplesError:
-        gpu.polled.add(name)
-        return False
-    for at_us, value in samples:
-        gpu.readings.setdefault(name, Readings()).add(at_us * 1000, value * metric.scale)
-        gpu.since_us[name] = at_us
-    return True
 
 
 def _rates(totals: Readings) -> Readings:

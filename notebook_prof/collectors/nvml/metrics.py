@@ -1,4 +1,4 @@
-"""The GPU metrics that the nvml collector reads. Some come from the driver's buffers, with their times."""
+"""The GPU metrics that the nvml collector reads, and the GPUs in CUDA's order."""
 
 from __future__ import annotations
 
@@ -17,35 +17,6 @@ import numpy as np
 from ...trace.builder import TraceBuilder
 from ..devices import driver
 
-_OF_TYPE: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-"""Members of NVML's union, by type of value. Source: ``nvml.h``."""
-NEAR_US: Final = 60_000_000
-"""Times that are further than this from the recording are not Unix times."""
-
-
-class NoSamplesError(Exception):
-    """Raised if the driver keeps no such buffer, or its times are unusable."""
-
-
-def samples_since(nvml: Any, handle: Any, buffer: str, since_us: int) -> list[tuple[int, float]]:
-    """Return the new values in a buffer of the driver as (Unix µs, value), in order of time."""
-    try:
-        number = getattr(nvml, buffer)
-        kind, samples = nvml.nvmlDeviceGetSamples(handle, number, since_us)
-    except AttributeError as error:
-        raise NoSamplesError(str(error)) from error
-    except nvml.NVMLError as error:
-        if getattr(error, "value", None) == getattr(nvml, "NVML_ERROR_NOT_FOUND", 6):
-            return []
-        raise NoSamplesError(str(error)) from error
-    if not 0 <= kind < len(_OF_TYPE):
-        raise NoSamplesError(f"values of type {kind}")
-    read = [(int(one.timeStamp), float(getattr(one.sampleValue, _OF_TYPE[kind]))) for one in samples]
-    read = sorted(pair for pair in read if pair[0] > since_us)
-    if read and read[-1][0] - since_us > NEAR_US:
-        raise NoSamplesError("their times are on another clock")
-    return read
-
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -56,10 +27,6 @@ class Metric:
     # maps (pynvml, device handle) to a number or None
     read: Callable[[Any, Any], float | None]
     slow: bool = False  # read every fourth time only
-    # pynvml's name for the driver's buffer of such values; empty for none. If the buffer exists, its values
-    # are used with their own times, and `read` is not called.
-    samples: str = ""
-    scale: float = 1.0  # factor for the values in the buffer
     total: bool = False  # for a total that only grows, its growth per second is shown
 
 
@@ -96,7 +63,6 @@ structure that the driver's library lacks. Source: ``nvml.h``.
 _UNTOLD: Final = {
     "memory": "this card reports no figure, for example because it shares the system's memory",
     "memory of this process": "the driver lists no process of this number, as in most containers",
-    "utilisation": "the driver had no value yet: it averages over up to a second",
 }
 
 
@@ -167,22 +133,18 @@ METRICS: Final = (
         "share",
         lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100,
         slow=True,
-        samples="NVML_GPU_UTILIZATION_SAMPLES",
-        scale=0.01,
     ),
     Metric(
         "SM clock",
         "MHz",
         lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM),
         slow=True,
-        samples="NVML_PROCESSOR_CLK_SAMPLES",
     ),
     Metric(
         "memory clock",
         "MHz",
         lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM),
         slow=True,
-        samples="NVML_MEMORY_CLK_SAMPLES",
     ),
     Metric(
         "temperature",
