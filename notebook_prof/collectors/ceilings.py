@@ -6,6 +6,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -22,8 +23,7 @@ _DEVICE_SIZE: Final = 8192
 _DEVICE_BYTES: Final = 2**29
 _CACHE: dict[tuple[str, str], Ceilings] = {}
 
-Timed = Callable[[], float]
-"""Runs something once, and returns the seconds it took."""
+Work = Callable[[], Any]
 
 
 def measure_device(device: str | None = None, *, dtype: str = "float32", again: bool = False) -> Ceilings:
@@ -102,7 +102,7 @@ def _host(dtype: str) -> Ceilings:
     torch = _library("torch")
     if torch is not None:
         one = torch.rand(n, n).to(getattr(torch, dtype))
-        product: Callable[[], Any] = lambda: torch.mm(one, one)  # noqa: E731
+        product: Work = lambda: torch.mm(one, one)  # noqa: E731
         how = "PyTorch"
     elif dtype == "bfloat16":
         raise OptionError("NumPy has no bfloat16: install PyTorch to measure it on the host")
@@ -112,8 +112,8 @@ def _host(dtype: str) -> Ceilings:
         how = "NumPy"
     source = np.ones(_HOST_BYTES, np.uint8)
     target = np.empty_like(source)
-    seconds = _best(lambda: _timed(product))
-    copied = _best(lambda: _timed(lambda: np.copyto(target, source)))
+    seconds = _best(product)
+    copied = _best(lambda: np.copyto(target, source))
     return Ceilings(HOST, 2 * n**3 / seconds, 2 * _HOST_BYTES / copied, dtype, f"{how}, {n} × {n} {dtype}")
 
 
@@ -122,16 +122,9 @@ def _torch_cuda(torch: Any, gpu: int, dtype: str) -> Ceilings:
     one = torch.rand(n, n, device=where).to(getattr(torch, dtype))
     source = torch.ones(_DEVICE_BYTES, dtype=torch.uint8, device=where)
     target = torch.empty_like(source)
-
-    def timed(work: Callable[[], Any]) -> float:
-        torch.cuda.synchronize(gpu)
-        begin = time.perf_counter()
-        work()
-        torch.cuda.synchronize(gpu)
-        return time.perf_counter() - begin
-
-    seconds = _best(lambda: timed(lambda: torch.mm(one, one)))
-    copied = _best(lambda: timed(lambda: target.copy_(source)))
+    wait = partial(torch.cuda.synchronize, gpu)
+    seconds = _best(lambda: torch.mm(one, one), wait)
+    copied = _best(lambda: target.copy_(source), wait)
     name = str(torch.cuda.get_device_name(gpu))
     rates = 2 * n**3 / seconds, 2 * _DEVICE_BYTES / copied
     return Ceilings(name, *rates, dtype, f"PyTorch, {n} × {n} {dtype}")
@@ -143,36 +136,24 @@ def _cupy(cupy: Any, gpu: int, dtype: str) -> Ceilings:
         one = cupy.random.random((n, n)).astype(dtype)
         source = cupy.ones(_DEVICE_BYTES, dtype=cupy.uint8)
         target = cupy.empty_like(source)
-        stream = cupy.cuda.get_current_stream()
-
-        def timed(work: Callable[[], Any]) -> float:
-            stream.synchronize()
-            begin = time.perf_counter()
-            work()
-            stream.synchronize()
-            return time.perf_counter() - begin
-
-        seconds = _best(lambda: timed(lambda: cupy.matmul(one, one)))
-        copied = _best(lambda: timed(lambda: cupy.copyto(target, source)))
+        wait = cupy.cuda.get_current_stream().synchronize
+        seconds = _best(lambda: cupy.matmul(one, one), wait)
+        copied = _best(lambda: cupy.copyto(target, source), wait)
         name = cupy.cuda.runtime.getDeviceProperties(gpu)["name"].decode()
     rates = 2 * n**3 / seconds, 2 * _DEVICE_BYTES / copied
     return Ceilings(name, *rates, dtype, f"CuPy, {n} × {n} {dtype}")
 
 
-def _timed(work: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
-def _best(timed: Timed) -> float:
+def _best(work: Work, wait: Work = lambda: None) -> float:
     """Return the shortest time of several runs in a few tenths of a second. The first run only warms up."""
-    timed()
-    best, spent, runs = float("inf"), 0.0, 0
-    while runs < _FEWEST or spent < _SECONDS:
-        seconds = timed()
-        best, spent, runs = min(best, seconds), spent + seconds, runs + 1
-    return max(best, 1e-9)
+    times: list[float] = []
+    while len(times) <= _FEWEST or sum(times[1:]) < _SECONDS:
+        wait()
+        begin = time.perf_counter()
+        work()
+        wait()
+        times.append(time.perf_counter() - begin)
+    return max(min(times[1:]), 1e-9)
 
 
 def _library(name: str) -> Any:
