@@ -19,7 +19,7 @@ from notebook_prof import background
 from notebook_prof.trace.strings import Interner
 
 from .draws import EXPLORE
-from .run_processes import end_marked, mark
+from .run_processes import end_marked, mark, start_guard
 
 # threads of OpenMP that spin for a core make torch twice as slow where tests share two; kernels inherit it
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -85,10 +85,17 @@ def counted_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name this run for its processes; take Ctrl-C also where a shell has background jobs ignore it."""
-    config.stash[RUN_OF] = mark()
+    """Name this run for its processes, which end with it; SIGTERM ends it as Ctrl-C does.
+
+    Ctrl-C is taken also where a shell has background jobs ignore it.
+    """
+    config.stash[RUN_OF] = run = mark()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if run and hasattr(os, "fork"):
+        start_guard(run)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
