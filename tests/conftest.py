@@ -7,7 +7,6 @@ import os
 import shlex
 import signal
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,10 +28,12 @@ os.environ["NOTEBOOK_PROF_HISTORY"] = "off"
 RUN_OF = pytest.StashKey[str]()
 REPOSITORY = Path(__file__).resolve().parent.parent
 LONGEST = (
-    *("workloads/", "analysis/test_samples.py", "notebook/test_binder.py", "unit/test_fused_kernels.py"),
-    *("codebase/", "ranks/test_page.py", "notebook/test_interrupts.py"),
+    *("notebook/", "workloads/", "analysis/test_samples.py", "unit/test_run_command.py"),
+    *("unit/test_fused_kernels.py", "codebase/", "ranks/test_page.py"),
 )
-"""Files that take one worker over 15 s, longest first. They start first, so that no core idles later."""
+"""What takes one worker over 15 s, longest first. It starts first, so that no core idles later."""
+TOGETHER = ("tests/gpu/", "tests/workloads/", "tests/notebook/", "tests/codebase/")
+"""Folders whose files share kernels or what they parsed, so that one worker runs them."""
 
 settings.register_profile(
     "house",
@@ -113,9 +114,9 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Repeat a failed test of the clock up to twice; the summary lists it. Other tests have one try.
 
-    The longest run first, so that no core idles at the end. Browser tests run last: their driver leaves an
-    event loop running in this thread. Kernels come before them, and files with many tests before those with
-    few: a worker keeps its kernels to the end. Without the plugin that repeats tests, nothing is repeated.
+    The longest run first: kernels, whose worker mostly waits while others compute. Browser tests run last:
+    their driver leaves an event loop running in this thread. Without the plugin that repeats tests, nothing
+    is repeated.
     """
     again = config.pluginmanager.hasplugin("rerunfailures")
     for item in items:
@@ -125,28 +126,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.flaky(reruns=2))
     first = {f"tests/{name}": place for place, name in enumerate(LONGEST)}
     assert all((REPOSITORY / name).exists() for name in first), first
-    size = Counter(item.path for item in items)
 
-    def order(item: pytest.Item) -> tuple[int, int]:
+    def order(item: pytest.Item) -> int:
         for name, place in first.items():
             if item.nodeid.startswith(name):
-                return place, 0
-        if item.nodeid.startswith("tests/notebook/"):
-            return len(first) + 1, -size[item.path]
-        return len(first) + 2 * item.nodeid.startswith("tests/browser/"), 0
+                return place
+        return len(first) + item.nodeid.startswith("tests/browser/")
 
     items.sort(key=order)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each worker a file at a time; tests of the card, of workloads and of our source share one each."""
+    """Give each worker a file at a time, or a folder whose files share something."""
     from xdist.scheduler import LoadFileScheduling
 
     class Together(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            folders = ("tests/gpu/", "tests/workloads/", "tests/codebase/")
-            return next(filter(nodeid.startswith, folders), None) or str(super()._split_scope(nodeid))
+            return next(filter(nodeid.startswith, TOGETHER), None) or str(super()._split_scope(nodeid))
 
     return Together(config, log)
 
