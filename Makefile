@@ -41,9 +41,10 @@ stories: $(BIN)/.demo ## run all notebooks for real and print what each found
 lab: $(BIN)/.demo ## open the quickstart in JupyterLab
 	$(BIN)/jupyter lab $(QUICKSTART)
 
-# Each worker takes a file at a time, the longest first, kernels last: see tests/conftest.py. They and the browser mostly
-# wait, so there is a worker more than cores. Two browsers at once are slower than one after the other: its tests run beside
-# all others, in one process. What compares clocks runs alone, in test-clock. Journeys in other front-ends need an environment of their own: test-front-ends.
+# Each worker takes a file at a time, the longest first, and one of them all that runs in kernels: see tests/conftest.py.
+# That and the browser mostly wait, so there is a worker more than cores. Two browsers at once are slower than one after
+# the other: its tests run beside all others, in one process. What compares clocks runs alone, in test-clock. Journeys in
+# other front-ends need an environment of their own: test-front-ends.
 OTHERS := --ignore=tests/browser/front_ends --ignore=tests/wheel --ignore=tests/workloads/test_thread_engine.py
 SHARED := --numprocesses $(shell $(PYTHON) -c "import os; print(min((os.cpu_count() or 1) + 1, 4))") --dist loadfile --no-loadscope-reorder
 

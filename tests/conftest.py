@@ -7,7 +7,6 @@ import os
 import shlex
 import signal
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,20 +18,24 @@ from notebook_prof import background
 from notebook_prof.trace.strings import Interner
 
 from .draws import EXPLORE
-from .run_processes import end_marked, mark
+from .run_processes import end_marked, mark, start_guard
 
 # threads of OpenMP that spin for a core make torch twice as slow where tests share two; kernels inherit it
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # what tests record is nobody's history; those of the history say where theirs lies
 os.environ["NOTEBOOK_PROF_HISTORY"] = "off"
+# what nbformat's schemas do not need, each worker would build a grammar of it for two seconds
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 RUN_OF = pytest.StashKey[str]()
 REPOSITORY = Path(__file__).resolve().parent.parent
 LONGEST = (
-    *("workloads/", "analysis/test_samples.py", "notebook/test_binder.py", "unit/test_fused_kernels.py"),
-    *("codebase/", "ranks/test_page.py", "notebook/test_interrupts.py"),
+    *("notebook/", "workloads/", "analysis/test_samples.py", "unit/test_run_command.py"),
+    *("unit/test_fused_kernels.py", "codebase/", "ranks/test_page.py"),
 )
-"""Files that take one worker over 15 s, longest first. They start first, so that no core idles later."""
+"""What takes one worker over 15 s, longest first. It starts first, so that no core idles later."""
+TOGETHER = ("tests/gpu/", "tests/workloads/", "tests/notebook/", "tests/codebase/")
+"""Folders whose files share kernels or what they parsed, so that one worker runs them."""
 
 settings.register_profile(
     "house",
@@ -85,10 +88,17 @@ def counted_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name this run for its processes; take Ctrl-C also where a shell has background jobs ignore it."""
-    config.stash[RUN_OF] = mark()
+    """Name this run for its processes, which end with it; SIGTERM ends it as Ctrl-C does.
+
+    Ctrl-C is taken also where a shell has background jobs ignore it.
+    """
+    config.stash[RUN_OF] = run = mark()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if run and hasattr(os, "fork"):
+        start_guard(run)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -106,9 +116,9 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Repeat a failed test of the clock up to twice; the summary lists it. Other tests have one try.
 
-    The longest run first, so that no core idles at the end. Browser tests run last: their driver leaves an
-    event loop running in this thread. Kernels come before them, and files with many tests before those with
-    few: a worker keeps its kernels to the end. Without the plugin that repeats tests, nothing is repeated.
+    The longest run first: kernels, whose worker mostly waits while others compute. Browser tests run last:
+    their driver leaves an event loop running in this thread. Without the plugin that repeats tests, nothing
+    is repeated.
     """
     again = config.pluginmanager.hasplugin("rerunfailures")
     for item in items:
@@ -118,28 +128,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.flaky(reruns=2))
     first = {f"tests/{name}": place for place, name in enumerate(LONGEST)}
     assert all((REPOSITORY / name).exists() for name in first), first
-    size = Counter(item.path for item in items)
 
-    def order(item: pytest.Item) -> tuple[int, int]:
+    def order(item: pytest.Item) -> int:
         for name, place in first.items():
             if item.nodeid.startswith(name):
-                return place, 0
-        if item.nodeid.startswith("tests/notebook/"):
-            return len(first) + 1, -size[item.path]
-        return len(first) + 2 * item.nodeid.startswith("tests/browser/"), 0
+                return place
+        return len(first) + item.nodeid.startswith("tests/browser/")
 
     items.sort(key=order)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each worker a file at a time; tests of the card, of workloads and of our source share one each."""
+    """Give each worker a file at a time, or a folder whose files share something."""
     from xdist.scheduler import LoadFileScheduling
 
     class Together(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            folders = ("tests/gpu/", "tests/workloads/", "tests/codebase/")
-            return next(filter(nodeid.startswith, folders), None) or str(super()._split_scope(nodeid))
+            return next(filter(nodeid.startswith, TOGETHER), None) or str(super()._split_scope(nodeid))
 
     return Together(config, log)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 RUN: Final = "NBP_TEST_RUN"
@@ -25,6 +28,32 @@ def mark() -> str:
     # at exit, after multiprocessing, which is imported later and removes a folder of its own in it
     atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
     return os.environ[RUN]
+
+
+def start_guard(run: str) -> None:
+    """Have another process end what this one leaves where it cannot: killed, or at a test's time limit."""
+    words = [sys.executable, "-m", __name__, run, str(os.getpid()), os.environ["TMPDIR"]]
+    env = {name: value for name, value in os.environ.items() if name != RUN}
+    silent = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    home = Path(__file__).parents[1]
+    subprocess.run(words, cwd=home, env=env, start_new_session=True, check=True, **silent)
+
+
+def _guard(run: str, watched: int, folder: str) -> None:
+    if os.fork():
+        return  # so that the guard is nobody's child: tests look at their own
+    while _is_there(watched):
+        time.sleep(1)  # between two looks: nothing tells of the end of a process that is no child
+    end_marked(run)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def end_marked(run: str, patience_s: float = 10.0) -> list[str]:
@@ -61,3 +90,7 @@ def _quietly(ask: Callable[[], Any]) -> Any:
         return ask()
     except (psutil.Error, OSError):  # it has just ended, or belongs to somebody else
         return None
+
+
+if __name__ == "__main__":
+    _guard(sys.argv[1], int(sys.argv[2]), sys.argv[3])

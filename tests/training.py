@@ -7,9 +7,6 @@ from typing import Any
 import torch
 from torch import nn
 
-# the first optimizer imports torch._dynamo: three seconds, and twenty where a recording looks at every call
-torch.optim.Adam([torch.zeros(1, requires_grad=True)])
-
 
 class Net(nn.Module):
     """Two blocks and a head on 16 × 16 pictures."""

@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -24,6 +24,20 @@ from notebook_prof.runs.store import FILE, VERSION, Store, damaged_files
 from .rows import row
 
 WRITERS, EACH, WIDE = 8, 40, 18_000
+METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+PROCESSES = multiprocessing.get_context(METHOD)
+
+
+@pytest.fixture(scope="module")
+def writers() -> Iterator[None]:
+    """One process imports what all writers need, and ends after them."""
+    PROCESSES.set_forkserver_preload([__name__])
+    yield
+    PROCESSES.set_forkserver_preload(["__main__"])
+    if METHOD == "forkserver":
+        from multiprocessing import forkserver
+
+        forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
 def write(folder: str, writer: int, count: int) -> None:
@@ -43,8 +57,7 @@ def noted(folder: Path) -> set[str]:
 
 
 def started(folder: Path, count: int) -> list[multiprocessing.process.BaseProcess]:
-    spawn = multiprocessing.get_context("spawn")
-    made = [spawn.Process(target=write, args=(str(folder), writer, count)) for writer in range(WRITERS)]
+    made = [PROCESSES.Process(target=write, args=(str(folder), writer, count)) for writer in range(WRITERS)]
     for process in made:
         process.start()
     return list(made)
@@ -60,6 +73,7 @@ def check_whole(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("writers")
 def test_eight_processes_at_once_lose_nothing(tmp_path: Path) -> None:
     folder = tmp_path / NAME
     for process in started(folder, EACH):
@@ -74,6 +88,7 @@ def test_eight_processes_at_once_lose_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's")
+@pytest.mark.usefixtures("writers")
 def test_kill_9_in_the_middle_loses_no_row_that_was_in(tmp_path: Path) -> None:
     folder = tmp_path / NAME
     processes = started(folder, 10_000)

@@ -32,6 +32,8 @@ TABLES = ("slices", "flows", "allocations", "steps")
 
 def record(options: CollectorOptions | None = None, keep: Path | None = None, cell: Any = None) -> Trace:
     """Record a training; with `keep` the raw result is also written there as torch itself writes it."""
+    # the first optimizer imports torch._dynamo: three seconds, or twenty where all calls are looked at
+    torch.optim.Adam([torch.zeros(1, requires_grad=True)])
     collector = TorchCollector(options)
     recording = Recording([collector])
     recording.warm()

@@ -235,7 +235,8 @@ def _keep(wake: threading.Event) -> None:
         refuse(f"py-spy could not be started: {error}")
         return
     with _lock:
-        is_wanted = _keeps_warm and not wake.is_set()
+        # another may have been given back since, and waits with its own thread
+        is_wanted = _keeps_warm and _wake is wake and not wake.is_set()
         if is_wanted:
             _warm = one
     if is_wanted:
