@@ -51,6 +51,8 @@ _MOSTLY: Final = 0.5
 _TRIFLE: Final = 0.01
 _LITTLE: Final = 0.1
 _NEARLY_ALL: Final = 0.9
+_SUSPENDED: Final = 2
+"""Most lines that are named of those at which tasks are suspended."""
 _WORKERS: Final = (
     ("other thread", "other threads", ("python", "native")),
     ("child process", "child processes", ("child",)),
@@ -153,6 +155,19 @@ def meanwhile(facts: VerdictInputs, window: tuple[int, int], told: Any = None) -
         who = say(number, f" {one if len(rows) == 1 else several}") if counted else say(several)
         pieces.append(say(who, " used ", spent, " of CPU time"))
     return say(", while ", say(*pieces, between=" and "), _because(facts, window, told)) if pieces else say()
+
+
+def awaited(facts: VerdictInputs, window: tuple[int, int], told: Any) -> Sentence:
+    """Name the lines at which tasks were suspended in this window, while no task ran."""
+    table = lines(facts.trace, window=window)
+    table = table[table["awaited_ns"] >= _LITTLE * (window[1] - window[0])]
+    others = table[(table["file"] != told["file"]) | (table["line"] != told["line"])]
+    pieces = []
+    for row in others.nlargest(_SUSPENDED, "awaited_ns").to_dict("records"):
+        (name, text), where = line_words(row), {"file": str(row["file"]), "line": int(row["line"])}
+        source = Source("lines", "awaited_ns", where, {"window": window})
+        pieces.append(say(cite(name, int(row["awaited_ns"]), source), text))
+    return say(", with tasks suspended at ", say(*pieces, between=" and at ")) if pieces else say()
 
 
 _ENGINES: Final = re.compile(r"EngineCore|vllm|sglang|ray::", re.IGNORECASE)
