@@ -146,6 +146,8 @@ class PythonCollector(Collector):
             if isinstance(engine, PySpy) and engine.name != "py-spy":
                 self._tell_in_process(spy.refusal() or SHORT)
             builder.metadata["python_engine"] = engine.name
+            if isinstance(engine, PySpy) and engine.since_ns is not None:
+                builder.metadata["py_spy_since_ns"] = engine.since_ns
             if self._instead:
                 builder.metadata["python_engine_reason"] = self._instead
             self._garbage = None

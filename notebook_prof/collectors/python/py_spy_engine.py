@@ -85,6 +85,11 @@ class PySpy:
         return "py-spy" if self._segments and not self._gave_back else "thread"
 
     @property
+    def since_ns(self) -> int | None:
+        """When py-spy began; None if the recording has none of its samples."""
+        return self._segments[0][1] if self._segments and not self._gave_back else None
+
+    @property
     def awaits(self) -> Awaits | None:
         """What the thread saw of the cell's event loop."""
         return self._net.awaits
