@@ -372,7 +372,7 @@ def test_a_py_spy_that_came_late_is_told(late: int, told: bool) -> None:
     account = {"ts": [begin], "dur": [990_000_000], "kind": ["code"], "line": [2], "text": ["run()"]}
     builder = TraceBuilder(metadata={"py_spy_since_ns": begin + late * 1_000_000})
     builder.table("samples", samples)
-    builder.table("account", pd.DataFrame({**account, "loop": [""], "steps": [0]}))
+    builder.table("account", pd.DataFrame({**account, "loop": [-1], "steps": [0]}))
     row = {"name": "run (work.py)", "category": "python", "track": builder.track("main")}
     builder.slices(ts=begin, dur=990_000_000, **row)
     trace = builder.seal()
