@@ -24,8 +24,8 @@ _THREAD: Final = re.compile(
 """Names of threads that the user did not choose."""
 _FACTS: Final = (
     "start_unix_ns", "source", "collectors", "python", "machine", "steps_requested", "steps_seen",
-    "steps_source", "recorded_ns", "partial_steps", "freed_bytes", "cpu", "python_engine", "time_line",
-    "time_unit", "sample_counts",
+    "steps_source", "recorded_ns", "partial_steps", "freed_bytes", "cpu", "python_engine", "py_spy_since_ns",
+    "time_line", "time_unit", "sample_counts",
     "table_times", "watch_ns", "rank", "world_size", "overhead", "clock_jump_ns",
 )  # fmt: skip
 """Keys of metadata without text from the user."""

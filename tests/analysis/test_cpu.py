@@ -82,6 +82,30 @@ def test_cores_count_within_the_cell_or_the_recording(cell: bool) -> None:
     assert (use["wall_ns"], use["ready_ns"], use["wait_ns"]) == (90, 90, 54)
 
 
+@pytest.mark.parametrize("spent", [9, 40])
+def test_a_cell_beside_our_own_work_says_so(spent: int) -> None:
+    """In a cell of 100 ms, at 100 to 200 ms; what was done before it does not count."""
+    ms = 1_000_000
+    b = TraceBuilder()
+    readings = (0, 0, 0), (100 * ms, 90 * ms, 0)
+    rows = [
+        *whole(*readings, (200 * ms, (180 + spent) * ms, 0)),
+        *thread(*readings, (200 * ms, (90 + spent) * ms, 0), tid=8, kind="profiler"),
+    ]
+    b.table("cpu", pd.DataFrame(rows, columns=NAMES))
+    part = {"ts": [100 * ms], "dur": [100 * ms], "kind": ["code"], "line": [2], "text": ["f()"]}
+    b.table("account", pd.DataFrame({**part, "loop": [-1], "steps": [0]}))
+    b.metadata["cpu"] = {"cores": 2.0, "tid": 7, "pid": 1}
+    b.slices(ts=100 * ms, dur=100 * ms, name="cell:2  f()", category="python", track=b.track("main"))
+    trace = b.seal(window=(0, 200 * ms))
+    judged = verdict(trace)
+    told = [line for line in judged.lines if line.startswith("Own work: ")]
+    assert len(told) == (spent > 10)
+    for line in told:
+        assert "used 40 ms of CPU time beside the cell, 30.8 % of what the process used" in line
+    assert all(claim.holds(trace) for claim in judged.claims)
+
+
 def test_cores_that_others_had_are_told() -> None:
     ms = 1_000_000
     busy = made(

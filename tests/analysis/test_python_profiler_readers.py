@@ -379,6 +379,15 @@ def test_stacks_of_other_languages_are_not_called_python(tmp_path: Path, text: s
     assert ("Python" in sentence) == ("Python" in says)
 
 
+@pytest.mark.parametrize(("name", "kind"), [("parseHTML", "code beside operators"), ("f (a.py)", "Python")])
+def test_steps_of_another_language_are_not_called_python(name: str, kind: str) -> None:
+    builder = TraceBuilder(metadata={"source": "trace_event"})
+    builder.slices(ts=[0, 100], dur=[90, 90], name=name, category="python", track=builder.track("main"))
+    for step in range(2):
+        builder.steps(step=step, ts=100 * step, dur=100, source="file")
+    assert verdict(builder.seal()).sentence.startswith(f"90.0 % of the steps is {kind}")
+
+
 def test_stacks_of_a_worker_alone_have_a_verdict(tmp_path: Path) -> None:
     """Collapsed stacks may put all threads on one track, here that of a DataLoader's worker."""
     (tmp_path / "stacks.folded").write_text("DataLoader: fetch;__getitem__ (d.py:3);load (d.py:9) 30\n")

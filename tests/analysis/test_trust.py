@@ -363,6 +363,29 @@ def test_few_samples_of_a_file_have_no_decimals(count: int, said: str) -> None:
     assert any(line.startswith(f"Own time ({count} samples): fib 67 %") for line in lines) == (count < 100)
 
 
+@pytest.mark.parametrize(("late", "told"), [(300, False), (400, True)])
+def test_a_py_spy_that_came_late_is_told(late: int, told: bool) -> None:
+    """In a cell of 990 ms with a sample every 10 ms."""
+    begin = 1_000_000_000_000_000_000
+    ts = begin + np.arange(0, 990, 10) * 1_000_000
+    samples = pd.DataFrame({"ts": ts, "dur": 10_000_000, "track": 0, "count": 1})
+    account = {"ts": [begin], "dur": [990_000_000], "kind": ["code"], "line": [2], "text": ["run()"]}
+    builder = TraceBuilder(metadata={"py_spy_since_ns": begin + late * 1_000_000})
+    builder.table("samples", samples)
+    builder.table("account", pd.DataFrame({**account, "loop": [-1], "steps": [0]}))
+    row = {"name": "run (work.py)", "category": "python", "track": builder.track("main")}
+    builder.slices(ts=begin, dur=990_000_000, **row)
+    trace = builder.seal()
+    found = trust(trace).set_index("code")
+    assert ("late-samples" in found.index) == told
+    if told:
+        assert found.loc["late-samples", "count"] == 40
+        assert "400 ms after the begin of the cell, which took 990 ms" in found.loc["late-samples", "example"]
+        files = TraceBuilder(metadata={"py_spy_since_ns": begin})
+        files.slices(ts=0, dur=10, track=files.track("main"), name="work")
+        assert "late-samples" not in set(trust(files.seal())["code"]), "no cell, no samples"
+
+
 @pytest.mark.parametrize(("inner", "few"), [(0, False), (20, False), (600, True)])
 def test_what_was_timed_needs_no_samples(inner: int, few: bool) -> None:
     """A statement that sleeps was seen by two samples, and its time is exact; what they saw inside is not."""

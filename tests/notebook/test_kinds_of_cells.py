@@ -108,6 +108,32 @@ def test_the_line_that_computed_has_the_time(kernel: Kernel, kind: str) -> None:
     assert sum(own[name] for name in computing) > 0, own
 
 
+def test_a_line_that_awaits_says_for_which_lines(kernel: Kernel) -> None:
+    """In tasks of this cell and of an earlier one, but not where other tasks pass the wait on."""
+    kernel.must("""
+        import asyncio
+        async def of_an_earlier_cell():
+            await asyncio.sleep(1.2)
+        """)
+    kernel.must("""
+        %%profile p --quiet
+        async def waits():
+            async def inner():
+                await asyncio.sleep(1.5)
+            await inner()
+        async def main():
+            await asyncio.gather(waits(), of_an_earlier_cell())
+        await main()
+        """)
+    said = kernel.value("str(p.verdict)").splitlines()[0]
+    assert "`await main()`; it waits, with tasks suspended at line 4, `await asyncio.sleep(1.5)`" in said
+    assert re.search(r" and at In\[\d+\]:3, `await asyncio\.sleep\(1\.2\)`", said), said
+    assert "gather" not in said
+    assert kernel.value("all(claim.holds(p.trace) for claim in p.verdict.claims)")
+    rows = kernel.value("p.lines().set_index('text')[['total_ns', 'awaited_ns']].T.to_dict()")
+    assert rows["await asyncio.sleep(1.5)"]["awaited_ns"] > rows["await main()"]["total_ns"] / 2
+
+
 def test_a_figure_that_is_drawn_after_the_cell_is_said_to_be_drawn(kernel: Kernel, tmp_path: Path) -> None:
     """As matplotlib's inline back end does, by a hook of this name and file."""
     file = tmp_path / "backend_inline.py"
@@ -121,6 +147,24 @@ def test_a_figure_that_is_drawn_after_the_cell_is_said_to_be_drawn(kernel: Kerne
         kernel.must("sys.path.remove(backend_inline.__file__.rpartition('/')[0])")
     assert kernel.value("str(p.verdict)").startswith("Drawing the figure takes ")
     assert kernel.value("p.account().set_index('part')['share']['drawing the figure']") > 0.6
+
+
+def test_a_collection_after_the_cell_is_none_of_its_time(kernel: Kernel) -> None:
+    kernel.must("""
+        import gc
+        kept = [[] for _ in range(1_000_000)]
+        class Shown(Exception):
+            def _render_traceback_(self):
+                gc.collect()
+                return ["Shown"]
+        """)
+    try:
+        reply = kernel.run("%%profile p --quiet\ngc.collect()\nraise Shown")
+    finally:
+        kernel.must("del kept")
+    assert reply.error == "Shown"
+    collected = "p.operators().set_index('name')['count'].get('garbage collection', 0)"
+    assert kernel.value(f"int({collected})") == 1, "the one that the cell asked for, not the traceback's"
 
 
 def test_a_cell_inside_of_a_cell_keeps_its_lines_apart(kernel: Kernel) -> None:

@@ -24,6 +24,20 @@ _NAMES: Final = (
     re.compile(r"(?P<function>.+) \((?P<file>.+):(?P<line>\d+)\)"),  # VizTracer: f (file.py:12)
 )
 
+_ANY_LANGUAGE: Final = ("pprof", "gecko", "perfetto", "collapsed", "speedscope", "trace_event")
+"""Formats whose frames may be of Go, Julia, Rust, C++, JavaScript or the operating system's kernel."""
+_SAMPLERS: Final = ("py-spy", "austin", "tachyon", "notebook_prof")
+_OF_PYTHON: Final = re.compile(r"\.py\b|<module>|\bcell\b|\bIn\[\d|ipykernel|<ipython-input")
+_NO_FILES: Final = ("<frozen ", "<string>")
+
+
+def is_python(trace: Trace, name: str, file: str = "") -> bool:
+    """Return whether a slice of category ``python`` is a frame of Python, not of another language."""
+    exporter = str(trace.metadata.get("exporter", ""))
+    if trace.metadata.get("source") not in _ANY_LANGUAGE or exporter.startswith(_SAMPLERS):
+        return True
+    return _OF_PYTHON.search(name) is not None or file.startswith(_NO_FILES)
+
 
 @dataclass(frozen=True, slots=True)
 class Frames:

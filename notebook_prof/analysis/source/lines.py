@@ -16,7 +16,7 @@ from ..grouping import covered, reach_before
 from ..scope import Numbers, Scope, Texts, WindowLike, bounds, on_device, on_host, recorded_table, step_spans
 from ..time.account import ACCOUNT
 from .frames import COSTS, frames, line_costs
-from .samples import LINE_RUNS, SAMPLES, STATEMENTS, sample_times
+from .samples import AWAITS, LINE_RUNS, SAMPLES, STATEMENTS, sample_times
 
 CELL: Final = "cell"
 """Name that `lines` gives to the file of a profiled cell."""
@@ -32,7 +32,8 @@ LINE: Final = source_lines.LINE
 
 COLUMNS: Final = Table.of(
     "lines",
-    "file:str line:int64 text:str count:Int64 total_ns:int64 self_ns:int64 unrecorded_ns:int64 share:float64 "
+    "file:str line:int64 text:str count:Int64 total_ns:int64 self_ns:int64 unrecorded_ns:int64 "
+    + "awaited_ns:int64 share:float64 "
     + "".join(f"{name}:int64 " for name in COSTS)
     + "threads:int64 samples:Int64 exact:bool",
 )
@@ -83,6 +84,8 @@ def lines(
           to the line;
         - ``unrecorded_ns`` int64: the part of ``total_ns`` and ``self_ns`` outside the recorded steps, where
           only the cell's statements were timed (as in `account`); 0 if anything but a window is selected;
+        - ``awaited_ns`` int64: time during which asyncio's tasks were suspended here and none ran; 0 if
+          anything but a window is selected;
         - ``share`` float64: ``total_ns`` of the window, of the steps, of the cell, of a notebook's cells, or
           of the span of a file;
         - ``device_ns`` int64: duration of the device work that it launched, including that of a backward that
@@ -146,6 +149,7 @@ def lines(
     in_lines = int(table["self_ns"].sum())
     if step is None and not chosen:
         table = _with_unrecorded(trace, table, union(scope.ts, scope.end), window)
+        table = _with_awaited(trace, table, window)
     if not remainder:
         return table
     host = on_host(trace, window)
@@ -153,7 +157,7 @@ def lines(
     beside = int(covered(track, host.ts, host.end).sum()) - in_lines
     span = _whole(trace, window)
     row_of_rest = {"file": "", "line": 0, "text": NOT_IN_LINES, "count": None, "total_ns": beside,
-                   "self_ns": beside, "unrecorded_ns": 0, "share": beside / max(span, 1),
+                   "self_ns": beside, "unrecorded_ns": 0, "awaited_ns": 0, "share": beside / max(span, 1),
                    "threads": len(np.unique(track)), "samples": looks[-1],
                    **{name: values[-1] for name, values in costs.items()},
                    "exact": False}  # fmt: skip
@@ -176,9 +180,10 @@ def _with_unrecorded(
         if missed := length(spans if window is None else clip(spans, (int(window[0]), int(window[1])))):
             count = len(own) if (own["kind"] == "code").all() else None
             rows.append(
-                {"file": CELL, "line": line, "text": own["text"].iloc[0], "count": count,
-                 "total_ns": missed, "self_ns": missed, "unrecorded_ns": missed, "share": 0.0, "exact": True,
-                 "threads": 1, "samples": 0 if sampled else None, **dict.fromkeys(COSTS, 0)}
+                {"file": CELL, "line": line, "text": own["text"].iloc[0], "count": count, "share": 0.0,
+                 "exact": True, "threads": 1, "samples": 0 if sampled else None,
+                 **dict.fromkeys(("total_ns", "self_ns", "unrecorded_ns"), missed),
+                 **dict.fromkeys(("awaited_ns", *COSTS), 0)}
             )  # fmt: skip
     if not rows:
         return table
@@ -193,6 +198,30 @@ def _with_unrecorded(
     table = pd.concat([table, more[~both]], ignore_index=True) if len(table) else more
     table["share"] = table["total_ns"] / max(_whole(trace, window), 1)
     return table.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _with_awaited(trace: Trace, table: pd.DataFrame, window: WindowLike) -> pd.DataFrame:
+    """Add the time during which tasks were suspended at lines."""
+    looks = recorded_table(trace, AWAITS)
+    if looks is None:
+        return table
+    begin, end = looks["ts"], looks["ts"] + looks["dur"]
+    if window is not None:
+        begin, end = begin.clip(*window), end.clip(*window)
+    key = ["file", "line", "text"]
+    seen = looks[key].assign(awaited_ns=end - begin)[(end > begin) & (looks["line"] > 0)]
+    seen = seen.groupby(key, sort=False, as_index=False)["awaited_ns"].sum()
+    places = pd.MultiIndex.from_frame(table[key[:2]])
+    at = places.get_indexer(pd.MultiIndex.from_frame(seen[key[:2]]))
+    table = table.copy()
+    table.loc[at[at >= 0], "awaited_ns"] = seen["awaited_ns"].to_numpy()[at >= 0]
+    new = seen[at < 0].sort_values("awaited_ns", ascending=False, kind="stable")
+    if not len(new):
+        return table
+    nothing = dict.fromkeys(("total_ns", "self_ns", "unrecorded_ns", "threads", *COSTS), 0)
+    sampled = 0 if recorded_table(trace, SAMPLES) is not None else pd.NA
+    new = new.assign(count=pd.NA, share=0.0, samples=sampled, exact=False, **nothing)
+    return pd.concat([table, COLUMNS.frame(dict(new.items()))], ignore_index=True)
 
 
 def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowLike) -> Any:
@@ -285,6 +314,7 @@ def lines_of_slices(
             "total_ns": total,
             "self_ns": _sum(code, own, size),
             "unrecorded_ns": nothing,
+            "awaited_ns": nothing,
             "share": total / max(span, 1),
             "threads": np.bincount(pairs, minlength=size).astype(np.int64),
             "samples": pd.array([pd.NA] * size, "Int64"),

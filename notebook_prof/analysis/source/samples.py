@@ -21,6 +21,12 @@ LINE_RUNS: Final = "line_runs"
 SAMPLES: Final = "samples"
 """Name of the table with the Python engine's samples: ``ts dur track count``."""
 
+AWAITS: Final = "awaits"
+"""Name of the table with the lines at which tasks were suspended: ``ts dur file line text``."""
+
+SINCE: Final = "py_spy_since_ns"
+"""Key of metadata: when py-spy began to sample, in Unix ns."""
+
 
 def sample_times(trace: Trace, window: WindowLike = None) -> tuple[IntArray, IntArray] | None:
     """Return the time and track of each sample of the Python engine; None without samples."""

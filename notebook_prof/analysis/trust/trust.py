@@ -11,13 +11,15 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace, Window, add, contains, length, overlap, union
+from ...trace.arrays import IntArray
 from ...trace.intervals import NOTHING
 from ...trace.report import Statement
 from ...trace.schema import Table
 from ...trace.source_lines import SAMPLE_COUNTS
 from ...units import format_items, format_ns, format_share
-from ..scope import WindowLike, bounds, length_within, on_device, on_host, step_spans
-from ..source.samples import sample_times, sampled_slices
+from ..scope import WindowLike, bounds, length_within, on_device, on_host, recorded_table, step_spans
+from ..source.samples import SINCE, sample_times, sampled_slices
+from ..time.account import ACCOUNT
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.one_time import COMPILATION, LOADING, SLOW
 from ..time.phases import stepping_track
@@ -41,6 +43,9 @@ _MANY_SAMPLES: Final = 100
 _SAMPLED: Final = 0.05
 """Sampled share of a thread's time. Below it, nearly all of the time was measured exactly."""
 
+_LATE: Final = 1 / 3
+"""Share of a cell after which py-spy began late."""
+
 _ENOUGH: Final = 3
 _GPU: Final = re.compile(r"GPU (\d+) (.+)")
 
@@ -53,6 +58,7 @@ def run_findings(trace: Trace, window: WindowLike = None) -> Iterator[Statement]
     yield from card_findings(trace, window)
     yield from _lost_cores(trace, window)
     yield from few_samples(trace, window)
+    yield from _late_samples(trace)
     yield from _overhead(trace)
 
 
@@ -221,17 +227,8 @@ def few_samples(trace: Trace, window: WindowLike) -> Iterator[Statement]:
         counts = trace.metadata.get(SAMPLE_COUNTS, {}) if window is None else {}
         count = int(counts.get(str(thread), 0))
     else:
-        at, track = samples
-        steps = step_spans(trace, window)
-        host = on_host(trace, window)
-        host = host.only(host.ints("track") == thread)
-        own = track == thread
-        if len(steps):
-            where = "in the steps"
-            own &= contains(union(*bounds(steps)), at)
-            host = host.only(host.ints("step") >= 0)
-        sampled_ns = int(host.self_ns[sampled_slices(trace, host)].sum())
-        count = int(own.sum()) if sampled_ns >= _SAMPLED * int(host.self_ns.sum()) else 0
+        where = "in the steps" if len(step_spans(trace, window)) else where
+        count = len(_samples_that_count(trace, samples, window))
     if 0 < count < _MANY_SAMPLES:
         yield Statement(
             "few-samples",
@@ -241,6 +238,41 @@ def few_samples(trace: Trace, window: WindowLike) -> Iterator[Statement]:
             effect=f"a share of sampled time may be off by {98 / math.sqrt(count):.0f} points",
             advice="record for longer, or take the lines that were timed: p.lines().exact",
             example=f"{format_items(count, 'sample')} {where}",
+        )
+
+
+def _samples_that_count(trace: Trace, samples: tuple[IntArray, IntArray], window: WindowLike) -> IntArray:
+    """Return the times of the samples of the steps' thread, in the steps if there are any; none if nearly all
+    of its time was timed."""
+    at, track = samples
+    thread, steps, host = stepping_track(trace), step_spans(trace, window), on_host(trace, window)
+    host = host.only(host.ints("track") == thread)
+    own = track == thread
+    if len(steps):
+        own &= contains(union(*bounds(steps)), at)
+        host = host.only(host.ints("step") >= 0)
+    sampled_ns = int(host.self_ns[sampled_slices(trace, host)].sum())
+    return at[own] if sampled_ns >= _SAMPLED * int(host.self_ns.sum()) else at[:0]
+
+
+def _late_samples(trace: Trace) -> Iterator[Statement]:
+    """Find a py-spy that began late in a cell; until then a thread sampled."""
+    since, cell, samples = trace.metadata.get(SINCE), recorded_table(trace, ACCOUNT), sample_times(trace)
+    if not isinstance(since, int) or cell is None or samples is None or "cell" in cell.columns:
+        return
+    begin, end = int(cell["ts"].min()), int((cell["ts"] + cell["dur"]).max())
+    late_ns = since - int(trace.metadata.get("start_unix_ns", 0)) - begin
+    at = _samples_that_count(trace, samples, None)
+    if late_ns > _LATE * (end - begin) and len(at):
+        yield Statement(
+            "late-samples",
+            "py-spy began late",
+            severity="info",
+            count=int((at < begin + late_ns).sum()),
+            effect="until then a thread sampled, which sees no call that holds the GIL and no child process: "
+            "shares of lines below the cell's statements may be off",
+            advice="record again, or longer: py-spy is kept ready between cells",
+            example=f"{format_ns(late_ns)} after the begin of the cell, which took {format_ns(end - begin)}",
         )
 
 
@@ -290,7 +322,7 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
           ``operator-unknown``, ``graph-launch-wrong``, ``clock-shift``, ``stream-overlap``.
         - Run: ``partial-first-step``, ``partial-last-step``, ``compilation-inside``, ``slow-first-step``,
           ``throttled``, ``card-shared``, ``counters-missing``, ``cores-taken``, ``few-samples``,
-          ``costly-recording``.
+          ``late-samples``: `count` samples were taken before py-spy began, ``costly-recording``.
         - Everything in ``trace.report`` that is a loss or an error, under its own code.
 
     Notes

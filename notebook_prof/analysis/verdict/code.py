@@ -17,7 +17,7 @@ from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, Verdict, cite_count, cite_ns, cite_share, fill, say, short
 from .inputs import FEWEST, MOST, VerdictInputs
-from .python import engine, library_of, line_select, line_words, meanwhile, python_verdict, spelled
+from .python import awaited, engine, library_of, line_select, line_words, meanwhile, python_verdict, spelled
 
 _CELL: Final = Source("account", "dur")
 _SHOWN: Final = 3
@@ -187,7 +187,9 @@ def _doing(facts: VerdictInputs, part: Any, row: Any) -> tuple[str, Sentence]:
         if part is None or (part["line"] != row["line"] and part["dur"] < MOST * facts.cell_ns):
             return "wait-bound", say(_WAITS)
         window = (int(part["ts"]), int(part["ts"]) + int(part["dur"]))
-        return "wait-bound", engine(facts, part) or say(_WAITS) + meanwhile(facts, window, row)
+        return "wait-bound", engine(facts, part) or say(
+            _WAITS, awaited(facts, window, row), meanwhile(facts, window, row)
+        )
     if operators > MOST * max(total, 1):
         return "compute-bound", say("; operators of the framework run most of it")
     library = "" if _too_few(facts) else library_of(file, name)

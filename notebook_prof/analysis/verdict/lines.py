@@ -20,6 +20,8 @@ from .steps import of_framework
 _SHOWN: Final = 3
 _SMALL: Final = 0.01
 """Parts of the account below this share are summed up as others."""
+_OWN_WORK: Final = 0.1
+"""Share of a cell and of its CPU time from which our own work beside it is told."""
 _SAMPLES_OF_A_NAME: Final = 3
 """Minimum samples of a name; with fewer, it may have taken no time. With no hit in n independent samples, the
 share is below 3 / n in 95 of 100 cases (rule of three).
@@ -27,7 +29,7 @@ share is below 3 / n in 95 of 100 cases (rule of three).
 
 
 def supporting_lines(facts: VerdictInputs) -> list[Sentence]:
-    """Return at most eight lines, including one about what was not recorded."""
+    """Return at most nine lines, including one about what was not recorded."""
     lines = [_account(facts) if facts.is_cell and len(facts.account) else None, _compilations(facts)]
     if len(facts.steps) or not any(lines):
         lines.append(_steps(facts))
@@ -37,7 +39,8 @@ def supporting_lines(facts: VerdictInputs) -> list[Sentence]:
         lines.append(_path(facts, facts.path))
     if facts.total_ns:
         lines.append(_longest_names(facts))
-    return [line for line in (*lines, _cores(facts), memory_line(facts)) if line is not None]
+    lines += [_cores(facts), _own_work(facts), memory_line(facts)]
+    return [line for line in lines if line is not None]
 
 
 def _account(facts: VerdictInputs) -> Sentence:
@@ -120,6 +123,24 @@ def _cores(facts: VerdictInputs) -> Sentence | None:
         "run: on a quiet machine this is faster",
         cite_ns(lost, source),
         cite_share(lost / ready, source, of),
+    )
+
+
+def _own_work(facts: VerdictInputs) -> Sentence | None:
+    """Describe how long our threads computed beside a cell, such as for earlier recordings, if it matters."""
+    if not facts.is_cell or not len(facts.account):
+        return None
+    begin, end = int(facts.account["ts"].min()), int((facts.account["ts"] + facts.account["dur"]).max())
+    during = {"window": (begin, end)}
+    ours, whole = (Source("cpu", "cpu_ns", {"kind": kind}, during) for kind in ("profiler", "process"))
+    spent, used = (int(source.evaluate(facts.trace)) for source in (ours, whole))
+    if spent < _OWN_WORK * used or spent < _OWN_WORK * (end - begin):
+        return None
+    return fill(
+        "Own work: notebook_prof used {} of CPU time beside the cell, {} of what the process used: after a "
+        "pause the cell is faster",
+        cite_ns(spent, ours),
+        cite_share(spent / used, ours, whole),
     )
 
 

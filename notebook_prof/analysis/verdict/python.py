@@ -13,7 +13,7 @@ import pandas as pd
 from ...trace import DEVICE_CATEGORIES, Trace
 from ...units import format_share
 from ..scope import Scope, ints
-from ..source.frames import Frames, frames
+from ..source.frames import Frames, frames, is_python
 from ..source.lines import CELL, lines
 from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
@@ -43,14 +43,12 @@ _PRODUCT: Final = re.compile(r"[\w\])]\s*@\s*[\w(\[]")
 _PACKAGES: Final = re.compile(r"(?:site|dist)-packages[\\/](?P<name>[^\\/]+)")
 _BINARY: Final = re.compile(r"<(?:built-in|slot wrapper).* (?P<name>\w+) of .*numpy|^(?P<pure>numpy\.[\w.]+)")
 _SPELLED: Final = {"numpy": "NumPy", "scipy": "SciPy", "sklearn": "scikit-learn", "torch": "PyTorch"}
-_ANY_LANGUAGE: Final = ("pprof", "gecko", "perfetto", "collapsed", "speedscope", "trace_event")
-"""Formats whose frames may be of Go, Julia, Rust, C++, JavaScript or the operating system's kernel."""
-_SAMPLERS: Final = ("py-spy", "austin", "tachyon", "notebook_prof")
-_OF_PYTHON: Final = re.compile(r"\.py\b|<module>|\bcell\b|\bIn\[\d|ipykernel|<ipython-input")
 _MOSTLY: Final = 0.5
 _TRIFLE: Final = 0.01
 _LITTLE: Final = 0.1
 _NEARLY_ALL: Final = 0.9
+_SUSPENDED: Final = 2
+"""Most lines that are named of those at which tasks are suspended."""
 _WORKERS: Final = (
     ("other thread", "other threads", ("python", "native")),
     ("child process", "child processes", ("child",)),
@@ -86,10 +84,8 @@ def python_verdict(facts: VerdictInputs) -> Verdict:
         return Verdict("mixed", sentence, share)
     of = facts.part_of_whole(spent, facts.self_time(name), {"name": name})
     file = str(source_lines.file[source_lines.code[row]])
-    of_python = str(trace.metadata.get("exporter", "")).startswith(_SAMPLERS) or _OF_PYTHON.search(name)
-    any_language = trace.metadata.get("source") in _ANY_LANGUAGE
-    other_language = any_language and not of_python and not file.startswith(("<frozen ", "<string>"))
-    if share < _LITTLE or other_language or str(trace.slices["category"].iloc[row]) != "python":
+    of_python = str(trace.slices["category"].iloc[row]) == "python" and is_python(trace, name, file)
+    if share < _LITTLE or not of_python:
         sentence = say(f"Nothing says what bounds it; {short(name, 60)} is the longest by itself: ", of, ".")
         return Verdict("mixed", sentence, share, {"name": name})
     line = _LINE.fullmatch(name)
@@ -153,6 +149,19 @@ def meanwhile(facts: VerdictInputs, window: tuple[int, int], told: Any = None) -
         who = say(number, f" {one if len(rows) == 1 else several}") if counted else say(several)
         pieces.append(say(who, " used ", spent, " of CPU time"))
     return say(", while ", say(*pieces, between=" and "), _because(facts, window, told)) if pieces else say()
+
+
+def awaited(facts: VerdictInputs, window: tuple[int, int], told: Any) -> Sentence:
+    """Name the lines at which tasks were suspended in this window, while no task ran."""
+    table = lines(facts.trace, window=window)
+    table = table[table["awaited_ns"] >= _LITTLE * (window[1] - window[0])]
+    others = table[(table["file"] != told["file"]) | (table["line"] != told["line"])]
+    pieces = []
+    for row in others.nlargest(_SUSPENDED, "awaited_ns").to_dict("records"):
+        (name, text), where = line_words(row), {"file": str(row["file"]), "line": int(row["line"])}
+        source = Source("lines", "awaited_ns", where, {"window": window})
+        pieces.append(say(cite(name, int(row["awaited_ns"]), source), text))
+    return say(", with tasks suspended at ", say(*pieces, between=" and at ")) if pieces else say()
 
 
 _ENGINES: Final = re.compile(r"EngineCore|vllm|sglang|ray::", re.IGNORECASE)

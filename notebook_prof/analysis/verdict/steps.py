@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ...trace import Trace
 from ...units import format_count, format_items
+from ..source.frames import is_python
 from ..source.hotspots import hot_lines
 from ..source.lines import CELL
 from .claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, fill, say, short
@@ -222,6 +223,8 @@ def _judge_mixed(facts: VerdictInputs) -> Verdict:
         if spent > 0:
             share = cite_share(float(spent), _thread(facts, str(state)), _thread(facts))
             of = f" of {facts.whole} is" if first > MOST and not pieces else ""
-            pieces.append(fill("{}{} {}", share, of, _IN_WORDS[str(state)]))
+            other = state == "python" and not is_python(facts.trace, str(facts.top["name"].iloc[0]))
+            words = "code beside operators" if other else _IN_WORDS[str(state)]
+            pieces.append(fill("{}{} {}", share, of, words))
     begin = "" if first > MOST else f"Nothing takes half of {facts.whole}: "
     return Verdict("mixed", fill("{}{}.", begin, say(*pieces, between=", ")), first)

@@ -22,7 +22,7 @@ from ..journal import Edges
 from ..options import CollectorOptions
 from ..statements import UNWRITTEN, watched_lines
 from . import py_spy_attachment as spy
-from .assemble import Exact, Timed, put
+from .assemble import OTHER_CELLS, Exact, Timed, put
 from .engine import Recorded, Sampler, ThreadSamples
 from .frames import CELL, LIBRARY, Frame, Stacks, trim, trim_process, trim_thread
 from .garbage_collections import GARBAGE, GarbageCollections
@@ -141,9 +141,13 @@ class PythonCollector(Collector):
         if self._engine is not None:
             engine, self._engine = self._engine, None
             self._put(builder, engine.recorded())
+            if engine.awaits is not None:
+                engine.awaits.put(builder, self._window_ns, builder.metadata.get(OTHER_CELLS, {}))
             if isinstance(engine, PySpy) and engine.name != "py-spy":
                 self._tell_in_process(spy.refusal() or SHORT)
             builder.metadata["python_engine"] = engine.name
+            if isinstance(engine, PySpy) and engine.since_ns is not None:
+                builder.metadata["py_spy_since_ns"] = engine.since_ns
             if self._instead:
                 builder.metadata["python_engine_reason"] = self._instead
             self._garbage = None

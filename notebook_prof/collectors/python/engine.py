@@ -15,6 +15,7 @@ from ...trace.arrays import IntArray
 from ...trace.clocks import Clock
 from ...trace.report import ImportReport
 from ..machine import has_gil
+from .awaits import Awaits
 from .frames import Frame, Stacks, cell_runner, context_of, tell_folded
 from .thread_stacks import CallTree, MemoryReader, ObservedThread, ThreadStacks, decode, walk
 
@@ -146,6 +147,9 @@ INTERVAL_S: Final = 0.002
 CALM_S: Final = 0.05
 """Pause between samples while another sampler is running."""
 
+AWAITS_NS: Final = 10_000_000
+"""Shortest time between looks at the tasks of the cell's event loop."""
+
 PAUSE_PER_LOOK: Final = 20
 """A pause is at least this many times as long as reading the stacks, so deep stacks do not cost more."""
 
@@ -169,6 +173,7 @@ class Sampler:
         self._quit = threading.Event()
         self._thread: threading.Thread | None = None
         self._failures: list[Exception] = []
+        self.awaits: Awaits | None = None
 
     def start(self, clock: Clock) -> None:
         """Start sampling, in a new thread."""
@@ -189,6 +194,7 @@ class Sampler:
             at = walked.idents.index(here)
             self._own = own.node(walked.codes[at], walked.instructions[at]), own
         self._looks = ThreadStacks(clock.now_ns, cell_runner(sys._getframe()), read)
+        self.awaits = Awaits.of_this_thread()
         self._start_ns = clock.now_ns()
         self._thread = threading.Thread(target=self._run, name="notebook_prof sampler", daemon=True)
         self._thread.start()
@@ -255,7 +261,7 @@ class Sampler:
         return ThreadSamples(os.getpid(), one.tid, one.name, "", bounds, stack)
 
     def _run(self) -> None:
-        pause_s, looks, now_ns = INTERVAL_S, 0, self._now_ns
+        pause_s, looks, now_ns, since_ns = INTERVAL_S, 0, self._now_ns, self._start_ns
         while True:
             due_ns = now_ns() + round(pause_s * 1e9)
             if self._quit.wait(pause_s):
@@ -263,6 +269,10 @@ class Sampler:
             took_ns = 0
             try:
                 took_ns = self._looks.look(due_ns)
+                if self.awaits is not None and now_ns() - since_ns >= AWAITS_NS:
+                    since_ns, before_ns = now_ns(), since_ns
+                    self.awaits.look(before_ns, since_ns)
+                    took_ns += now_ns() - since_ns
             except Exception as error:
                 if len(self._failures) < 3:
                     self._failures.append(error)

@@ -16,6 +16,7 @@ from ...trace.arrays import IntArray
 from ...trace.clocks import Clock
 from ...trace.report import ImportReport
 from . import py_spy_attachment as spy
+from .awaits import Awaits
 from .engine import CALM_S, Recorded, Sampler, join
 from .frames import Frame
 from .py_spy_attachment import Attachment
@@ -82,6 +83,16 @@ class PySpy:
     def name(self) -> str:
         """The sampler whose stacks the recording has: a thread's if it was too short for py-spy."""
         return "py-spy" if self._segments and not self._gave_back else "thread"
+
+    @property
+    def since_ns(self) -> int | None:
+        """When py-spy began; None if the recording has none of its samples."""
+        return self._segments[0][1] if self._segments and not self._gave_back else None
+
+    @property
+    def awaits(self) -> Awaits | None:
+        """What the thread saw of the cell's event loop."""
+        return self._net.awaits
 
     def start(self, clock: Clock) -> None:
         """Start recording."""

@@ -50,17 +50,35 @@ class Walked(NamedTuple):
     instructions: list[list[int]]
 
 
-def walk(now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
-    """Read the stacks of all threads, stopping before the frame `below`. The clock must be a C function."""
+def in_one_call(steps: Sequence[Callable[[], object]]) -> None:
+    """Run steps that are C code in a single call, so that no other thread runs between them."""
     # A loop in Python may lose the GIL between two frames, so their thread continues to run. Then the user's
     # variables are freed here, in the wrong thread. Up to Python 3.11, `f_back` makes an object for the
     # caller. A new object may start a garbage collection, in which a callback or a finalizer in Python may
     # lose the GIL. `f_back` then reads a frame that no longer exists: SIGSEGV. ipykernel registers such a
     # callback. So all steps run in one call of `deque`, each of them in C, with garbage collection off. It is
     # on again before any other thread can check that.
+    was_on: list[bool] = []
+    if _COLLECTS_IN_ALLOCATION:
+        restore = map(_call, map((bool, gc.enable).__getitem__, was_on))
+        steps = [
+            partial(next, map(was_on.append, iter(gc.isenabled, None))),
+            gc.disable,
+            *steps,
+            partial(next, restore),
+            was_on.clear,
+        ]
+    try:
+        deque(map(_call, steps), maxlen=0)
+    finally:
+        if any(was_on):  # a step failed
+            gc.enable()
+
+
+def walk(now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
+    """Read the stacks of all threads, stopping before the frame `below`. The clock must be a C function."""
     frames: dict[int, FrameType | None] = {}
     walked: list[list[FrameType]] = []
-    was_on: list[bool] = []
     times: list[int] = []
     used: list[int] = []
     idents: list[int] = []
@@ -83,23 +101,12 @@ def walk(now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
         frames.clear,
         read_cpu_time,
     ]
-    if _COLLECTS_IN_ALLOCATION:
-        restore = map(_call, map((bool, gc.enable).__getitem__, was_on))
-        steps = [
-            partial(next, map(was_on.append, iter(gc.isenabled, None))),
-            gc.disable,
-            *steps,
-            partial(next, restore),
-            was_on.clear,
-        ]
     try:
-        deque(map(_call, steps), maxlen=0)
+        in_one_call(steps)
     finally:  # even if a step fails
         walked.clear()  # it contains this function's frame, which makes a cycle
         frames.clear()
         del begun, callers, steps  # iterators keep a reference to their last frame
-        if any(was_on):
-            gc.enable()
     return Walked(times[0], used[1] - used[0], idents, codes, instructions)
 
 

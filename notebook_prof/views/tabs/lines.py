@@ -18,7 +18,7 @@ from .analyses import followed, has_category
 from .base import Absent, Note, Panel, Tab, Table
 
 _COSTS: Final = (
-    *("unrecorded_ns", "device_ns", "backward_ns", "backward_device_ns", "wait_ns"),
+    *("unrecorded_ns", "awaited_ns", "device_ns", "backward_ns", "backward_device_ns", "wait_ns"),
     *("bytes_kept", "peak_bytes"),
 )
 _SHOWN: Final = ("file", "line", "text", "count", "total_ns", "self_ns", "share", *_COSTS, "threads")
@@ -26,6 +26,7 @@ _MEANINGS: Final = {
     "total_ns": "total is the line and everything it calls",
     "self_ns": "self is the same without your other lines that it calls",
     "unrecorded_ns": "not recorded (hatched) is the part outside the recorded steps",
+    "awaited_ns": "awaited is the time during which a task was suspended there, while no task ran",
     "device_ns": "device is the device work that the line launched",
     "backward_ns": "backward is the host time of the backward pass of its operators",
     "backward_device_ns": "backward device is the device work of that pass",

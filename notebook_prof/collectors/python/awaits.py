@@ -1,0 +1,144 @@
+"""Records at which lines the tasks of the cell's event loop are suspended while no task runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain, compress, islice, repeat
+from operator import attrgetter, is_, is_not, methodcaller, mul, not_, or_
+from types import CodeType, CoroutineType
+from typing import Any, Final
+
+import pandas as pd
+
+from ...trace.builder import TraceBuilder
+from ..machine import has_gil
+from .frames import CELL, USER, Frame, owner_of
+from .names import cell_lines, line_name, placed
+from .thread_stacks import in_one_call
+
+AWAITS: Final = "awaits"
+"""Name of the table in ``metadata["tables"]``: ``ts dur file line text``, a row for each look and line."""
+
+_MOST_TASKS: Final = 100
+_DEEPEST: Final = 12
+"""Most coroutines that await each other."""
+
+Line = tuple[CodeType, int]
+_call: Final = methodcaller("__call__")
+
+
+class Awaits:
+    """Looks at the tasks of one event loop, from any thread."""
+
+    # Nothing of the user's is called, not even by the end of a reference: as in `walk`, all steps run in one
+    # call of C, so no task or frame can lose its last other reference meanwhile.
+    def __init__(self, asyncio: Any, loop: Any) -> None:
+        tasks, version = asyncio.tasks, sys.version_info
+        self._loop, self._task = loop, sys.modules["_asyncio"].Task
+        self._gathering = tasks._GatheringFuture
+        self._running = (
+            partial(tasks._current_tasks.get, loop)
+            if version < (3, 12)
+            else partial(asyncio.current_task, loop)
+        )
+        if version < (3, 14):
+            known: Any = tasks._all_tasks if version < (3, 12) else tasks._scheduled_tasks
+            self._references: Callable[[], Iterable[Any]] = partial(map, _call, known.data)
+        else:
+            self._references = partial(asyncio.all_tasks, loop)
+        self._rows: list[tuple[int, int, frozenset[Line]]] = []
+
+    @classmethod
+    def of_this_thread(cls) -> Awaits | None:
+        """Return an instance for the loop in which the calling task runs; None without one."""
+        asyncio = sys.modules.get("asyncio")
+        loop = asyncio._get_running_loop() if asyncio is not None and has_gil() else None
+        if asyncio is None or loop is None or asyncio.current_task(loop) is None:
+            return None
+        return cls(asyncio, loop)
+
+    def look(self, since_ns: int, now_ns: int) -> None:
+        """Note the lines at which tasks are suspended, if no task runs now, for the time since then."""
+        if not self._is_idle():
+            return
+        lines = self._suspended()
+        if self._rows and self._rows[-1][1:] == (since_ns, lines):
+            since_ns = self._rows.pop()[0]
+        if lines:
+            self._rows.append((since_ns, now_ns, lines))
+
+    def put(self, builder: TraceBuilder, window_ns: tuple[int, int], cells: Mapping[str, str]) -> None:
+        """Add the table of the looks in a window."""
+        texts: dict[Line, tuple[str, int, str]] = {}
+        rows, cell = [], cell_lines(builder)
+        for begin, end, lines in self._rows:
+            begin, end = max(begin, window_ns[0]), min(end, window_ns[1])
+            for line in lines - texts.keys():
+                texts[line] = _named(*line, cells, cell)
+            if end > begin:
+                rows += [(begin, end - begin, *place) for place in {texts[line] for line in lines}]
+        if rows:
+            builder.table(AWAITS, pd.DataFrame(rows, columns=["ts", "dur", "file", "line", "text"]))
+
+    def _is_idle(self) -> bool:
+        idle: list[bool] = []
+        in_one_call([partial(idle.extend, map(is_, map(_call, [self._running]), repeat(None)))])
+        return idle[0]
+
+    def _suspended(self) -> frozenset[Line]:
+        """Return the innermost line of the user's in each task that does not itself await a task."""
+        tasks: list[Any] = []
+        found: list[Any] = []
+        chains: list[list[Any]] = [[] for _ in range(_DEEPEST + 1)]
+        codes: list[list[Any]] = [[] for _ in range(_DEEPEST)]
+        lines: list[list[int]] = [[] for _ in range(_DEEPEST)]
+        waiters = partial(map, attrgetter("_fut_waiter"), tasks)
+        awaits_task = map(or_, _are(waiters(), self._task), _are(waiters(), self._gathering))
+        elsewhere = map(is_not, map(methodcaller("get_loop"), tasks), repeat(self._loop))
+        leaves = compress(tasks, map(not_, map(or_, awaits_task, elsewhere)))
+        known = chain.from_iterable(map(_call, [self._references]))
+        steps: list[Callable[[], object]] = [
+            partial(found.extend, islice(known, _MOST_TASKS)),
+            partial(tasks.extend, compress(found, _are(found, self._task))),
+            partial(chains[0].extend, map(methodcaller("get_coro"), leaves)),
+        ]
+        for outer, inner, code, line in zip(chains, chains[1:], codes, lines, strict=False):
+            at = map(getattr, _of_coroutines(outer, "cr_frame"), repeat("f_lineno"), repeat(0))
+            steps += [
+                partial(code.extend, _of_coroutines(outer, "cr_code")),
+                partial(inner.extend, _of_coroutines(outer, "cr_await")),
+                partial(line.extend, map(mul, map(is_not, inner, repeat(None)), at)),  # 0 before it begins
+            ]
+        steps += [kept.clear for kept in (tasks, found, *chains)]
+        in_one_call(steps)
+        stacks = {tuple(stack) for stack in zip(*map(zip, codes, lines), strict=True)}
+        return frozenset(inner for stack in stacks for inner in [_innermost(stack)] if inner is not None)
+
+
+def _are(objects: Iterable[Any], kind: type) -> Iterator[bool]:
+    """Return whether each object is of exactly this type, without a look at the object."""
+    return map(is_, map(type, objects), repeat(kind))
+
+
+def _of_coroutines(objects: list[Any], name: str) -> Iterator[Any]:
+    """Return an attribute of those objects that are coroutines, and a number for the others."""
+    readers = map((id, attrgetter(name)).__getitem__, _are(objects, CoroutineType))
+    return map(_call, map(partial, readers, objects))
+
+
+def _innermost(stack: Iterable[tuple[Any, int]]) -> Line | None:
+    own = [
+        (code, line)
+        for code, line in stack
+        if isinstance(code, CodeType) and line and owner_of(code.co_filename) in (CELL, USER)
+    ]
+    return own[-1] if own else None
+
+
+def _named(code: CodeType, line: int, cells: Mapping[str, str], cell: list[str]) -> tuple[str, int, str]:
+    function, file = getattr(code, "co_qualname", code.co_name), code.co_filename
+    frame = placed([Frame(function, file, code.co_firstlineno, line, owner_of(file))])[0]
+    text = line_name(frame, cells, cell).partition("  ")[2]
+    return cells.get(file, "cell") if frame.owner == CELL else file, frame.line, text
