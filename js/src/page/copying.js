@@ -34,6 +34,14 @@ export function codeOfCell(by, label, column, state) {
 }
 
 /**
+ * The code of a number in a table of a tab, whose rows have the labels that the table has in Python.
+ * @param {Pick<TablePart, 'call' | 'labels'>} part
+ * @param {number} row
+ * @param {string} column
+ */
+export const codeOfPart = ({call, labels}, row, column) => (call ? `${call}.at[${labels?.[row] ?? row}, ${JSON.stringify(column)}]` : '');
+
+/**
  * The code of a number of a line of source; empty where p.lines() has none that is the same.
  * @param {string} file
  * @param {number} line

@@ -574,6 +574,7 @@ interface TablePart {
   kind: 'table';
   title: string;
   call: string;
+  labels: number[] | null;
   heads: ([string, string, 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;
@@ -587,6 +588,7 @@ interface SourcePart {
   kind: 'source';
   title: string;
   call: string;
+  labels: number[] | null;
   heads: ([string, string, 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;
@@ -603,6 +605,7 @@ interface TreePart {
   kind: 'tree';
   title: string;
   call: string;
+  labels: number[] | null;
   heads: ([string, string, 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;
@@ -618,6 +621,7 @@ interface StackPart {
   kind: 'stack';
   title: string;
   call: string;
+  labels: number[] | null;
   heads: ([string, string, 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;

@@ -102,6 +102,7 @@ class TablePart(Declared, tag_field="kind", tag="table"):
 
     title: str
     call: str
+    labels: list[int] | None
     heads: list[tuple[str, str, Unit]]
     texts: dict[str, list[str]]
     names: dict[str, NameCells]
