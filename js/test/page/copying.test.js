@@ -8,7 +8,7 @@ test('a number of the table is a cell of p.operators', () => {
     'p.operators(window=(0,5), step=[1,2]).set_index("name").at["say \\"x\\"", "share"]',
   );
   expect(codeOfCell('category', 'python', 'total', {})).toBe('p.operators(by="category").set_index("category").at["python", "total_ns"]');
-  for (const none of [codeOfCell('module', 'net', 'self', {}), codeOfCell('name', 'mm', 'count', {}), codeOfCell('name', 'mm', 'self', {track: [1]})])
+  for (const none of [codeOfCell('module', 'net', 'self', {}), codeOfCell('name', 'mm', 'count', {}), codeOfCell('name', 'mm', 'self', {rank: [1]})])
     expect(none).toBe('');
 });
 

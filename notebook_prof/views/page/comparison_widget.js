@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/5PM5WBBE.js";import{a as r}from"./chunks/5LDQVCKT.js";import"./chunks/IH57EUQ6.js";import"./chunks/6BKBVL3U.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/LN2LFZBA.js";import{a as r}from"./chunks/3QWSUP4H.js";import"./chunks/RCTOLMP6.js";import"./chunks/6GANBLRT.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

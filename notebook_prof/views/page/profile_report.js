@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/J5DMCI3C.js";import{f as r}from"./chunks/JNJXK2PX.js";import{$ as t}from"./chunks/6BKBVL3U.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/SLTHRHOR.js";import{f as r}from"./chunks/4T3WUQYH.js";import{$ as t}from"./chunks/6GANBLRT.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
