@@ -16,6 +16,7 @@ from notebook_prof.analysis import kernels, operators
 from notebook_prof.analysis.critical_path.resources import Resources
 from notebook_prof.analysis.scope import on_device
 from notebook_prof.errors import OptionError
+from notebook_prof.labels import merged_name
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
 from notebook_prof.service.answers import table
@@ -117,6 +118,14 @@ def test_the_shortest_and_the_longest_call(selected: dict[str, Any]) -> None:
     for side, rows in (("host_range", chosen[~device]), ("device_range", chosen[device])):
         expected = [int(rows["dur"].min()), int(rows["dur"].max())] if len(rows) else []
         assert answer.content[side] == expected
+    data = answer.arrays()
+    for label, low, high, on_side in zip(
+        answer.content["label"], data["min_ns"], data["max_ns"], data["side"], strict=True
+    ):
+        same = trace.slices["name"].astype(str).map(merged_name) == label
+        others = Selection(**{**selected, "name": None}).mask(trace.slices)
+        dur = trace.slices["dur"][others & same & (trace.slices.index.isin(on_device(trace).rows) == on_side)]
+        assert (low, high) == ((dur.min(), dur.max()) if len(dur) else (0, 0)), label
 
 
 @st.composite

@@ -349,6 +349,8 @@ type TableColumns = {
   share: Float64Array;
   count: Float64Array;
   total_ns: Float64Array;
+  min_ns: Float64Array;
+  max_ns: Float64Array;
   self_ns: Float64Array;
   device_ns: Float64Array;
 };

@@ -18,6 +18,8 @@ class TableColumns(Columns):
     share: F8
     count: F8
     total_ns: F8
+    min_ns: F8
+    max_ns: F8
     self_ns: F8
     device_ns: F8
 
