@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/XJ56YTLB.js";import{a as r}from"./chunks/RN5MHAWC.js";import"./chunks/QH26YJ2F.js";import"./chunks/6SGXSWPD.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/CVRLJOIJ.js";import{a as r}from"./chunks/5PQQ5O34.js";import"./chunks/DSH3NC2I.js";import"./chunks/7UXJFGFZ.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/RN5MHAWC.js";import"./chunks/QH26YJ2F.js";import{a as r}from"./chunks/TCUPABBR.js";import"./chunks/6SGXSWPD.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/5PQQ5O34.js";import"./chunks/DSH3NC2I.js";import{a as r}from"./chunks/EQBZOWSO.js";import"./chunks/7UXJFGFZ.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
