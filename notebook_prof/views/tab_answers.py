@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,10 +13,12 @@ import pandas as pd
 from pandas.api import types
 
 from ..errors import OptionError, nearest
+from ..selection.frames import ARGUMENTS
 from ..service.packing import Answer, pack, plain_patch
 from ..service.palette import NameStyles
 from ..service.store import ViewStore
 from .tabs import TABS, Absent, Cards, Facts, Note, Panel, Picture, Source, Stack, Table, Tree
+from .tabs.analyses import arguments
 from .tabs.base import MOST_ROWS
 
 if TYPE_CHECKING:
@@ -78,11 +81,17 @@ def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     made = tab.build(store.trace, left, **tab.chosen(request.get("choices") or {}))
     if isinstance(made, Absent):
         return pack({"name": name, "absent": made.sentence}, {})
-    return packed(name, made, store.name_styles, min(int(request.get("top", MOST_ROWS)), MOST_ROWS))
+    return packed(name, made, store.name_styles, min(int(request.get("top", MOST_ROWS)), MOST_ROWS), left)
 
 
-def packed(name: str, made: Panel, styles: NameStyles, most: int = MOST_ROWS) -> Answer:
-    """Return a Panel as an Answer; see `panel`."""
+def packed(
+    name: str,
+    made: Panel,
+    styles: NameStyles,
+    most: int = MOST_ROWS,
+    state: Mapping[str, Any] = MappingProxyType({}),
+) -> Answer:
+    """Return a Panel, made for the state of a selection, as an Answer; see `panel`."""
     columns: dict[str, npt.NDArray[Any]] = {}
     parts: list[dict[str, Any]] = []
     for i, part in enumerate(made.parts):
@@ -105,6 +114,8 @@ def packed(name: str, made: Panel, styles: NameStyles, most: int = MOST_ROWS) ->
             parts.append({"kind": "facts", **asdict(part)})
         elif isinstance(part, Note):
             parts.append({"kind": "note", **asdict(part)})
+        if isinstance(part, Table):
+            parts[-1]["call"] = call_of(part, state)
     return pack(
         {
             "name": name,
@@ -115,6 +126,21 @@ def packed(name: str, made: Panel, styles: NameStyles, most: int = MOST_ROWS) ->
         },
         columns,
     )
+
+
+def call_of(part: Table, state: Mapping[str, Any]) -> str:
+    """Return the call of a table with the clauses of the selection that it was made for."""
+    if part.of is None:
+        return part.call
+    given = {key: tuple(v) if key == "window" else v for key, v in arguments(part.of, state).items()}
+    # a selected line is only marked in its table
+    left = {key for key in ARGUMENTS if key != "line" and key in part.frame} - set(given)
+    rows = [f"{key}={state[key]!r}" for key in ARGUMENTS if key in left and state.get(key) is not None]
+    texts = [f"{key}={value!r}" for key, value in given.items()]
+    if rows:
+        texts.append(f"where=nbp.Selection({', '.join(rows)})")
+    name, _, rest = part.call.partition("(")
+    return f"{name}({', '.join([*texts, rest]) if rest[0] != ')' else ', '.join(texts) + rest}"
 
 
 def _table(
@@ -138,10 +164,12 @@ def _table(
                     "colours": [styles.colour(word) if word else "" for word in words],
                 }
     select = None if part.select is None else [plain_patch(patch) for patch in list(part.select)[:most]]
+    labels = None if frame.index.equals(pd.RangeIndex(len(frame))) else frame.index.tolist()
     return {
         "kind": "table",
         "title": part.title,
         "call": part.call,
+        "labels": labels,
         "heads": headings,
         "texts": texts,
         "names": names,

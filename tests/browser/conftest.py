@@ -79,6 +79,7 @@ def _opened(browser: Browser, lab: Server, root: Path) -> NotebookPage:
     opened.run_all()
     opened.command("application:toggle-left-area")
     opened.wait_ready()
+    opened.lanes(13)
     opened.to_views()
     return opened
 

@@ -239,6 +239,10 @@ class Dashboard:
         """Have drags pan, or select."""
         self.part(f"button[data-mode={name}]").click()
 
+    def lanes(self, count: int) -> None:
+        """Give the timeline room for that many lanes, whatever the window has room for."""
+        self.views(f"v.timeline.setHeight({count})")
+
     def frame(self) -> tuple[float, float, float, float]:
         """Left, top, width and height of what is drawn of the timeline."""
         return tuple(self.views(f"({FRAME})(v.timeline.element.getBoundingClientRect())"))
@@ -289,11 +293,6 @@ class Dashboard:
     def row_filter(self) -> Locator:
         """Box that filters rows."""
         return self.part(".nbp-panel-head input[type=search]")
-
-    @property
-    def problem(self) -> Locator:
-        """What is wrong in a box, or with a tab."""
-        return self.part(".nbp-problem:not([hidden])")
 
     @property
     def grouping(self) -> Locator:

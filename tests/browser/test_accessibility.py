@@ -113,6 +113,21 @@ def test_few_stops_lie_before_the_table_and_arrows_walk_inside_of_them(
     assert len(opened.views("v.store.get().track")) == 1
 
 
+OVERPRINTED = """() => {
+    const texts = [...document.querySelectorAll('.nbp *')].filter((one) => one.checkVisibility()
+        && [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim())
+        && !one.closest('.nbp-table-scroll, .nbp-tab-body, .nbp-timeline, .nbp-memory, .nbp-help, option'));
+    const parts = texts.map((one) => [one, one.getBoundingClientRect()])
+        .filter(([, box]) => box.width && box.height);
+    const clash = (p, q) => Math.min(p.right, q.right) - Math.max(p.left, q.left) > 2
+        && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 4;
+    return parts.flatMap(([one, box], i) => parts.slice(i + 1)
+        .filter(([other, its]) => !one.contains(other) && !other.contains(one) && clash(box, its))
+        .map(([other]) => `${one.innerText} | ${other.innerText}`));
+}"""
+"""Texts that lie over one another, apart from names of tracks in narrow pages, which lie over their rows."""
+
+
 def test_a_narrow_page_keeps_names_and_has_a_menu_of_tabs(
     report: Callable[..., Report], drawn_file: Path
 ) -> None:
@@ -120,8 +135,11 @@ def test_a_narrow_page_keeps_names_and_has_a_menu_of_tabs(
     page = opened.page
     page.set_viewport_size({"width": 390, "height": 900})
     opened.wait_views("v.timeline.view.frame.bbox.width > 300")
-    for width in (390, 560, 820, 900, 1280):
+    for width in (390, 560, 820, 900, 1280, 2560):
         page.set_viewport_size({"width": width, "height": 900})
+        opened.wait_views(f"Math.abs(v.timeline.element.offsetWidth - {width}) < 60")
+        assert page.evaluate("() => document.scrollingElement.scrollWidth") <= width
+        assert page.evaluate(OVERPRINTED) == [], width
         name = opened.part(".nbp-name-cell").first.bounding_box()
         assert name is not None
         assert name["width"] > 120, f"the name of a row at {width} px"

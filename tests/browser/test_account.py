@@ -12,16 +12,17 @@ from notebook_prof.analysis import Claim
 from notebook_prof.views.report.static_html import write_report
 
 from .dashboard import Dashboard, Report
-from .drawn_cell import CELL, MS, cell_profile
+from .drawn_cell import CELL, MS, SOURCE, cell_profile
 from .jupyter_page import NotebookPage
 
 TEXT = "1.95 s = evaluation 1.35 s (line 8) + 20 steps 320 ms.\n20 steps of 16 ms\n! Trust: lost\nadvice"
+WAITS = f"Line 8 takes 69.2 % of the cell: `{SOURCE[8]}`; it waits, while 4 other threads ran line 6."
 EVALUATION = [560 * MS, 1910 * MS]
 WINDOW = "v.store.get().window"
 
 
-def _claim(text: str, line: int = 0, **select: Any) -> Claim:
-    start = TEXT.split("\n")[line].index(text)
+def _claim(text: str, line: int = 0, of: str = TEXT, **select: Any) -> Claim:
+    start = of.split("\n")[line].index(text)
     return Claim("account", "dur", text=text, value=1, select=select, line=line, start=start)
 
 
@@ -226,13 +227,17 @@ p
 def test_a_flag_stands_where_an_exception_ended_the_cell(
     report: Callable[..., Report], tmp_path: Path
 ) -> None:
-    profile = cell_profile(raised={"error": "KeyError", "line": 8})
+    profile = cell_profile(raised={"error": "KeyboardInterrupt", "line": 8})
     path = tmp_path / "raised.html"
-    write_report(profile.trace, profile.selection, path, verdict=TEXT)
+    claims = [
+        _claim("69.2 %", of=WAITS, name=f"cell:8  {SOURCE[8]}"),
+        _claim("line 6", of=WAITS, name="cell:6  loss.backward()"),
+    ]
+    write_report(profile.trace, profile.selection, path, verdict=WAITS, claims=claims)
     shown = report(path)
     shown.settle()
     flag = shown.part(".nbp-flag")
-    assert flag.inner_text() == "⚑ KeyError, line 8"
+    assert flag.inner_text() == "⚑ KeyboardInterrupt, line 8"
     flag.hover()
     assert "ended the cell at 1.910 s" in str(flag.get_attribute("title"))
     flag.click()
@@ -240,3 +245,10 @@ def test_a_flag_stands_where_an_exception_ended_the_cell(
     shown.views("v.setView(0, 1e8)")
     shown.settle()
     assert not flag.is_visible()
+    shown.views("v.store.clear('test')")
+    shown.open_tab("source", "Source")
+    reason = shown.tab.locator(".nbp-source-because")
+    assert reason.inner_text() == "it waits, while 4 other threads ran line 6."
+    assert reason.evaluate("(row) => row.previousElementSibling.innerText").startswith("8")
+    reason.locator(".nbp-claim").click()
+    assert shown.views("v.store.get().name") == ["cell:6  loss.backward()"]

@@ -70,6 +70,7 @@ def _entries(counts: dict[str, Any]) -> str:
 def test_a_sentence_leads_to_what_is_selected(notebook: Callable[..., NotebookPage]) -> None:
     shown = notebook("offscreen.ipynb", SETUP, "p")
     shown.wait_ready()
+    shown.lanes(13)
     shown.to_views()
     assert not shown.sentences.count()
     top = shown.table.bounding_box()
@@ -168,6 +169,7 @@ def test_a_report_says_it_too(report: Callable[..., Report], scheme: Any) -> Non
     install_packages()
     profile = many_tracks()
     opened = report(profile)
+    opened.lanes(13)
     page = opened.page
     page.emulate_media(color_scheme=scheme)
     page.evaluate(AXE.read_text(encoding="utf-8"))

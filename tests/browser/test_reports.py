@@ -74,6 +74,11 @@ def test_nothing_is_cut_off_on_paper(report: Open, paper_px: int) -> None:
         assert page.evaluate(OVER_THE_EDGE) == []
         assert page.locator(".nbp-timeline").evaluate("(e) => parseFloat(getComputedStyle(e).width)") == drawn
         assert not page.locator(".nbp-bar").is_visible()
+        rows = page.locator(".nbp-table tbody tr")
+        assert rows.count() == 9
+        assert rows.last.is_visible()
+        scroll = page.locator(".nbp-table-scroll")
+        assert scroll.evaluate("(e) => e.scrollHeight <= e.clientHeight"), "the table is there to its end"
     finally:
         page.emulate_media(media="screen")
         page.set_viewport_size(SIZE)

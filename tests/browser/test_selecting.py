@@ -88,7 +88,7 @@ def test_a_number_is_copied_as_code_that_gives_it(shown: NotebookPage) -> None:
         "() => { navigator.clipboard.writeText = async (text) => { window.nbpCopied = text; }; }"
     )
     label, own = shown.views("[v.table.snapshot().labels[1], v.table.snapshot().self[1]]")
-    shown.row(label).locator("td").nth(4).hover()
+    shown.row(label).locator("td").nth(6).hover()
     shown.page.keyboard.press("c")
     code = shown.page.wait_for_function("() => window.nbpCopied").json_value()
     assert f'.at["{label}", "self_ns"]' in code
@@ -102,7 +102,16 @@ def test_a_number_is_copied_as_code_that_gives_it(shown: NotebookPage) -> None:
 def test_a_brush_selects_a_window_and_measures_it(shown: NotebookPage) -> None:
     """The table then holds what Python computes for the same window; the measure tells of it."""
     before = shown.views("v.table.snapshot()")
-    shown.brush(0.3, 0.5)
+    left, top, width, height = shown.frame()
+    shown.page.keyboard.down("Shift")
+    shown.page.mouse.move(left + 0.3 * width, top + height / 2)
+    shown.page.mouse.down()
+    shown.page.mouse.move(left + 0.5 * width, top + height / 2, steps=4)
+    length, edges = shown.tooltip.inner_text().split("\n")
+    shown.page.mouse.up()
+    shown.page.keyboard.up("Shift")
+    assert re.fullmatch(r"[\d.]+ ms", length), "said while it is dragged"
+    assert re.fullmatch(r"[\d.]+ ms – [\d.]+ ms", edges)
     shown.wait_views("v.store.get().window !== null && v.table.snapshot().total[0] > 0")
     shown.wait_kernel("print(p.selection.window is None)", "False")  # the page answers before Python hears
     start, end = (int(x) for x in shown.kernel("print(*p.selection.window)").split())
@@ -182,8 +191,14 @@ def test_the_table_is_sorted_filtered_and_grouped(shown: NotebookPage) -> None:
     ):
         shown.row_filter.fill(text)
         shown.wait_views(condition)
+    rows, drawn = shown.views("[v.table.snapshot().labels, v.counts.table]")
+    for half in ("self>10ms t", "self>10ms total", "self>10ms total>"):
+        shown.row_filter.fill(half)
+        shown.wait_views(f"v.counts.table > {drawn}")
+        drawn = shown.views("v.counts.table")
+    assert shown.views("v.table.snapshot().labels") == rows, "what is half typed empties no table"
     shown.row_filter.fill("/(/")
-    shown.problem.wait_for()
+    shown.table.locator(".nbp-problem").wait_for()
     shown.row_filter.fill("")
     shown.head("self_ns").click()
     shown.wait_views("v.table.snapshot().rows > 10")
@@ -260,3 +275,25 @@ def test_y_tells_why_in_the_words_of_python(shown: NotebookPage) -> None:
     inside = box.evaluate("e => [e.scrollWidth, e.clientWidth]")
     assert inside[0] <= inside[1]
     page.keyboard.press("Escape")
+
+
+FASTER = """
+from ipywidgets import Widget
+(one,) = [w for w in Widget.widgets.values() if type(w).__name__ == 'ProfileWidget' and w.comm]
+said = one.before, one.pieces, one.headline
+one.before = {'steps': [int(1.2 * ns) for ns in p.trace.steps['dur']], 'lines': {}}
+one.pieces = [[['It waits.', None]], [['12 % faster than the run before.', None]]]
+one.headline = 'It waits.'"""
+
+
+def test_the_run_before_stands_beside_the_headline_and_behind_the_bars(shown: NotebookPage) -> None:
+    shown.kernel(FASTER)
+    try:
+        shown.wait_views("v.phases.snapshot().ghosts === 10")
+        assert "lines: the run before" in shown.part(".nbp-panel-head").first.inner_text()
+        change = shown.part(".nbp-change")
+        assert change.is_visible(), "not folded"
+        assert change.inner_text() == "12 % faster than the run before."
+    finally:
+        shown.kernel("one.before, one.pieces, one.headline = said")
+    shown.wait_views("v.phases.snapshot().ghosts === 0")

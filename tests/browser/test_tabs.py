@@ -161,6 +161,12 @@ def test_a_slow_tab_says_so_and_a_failing_one_may_be_tried_again(shown: Notebook
         shown.kernel("go.set()")
         shown.wait_tab("Steps")
         shown.wait_views("v.panels.snapshot().scope === 'of the selected time'")
+        shown.kernel("go.clear()")
+        shown.views("void v.store.set({step: [4]}, 'test')")
+        shown.wait_views("v.panels.snapshot().scope === 'of what was selected before: working it out …'")
+        assert shown.tab_rows.count() > 0, "not blank"
+        shown.kernel("go.set()")
+        shown.wait_views("v.panels.snapshot().scope === 'of the selected time, step'")
     finally:
         shown.kernel("go.set(); TABS['steps'] = real")
 

@@ -9,6 +9,11 @@ import pytest
 
 from tests.notebook.conftest import Kernel
 
+FLAG = (
+    "__import__('notebook_prof.views.page_queries', fromlist=['*'])"
+    ".PageQueries(p.trace, p.selection).answer({'t': 'meta'})[0]['raised']"
+)
+"""What the page draws a flag of."""
 TABLE = "p.trace.metadata['tables']['account'].to_dict('records')"
 
 
@@ -171,6 +176,10 @@ def test_an_interrupted_cell_ends_there_and_shows_no_frame_of_ours(kernel: Kerne
     assert "notebook_prof" not in reply.traceback
     rows = account(kernel)
     assert rows[-1]["line"] in (4, -1)
+    flag = kernel.value(FLAG)
+    assert flag["error"] == "KeyboardInterrupt"
+    assert flag["line"] in (4, 5, 6)
+    assert 0 < flag["ts"] <= rows[-1]["ts"] + rows[-1]["dur"]
     assert "steps-too-short" in kernel.value("[issue.code for issue in p.trace.report]")
     assert kernel.value("[name for name in globals() if name.startswith('__nbp')]") == []
 

@@ -40,6 +40,7 @@ REQUESTS: list[dict[str, Any]] = [
     {"t": "table", "by": "name"},
     {"t": "table", "by": "module", "sort": "total_ns"},
     {"t": "table", "by": "category", "sort": "mean_ns"},
+    {"t": "table", "by": "name", "sort": "max_ns", "by_side": True},
     {"t": "table", "by": "name", "waits": False},
     {"t": "table", "by": "name", "sort": "device_ns", "by_side": True},
     {"t": "table", "by": "name", "sort": "total_ns", "by_side": True, "descending": False},

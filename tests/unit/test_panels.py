@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from bokeh.embed import file_html
 
+import notebook_prof as nbp
 from notebook_prof import analysis
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
@@ -32,6 +33,7 @@ from notebook_prof.views.tabs import TABS, Facts, Note, Panel, Tab, Table
 from notebook_prof.views.tabs.analyses import followed
 
 from ..browser.drawn import drawn_trace
+from ..browser.drawn_gpu import drawn_training
 
 EMPTY = TraceBuilder().seal()
 EVIL = "<img src=x onerror=alert(1)>$$x^2$$"
@@ -98,6 +100,34 @@ def test_tables_carry_the_numbers_of_the_analyses(trace: Trace) -> None:
     np.testing.assert_array_equal(
         operators["allocated_bytes"], analysis.memory_operators(trace)["allocated_bytes"]
     )
+
+
+@pytest.mark.parametrize(
+    "selected",
+    [{"step": [4, 5]}, {"window": (20_000_000, 90_000_001), "phase": "forward"}, {"name": "gemm"}],
+    ids=str,
+)
+def test_a_number_of_a_table_is_what_its_code_gives(selected: dict[str, Any]) -> None:
+    """`C` copies the call of the table, with the label of the row and the column."""
+    profile, compared = Profile(drawn_training()), 0
+    state = Selection(**selected).to_state()
+    for name, tab in TABS.items():
+        if tab.missing(profile.trace):
+            continue
+        answer = panel(ViewStore(profile.trace), state, {"name": name})
+        arrays = answer.arrays()
+        for number, part in enumerate(answer.content.get("parts", [])):
+            if part["kind"] not in ("table", "tree") or not part["call"]:
+                continue
+            table = eval(part["call"], {"p": profile, "nbp": nbp})
+            for key in (key for key, _, unit in part["heads"] if unit not in TEXTS):
+                expected = table.loc[part["labels"] or range(part["size"]), key]
+                shown = arrays[f"{number}.{key}"]
+                np.testing.assert_array_equal(
+                    shown, expected.to_numpy(float, na_value=np.nan), err_msg=part["call"]
+                )
+                compared += len(shown)
+    assert compared > 500
 
 
 def test_tabs_follow_the_selection_except_what_they_set_themselves(trace: Trace) -> None:

@@ -16,6 +16,8 @@ from notebook_prof.analysis import kernels, operators
 from notebook_prof.analysis.critical_path.resources import Resources
 from notebook_prof.analysis.scope import on_device
 from notebook_prof.errors import OptionError
+from notebook_prof.labels import merged_name
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
 from notebook_prof.service.answers import table
 from notebook_prof.service.store import ViewStore
@@ -24,6 +26,7 @@ from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.page_queries import PageQueries
 
 from ..browser.drawn import drawn_trace
+from ..browser.drawn_cell import drawn_cell
 
 
 def _shown(store: ViewStore, scope: str, by: str = "name", **selected: Any) -> pd.DataFrame:
@@ -74,6 +77,30 @@ SELECTIONS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("selected", "rows"),
+    [
+        ({"window": (20_000_000, 90_000_001)}, 17),
+        ({"name": "aten::conv2d"}, 1),
+        ({"category": "operator"}, 13),
+        ({"track": [1, 2]}, 2),
+        ({"step": [4, 5], "track": 0}, 15),
+        ({"phase": "forward"}, 11),
+        ({"line": "cell:6"}, 2),
+    ],
+    ids=str,
+)
+def test_python_goes_on_with_the_selection_of_the_page(selected: dict[str, Any], rows: int) -> None:
+    """`p.operators(where=p.selection)` has the numbers of the table, in every dimension."""
+    p = Profile(drawn_cell() if "line" in selected else drawn_trace(gpu=True))
+    p.selection.update(**selected)
+    theirs = p.operators(where=p.selection)
+    ours = _shown(ViewStore(p.trace), "host", **selected)
+    ours = ours[ours["name"].isin(theirs["name"])]  # all names stay in the page, to choose from
+    assert len(ours) == rows
+    _equal(ours, theirs, "name", ["count", "total_ns", "self_ns", "device_ns"])
+
+
 @pytest.mark.parametrize("selected", SELECTIONS, ids=str)
 @pytest.mark.parametrize("by", ["name", "module", "category"])
 def test_a_training_run(selected: dict[str, Any], by: str) -> None:
@@ -91,6 +118,14 @@ def test_the_shortest_and_the_longest_call(selected: dict[str, Any]) -> None:
     for side, rows in (("host_range", chosen[~device]), ("device_range", chosen[device])):
         expected = [int(rows["dur"].min()), int(rows["dur"].max())] if len(rows) else []
         assert answer.content[side] == expected
+    data = answer.arrays()
+    for label, low, high, on_side in zip(
+        answer.content["label"], data["min_ns"], data["max_ns"], data["side"], strict=True
+    ):
+        same = trace.slices["name"].astype(str).map(merged_name) == label
+        others = Selection(**{**selected, "name": None}).mask(trace.slices)
+        dur = trace.slices["dur"][others & same & (trace.slices.index.isin(on_device(trace).rows) == on_side)]
+        assert (low, high) == ((dur.min(), dur.max()) if len(dur) else (0, 0)), label
 
 
 @st.composite

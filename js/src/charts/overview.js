@@ -50,17 +50,7 @@ export class Overview {
     this.tracks = Math.max(...this.have.tracks, 0) + 1;
     this.ctx.host.model('strip_rows').setv({start: Math.max(this.tracks, 1), end: 0});
     this.draw(this.have);
-    this.ctx.matched(this.matching(this.have));
     this.ctx.count('overview');
-  }
-
-  /**
-   * The tracks that hold some of what is selected; all where nothing is.
-   * @param {StripAnswer} have
-   */
-  matching({filtered, tracks, bins, data}) {
-    const found = new Set(tracks.filter((_, row) => !filtered || data.bright.subarray(row * bins, (row + 1) * bins).some(Boolean)));
-    return this.ctx.meta.tracks.filter((_, k) => found.has(k));
   }
 
   /** @param {StripAnswer} have */

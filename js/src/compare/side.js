@@ -82,7 +82,6 @@ export class ComparedSide {
       hint: around.hint,
       hoverLine: around.hoverLine,
       reveal: nothing,
-      matched: nothing,
       takeFocus: () => root.focus({preventScroll: true}),
       inTimeline: around.inTimeline,
       mode: around.mode,

@@ -6,7 +6,7 @@ const SHOWN = 60; // characters of the code that a hint has room for
 /** What a column of the operator table is in p.operators(). @type {Record<string, string>} */
 const COLUMNS = {total: 'total_ns', self: 'self_ns', share: 'share', device: 'device_ns'};
 /** Dimensions that p.operators() takes. @type {Dimension[]} */
-const TAKEN = ['window', 'step', 'phase', 'category', 'line'];
+const TAKEN = ['window', 'step', 'phase', 'category', 'track', 'line'];
 /** Dimensions that p.lines() takes. @type {Dimension[]} */
 const TAKEN_BY_LINES = ['window', 'step', 'phase', 'name', 'category', 'track'];
 
@@ -27,11 +27,19 @@ const argumentsOf = (taken, state) =>
  */
 export function codeOfCell(by, label, column, state) {
   if ((by !== 'name' && by !== 'category') || !(column in COLUMNS)) return '';
-  if (state.track || state.rank || state.group || (by === 'category' && state.name)) return '';
+  if (state.rank || state.group || (by === 'category' && state.name)) return '';
   const texts = argumentsOf(TAKEN.filter((key) => key !== by), state),
     call = `p.operators(${[...texts, ...(by === 'category' ? ['by="category"'] : [])].join(', ')})`;
   return `${call}.set_index("${by}").at[${JSON.stringify(label)}, "${COLUMNS[column]}"]`;
 }
+
+/**
+ * The code of a number in a table of a tab, whose rows have the labels that the table has in Python.
+ * @param {Pick<TablePart, 'call' | 'labels'>} part
+ * @param {number} row
+ * @param {string} column
+ */
+export const codeOfPart = ({call, labels}, row, column) => (call ? `${call}.at[${labels?.[row] ?? row}, ${JSON.stringify(column)}]` : '');
 
 /**
  * The code of a number of a line of source; empty where p.lines() has none that is the same.

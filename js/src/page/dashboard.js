@@ -9,7 +9,6 @@ import {createHistory} from '../shared/history.js';
 import {filters} from '../shared/store.js';
 import {Rail} from '../tabs/rail.js';
 import {Flag} from '../timeline/flag.js';
-import {FROM_TRACKS} from '../timeline/indicators.js';
 import {Timeline} from '../timeline/timeline.js';
 import {shownTrace} from './context.js';
 import {copyAsPandas} from './copying.js';
@@ -50,7 +49,6 @@ export class Dashboard {
   mode = 'pan';
   /** @type {number | null} */ pointer = null;
   hintTimer = 0;
-  seeking = false;
   inTimeline = false; // whether the last click or focus was in what has the time axis
   closed = false;
 
@@ -140,10 +138,7 @@ export class Dashboard {
       trouble,
       hint,
       hoverLine: (line) => this.panels.hover(line),
-      matched: (tracks) => {
-        if (this.seeking) this.timeline.seek(tracks);
-        this.seeking = false;
-      },
+      because: () => this.header.because(),
       takeFocus: () => root.focus({preventScroll: true}),
       inTimeline: () => this.inTimeline && root.contains(activeElement()),
       mode: () => this.mode,
@@ -265,10 +260,7 @@ export class Dashboard {
       has = (/** @type {(keyof SelectionPatch)[]} */ ...keys) => keys.some((key) => key in patch),
       filtered = filters(patch, 'window');
     // the questions first: the kernel works while the page draws what it knows
-    if (filtered) {
-      this.seeking = !FROM_TRACKS.has(origin);
-      timeline.refresh();
-    }
+    if (filtered) timeline.refresh();
     if (filtered || has('window')) {
       table.refresh();
       if (filtered) overview.refresh();

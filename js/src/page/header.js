@@ -3,7 +3,7 @@ import {textElement} from '../shared/elements.js';
 import {Roving} from '../shared/roving.js';
 import {isPicked, nothingSelected} from '../shared/store.js';
 import {formatCount, formatInstant, formatNumbers, formatTime} from '../shared/units.js';
-import {claimsIn, headlineOf} from './headline.js';
+import {becauseIn, claimsIn, headlineOf, piecesOf} from './headline.js';
 
 /** What a replay scales. @type {Dimension[]} */
 const SCALED = ['name', 'line', 'phase', 'category'];
@@ -51,6 +51,7 @@ export class Header {
   /** @type {Roving | null} */ roving = null;
   line = textElement('div', 'nbp-selection', '');
   clauses = new Roving(this.line, '.nbp-chip > button, .nbp-what-if-button, .nbp-clear');
+  /** @type {ReturnType<typeof becauseIn>} */ reason = null;
   close = () => {};
 
   /**
@@ -73,10 +74,17 @@ export class Header {
    * @param {HeadlinePiece[][]} pieces
    */
   tell(text, pieces) {
+    this.reason = becauseIn(pieces);
     this.roving ??= new Roving(this.headline, '.nbp-fold, .nbp-claim');
     this.headline.replaceChildren(...headlineOf(text, pieces, (select) => this.pick(select)));
     this.roving.settle();
     this.mark();
+  }
+
+  /** Why a line takes long, with its links; null where the headline does not tell. */
+  because() {
+    const {reason} = this;
+    return reason && {line: reason.line, parts: piecesOf(reason.pieces, (select) => this.pick(select))};
   }
 
   /** The verdict of a long recording comes later. */

@@ -59,7 +59,7 @@ function opener(box, line, more) {
  * @param {HeadlinePiece[]} line
  * @param {Pick} [pick]
  */
-function piecesOf(line, pick) {
+export function piecesOf(line, pick) {
   return line.flatMap(([text, select, code = '']) => (select && pick ? [claim(text, select, code, pick)] : code ? [number(text, code)] : withCode(text)));
 }
 
@@ -132,6 +132,19 @@ export function headlineOf(text, pieces, pick) {
     parts.push(warning);
   }
   return parts;
+}
+
+/**
+ * The line of source that the headline tells of first, as `cell:8`, and what it says of it behind its text: for what it waits.
+ * @param {HeadlinePiece[][]} [lines]
+ * @returns {{line: string, pieces: HeadlinePiece[]} | null}
+ */
+export function becauseIn([first = []] = []) {
+  const at = first.findIndex(([text]) => text.includes('`; ')),
+    line = /^(.+?:\d+) {2}/.exec(first.find(([, select]) => select)?.[1]?.name?.[0] ?? '')?.[1];
+  if (at < 0 || !line) return null;
+  const [text] = first[at];
+  return {line, pieces: [[text.slice(text.indexOf('`; ') + 3), null], ...first.slice(at + 1)]};
 }
 
 /**

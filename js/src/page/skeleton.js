@@ -1,9 +1,11 @@
 // The page before its figures are there: as high as with them, so that nothing below moves.
 import {element, textElement} from '../shared/elements.js';
+import {TALL} from '../timeline/lanes.js';
 import {headlineOf} from './headline.js';
 
 const ROOMY = 970; // pixels of a window in which JupyterLab has room for the phases in full height
 const LEAST_PHASES_PX = 150;
+const TABLE_PX = 296; // twelve rows
 
 /**
  * How high the figure of the phases is in a window: all four views are in sight at once.
@@ -11,6 +13,12 @@ const LEAST_PHASES_PX = 150;
  * @param {number} height of the window
  */
 export const phasesHeight = (full, height) => Math.max(LEAST_PHASES_PX, Math.min(full, full - (ROOMY - height)));
+
+/**
+ * How high a table may be in a window: it and the timeline share what high windows have more.
+ * @param {number} height of the window
+ */
+export const tableHeight = (height) => TABLE_PX + Math.max(0, Math.floor((height - TALL) / 2));
 
 /**
  * Make the elements of the page.
@@ -71,9 +79,11 @@ function tabsIn(row) {
  * @param {DocumentJson} json
  */
 function reserve(parts, settings, json) {
+  const high = globalThis.innerHeight ?? ROOMY;
+  parts.root.style.setProperty('--nbp-table', `${tableHeight(high)}px`);
   settings.figures.forEach((name, i) => {
     const {attributes} = json.roots[i];
-    if (name === 'phases') attributes.height = phasesHeight(attributes.height, globalThis.innerHeight ?? ROOMY);
+    if (name === 'phases') attributes.height = phasesHeight(attributes.height, high);
     parts[name].style.minHeight = `${json.roots[i].attributes.height}px`;
   });
   for (const [view, reason] of Object.entries(settings.empty)) {

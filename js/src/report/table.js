@@ -12,7 +12,7 @@ const KEPT = 8;
 
 /**
  * @typedef {import('./residual/totals.js').TotalName} TotalName
- * @typedef {Record<TotalName | 'shortest' | 'longest', number> & {g: number, side: number, share: number}} Row
+ * @typedef {Record<TotalName | 'min_ns' | 'max_ns', number> & {g: number, side: number, share: number}} Row
  * @typedef {import('./totals.js').Side} Side
  */
 
@@ -54,7 +54,7 @@ export function createLocalTable(report) {
       let every = 0;
       for (let g = 0; g < group.labels.length; g++) {
         if (!out.touched[g] && !(out.device_ns[g] && (state.category == null || own.includes('category')))) continue;
-        const {count, total_ns, self_ns, device_ns, touched, shortest, longest} = out;
+        const {count, total_ns, self_ns, device_ns, touched, min_ns, max_ns} = out;
         mine.push({
           g,
           side: which === 'device' ? 1 : 0,
@@ -63,8 +63,8 @@ export function createLocalTable(report) {
           self_ns: self_ns[g],
           device_ns: device_ns[g],
           touched: touched[g],
-          shortest: shortest[g],
-          longest: longest[g],
+          min_ns: min_ns[g],
+          max_ns: max_ns[g],
         });
         every += self_ns[g];
       }
@@ -125,8 +125,9 @@ export function createLocalTable(report) {
       scope = q.scope ?? 'all',
       sum = (/** @type {TotalName} */ name) => everything.reduce((s, row) => s + (isPicked(row) ? row[name] : 0), 0),
       rangeOf = (/** @type {number} */ side) => {
-        const mine = left ? [] : everything.filter((row) => row.side === side && row.touched && isPicked(row));
-        return mine.length ? [Math.min(...mine.map((row) => row.shortest)), Math.max(...mine.map((row) => row.longest))] : [];
+        const mine = everything.filter((row) => row.side === side && row.touched && isPicked(row)),
+          longest = Math.max(...mine.map((row) => row.max_ns));
+        return longest > 0 ? [Math.min(...mine.map((row) => row.min_ns)), longest] : [];
       },
       isSide = (/** @type {Row} */ row) => scope === 'all' || row.side === (scope === 'device' ? 1 : 0);
     const [passed, error] = filtered(q, state, own, everything, isSide),
@@ -157,7 +158,7 @@ export function createLocalTable(report) {
   };
 }
 
-const SORTS = /** @type {const} */ ([...TOTAL_NAMES, 'mean_ns']);
+const SORTS = /** @type {const} */ ([...TOTAL_NAMES, 'mean_ns', 'min_ns', 'max_ns']);
 
 /** @param {Row} row */
 const meanOf = (row) => row.total_ns / Math.max(row.count, 1);
@@ -204,6 +205,8 @@ function columnsOf(rows, by, group) {
     share: column('share'),
     count: column('count'),
     total_ns: column('total_ns'),
+    min_ns: column('min_ns'),
+    max_ns: column('max_ns'),
     self_ns: column('self_ns'),
     device_ns: column('device_ns'),
   };

@@ -10,7 +10,7 @@ const TRACKS = 65536;
 
 /**
  * @typedef {'host' | 'device'} Side
- * @typedef {Record<import('./residual/totals.js').TotalName | 'shortest' | 'longest', Float64Array>} Totals
+ * @typedef {Record<import('./residual/totals.js').TotalName | 'min_ns' | 'max_ns', Float64Array>} Totals
  */
 
 /**
@@ -83,8 +83,8 @@ export function createTotals({columns, given, nested, matching, left, parent}) {
       self_ns: new Float64Array(size),
       device_ns: new Float64Array(size),
       touched: new Float64Array(size),
-      shortest: new Float64Array(size).fill(Infinity),
-      longest: new Float64Array(size).fill(-Infinity),
+      min_ns: new Float64Array(size),
+      max_ns: new Float64Array(size),
     };
     for (let i = 0; i < n; i++) {
       const s = columns.ts[i];
@@ -100,9 +100,9 @@ export function createTotals({columns, given, nested, matching, left, parent}) {
       if (s < a && e <= a) continue;
       const since = Math.max(s, a),
         until = Math.min(e, b);
+      out.min_ns[g] = out.touched[g] ? Math.min(out.min_ns[g], columns.dur[i]) : columns.dur[i];
+      out.max_ns[g] = Math.max(out.max_ns[g], columns.dur[i]);
       out.touched[g]++;
-      out.shortest[g] = Math.min(out.shortest[g], columns.dur[i]);
-      out.longest[g] = Math.max(out.longest[g], columns.dur[i]);
       if (!(again.has(i) && codes[parent[i]] === g)) out.count[g]++;
       out.total_ns[g] += Math.max(0, until - Math.max(from, a));
       if (s >= a && e <= b) out.self_ns[g] += e - s - columns.inside[i];
@@ -111,6 +111,7 @@ export function createTotals({columns, given, nested, matching, left, parent}) {
         if (owns > since) out.self_ns[g] += Math.max(0, owns - since - covered(rowBelow(row), since, owns));
       }
     }
+    if (left) for (const unknown of [out.min_ns, out.max_ns]) unknown.fill(0); // sums stand for some of them
     left?.addTo(out, by, group, which, state, own);
     if (which === 'host') addLaunched(codes, state, own, [a, b], out.device_ns);
     return out;

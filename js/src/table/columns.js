@@ -2,7 +2,7 @@
 import {formatCount, formatShare, formatTimeCell} from '../shared/units.js';
 
 /**
- * @typedef {'label' | 'count' | 'total' | 'mean' | 'self' | 'share' | 'device' | 'device_share'} ColumnKey
+ * @typedef {'label' | 'count' | 'total' | 'mean' | 'min' | 'max' | 'self' | 'share' | 'device' | 'device_share'} ColumnKey
  * @typedef {object} TableColumn
  * @property {ColumnKey} key
  * @property {string} sort what it is sorted by
@@ -32,12 +32,21 @@ const deviceTime = ({data}, i) => (data.side[i] ? data.self_ns[i] : data.device_
  */
 const meanOf = ({data}, i) => (data.side[i] || !data.count[i] ? null : data.total_ns[i] / data.count[i]);
 
+/**
+ * The shortest or the longest slice of the host, where it is known.
+ * @param {'min_ns' | 'max_ns'} name
+ * @returns {TableColumn['value']}
+ */
+const extreme = (name) => ({data}, i) => (data.side[i] || !data.max_ns[i] ? null : data[name][i]);
+
 /** @type {TableColumn[]} */
 export const COLUMNS = [
   {key: 'label', sort: 'label', text: 'name', title: '', value: () => null, format: String},
   {key: 'count', sort: 'count', text: 'count', title: 'how many slices', value: ({data}, i) => data.count[i], format: formatCount},
   {key: 'total', sort: 'total_ns', text: 'total', title: 'host time from start to end, children included', value: ofHost('total_ns'), format: formatTimeCell},
   {key: 'mean', sort: 'mean_ns', text: 'mean', title: 'total of a call', value: meanOf, format: formatTimeCell},
+  {key: 'min', sort: 'min_ns', text: 'min', title: 'the shortest slice', value: extreme('min_ns'), format: formatTimeCell},
+  {key: 'max', sort: 'max_ns', text: 'max', title: 'the longest slice', value: extreme('max_ns'), format: formatTimeCell},
   {key: 'self', sort: 'self_ns', text: 'self', title: 'host time not spent in slices inside it', value: ofHost('self_ns'), format: formatTimeCell},
   {key: 'share', sort: 'self_ns', text: 'self %', title: 'of the self time of all rows of the host: the sum below', value: ofHost('share'), format: formatShare},
   {key: 'device', sort: 'device_ns', text: 'device', title: 'device time: of the kernel, or of what the operator launched', value: deviceTime, format: formatTimeCell},

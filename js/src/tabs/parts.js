@@ -90,7 +90,7 @@ function partOf(ctx, part, pick, stack, state) {
     case 'cards':
       return cardsPart(ctx, part, pick);
     case 'table':
-      return new PartTable(ctx, part, pick, state);
+      return new PartTable(ctx, part, pick);
     case 'source':
       return new SourceView(ctx, part, pick, state);
     case 'tree':

@@ -25,6 +25,8 @@ export const barOf = (share) => (share > 0 ? BARS[Math.min(BARS.length - 1, Math
 
 /** A file, or the cell, as a grid with a row a line. */
 export class SourceView {
+  why = document.createElement('tr');
+
   /**
    * @param {Context} ctx
    * @param {ShownSource} part
@@ -50,6 +52,8 @@ export class SourceView {
     /** @type {import('./walk.js').Item[]} */
     this.items = rows.map((el, i) => ({el, select: part.select?.[i] ?? null}));
     walked(body, this.items, pick);
+    this.why.className = 'nbp-source-gap nbp-source-because';
+    this.why.insertCell().colSpan = this.width();
     this.element = this.framed(scroll);
     this.redraw();
   }
@@ -173,6 +177,11 @@ export class SourceView {
     return cell;
   }
 
+  /** How many cells a row has. */
+  width() {
+    return this.part.heads.length + (this.part.steps ? 1 : 0);
+  }
+
   /**
    * A row that tells how many lines are left out before a line.
    * @param {number} i
@@ -183,7 +192,7 @@ export class SourceView {
     if (left < 1) return [];
     const row = document.createElement('tr'),
       cell = document.createElement('td');
-    cell.colSpan = this.part.heads.length + (this.part.steps ? 1 : 0);
+    cell.colSpan = this.width();
     cell.textContent = `⋯ ${formatCount(left)} ${left === 1 ? 'line' : 'lines'}`;
     row.className = 'nbp-source-gap';
     row.append(cell);
@@ -202,8 +211,19 @@ export class SourceView {
     if (row.bottom > frame.bottom) box.scrollTop += row.top - frame.top - frame.height / 2;
   }
 
+  /** Below a line that waits: for what, as the headline tells it. */
+  explain() {
+    const told = this.ctx.because?.(),
+      of = told && this.items.find(({select}) => select?.line?.[0] === told.line);
+    this.why.hidden = !of;
+    if (!told || !of) return;
+    this.why.cells[0].replaceChildren(...told.parts);
+    of.el.after(this.why);
+  }
+
   /** Mark anew what is selected. */
   redraw() {
+    this.explain();
     const state = this.ctx.store.get();
     for (const {el, select} of this.items) el.setAttribute('aria-selected', String(select !== null && isPicked(state, select)));
     const marked = this.items.filter((_, i) => this.markBefore(i, state)).length;

@@ -85,8 +85,10 @@ export class Tab {
     this.state = 'asked';
     body.setAttribute('aria-busy', 'true');
     this.late = setTimeout(() => {
-      if (this.shown) body.classList.add('nbp-stale');
-      else body.replaceChildren(textElement('p', 'nbp-empty nbp-working', 'Working it out …'));
+      if (this.shown) {
+        body.classList.add('nbp-stale');
+        this.scope.textContent = 'of what was selected before: working it out …';
+      } else body.replaceChildren(textElement('p', 'nbp-empty nbp-working', 'Working it out …'));
     }, LATE_MS);
     try {
       await this.fetch(tab, mine);
@@ -129,6 +131,7 @@ export class Tab {
   /** @param {Error} error */
   fail(error) {
     this.state = 'failed';
+    this.scope.textContent = '';
     this.shown?.dispose();
     this.shown = null;
     const again = textElement('button', '', 'Try again'),

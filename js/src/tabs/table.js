@@ -1,5 +1,5 @@
 // A table in a tab: sorted in the page, with bars behind numbers.
-import {codeOfLine} from '../page/copying.js';
+import {codeOfPart} from '../page/copying.js';
 import {textElement} from '../shared/elements.js';
 import {isPicked} from '../shared/store.js';
 import {formatBytes, formatCount, formatDelta, formatInstant, formatShare, formatTimeCell, significant} from '../shared/units.js';
@@ -95,11 +95,9 @@ export class PartTable {
    * @param {Context} ctx
    * @param {ShownTable} part
    * @param {import('./walk.js').Pick} pick
-   * @param {SelectionState} state the selection it was computed for
    */
-  constructor(ctx, part, pick, state) {
+  constructor(ctx, part, pick) {
     const {title, bars = [], size} = part;
-    this.state = state;
     this.ctx = ctx;
     this.part = part;
     this.largest = largestOf(part);
@@ -129,7 +127,7 @@ export class PartTable {
 
   /** @param {number} i */
   rowOf(i) {
-    const {call, heads, texts, columns, select} = this.part,
+    const {heads, texts, columns, select} = this.part,
       el = document.createElement('tr');
     el.append(
       ...heads.map(([key, , unit]) => {
@@ -138,8 +136,7 @@ export class PartTable {
         else cell.textContent = numeric(unit) ? cellText(columns[key][i], unit) : texts[key][i];
         cell.className = numeric(unit) ? 'nbp-number' : `nbp-${unit}`;
         if (!numeric(unit)) cell.title = texts[key][i];
-        if (call === 'p.lines()' && key !== 'line' && Number.isFinite(columns[key]?.[i]))
-          cell.dataset.pandas = codeOfLine(texts.file?.[i] ?? 'cell', columns.line[i], key, this.state);
+        if (Number.isFinite(columns[key]?.[i])) cell.dataset.pandas = codeOfPart(this.part, i, key);
         if (unit === 'delta') cell.classList.add(deltaClass(columns[key][i], texts.change?.[i] !== '≈'));
         if (this.largest[key] && Number.isFinite(columns[key][i])) {
           cell.classList.add('nbp-share-cell');

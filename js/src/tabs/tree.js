@@ -1,4 +1,5 @@
 // A table whose rows are opened and closed: a call tree. Rows that are closed are not in the page.
+import {codeOfPart} from '../page/copying.js';
 import {activeElement, textElement} from '../shared/elements.js';
 import {mergedName} from '../shared/merged_names.js';
 import {formatCount, formatTimeCell} from '../shared/units.js';
@@ -175,6 +176,7 @@ export class TreeView {
         cell.className = 'nbp-number';
         const value = columns[key][row];
         cell.textContent = value || unit === 'share' ? cellText(value, unit) : '';
+        if (!this.upwards) cell.dataset.pandas = codeOfPart(this.part, row, key); // callers of little are left out of the other
         if (unit === 'share') {
           cell.classList.add('nbp-share-cell');
           cell.style.setProperty('--nbp-share', `${(100 * value) / this.largest}%`);

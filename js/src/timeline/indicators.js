@@ -9,7 +9,7 @@ const SETTLE_MS = 120;
 const WHOLE = new Set(['focus', 'group', 'window', 'rank']);
 /** @type {Record<import('./offscreen.js').Side, string>} */
 const ARROWS = {above: '↑', before: '←', after: '→', folded: '▸', below: '↓'};
-export const FROM_TRACKS = new Set(['timeline', 'tracks']); // who selects there sees it
+const FROM_TRACKS = new Set(['timeline', 'tracks']); // who selects there sees it
 const SIDES = /** @type {import('./offscreen.js').Side[]} */ (Object.keys(ARROWS));
 
 /** Off-screen indicators of what is selected. */
@@ -31,12 +31,16 @@ export class Indicators {
     this.buttons = new Map(SIDES.map((side) => [side, this.button(side)]));
     this.roving = new Roving(this.box, 'button');
     this.channel = ctx.asker.channel(
-      (must) => (must || this.selects() ? {t: 'selected', a: ctx.range.start, b: ctx.range.end} : null),
+      (must) => (must || this.selects() || this.seeksRank() ? {t: 'selected', a: ctx.range.start, b: ctx.range.end} : null),
       (answer, {a, b}, stale) => {
         if (stale) return; // another one is on its way
-        this.have = this.selects() ? {answer, a, b} : null;
+        this.have = {answer, a, b};
         this.draw();
         this.seek();
+        if (!this.selects()) {
+          this.have = null;
+          this.draw();
+        }
         ctx.count('indicators');
       },
       (error) => ctx.trouble(error),
@@ -62,6 +66,11 @@ export class Indicators {
   selects() {
     const now = this.ctx.store.get();
     return DIMENSIONS.some((key) => !WHOLE.has(key) && now[key] != null);
+  }
+
+  /** Whether a rank, of which nothing is said, has yet to be scrolled to. */
+  seeksRank() {
+    return this.seeking && this.ctx.store.get().rank != null;
   }
 
   /**

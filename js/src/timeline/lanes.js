@@ -10,7 +10,8 @@ export const COUNTER_LANES = 2;
 export const FEWEST_LANES = 3;
 const LANES_SHOWN = 13; // with the headline, the memory curve and ten rows of the table on a screen
 const FEWEST_SHOWN = 9;
-const TALL = 946; // pixels of a window in which JupyterLab has room for all that
+export const TALL = 946; // pixels of a window in which JupyterLab has room for all that
+const HALF = 0.5; // of the rest is for the timeline, half for the table
 const PIXELS_A_LANE = 18;
 const MOST_QUIET = 2; // quiet threads of a process that need no heading of their own
 
@@ -31,11 +32,11 @@ const MOST_QUIET = 2; // quiet threads of a process that need no heading of thei
 export const laneKeyOf = ({rows, places}) => `${rows.join()} at ${places.join()}`;
 
 /**
- * How many lanes have room as long as nobody drags the edge: fewer in low windows.
+ * How many lanes have room as long as nobody drags the edge: fewer in low windows, and half of what high ones have more.
  * @param {number} height of the window
  */
 export const lanesFor = (height) =>
-  Math.max(FEWEST_SHOWN, LANES_SHOWN - Math.max(0, Math.ceil((TALL - height) / PIXELS_A_LANE)));
+  Math.max(FEWEST_SHOWN, LANES_SHOWN - Math.ceil(((TALL - height) / PIXELS_A_LANE) * (height < TALL ? 1 : HALF)));
 
 /**
  * The track of every row.

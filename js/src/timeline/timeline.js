@@ -316,18 +316,6 @@ export class Timeline {
     box.scrollTop = top - box.clientHeight / 2;
   }
 
-  /**
-   * Scroll to the first of some tracks, unless one of them is in view.
-   * @param {Track[]} tracks
-   */
-  seek(tracks) {
-    if (!tracks.length) return;
-    const seen = new Set(this.lanesInSight(0).flatMap(({lane}) => (lane.kind === 'lane' ? [lane.track.track] : [])));
-    if (tracks.some((track) => seen.has(track.track))) return;
-    const first = this.lanes.order.find(({track}) => track === tracks[0].track);
-    if (first) this.showRow(first.row + (this.lanes.allFrames ? 0 : first.outer_rows));
-  }
-
   firstRow() {
     const lanes = this.lanesInSight(0).map(({lane}) => lane);
     return lanes.find((lane) => lane.kind === 'lane')?.row ?? 0;

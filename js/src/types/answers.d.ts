@@ -358,6 +358,8 @@ type TableColumns = {
   share: Float64Array;
   count: Float64Array;
   total_ns: Float64Array;
+  min_ns: Float64Array;
+  max_ns: Float64Array;
   self_ns: Float64Array;
   device_ns: Float64Array;
 };
@@ -585,6 +587,7 @@ interface TablePart {
   kind: 'table';
   title: string;
   call: string;
+  labels: number[] | null;
   heads: [string, string, CellUnit][];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;
@@ -598,6 +601,7 @@ interface SourcePart {
   kind: 'source';
   title: string;
   call: string;
+  labels: number[] | null;
   heads: [string, string, CellUnit][];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;
@@ -614,6 +618,7 @@ interface TreePart {
   kind: 'tree';
   title: string;
   call: string;
+  labels: number[] | null;
   heads: [string, string, CellUnit][];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;
@@ -629,6 +634,7 @@ interface StackPart {
   kind: 'stack';
   title: string;
   call: string;
+  labels: number[] | null;
   heads: [string, string, CellUnit][];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;

@@ -68,6 +68,8 @@ interface Context {
   asker: Asker;
   whenTold?: Transport['whenTold'];
   before?: RunBefore;
+  /** Why a line of source takes long, as the headline tells it. */
+  because?(): {line: string; parts: Node[]} | null;
   /** The time in view. */
   range: BokehRange;
   theme: Theme;
@@ -89,7 +91,6 @@ interface Context {
   hoverLine(line: string): void;
   reveal(id: number): void;
   /** Tells which tracks hold what is selected. */
-  matched(tracks: Track[]): void;
   takeFocus(): void;
   /** Whether the wheel and the keys that move belong to the timeline. */
   inTimeline(): boolean;

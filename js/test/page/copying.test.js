@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 
-import {codeOfCell, codeOfLine} from '../../src/page/copying.js';
+import {codeOfCell, codeOfLine, codeOfPart} from '../../src/page/copying.js';
 
 test('a number of the table is a cell of p.operators', () => {
   expect(codeOfCell('name', 'aten::mm', 'self', {})).toBe('p.operators().set_index("name").at["aten::mm", "self_ns"]');
@@ -8,7 +8,7 @@ test('a number of the table is a cell of p.operators', () => {
     'p.operators(window=(0,5), step=[1,2]).set_index("name").at["say \\"x\\"", "share"]',
   );
   expect(codeOfCell('category', 'python', 'total', {})).toBe('p.operators(by="category").set_index("category").at["python", "total_ns"]');
-  for (const none of [codeOfCell('module', 'net', 'self', {}), codeOfCell('name', 'mm', 'count', {}), codeOfCell('name', 'mm', 'self', {track: [1]})])
+  for (const none of [codeOfCell('module', 'net', 'self', {}), codeOfCell('name', 'mm', 'count', {}), codeOfCell('name', 'mm', 'self', {rank: [1]})])
     expect(none).toBe('');
 });
 
@@ -18,4 +18,10 @@ test('a number of a line is a cell of p.lines', () => {
     'p.lines(step=[4]).set_index(["file", "line"]).at[("C:\\\\a.py", 3), "share"]',
   );
   expect(codeOfLine('cell', 3, 'total_ns', {rank: [1]})).toBe('');
+});
+
+test('a number of a tab is a cell of what its call gives', () => {
+  expect(codeOfPart({call: 'p.steps.trace(step=[4])', labels: null}, 2, 'total_ns')).toBe('p.steps.trace(step=[4]).at[2, "total_ns"]');
+  expect(codeOfPart({call: 'p.device.idle()', labels: [7, 3]}, 1, 'dur')).toBe('p.device.idle().at[3, "dur"]');
+  expect(codeOfPart({call: '', labels: null}, 0, 'dur')).toBe('');
 });

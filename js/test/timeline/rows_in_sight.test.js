@@ -33,5 +33,5 @@ test('a track whose first lane is far above, but which reaches into sight, has i
 });
 
 test('low windows begin with fewer lanes', () => {
-  expect([1250, 946, 940, 900, 300].map(lanesFor)).toEqual([13, 13, 12, 10, 9]);
+  expect([1450, 964, 946, 940, 900, 300].map(lanesFor)).toEqual([27, 13, 13, 12, 10, 9]);
 });

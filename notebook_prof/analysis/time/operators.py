@@ -50,6 +50,7 @@ def operators(
     category: Texts = None,
     waits: bool | None = None,
     line: Texts = None,
+    track: Numbers = None,
 ) -> pd.DataFrame:
     """Count and time everything that ran on host threads, grouped by name.
 
@@ -63,8 +64,8 @@ def operators(
     name, phase, category, line : str or iterable of str, optional
         Keep only these; a line is written as ``cell:12``. `name` filters rows of the result and does not
         change any `share`.
-    step : int or iterable of int, optional
-        Keep these steps. Device work belongs to the step (and phase) that launched it.
+    step, track : int or iterable of int, optional
+        Keep these. Device work belongs to the step (and phase) that launched it.
     waits : bool, optional
         True keeps the rows of calls that only wait, False the others. A name waits if all its slices are of
         category ``sync``, if it synchronises a device (``cudaDeviceSynchronize``), or if Python or a library
@@ -104,7 +105,7 @@ def operators(
     >>> operators(b.seal())[["name", "count", "total_ns", "self_ns", "share"]].values.tolist()
     [['mm', 2, 6, 6, 0.6], ['linear', 1, 10, 4, 0.4]]
     """
-    table = _operators(trace, by, window, name, step, phase, category, line, doubted=True)
+    table = _operators(trace, by, window, name, step, phase, category, line, track, doubted=True)
     if waits is None:
         return table
     if "name" not in table:
@@ -127,10 +128,11 @@ def _operators(
     phase: Texts = None,
     category: Texts = None,
     line: Texts = None,
+    track: Numbers = None,
     *,
     doubted: bool,
 ) -> pd.DataFrame:
-    host = on_host(trace, window).where(step=step, phase=phase, category=category, line=line)
+    host = on_host(trace, window).where(step=step, phase=phase, category=category, line=line, track=track)
     groups = group(host.slices, by, merge_names=True)
     parent = ints(host.slices["parent"])
     table = groups.keys.copy()
@@ -149,7 +151,7 @@ def _operators(
     if doubted:
         mark(table, operator_doubts(trace, host, device, groups, parent, window))
     ran = groups.sum(host.rows) > 0
-    present = ran if category is not None else ran | (total > 0)
+    present = ran if category is not None or track is not None else ran | (total > 0)
     if name is not None and "name" in table:
         present &= table["name"].isin([merged_name(str(one)) for one in many(name)]).to_numpy()
     order = ["self_ns", "device_self_ns", "total_ns"]

@@ -22,7 +22,7 @@ from ..store import GROUPINGS, SCOPES, ViewStore
 _MOST_ROWS: Final = 1000
 _MANY: Final = 500_000
 _LONGEST_DETAIL: Final = 600
-_SORTS: Final = ("label", "count", "total_ns", "mean_ns", "self_ns", "device_ns")
+_SORTS: Final = ("label", "count", "total_ns", "mean_ns", "min_ns", "max_ns", "self_ns", "device_ns")
 
 
 @dataclass(slots=True)
@@ -35,6 +35,9 @@ class _Rows:
     self_ns: IntArray
     device_ns: IntArray
     touched: IntArray
+    # The shortest and the longest slice that touches the window; 0 if unknown, or for very many slices.
+    min_ns: IntArray
+    max_ns: IntArray
     share: npt.NDArray[np.float64]
     on_device: npt.NDArray[np.bool_]
 
@@ -59,8 +62,8 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         "count": int(everything.touched[picked].sum()),
         "self_ns": int(everything.self_ns[picked].sum()),
         "device_self_ns": int(everything.self_ns[everything.on_device].sum()),
-        "host_range": _range(store, by, key, "host", window, chosen_groups),
-        "device_range": _range(store, by, key, "device", window, chosen_groups),
+        "host_range": _range(everything, picked, on_device=False),
+        "device_range": _range(everything, picked, on_device=True),
         "error": "",
     }
     (query, narrow, left), content["error"] = _filter(store, str(request.get("filter", "")), state, own)
@@ -97,27 +100,34 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         "share": rows.share[page],
         "waits": wait[page].astype(np.uint8),
     }
-    for name in ("count", "total_ns", "self_ns", "device_ns"):
+    for name in ("count", "total_ns", "min_ns", "max_ns", "self_ns", "device_ns"):
         columns[name] = getattr(rows, name)[page].astype(np.float64)
     return pack(content, columns)
 
 
-def _range(
-    store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int], chosen_groups: BoolArray | None
-) -> list[int]:
-    """Return the shortest and the longest slice that touches the window; empty without one, or for many."""
-    c = store.columns
+def _range(rows: _Rows, picked: BoolArray | slice, *, on_device: bool) -> list[int]:
+    """Return the shortest and the longest slice of some rows on one side; empty if unknown."""
+    known = (rows.on_device[picked] == on_device) & (rows.touched[picked] > 0)
+    low, high = rows.min_ns[picked][known], rows.max_ns[picked][known]
+    return [int(low.min()), int(high.max())] if high.any() else []
+
+
+def _extremes(
+    store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int]
+) -> tuple[IntArray, IntArray]:
+    """Return `_Rows.min_ns` and `_Rows.max_ns` of all groups."""
+    c, size = store.columns, len(store.labels(by))
+    low, high = np.full(size, np.iinfo(np.int64).max), np.zeros(size, np.int64)
     if store.choices.count(key := store.effective(key)) > _MANY:
-        return []
+        return np.zeros(size, np.int64), high
     slices = store.choices.slices(key)
     slices = np.flatnonzero(store.side(side)) if slices is None else slices[store.side(side)[slices]]
     group = store.grouping(by)[0][slices]
     kept = (group >= 0) & (c.ts[slices] < window[1])
     kept &= (c.ts[slices] >= window[0]) | (c.ts[slices] + c.dur[slices] > window[0])
-    if chosen_groups is not None:
-        kept &= chosen_groups[group]
-    dur = c.dur[slices[kept]]
-    return [int(dur.min()), int(dur.max())] if len(dur) else []
+    np.minimum.at(low, group[kept], c.dur[slices[kept]])
+    np.maximum.at(high, group[kept], c.dur[slices[kept]])
+    return np.where(low > high, 0, low), high
 
 
 def _waits(store: ViewStore, names: npt.NDArray[np.integer]) -> BoolArray:
@@ -175,6 +185,7 @@ def _side(store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int
         present |= totals.device_ns > 0
     group = np.flatnonzero(present)
     own = totals.self_ns[group]
+    low, high = _extremes(store, by, key, side, window)
     return _Rows(
         group,
         totals.count[group],
@@ -182,6 +193,8 @@ def _side(store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int
         own,
         totals.device_ns[group],
         totals.touched[group],
+        low[group],
+        high[group],
         own / max(int(own.sum()), 1),
         np.full(len(group), side == "device"),
     )
@@ -208,6 +221,6 @@ def _order(
         device = rows.on_device[chosen]
         if sort == "device_ns":
             values = np.where(device, rows.self_ns[chosen], values)
-        elif sort in ("total_ns", "mean_ns", "self_ns"):
+        elif sort != "count":
             values = np.where(device, 0, values)
     return np.argsort(-values if request.get("descending", True) else values, kind="stable")

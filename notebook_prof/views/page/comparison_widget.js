@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/EH2CJQKE.js";import{a as r}from"./chunks/473JG2TK.js";import"./chunks/RX4OHSOK.js";import"./chunks/DND3WWLR.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/CVRLJOIJ.js";import{a as r}from"./chunks/5PQQ5O34.js";import"./chunks/DSH3NC2I.js";import"./chunks/7UXJFGFZ.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/473JG2TK.js";import"./chunks/RX4OHSOK.js";import{a as r}from"./chunks/E4HFCLYZ.js";import"./chunks/DND3WWLR.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/5PQQ5O34.js";import"./chunks/DSH3NC2I.js";import{a as r}from"./chunks/EQBZOWSO.js";import"./chunks/7UXJFGFZ.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};

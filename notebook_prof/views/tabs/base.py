@@ -82,8 +82,10 @@ class Table:
     # What a click on each of the sent rows selects.
     select: Sequence[Patch | None] | None = None
     title: str = ""
-    # The call that returns the table in Python, such as ``p.steps.trace()``.
+    # The call that returns the table in Python, such as ``p.steps.trace()``; rows have the same labels there.
     call: str = ""
+    # The analysis behind the call, which gets the clauses of the selection, too.
+    of: Callable[..., Any] | None = None
     # Columns with a bar behind the number, all on the same scale; shares have their own bars.
     bars: Sequence[str] = ()
 

@@ -51,7 +51,7 @@ def calls(trace: Trace, state: Mapping[str, Any], *, mode: str = _TREE) -> Panel
             return Absent(sentence)
         if mode != _LOG:
             return Absent("There is no stack in the selection.")
-    part = _log(trace, state) if mode == _LOG else _tree(tree, mode, options)
+    part = _log(trace, state) if mode == _LOG else _tree(tree, mode, {**narrowed, **options})
     name = _one_name(state) if mode == _LOG else None
     stack = heaviest_of(tree, name)
     shown = Stack(
@@ -59,7 +59,7 @@ def calls(trace: Trace, state: Mapping[str, Any], *, mode: str = _TREE) -> Panel
         units={"name": "name"},
         heads=_HEADS,
         title="Heaviest stack" if name is None else "Heaviest stack of the name",
-        call=_call("heaviest_stack", options if name is None else {"name": name, **options}),
+        call=_call("heaviest_stack", {**({} if name is None else {"name": name}), **narrowed, **options}),
     )
     notes = [Note(_MEANING[mode])]
     if "fold_libraries" in options:
@@ -103,7 +103,8 @@ def _log(trace: Trace, state: Mapping[str, Any]) -> Table:
         units={"name": "name"},
         heads=_HEADS,
         select=[{"focus": int(row)} for row in table["slice"].head(MOST_ROWS)],
-        call=_call(_LOG, {}),
+        call="p.event_log()",
+        of=analysis.event_log,
     )
 
 

@@ -29,7 +29,7 @@ def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     parts: list[Part] = [
         _facts(trace, state, busy),
         *pictures(figures.idle_figure(trace, selection_of(state))),
-        Table(busy, title="Time of each device", call="p.device()"),
+        Table(busy, title="Time of each device", call="p.device()", of=analysis.device),
     ]
     if len(gaps):
         longest = gaps.sort_values("dur", ascending=False, kind="stable").head(_MOST_GAPS)
@@ -39,6 +39,7 @@ def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
             Table(
                 longest[list(_GAPS)].drop(columns=gone), {"step": "text", "device": "text"},
                 select=_select(longest), title=title, call="p.device.idle()",
+                of=analysis.device_idle,
             )
         )  # fmt: skip
     return Panel("Device", tuple(parts), followed(analysis.device))

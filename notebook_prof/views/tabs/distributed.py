@@ -30,14 +30,14 @@ def distributed(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     if len(table):
         select = [None if pd.isna(number) else {"step": int(number)} for number in table["step"].tolist()]
         units = {"step": "text", "device": "text"}
-        parts.append(Table(table, units, select=select, title="By step and device", call="p.distributed()"))
+        parts.append(Table(table, units, select=select, title="By step and device", call="p.distributed()",
+                           of=analysis.distributed))  # fmt: skip
     if len(calls):
         by = calls.groupby(["operation", "dtype"], dropna=False, sort=False)
         sums = by.agg(
             count=("dur", "size"), total_ns=("dur", "sum"), mean_ns=("dur", "mean"), bytes=("bytes", "sum")
         )
-        parts.append(Table(sums.sort_values("total_ns", ascending=False).reset_index(), title="By operation",
-                           call="p.distributed.collectives()"))  # fmt: skip
+        parts.append(Table(sums.sort_values("total_ns", ascending=False).reset_index(), title="By operation"))
         parts.append(_calls(calls))
     return Panel("Distributed", tuple(parts), followed(analysis.distributed))
 
@@ -65,7 +65,8 @@ def _calls(calls: pd.DataFrame) -> Table:
     ]
     shown = [name for name in _SHOWN if name not in gone]
     return Table(table[shown], {"step": "text", "name": "name"}, select=select,
-                 title="Collectives, the longest first", call="p.distributed.collectives()")  # fmt: skip
+                 title="Collectives, the longest first", call="p.distributed.collectives()",
+                 of=analysis.collectives)  # fmt: skip
 
 
 TAB: Final = Tab(

@@ -112,7 +112,8 @@ def _steps(table: pd.DataFrame) -> Table:
     if not keep["dur"].any():
         keep = keep.drop(columns="dur")
     select = [{"step": int(number)} for number in keep["step"].tolist()]
-    return Table(keep, heads={"dur": "step takes"}, select=select, title="Steps", call="p.input.pipeline()")
+    return Table(keep, heads={"dur": "step takes"}, select=select, title="Steps", call="p.input.pipeline()",
+                 of=analysis.input_pipeline)  # fmt: skip
 
 
 def _lone_rank(table: pd.DataFrame) -> list[str]:

@@ -32,7 +32,7 @@ def kernels(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         *pictures(figures.kernels_figure(trace, selection_of({**state, "name": None}))),
         Table(
             _readable(table), _units(table), {"share": "of all kernels"}, select=_names(table),
-            title="Kernels, copies and fills", call="p.kernels()",
+            title="Kernels, copies and fills", call="p.kernels()", of=analysis.kernels,
         ),
     ]  # fmt: skip
     attributes = device_attributes(trace, on_device(trace))
@@ -42,7 +42,7 @@ def kernels(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         parts.append(
             Table(
                 launched[shown], _units(launched), select=_names(launched), title="By launch attributes",
-                call=f"p.kernels(by={['name', *LAUNCH]})",
+                call=f"p.kernels(by={['name', *LAUNCH]})", of=analysis.kernels,
             )
         )  # fmt: skip
     return Panel("Kernels", tuple(parts), followed(analysis.kernels))

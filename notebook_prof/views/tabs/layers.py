@@ -33,6 +33,7 @@ def layers(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
                 {"share": "of all phases"},
                 title="Modules",
                 call="p.layers()",
+                of=analysis.layers,
             ),
         ),
         followed(analysis.layers),

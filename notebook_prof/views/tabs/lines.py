@@ -60,6 +60,7 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
                 bars=("total_ns", "self_ns"),
                 select=selecting_lines(trace, table),
                 call="p.lines()",
+                of=analysis.lines,
             ),
             meaning(table[[name for name in _SHOWN if name not in gone]]),
         ),

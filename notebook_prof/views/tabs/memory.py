@@ -49,7 +49,8 @@ def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         operators = filtered(analysis.memory_operators, trace, state)
         select = [{"name": str(name)} for name in operators["name"]]
         parts.append(Table(operators, {"device": "text", "name": "name"}, select=select,
-                           title="Operators, by what they kept", call="p.memory.operators()"))  # fmt: skip
+                           title="Operators, by what they kept", call="p.memory.operators()",
+                           of=analysis.memory_operators))  # fmt: skip
     return Panel("Memory", tuple(parts), followed(analysis.memory_peak, analysis.memory_operators))
 
 

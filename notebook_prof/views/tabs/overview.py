@@ -19,27 +19,27 @@ _EMPTY_PHASES = ("calls", "device_ns", "device_mean_ns", "device_min_ns", "devic
 
 def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Return the tables of `analysis.overview`, with the main figures at the top."""
-    tables = analysis.overview(trace, window=state.get("window"))
+    window = state.get("window")
+    tables = analysis.overview(trace, window=window)
+    call = f"p.overview({'' if window is None else f'window={tuple(window)}'})"
     drawn = figures.operators_figure(trace, selection_of({**state, "name": None}), top=8)
     parts: list[Part] = [_facts(trace, tables), *pictures(drawn)]
     if len(tables.devices):
-        parts.append(Table(tables.devices, _DEVICE_UNITS, title="Devices", call="p.overview().devices"))
+        parts.append(Table(tables.devices, _DEVICE_UNITS, title="Devices", call=f"{call}.devices"))
     if len(tables.phases):
-        parts.append(_phases(tables.phases))
+        parts.append(_phases(tables.phases, f"{call}.phases"))
     if len(tables.events):
         events = tables.events
         select = [_of_event(side, category, phase) for side, category, phase in zip(
             events["side"], events["category"], events["phase"], strict=True)]  # fmt: skip
-        parts.append(
-            Table(events, select=select, title="Time by category and phase", call="p.overview().events")
-        )
+        parts.append(Table(events, select=select, title="Time by category and phase", call=f"{call}.events"))
     parts += _compilations(trace)
     if len(tables.annotations):
         select = [{"name": str(name)} for name in tables.annotations["name"]]
         parts.append(Table(tables.annotations, {"name": "name"}, select=select, title="Your own ranges",
-                           call="p.overview().annotations"))  # fmt: skip
+                           call=f"{call}.annotations"))  # fmt: skip
     parts.append(
-        Table(_without_facts(tables.configuration), title="Configuration", call="p.overview().configuration")
+        Table(_without_facts(tables.configuration), title="Configuration", call=f"{call}.configuration")
     )
     return Panel("Overview", tuple(parts), followed(analysis.overview))
 
@@ -119,13 +119,13 @@ def _facts(trace: Trace, tables: analysis.Overview) -> Facts:
     return Facts(tuple(facts))
 
 
-def _phases(phases: pd.DataFrame) -> Table:
+def _phases(phases: pd.DataFrame, call: str) -> Table:
     gone = _EMPTY_PHASES[1:] if not phases["device_ns"].any() else ()
     select: list[Mapping[str, Any] | None] = [
         {"phase": str(name)} if name != "step" else None for name in phases["phase"]
     ]
     return Table(phases.drop(columns=list(gone)), select=select, title="Time by phase, over the steps",
-                 call="p.overview().phases")  # fmt: skip
+                 call=call)  # fmt: skip
 
 
 def _without_facts(configuration: pd.DataFrame) -> pd.DataFrame:

@@ -52,7 +52,7 @@ def roofline(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
             *pictures(figures.roofline_figure(trace, selection_of(state), **limits)),
             Table(
                 shown, {k: v for k, v in _UNITS.items() if k in shown}, select=select, title="Operators",
-                call="p.device.roofline()",
+                call="p.device.roofline()", of=analysis.roofline,
             ),
         ),
         followed(analysis.roofline),

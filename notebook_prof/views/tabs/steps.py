@@ -43,11 +43,11 @@ def steps(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
                 table[shown], {"fp_point": "name", "bp_point": "name"},
                 heads={"fp_bp_ns": "forward + backward", "all_reduce_ns": "all-reduce"},
                 select=_choose(table), title="From the first operator to the last gradient",
-                call="p.steps.trace()",
+                call="p.steps.trace()", of=analysis.step_trace,
             ),
             Table(
                 parts, select=_choose(parts), title="What ran: each instant counts for the first of these",
-                call="p.steps.breakdown()",
+                call="p.steps.breakdown()", of=analysis.step_breakdown,
             ),
         ),
         followed(analysis.step_trace),
