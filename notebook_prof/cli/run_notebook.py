@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from tqdm import tqdm
@@ -141,7 +142,7 @@ def _execute(book: Any, options: argparse.Namespace, saved: str, full: dict[int,
     client.on_cell_start = client.on_cell_complete = None
     code = [(i, cell) for i, cell in enumerate(book.cells) if cell.cell_type == "code"]
     try:
-        with client.setup_kernel(env={**os.environ, "JPY_SESSION_NAME": path}):
+        with interrupts_between_steps(), client.setup_kernel(env={**os.environ, "JPY_SESSION_NAME": path}):
             _ask(client, "begin()")
             saves = _Saves(client, code, saved)
             with _interrupts(client) as interrupts:
@@ -177,6 +178,24 @@ def _remove_source(paths: Iterable[str]) -> None:
             open_profile(path).save(redacted, source=False)
             shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
             os.replace(redacted, path)
+
+
+@contextlib.contextmanager
+def interrupts_between_steps() -> Iterator[None]:
+    """Let Ctrl-C end the event loop between two steps of its tasks."""
+
+    # Within the step that starts the kernel's process, nobody would know the process to end it.
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        try:
+            asyncio.get_running_loop().call_soon_threadsafe(signal.default_int_handler, number, frame)
+        except RuntimeError:  # no loop is running
+            signal.default_int_handler(number, frame)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

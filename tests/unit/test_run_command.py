@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -183,6 +184,28 @@ def test_an_interrupt_before_the_first_cell_is_one_sentence(tmp_path: Path) -> N
     assert (run.returncode, errors) == (1, "notebook-prof: interrupted\n")
     with pytest.raises(ProcessLookupError):
         os.kill(int(began.read_text()), 0)
+
+
+def test_an_interrupt_waits_until_the_process_of_a_kernel_is_known() -> None:
+    started = []
+
+    async def start() -> None:
+        signal.raise_signal(signal.SIGINT)
+        started.append("process")
+        await asyncio.sleep(600)
+
+    before = signal.getsignal(signal.SIGINT)
+    loop = asyncio.new_event_loop()
+    with pytest.raises(KeyboardInterrupt), run_notebook.interrupts_between_steps():
+        loop.run_until_complete(start())
+    assert started == ["process"]
+    with pytest.raises(KeyboardInterrupt), run_notebook.interrupts_between_steps():
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
 
 
 MAIN = """
