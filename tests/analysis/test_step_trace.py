@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 
 from notebook_prof.analysis import phases, step_trace
-from notebook_prof.errors import OptionError
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
@@ -35,34 +34,13 @@ def test_points_are_found():
     assert table["rank"].isna().all()
 
 
-def test_points_can_be_named(monkeypatch):
-    trace = draw(
-        """
-        steps: [0                                          ]
-        main:  [copy/forward][net/mm][last/backward][update]
-        """.replace("net/mm", "mm/forward"),
-    )
+def test_points_are_operators_of_any_name():
+    trace = draw("""
+    steps: [0                                             ]
+    main:  [copy/forward][mm/forward][last/backward][update]
+    """)
     row = step_trace(trace).iloc[0]
-    assert (row["fp_point"], row["bp_point"]) == ("copy", "last")
-    named = step_trace(trace, fp_point="mm").iloc[0]
-    assert (named["fp_point"], named["points"], named["gap_ns"]) == ("mm", "argument", row["gap_ns"] + 14)
-    monkeypatch.setenv("FP_POINT", "mm")
-    assert step_trace(trace)["points"].tolist() == ["environment"]
-    assert step_trace(trace, fp_point="copy")["gap_ns"].tolist() == [row["gap_ns"]]
-    monkeypatch.setenv("FP_POINT", "of another run")
-    assert step_trace(trace)["points"].tolist() == ["found"]
-    with pytest.raises(OptionError, match="did you mean 'update'"):
-        step_trace(trace, bp_point="updat")
-
-
-def test_full_names_can_be_cut():
-    b = TraceBuilder()
-    b.slices(
-        ts=[0, 10, 30], dur=[5, 10, 10], name=["Default/a", "Default/net/mm", "z"], track=b.track("main")
-    )
-    b.steps(0, 0, 50, "file")
-    table = step_trace(b.seal(), fp_point="mm", bp_point="z")
-    assert table[PARTS].values.tolist() == [[10, 30, 10]]
+    assert (row["fp_point"], row["bp_point"], row["points"]) == ("copy", "last", "found")
 
 
 def test_collectives_of_a_step():

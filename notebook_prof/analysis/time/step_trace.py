@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ..grouping import covered
@@ -26,18 +23,19 @@ from ..scope import (
 )
 from .phases import phases
 
-SOURCES: Final = ("found", "file", "argument", "environment")
-_LISTED: Final = 200
+SOURCES: Final = ("found", "file")
 
 
-def _points(
-    trace: Trace, spans: pd.DataFrame, named: Mapping[str, tuple[str | None, str | None]]
-) -> dict[str, Any]:
-    """Find the points (ns) and the operators there, or take those at `named` operators."""
+def _points(trace: Trace, spans: pd.DataFrame) -> dict[str, Any]:
+    """Return the points (ns) and the operators there: those of the file, or else those that are found."""
+    if "fp_ts" in spans:
+        of_file: dict[str, Any] = {"points": "file"}
+        for point in ("fp", "bp"):
+            named = np.asarray(spans.get(f"{point}_point", [None] * len(spans)), dtype=object)
+            of_file[f"{point}_ts"] = spans[f"{point}_ts"].to_numpy(dtype=np.int64)
+            of_file[f"{point}_point"] = pd.Series(named, dtype="str")
+        return of_file
     start, end = bounds(spans)
-    from_file = "fp_ts" in spans
-    source = np.full(len(spans), SOURCES.index("file" if from_file else "found"))
-    out: dict[str, Any] = {}
     runs = on_host(trace)
     if not runs.among("phase", ("forward", "backward")).any() and len(on_device(trace).rows):
         runs = on_device(trace)  # threads have no phases, so take everything that ran on devices
@@ -45,31 +43,18 @@ def _points(
         operators = runs.among("category", ("operator",))
         if (operators & runs.among("phase", ("forward",))).any():
             runs = runs.only(operators)
-    backward = runs.among("phase", ("backward",))
+    forward, backward = (runs.among("phase", (phase,)) for phase in ("forward", "backward"))
     words = [str(word) for word in runs.slices["name"].cat.categories]
     names = np.array([*words, None], dtype=object)[np.append(runs.codes("name"), -1)]
-    for point, first in (("fp", True), ("bp", False)):
-        edge = np.append(runs.ts if first else runs.end, 0)
-        if from_file:
-            at = spans[f"{point}_ts"].to_numpy(dtype=np.int64)
-            found = np.asarray(spans.get(f"{point}_point", [None] * len(spans)), dtype=object)
-        else:
-            keep = backward if not first and backward.any() else runs.among("phase", ("forward",))
-            row = _edge(runs, keep, start, end, first)
-            at, found = np.where(row < 0, end if first else start, edge[row]), names[row]
-        argument, variable = named[point]
-        if name := argument or variable:
-            how = "argument" if argument else "environment"
-            fits = [name] if name in words else [word for word in words if word.rpartition("/")[2] == name]
-            row = _edge(runs, runs.among("name", fits), start, end, first)
-            if how == "argument" and len(spans) and not (row >= 0).any():
-                ran = runs.slices["name"].cat.categories[np.unique(runs.codes("name"))].astype(str)
-                choice = nearest(name, ran[:_LISTED].tolist())
-                raise OptionError(f"{point}_point={name!r} runs in no step: {choice}")
-            at, found = np.where(row < 0, at, edge[row]), np.where(row < 0, found, names[row])
-            source[row >= 0] = SOURCES.index(how)
-        out[f"{point}_ts"], out[f"{point}_point"] = at, pd.Series(found, dtype="str")
-    return {**out, "points": pd.Categorical.from_codes(source, categories=list(SOURCES))}
+    fp = _edge(runs, forward, start, end, first=True)
+    bp = _edge(runs, backward if backward.any() else forward, start, end, first=False)
+    return {
+        "points": "found",
+        "fp_ts": np.where(fp < 0, end, np.append(runs.ts, 0)[fp]),
+        "fp_point": pd.Series(names[fp], dtype="str"),
+        "bp_ts": np.where(bp < 0, start, np.append(runs.end, 0)[bp]),
+        "bp_point": pd.Series(names[bp], dtype="str"),
+    }
 
 
 def _edge(runs: Scope, keep: BoolArray, start: IntArray, end: IntArray, first: bool) -> IntArray:
@@ -119,18 +104,7 @@ def _reduce_times(trace: Trace, spans: pd.DataFrame) -> IntArray:
     return np.bincount(row[inside], spent, minlength=len(spans)).astype(np.int64)
 
 
-FP_POINT: Final = "FP_POINT"
-BP_POINT: Final = "BP_POINT"
-
-
-def step_trace(
-    trace: Trace,
-    *,
-    window: WindowLike = None,
-    step: Numbers = None,
-    fp_point: str | None = None,
-    bp_point: str | None = None,
-) -> pd.DataFrame:
+def step_trace(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
     """Divide each step at two points: where the forward begins, and where the backward ends.
 
     Parameters
@@ -140,10 +114,6 @@ def step_trace(
         Half-open, in ns; steps are cut at its edges, steps outside are left out.
     step : int or iterable of int, optional
         Keep these steps.
-    fp_point, bp_point : str, optional
-        Operators that begin the forward and end the backward, by full name or by the part after the last
-        ``/``. Default: the environment variables ``FP_POINT`` and ``BP_POINT``, or else points that are
-        found. Steps without the operator keep the point that was found.
 
     Returns
     -------
@@ -157,20 +127,15 @@ def step_trace(
           data on the thread of the steps; both are inside the three parts;
         - ``fp_ts``, ``bp_ts``: the two points; ``fp_point``, ``bp_point`` str: the operators there, missing
           if unknown;
-        - ``points`` category: where the points come from, ``found file argument environment``.
-
-    Raises
-    ------
-    OptionError
-        If an operator named by argument runs in no step. One named by the environment is ignored instead,
-        since it may be meant for another run.
+        - ``points`` category: where the points come from, ``found`` or ``file``.
 
     Notes
     -----
     Found points are the start of the first operator of phase forward, and the end of the last one of phase
     backward on any thread; without a backward, the end of the last one of phase forward. They are instants on
     the host, or on the device if only that was recorded. A MindSpore folder contains its points, taken on the
-    device. Source of the parts: MindInsight's step trace.
+    device; `open_profile` takes others as ``fp_point=`` and ``bp_point=``. Source of the parts: MindInsight's
+    step trace.
 
     Examples
     --------
@@ -182,13 +147,9 @@ def step_trace(
     >>> step_trace(trace)[["gap_ns", "fp_bp_ns", "tail_ns", "total_ns", "fp_point"]].values.tolist()
     [[3, 27, 4, 34, 'mm']]
     """
-    named = {
-        "fp": (fp_point, os.environ.get(FP_POINT) or None),
-        "bp": (bp_point, os.environ.get(BP_POINT) or None),
-    }
     recorded = recorded_steps(trace, window, step)
     spans = recorded if recorded is not None else step_spans(trace, window, step)
-    points = _points(trace, spans, named)
+    points = _points(trace, spans)
     start, end = bounds(spans)
     fp = np.clip(points["fp_ts"], start, end)
     bp = np.clip(np.maximum(points["bp_ts"], fp), start, end)
@@ -208,7 +169,8 @@ def step_trace(
             "data_ns": spans["step"].map(data).fillna(0).astype("int64").to_numpy(),
             "fp_ts": fp,
             "bp_ts": bp,
-            **{name: points[name] for name in ("fp_point", "bp_point", "points")},
+            **{name: points[name] for name in ("fp_point", "bp_point")},
+            "points": pd.Categorical([points["points"]] * len(spans), categories=list(SOURCES)),
         }
     )
     return table.sort_values(["rank", "step"], kind="stable").reset_index(drop=True)
