@@ -10,9 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..trace.arrays import IntArray
+from ..trace.builder import TraceBuilder
 from ..trace.nesting import Pairs, inherit, pair
 from ..trace.report import ImportReport
 from ..trace.strings import Coded
+from .codec.columns import groups
 
 NAME: Final = "event_arguments"
 """Name of the table in ``metadata["tables"]``."""
@@ -113,3 +115,15 @@ def lanes(start: IntArray, end: IntArray) -> IntArray:
     lane = np.empty(n, np.int64)
     lane[order] = inherit(before, np.where(new, count - 1, -1))
     return lane
+
+
+def stream_tracks(
+    builder: TraceBuilder, device: IntArray, stream: IntArray, rank: int | None = None
+) -> IntArray:
+    """Return the track of each row's stream."""
+    code, first = groups(device, stream)
+    tracks = []
+    for gpu, number in zip(device[first].tolist(), stream[first].tolist(), strict=True):
+        name = f"GPU {gpu} stream {number}"
+        tracks.append(builder.track(name, "stream", device=gpu, stream=number, rank=rank))
+    return np.array(tracks, np.int64)[code]

@@ -190,6 +190,11 @@ class ImportReport:
         if len(rows):
             self.add(code, severity, len(rows), str(show(int(rows[0])))[:_MOST_SHOWN], effect, advice)
 
+    def unlaunched(self, count: int) -> None:
+        """Count kernels and copies of which no call was recorded."""
+        effect = "kernels and copies whose call was not recorded have no step or phase from it"
+        self.add("device-work-without-launch", "info", count, effect=effect)
+
     def broken_rows(
         self,
         wrong: int | npt.NDArray[np.bool_] | npt.NDArray[np.int64],

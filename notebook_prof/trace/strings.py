@@ -20,6 +20,13 @@ class Coded(NamedTuple):
     codes: npt.NDArray[Any]
     values: Sequence[str]
 
+    def named(self, default: str) -> Coded:
+        """Return the column with `default` for missing and empty strings."""
+        empty = np.array([*(not value for value in self.values), True])[self.codes]
+        if not empty.any():
+            return self
+        return Coded(np.where(empty, len(self.values), self.codes), [*self.values, default])
+
 
 def by_value(codes: npt.NDArray[Any], values: Sequence[str | None]) -> Coded:
     """Return a column of codes into `values`, which may contain duplicates; None is missing.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import INTS, MISSING, Rows, groups, marked
+from ...readers.codec.columns import INTS, MISSING, Rows, groups, marked, optional, sizes
 from ...trace.arrays import IntArray
 from ...trace.strings import Coded, joined
 from ...trace.taxonomy import is_collective_kernel
@@ -89,13 +88,13 @@ class _Events:
 
 
 def _kernels(session: NsysSession, rows: Rows, events: _Events) -> DeviceWork:
-    name = session.names(_first_of(rows, "demangledName", "shortName", "mangledName"))
-    name = _with_default(name, "unknown kernel")
+    number = _first_of(rows, "demangledName", "shortName", "mangledName")
+    name = session.names(number).named("unknown kernel")
     collective = marked(name, is_collective_kernel)
     category = Coded(collective.astype(np.int64), ["kernel", "collective"])
     facts: dict[str, Any] = {
-        "grid": _triples(rows, _GRID),
-        "block": _triples(rows, _BLOCK),
+        "grid": sizes(rows, _GRID),
+        "block": sizes(rows, _BLOCK),
         "registers_per_thread": _optional(rows, "registersPerThread"),
         "shared_memory_bytes": _sum(rows, "staticSharedMemory", "dynamicSharedMemory"),
         "graph": _optional(rows, "graphId", zero_is_none=True),
@@ -159,10 +158,10 @@ def _waits(session: NsysSession, events: _Events) -> None:
     event = rows.ints("eventId")
     on_event = (event >= 0) & (event != NO_ID)
     if on_event.any():
-        facts["wait_on_event"] = _masked(event, ~on_event)
+        facts["wait_on_event"] = optional(event, ~on_event)
         record = _records(session, rows)
         for column in ("wait_on_stream", "wait_on_correlation"):
-            facts[column] = _masked(record[column], ~on_event | (record[column] < 0))
+            facts[column] = optional(record[column], ~on_event | (record[column] < 0))
     _add(session, rows, name, "sync", "cuda_sync", events, facts)
 
 
@@ -251,31 +250,12 @@ def _first_of(rows: Rows, *names: str) -> IntArray:
     return result
 
 
-def _with_default(names: Coded, word: str) -> Coded:
-    if (names.codes >= 0).all():
-        return names
-    return Coded(np.where(names.codes < 0, len(names.values), names.codes), [*names.values, word])
-
-
-def _triples(rows: Rows, names: Sequence[str]) -> Any:
-    """Return sizes in three dimensions as text, formatting each distinct size once."""
-    if not all(rows.has(name) for name in names):
-        return pd.Categorical([None] * len(rows))
-    code, first = groups(*(rows.ints(name) for name in names))
-    triples = np.stack([rows.ints(name)[first] for name in names], axis=1).tolist()
-    return pd.Categorical.from_codes(code, [str(triple) for triple in triples])
-
-
-def _masked(values: IntArray, absent: Any) -> Any:
-    return pd.arrays.IntegerArray(np.asarray(values, np.int64), np.asarray(absent, bool))
-
-
 def _optional(rows: Rows, name: str, *, zero_is_none: bool = False) -> Any:
     values = rows.ints(name, MISSING)
-    return _masked(values, (values == MISSING) | ((values == 0) & zero_is_none))
+    return optional(values, (values == MISSING) | ((values == 0) & zero_is_none))
 
 
 def _sum(rows: Rows, *names: str) -> Any:
     columns = [rows.ints(name, MISSING) for name in names]
     absent = np.logical_and.reduce([column == MISSING for column in columns])
-    return _masked(np.sum([np.where(column == MISSING, 0, column) for column in columns], axis=0), absent)
+    return optional(np.sum([np.where(column == MISSING, 0, column) for column in columns], axis=0), absent)

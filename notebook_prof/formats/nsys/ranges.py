@@ -163,8 +163,7 @@ def _names(session: NsysSession, rows: Rows) -> _Names:
         own = cut.coded()
     shift = len(own.values)
     codes = np.where(own.codes >= 0, own.codes, np.where(by_id.codes >= 0, by_id.codes + shift, -1))
-    values = [*own.values, *by_id.values]
-    name = Coded(np.where(codes < 0, len(values), codes), [*values, "unnamed range"])
+    name = Coded(codes, [*own.values, *by_id.values]).named("unnamed range")
     return _Names(name, shapes, operator)
 
 

@@ -282,12 +282,7 @@ def add_calls(session: NsysSession, work: DeviceWork) -> None:
     linked = owner >= 0
     if len(handle):
         session.builder.flows("launch", handle[owner[linked]], work.handle[linked])
-    session.builder.report.add(
-        "device-work-without-launch",
-        "info",
-        int((~linked).sum()),
-        effect="kernels and copies whose call was not recorded have no step or phase from it",
-    )
+    session.builder.report.unlaunched(int((~linked).sum()))
 
 
 def add_system_calls(session: NsysSession) -> None:
@@ -324,7 +319,7 @@ def _add(
         ts=ts,
         dur=dur,
         track=session.threads(rows.ints("globalTid")),
-        name=Coded(np.where(names.codes < 0, len(names.values), names.codes), [*names.values, default]),
+        name=names.named(default),
         category=category,
         correlation=np.maximum(rows.ints("correlationId"), -1),
         stack=stack,

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ...readers.events import stream_tracks
 from ...trace.arrays import IntArray, number_rows, positions
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
@@ -82,7 +83,8 @@ def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
     device = rows["device"].to_numpy()
     track = np.empty(len(rows), np.int64)
     track[device < 0] = thread_tracks(rows[device < 0], columns, builder)
-    track[device >= 0] = stream_tracks(rows[device >= 0], builder)
+    stream = rows["stream"].to_numpy()
+    track[device >= 0] = stream_tracks(builder, device[device >= 0], stream[device >= 0])
     name, names = pd.factorize(rows["name"].to_numpy())
     word, words = pd.factorize(rows["type"].to_numpy())
     pair, pairs = pd.factorize(name.astype(np.int64) * max(len(words), 1) + word)
@@ -199,15 +201,5 @@ def thread_tracks(rows: pd.DataFrame, columns: PaddleColumns, builder: TraceBuil
     keys = [
         builder.track(columns.extra.get(str(tid), f"thread {tid}"), pid=int(pid), tid=int(tid))
         for pid, tid in distinct
-    ]
-    return np.asarray(np.array(keys, np.int64)[code])
-
-
-def stream_tracks(rows: pd.DataFrame, builder: TraceBuilder) -> IntArray:
-    """Return the track of each row's stream, by its ``device`` and ``stream``."""
-    code, distinct = number_rows(rows["device"], rows["stream"])
-    keys = [
-        builder.track(f"GPU {device} stream {stream}", "stream", device=int(device), stream=int(stream))
-        for device, stream in distinct
     ]
     return np.asarray(np.array(keys, np.int64)[code])

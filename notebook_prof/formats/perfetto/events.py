@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...readers.codec.protobuf import Fields, text_column
-from ...readers.events import NAME, argument_rows, argument_table, report_unpaired
+from ...readers.events import NAME, argument_rows, argument_table, report_unpaired, stream_tracks
 from ...readers.trace_event.slices import CATEGORY_OF_WORD
 from ...trace.arrays import BoolArray, IntArray, TextArray
 from ...trace.builder import TraceBuilder
@@ -165,7 +165,7 @@ def add_events(
     row, dur = row[order], dur[order]
     track = tracks.of(events.track[row])
     codes = events.name.codes[row]
-    name = Coded(np.where(codes < 0, len(events.name.values), codes), [*events.name.values, "(unnamed)"])
+    name = Coded(codes, events.name.values).named("(unnamed)")
     numbers, of_number = np.unique(events.track[row], return_inverse=True)
     on_stream = np.array([tracks.is_stream(number) for number in numbers.tolist()], bool)[of_number]
     category = _categories(events, row, name, on_stream)
@@ -338,19 +338,12 @@ def add_stages(stages: Stages, builder: TraceBuilder) -> None:
     """Put the work of GPUs into the builder; each queue is a stream."""
     if not len(stages.ts):
         return
-    key = stages.device * (int(stages.stream.max()) + 1) + stages.stream
-    keys, code = np.unique(key, return_inverse=True)
-    tracks = []
-    for each in keys.tolist():
-        device, stream = divmod(each, int(stages.stream.max()) + 1)
-        tracks.append(builder.track(f"GPU {device} stream {stream}", "stream", device=device, stream=stream))
     words = np.array([*stages.categories(), "kernel"], dtype=object)
-    names = stages.name
     builder.slices(
         ts=stages.ts,
         dur=stages.dur,
-        track=np.array(tracks, np.int64)[code],
-        name=Coded(np.where(names.codes < 0, len(names.values), names.codes), [*names.values, "(unnamed)"]),
+        track=stream_tracks(builder, stages.device, stages.stream),
+        name=stages.name.named("(unnamed)"),
         category=words[stages.stage.codes],
         device=stages.device,
         stream=stages.stream,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...errors import FormatError
 from ...readers.base import Folder
-from ...readers.codec.columns import Rows, groups, texts_in
+from ...readers.codec.columns import Rows, groups, optional, sizes, texts_in
 from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
@@ -37,9 +37,6 @@ from .work import (
     copy_name,
     kernel_kinds,
     kind_of_region,
-    named,
-    optional,
-    sizes,
     thread_tracks,
 )
 
@@ -169,13 +166,13 @@ class _Process:
         return gpu_of
 
     def _add_kernels(self, rows: Rows, gpus: Any, rank: int | None) -> tuple[Work, pd.DataFrame]:
-        name = named(_coded(rows, "kernel_name"), "unknown kernel")
+        name = _coded(rows, "kernel_name").named("unknown kernel")
         grid, block = (tuple(f"{kind}_size_{axis}" for axis in "xyz") for kind in ("grid", "workgroup"))
         facts = {
             "kind": "kernel",
             # a grid is in work-items, not in blocks
-            "grid": sizes(rows, grid, block),  # type: ignore[arg-type]
-            "block": sizes(rows, block),  # type: ignore[arg-type]
+            "grid": sizes(rows, grid, block),
+            "block": sizes(rows, block),
             "registers_per_thread": optional(rows.ints("vgpr_count")),
             "shared_memory_bytes": optional(rows.ints("lds_block_size")),
         }
@@ -184,7 +181,7 @@ class _Process:
 
     def _add_copies(self, rows: Rows, device: IntArray, rank: int | None) -> tuple[Work, pd.DataFrame]:
         words = _coded(rows, "direction")
-        name = named(Coded(words.codes, [copy_name(text) for text in words.values]), "Memcpy")
+        name = Coded(words.codes, [copy_name(text) for text in words.values]).named("Memcpy")
         self._builder.report.add(
             "copies-without-bytes",
             "info",

@@ -17,10 +17,13 @@ from ...readers.codec.columns import (
     Strings,
     TableSource,
     groups,
+    optional,
     read_rows,
+    sizes,
     texts_in,
 )
 from ...readers.codec.sqlite import Database
+from ...readers.events import stream_tracks
 from ...trace.arrays import BoolArray, IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
@@ -34,10 +37,6 @@ from .work import (
     copy_name,
     kernel_kinds,
     kind_of_region,
-    named,
-    optional,
-    sizes,
-    stream_tracks,
     thread_tracks,
     times,
 )
@@ -111,7 +110,7 @@ def _add_ops(
     handle = builder.slices(
         ts=ts,
         dur=dur,
-        track=stream_tracks(builder, None, device, stream),
+        track=stream_tracks(builder, device, stream),
         name=name,
         category=category,
         device=device,
@@ -335,7 +334,7 @@ class Rocpd:
         mangled = texts_in(symbols.texts("kernel_name")) or [""] * len(symbols)
         at = positions(symbols.ints("id"), rows.ints("kernel_id"))
         values = [one or other.removesuffix(".kd") for one, other in zip(shown, mangled, strict=True)]
-        name = named(Coded(at, values), "unknown kernel")
+        name = Coded(at, values).named("unknown kernel")
         device = np.array([self._gpus.get(agent, 0) for agent in rows.ints("agent_id").tolist()], np.int64)
         facts = {
             "kind": "kernel",
@@ -351,7 +350,7 @@ class Rocpd:
         columns = ("start", "end", "name_id", "dst_agent_id", "src_agent_id", "size", "queue_id", "stream_id")
         rows = self._rows("memory_copy", dict.fromkeys((*columns, "event_id"), INTS))
         names = self._names(rows.ints("name_id"))
-        name = named(Coded(names.codes, [copy_name(text) for text in names.values]), "Memcpy")
+        name = Coded(names.codes, [copy_name(text) for text in names.values]).named("Memcpy")
         ends = (rows.ints(column).tolist() for column in ("dst_agent_id", "src_agent_id"))
         device = [self._gpus.get(to, self._gpus.get(of, 0)) for to, of in zip(*ends, strict=True)]
         facts = {"kind": "gpu_memcpy", "bytes": optional(rows.ints("size"))}

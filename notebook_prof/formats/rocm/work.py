@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...readers.codec.columns import MISSING, Rows, groups, marked, texts
+from ...readers.events import stream_tracks
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
@@ -32,12 +33,6 @@ def times(rows: Rows) -> tuple[IntArray, IntArray]:
     return ts, np.where(end == MISSING, 0, np.clip(end, 0, _LATEST_NS) - ts)
 
 
-def named(names: Coded, default: str) -> Coded:
-    """Return names, with `default` for missing and empty ones."""
-    empty = np.array([*(not name for name in names.values), True])[names.codes]
-    return Coded(np.where(empty, len(names.values), names.codes), [*names.values, default])
-
-
 def kernel_kinds(names: Coded) -> Coded:
     """Return the category of kernels."""
     return Coded(marked(names, is_collective_kernel).astype(np.int64), list(DEVICE_KINDS))
@@ -51,16 +46,6 @@ def call_kinds(names: Coded, launched: BoolArray, other: IntArray) -> Coded:
     kind = np.where(marked(names, lambda name: "Synchronize" in name), 2, kind)
     is_call = marked(names, _CALL.match) & (other != _ANNOTATION) & (other != _COLLECTIVE)
     return Coded(np.where(is_call, kind, other), list(CALL_KINDS))
-
-
-def stream_tracks(builder: TraceBuilder, rank: int | None, device: IntArray, stream: IntArray) -> IntArray:
-    """Return the tracks of streams."""
-    code, first = groups(device, stream)
-    tracks = []
-    for gpu, number in zip(device[first].tolist(), stream[first].tolist(), strict=True):
-        name = f"GPU {gpu} stream {number}"
-        tracks.append(builder.track(name, "stream", device=gpu, stream=number, rank=rank))
-    return np.array(tracks, np.int64)[code]
 
 
 def thread_tracks(builder: TraceBuilder, calls: Rows, rank: int | None = None) -> IntArray:
@@ -93,7 +78,7 @@ def add_work(
     handle = builder.slices(
         ts=ts,
         dur=dur,
-        track=stream_tracks(builder, rank, device, stream),
+        track=stream_tracks(builder, device, stream, rank),
         name=name,
         category=category,
         correlation=correlation,
@@ -120,35 +105,11 @@ def add_calls(
     launched[source[has]] = True
     ts, dur = times(calls)
     category = call_kinds(names, launched, other)
-    name = named(names, "unknown call")
+    name = names.named("unknown call")
     handles = builder.slices(ts=ts, dur=dur, track=track, name=name, category=category, **columns)
     if len(handles):
         builder.flows("launch", handles[source[has]], work[has])
-    builder.report.add(
-        "device-work-without-launch",
-        "info",
-        int((~has).sum()),
-        effect="kernels and copies whose call was not recorded have no step or phase from it",
-    )
-
-
-def optional(values: IntArray) -> Any:
-    """Return numbers, with negative ones as missing."""
-    return pd.arrays.IntegerArray(np.asarray(values, np.int64), np.asarray(values < 0))
-
-
-def sizes(rows: Rows, names: tuple[str, str, str], by: tuple[str, str, str] | None = None) -> pd.Categorical:
-    """Return sizes in three dimensions as text; divided by others, rounded up, if these are known."""
-    columns = [rows.ints(name) for name in names]
-    if by is not None:
-        columns = [
-            -(-whole // np.maximum(rows.ints(part), 1)) for whole, part in zip(columns, by, strict=True)
-        ]
-    if not len(rows) or (columns[0] < 0).all():
-        return pd.Categorical([None] * len(rows))
-    code, first = groups(*columns)
-    triples = np.stack([column[first] for column in columns], axis=1).tolist()
-    return pd.Categorical.from_codes(code, [str(triple) for triple in triples])
+    builder.report.unlaunched(int((~has).sum()))
 
 
 def add_events(builder: TraceBuilder, parts: Sequence[pd.DataFrame]) -> None:

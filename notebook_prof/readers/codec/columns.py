@@ -244,3 +244,23 @@ def marked(names: Coded, test: Any) -> BoolArray:
     """Return a mask of the rows with a name that passes a test. Each distinct name is tested once."""
     passed = np.array([*(bool(test(name)) for name in names.values), False])
     return np.asarray(passed[names.codes])
+
+
+def optional(values: IntArray, absent: BoolArray | None = None) -> Any:
+    """Return numbers, with some as missing: by default, negative ones."""
+    values = np.asarray(values, np.int64)
+    return pd.arrays.IntegerArray(values, np.asarray(values < 0 if absent is None else absent))
+
+
+def sizes(rows: Rows, names: Sequence[str], by: Sequence[str] = ()) -> pd.Categorical:
+    """Return sizes in three dimensions as text; divided by others, rounded up, if these are given."""
+    if not all(rows.has(name) for name in names):
+        return pd.Categorical([None] * len(rows))
+    columns = [rows.ints(name) for name in names]
+    if by:
+        columns = [
+            -(-whole // np.maximum(rows.ints(part), 1)) for whole, part in zip(columns, by, strict=True)
+        ]
+    code, first = groups(*columns)
+    triples = np.stack([column[first] for column in columns], axis=1).tolist()
+    return pd.Categorical.from_codes(code, [str(triple) for triple in triples])
