@@ -264,6 +264,17 @@ def _line_pairs(made: ast.AST, written: ast.AST) -> Iterator[tuple[int, int]]:
         yield from ((a.lineno, b.lineno) for a, b in ((one, other), *decorated))
 
 
+def newest_file(function: str, line: int, files: Sequence[str]) -> str | None:
+    """Return the last of these files in which a function of this name has this line; None without one."""
+    name = function.rpartition(".")[2]
+    for file in reversed(files):
+        code = compiled(lines_now(file), file)
+        parts = parts_of(code) if code is not None else ()
+        if any(part.name == name and part.first_line <= line <= part.last_line for part in parts):
+            return file
+    return None
+
+
 def lines_now(file: str) -> list[str]:
     """Return the current lines of a file, even if `linecache` is out of date; empty if unreadable."""
     if file in CELLS:

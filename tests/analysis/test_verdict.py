@@ -550,7 +550,7 @@ def test_a_trifle_has_nothing_to_report() -> None:
     assert str(check_claims(b.seal())[0]) == own
 
 
-@pytest.mark.parametrize("source", ["", "\n", "# later\n"])
+@pytest.mark.parametrize("source", ["", "\n", "# later\n", "%%profile p --quiet\n# later\n"])
 def test_an_empty_cell_is_called_so(source: str) -> None:
     b = cell([(0, 100, "cell:2")], [(100, "code", 2, 0)])
     b.metadata["cell_source"] = source

@@ -70,6 +70,12 @@ TASKS = {
             crunch_numbers()
         greenlet.greenlet(switched).switch()
         """,
+    "what cloudpickle made anew": """
+        def sent(function):
+            code = function.__code__.replace(co_filename="<dynamic-code>")
+            return type(function)(code, function.__globals__, "sent", function.__defaults__)
+        sent(crunch_numbers)()
+        """,
     "what a representation computes": """
         class Slow:
             def _repr_html_(self):

@@ -192,7 +192,7 @@ def _judge_trifle(trace: Trace) -> Verdict | None:
         return None
     source, raised = (trace.metadata.get(key) for key in ("cell_source", "raised"))
     if isinstance(source, str) and all(
-        not line.strip() or line.lstrip().startswith("#") for line in text_lines(source)
+        not line.strip() or line.lstrip().startswith(("#", "%%")) for line in text_lines(source)
     ):
         return Verdict("nothing-recorded", say("The cell is empty."))
     cited = cite_ns(took, Source("account", "dur", {"kind": tuple(own["kind"].unique())}))

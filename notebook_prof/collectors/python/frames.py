@@ -33,7 +33,9 @@ _STANDARD: Final = tuple(
     | {os.path.join(os.path.realpath(sysconfig.get_paths()["stdlib"]), "")}
 )
 _OTHER_STANDARD: Final = re.compile(r"[\\/]lib[\\/]python3\.\d+t?[\\/]|[\\/]Python3\d+[\\/]Lib[\\/]")
-_OWNER_OF_UNNAMED: Final = {"<stdin>": USER, "<string>": USER, "<frozen runpy>": MACHINERY}
+DYNAMIC: Final = "<dynamic-code>"
+"""File of functions that cloudpickle sent, as for distributed, joblib and Ray."""
+_OWNER_OF_UNNAMED: Final = {"<stdin>": USER, "<string>": USER, DYNAMIC: USER, "<frozen runpy>": MACHINERY}
 _KERNEL: Final = frozenset(
     {"IPython", "ipykernel", "ipykernel_launcher.py", "traitlets", "tornado", "zmq", "jupyter_client"}
     | {"debugpy", "_pydevd_bundle", "nest_asyncio.py", "nest_asyncio2.py"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import os
 import re
 from collections import Counter
@@ -13,10 +14,10 @@ from typing import Final, NamedTuple
 from ...trace.builder import TraceBuilder
 from ...trace.report import Severity
 from ...trace.source_lines import SOURCE_FILES, text_lines
-from ..line_sources import Place, lines_now
+from ..line_sources import Place, lines_now, newest_file
 from ..statements import sources
 from ..system.polling import short_command
-from .frames import CELL, USER, Frame, is_generated
+from .frames import CELL, DYNAMIC, USER, Frame, is_generated, owner_of
 
 _SOURCE_CHARACTERS: Final = 60
 EDITED: Final = "(the file was edited after it was imported)"
@@ -93,12 +94,20 @@ def placed(frames: Sequence[Frame], first_ns: Sequence[int] = ()) -> list[Frame]
     """Return frames with current line numbers, for code that has moved in its file."""
     # `first_ns` has the time when each frame was first seen, 0 if unknown
     texts = sources()
+    if any(frame.file == DYNAMIC for frame in frames):
+        cells = [file for file in list(linecache.cache) if owner_of(file) == CELL]
+        frames = [_in_cell(frame, cells) if frame.file == DYNAMIC else frame for frame in frames]
     return [
         frame._replace(**texts.place(frame.file, _place(frame), ts)._asdict())
         if frame.owner == USER
         else frame
         for frame, ts in zip(frames, first_ns or repeat(0, len(frames)), strict=True)
     ]
+
+
+def _in_cell(frame: Frame, cells: Sequence[str]) -> Frame:
+    file = newest_file(frame.function, frame.line, cells)
+    return frame if file is None else frame._replace(file=file, owner=CELL)
 
 
 _MOST_CHARACTERS: Final = 1_000_000
