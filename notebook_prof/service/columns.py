@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..analysis.source.line_calls import shown_frames
 from ..analysis.time.host_states import waits_by_name
-from ..labels import evaluates, track_label, variants
+from ..labels import STEP_MARKS, evaluates, track_label, variants
 from ..trace import Trace
 from ..trace.arrays import IntArray
 from ..trace.nesting import crossing_frames
@@ -95,7 +95,7 @@ class SliceColumns:
         self.row_below = _row_below(tracks)
         self.track_of_row = self.track_of_nested_row = _track_of_row(tracks)
         self.unfolded: list[DrawnTrack] = []
-        if fold and (folded := self._folded(trace)) is not None:
+        if fold and (folded := self._folded(trace, tracks)) is not None:
             self.unfolded = _with_outer_rows(tracks, self.row, self.dur)
             level, tracks = self._apart(trace, tracks, level, folded, "folded")
             self.row, self.track_of_row = self._rows(tracks, level), _track_of_row(tracks)
@@ -109,12 +109,17 @@ class SliceColumns:
             offset[track.track] = track.first_row
         return np.asarray(offset[self.track] + level.astype(narrow), narrow)
 
-    def _folded(self, trace: Trace) -> npt.NDArray[np.bool_] | None:
-        """Return a mask of the frames of libraries that are folded; None if there are none."""
-        python = np.array([*(name == "python" for name in self.categories), False])[self.category]
-        if self.n > _MOST_FOLDED or not python.any():
+    def _folded(self, trace: Trace, tracks: list[DrawnTrack]) -> npt.NDArray[np.bool_] | None:
+        """Return a mask of frames of libraries, and of marks of steps, that are folded; None without any."""
+        if self.n > _MOST_FOLDED:
             return None
-        folded = python & ~shown_frames(trace)
+        python = np.array([*(name == "python" for name in self.categories), False])[self.category]
+        marks = np.array([*(name.startswith(STEP_MARKS) for name in self.names), False])[self.name]
+        folded = (
+            marks & ~self.of_kind("stream", tracks=tracks) if len(trace.steps) else np.zeros(self.n, bool)
+        )
+        if python.any():
+            folded |= python & ~shown_frames(trace)
         return folded if folded.any() else None
 
     def _levels(

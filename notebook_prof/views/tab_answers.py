@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..service.palette import NameStyles
 from ..service.store import ViewStore
 from .tabs import TABS, Absent, Cards, Facts, Note, Panel, Picture, Source, Stack, Table, Tree
 from .tabs.analyses import arguments
-from .tabs.base import MOST_ROWS
+from .tabs.base import MOST_ROWS, Patch
 
 if TYPE_CHECKING:
     from bokeh.models import UIElement
@@ -85,11 +84,7 @@ def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
 
 
 def packed(
-    name: str,
-    made: Panel,
-    styles: NameStyles,
-    most: int = MOST_ROWS,
-    state: Mapping[str, Any] = MappingProxyType({}),
+    name: str, made: Panel, styles: NameStyles, most: int = MOST_ROWS, state: Patch | None = None
 ) -> Answer:
     """Return a Panel, made for the state of a selection, as an Answer; see `panel`."""
     columns: dict[str, npt.NDArray[Any]] = {}
@@ -115,7 +110,7 @@ def packed(
         elif isinstance(part, Note):
             parts.append({"kind": "note", **asdict(part)})
         if isinstance(part, Table):
-            parts[-1]["call"] = call_of(part, state)
+            parts[-1]["call"] = call_of(part, state or {})
     return pack(
         {
             "name": name,

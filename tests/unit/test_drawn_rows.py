@@ -123,6 +123,21 @@ def test_all_drawings_fold_libraries_and_a_page_may_ask_for_all_frames() -> None
         assert service.answer({"t": "detail", "id": 2, **asked})[0]["row"] == row
 
 
+def test_marks_of_steps_are_not_drawn_below_the_steps() -> None:
+    def rows(steps: bool) -> list[int]:
+        b = TraceBuilder()
+        main, stream = b.track("main"), b.track("stream 7", "stream", device=0, stream=7)
+        for track in (main, stream):
+            names = ["ProfilerStep#0", "aten::mm", "ProfilerStep#1"]
+            b.slices(ts=[0, 2, 10], dur=[10, 5, 10], name=names, track=track, category="annotation")
+        if steps:
+            b.steps(step=[0, 1], ts=[0, 10], dur=[10, 10], source="file")
+        return SliceColumns(b.seal(), fold=True).row.tolist()
+
+    assert rows(steps=True) == [3, 0, 2, 1, 3, 0], "the host below what ran, the stream as it is"
+    assert rows(steps=False) == [2, 0, 3, 1, 2, 0]
+
+
 frames = st.lists(
     st.tuples(
         st.integers(0, 40), st.integers(0, 30), st.sampled_from(["a.py", LIBRARY, "op"]), st.integers(0, 1)

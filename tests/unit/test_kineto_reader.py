@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.kineto import read_columns
 from notebook_prof.trace import ImportReport, Trace
@@ -200,3 +201,27 @@ def test_a_character_that_json_forbids_in_arguments_is_mended() -> None:
     assert columns.shapes is not None
     assert list(columns.shapes.values) == ["[[64, 3], []]", "['a b']"]
     assert report["invalid-json"].count == 1
+
+
+def test_a_step_that_only_the_device_has_seen_is_none(tmp_path: Path) -> None:
+    """Six of eight ranges belong to steps of the host: so many have Steps, Input and Distributed."""
+    rows = []
+    for number in range(1008, 1016):
+        at, ranged = 1000 * number, f"ProfilerStep#{number}"
+        on_stream = {"tid": 7, "device": 0, "stream": 7}
+        rows.append(op(ranged, str(at + 200), "700", cat="gpu_user_annotation", **on_stream))
+        if number in (1008, 1015):
+            continue
+        rows += [
+            op(ranged, str(at), "900", tid=1, cat="user_annotation"),
+            op("aten::mm", str(at + 10), "300", tid=1),
+            op("cudaLaunchKernel", str(at + 20), "5", tid=1, cat="cuda_runtime", correlation=number),
+            op("gemm", str(at + 300), "400", cat="kernel", correlation=number, **on_stream),
+            op("ncclDevKernel_AllReduce_Sum_f32", str(at + 710), "80", cat="kernel", **on_stream),
+            op("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", str(at + 400), "100", tid=1),
+        ]
+    p = Profile(read_trace(write(tmp_path, *rows)))
+    real = list(range(1009, 1015))
+    assert p.trace.steps["step"].tolist() == real
+    for table in (p.steps.trace(), p.input.pipeline(), p.distributed()):
+        assert table["step"].tolist() == real

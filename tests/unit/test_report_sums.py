@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.views.report.reduced import longest_slices
-from notebook_prof.views.report.report_columns import Part
+from notebook_prof.views.report.report_columns import Part, longest_slices
 from tests.strategies import traces
 
 Rows = npt.NDArray[np.int64]

@@ -269,12 +269,12 @@ export class Gutter {
   }
 
   /**
-   * Shows or hides the frames of libraries and around everything.
+   * Shows or hides frames of libraries, of steps and around everything.
    * @param {Track} track
    */
   framesButton(track) {
     const shown = this.lanes.allFrames,
-      made = button('…', `${shown ? 'hide' : 'show'} frames of libraries and around everything (O)`, () => this.switchFrames(track));
+      made = button('…', `${shown ? 'hide' : 'show'} frames of libraries, of steps and around everything (O)`, () => this.switchFrames(track));
     made.classList.toggle('nbp-shown', shown);
     made.setAttribute('aria-hidden', 'true'); // O does it
     return made;

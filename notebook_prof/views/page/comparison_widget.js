@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/CVRLJOIJ.js";import{a as r}from"./chunks/5PQQ5O34.js";import"./chunks/DSH3NC2I.js";import"./chunks/7UXJFGFZ.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/D7N6FPFV.js";import{a as r}from"./chunks/AJ5HQAOD.js";import"./chunks/JMEV3BWN.js";import"./chunks/CSW5LEHF.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

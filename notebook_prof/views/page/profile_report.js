@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/46H435IN.js";import{f as r}from"./chunks/3U2RCBS3.js";import{$ as t}from"./chunks/7UXJFGFZ.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/T6KURND2.js";import{f as r}from"./chunks/ZDS53RT3.js";import{$ as t}from"./chunks/CSW5LEHF.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});

@@ -17,13 +17,16 @@ from ...analysis import Claim
 from ...selection import Selection
 from ...service.store import ViewStore
 from ...trace import Trace
-from ...units import format_count
+from ...trace.arrays import BoolArray
+from ...units import format_count, format_ns
 from ..bundle import bokehjs, script, stylesheet
 from ..dashboard import dashboard_document, dashboard_settings
 from .html_file import data_blocks, html_page, json_text
-from .reduced import MOST_SLICES, note_of
 from .report_columns import Part, has_stacks, payload
 from .tabs import embedded
+
+MOST_SLICES: Final = 1_000_000
+"""The number of slices in a report of 12 MB."""
 
 # The origin of a recording: the line at the top of a report.
 
@@ -212,3 +215,16 @@ def _what_is_missing(trace: Trace) -> str:
     if trace.slices["stack"].notna().any():
         return "Stacks are not in this file: open the profile in a notebook to see them."
     return ""
+
+
+def note_of(store: ViewStore, keep: BoolArray, cell_ns: int) -> str:
+    """Return what is left out, in sentences; the sums of the others are in cells of `cell_ns`."""
+    kept, n, least = int(keep.sum()), len(keep), int(store.columns.dur[~keep].max())
+    return (
+        f"This file has {format_count(kept)} of {format_count(n)} slices one by one: all of more than "
+        f"{format_ns(least)}, and the longest of every track. For the other {format_count(n - kept)} it has "
+        f"how busy they keep every row, in cells of {format_ns(cell_ns)}, and the totals of every name. "
+        "Numbers of the whole recording are exact; those of a part of it are estimates, marked ≈; "
+        "search finds only the slices in the file. Every slice is in the trace itself: open it in a "
+        "notebook."
+    )

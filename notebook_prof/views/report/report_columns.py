@@ -17,7 +17,6 @@ from ...service.packing import Answer
 from ...service.store import ViewStore
 from .arguments import arguments_in_file
 from .html_file import deflated
-from .reduced import longest_slices
 from .residual_aggregates import (
     SIDES,
     BusyGrid,
@@ -28,6 +27,8 @@ from .residual_aggregates import (
     totals_left_out,
 )
 
+_SHARED: Final = 0.5
+"""Share of a file's slices reserved for the longest of every track, so that no track disappears."""
 _CELLS: Final = 0.6
 _TOTALS_SHARE: Final = 0.4
 """Entries of the two grids for each slice in the file."""
@@ -315,3 +316,34 @@ def _contents(answer: Answer) -> dict[str, Any]:
         for (name, kind), part in zip(columns, answer.buffers, strict=True)
     }
     return {"content": answer.content, "data": data}
+
+
+def longest_slices(store: ViewStore, most: int) -> npt.NDArray[np.bool_]:
+    """Return the `most` longest slices, of the whole recording and of every track, and those around them."""
+    # Equally long slices, and slices that outlast the one around them, add a few more.
+    c = store.columns
+    if c.n <= most:
+        return np.ones(c.n, bool)
+    keep = _longest_of_tracks(c.track, c.dur, int(_SHARED * most))
+    left = most - int(keep.sum())
+    others = np.flatnonzero(~keep)
+    if 0 < left < len(others):
+        keep[others[np.argpartition(-c.dur[others], left)[:left]]] = True
+    around = store.columns.parent[keep]
+    while len(around := np.unique(around[around >= 0])) and not keep[around].all():
+        around = around[~keep[around]]
+        keep[around] = True
+        around = store.columns.parent[around]
+    return keep
+
+
+def _longest_of_tracks(
+    track: npt.NDArray[np.integer], dur: npt.NDArray[np.int64], most: int
+) -> npt.NDArray[np.bool_]:
+    """Return the longest slices of every track, as many of each as `most` allows."""
+    keep = np.zeros(len(dur), bool)
+    order, counts = np.argsort(track, kind="stable"), np.bincount(track)
+    each = most // max(int(np.count_nonzero(counts)), 1)
+    for rows in np.split(order, np.cumsum(counts)[:-1]) if each else ():
+        keep[rows[np.argpartition(-dur[rows], each)[:each]] if len(rows) > each else rows] = True
+    return keep

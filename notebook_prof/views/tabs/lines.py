@@ -73,8 +73,10 @@ def meaning(table: pd.DataFrame) -> Note:
     words = "; ".join(text for name, text in _MEANINGS.items() if name in table.columns)
     sampled = "count" in table.columns and bool(table["count"].isna().any())
     beside = ", or if some of its steps were not recorded" if "unrecorded_ns" in table.columns else ""
+    threads = "self_ns" in table.columns and bool((table["self_ns"] > table["total_ns"]).any())
+    sums = " Where several threads run a line at once, total counts once, self for each." if threads else ""
     lines = f" A line has no count if it was sampled{beside}." if sampled else ""
-    return Note(f"{words[:1].upper()}{words[1:]}.{lines}")
+    return Note(f"{words[:1].upper()}{words[1:]}.{sums}{lines}")
 
 
 def whole_of(trace: Trace, state: Mapping[str, Any]) -> str:
