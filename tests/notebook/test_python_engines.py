@@ -158,7 +158,8 @@ def test_children_are_called_what_they_are(spied: Kernel) -> None:
     spied.must(
         """
         import multiprocessing as mp, subprocess, sys
-        program = 'import time; s=0\\nfor i in range(6_000_000): s+=i\\ntime.sleep(0.5)'
+        # py-spy looks for children ten times a second, and needs seconds for one where others have the cores
+        program = 'import time; s=0\\nfor i in range(6_000_000): s+=i\\ntime.sleep(3)'
         def work(n):
             s = 0
             for i in range(n):
