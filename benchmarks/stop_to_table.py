@@ -105,7 +105,7 @@ def _ours(count: int) -> Callable[[], tuple[int, int]]:
     from notebook_prof.analysis import operators
     from notebook_prof.collectors.base import Recording
     from notebook_prof.collectors.options import CollectorOptions
-    from notebook_prof.collectors.torch import TorchCollector
+    from notebook_prof.collectors.torch.collector import TorchCollector
     from notebook_prof.trace import TraceBuilder
 
     options = CollectorOptions(shapes=False, memory=False, modules=False)

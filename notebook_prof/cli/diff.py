@@ -9,7 +9,8 @@ from typing import Any
 
 from ..analysis.notebook.recorded import is_notebook
 from ..atomic_files import atomic_file
-from ..comparison.comparison import Comparison, cells_text, compare, compare_cells
+from ..comparison.comparison import Comparison, compare
+from ..comparison.sessions import cells_text, compare_cells
 from ..comparison.verdict import comparison_text
 from ..expectations.outcomes import Expectations
 from ..profiles.files import open_profile
@@ -65,7 +66,7 @@ def _sessions_diff(a: Profile, b: Profile, options: argparse.Namespace) -> int:
     table = compare_cells(a.trace, b.trace)
     say(data_text("json", table) if options.json else cells_text(a.trace, b.trace, options.top))
     if options.html:
-        from ..comparison.page.sessions import sessions_page  # loads what draws
+        from ..comparison.page.static_html import sessions_page  # loads what draws
 
         names = os.path.basename(options.a), os.path.basename(options.b)
         with atomic_file(options.html) as file:

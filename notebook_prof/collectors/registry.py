@@ -45,7 +45,9 @@ class _Entry:
 
 
 _BUILT_IN: Final = {
-    "torch": _Entry(".torch", "TorchCollector", "operators, kernels, memory and modules of PyTorch"),
+    "torch": _Entry(
+        ".torch.collector", "TorchCollector", "operators, kernels, memory and modules of PyTorch"
+    ),
     "python": _Entry(".python", "PythonCollector", "lines and functions of Python code"),
     "system": _Entry(".system", "SystemCollector", "memory and CPU time of process, threads and children"),
     "nvml": _Entry(".nvml", "NvmlCollector", "use, memory, power and clocks of NVIDIA GPUs"),

@@ -19,9 +19,9 @@ from notebook_prof.comparison.page.panel import compared, flame_picture, stacks_
 from notebook_prof.comparison.page.queries import (
     ComparisonProtocol,
     can_be_shown,
+    comparison_report,
     page_document,
 )
-from notebook_prof.comparison.page.report import comparison_report
 from notebook_prof.comparison.parts import name_key
 from notebook_prof.comparison.run import TraceRun, summary_of
 from notebook_prof.labels import merged_name

@@ -15,7 +15,7 @@ from notebook_prof.collectors.base import Availability, Recording
 from notebook_prof.collectors.cuda import CudaCollector, choose, routes
 from notebook_prof.collectors.cuda.routes import ROUTES, CudaFacts, Route
 from notebook_prof.collectors.registry import make
-from notebook_prof.collectors.torch import TorchCollector
+from notebook_prof.collectors.torch.collector import TorchCollector
 from notebook_prof.session import findings
 from notebook_prof.trace import Trace, TraceBuilder
 

@@ -15,7 +15,7 @@ import pytest
 
 from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.options import CollectorOptions
-from notebook_prof.collectors.torch import TorchCollector
+from notebook_prof.collectors.torch.collector import TorchCollector
 from notebook_prof.collectors.torch.hooks import ModuleRanges
 from notebook_prof.collectors.torch.session import PublicSession, fast_session_works
 from notebook_prof.readers import read_trace

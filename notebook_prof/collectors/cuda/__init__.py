@@ -19,7 +19,7 @@ from ..base import Availability, Collector
 from ..devices import in_use
 from ..journal import Span
 from ..options import CollectorOptions
-from ..torch import TorchCollector
+from ..torch.collector import TorchCollector
 from .cupti import CuptiSession
 from .routes import Route, choose, routes, survey
 

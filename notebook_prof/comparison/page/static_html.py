@@ -5,17 +5,20 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping
+from difflib import unified_diff
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from ...service.palette import PHASES
+from ...trace import Trace
 from ...units import format_bytes, format_count, format_ns
 from ...views.pictures.images import data_uri, pixels
 from ...views.pictures.scene import MUTED, PAPER, Rect, Scene, Text, fit
 from ...views.pictures.views import tick_step_ns
 from ...views.report.static_html import AGAIN, without_kernel
+from ..sessions import cells_text, compare_cells, matched_sources
 from ..tables import ComparedTables
 from ..verdict import interval_text, label, sentences, signed_ns, signed_percent
 
@@ -261,3 +264,45 @@ def bar_cell(row: Mapping[str, Any], largest: float) -> str:
 
 def _number(value: object) -> int:
     return -1 if pd.isna(value) else int(value)  # type: ignore[call-overload]
+
+
+# Two sessions of a notebook: a row for each cell, and what changed in the edited ones.
+
+
+def sessions_page(a: Trace, b: Trace, names: tuple[str, str]) -> str:
+    """Return a whole document."""
+    table = compare_cells(a, b)
+    largest = float(table["delta_ns"].abs().max()) or 1.0
+    rows = [_cell_row(row | {"significant": True}, largest) for row in table.to_dict("records")]
+    left, right = map(html.escape, names)
+    head = (
+        f"<tr><th class=t>{left}</th><th class=t>{right}</th><th class=d>Δ</th><th class=b></th>"
+        f"<th class=d>Δ kept</th><th class=c></th><th {_LEFT_CELL}>cell</th></tr>"
+    )
+    whole = cells_text(a, b, 0)
+    parts = [f"<style>{STYLE}</style><p><b>{html.escape(whole)}</b></p><h3>Cells</h3>"]
+    parts.append(f"<table>{head}{''.join(rows)}</table>")
+    edited = [_edited(*pair) for pair in matched_sources(a, b) if pair[1] != pair[2]]
+    parts += ["<h3>Edited</h3>", *edited] if edited else []
+    return document(names, f'<div class="nbp-compare">{"".join(parts)}</div>')
+
+
+def _cell_row(row: dict[str, Any], largest: float) -> str:
+    times = "".join(
+        f'<td class="t">{"" if row["status"] == gone else format_ns(row[side])}</td>'
+        for side, gone in (("a_ns", "new"), ("b_ns", "gone"))
+    )
+    kept = int(row["b_kept_bytes"] - row["a_kept_bytes"])
+    sign = "+" if kept > 0 else ""
+    memory = f'<td class="d soft">{sign}{format_bytes(kept).replace("-", "−")}</td>'
+    status = f'<td class="c">{"" if row["status"] == "same" else row["status"]}</td>'
+    delta = delta_cell(row) if row["delta_ns"] else f'<td class="d">{signed_ns(0)}</td>'
+    return f"<tr>{times}{delta}{bar_cell(row, largest)}{memory}{status}{text_cell(str(row['name']))}</tr>"
+
+
+def _edited(name: str, before: str, after: str) -> str:
+    lines = list(unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm=""))[2:]
+    kinds = {"+": "new", "-": "gone"}
+    rows = [f'<tr class="{kinds.get(line[:1], "")}">{code_cell(line[1:])}</tr>' for line in lines
+            if not line.startswith("@@")]  # fmt: skip
+    return f"<p>{html.escape(name)}</p><table>{''.join(rows)}</table>"
