@@ -1,4 +1,4 @@
-"""Facts about the machine: cores, accelerators, how Python starts threads and processes, energy counters."""
+"""Facts about the machine: cores, accelerators, how Python starts threads and processes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,8 @@ import multiprocessing
 import os
 import sys
 import sysconfig
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-
-import numpy as np
-
-from ..trace.builder import TraceBuilder
-from ..trace.clocks import Clock
+from typing import Any
 
 
 def machine() -> dict[str, Any]:
@@ -108,41 +102,3 @@ def _text(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
-
-
-RAPL: Final = Path("/sys/class/powercap")
-"""Folder of the energy counters of Intel's and AMD's RAPL: one folder per package, readable only by root."""
-
-
-class Energy(NamedTuple):
-    """The counters of all packages at an instant, in µJ, and the values at which they wrap around."""
-
-    now_ns: int
-    microjoules: Mapping[int, int]
-    limits: Mapping[int, int]
-
-
-def read_energy(clock: Clock, root: Path = RAPL) -> Energy:
-    """Read the counters of all readable packages, if there are any."""
-    microjoules, limits = {}, {}
-    for folder in sorted(root.glob("intel-rapl:*")):
-        try:
-            name = (folder / "name").read_text(encoding="ascii").strip()
-            kind, _, number = name.rpartition("-")
-            if kind != "package":
-                continue  # skip cores (part of packages), memory and platform
-            microjoules[int(number)] = int((folder / "energy_uj").read_text(encoding="ascii"))
-            limits[int(number)] = int((folder / "max_energy_range_uj").read_text(encoding="ascii"))
-        except (OSError, ValueError):
-            continue
-    return Energy(clock.now_ns(), microjoules, limits)
-
-
-def put_energy(builder: TraceBuilder, first: Energy, last: Energy) -> None:
-    """Add a counter ``package 0 energy`` in J for each package, 0 at the first reading."""
-    for number in sorted(first.microjoules.keys() & last.microjoules.keys()):
-        used = last.microjoules[number] - first.microjoules[number]
-        if used < 0:  # it wrapped around; a second time, after minutes at full power, cannot be detected
-            used += first.limits.get(number, 0)
-        track = builder.track(f"package {number} energy", "counter", unit="J")
-        builder.counter(track, np.array([first.now_ns, last.now_ns]), np.array([0.0, used / 1e6]))

@@ -76,8 +76,7 @@ def training(
         - ``model_flops``, ``hardware_flops`` per step: of forward and backward pass and optimizer, without
           and with recomputation in the backward pass (activation checkpointing);
         - ``mfu``, ``hfu``: these divided by the step's time and the limit of all devices that worked;
-        - ``device_joules_per_step``, ``host_joules_per_step``: of the devices by NVML, of the processors by
-          RAPL; ``joules_per_sample``, ``joules_per_token``: the sum of the known ones.
+        - ``device_joules_per_step``, ``joules_per_sample``, ``joules_per_token``: of the devices, by NVML.
 
         `value` is the median of the steps that count (without warm-up and steps that were cut), `lower` and
         `upper` its 95 % interval by order statistics. Energy is a mean, without an interval.
@@ -115,10 +114,7 @@ def training(
     }
     model, hardware = _flops(trace, steps)
     peak = _peak(trace, steps, flops_per_s)
-    device, host = _joules(trace, steps, _GPU_ENERGY), _joules(trace, steps, _HOST_ENERGY)
-    known = [one for one in (device, host) if not one.reason]
-    sources = "; ".join(one.source for one in known)
-    both = _Quantity(np.sum([one.values for one in known], axis=0), sources) if known else device
+    joules = _joules(trace, steps)
     rows = [
         ("step_time", seconds, "s"),
         *((f"{what}_per_s", each.per(seconds), f"{what}/s") for what, each in one_each.items()),
@@ -126,9 +122,8 @@ def training(
         ("hardware_flops", hardware, "FLOP/step"),
         ("mfu", model.per(seconds).per(peak), "1"),
         ("hfu", hardware.per(seconds).per(peak), "1"),
-        ("device_joules_per_step", device, "J/step"),
-        ("host_joules_per_step", host, "J/step"),
-        *((f"joules_per_{what[:-1]}", both.per(each), f"J/{what[:-1]}") for what, each in one_each.items()),
+        ("device_joules_per_step", joules, "J/step"),
+        *((f"joules_per_{what[:-1]}", joules.per(each), f"J/{what[:-1]}") for what, each in one_each.items()),
     ]
     return TRAINING.of_tuples([_row(*row) for row in rows])
 
@@ -246,19 +241,14 @@ def _peak(trace: Trace, steps: pd.DataFrame, flops_per_s: float | None) -> _Quan
     return _Quantity(np.full(len(steps), ceilings.flops_per_s * count), source)
 
 
-_GPU_ENERGY: Final = (r"GPU \d+ (energy|power)", "no counter of a GPU's energy or power was recorded")
-_HOST_ENERGY: Final = (
-    r"package \d+ energy",
-    "no counter of the processors' energy was recorded: RAPL is missing, or only root may read it",
-)
+_ENERGY: Final = r"GPU \d+ (energy|power)"
 
 
-def _joules(trace: Trace, steps: pd.DataFrame, kind: tuple[str, str]) -> _Quantity:
+def _joules(trace: Trace, steps: pd.DataFrame) -> _Quantity:
     """Return the energy of a step: the mean power while steps ran, times their mean length."""
     # With fewer than two readings during the steps, use the mean power of the whole recording.
-    pattern, reason = kind
     tracks = trace.tracks[(trace.tracks["kind"] == "counter").to_numpy()]
-    tracks = tracks[tracks["name"].astype(str).str.fullmatch(pattern)]
+    tracks = tracks[tracks["name"].astype(str).str.fullmatch(_ENERGY)]
     watts: dict[str, float] = {}
     begin, until = int(steps["ts"].min()), int((steps["ts"] + steps["dur_ns"]).max())
     inside = (trace.counters["ts"] >= begin) & (trace.counters["ts"] <= until)
@@ -276,7 +266,9 @@ def _joules(trace: Trace, steps: pd.DataFrame, kind: tuple[str, str]) -> _Quanti
             watts.setdefault(name.rpartition(" ")[0], mean)  # names are sorted: energy wins over power
     count = len(steps)
     if not watts:
-        reason = "fewer than two readings of energy are in the steps: record more" if len(tracks) else reason
+        reason = "no counter of a GPU's energy or power was recorded"
+        if len(tracks):
+            reason = "fewer than two readings of energy are in the steps: record more"
         return _Quantity(np.full(count, np.nan), "", reason)
     mean_seconds = float(steps["dur_ns"].mean()) / 1e9
     return _Quantity(np.full(count, sum(watts.values()) * mean_seconds), f"readings of {', '.join(watts)}")

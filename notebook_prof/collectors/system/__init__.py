@@ -16,7 +16,7 @@ from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...units import format_bytes
 from ..base import Availability, Collector
-from ..machine import Energy, put_energy, read_energy, usable_cores, usable_cpus
+from ..machine import usable_cores, usable_cpus
 from . import polling
 from .polling import (
     Poller,
@@ -65,7 +65,6 @@ class SystemCollector(Collector):
         self._children: dict[int, str] = {}
         self._reads_children = True
         self._tid = 0
-        self._energy: list[Energy] = []
         self._name_threads: Callable[[int], object] = id
         self._failure: Exception | None = None
 
@@ -79,7 +78,6 @@ class SystemCollector(Collector):
         self._tid = threading.get_native_id()
         self._reader = Reader(self._data.extend, self._learn_names, own_processes.pids())
         self._read(self._reader, clock.now_ns())
-        self._energy = [read_energy(clock)]
         self._freed_bytes = polling.freed_bytes(), 0
         self._poller = Poller(clock, self._reader)
         self._poller.start()
@@ -92,7 +90,6 @@ class SystemCollector(Collector):
         poller.stop()
         self._failure = poller.failure
         self._read(reader, Clock().now_ns())
-        self._energy.append(read_energy(Clock()))
         self._freed_bytes = self._freed_bytes[0], polling.freed_bytes()
         self._reads_children = reader.tree is not None
         if reader.tree is None:
@@ -102,7 +99,7 @@ class SystemCollector(Collector):
             self._name_threads = reader.tree.name_threads
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add counters of memory, CPU (share of all cores) and energy; tables ``cpu``, ``child_memory``."""
+        """Add counters of memory and CPU (share of all cores); tables ``cpu``, ``child_memory``."""
         name_threads, self._name_threads = self._name_threads, id  # it refers to this collector
         name_threads(Clock().now_ns())
         records = decode(self._data)
@@ -115,8 +112,6 @@ class SystemCollector(Collector):
             self._tell_freed(builder)
             if not is_exact:
                 self._tell_gap(longest_gap_ns(records), int(records["b"][records["kind"] == RSS].max()))
-        if len(self._energy) == 2:
-            put_energy(builder, *self._energy)
         self._tell_unread_children(int((records["kind"] == REAPED).sum()))
         builder.metadata["cpu"] = {"pid": os.getpid(), "tid": self._tid, "cores": usable_cores()}
 
