@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from notebook_prof.collectors import nvml
@@ -44,6 +46,22 @@ def recorded(collector: NvmlCollector) -> Trace:
     builder = TraceBuilder()
     collector.result(builder)
     return builder.seal()
+
+
+def first_values(trace: Trace) -> pd.Series[float]:
+    """The first reading of each counter, by name."""
+    return trace.counters.merge(trace.tracks, on="track").groupby("name")["value"].first()
+
+
+def failing(number: int, words: str = "") -> Callable[..., None]:
+    """A function of NVML that fails with an error of this number."""
+
+    def fail(*_: object, **__: object) -> None:
+        error = NVMLError(words or f"error {number}")
+        error.value = number  # type: ignore[attr-defined]
+        raise error
+
+    return fail
 
 
 def test_counters_with_their_units(driver: Driver) -> None:
@@ -113,10 +131,7 @@ def test_cards_of_several_kinds_are_found_by_uuid(
 
 
 def test_without_a_driver_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise NVMLError("library not found")
-
-    driver = Driver(nvmlInit=fail)
+    driver = Driver(nvmlInit=failing(9, "library not found"))
     monkeypatch.setattr(nvml.importlib, "import_module", lambda name: driver)
     nvml._question.cache_clear()
     try:
@@ -194,8 +209,7 @@ def test_throttling_and_other_processes(driver: Driver, monkeypatch: pytest.Monk
     )
     processes = [SimpleNamespace(pid=os.getpid(), usedGpuMemory=1), SimpleNamespace(pid=1, usedGpuMemory=1)]
     monkeypatch.setattr(Driver, "nvmlDeviceGetComputeRunningProcesses", lambda self, gpu: processes[gpu:])
-    trace = recorded(NvmlCollector())
-    values = trace.counters.merge(trace.tracks, on="track").groupby("name")["value"].first()
+    values = first_values(recorded(NvmlCollector()))
     assert values["GPU 0 throttle reasons"] == 0x604  # being idle (1) is no reason
     assert values["GPU 1 throttle reasons"] == 0
     assert (values["GPU 0 other processes"], values["GPU 1 other processes"]) == (1, 0)
@@ -203,37 +217,21 @@ def test_throttling_and_other_processes(driver: Driver, monkeypatch: pytest.Monk
 
 def test_throttling_by_a_driver_older_than_pynvml(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """pynvml has the new name, and the driver's library only the old one."""
-
-    def unknown(self: Driver, gpu: int) -> int:
-        error = NVMLError("Function Not Found")
-        error.value = 13  # type: ignore[attr-defined]
-        raise error
-
-    monkeypatch.setattr(Driver, "nvmlDeviceGetCurrentClocksEventReasons", unknown, raising=False)
+    monkeypatch.setattr(Driver, "nvmlDeviceGetCurrentClocksEventReasons", failing(13), raising=False)
     monkeypatch.setattr(
         Driver, "nvmlDeviceGetCurrentClocksThrottleReasons", lambda self, gpu: 0x48, raising=False
     )
-    trace = recorded(NvmlCollector())
-    values = trace.counters.merge(trace.tracks, on="track").groupby("name")["value"].first()
+    values = first_values(recorded(NvmlCollector()))
     assert values["GPU 0 throttle reasons"] == 0x48
 
 
 def test_why_a_counter_is_missing(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each error of NVML in words; a metric that may have none has none."""
-
-    def raises(number: int) -> Any:
-        def read(self: Driver, *_: object, **__: object) -> None:
-            error = NVMLError(f"error {number}")
-            error.value = number  # type: ignore[attr-defined]
-            raise error
-
-        return read
-
-    monkeypatch.setattr(Driver, "nvmlDeviceGetMemoryInfo", raises(3))
-    monkeypatch.setattr(Driver, "nvmlDeviceGetPowerUsage", raises(4))
-    monkeypatch.setattr(Driver, "nvmlDeviceGetClockInfo", raises(13))
+    monkeypatch.setattr(Driver, "nvmlDeviceGetMemoryInfo", failing(3))
+    monkeypatch.setattr(Driver, "nvmlDeviceGetPowerUsage", failing(4))
+    monkeypatch.setattr(Driver, "nvmlDeviceGetClockInfo", failing(13))
     monkeypatch.setattr(Driver, "nvmlDeviceGetComputeRunningProcesses", lambda self, gpu: [])
-    monkeypatch.setattr(Driver, "nvmlDeviceGetUtilizationRates", raises(99))
+    monkeypatch.setattr(Driver, "nvmlDeviceGetUtilizationRates", failing(99))
     collector = NvmlCollector()
     recorded(collector)
     text = collector.report[MISSING].example
@@ -268,15 +266,12 @@ def test_one_passing_error_ends_nothing(driver: Driver, monkeypatch: pytest.Monk
 def test_what_the_driver_keeps_is_not_in_use(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     def memory(self: Driver, gpu: int, version: int = 1) -> Any:
         if version == 2 and gpu == 1:
-            error = NVMLError("Function Not Found")
-            error.value = 13  # type: ignore[attr-defined]
-            raise error
+            failing(13)()
         return SimpleNamespace(used=500 if version == 2 else 900)
 
     monkeypatch.setattr(Driver, "nvmlDeviceGetMemoryInfo", memory)
     monkeypatch.setattr(Driver, "nvmlMemory_v2", 2, raising=False)
-    trace = recorded(NvmlCollector())
-    values = trace.counters.merge(trace.tracks, on="track").groupby("name")["value"].first()
+    values = first_values(recorded(NvmlCollector()))
     assert (values["GPU 0 memory"], values["GPU 1 memory"]) == (500, 900)
 
 
@@ -329,12 +324,8 @@ def test_nvlink_is_reported_a_second(driver: Driver, monkeypatch: pytest.MonkeyP
 
 def test_an_old_driver_and_an_old_pynvml(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Functions that are not there, on either side, leave the counters that are."""
-
-    def missing(self: Driver, *_: object) -> None:
-        raise NVMLError("Function Not Found")
-
     monkeypatch.delattr(Driver, "nvmlDeviceGetPowerUsage")
-    monkeypatch.setattr(Driver, "nvmlDeviceGetClockInfo", missing)
+    monkeypatch.setattr(Driver, "nvmlDeviceGetClockInfo", failing(13, "Function Not Found"))
     collector = NvmlCollector()
     names = set(recorded(collector).tracks["name"])
     assert {"GPU 0 memory", "GPU 0 utilisation"} <= names

@@ -76,35 +76,21 @@ def test_an_interrupt_during_the_look_reaches_the_user(growing: None) -> None:
     watch.stop()
 
 
-def test_a_process_that_grew_in_one_burst_is_not_looked_at(
-    growing: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("why", ["one burst", "imports"])
+def test_a_process_that_grew_for_another_reason_is_not_looked_at(
+    growing: None, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    read = [0]
+    modules, read, steady = sys.modules.copy(), [0], records.resident_bytes
 
     def level() -> int:
         read[0] += 1
-        return 2**30 if read[0] > 5 else 0
-
-    monkeypatch.setattr(records, "resident_bytes", level)
-    looks: list[int] = []
-    watch = SizeWatch(lambda: bool(looks.append(1)))
-    watch.start()
-    work_until(lambda: read[0] > 50)
-    watch.stop()
-    assert not looks
-
-
-def test_a_process_that_imports_is_not_looked_at(growing: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    modules = sys.modules.copy()
-    monkeypatch.setattr(records, "sys", types.SimpleNamespace(modules=modules, _getframe=sys._getframe))
-    read, level = [0], records.resident_bytes
-
-    def imported() -> int:
-        read[0] += 1
+        if why == "one burst":
+            return 2**30 if read[0] > 5 else 0
         modules[f"imported{read[0]}"] = types
-        return level()
+        return steady()
 
-    monkeypatch.setattr(records, "resident_bytes", imported)
+    monkeypatch.setattr(records, "sys", types.SimpleNamespace(modules=modules, _getframe=sys._getframe))
+    monkeypatch.setattr(records, "resident_bytes", level)
     looks: list[int] = []
     watch = SizeWatch(lambda: bool(looks.append(1)))
     watch.start()
