@@ -214,7 +214,7 @@ class Mine: pass
 def dump(): print(pickle.loads(pickle.dumps(Mine())).__class__, sys.argv, flush=True)
 print(__file__, __builtins__, __package__, getattr(__spec__, "name", None), sys.path[0], flush=True)
 print(sorted(globals()), flush=True)
-sum(range(10**6))
+while time.process_time() < 1: sum(range(1000))
 os.chdir("/")
 def outlive():
     threading.main_thread().join(0.2)
