@@ -1,22 +1,51 @@
-"""Proton's trees (``.hatchet``, ``.hatchet_msgpack``)."""
+"""Proton, Triton's profiler: a tree of kernels and scopes (``.hatchet``, ``.hatchet_msgpack``)."""
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+import re
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import pandas as pd
 from msgspec import Struct, field
 
-from ...errors import FormatError
-from ...trace.builder import TraceBuilder
+from ..errors import FormatError
+from ..readers.base import Probe, Reader
+from ..trace.builder import TraceBuilder
 
+_MARKS: Final = tuple(re.compile(rb'"' + word + rb'"\s*:') for word in (b"frame", b"metrics"))
+_PACKED: Final = re.compile(rb"(?:[\x91-\x9f]|\xdc..)[\x81-\x8f]\xa5frame", re.DOTALL)
+"""MessagePack: a list whose first element is a map, and its first key."""
 _LAUNCH: Final = "__proton_launch_metadata"
 _TIME: Final = "time (ns)"
 _MOST_COLUMNS: Final = 200
 _MOST_NS: Final = 1 << 61
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class ProtonReader(Reader):
+    """Reads ``proton.start(…, data="tree")``: sums by call path, without a timeline."""
+
+    # The kernels of a device are on one lane, one after another in the order of the tree, inside the scopes
+    # in which they were launched. The file does not contain when they ran, nor how long a scope took on the
+    # host unless that was measured. All metrics are in ``metadata["tables"]["proton"]``.
+    name: ClassVar[str] = "proton"
+    priority: ClassVar[int] = 407
+    describes: ClassVar[str] = (
+        "Proton, Triton's profiler: its tree of kernels and scopes (.hatchet, .hatchet_msgpack)"
+    )
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether the head is a list of nodes, in JSON or MessagePack."""
+        head = probe.head
+        if _PACKED.match(head):
+            return True
+        return head.lstrip()[:1] == b"[" and all(mark.search(head) is not None for mark in _MARKS)
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put the kernels and scopes into `builder`."""
+        _read_tree(data, _PACKED.match(data) is not None, builder)
 
 
 class _Frame(Struct):
@@ -41,7 +70,7 @@ class _Row(NamedTuple):
     metrics: dict[str, Any]
 
 
-def read_tree(data: bytes, packed: bool, builder: TraceBuilder) -> None:
+def _read_tree(data: bytes, packed: bool, builder: TraceBuilder) -> None:
     """Put kernels and scopes, from JSON or (if `packed`) MessagePack, into `builder`."""
     rows = _rows(_roots(data, packed, builder))
     total = _totals(rows)
