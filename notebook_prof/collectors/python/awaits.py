@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import chain, compress, islice, repeat
 from operator import attrgetter, is_, is_not, methodcaller, mul, not_, or_
@@ -17,9 +18,6 @@ from ..machine import has_gil
 from .frames import CELL, USER, Frame, owner_of
 from .names import cell_lines, line_name, placed
 from .thread_stacks import in_one_call
-
-AWAITS: Final = "awaits"
-"""Name of the table in ``metadata["tables"]``: ``ts dur file line text``, a row for each look and line."""
 
 _MOST_TASKS: Final = 100
 _DEEPEST: Final = 12
@@ -41,23 +39,23 @@ class Awaits:
         self._running = (
             partial(tasks._current_tasks.get, loop)
             if version < (3, 12)
-            else partial(asyncio.current_task, loop)
+            else partial(sys.modules["_asyncio"].current_task, loop)
         )
         if version < (3, 14):
             known: Any = tasks._all_tasks if version < (3, 12) else tasks._scheduled_tasks
             self._references: Callable[[], Iterable[Any]] = partial(map, _call, known.data)
         else:
-            self._references = partial(asyncio.all_tasks, loop)
+            self._references = partial(sys.modules["_asyncio"].all_tasks, loop)
         self._rows: list[tuple[int, int, frozenset[Line]]] = []
 
     @classmethod
     def of_this_thread(cls) -> Awaits | None:
         """Return an instance for the loop in which the calling task runs; None without one."""
         asyncio = sys.modules.get("asyncio")
-        loop = asyncio._get_running_loop() if asyncio is not None and has_gil() else None
-        if asyncio is None or loop is None or asyncio.current_task(loop) is None:
-            return None
-        return cls(asyncio, loop)
+        with suppress(Exception):  # another asyncio: nothing is known of its tasks
+            if asyncio is not None and has_gil() and asyncio.current_task() is not None:
+                return cls(asyncio, asyncio.get_running_loop())
+        return None
 
     def look(self, since_ns: int, now_ns: int) -> None:
         """Note the lines at which tasks are suspended, if no task runs now, for the time since then."""
@@ -80,7 +78,7 @@ class Awaits:
             if end > begin:
                 rows += [(begin, end - begin, *place) for place in {texts[line] for line in lines}]
         if rows:
-            builder.table(AWAITS, pd.DataFrame(rows, columns=["ts", "dur", "file", "line", "text"]))
+            builder.table("awaits", pd.DataFrame(rows, columns=["ts", "dur", "file", "line", "text"]))
 
     def _is_idle(self) -> bool:
         idle: list[bool] = []

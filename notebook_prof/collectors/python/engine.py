@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -271,7 +272,8 @@ class Sampler:
                 took_ns = self._looks.look(due_ns)
                 if self.awaits is not None and now_ns() - since_ns >= AWAITS_NS:
                     since_ns, before_ns = now_ns(), since_ns
-                    self.awaits.look(before_ns, since_ns)
+                    with suppress(Exception):  # then nothing is said of tasks
+                        self.awaits.look(before_ns, since_ns)
                     took_ns += now_ns() - since_ns
             except Exception as error:
                 if len(self._failures) < 3:

@@ -58,7 +58,8 @@ class EventText:
                 self._next = len(self._rest)
                 return b"[" + self._rest, True
         self._next = match.end()
-        return b"[" + self._rest[: match.start() + 1] + b"]", False
+        with memoryview(self._rest) as rest:  # copied once
+            return b"".join((b"[", rest[: match.start() + 1], b"]")), False
 
     def skip(self) -> None:
         """Continue after the text that `peek` returned."""
