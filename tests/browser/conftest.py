@@ -119,7 +119,7 @@ def report(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Report]]:
     """Opens the report of a Profile, or a file; no complaint may come."""
     page = Report(browser.page)
 
-    def show(shown: Profile | Path) -> Report:
+    def show(shown: Profile | Path, size: ViewportSize = SIZE) -> Report:
         path = tmp_path / "report.html"
         if isinstance(shown, Path):
             path = shown
@@ -127,7 +127,7 @@ def report(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Report]]:
             shown.export.html(path)
         browser.blank()
         page.page.bring_to_front()
-        page.page.set_viewport_size(SIZE)
+        page.page.set_viewport_size(size)
         return page.show(path)
 
     yield show

@@ -219,3 +219,19 @@ def test_slices_deep_in_a_track_in_view_are_scrolled_to(report: Callable[..., Re
     opened.views("v.store.set({name: ['call 58']}, 'table')")
     opened.wait_views(f"{SAID}.inSight === 1")
     assert opened.views("[v.range.start, v.range.end]") == opened.views("v.meta.span")
+
+
+def test_a_rank_that_is_chosen_elsewhere_is_scrolled_to(report: Callable[..., Report]) -> None:
+    builder = TraceBuilder()
+    for rank in range(6):
+        for k in range(5):
+            track = builder.track(f"worker {k}", pid=rank + 1, tid=k + 1, rank=rank)
+            builder.slices(ts=[0], dur=[10], name=["work"], track=track)
+    opened = report(Profile(builder.seal()))
+    opened.lanes(10)
+    opened.views("v.store.set({rank: [4]}, 'ranks')")
+    opened.wait_views("v.timeline.laneRange.start > v.timeline.lanes.placeOfRow(20)")
+    assert opened.views("v.timeline.laneRange.end <= v.timeline.lanes.placeOfRow(20)")
+    assert not opened.sentences.count(), "a rank is marked as a whole"
+    opened.views("v.store.set({rank: [0]}, 'ranks')")
+    opened.wait_views("v.timeline.laneRange.end <= v.timeline.lanes.placeOfRow(0)")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
+from playwright.sync_api import ViewportSize
 
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.trace import TraceBuilder
@@ -110,13 +111,13 @@ ODD: Final[dict[str, Callable[[TraceBuilder], None]]] = {
 }
 
 Open = Callable[..., Report]
+LOW: ViewportSize = {"width": 1280, "height": 880}
 
 
 def test_a_report_looks_as_before(report: Open, drawn_file: Path) -> None:
     """Whatever is selected, in light and in dark, also where the system changes its mind."""
-    shown = report(drawn_file)
+    shown = report(drawn_file, LOW)
     page = shown.page
-    page.set_viewport_size({"width": 1280, "height": 880})
     try:
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme)
@@ -138,12 +139,11 @@ def test_odd_traces_are_drawn(report: Open, browser: Browser, tmp_path: Path) ->
             Profile(builder.seal()).export.html(path)
             if case == "empty":
                 page.bring_to_front()
-                page.set_viewport_size({"width": 1280, "height": 880})
+                page.set_viewport_size(LOW)
                 page.goto(path.as_uri())
                 assert "Nothing was recorded" in page.locator("body").inner_text()
             else:
-                shown = report(path)
-                page.set_viewport_size({"width": 1280, "height": 880})
+                shown = report(path, LOW)
             for scheme in SCHEMES:
                 page.emulate_media(color_scheme=scheme)
                 if case != "empty":
