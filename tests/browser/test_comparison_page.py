@@ -334,11 +334,11 @@ def check_labels(shown: ComparedPage) -> None:
 TURNS = """%%profile_ab c --rounds 1
 total = 0
 for i in range(6):
-    total += sum(x * x for x in range(30_000))
+    total += sum(x * x for x in range(900_000))
 %% b
 total = 0
 for i in range(6):
-    total += sum(x * x for x in range(9_000))
+    total += sum(x * x for x in range(300_000))
 """
 
 
