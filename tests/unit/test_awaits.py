@@ -14,6 +14,7 @@ from notebook_prof import Trace, TraceBuilder
 from notebook_prof.analysis import lines
 from notebook_prof.collectors.machine import has_gil
 from notebook_prof.collectors.python.awaits import Awaits, Line
+from notebook_prof.trace.redaction import without_source
 
 pytestmark = pytest.mark.skipif(not has_gil(), reason="tasks are looked at under the GIL only")
 
@@ -138,6 +139,7 @@ def test_lines_have_the_time_that_tasks_awaited_there() -> None:
 
     assert awaited() == {3: (4, 7), 9: (0, 2)}
     assert awaited(window=(3, 6)) == {3: (1, 3), 9: (0, 1)}
+    assert lines(without_source(recorded())).empty, "without source, lines have no names"
     assert awaited(category="python") == {3: (4, 0)}, "only a window cuts what was awaited"
     whole = lines(recorded(), window=(0, 10), remainder=True)
     assert whole["self_ns"].sum() == 4

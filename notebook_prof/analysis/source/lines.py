@@ -209,7 +209,7 @@ def _with_awaited(trace: Trace, table: pd.DataFrame, window: WindowLike) -> pd.D
     if window is not None:
         begin, end = begin.clip(*window), end.clip(*window)
     key = ["file", "line", "text"]
-    seen = looks[key].assign(awaited_ns=end - begin)[(end > begin) & (looks["line"] > 0)]
+    seen = looks[key].assign(awaited_ns=end - begin)[(end > begin) & (looks["file"] != "")]
     seen = seen.groupby(key, sort=False, as_index=False)["awaited_ns"].sum()
     places = pd.MultiIndex.from_frame(table[key[:2]])
     at = places.get_indexer(pd.MultiIndex.from_frame(seen[key[:2]]))
