@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import ViewportSize
 
 from notebook_prof import Profile, open_profile
 
@@ -108,9 +109,9 @@ def unevenness(profile: Profile) -> float:
 @pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
 def test_take_the_picture_of_a_brush(report: Callable[..., Report], tmp_path: Path) -> None:
     """A brush over a part of two steps, which all views follow, then a click on a row of the table."""
-    shown = report(min((recorded(tmp_path) for _ in range(TRIES)), key=unevenness))
+    size: ViewportSize = {"width": SIZE[0], "height": SIZE[1]}
+    shown = report(min((recorded(tmp_path) for _ in range(TRIES)), key=unevenness), size)
     page = shown.page
-    page.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})
     page.add_style_tag(content=NO_SCROLLBARS)
     page.mouse.move(*(film := Film(shown)).at)
     shown.settle()

@@ -1,6 +1,5 @@
 // The page before its figures are there: as high as with them, so that nothing below moves.
 import {element, textElement} from '../shared/elements.js';
-import {TALL} from '../timeline/lanes.js';
 import {headlineOf} from './headline.js';
 
 const ROOMY = 970; // pixels of a window in which JupyterLab has room for the phases in full height
@@ -18,7 +17,7 @@ export const phasesHeight = (full, height) => Math.max(LEAST_PHASES_PX, Math.min
  * How high a table may be in a window: it and the timeline share what high windows have more.
  * @param {number} height of the window
  */
-export const tableHeight = (height) => TABLE_PX + Math.max(0, Math.floor((height - TALL) / 2));
+export const tableHeight = (height) => TABLE_PX + Math.max(0, Math.floor((height - ROOMY) / 2));
 
 /**
  * Make the elements of the page.

@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/D7N6FPFV.js";import{a as r}from"./chunks/AJ5HQAOD.js";import"./chunks/JMEV3BWN.js";import"./chunks/CSW5LEHF.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/LCZZNLBE.js";import{a as r}from"./chunks/4HZASU46.js";import"./chunks/7FGLJTQG.js";import"./chunks/YICJIJIE.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

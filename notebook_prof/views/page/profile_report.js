@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/T6KURND2.js";import{f as r}from"./chunks/ZDS53RT3.js";import{$ as t}from"./chunks/CSW5LEHF.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/YYZ5BGKE.js";import{f as r}from"./chunks/RYYMY7AW.js";import{$ as t}from"./chunks/YICJIJIE.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});

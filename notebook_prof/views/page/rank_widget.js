@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/AJ5HQAOD.js";import"./chunks/JMEV3BWN.js";import{a as r}from"./chunks/UQHAK47H.js";import"./chunks/CSW5LEHF.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/4HZASU46.js";import"./chunks/7FGLJTQG.js";import{a as r}from"./chunks/QJ6L5DPO.js";import"./chunks/YICJIJIE.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
