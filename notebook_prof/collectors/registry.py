@@ -15,7 +15,6 @@ from ..errors import OptionError, nearest
 from ..optional import installed
 from ..trace.schema import Table
 from .base import Availability, Collector
-from .children import ChildrenCollector
 from .marks import MarksCollector
 from .options import CollectorOptions
 from .system import SystemCollector
@@ -121,6 +120,8 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
     made = [entries[name].load()(options) for name in entries if name in chosen and name not in _PLACED]
     made.append(SystemCollector())
     if options.children:
+        from .children import ChildrenCollector
+
         made.append(ChildrenCollector(options.children))
     if "nvml" in chosen:
         made.append(entries["nvml"].load()(options.pcie, options.devices))

@@ -102,32 +102,9 @@ class Brief:
         return calls
 
 
-def brief(profile: Any, rows: int = 5) -> Brief:
-    """Write the Profile as Markdown: the verdict, the source of each number in it, lines, advice and doubts.
-
-    Parameters
-    ----------
-    rows : int
-        Number of rows per table.
-
-    Returns
-    -------
-    Brief
-        ``print()`` shows it. ``to_dict()`` and ``to_json()`` return its numbers unrounded.
-
-    Examples
-    --------
-    >>> from notebook_prof.profiles.profile import Profile
-    >>> from notebook_prof.testing import draw
-    >>> p = Profile(draw("main: [mm      ][add]"))
-    >>> p.brief().absent[:2]
-    ('p.steps()', 'p.lines()')
-    """
-    return _brief(profile.trace, profile.verdict, profile.trust, rows)
-
-
 @sharing
-def _brief(trace: Trace, verdict: analysis.Verdict, trust: pd.DataFrame, rows: int) -> Brief:
+def brief_of(trace: Trace, verdict: analysis.Verdict, trust: pd.DataFrame, rows: int) -> Brief:
+    """Make the answer of `Profile.brief`."""
     tables = {"lines": analysis.lines(trace), "advice": analysis.advice(trace), "trust": trust}
     first = {name: table.head(rows)[[*_COLUMNS[name]]] for name, table in tables.items()}
     absent = [name for name in _ASKED if not len(getattr(analysis, name)(trace))]

@@ -11,12 +11,9 @@ from .. import analysis, expectations, profiles
 from ..analysis.notebook.recorded import is_notebook
 from ..errors import OptionError, nearest
 from ..selection import Selection
-from ..trace.redaction import without_source
 from ..trace.trace import Trace, format_of
-from .brief import brief
 from .deferred_trace import DeferredTrace
 from .display import Plot, display, widget_of
-from .export import Export
 from .namespace import method
 from .text import Text, operator_table, profile_text, summary_text, trust_lines, with_second_line
 from .topics import (
@@ -36,6 +33,10 @@ from .topics import (
     topic,
     topics,
 )
+
+if TYPE_CHECKING:
+    from .brief import Brief
+    from .export import Export
 
 _STYLES: Final = ("short", "paddle", "torch")
 
@@ -252,7 +253,6 @@ class Profile:
     replay = method(lambda: profiles.replay)
     training = method(lambda: analysis.training)
     expect = method(lambda: expectations.expect)
-    brief = brief
 
     @property
     def operators(self) -> Operators:
@@ -335,7 +335,34 @@ class Profile:
     @property
     def export(self) -> Export:
         """Files for other programs: ``html``, ``png``, ``svg``, ``chrome``, ``stacks``."""
+        from .export import Export
+
         return Export(self)
+
+    def brief(self, rows: int = 5) -> Brief:
+        """Write the Profile as Markdown: the verdict, the source of its numbers, lines, advice and doubts.
+
+        Parameters
+        ----------
+        rows : int
+            Number of rows per table.
+
+        Returns
+        -------
+        Brief
+            ``print()`` shows it. ``to_dict()`` and ``to_json()`` return its numbers unrounded.
+
+        Examples
+        --------
+        >>> from notebook_prof import Profile
+        >>> from notebook_prof.testing import draw
+        >>> p = Profile(draw("main: [mm      ][add]"))
+        >>> p.brief().absent[:2]
+        ('p.steps()', 'p.lines()')
+        """
+        from .brief import brief_of
+
+        return brief_of(self.trace, self.verdict, self.trust, rows)
 
     def summary(
         self, by: str | None = None, rows: int = 10, *, style: str | None = None, **paddle: Any
@@ -401,6 +428,8 @@ class Profile:
         if format is None and os.fspath(path).endswith(".html"):
             self.export.html(path, source=source)
         else:
+            from ..trace.redaction import without_source
+
             trace = self.trace if source else without_source(self.trace)
             trace.save(path, format_of(path, ".html") if format is None else format)
 

@@ -15,7 +15,6 @@ from ...trace.arrays import BoolArray
 from ..device.kernel_launches import launching_rows
 from ..grouping import covered, group, inclusive, nested_in_own_group
 from ..scope import Numbers, Texts, WindowLike, ints, many, of_kind, on_device, on_host, recorded_table
-from ..trust.doubts import mark, operator_doubts
 from .host_states import waiting_names
 
 _CALLS: Final = ("operator", "collective")
@@ -149,6 +148,8 @@ def _operators(
     table["device_ns"], table["device_self_ns"] = total, own
     table["share"] = table["self_ns"] / max(int(table["self_ns"].sum()), 1)
     if doubted:
+        from ..trust.doubts import mark, operator_doubts
+
         mark(table, operator_doubts(trace, host, device, groups, parent, window))
     ran = groups.sum(host.rows) > 0
     present = ran if category is not None or track is not None else ran | (total > 0)
