@@ -71,6 +71,7 @@ def in_one_call(steps: Sequence[Callable[[], object]]) -> None:
     try:
         deque(map(_call, steps), maxlen=0)
     finally:
+        del steps  # iterators over frames keep a reference to this frame
         if any(was_on):  # a step failed
             gc.enable()
 
