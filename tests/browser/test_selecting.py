@@ -107,6 +107,7 @@ def test_a_brush_selects_a_window_and_measures_it(shown: NotebookPage) -> None:
     shown.page.mouse.move(left + 0.3 * width, top + height / 2)
     shown.page.mouse.down()
     shown.page.mouse.move(left + 0.5 * width, top + height / 2, steps=4)
+    shown.tooltip.filter(has_text="–").wait_for()
     length, edges = shown.tooltip.inner_text().split("\n")
     shown.page.mouse.up()
     shown.page.keyboard.up("Shift")
@@ -291,8 +292,8 @@ def test_the_run_before_stands_beside_the_headline_and_behind_the_bars(shown: No
     try:
         shown.wait_views("v.phases.snapshot().ghosts === 10")
         assert "lines: the run before" in shown.part(".nbp-panel-head").first.inner_text()
-        change = shown.part(".nbp-change")
-        assert change.is_visible(), "not folded"
+        change = shown.part(".nbp-change").filter(has_text="12 %")
+        change.wait_for()  # visible, thus not folded
         assert change.inner_text() == "12 % faster than the run before."
     finally:
         shown.kernel("one.before, one.pieces, one.headline = said")
