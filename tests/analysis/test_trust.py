@@ -380,7 +380,7 @@ def test_a_py_spy_that_came_late_is_told(late: int, told: bool) -> None:
     assert ("late-samples" in found.index) == told
     if told:
         assert found.loc["late-samples", "count"] == 40
-        assert "400 ms after the begin of the cell, which took 990 ms" in found.loc["late-samples", "example"]
+        assert "400 ms after the cell began; the cell took 990 ms" in found.loc["late-samples", "example"]
         files = TraceBuilder(metadata={"py_spy_since_ns": begin})
         files.slices(ts=0, dur=10, track=files.track("main"), name="work")
         assert "late-samples" not in set(trust(files.seal())["code"]), "no cell, no samples"

@@ -44,7 +44,7 @@ _SAMPLED: Final = 0.05
 """Sampled share of a thread's time. Below it, nearly all of the time was measured exactly."""
 
 _LATE: Final = 1 / 3
-"""Share of a cell after which py-spy began late."""
+"""py-spy began late if it began after this share of the cell."""
 
 _ENOUGH: Final = 3
 _GPU: Final = re.compile(r"GPU (\d+) (.+)")
@@ -269,10 +269,10 @@ def _late_samples(trace: Trace) -> Iterator[Statement]:
             "py-spy began late",
             severity="info",
             count=int((at < begin + late_ns).sum()),
-            effect="until then a thread sampled, which sees no call that holds the GIL and no child process: "
+            effect="until then a thread sampled, which sees neither calls that hold the GIL nor children: "
             "shares of lines below the cell's statements may be off",
             advice="record again, or longer: py-spy is kept ready between cells",
-            example=f"{format_ns(late_ns)} after the begin of the cell, which took {format_ns(end - begin)}",
+            example=f"{format_ns(late_ns)} after the cell began; the cell took {format_ns(end - begin)}",
         )
 
 

@@ -33,10 +33,10 @@ from .steps import of_framework
 
 _SHOWN: Final = 3
 _SMALL: Final = 0.01
-"""Parts of the account below this share are summed up; children below it of the peak are not named."""
+"""Smaller parts of the account are summed up, and smaller child processes are not named."""
 _LONGEST_NAME: Final = 60
 _OWN_WORK: Final = 0.1
-"""Share of a cell and of its CPU time from which our own work beside it is told."""
+"""Minimum share of the cell and of its CPU time for which our own work is reported."""
 _SAMPLES_OF_A_NAME: Final = 3
 """Minimum samples of a name; with fewer, it may have taken no time. With no hit in n independent samples, the
 share is below 3 / n in 95 of 100 cases (rule of three).
@@ -142,7 +142,7 @@ def _cores(facts: VerdictInputs) -> Sentence | None:
 
 
 def _own_work(facts: VerdictInputs) -> Sentence | None:
-    """Describe how long our threads computed beside a cell, such as for earlier recordings, if it matters."""
+    """Describe the CPU time of our threads during the cell, such as for earlier recordings, if it matters."""
     if not facts.is_cell or not len(facts.account):
         return None
     begin, end = int(facts.account["ts"].min()), int((facts.account["ts"] + facts.account["dur"]).max())

@@ -48,7 +48,7 @@ _TRIFLE: Final = 0.01
 _LITTLE: Final = 0.1
 _NEARLY_ALL: Final = 0.9
 _SUSPENDED: Final = 2
-"""Most lines that are named of those at which tasks are suspended."""
+"""Maximum number of lines named for suspended tasks."""
 _WORKERS: Final = (
     ("other thread", "other threads", ("python", "native")),
     ("child process", "child processes", ("child",)),
