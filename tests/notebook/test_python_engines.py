@@ -226,7 +226,7 @@ def test_torch_and_python_lie_on_one_track(torch_kernel: Kernel) -> None:
             for row in a:
                 out.append([v * 1.1 for v in row])
             return np.array(out, dtype='float32')
-        for step in range(20):
+        for step in range(200):
             x = torch.from_numpy(augment(X))
             loss = linear(x).pow(2).mean(); loss.backward()
         """

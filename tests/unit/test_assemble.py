@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +25,7 @@ from notebook_prof.collectors.python.frames import (
     owner_of,
     trim,
 )
-from notebook_prof.collectors.python.snapping import bridged
+from notebook_prof.collectors.python.snapping import NEVER, Ranges, SampleSpans, beside_ranges, bridged
 from notebook_prof.trace import Trace, TraceBuilder
 
 CELL_1 = Frame("<module>", "<ipython-input-1-a>", 1, 3, CELL)
@@ -184,3 +185,22 @@ def test_what_both_neighbours_of_a_failed_look_saw_goes_on() -> None:
     ]
     assert bridged_rows(stacks, [0, 1, 0], [10, 100, 110]) == [(0, 1, 2)] * 3
     assert bridged_rows(stacks, [0, 1, 0], [10, 200, 210]) == [(0, 1, 2), (), (0, 1, 2)], "too long"
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        (12, [(0, 12, True), (30, 40, True)]),  # the module ends soon, and so does what called it
+        (29, [(0, 8, True), (8, 10, True), (30, 40, True)]),  # what was seen before the gap is cut
+        (35, [(0, 8, True), (8, 10, True), (35, 40, True)]),
+    ],
+)
+def test_no_frame_before_a_gap_ends_within_a_module_that_began_in_it(
+    end: int, expected: list[tuple[int, int, bool]]
+) -> None:
+    spans = SampleSpans(np.array([0, 30]), np.array([10, 40]), np.zeros(2, np.int64), np.full(2, NEVER))
+    no = np.array([False])
+    module = Ranges.of(np.array([8]), np.array([end - 8]), no, no)
+    found = beside_ranges(spans, [np.array([0]), np.array([1])], module, 10)
+    anew = found.first_change([np.array([0]), np.array([1])]) == 0
+    assert list(zip(found.begin.tolist(), found.end.tolist(), anew.tolist(), strict=True)) == expected

@@ -187,10 +187,11 @@ def inside_ranges(
     # Loose ranges move boundaries less far and never cut a slice.
     if len(spans.begin) == 0:
         return spans
+    most = MOVED_INTERVALS * interval_ns
+    spans = _ended_in_gaps(spans, ranges, most)
     change = spans.first_change(node_at)
     free = (spans.breaks > 0) & (change < len(node_at))
     unseen = ~free & (change == 0)  # no sample precedes it, so it may have begun earlier
-    most = MOVED_INTERVALS * interval_ns
     begin = _around_ranges(spans, unseen, ranges, most)
     # If the range around a slice's last sample ended before the next sample, let the slice last as long.
     around = np.where(free | unseen, _innermost_range(begin, ranges), -1)
@@ -213,6 +214,23 @@ def inside_ranges(
     spans = spans._replace(begin=np.minimum(begin, end), end=end).without_empty()
     cuts, depth = np.append(first[late], last[outlasts]), np.append(level[late], level[outlasts])
     return spans.split(cuts, depth)
+
+
+def _ended_in_gaps(spans: SampleSpans, ranges: Ranges, most: float) -> SampleSpans:
+    """End spans before a gap with the ranges around their ends if these end soon, else cut their slices."""
+    gap = np.flatnonzero(np.append(spans.begin[1:] != spans.end[:-1], True))
+    end, after = spans.end.copy(), np.append(spans.begin[1:], np.iinfo(np.int64).max)
+    around = np.full(len(end), -1, np.int64)
+    around[gap] = _innermost_range(end[gap], ranges)
+    cuts = [np.empty(0, np.int64)]
+    while len(rows := np.flatnonzero(around >= 0)):
+        at = around[rows]
+        soon = (ranges.end[at] <= after[rows]) & (ranges.end[at] - spans.end[rows] <= most)
+        end[rows[soon]] = ranges.end[at[soon]]
+        cuts.append(ranges.begin[at[~soon & ~ranges.loose[at]]])
+        around[rows] = ranges.parent[at]
+    cut = np.concatenate(cuts)
+    return spans._replace(end=end).split(cut, np.zeros(len(cut), np.int64))
 
 
 def _around_ranges(spans: SampleSpans, unseen: BoolArray, ranges: Ranges, most: float) -> IntArray:
