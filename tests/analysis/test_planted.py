@@ -134,14 +134,14 @@ def test_memory_that_grows():
 @BUSY
 def test_an_optimizer_in_pieces():
     # of smaller ones recording takes a fifth: then the rule says that it cannot judge
-    model = torch.nn.Sequential(*(torch.nn.Linear(300, 300) for _ in range(20)))
+    model = torch.nn.Sequential(*(torch.nn.Linear(600, 600) for _ in range(20)))
     optimizer = torch.optim.Adam(model.parameters(), foreach=False)
     fused = torch.optim.Adam(model.parameters(), fused=True)
 
     def body(which: Any) -> Callable[[Any], None]:
         def train(_: Any) -> None:
             which.zero_grad()
-            model(torch.ones(4, 300)).sum().backward()
+            model(torch.ones(4, 600)).sum().backward()
             which.step()
 
         return train
