@@ -27,7 +27,7 @@ def of_steps(run: Run, line: int) -> float:
 @timed
 def test_preparing_in_python_is_no_framework_overhead(play: Play) -> None:
     run = play("torchimp_trainprep")
-    # 32,768 multiplications in Python against one small layer: nearly all of a step
+    # 262,144 multiplications in Python against one small layer: nearly all of a step
     assert of_steps(run, 10) >= 0.6
     # of the steps: an optimizer that is the kernel's first takes a second to import what it needs.
     # Some ten samples see the lines of augment(): 54 to 83 % of the steps in 16 runs, 42 in one that failed
@@ -80,7 +80,7 @@ def test_the_closure_of_lbfgs_is_forward_and_backward(play: Play) -> None:
     assert abs(shares["forward"] + shares["backward"] - of_steps(run, 6)) <= margin(run), shares
     assert shares["forward"] >= 0.05
     assert shares["backward"] >= 0.05
-    assert "99" not in run.verdict.splitlines()[0]
+    assert not re.search(r"\b99(\.\d)? %", run.verdict.splitlines()[0])
 
 
 @timed
