@@ -24,7 +24,7 @@ from .run_processes import end_marked, mark, start_guard
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # what tests record is nobody's history; those of the history say where theirs lies
 os.environ["NOTEBOOK_PROF_HISTORY"] = "off"
-# what nbformat's schemas do not need, each worker would build a grammar of it for two seconds
+# nbformat's schemas do not need it, and building its grammar takes each worker two seconds
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 RUN_OF = pytest.StashKey[str]()

@@ -19,7 +19,7 @@ DTYPES: Final = {
 
 
 def declared() -> dict[str, str]:
-    """Return the text of each interface and type about questions and answers, by name."""
+    """Return the text of each interface and type of questions and answers, by name."""
     files = (TYPES / f"{name}.d.ts" for name in ("messages", "questions", "answers"))
     text = "".join(_COMMENT.sub("", file.read_text(encoding="utf-8")) for file in files)
     return {match[1] or match[3]: match[2] or match[4] for match in _DECLARED.finditer(text)}
@@ -34,7 +34,7 @@ def fields(name: str) -> dict[str, tuple[str, bool]]:
 
 
 def alternatives(kind: str) -> list[str]:
-    """Return the parts of ``A | B``, of the types that names stand for too."""
+    """Return the parts of ``A | B``, with names replaced by their types."""
     parts = _split(kind, "|")
     if len(parts) == 1:
         text = DECLARED.get(parts[0], "{")
@@ -43,7 +43,7 @@ def alternatives(kind: str) -> list[str]:
 
 
 def problem(value: Any, kind: str, where: str) -> str:
-    """Say where a value does not have a type; empty if it has. Types that are declared elsewhere fit."""
+    """List where a value does not match a type; empty if it matches. Types from elsewhere always match."""
     if len(parts := _split(kind, "|")) > 1:
         found = [problem(value, part, where) for part in parts]
         return "" if "" in found else f"{where}: {value!r:.200} is none of {kind}"
@@ -76,7 +76,7 @@ def problem(value: Any, kind: str, where: str) -> str:
 
 
 def interface(value: Any, name: str, where: str) -> str:
-    """Say where an object differs from an interface, columns apart."""
+    """List where an object differs from an interface, ignoring columns."""
     known = fields(name)
     if not isinstance(value, Mapping):
         return f"{where}: {value!r:.200} is no {name}"

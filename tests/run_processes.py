@@ -31,7 +31,7 @@ def mark() -> str:
 
 
 def start_guard(run: str) -> None:
-    """Have another process end what this one leaves where it cannot: killed, or at a test's time limit."""
+    """Start a process that ends what this one leaves behind when killed or at a test's time limit."""
     words = [sys.executable, "-m", __name__, run, str(os.getpid()), os.environ["TMPDIR"]]
     env = {name: value for name, value in os.environ.items() if name != RUN}
     silent = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
@@ -41,7 +41,7 @@ def start_guard(run: str) -> None:
 
 def _guard(run: str, watched: int, folder: str) -> None:
     if os.fork():
-        return  # so that the guard is nobody's child: tests look at their own
+        return  # the guard must not be a child: tests look at their own children
     while _is_there(watched):
         time.sleep(1)  # between two looks: nothing tells of the end of a process that is no child
     end_marked(run)

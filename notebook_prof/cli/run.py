@@ -169,7 +169,7 @@ def _of_script(error: BaseException) -> BaseException:
 
 
 def _wait_for_threads() -> None:
-    """Wait for the threads that outlive the script, as Python does, but not for those of executors."""
+    """Wait for the threads that outlive the script, as Python does, but not for executors' threads."""
     executors = getattr(sys.modules.get("concurrent.futures.thread"), "_threads_queues", ())
     with contextlib.suppress(KeyboardInterrupt):
         for thread in threading.enumerate():

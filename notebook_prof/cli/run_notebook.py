@@ -184,7 +184,8 @@ def _remove_source(paths: Iterable[str]) -> None:
 def interrupts_between_steps() -> Iterator[None]:
     """Let Ctrl-C end the event loop between two steps of its tasks."""
 
-    # Within the step that starts the kernel's process, nobody would know the process to end it.
+    # An interrupt inside the step that starts the kernel's process would leave it running, since no variable
+    # holds it yet.
     def interrupt(number: int, frame: FrameType | None) -> None:
         try:
             asyncio.get_running_loop().call_soon_threadsafe(signal.default_int_handler, number, frame)

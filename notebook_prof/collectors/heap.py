@@ -1,4 +1,4 @@
-"""Records which code had allocated the heap at its peak, and what is kept, with memray. Only on request."""
+"""Records with memray which code allocated the memory in use at the peak, and what stays allocated."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _IMPORTING: Final = "<frozen importlib"
 
 
 class HeapCollector(Collector):
-    """Traces the process's allocations, with the Python stacks that made them, by memray."""
+    """Traces the process's allocations and their Python stacks with memray."""
 
     # It slows down the code, so times of Python functions in the same recording are too long.
     name: ClassVar[str] = "heap"

@@ -110,7 +110,7 @@ class SliceColumns:
         return np.asarray(offset[self.track] + level.astype(narrow), narrow)
 
     def _folded(self, trace: Trace, tracks: list[DrawnTrack]) -> npt.NDArray[np.bool_] | None:
-        """Return a mask of frames of libraries, and of marks of steps, that are folded; None without any."""
+        """Return a mask of the folded library frames and step marks; None if there are none."""
         if self.n > _MOST_FOLDED:
             return None
         python = np.array([*(name == "python" for name in self.categories), False])[self.category]

@@ -69,7 +69,7 @@ class Redaction:
         return name
 
     def annotation(self, name: str) -> str:
-        """Replace an annotation, except PyTorch's; of a cell, only its number stays."""
+        """Replace an annotation, except PyTorch's; a cell keeps only its number."""
         if (cell := _OF_CELL.fullmatch(name)) is not None:
             return cell[1]
         return name if _FOREIGN.match(name) else self._annotations(name)

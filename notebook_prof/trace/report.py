@@ -191,7 +191,7 @@ class ImportReport:
             self.add(code, severity, len(rows), str(show(int(rows[0])))[:_MOST_SHOWN], effect, advice)
 
     def unlaunched(self, count: int) -> None:
-        """Count kernels and copies of which no call was recorded."""
+        """Count kernels and copies whose launch was not recorded."""
         effect = "kernels and copies whose call was not recorded have no step or phase from it"
         self.add("device-work-without-launch", "info", count, effect=effect)
 

@@ -13,7 +13,7 @@ FLAG = (
     "__import__('notebook_prof.views.page_queries', fromlist=['*'])"
     ".PageQueries(p.trace, p.selection).answer({'t': 'meta'})[0]['raised']"
 )
-"""What the page draws a flag of."""
+"""What the page marks with a flag."""
 TABLE = "p.trace.metadata['tables']['account'].to_dict('records')"
 
 

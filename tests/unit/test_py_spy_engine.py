@@ -129,7 +129,7 @@ def test_what_was_given_back_ends_only_when_its_own_wait_is_over(
 def test_one_that_starts_late_ends_where_another_was_given_back(
     kept_warm: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or nobody would end either: each thread ends only what is warm when its wait is over."""
+    """Otherwise neither would end: each thread ends only the py-spy that is warm when its wait is over."""
     given, late, began = Sampling(), Sampling(), threading.Event()
     monkeypatch.setattr(began, "wait", lambda seconds: None)
     monkeypatch.setattr(spy, "Attachment", lambda rate_hz: late)

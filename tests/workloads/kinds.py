@@ -1,4 +1,4 @@
-"""Kinds of cells and of files that were once told wrongly: what is true of each, and what has to be said.
+"""Kinds of cells and files that were once reported wrongly: what is true of each, and what must be said.
 
 ``python -m tests.workloads.kinds FILE`` runs all of them and adds what is said now to a file of results, from
 which `tests.workloads.truth` writes its tables.

@@ -1,4 +1,4 @@
-"""Kinds of files that were once told wrongly: what is true of each, and what has to be said."""
+"""Kinds of files that were once reported wrongly: what is true of each, and what must be said."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ export function headlineOf(text, pieces, pick) {
 }
 
 /**
- * The line of source that the headline tells of first, as `cell:8`, and what it says of it behind its text: for what it waits.
+ * The first line of source in the headline, such as `cell:8`, and what the headline says about it: what it waits for.
  * @param {HeadlinePiece[][]} [lines]
  * @returns {{line: string, pieces: HeadlinePiece[]} | null}
  */

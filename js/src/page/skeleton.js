@@ -14,7 +14,7 @@ const TABLE_PX = 296; // twelve rows
 export const phasesHeight = (full, height) => Math.max(LEAST_PHASES_PX, Math.min(full, full - (ROOMY - height)));
 
 /**
- * How high a table may be in a window: it and the timeline share what high windows have more.
+ * The maximum height of a table. It and the timeline share the extra height of high windows.
  * @param {number} height of the window
  */
 export const tableHeight = (height) => TABLE_PX + Math.max(0, Math.floor((height - ROOMY) / 2));

@@ -111,7 +111,7 @@ export function createTotals({columns, given, nested, matching, left, parent}) {
         if (owns > since) out.self_ns[g] += Math.max(0, owns - since - covered(rowBelow(row), since, owns));
       }
     }
-    if (left) for (const unknown of [out.min_ns, out.max_ns]) unknown.fill(0); // sums stand for some of them
+    if (left) for (const unknown of [out.min_ns, out.max_ns]) unknown.fill(0); // some slices are only in sums
     left?.addTo(out, by, group, which, state, own);
     if (which === 'host') addLaunched(codes, state, own, [a, b], out.device_ns);
     return out;

@@ -9,7 +9,7 @@ const SETTLE_MS = 120;
 const WHOLE = new Set(['focus', 'group', 'window', 'rank']);
 /** @type {Record<import('./offscreen.js').Side, string>} */
 const ARROWS = {above: '↑', before: '←', after: '→', folded: '▸', below: '↓'};
-const FROM_TRACKS = new Set(['timeline', 'tracks']); // who selects there sees it
+const FROM_TRACKS = new Set(['timeline', 'tracks']); // what is selected there is in sight
 const SIDES = /** @type {import('./offscreen.js').Side[]} */ (Object.keys(ARROWS));
 
 /** Off-screen indicators of what is selected. */

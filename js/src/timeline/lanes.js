@@ -11,7 +11,7 @@ export const FEWEST_LANES = 3;
 const LANES_SHOWN = 13; // with the headline, the memory curve and ten rows of the table on a screen
 const FEWEST_SHOWN = 9;
 const TALL = 946; // pixels of a window in which JupyterLab has room for all that
-const HALF = 0.5; // of the rest is for the timeline, half for the table
+const HALF = 0.5; // of the rest: the timeline gets one half, the table the other
 const PIXELS_A_LANE = 18;
 const MOST_QUIET = 2; // quiet threads of a process that need no heading of their own
 
@@ -32,7 +32,7 @@ const MOST_QUIET = 2; // quiet threads of a process that need no heading of thei
 export const laneKeyOf = ({rows, places}) => `${rows.join()} at ${places.join()}`;
 
 /**
- * How many lanes have room as long as nobody drags the edge: fewer in low windows, and half of what high ones have more.
+ * How many lanes are shown until the edge is dragged: fewer in low windows, more in high ones by half of their extra height.
  * @param {number} height of the window
  */
 export const lanesFor = (height) =>

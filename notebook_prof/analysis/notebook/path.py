@@ -167,7 +167,7 @@ _ROOT: Final = re.compile(r"[^\W\d]\w*")
 
 
 def with_cells(trace: Trace, names: pd.DataFrame) -> pd.DataFrame:
-    """Add the columns ``made_in used_in`` to names of memory: ``In[4]``, or missing."""
+    """Add the columns ``made_in`` and ``used_in`` (``In[4]``, or missing) to the names that hold memory."""
     runs = cell_runs(trace)
     number = dict(zip(runs["run"].tolist(), runs["number"].tolist(), strict=True))
     made, used = last_uses(trace)

@@ -242,8 +242,7 @@ def few_samples(trace: Trace, window: WindowLike) -> Iterator[Statement]:
 
 
 def _samples_that_count(trace: Trace, samples: tuple[IntArray, IntArray], window: WindowLike) -> IntArray:
-    """Return the times of the samples of the steps' thread, in the steps if there are any; none if nearly all
-    of its time was timed."""
+    """Return when the steps' thread was sampled, in the steps if there are any; empty if it was timed."""
     at, track = samples
     thread, steps, host = stepping_track(trace), step_spans(trace, window), on_host(trace, window)
     host = host.only(host.ints("track") == thread)
@@ -256,7 +255,7 @@ def _samples_that_count(trace: Trace, samples: tuple[IntArray, IntArray], window
 
 
 def _late_samples(trace: Trace) -> Iterator[Statement]:
-    """Find a py-spy that began late in a cell; until then a thread sampled."""
+    """Report that py-spy began late in a cell; until then a thread sampled."""
     since, cell, samples = trace.metadata.get(SINCE), recorded_table(trace, ACCOUNT), sample_times(trace)
     if not isinstance(since, int) or cell is None or samples is None or "cell" in cell.columns:
         return

@@ -323,7 +323,7 @@ def _memory(facts: VerdictInputs) -> Sentence:
 
 
 def _names(facts: VerdictInputs) -> list[Sentence]:
-    """Name the variable that grows most and, after an out-of-memory error, the one that holds most."""
+    """Name the variable that grows most and, after an out-of-memory error, the one that holds most memory."""
     failed = "out_of_memory" in facts.trace.metadata
     if facts.window is not None or (not failed and len(facts.trace.steps) < FEWEST_STEPS + 2):
         return []

@@ -21,7 +21,7 @@ from .thread_stacks import in_one_call
 
 _MOST_TASKS: Final = 100
 _DEEPEST: Final = 12
-"""Most coroutines that await each other."""
+"""Maximum number of coroutines that await each other."""
 
 Line = tuple[CodeType, int]
 _call: Final = methodcaller("__call__")
@@ -30,8 +30,8 @@ _call: Final = methodcaller("__call__")
 class Awaits:
     """Looks at the tasks of one event loop, from any thread."""
 
-    # Nothing of the user's is called, not even by the end of a reference: as in `walk`, all steps run in one
-    # call of C, so no task or frame can lose its last other reference meanwhile.
+    # None of the user's code is called, not even a finalizer: as in `walk`, all steps run in a single C call,
+    # during which nobody else can release a task or a frame.
     def __init__(self, asyncio: Any, loop: Any) -> None:
         tasks, version = asyncio.tasks, sys.version_info
         self._loop, self._task = loop, sys.modules["_asyncio"].Task
@@ -50,15 +50,15 @@ class Awaits:
 
     @classmethod
     def of_this_thread(cls) -> Awaits | None:
-        """Return an instance for the loop in which the calling task runs; None without one."""
+        """Return an instance for the loop that runs the calling task; None if there is none."""
         asyncio = sys.modules.get("asyncio")
-        with suppress(Exception):  # another asyncio: nothing is known of its tasks
+        with suppress(Exception):  # a different asyncio, whose tasks are unknown
             if asyncio is not None and has_gil() and asyncio.current_task() is not None:
                 return cls(asyncio, asyncio.get_running_loop())
         return None
 
     def look(self, since_ns: int, now_ns: int) -> None:
-        """Note the lines at which tasks are suspended, if no task runs now, for the time since then."""
+        """Record where tasks are suspended, for the time since `since_ns`, unless a task is running now."""
         if not self._is_idle():
             return
         lines = self._suspended()
@@ -68,7 +68,7 @@ class Awaits:
             self._rows.append((since_ns, now_ns, lines))
 
     def put(self, builder: TraceBuilder, window_ns: tuple[int, int], cells: Mapping[str, str]) -> None:
-        """Add the table of the looks in a window."""
+        """Add the table of suspended lines, cut at a window."""
         texts: dict[Line, tuple[str, int, str]] = {}
         rows, cell = [], cell_lines(builder)
         for begin, end, lines in self._rows:
@@ -86,7 +86,7 @@ class Awaits:
         return idle[0]
 
     def _suspended(self) -> frozenset[Line]:
-        """Return the innermost line of the user's in each task that does not itself await a task."""
+        """Return the user's innermost line in each task that does not await another task."""
         tasks: list[Any] = []
         found: list[Any] = []
         chains: list[list[Any]] = [[] for _ in range(_DEEPEST + 1)]
@@ -116,7 +116,7 @@ class Awaits:
 
 
 def _are(objects: Iterable[Any], kind: type) -> Iterator[bool]:
-    """Return whether each object is of exactly this type, without a look at the object."""
+    """Return whether each object is of exactly this type, without touching the object."""
     return map(is_, map(type, objects), repeat(kind))
 
 

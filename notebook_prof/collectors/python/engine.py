@@ -272,7 +272,7 @@ class Sampler:
                 took_ns = self._looks.look(due_ns)
                 if self.awaits is not None and now_ns() - since_ns >= AWAITS_NS:
                     since_ns, before_ns = now_ns(), since_ns
-                    with suppress(Exception):  # then nothing is said of tasks
+                    with suppress(Exception):  # tasks are then left out
                         self.awaits.look(before_ns, since_ns)
                     took_ns += now_ns() - since_ns
             except Exception as error:

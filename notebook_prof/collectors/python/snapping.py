@@ -217,7 +217,7 @@ def inside_ranges(
 
 
 def _ended_in_gaps(spans: SampleSpans, ranges: Ranges, most: float) -> SampleSpans:
-    """End spans before a gap with the ranges around their ends if these end soon, else cut their slices."""
+    """Extend spans before a gap to the end of the range around them if it is near, else cut their slices."""
     gap = np.flatnonzero(np.append(spans.begin[1:] != spans.end[:-1], True))
     end, after = spans.end.copy(), np.append(spans.begin[1:], np.iinfo(np.int64).max)
     around = np.full(len(end), -1, np.int64)
