@@ -150,6 +150,7 @@ def test_memory_of_a_forked_child_is_what_it_has_of_its_own() -> None:
             os.read(stay, 1)
             os._exit(0)
         assert os.read(seen, 1) == b"y"
+        time.sleep(1)  # where there are many processes, children are looked for every half second
 
     try:
         trace = recorded(body)
