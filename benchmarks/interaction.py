@@ -39,14 +39,14 @@ SETUP = (
 WATCH = """([type, count]) => {
     const v = document.querySelector('.nbp-host').nbp, fresh = [], waited = [], frames = [];
     const first = [], last = [];
-    const views = {lod: 'timeline', table: 'table', strip: 'overview', phases: 'phases', memory: 'memory'};
+    const views = {strip: 'overview'};
     const figure = v.timeline.view, panning = count === 'timeline' && type !== 'pointerup';
     const drawn = () => v.counts[count] ?? 0;
     let pending = [], held = false, before = 0, on = true, quads = 0, shown = drawn();
     let picture = null, next = null;
     v.transport.plain ??= v.transport.request;
     v.transport.request = (message) => v.transport.plain(message).then((answer) => {
-        if (message.t === 'lod') next = {...message, width: figure.frame.bbox.width};
+        if (message.t === 'timeline') next = {...message, width: figure.frame.bbox.width};
         return answer;
     });
     const add = (at) => pending.push({at, tries: 0, of: {...v.log.of}, counts: {...v.counts}});
@@ -90,7 +90,7 @@ WATCH = """([type, count]) => {
                 waited.push(fresh.at(-1));
             }
             const wanted = Object.keys(views).filter((t) => (v.log.of[t] ?? 0) > (one.of[t] ?? 0));
-            if (!wanted.length || !one.fresh || !wanted.every((t) => here(views[t]))) continue;
+            if (!wanted.length || !one.fresh || !wanted.every((t) => here(views[t] ?? t))) continue;
             one.done = last.push(performance.now() - one.at);
         }
         pending = pending.filter((one) => !one.done);

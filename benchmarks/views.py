@@ -74,7 +74,7 @@ def measured(trace: Trace) -> dict[str, Any]:
     protocol = PageQueries(trace, Selection())
     start = time.perf_counter()
     protocol.prefetcher.start()
-    for question in ("meta", "names", "strip", "memory", "lod"):
+    for question in ("meta", "names", "strip", "memory", "timeline"):
         protocol.answer(
             {"t": question, "doubts": "later", "a": -end / 2, "b": 1.5 * end, "px": 2200, "rows": LANES}
         )
@@ -93,9 +93,9 @@ def measured(trace: Trace) -> dict[str, Any]:
         begin = rng.uniform(0, end - width)
         return begin, begin + width
 
-    def lod() -> dict[str, Any]:
+    def timeline() -> dict[str, Any]:
         a, b = window()
-        return {"t": "lod", "a": a - (b - a) / 2, "b": b + (b - a) / 2, "px": 2200, "rows": LANES}
+        return {"t": "timeline", "a": a - (b - a) / 2, "b": b + (b - a) / 2, "px": 2200, "rows": LANES}
 
     def brush() -> dict[str, Any]:
         a, b = window()
@@ -108,10 +108,10 @@ def measured(trace: Trace) -> dict[str, Any]:
         protocol.selection.update(name=next(names), window=None)
         return whole
 
-    whole = {"t": "lod", "a": -end / 2, "b": 1.5 * end, "px": 2200, "rows": LANES}
+    whole = {"t": "timeline", "a": -end / 2, "b": 1.5 * end, "px": 2200, "rows": LANES}
     texts = {
         "whole p50, p95": _answer_ms(protocol, lambda: whole, 30),
-        "window p50, p95": _answer_ms(protocol, lod, 100),
+        "window p50, p95": _answer_ms(protocol, timeline, 100),
         "brush p50, p95": _answer_ms(protocol, brush, 40),
         "name p50, p95": _answer_ms(protocol, named, len(store.columns.names[:30])),
     }

@@ -19,7 +19,7 @@ from ..trace import Trace
 from ..trace.arrays import IntArray
 from ..trace.nesting import crossing_frames
 from .cached import locked_cached_property
-from .lod import CrossesParent
+from .detail import CrossesParent
 
 _BUSY_LEVELS: Final = 10
 _WAITING: Final = 0.95

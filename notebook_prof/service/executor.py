@@ -130,7 +130,7 @@ class IndexPrefetcher:
 
     def answered(self, kind: str) -> None:
         """Note that a question was answered: the rest is built after the first picture."""
-        if kind == "lod":
+        if kind == "timeline":
             self._came.set()
             self._drawn.set()
 

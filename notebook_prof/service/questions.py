@@ -56,10 +56,10 @@ class AccountRequest(Question):
     t = "account"
 
 
-class LodRequest(CurveRequest):
+class TimelineRequest(CurveRequest):
     """The slices of some rows in a window; `picture` is the number of the page's current picture."""
 
-    t = "lod"
+    t = "timeline"
     rows: list[float] = []
     places: list[float] = []
     zoom: float = 1
@@ -225,7 +225,7 @@ QUESTIONS: Final[Mapping[str, type[Question]]] = {
         DoubtsRequest,
         NamesRequest,
         AccountRequest,
-        LodRequest,
+        TimelineRequest,
         LegendRequest,
         StripRequest,
         MemoryRequest,

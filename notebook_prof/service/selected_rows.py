@@ -12,8 +12,8 @@ import numpy.typing as npt
 from ..trace.arrays import BoolArray, IntArray
 from .cached import locked_cached_property
 from .columns import SliceColumns
-from .lod.chosen import Chosen, Members, Runs
-from .lod.rows import RowIndex, grouped_order, running_sum
+from .detail.chosen import Chosen, Members, Runs
+from .detail.rows import RowIndex, grouped_order, running_sum
 
 Key = tuple[Any, ...]
 

@@ -24,9 +24,18 @@ from ..trace import DEVICE_CATEGORIES, Trace
 from ..trace.arrays import BoolArray, IntArray
 from .cached import is_cached, locked_cached_property
 from .columns import DrawnCounter, SliceColumns, coded, drawn_counters
-from .lod import DrawnIndex, EarlyIndex, GroupIndex, LaunchedIndex, Pictures, RowIndex, StepCurve, WideSlices
-from .lod.chosen import Chosen
-from .lod.density import LongestBlocks
+from .detail import (
+    DrawnIndex,
+    EarlyIndex,
+    GroupIndex,
+    LaunchedIndex,
+    Pictures,
+    RowIndex,
+    StepCurve,
+    WideSlices,
+)
+from .detail.chosen import Chosen
+from .detail.density import LongestBlocks
 from .palette import NameStyles, name_colours, name_styles
 from .selected_rows import Choices, Key, matching_mask
 

@@ -20,7 +20,7 @@ NOTE = """(() => { const plain = v.transport.request, {local} = v.transport; win
     v.transport.local = null;
     window.nbpPlain = () => { Object.assign(v.transport, {request: plain, local}); };
     v.transport.request = (message) => plain(message).then((answer) => {
-        if (message.t === 'lod') window.nbpAnswers.push(answer.content.columns.map(([name]) => name));
+        if (message.t === 'timeline') window.nbpAnswers.push(answer.content.columns.map(([name]) => name));
         return answer; });
     return true; })()"""
 

@@ -26,10 +26,10 @@ def test_every_question_and_answer_is_declared() -> None:
 
 
 def test_a_malformed_question_says_what_is_wrong() -> None:
-    with pytest.raises(NotebookProfError, match=r"question 'lod' is invalid: .*float.*px"):
-        decode({"t": "lod", "a": 0, "b": 9, "px": "wide"})
+    with pytest.raises(NotebookProfError, match=r"question 'timeline' is invalid: .*float.*px"):
+        decode({"t": "timeline", "a": 0, "b": 9, "px": "wide"})
     with pytest.raises(NotebookProfError, match="missing required field `b`"):
-        decode({"t": "lod", "a": 0})
+        decode({"t": "timeline", "a": 0})
 
 
 def test_what_is_left_out_has_its_default() -> None:

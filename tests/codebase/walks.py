@@ -80,7 +80,7 @@ def runs() -> dict[str, Callable[[], object]]:
 
     def brush() -> None:
         queries.select({"window": [a, (a + b) // 2]}, "timeline", p.selection.revision)
-        ask(t="lod", a=a, b=b, px=300, rows=[track["row"] for track in meta["tracks"]])
+        ask(t="timeline", a=a, b=b, px=300, rows=[track["row"] for track in meta["tracks"]])
         ask(t="table", by="name")
 
     def report() -> None:

@@ -93,7 +93,7 @@ def test_one_selection_for_the_ranks_and_their_timelines(tmp_path: Path):
     assert set(profile.selected["rank"]) == {2}
     view = PageQueries(profile.trace, profile.selection)
     rows = [track["row"] for track in view.answer({"t": "meta"})[0]["tracks"]]
-    request = {"t": "lod", "a": 0, "b": profile.trace.span.end, "rows": rows, "px": 800}
+    request = {"t": "timeline", "a": 0, "b": profile.trace.span.end, "rows": rows, "px": 800}
     content, buffers = view.answer(request)
     columns = [name for name, _ in content["columns"]]
     shown = np.frombuffer(buffers[columns.index("match")], np.uint8)

@@ -13,13 +13,13 @@ TABS: Final = (
 DAMAGED: Final[tuple[dict[str, Any], ...]] = (
     {"t": "nonsense"},
     {"t": None},
-    {"t": ["lod"]},
+    {"t": ["timeline"]},
     {"t": {}},
     {},
-    {"t": "lod"},
-    {"t": "lod", "a": "x", "b": []},
-    {"t": "lod", "a": 0, "b": 1e308, "px": -5},
-    {"t": "lod", "a": 0, "b": 1e9, "rows": "rows", "px": "wide"},
+    {"t": "timeline"},
+    {"t": "timeline", "a": "x", "b": []},
+    {"t": "timeline", "a": 0, "b": 1e308, "px": -5},
+    {"t": "timeline", "a": 0, "b": 1e9, "rows": "rows", "px": "wide"},
     {"t": "strip", "px": 10**9},
     {"t": "detail", "id": 10**30},
     {"t": "detail", "id": "first"},
@@ -56,7 +56,7 @@ def opening(draw: random.Random) -> list[dict[str, Any]]:
         {"t": "start"},
         {"t": "meta", "doubts": "later"},
         {"t": "names", "start": 0},
-        {"t": "lod", "a": 0, "b": 10**9, "px": 900},
+        {"t": "timeline", "a": 0, "b": 10**9, "px": 900},
     ]
 
 
@@ -70,7 +70,7 @@ def questions(draw: random.Random, count: int) -> list[dict[str, Any]]:
     begin = draw.randrange(10**9)
     window = {"a": begin, "b": begin + draw.randrange(1, 10**9), "px": draw.randrange(1, 2000)}
     sound: list[dict[str, Any]] = [
-        {"t": "lod", **window, "rows": [0, 1], "tint": draw.choice(["name", "phase", "category"])},
+        {"t": "timeline", **window, "rows": [0, 1], "tint": draw.choice(["name", "phase", "category"])},
         {"t": "strip", "px": 300},
         {"t": "account"},
         {"t": "doubts"},

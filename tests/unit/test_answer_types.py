@@ -73,10 +73,10 @@ def _questions(queries: PageQueries) -> Iterator[dict[str, Any]]:
     for t in ("doubts", "names", "account", "phases", "path"):
         yield {"t": t}
     for most in (4000, 3):
-        lod = {"t": "lod", "a": a, "b": b, "px": 300, "rows": rows, "max_quads": most}
-        yield lod
-        yield {**lod, "picture": queries.answer(lod)[0]["picture"]}
-        yield {**lod, "find": "a"}
+        timeline = {"t": "timeline", "a": a, "b": b, "px": 300, "rows": rows, "max_quads": most}
+        yield timeline
+        yield {**timeline, "picture": queries.answer(timeline)[0]["picture"]}
+        yield {**timeline, "find": "a"}
     for tint in meta["tints"]:
         yield {"t": "legend", "tint": tint}
     yield {"t": "selected", "a": a, "b": (a + b) / 2}

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from notebook_prof.selection import Selection
 from notebook_prof.service.cached import locked_cached_property
-from notebook_prof.service.lod import DrawnIndex, EarlyIndex, RowIndex, density
+from notebook_prof.service.detail import DrawnIndex, EarlyIndex, RowIndex, density
 from notebook_prof.views.page_queries import PageQueries
 
 from ..browser.drawn import drawn_trace
-from .test_lod import Drawn, rows_of_slices, windows
+from .test_detail import Drawn, rows_of_slices, windows
 
 
 @given(rows_of_slices(), windows, st.integers(1, 40), st.lists(st.booleans(), min_size=4, max_size=4))
@@ -51,7 +51,7 @@ def _slices(index: DrawnIndex, at: Any) -> Any:
 
 
 def test_the_first_picture_is_the_one_that_stays() -> None:
-    request = {"t": "lod", "a": 0, "b": 2e8, "px": 500, "rows": [0, 1]}
+    request = {"t": "timeline", "a": 0, "b": 2e8, "px": 500, "rows": [0, 1]}
     early, late = PageQueries(drawn_trace(), Selection()), PageQueries(drawn_trace(), Selection())
     in_rows = np.arange(early.store.columns.n_rows) < 2
     c = early.store.columns

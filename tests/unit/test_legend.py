@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from notebook_prof.selection import Selection
-from notebook_prof.service.answers import legend, lod
+from notebook_prof.service.answers import legend, timeline_picture
 from notebook_prof.service.palette import CATEGORIES, NAMES, NEUTRAL, PHASES, UNKNOWN
 from notebook_prof.service.store import TINTS, ViewStore
 from notebook_prof.testing import draw
@@ -22,7 +22,9 @@ def test_every_colour_that_is_drawn_is_in_the_legend(tint: str) -> None:
     content = legend(store, STATE, {"tint": tint}).content
     rows = list(range(store.columns.n_rows))
     end = float(store.trace.span.end)
-    drawn = lod(store, STATE, {"a": 0.0, "b": end, "px": 2000, "rows": rows, "tint": tint}).arrays()["tint"]
+    drawn = timeline_picture(
+        store, STATE, {"a": 0.0, "b": end, "px": 2000, "rows": rows, "tint": tint}
+    ).arrays()["tint"]
     palette = {
         "phase": [PHASES[phase] for phase in store.columns.phases],
         "category": [CATEGORIES[category] for category in store.columns.categories],

@@ -46,7 +46,7 @@ def test_what_is_drawn_is_as_busy_as_the_recording(sums: tuple[Path, Profile], t
     path, profile = sums
     store = ViewStore(profile.trace)
     span, rows = store.trace.span, np.arange(store.columns.n_rows)
-    question = {"t": "lod", "px": 900, "rows": rows.tolist(), "max_quads": 4000}
+    question = {"t": "timeline", "px": 900, "rows": rows.tolist(), "max_quads": 4000}
     windows = [(0.0, 1.0), (0.11, 0.63), (0.4, 0.44), (0.5, 0.502)]
     requests = [
         {**question, "a": span.start + begin * span.dur, "b": span.start + end * span.dur}

@@ -256,6 +256,6 @@ def test_a_first_window_of_a_long_recording_is_made_beside(monkeypatch: pytest.M
     assert not queries.store.has_groups("name", (), windowed=True)
     queries.selection.window = (0, 50_000_000)
     while (answer := queries.answer({"t": "table"})[0]).get("pending"):
-        assert "failed" not in queries.answer({"t": "lod", "a": 0, "b": 1e9, "px": 10, "rows": [0]})[0]
+        assert "failed" not in queries.answer({"t": "timeline", "a": 0, "b": 1e9, "px": 10, "rows": [0]})[0]
     assert answer["rows"] > 0
     assert queries.store.has_groups("name", (), windowed=True)

@@ -83,27 +83,27 @@ def test_equally_busy_threads_stand_by_name() -> None:
     assert tracks == ["main", "busy", "worker 1", "worker 2", "worker 10"]
 
 
-def test_lod_gives_every_slice_or_accounts_for_it(protocol: PageQueries) -> None:
+def test_timeline_gives_every_slice_or_accounts_for_it(protocol: PageQueries) -> None:
     n = len(protocol.store.trace.slices)
     end = float(protocol.store.trace.span.end)
     rows = list(range(protocol.store.columns.n_rows))
-    content, data = _ask(protocol, t="lod", a=0, b=end, px=1000, rows=rows)
+    content, data = _ask(protocol, t="timeline", a=0, b=end, px=1000, rows=rows)
     assert (content["mode"], content["total"], len(data["id"])) == ("all", n, n)
-    content, data = _ask(protocol, t="lod", a=0, b=end, px=1000, rows=rows, max_quads=20)
+    content, data = _ask(protocol, t="timeline", a=0, b=end, px=1000, rows=rows, max_quads=20)
     assert (content["mode"], len(data["id"])) == ("dense", 20)
     assert len(data["busy"]) == content["bins"] * len(rows)
     assert ((data["busy"] > 0) == (data["count"] > 0)).all()
     assert data["count"].sum() >= n
 
 
-def test_lod_keeps_to_the_rows_asked_for(protocol: PageQueries) -> None:
-    _, data = _ask(protocol, t="lod", a=0, b=1e9, px=500, rows=[4, 0])
+def test_timeline_keeps_to_the_rows_asked_for(protocol: PageQueries) -> None:
+    _, data = _ask(protocol, t="timeline", a=0, b=1e9, px=500, rows=[4, 0])
     slots = dict(zip(protocol.store.columns.row[data["id"]].tolist(), data["slot"].tolist(), strict=True))
     assert slots == {4: 0, 0: 1}
 
 
-def test_lod_tells_which_slices_a_search_matches(protocol: PageQueries) -> None:
-    question = {"t": "lod", "a": 0, "b": 1e9, "px": 500, "rows": list(range(6))}
+def test_timeline_tells_which_slices_a_search_matches(protocol: PageQueries) -> None:
+    question = {"t": "timeline", "a": 0, "b": 1e9, "px": 500, "rows": list(range(6))}
     for text in ("conv", "self>1ms"):
         _, data = _ask(protocol, **question, find=text)
         slices = protocol.store.trace.slices.iloc[data["id"]]
@@ -118,7 +118,7 @@ def test_lod_tells_which_slices_a_search_matches(protocol: PageQueries) -> None:
 
 def test_no_answer_exceeds_its_bounds() -> None:
     protocol = PageQueries(_wide_trace(), Selection())
-    content, data = _ask(protocol, t="lod", a=0, b=4e5, px=8000, rows=list(range(300)))
+    content, data = _ask(protocol, t="timeline", a=0, b=4e5, px=8000, rows=list(range(300)))
     assert len(data["id"]) <= 4000
     assert content["bins"] * 128 <= 65_536
     content, _ = _ask(protocol, t="table", top=10_000)
@@ -133,7 +133,7 @@ def test_selection_dims_filters_and_adds_up(protocol: PageQueries) -> None:
     slices = protocol.store.trace.slices
     assert sum(own.values()) == slices["self_ns"].sum()
     selection.update(name="aten::conv2d", step=[4, 5])
-    picture, quads = _ask(protocol, t="lod", a=0, b=1e9, px=500, rows=list(range(6)))
+    picture, quads = _ask(protocol, t="timeline", a=0, b=1e9, px=500, rows=list(range(6)))
     assert picture["filtered"]
     assert quads["match"].sum() == selection.mask(slices).sum()
     content, data = _ask(protocol, t="table")
@@ -293,7 +293,7 @@ from notebook_prof.testing import draw
 profile = Profile(draw("main: [mm]"))
 ProfileWidget(profile)._start()
 display.static_form(profile, "uid")
-for question in ("meta", "names", "lod", "strip", "memory", "phases", "table"):
+for question in ("meta", "names", "timeline", "strip", "memory", "phases", "table"):
     content, _ = queries_of(profile).answer({"t": question, "a": 0, "b": 1, "px": 9, "rows": [0]})
     assert "failed" not in content, content
 print("bokeh.models" in sys.modules, "bokeh.plotting" in sys.modules)
@@ -326,4 +326,4 @@ def test_long_names_are_whole_so_that_a_click_selects_them() -> None:
     assert _ask(protocol, t="names", start=0)[0]["names"] == [name + "a", name + "b"]
     label = _ask(protocol, t="table")[0]["label"][0]
     protocol.select({"name": [label]}, "table", 0)
-    assert _ask(protocol, t="lod", a=0, b=20, px=100, rows=[0])[1]["match"].sum() == 1
+    assert _ask(protocol, t="timeline", a=0, b=20, px=100, rows=[0])[1]["match"].sum() == 1

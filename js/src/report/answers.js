@@ -1,5 +1,5 @@
 // The kernel's answers, computed in the page from the columns of a report: same questions, same content.
-// Python's twin of every function is in service/answers and service/lod; tests/unit/test_page_twins.py holds them together.
+// Python's twin of every function is in service/answers and service/detail; tests/unit/test_page_twins.py holds them together.
 import {reply} from '../shared/packing.js';
 import {createIndex, createMatching, createNesting, parentsOf} from './columns.js';
 import {counters, memory} from './curves.js';

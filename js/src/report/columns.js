@@ -1,4 +1,4 @@
-// Columns of a report: positions by row and start, and which slices a selection leaves. Twins of service/lod/rows.py and
+// Columns of a report: positions by row and start, and which slices a selection leaves. Twins of service/detail/rows.py and
 // service/selected_rows.py.
 import {lowerBound} from '../shared/search.js';
 
@@ -22,7 +22,7 @@ import {lowerBound} from '../shared/search.js';
  */
 
 /**
- * Slices in trace order (by start) and, per row, the positions that lod.rows.RowIndex has.
+ * Slices in trace order (by start) and, per row, the positions that detail.rows.RowIndex has.
  * @param {ReportColumns} columns
  * @param {number[]} trackOfRow
  * @returns {RowIndex}

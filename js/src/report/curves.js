@@ -1,11 +1,11 @@
-// Step curves in a report: counters and memory. Twin of service/lod/curve.py and service/answers/timeline.py.
+// Step curves in a report: counters and memory. Twin of service/detail/curve.py and service/answers/timeline.py.
 import {reply} from '../shared/packing.js';
 import {lowerBound} from '../shared/search.js';
 
 const MOST_COUNTERS = 24;
 
 /**
- * As lod.curve.StepCurve.sample: with more changes than pixels, every pixel keeps its minimum, its maximum and its last.
+ * As detail.curve.StepCurve.sample: with more changes than pixels, every pixel keeps its minimum, its maximum and its last.
  * @param {ArrayLike<number>} ts
  * @param {ArrayLike<number>} values
  * @param {number} a

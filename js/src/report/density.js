@@ -1,4 +1,4 @@
-// Density of some rows in a report: twin of service/lod/density.py. What is in the file as sums only comes from its cells.
+// Density of some rows in a report: twin of service/detail/density.py. What is in the file as sums only comes from its cells.
 
 const MOST_CELLS = 65536;
 

@@ -35,7 +35,7 @@ function rowsOfBusyTime({kind, row, depths, outer_rows, marks}) {
 }
 
 /**
- * Make the answers `lod` and `strip`.
+ * Make the answers `timeline` and `strip`.
  * @param {import('./answers.js').Report} report
  * @param {(text: string, slices: number[]) => Uint8Array | null} foundAmong
  */
@@ -60,10 +60,10 @@ export function createTimelineAnswers({columns, given, index, left, matching, le
     return chosen.filter(([p]) => index.start[p] - index.end[p] <= lengths[limit - 1]).slice(0, limit);
   }
   /**
-   * @param {Partial<QuestionOf<'lod'>> & CurveRequest} q
+   * @param {Partial<QuestionOf<'timeline'>> & CurveRequest} q
    * @param {SelectionState} state
    */
-  function lod(q, state) {
+  function timeline(q, state) {
     const limit = Math.min(q.max_quads ?? MOST_QUADS, MOST_QUADS),
       rows = q.rows ?? [],
       mask = matching(state, NOT_FILTERED_BY),
@@ -118,5 +118,5 @@ export function createTimelineAnswers({columns, given, index, left, matching, le
       {busy, bright, dname, dtint} = out;
     return reply({tracks: pairs.map(([k]) => k), busy_rows: busy_rows.length, filtered: mask !== null, ...where}, {busy, bright, dname, dtint});
   }
-  return {lod, strip};
+  return {timeline, strip};
 }

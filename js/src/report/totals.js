@@ -1,4 +1,4 @@
-// Totals by group in a report: twin of service/lod/{groups,launched}.py.
+// Totals by group in a report: twin of service/detail/{groups,launched}.py.
 // Calls that only pass on a call are not counted, recursion counts once in the total, device time belongs to all
 // groups around the launcher.
 

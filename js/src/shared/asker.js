@@ -4,7 +4,7 @@ import {unpack} from './packing.js';
 const PATIENCE_MS = 4000;
 const AGAIN_MS = 150;
 /** Questions whose answers tell rows, or are of some. */
-const BY_ROW = new Set(['lod', 'detail', 'find', 'neighbour', 'search', 'calls', 'selected']);
+const BY_ROW = new Set(['timeline', 'detail', 'find', 'neighbour', 'search', 'calls', 'selected']);
 export const RESEND_MS = 15000; // a message can be lost (rate limits): then the question is asked again
 
 /**

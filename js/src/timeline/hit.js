@@ -70,7 +70,7 @@ export function sliceAt(data, slot, time, near) {
 }
 
 /**
- * @param {LodPicture} answer
+ * @param {TimelinePicture} answer
  * @param {number} slot
  * @param {number} time
  * @param {Track} track

@@ -9,9 +9,9 @@ const FINER = 1.27;
 const MOST_QUADS = 4000;
 
 /**
- * @typedef {QuestionOf<'lod'>} Asked
+ * @typedef {QuestionOf<'timeline'>} Asked
  * @typedef {object} Picture
- * @property {LodPicture} answer
+ * @property {TimelinePicture} answer
  * @property {Asked} asked
  * @property {Tint} tint
  * @property {number[]} places lanes of the answer's rows
@@ -80,7 +80,7 @@ export class Pictures {
       width = b - a,
       {rows, places} = this.timeline.visibleLanes();
     return {
-      t: 'lod',
+      t: 'timeline',
       a: a - OVERSCAN * width,
       b: b + OVERSCAN * width,
       px: this.wantedPx(),
@@ -94,7 +94,7 @@ export class Pictures {
   }
 
   /**
-   * @param {LodPicture | LodMarks} found
+   * @param {TimelinePicture | TimelineMarks} found
    * @param {Asked} request
    * @param {boolean} stale
    */
@@ -160,9 +160,9 @@ export class Pictures {
 
 /**
  * A picture with other marks of what is selected.
- * @param {LodPicture} answer
- * @param {Pick<LodMarks, 'filtered' | 'data'>} marks
- * @returns {LodPicture}
+ * @param {TimelinePicture} answer
+ * @param {Pick<TimelineMarks, 'filtered' | 'data'>} marks
+ * @returns {TimelinePicture}
  */
 function withMarks(answer, {filtered, data: {match, bright, found}}) {
   if (answer.mode === 'all') return {...answer, filtered, data: {...answer.data, match, found}};

@@ -198,7 +198,7 @@ export class Timeline {
   }
 
   /**
-   * @param {LodCells} answer
+   * @param {TimelineCells} answer
    * @param {number[]} places
    */
   density(answer, places) {

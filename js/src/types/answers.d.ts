@@ -2,7 +2,7 @@
 type CellUnit = 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code';
 type TabPart = NotePart | FactsPart | CardsPart | TablePart | SourcePart | TreePart | StackPart | PicturePart;
 type Doubts = Record<'host' | 'device', Record<string, string>>;
-type LodPicture = LodCells | LodSlices;
+type TimelinePicture = TimelineCells | TimelineSlices;
 type SearchAnswer = Match | NoMatch;
 /** Fields that every answer may have. */
 interface Header {
@@ -188,7 +188,7 @@ type DensityColumns = {
   dtint: Uint8Array;
 };
 /** Slices and cells. */
-type LodColumns = {
+type TimelineColumns = {
   x0: Float64Array;
   dur: Float64Array;
   slot: Uint16Array;
@@ -205,7 +205,7 @@ type LodColumns = {
   dtint: Uint8Array;
 };
 /** Some rows, with cells for narrow slices. */
-interface LodCells {
+interface TimelineCells {
   filtered: boolean;
   picture?: number;
   same?: false;
@@ -216,10 +216,10 @@ interface LodCells {
   sums?: boolean;
   total: number;
   quads: number;
-  data: LodColumns;
+  data: TimelineColumns;
 }
 /** Some rows in which every slice is drawn. */
-interface LodSlices {
+interface TimelineSlices {
   filtered: boolean;
   picture?: number;
   same?: false;
@@ -236,7 +236,7 @@ type MarkColumns = {
   found?: Uint8Array;
 };
 /** The page already has this picture: only its marks are sent. */
-interface LodMarks {
+interface TimelineMarks {
   total: number;
   quads: number;
   filtered: boolean;
@@ -687,7 +687,7 @@ interface Answers {
   names: NamesAnswer;
   account: AccountAnswer;
   legend: LegendAnswer;
-  lod: LodPicture | LodMarks;
+  timeline: TimelinePicture | TimelineMarks;
   strip: StripAnswer | StripMarks;
   memory: MemoryAnswer | NoMemory;
   counters: CountersAnswer;

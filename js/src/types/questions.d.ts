@@ -18,7 +18,7 @@ interface NamesRequest {
 /** The account of the cell. */
 interface AccountRequest {}
 /** The slices of some rows in a window; `picture` is the number of the page's current picture. */
-interface LodRequest {
+interface TimelineRequest {
   a: number;
   b: number;
   px: number;
@@ -133,7 +133,7 @@ interface Asked {
   doubts: DoubtsRequest;
   names: NamesRequest;
   account: AccountRequest;
-  lod: LodRequest;
+  timeline: TimelineRequest;
   legend: LegendRequest;
   strip: StripRequest;
   memory: MemoryRequest;

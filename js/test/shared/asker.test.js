@@ -12,7 +12,7 @@ test('what is still summed up is told until the answer', async () => {
   let left = 3;
   const request = async (message) => answerTo(message, message.t === 'table' && left-- > 0 ? {pending: true} : {}),
     asker = new Asker({request}, () => {}, (...news) => told.push(news));
-  await asker.ask({t: 'lod'});
+  await asker.ask({t: 'timeline'});
   await asker.ask({t: 'table'});
   told.push('answered');
   left = 2;
@@ -41,7 +41,7 @@ test('a kernel that has gone is told for good', async () => {
   let die;
   const asker = new Asker({request: async (m) => answerTo(m), whenLost: (tell) => ((die = tell), () => {})}, (state) => troubles.push(state));
   die();
-  await asker.ask({t: 'lod'});
+  await asker.ask({t: 'timeline'});
   expect(troubles).toEqual(['gone']);
 });
 
@@ -60,7 +60,7 @@ test('a channel has one question in flight, and the newest wins', async () => {
     asker = new Asker({request: (message) => new Promise((done) => replies.push(() => done(answerTo(message, {number: message.number}))))}, () => {});
   let number = 0;
   const channel = asker.channel(
-    () => ({t: 'lod', number: ++number}),
+    () => ({t: 'timeline', number: ++number}),
     (answer, _, stale) => used.push([answer.number, stale]),
     () => {},
   );
@@ -122,7 +122,7 @@ async function disorder(seed, loss) {
   store.whenConfirmed((revision, changed) => asker.confirm(revision, changed));
   const shown = {},
     failures = [];
-  const channels = ['lod', 'table', 'phases'].map((t) =>
+  const channels = ['timeline', 'table', 'phases'].map((t) =>
     asker.channel(
       () => ({t}),
       (answer) => (shown[t] = answer.saw),
@@ -145,7 +145,7 @@ async function disorder(seed, loss) {
     await wait(25);
   }
   const pick = ({name, step}) => JSON.stringify([name ?? null, step ?? null]);
-  await vi.waitFor(() => expect([store.get(), shown.lod, shown.table, shown.phases].map(pick)).toEqual(Array(4).fill(pick(truth))), {timeout: 20_000, interval: 10});
+  await vi.waitFor(() => expect([store.get(), shown.timeline, shown.table, shown.phases].map(pick)).toEqual(Array(4).fill(pick(truth))), {timeout: 20_000, interval: 10});
   return failures;
 }
 
@@ -168,7 +168,7 @@ test('an answer of other rows is not used: with all frames shown, the question i
     },
     asker = new Asker({request}, () => {}),
     channel = asker.channel(
-      () => ({t: 'lod', rows: [asker.unfolded ? 7 : 3]}),
+      () => ({t: 'timeline', rows: [asker.unfolded ? 7 : 3]}),
       (_, {rows}) => used.push(rows),
       () => {},
     );

@@ -12,7 +12,7 @@ from .find import calls, detail, find, neighbour, search
 from .meta import doubts, legend, meta, names
 from .path import path, what_if, why
 from .table import table, table_is_slow
-from .timeline import MAX_ROWS, counters, lod, memory, selected, strip
+from .timeline import MAX_ROWS, counters, memory, selected, strip, timeline_picture
 
 Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
 
@@ -24,7 +24,7 @@ QUESTIONS: Final[Mapping[str, Ask]] = {
     "doubts": doubts,
     "find": find,
     "legend": legend,
-    "lod": lod,
+    "timeline": timeline_picture,
     "memory": memory,
     "meta": meta,
     "names": names,
@@ -41,6 +41,6 @@ QUESTIONS: Final[Mapping[str, Ask]] = {
 """The questions of a page, and the functions that answer them."""
 
 __all__ = [
-    "MAX_ROWS", "QUESTIONS", "Ask", "account", "legend", "lod", "memory", "meta", "names", "path", "phases",
-    "selected", "table", "table_is_slow",
+    "MAX_ROWS", "QUESTIONS", "Ask", "account", "legend", "memory", "meta", "names", "path", "phases",
+    "selected", "table", "table_is_slow", "timeline_picture",
 ]  # fmt: skip

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from ...errors import OptionError
 from ...trace.arrays import IntArray
 from ..columns import DrawnTrack
-from ..lod import Density, DrawnIndex, Picture, density
-from ..lod.chosen import Chosen
-from ..lod.rows import RowIndex, spread
+from ..detail import Density, DrawnIndex, Picture, density
+from ..detail.chosen import Chosen
+from ..detail.rows import RowIndex, spread
 from ..packing import Answer, pack
 from ..palette import HUES
 from ..selected_rows import Key, matching_key
@@ -32,7 +32,7 @@ _NOT_FILTERED_BY: Final = ("window", "track")
 # Units: ``x0 dur`` ns; ``busy bright`` 0–255, 0 only where there is nothing. ``picture`` is the number of the
 # part that does not depend on the selection: if the page already has it, only ``match`` and ``bright`` are
 # sent.
-def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+def timeline_picture(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
     """Return the slices of some rows in a window: wide ones one by one, and a density of the others."""
     a, b = float(request["a"]), float(request["b"])
     width = max(1, min(int(request.get("px", 1000)), 8000))
@@ -42,7 +42,7 @@ def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
     tint = str(request.get("tint", "name"))
     key = matching_key(state, without=_NOT_FILTERED_BY)
     drawn = store.drawn(rows, key)
-    where = ("lod", a, b, width, limit, tuple(numbers), tint)
+    where = ("timeline", a, b, width, limit, tuple(numbers), tint)
     number, picture = store.pictures.get(
         where, drawn.rows, lambda: _picture(store, drawn, rows, (a, b), width, limit)
     )

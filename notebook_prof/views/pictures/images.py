@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from ...service.lod import density
+from ...service.detail import density
 from ...service.palette import NAMES, rgb
 from ...service.store import ViewStore
 from .scene import Line, Rect, Scene, Text

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...selection import Selection
-from ...service.answers import lod, memory, phases, table
+from ...service.answers import memory, phases, table, timeline_picture
 from ...service.columns import labels_without_heading
 from ...service.palette import MEMORY, NAMES, PHASES
 from ...service.store import ViewStore
@@ -69,7 +69,7 @@ def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
     lanes = 30 + top
     scene = Scene(width, 34 + top + LANE * (rows + (rows < len(shown))))
     room = width - GUTTER - MARGIN
-    answer = lod(
+    answer = timeline_picture(
         store,
         {**selection.to_state(), "window": None},
         {"a": start, "b": end, "px": room, "rows": shown[:rows].tolist()},

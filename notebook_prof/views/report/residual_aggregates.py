@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...service.lod import GroupTotals, RowIndex, density
-from ...service.lod.density import MAX_CELLS, LongestBlocks
+from ...service.detail import GroupTotals, RowIndex, density
+from ...service.detail.density import MAX_CELLS, LongestBlocks
 from ...service.store import ViewStore
 from ...trace.arrays import IntArray
 

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from notebook_prof.service.lod import RowIndex, StepCurve, WideSlices, density
-from notebook_prof.service.lod.chosen import Chosen
-from notebook_prof.service.lod.density import LongestBlocks
-from notebook_prof.service.lod.rows import grouped_order
+from notebook_prof.service.detail import RowIndex, StepCurve, WideSlices, density
+from notebook_prof.service.detail.chosen import Chosen
+from notebook_prof.service.detail.density import LongestBlocks
+from notebook_prof.service.detail.rows import grouped_order
 
 Drawn = tuple[Any, Any, Any, int]
 
