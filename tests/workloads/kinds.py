@@ -151,7 +151,7 @@ CELLS = (
     Kind(
         "pools of threads that run children",
         "the line waits, while children compute",
-        "with ThreadPoolExecutor(2) as pool:\n"
+        "with ThreadPoolExecutor(4) as pool:\n"
         "    done = list(pool.map(subprocess.run, [[sys.executable, '-c', 'sum(range(20_000_000))']] * 4))",
         r"it waits, while .*child process",
         "import subprocess, sys\nfrom concurrent.futures import ThreadPoolExecutor",
