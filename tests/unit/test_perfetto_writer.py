@@ -162,7 +162,8 @@ def test_many_rows_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_googles_messages_say_the_same(data: Path, tmp_path: Path) -> None:
     """The messages of the package ``perfetto``, which are generated from the public schema."""
-    schema = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
+
     recorded = read_trace(data / "torch213_cpu" / "cnn_sgd.pt.trace.json.gz")
     file = schema.Trace()
     file.ParseFromString(written(recorded, tmp_path / "t.pftrace"))

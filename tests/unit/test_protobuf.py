@@ -144,7 +144,6 @@ def test_very_many_messages_alike() -> None:
 @settings(max_examples=draws(100))
 def test_fields_are_those_that_googles_library_reads(rows: list[tuple[int, bytes]]) -> None:
     """Of messages with random bytes in them as well; groups, which it knows, are left out."""
-    pytest.importorskip("google.protobuf")
     from google.protobuf import empty_pb2
     from google.protobuf.message import DecodeError
     from google.protobuf.unknown_fields import UnknownFieldSet
