@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,14 @@ from typing import Any
 import pytest
 
 from notebook_prof.profiles.profile import Profile
-from notebook_prof.units import format_bytes, format_count, format_ns, format_share
 
 from .conftest import start_over
 from .dashboard import Report
-from .drawn_cell import drawn_cell
 from .drawn_gpu import drawn_training
 from .jupyter_page import NotebookPage
 
 ASKED = "v.panels.snapshot().asked"
 DOCUMENTS = "() => window.Bokeh.documents.length"
-CODES = """() => Object.fromEntries([...document.querySelectorAll('.nbp-tab-body td[data-pandas]')].map(
-    cell => [cell.dataset.pandas, cell.textContent.trim()]))"""
 
 
 def test_a_tab_is_asked_for_when_it_is_looked_at(shown: NotebookPage) -> None:
@@ -169,27 +164,6 @@ def test_a_slow_tab_says_so_and_a_failing_one_may_be_tried_again(shown: Notebook
         shown.wait_views("v.panels.snapshot().scope === 'of the selected time, step'")
     finally:
         shown.kernel("go.set(); TABS['steps'] = real")
-
-
-def test_a_number_of_a_line_is_copied_as_the_code_that_gives_it(report: Callable[..., Report]) -> None:
-    p = Profile(drawn_cell())
-    opened = report(p)
-    codes: dict[str, str] = {}
-    for name, title in (("source", "Source"), ("lines", "Lines")):
-        opened.open_tab(name, title)
-        codes |= opened.page.evaluate(CODES)
-    assert len(codes) > 20
-    for code, shown in codes.items():
-        value = eval(code, {"p": p})
-        unit = re.findall(r"_(ns|bytes)\"|\"(share)", code)
-        texts = {"ns": format_ns, "bytes": format_bytes, "share": format_share}
-        text = texts["".join(unit[0])](value) if unit else format_count(value)
-        assert _short(shown) == _short(text), code
-
-
-def _short(text: str) -> str:
-    """Without the zeros that line columns up."""
-    return re.sub(r"\.?0+(?= )", "", text) if "." in text else text
 
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"

@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/XSZVRG3N.js";import{a as r}from"./chunks/B53I3D7F.js";import"./chunks/C6Z5QPXW.js";import"./chunks/XAQ2RJZE.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/TH7GVB7T.js";import{a as r}from"./chunks/P2YSEWGM.js";import"./chunks/2AW522VU.js";import"./chunks/R4CFD2CB.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

@@ -79,7 +79,10 @@ def _one_name(state: Mapping[str, Any]) -> str | None:
 
 
 def _tree(tree: pd.DataFrame, mode: str, options: Mapping[str, Any]) -> Tree:
-    table = from_below(tree, least_share=_LEAST_SHARE) if mode == _BOTTOM_UP else tree
+    table = tree
+    if mode == _BOTTOM_UP:
+        table = from_below(tree, least_share=_LEAST_SHARE)
+        options = {**options, "least_share": _LEAST_SHARE}
     device = bool(table["device_ns"].any())
     numbers = [name for name in _NUMBERS[mode] if device or not name.startswith("device")]
     return Tree(
