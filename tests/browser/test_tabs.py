@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -150,7 +151,7 @@ def test_a_slow_tab_says_so_and_a_failing_one_may_be_tried_again(shown: Notebook
         problem.wait_for()
         assert "ValueError: no luck" in problem.inner_text()
         problem.locator("button").click()
-        shown.part(".nbp-working").wait_for()
+        shown.tab.filter(has_text=re.compile("working it out", re.IGNORECASE)).wait_for()
         shown.views("v.setView(0, 1e7)")
         shown.wait_views("v.range.end === 1e7")
         shown.kernel("go.set()")
@@ -160,6 +161,10 @@ def test_a_slow_tab_says_so_and_a_failing_one_may_be_tried_again(shown: Notebook
         shown.views("void v.store.set({step: [4]}, 'test')")
         shown.wait_views("v.panels.snapshot().scope === 'of what was selected before: working it out …'")
         assert shown.tab_rows.count() > 0, "not blank"
+        shown.views("v.panels.show('operators')")
+        shown.views("v.panels.show('steps')")
+        shown.wait_views("v.panels.snapshot().scope === 'of what was selected before: working it out …'")
+        assert shown.tab_rows.count() > 0, "nor if it was left meanwhile"
         shown.kernel("go.set()")
         shown.wait_views("v.panels.snapshot().scope === 'of the selected time, step'")
     finally:

@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/TH7GVB7T.js";import{a as r}from"./chunks/P2YSEWGM.js";import"./chunks/2AW522VU.js";import"./chunks/R4CFD2CB.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/DYE2VVIR.js";import{a as r}from"./chunks/6BG7IIHD.js";import"./chunks/OUYZJNQA.js";import"./chunks/JYW5XJRN.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

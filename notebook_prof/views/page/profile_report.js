@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/QP6K36D5.js";import{f as r}from"./chunks/OOR3UWP2.js";import{$ as t}from"./chunks/R4CFD2CB.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/LNJ6KWVK.js";import{f as r}from"./chunks/UKJ5UQUM.js";import{$ as t}from"./chunks/JYW5XJRN.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});

@@ -41,7 +41,7 @@ def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     parts.append(
         Table(_without_facts(tables.configuration), title="Configuration", call=f"{call}.configuration")
     )
-    return Panel("Overview", tuple(parts), followed(analysis.overview))
+    return Panel("Overview", tuple(parts), (*followed(analysis.overview), "category", "step", "phase"))
 
 
 def _compilations(trace: Trace) -> list[Part]:
