@@ -17,6 +17,7 @@ from notebook_prof.views.tab_answers import packed
 from notebook_prof.views.tabs import TABS, Panel
 from notebook_prof.views.tabs.base import Absent
 
+from ..browser.drawn import drawn_trace
 from ..browser.drawn_cell import drawn_cell
 from ..browser.drawn_gpu import drawn_training
 
@@ -66,3 +67,10 @@ def test_a_tab_is_the_same_under_what_it_does_not_follow(trace: Trace, name: str
             if dimension not in under:
                 made = tab.build(trace, state, **chosen)
                 assert _content(trace, made, state) == expected, (values, dimension)
+
+
+def test_two_peaks_of_the_host_are_told_apart() -> None:
+    made = TABS["overview"].build(drawn_trace(gpu=True), Selection().to_state())
+    facts = made.parts[0].facts
+    peaks = [fact.note for fact in facts if fact.label == "peak memory"]
+    assert peaks == ["host, resident", "host, recorded blocks"]
