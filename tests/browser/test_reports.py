@@ -62,6 +62,9 @@ OVER_THE_EDGE = """() => [...document.querySelectorAll('.nbp canvas, .nbp-figure
     .map((e) => e.className)"""
 
 
+TOP = "(e) => e.cells[0].getBoundingClientRect().top"
+
+
 @pytest.mark.parametrize("paper_px", [717, 1046])
 def test_nothing_is_cut_off_on_paper(report: Open, paper_px: int) -> None:
     """A4 upright and lying, within margins; figures stay as they were drawn, but smaller."""
@@ -79,6 +82,9 @@ def test_nothing_is_cut_off_on_paper(report: Open, paper_px: int) -> None:
         assert rows.last.is_visible()
         scroll = page.locator(".nbp-table-scroll")
         assert scroll.evaluate("(e) => e.scrollHeight <= e.clientHeight"), "the table is there to its end"
+        page.set_viewport_size({"width": paper_px, "height": 300})
+        ends = [page.locator(f".nbp-table {part} tr").last.evaluate(TOP) for part in ("tbody", "tfoot")]
+        assert ends[0] < ends[1], "the sum is below its rows, wherever a sheet ends"
     finally:
         page.emulate_media(media="screen")
         page.set_viewport_size(SIZE)
