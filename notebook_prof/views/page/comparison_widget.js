@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/DYE2VVIR.js";import{a as r}from"./chunks/6BG7IIHD.js";import"./chunks/OUYZJNQA.js";import"./chunks/JYW5XJRN.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/4E4FPW2K.js";import{a as r}from"./chunks/AHJZ5JRZ.js";import"./chunks/N6NMFY5W.js";import"./chunks/EHBENTR4.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
