@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/U5WDTZZJ.js";import{f as r}from"./chunks/IAF4C4Q7.js";import{$ as t}from"./chunks/EHBENTR4.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/WC7BPPLC.js";import{f as r}from"./chunks/S4YVHFOG.js";import{$ as t}from"./chunks/RMZYGG7L.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
