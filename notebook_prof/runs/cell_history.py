@@ -113,8 +113,9 @@ class CellHistory:
     @property
     def _title(self) -> str:
         values = self.table["p50_ns"].dropna()
-        span = f", {format_ns(values.min())} to {format_ns(values.max())}" if len(values) else ""
-        return f"{format_items(len(self.table), 'run')} of this cell{span}"
+        ends = [format_ns(values.min()), format_ns(values.max())] if len(values) else []
+        span = " to ".join(dict.fromkeys(ends))  # one run, or equal ones: one time
+        return ", ".join(filter(None, (f"{format_items(len(self.table), 'run')} of this cell", span)))
 
     @property
     def _calls(self) -> list[str]:

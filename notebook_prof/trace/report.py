@@ -43,6 +43,7 @@ ADVICE: Final = {
     "deep-stacks-cut": "open the file in the tool that wrote it to see the inner frames",
     "device-work-without-launch": "record from before the work is launched, or leave out the first step",
     "duration-missing": "check the profiler that wrote the file",
+    "empty-step": _NOTHING,
     "end-without-begin": _LONGER,
     "file-not-used": "open it on its own if it is a recording",
     "flow-without-slice": _LONGER,

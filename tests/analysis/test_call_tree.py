@@ -181,6 +181,15 @@ def test_bottom_up_begins_with_what_took_longest_itself() -> None:
     assert table.loc[table["name"] == "add", "device_self_ns"].tolist() == [12]
 
 
+def test_callers_of_little_may_be_left_out() -> None:
+    every, little = bottom_up(draw(PICTURE)), bottom_up(draw(PICTURE), least_share=0.3)
+    share = every[every["depth"] == 0].set_index("name")["share"]
+    assert 0 < (share < 0.3).sum() < len(share)
+    called = {path[0] for path in paths(every) if len(path) > 1}
+    still = {path[0] for path in paths(little) if len(path) > 1}
+    assert still == {name for name in called if share[name] >= 0.3}
+
+
 def test_recursion_counts_once_in_the_total_of_a_name() -> None:
     table = bottom_up(draw("main: [f        ]\nmain:  [f     ]\nmain:   [f ]"))
     assert table.loc[0, ["name", "total_ns", "self_ns"]].tolist() == ["f", 11, 11]

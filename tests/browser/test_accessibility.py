@@ -142,6 +142,9 @@ def test_a_narrow_page_keeps_names_and_has_a_menu_of_tabs(
         opened.wait_views(f"document.scrollingElement.scrollWidth <= {width}")
         opened.wait_views(f"({OVERPRINTED})().length === 0")
         opened.wait_views("document.querySelector('.nbp-name-cell')?.getBoundingClientRect().width > 120")
+    page.set_viewport_size({"width": 290, "height": 900})  # an output of JupyterLab in a window of 390
+    opened.wait_views("v.timeline.element.offsetWidth < 290")
+    opened.wait_views(f"!({OVERPRINTED})().some((text) => text.startsWith('Everything'))")
     page.set_viewport_size({"width": 390, "height": 900})
     menu = opened.part(".nbp-tabs-menu")
     menu.select_option("steps")

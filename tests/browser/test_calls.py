@@ -109,7 +109,7 @@ def test_a_report_has_all_four(report: Callable[..., Report], drawn_file: Path) 
     opened.open_tab("calls", "Calls")
     assert opened.part(ROWS).count() > 3
     opened.part("[data-value=bottom_up]").click()
-    opened.tab.locator("code", has_text="p.bottom_up()").wait_for()
+    opened.tab.locator("code", has_text="p.bottom_up(least_share=0.0001)").wait_for()
     opened.part("[data-value=event_log]").click()
     opened.tab.locator("code", has_text="p.event_log()").wait_for()
     opened.tab_rows.nth(3).click()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator
 
+from .conftest import SIZE
 from .desk import OWN
 from .jupyter_page import Browser, NotebookPage, write_notebook
 from .test_notebook7 import KNOWN
@@ -155,6 +156,10 @@ def test_the_run_before_is_marked_in_the_source_and_in_the_heat(
     titles = [title for title, _ in shown.page.evaluate(BEFORE)]
     assert sum(slept_before(title) for title in titles) == 1, titles
     assert "lines in self: the run before" in shown.part(".nbp-source summary").first.inner_text()
+    shown.page.set_viewport_size({"width": 700, "height": SIZE["height"]})
+    shown.page.wait_for_function("() => document.querySelector('.nbp-source').offsetWidth < 700")
+    assert shown.part(".nbp-before").first.is_visible(), "also where there is no room for all numbers"
+    shown.page.set_viewport_size(SIZE)
     shown.kernel("notebook_prof.last.selection.window = (0, 10**8)")
     shown.part(".nbp-before").first.wait_for(state="detached")
     shown.page.wait_for_function("() => !document.querySelector('.nbp-heat b')")

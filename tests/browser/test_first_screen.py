@@ -10,8 +10,9 @@ import pytest
 from playwright.sync_api import ViewportSize
 
 import notebook_prof as nbp
-from notebook_prof.views.report import report
+from notebook_prof.views.report import report as report_module
 
+from .conftest import SIZE
 from .dashboard import Report
 from .jupyter_page import Browser, NotebookPage
 
@@ -34,6 +35,11 @@ EDGES = """() => {
 }"""
 
 
+RIGHT = """() => {
+    const edges = [...document.querySelectorAll('.nbp-figure, .nbp-panel, .nbp-head, .nbp-table-scroll')]
+        .map((element) => element.getBoundingClientRect().right);
+    return [document.documentElement.clientWidth, Math.ceil(Math.max(...edges))];
+}"""
 PANEL = "() => document.querySelector('.jp-WindowedPanel-outer').getBoundingClientRect()"
 
 
@@ -41,7 +47,7 @@ def test_a_report_has_them_on_its_first_screen(
     browser: Browser, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # tabs take most of the time, and the first screen shows none of them
-    monkeypatch.setattr(report, "embedded", lambda trace: {})
+    monkeypatch.setattr(report_module, "embedded", lambda trace: {})
     for name in TALL:
         nbp.open_profile(data / name).export.html(path := tmp_path / "first_screen.html")
         browser.blank()
@@ -53,6 +59,31 @@ def test_a_report_has_them_on_its_first_screen(
         assert edges["table"], "the table of operators is hidden"
         assert edges["memory"] < edges["tenth"], (name, edges)
         assert edges["phases"] <= SMALL_SCREEN["height"], (name, edges)
+
+
+def test_a_window_that_is_made_lower_or_higher_has_them_too(
+    report: Callable[..., Report], data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a reload, and without a question; in a narrower one nothing is cut off at the right."""
+    monkeypatch.setattr(report_module, "embedded", lambda trace: {})
+    opened = report(nbp.open_profile(data / TALL[-1]))
+    page = opened.page
+    high: dict[str, Any] = page.evaluate(EDGES)
+    rows = opened.views("v.timeline.lanes.room()")
+    page.set_viewport_size(SMALL_SCREEN)
+    opened.wait_views(f"v.timeline.lanes.room() < {rows}")
+    opened.settle()
+    edges = page.evaluate(EDGES)
+    assert edges["timeline"] < edges["tenth"] <= SMALL_SCREEN["height"], edges
+    assert edges["phases"] <= SMALL_SCREEN["height"], edges
+    page.set_viewport_size({**SMALL_SCREEN, "width": 700})
+    opened.settle()
+    wide, right = page.evaluate(RIGHT)
+    assert right <= wide, "something stands beyond the right edge"
+    page.set_viewport_size(SIZE)
+    opened.wait_views(f"v.timeline.lanes.room() === {rows}")
+    opened.settle()
+    assert page.evaluate(EDGES) == high
 
 
 def test_a_notebook_shows_them_together(notebook: Callable[..., NotebookPage], data: Path) -> None:

@@ -57,9 +57,29 @@ def test_a_report_links_its_views_and_has_its_tabs(report: Open) -> None:
     assert opened.is_missing("distributed")
 
 
+LINE_IN_SIGHT = """() => {
+    const fact = document.querySelector('[data-fact=line]'), range = document.createRange();
+    range.setStart(fact.lastChild, 0);
+    range.setEnd(fact.lastChild, ' cell:5'.length);
+    return [range.toString(), fact.scrollWidth > fact.clientWidth,
+            range.getBoundingClientRect().right <= fact.getBoundingClientRect().right];
+}"""
+
+
+def test_the_line_of_a_slice_is_told_where_there_is_no_room_for_all(report: Open) -> None:
+    opened = report(Profile(drawn_cell()))
+    opened.page.set_viewport_size({"width": 560, "height": 900})
+    opened.views("void v.store.set({focus: 4}, 'timeline')")
+    opened.wait_views("v.detail()?.id === 4")
+    assert opened.page.evaluate(LINE_IN_SIGHT) == [" cell:5", True, True]
+
+
 OVER_THE_EDGE = """() => [...document.querySelectorAll('.nbp canvas, .nbp-figure, .nbp-account')]
     .filter((e) => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1)
     .map((e) => e.className)"""
+
+
+TOP = "(e) => e.cells[0].getBoundingClientRect().top"
 
 
 @pytest.mark.parametrize("paper_px", [717, 1046])
@@ -79,6 +99,9 @@ def test_nothing_is_cut_off_on_paper(report: Open, paper_px: int) -> None:
         assert rows.last.is_visible()
         scroll = page.locator(".nbp-table-scroll")
         assert scroll.evaluate("(e) => e.scrollHeight <= e.clientHeight"), "the table is there to its end"
+        page.set_viewport_size({"width": paper_px, "height": 300})
+        ends = [page.locator(f".nbp-table {part} tr").last.evaluate(TOP) for part in ("tbody", "tfoot")]
+        assert ends[0] < ends[1], "the sum is below its rows, wherever a sheet ends"
     finally:
         page.emulate_media(media="screen")
         page.set_viewport_size(SIZE)

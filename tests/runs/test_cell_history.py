@@ -11,6 +11,7 @@ import notebook_prof as nbp
 from notebook_prof.errors import OptionError
 from notebook_prof.runs.cell_history import COLUMNS, CellHistory, cell_history
 from notebook_prof.runs.store import Store
+from notebook_prof.units import format_ns
 
 from ..comparison.test_comparison import Tags
 from .test_previous_run import SOURCE, keep, recorded, steps
@@ -71,4 +72,6 @@ def test_what_is_not_there(shown: CellHistory, history: Path, tmp_path: Path) ->
     assert repr(empty).startswith("No run of this cell is in the history")
     assert repr(empty).endswith("A note.")
     assert "No run" in empty._repr_html_()
-    assert "failed" in repr(cell_history(Store(history), "4"))
+    alone = cell_history(Store(history), "4")
+    assert "failed" in repr(alone)
+    assert repr(alone).startswith(f"1 run of this cell, {format_ns(alone.table['p50_ns'].iloc[0])}  ")

@@ -51,9 +51,9 @@ def _table(answer: Answer, number: int = 0) -> tuple[dict[str, Any], pd.DataFram
 @pytest.mark.parametrize("mode", ["call_tree", "bottom_up"])
 def test_a_tree_has_the_rows_of_its_analysis(trace: Trace, mode: str) -> None:
     part, shown = _table(_ask(trace, mode=mode))
-    options = {"fold_libraries": True} if mode == "call_tree" else {}
+    options = {"fold_libraries": True} if mode == "call_tree" else {"least_share": 1e-4}
     expected = getattr(analysis, mode)(trace, **options)
-    assert part["call"] == f"p.{mode}({'fold_libraries=True' if options else ''})"
+    assert part["call"] == f"p.{mode}({', '.join(f'{key}={value}' for key, value in options.items())})"
     assert shown["name"].tolist() == expected["name"].tolist()
     assert shown["parent"].tolist() == expected["parent"].fillna(-1).tolist()
     for column in ("total_ns", "self_ns", "count", "device_ns", "share"):

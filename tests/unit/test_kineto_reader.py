@@ -225,3 +225,22 @@ def test_a_step_that_only_the_device_has_seen_is_none(tmp_path: Path) -> None:
     assert p.trace.steps["step"].tolist() == real
     for table in (p.steps.trace(), p.input.pipeline(), p.distributed()):
         assert table["step"].tolist() == real
+
+
+@pytest.mark.parametrize(
+    ("filled", "real"), [((3, 5), [3, 4, 5]), ((2, 3, 4, 5, 6), [2, 3, 4, 5, 6]), ((), [2, 3, 4, 5, 6])]
+)
+def test_a_step_with_nothing_in_it_at_an_edge_is_none(
+    tmp_path: Path, filled: tuple[int, ...], real: list[int]
+) -> None:
+    """The profiler was stopped as it began. One between others took time, and stays."""
+    rows = []
+    for number in range(2, 7):
+        rows.append(op(f"ProfilerStep#{number}", str(1000 * number), "900", cat="user_annotation"))
+        if number in filled:
+            rows.append(op("aten::mm", str(1000 * number + 10), "300", tid=8))
+    trace = read_trace(write(tmp_path, *rows))
+    assert trace.steps["step"].tolist() == real
+    assert len(trace.slices) == len(rows), "its range stays in the timeline"
+    found = [(one.count, one.example) for one in trace.report if one.code == "empty-step"]
+    assert found == ([(2, "ProfilerStep#2")] if len(real) < 5 else [])

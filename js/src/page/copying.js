@@ -4,7 +4,7 @@ import {activeElement} from '../shared/elements.js';
 const SHOWN = 60; // characters of the code that a hint has room for
 
 /** What a column of the operator table is in p.operators(). @type {Record<string, string>} */
-const COLUMNS = {total: 'total_ns', self: 'self_ns', share: 'share', device: 'device_ns'};
+const COLUMNS = {count: 'count', total: 'total_ns', self: 'self_ns', share: 'share', device: 'device_ns'};
 /** Dimensions that p.operators() takes. @type {Dimension[]} */
 const TAKEN = ['window', 'step', 'phase', 'category', 'track', 'line'];
 /** Dimensions that p.lines() takes. @type {Dimension[]} */
@@ -19,18 +19,32 @@ const argumentsOf = (taken, state) =>
   taken.filter((key) => state[key] != null).map((key) => `${key}=${key === 'window' ? `(${state.window})` : JSON.stringify(state[key])}`);
 
 /**
- * The code of a number in the operator table; empty where p.operators() has none that is the same.
- * @param {Grouping} by
- * @param {string} label of the row
+ * A row of the operator table.
+ * @typedef {object} OperatorRow
+ * @property {Grouping} by
+ * @property {string} label
+ * @property {string[]} values names or categories of its slices
+ */
+
+/**
+ * The code of a number in the operator table; empty where Python has none that is the same.
+ * @param {OperatorRow} row
  * @param {string} column
  * @param {SelectionState} state
+ * @param {boolean} device whether some slices are those of a device
  */
-export function codeOfCell(by, label, column, state) {
-  if ((by !== 'name' && by !== 'category') || !(column in COLUMNS)) return '';
+export function codeOfCell({by, label, values}, column, state, device) {
+  if (by !== 'name' && by !== 'category') return '';
   if (state.rank || state.group || (by === 'category' && state.name)) return '';
-  const texts = argumentsOf(TAKEN.filter((key) => key !== by), state),
-    call = `p.operators(${[...texts, ...(by === 'category' ? ['by="category"'] : [])].join(', ')})`;
-  return `${call}.set_index("${by}").at[${JSON.stringify(label)}, "${COLUMNS[column]}"]`;
+  const texts = argumentsOf(TAKEN.filter((key) => key !== by), state);
+  if (column === 'min' || column === 'max') {
+    const onHost = device ? `.merge(p.trace.tracks[["track", "kind"]]).query("kind in ['thread', 'process']")` : '';
+    return `p.event_log(${[...texts, `${by}=${JSON.stringify(values)}`].join(', ')})${onHost}["dur"].${column}()`;
+  }
+  const call = `p.operators(${[...texts, ...(by === 'category' ? ['by="category"'] : [])].join(', ')}).set_index("${by}")`,
+    at = JSON.stringify(label);
+  if (column === 'mean') return `${call}.eval("total_ns / count").at[${at}]`;
+  return column in COLUMNS ? `${call}.at[${at}, "${COLUMNS[column]}"]` : '';
 }
 
 /**

@@ -225,6 +225,12 @@ export class Dashboard {
     });
     resize.observe(parts.root);
     undo.push(() => resize.disconnect());
+    const lower = () => {
+      this.layout.fitHeight(innerHeight);
+      this.timeline.fitHeight(innerHeight);
+    };
+    addEventListener('resize', lower);
+    undo.push(() => removeEventListener('resize', lower));
   }
 
   /** Ask for everything that is drawn. */

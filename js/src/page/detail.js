@@ -142,6 +142,7 @@ export function factsOf(shown, origin = 0) {
       const fact = textElement('span', SHORT.has(label) ? 'nbp-fact' : 'nbp-fact nbp-long', '');
       fact.append(textElement('em', '', label), ` ${value}`);
       fact.title = String(value);
+      fact.dataset.fact = label;
       return fact;
     });
   if (shown.arguments?.length > MOST_ARGUMENTS) {

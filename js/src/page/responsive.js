@@ -1,5 +1,7 @@
-// What follows the width of the page: in a narrow one the names of tracks lie over their rows, and axes have fewer ticks.
+// What follows the size of the page: in a narrow one the names of tracks lie over their rows, and axes have fewer ticks; in a
+// low window table and phases are lower.
 import {BYTES_PX} from '../charts/memory.js';
+import {phasesHeight, tableHeight} from './skeleton.js';
 
 const NARROW_PX = 560, // as dashboard.css has it
   NARROW_GUTTER_PX = 8,
@@ -43,6 +45,17 @@ export class ResponsiveLayout {
     for (const name of figures) if (FIGURES.includes(name)) ctx.host.model(name).min_border_left = gutter;
     this.fitMemory();
     for (const name of figures) this.thin(ctx.host.model(name), width - gutter);
+  }
+
+  /**
+   * Take over the height that the window has now.
+   * @param {number} height
+   */
+  fitHeight(height) {
+    const {host, settings} = this.ctx,
+      phases = host.model('phases');
+    this.root.style.setProperty('--nbp-table', `${tableHeight(height)}px`);
+    if (phases && settings.phases) phases.height = phasesHeight(settings.phases, height);
   }
 
   /** An open memory curve has an axis of bytes, also in a narrow page. */

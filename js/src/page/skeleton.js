@@ -82,7 +82,10 @@ function reserve(parts, settings, json) {
   parts.root.style.setProperty('--nbp-table', `${tableHeight(high)}px`);
   settings.figures.forEach((name, i) => {
     const {attributes} = json.roots[i];
-    if (name === 'phases') attributes.height = phasesHeight(attributes.height, high);
+    if (name === 'phases') {
+      settings.phases = attributes.height;
+      attributes.height = phasesHeight(attributes.height, high);
+    }
     parts[name].style.minHeight = `${json.roots[i].attributes.height}px`;
   });
   for (const [view, reason] of Object.entries(settings.empty)) {

@@ -305,7 +305,10 @@ export class Table {
       cell = element.closest('td'),
       i = rows.findIndex(({row}) => row === cell?.parentElement);
     if (!last || !cell || i < 0 || last.data.side[i]) return '';
-    return codeOfCell(last.by, last.label[i], columns[cell.cellIndex].key, ctx.store.get());
+    const {key, value} = columns[cell.cellIndex],
+      values = this.clauseOf(last, i)?.values;
+    if (!values || value(last, i) === null) return '';
+    return codeOfCell({by: last.by, label: last.label[i], values}, key, ctx.store.get(), ctx.meta.device);
   }
 
   refresh() {

@@ -227,6 +227,7 @@ export class SourceView {
     const state = this.ctx.store.get();
     for (const {el, select} of this.items) el.setAttribute('aria-selected', String(select !== null && isPicked(state, select)));
     const marked = this.items.filter((_, i) => this.markBefore(i, state)).length;
+    this.element.classList.toggle('nbp-compared', marked > 0);
     this.note.textContent = `${this.extent()}${marked ? ' · lines in self: the run before' : ''}`;
   }
 

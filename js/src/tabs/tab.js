@@ -19,6 +19,7 @@ export class Tab {
   closed = false;
   followsOwn = false;
   /** @type {TabSettings | null} */ tab = null;
+  /** The last answer of each tab, by name and choices. @type {Map<string, PanelAnswer | NoPanel>} */ last = new Map();
   /** @type {Set<Dimension>} */ own = new Set();
 
   /**
@@ -85,6 +86,8 @@ export class Tab {
     this.state = 'asked';
     body.setAttribute('aria-busy', 'true');
     this.late = setTimeout(() => {
+      const last = this.last.get(this.keyOf(tab));
+      if (!this.shown && last) this.put(last).catch(this.ctx.trouble);
       if (this.shown) {
         body.classList.add('nbp-stale');
         this.scope.textContent = 'of what was selected before: working it out …';
@@ -103,15 +106,37 @@ export class Tab {
     }
   }
 
+  /** @param {TabSettings} tab */
+  keyOf({name}) {
+    return JSON.stringify([name, this.choices.values()]);
+  }
+
   /**
    * @param {TabSettings} tab
    * @param {number} mine
    */
   async fetch(tab, mine) {
-    const {ctx, body} = this;
+    const {ctx} = this,
+      key = this.keyOf(tab);
     const answer = await ctx.asker.ask({t: 'panel', name: tab.name, own: [...this.own], choices: this.choices.values()}, () => mine === this.turn);
     if (mine !== this.turn || this.closed) return;
-    const next = createParts(ctx, answer, this.pick),
+    this.last.set(key, answer);
+    await this.put(answer);
+    const absent = 'absent' in answer;
+    this.followsOwn = absent ? this.followsOwn : answer.follows_own;
+    this.state = absent ? 'absent' : 'shown';
+    this.title.textContent = absent ? tab.title : answer.title;
+    this.scope.textContent = absent ? '' : this.scopeOf(answer);
+    ctx.count(`panel ${tab.name}`);
+  }
+
+  /**
+   * Show an answer in place of what is there.
+   * @param {PanelAnswer | NoPanel} answer
+   */
+  async put(answer) {
+    const {ctx, body} = this,
+      next = createParts(ctx, answer, this.pick),
       first = !this.shown,
       top = body.scrollTop;
     this.shown?.dispose();
@@ -120,12 +145,6 @@ export class Tab {
     await next.mount();
     body.scrollTop = top;
     if (first) next.reveal(body);
-    const absent = 'absent' in answer;
-    this.followsOwn = absent ? this.followsOwn : answer.follows_own;
-    this.state = absent ? 'absent' : 'shown';
-    this.title.textContent = absent ? tab.title : answer.title;
-    this.scope.textContent = absent ? '' : this.scopeOf(answer);
-    ctx.count(`panel ${tab.name}`);
   }
 
   /** @param {Error} error */

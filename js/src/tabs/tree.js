@@ -176,7 +176,7 @@ export class TreeView {
         cell.className = 'nbp-number';
         const value = columns[key][row];
         cell.textContent = value || unit === 'share' ? cellText(value, unit) : '';
-        if (!this.upwards) cell.dataset.pandas = codeOfPart(this.part, row, key); // callers of little are left out of the other
+        cell.dataset.pandas = codeOfPart(this.part, row, key);
         if (unit === 'share') {
           cell.classList.add('nbp-share-cell');
           cell.style.setProperty('--nbp-share', `${(100 * value) / this.largest}%`);

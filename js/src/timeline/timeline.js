@@ -10,7 +10,7 @@ import {Gutter} from './gutter.js';
 import {createHandle} from './handle.js';
 import {hitAt} from './hit.js';
 import {Indicators} from './indicators.js';
-import {FEWEST_LANES, laneKeyOf, Lanes} from './lanes.js';
+import {FEWEST_LANES, laneKeyOf, Lanes, lanesFor} from './lanes.js';
 import {Painter} from './painter.js';
 import {PathLayer} from './path.js';
 import {Pictures} from './pictures.js';
@@ -88,7 +88,23 @@ export class Timeline {
   setHeight(lanes) {
     const before = this.lanes.stuck();
     remember('lanes', Math.max(FEWEST_LANES, Math.min(lanes, MOST_LANES, this.lanes.count())));
-    if (this.lanes.stuck() !== before) this.gutter.render();
+    this.resized(before);
+  }
+
+  /**
+   * Show as many lanes as a window has room for, unless somebody has dragged the edge.
+   * @param {number} height of the window
+   */
+  fitHeight(height) {
+    const {lanes} = this,
+      [room, stuck] = [lanes.room(), lanes.stuck()];
+    lanes.lanesShown = lanesFor(height);
+    if (lanes.room() !== room) this.resized(stuck);
+  }
+
+  /** @param {number} stuck lanes that stayed in sight before */
+  resized(stuck) {
+    if (this.lanes.stuck() !== stuck) this.gutter.render();
     this.relayout();
   }
 

@@ -35,6 +35,8 @@ interface Settings {
   margin: number;
   lane: number;
   axis: number;
+  /** Height of the figure of the phases in a high window. */
+  phases?: number;
   figures: string[];
   verdict: string;
   headline: HeadlinePiece[][];

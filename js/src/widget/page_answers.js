@@ -28,6 +28,7 @@ export class PageAnswers {
   /** @type {ReturnType<typeof createLocal> | null} */ local = null;
   fetching = false;
   /** Answers for tabs that Python has computed, by question. @type {Map<string, RawAnswer>} */ tabs = new Map();
+  /** Dimensions that a tab follows, by name and choices. @type {Map<string, Dimension[]>} */ followed = new Map();
   changes = 0;
 
   /** @param {import('./line.js').Line} line */
@@ -57,25 +58,30 @@ export class PageAnswers {
   };
 
   /**
-   * Answer a tab as Python computed it for this selection or, without a kernel, for the whole recording.
+   * Answer a tab as Python computed it under what the tab follows of this selection or, without a kernel, for the whole
+   * recording.
    * @param {Message & PanelRequest & {seq: number}} message
    * @returns {Promise<RawAnswer>}
    */
   async panel(message) {
     const {name, own, choices, seq} = message,
       state = this.line.store.get(),
-      chosen = DIMENSIONS.filter((d) => state[d] != null && !own?.includes(d)).map((d) => [d, state[d]]),
-      key = (/** @type {unknown[]} */ clauses) => JSON.stringify([name, choices, clauses]),
+      tab = JSON.stringify([name, choices]),
+      keyed = () => {
+        const follows = this.followed.get(tab) ?? DIMENSIONS;
+        return tab + JSON.stringify(follows.filter((d) => state[d] != null && !own?.includes(d)).map((d) => [d, state[d]]));
+      },
       changes = this.changes,
-      whole = this.tabs.get(key([])),
-      known = this.tabs.get(key(chosen));
+      whole = this.tabs.get(`${tab}[]`),
+      known = this.tabs.get(keyed());
     if (known) return {...known, content: {...known.content, seq}};
     if (this.line.lost) return whole ? {...whole, content: {...whole.content, seq, whole: true}} : WITHOUT_PYTHON.panel(message);
     const answer = await this.line.request(message),
-      {pending, failed} = answer.content;
+      {pending, failed, under} = /** @type {any} */ (answer.content);
     if (pending || failed || changes !== this.changes) return answer; // the selection changed meanwhile, and the answer may be for either
     if (this.tabs.size >= MOST_TABS) this.tabs.delete(/** @type {string} */ (this.tabs.keys().next().value));
-    this.tabs.set(key(chosen), answer);
+    if (under) this.followed.set(tab, under);
+    this.tabs.set(keyed(), answer);
     return answer;
   }
 

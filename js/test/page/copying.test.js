@@ -3,13 +3,19 @@ import {expect, test} from 'vitest';
 import {codeOfCell, codeOfLine, codeOfPart} from '../../src/page/copying.js';
 
 test('a number of the table is a cell of p.operators', () => {
-  expect(codeOfCell('name', 'aten::mm', 'self', {})).toBe('p.operators().set_index("name").at["aten::mm", "self_ns"]');
-  expect(codeOfCell('name', 'say "x"', 'share', {window: [0, 5], step: [1, 2], name: ['y']})).toBe(
+  const code = (/** @type {Grouping} */ by, /** @type {string} */ label, /** @type {string} */ column, state = {}, device = false) =>
+    codeOfCell({by, label, values: [label]}, column, state, device);
+  expect(code('name', 'aten::mm', 'self')).toBe('p.operators().set_index("name").at["aten::mm", "self_ns"]');
+  expect(code('name', 'say "x"', 'share', {window: [0, 5], step: [1, 2], name: ['y']})).toBe(
     'p.operators(window=(0,5), step=[1,2]).set_index("name").at["say \\"x\\"", "share"]',
   );
-  expect(codeOfCell('category', 'python', 'total', {})).toBe('p.operators(by="category").set_index("category").at["python", "total_ns"]');
-  for (const none of [codeOfCell('module', 'net', 'self', {}), codeOfCell('name', 'mm', 'count', {}), codeOfCell('name', 'mm', 'self', {rank: [1]})])
-    expect(none).toBe('');
+  expect(code('category', 'python', 'total')).toBe('p.operators(by="category").set_index("category").at["python", "total_ns"]');
+  expect(code('name', 'mm', 'mean')).toBe('p.operators().set_index("name").eval("total_ns / count").at["mm"]');
+  expect(code('name', 'mm', 'min', {step: [4]})).toBe('p.event_log(step=[4], name=["mm"])["dur"].min()');
+  expect(code('category', 'python', 'max', {}, true)).toBe(
+    `p.event_log(category=["python"]).merge(p.trace.tracks[["track", "kind"]]).query("kind in ['thread', 'process']")["dur"].max()`,
+  );
+  for (const none of [code('module', 'net', 'self'), code('name', 'mm', 'label'), code('name', 'mm', 'self', {rank: [1]})]) expect(none).toBe('');
 });
 
 test('a number of a line is a cell of p.lines', () => {

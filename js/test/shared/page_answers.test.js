@@ -11,7 +11,8 @@ function answersOfPage() {
       lost: false,
       request: async (message) => {
         asked.push(message);
-        return {content: {seq: message.seq, name: message.name, title: `number ${asked.length}`}, buffers: []};
+        const under = message.name === 'kernels' ? {under: ['window', 'step']} : {};
+        return {content: {seq: message.seq, name: message.name, title: `number ${asked.length}`, ...under}, buffers: []};
       },
     },
     page = new PageAnswers(/** @type {any} */ (line));
@@ -30,6 +31,18 @@ test('Python is asked for a tab once for each selection', async () => {
   expect((await tab('steps', ['name'])).title).toBe('number 1');
   line.store.set({name: null}, 'test');
   expect((await tab('steps')).title).toBe('number 1');
+  expect(asked.length).toBe(2);
+});
+
+test('Python is not asked where only dimensions have changed that a tab does not follow', async () => {
+  const {line, asked, tab} = answersOfPage();
+  expect((await tab('kernels')).title).toBe('number 1');
+  line.store.set({name: ['mm'], focus: 3, phase: ['forward']}, 'test');
+  expect((await tab('kernels')).title).toBe('number 1');
+  line.store.set({step: [5]}, 'test');
+  expect((await tab('kernels')).title).toBe('number 2');
+  line.store.set({step: null, name: null}, 'test');
+  expect((await tab('kernels')).title).toBe('number 1');
   expect(asked.length).toBe(2);
 });
 

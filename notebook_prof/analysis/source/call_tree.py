@@ -99,6 +99,7 @@ def bottom_up(
     line: Texts = None,
     fold_libraries: bool = False,
     levels: int | None = None,
+    least_share: float = 0.0,
 ) -> pd.DataFrame:
     """List names by self time and, below each, the callers for which it spent that time.
 
@@ -108,6 +109,8 @@ def bottom_up(
         As in `call_tree`.
     levels : int, optional
         Maximum number of levels of callers. Default: no limit.
+    least_share : float
+        Leave out the callers of rows with less than this share of all self time, and of all device time.
 
     Returns
     -------
@@ -142,14 +145,11 @@ def bottom_up(
         line=line,
         fold_libraries=fold_libraries,
     )
-    return from_below(tree, levels)
+    return from_below(tree, levels, least_share)
 
 
 def from_below(tree: pd.DataFrame, levels: int | None = None, least_share: float = 0.0) -> pd.DataFrame:
-    """Turn a call tree (without threads) upside down into `bottom_up`.
-
-    Callers of rows with less than `least_share` of all self time, and of all device time, are left out.
-    """
+    """Turn a call tree (without threads) upside down into `bottom_up`."""
     up = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
     size = len(tree)
     kinds = tree["category"].cat

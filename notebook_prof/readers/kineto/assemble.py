@@ -306,10 +306,30 @@ def _stream(builder: TraceBuilder, device: int, stream: int, rank: int | None, p
 def _steps(columns: KinetoColumns, ranges: BoolArray, builder: TraceBuilder) -> None:
     matches = [_STEP.fullmatch(name) for name in columns.name.values]
     number = np.array([int(match[1]) if match else -1 for match in matches], np.int64)
-    rows = np.flatnonzero(rows_of(columns.name, number >= 0) & ranges & (columns.device < 0))
+    named = rows_of(columns.name, number >= 0)
+    rows = np.flatnonzero(named & ranges & (columns.device < 0))
+    empty = _empty_at_the_ends(columns.ts[rows], columns.dur[rows], np.sort(columns.ts[~named]))
+    builder.report.add_where(
+        "empty-step",
+        "info",
+        rows[empty],
+        lambda i: columns.name.values[columns.name.codes[i]],
+        "nothing was recorded in these steps at the edge of the recording; they do not count as steps",
+    )
+    rows = rows[~empty]
     if len(rows):
         builder.steps(number[columns.name.codes[rows]], columns.ts[rows], columns.dur[rows], "file")
         builder.metadata.setdefault("steps_source", "file")
+
+
+def _empty_at_the_ends(ts: IntArray, dur: IntArray, work: IntArray) -> BoolArray:
+    """Return a mask of the steps before and after all those in which something of `work` starts."""
+    # The profiler begins a step where it is started, and one more where it is stopped. An empty step between
+    # others took time. If all are empty, the steps are all that was recorded.
+    filled = np.searchsorted(work, ts) < np.searchsorted(work, ts + dur)
+    if not filled.any():
+        return np.zeros(len(ts), bool)
+    return np.asarray((ts < ts[filled].min()) | (ts > ts[filled].max()))
 
 
 def _allocations(columns: KinetoColumns, builder: TraceBuilder) -> None:

@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/MQW5MYJI.js";import{a as r}from"./chunks/JISH7FJH.js";import"./chunks/HRFR2RWH.js";import"./chunks/3J2HQWZW.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/H43OO4BP.js";import{a as r}from"./chunks/CNRZAFZQ.js";import"./chunks/W2IDE72L.js";import"./chunks/RMZYGG7L.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/XXV2V4CG.js";import{f as r}from"./chunks/BNYEPC3V.js";import{$ as t}from"./chunks/3J2HQWZW.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/WC7BPPLC.js";import{f as r}from"./chunks/S4YVHFOG.js";import{$ as t}from"./chunks/RMZYGG7L.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});

@@ -68,8 +68,8 @@ def calls(trace: Trace, state: Mapping[str, Any], *, mode: str = _TREE) -> Panel
         )
     if threads is not None and mode != _LOG:
         notes.append(Note("Threads on which no operator ran are left out; select one to see it."))
-    followed_here = (*followed(analysis.call_tree), "name")
-    return Panel("Calls", (part, *((shown,) if len(stack) else ()), *notes), followed_here)
+    under = followed(analysis.event_log if mode == _LOG else analysis.call_tree)
+    return Panel("Calls", (part, *((shown,) if len(stack) else ()), *notes), under)
 
 
 def _one_name(state: Mapping[str, Any]) -> str | None:
@@ -79,7 +79,10 @@ def _one_name(state: Mapping[str, Any]) -> str | None:
 
 
 def _tree(tree: pd.DataFrame, mode: str, options: Mapping[str, Any]) -> Tree:
-    table = from_below(tree, least_share=_LEAST_SHARE) if mode == _BOTTOM_UP else tree
+    table = tree
+    if mode == _BOTTOM_UP:
+        table = from_below(tree, least_share=_LEAST_SHARE)
+        options = {**options, "least_share": _LEAST_SHARE}
     device = bool(table["device_ns"].any())
     numbers = [name for name in _NUMBERS[mode] if device or not name.startswith("device")]
     return Tree(

@@ -42,7 +42,7 @@ def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
                 of=analysis.device_idle,
             )
         )  # fmt: skip
-    return Panel("Device", tuple(parts), followed(analysis.device))
+    return Panel("Device", tuple(parts), (*followed(analysis.device), "step", "phase"))
 
 
 def _facts(trace: Trace, state: Mapping[str, Any], busy: pd.DataFrame) -> Facts:

@@ -39,7 +39,7 @@ def distributed(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         )
         parts.append(Table(sums.sort_values("total_ns", ascending=False).reset_index(), title="By operation"))
         parts.append(_calls(calls))
-    return Panel("Distributed", tuple(parts), followed(analysis.distributed))
+    return Panel("Distributed", tuple(parts), (*followed(analysis.distributed), "name"))
 
 
 def _facts(calls: pd.DataFrame, table: pd.DataFrame) -> Facts:

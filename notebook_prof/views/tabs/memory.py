@@ -51,7 +51,8 @@ def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         parts.append(Table(operators, {"device": "text", "name": "name"}, select=select,
                            title="Operators, by what they kept", call="p.memory.operators()",
                            of=analysis.memory_operators))  # fmt: skip
-    return Panel("Memory", tuple(parts), followed(analysis.memory_peak, analysis.memory_operators))
+    under = (*followed(analysis.memory_peak, analysis.memory_operators), "name")
+    return Panel("Memory", tuple(parts), under)
 
 
 def _facts(peaks: pd.DataFrame) -> Facts:

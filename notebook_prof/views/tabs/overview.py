@@ -41,7 +41,7 @@ def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     parts.append(
         Table(_without_facts(tables.configuration), title="Configuration", call=f"{call}.configuration")
     )
-    return Panel("Overview", tuple(parts), followed(analysis.overview))
+    return Panel("Overview", tuple(parts), (*followed(analysis.overview), "category", "step", "phase"))
 
 
 def _compilations(trace: Trace) -> list[Part]:
@@ -109,7 +109,8 @@ def _facts(trace: Trace, tables: analysis.Overview) -> Facts:
         facts.append(Fact(label, format_count(len(trace.steps)), note))
     peaks = analysis.memory_peak(trace)
     for row in peaks.sort_values("peak_bytes", ascending=False).head(2).to_dict("records"):
-        where = f"GPU {row['device']}" if row["device"] >= 0 else "host"
+        of_host = "host, recorded blocks" if row["source"] == "allocator" else "host, resident"
+        where = f"GPU {row['device']}" if row["device"] >= 0 else of_host
         facts.append(Fact("peak memory", format_bytes(row["peak_bytes"]), where))
     for row in tables.devices.to_dict("records"):
         if row["device"] >= 0 and pd.notna(row["busy_share"]):
