@@ -41,13 +41,7 @@ def ends(manager: Any, client: Any, code: str) -> bool:
 
 
 def run(engine: str, depth: int, cells: int) -> tuple[int, int]:
-    """Run profiled cells in fresh kernels, some in each.
-
-    Returns
-    -------
-    ran, dead : int
-        Cells and kernels.
-    """
+    """Run profiled cells in fresh kernels, some in each; return how many cells ran and kernels died."""
     ran = dead = 0
     cell = f"%%profile p --quiet --no-history --engine {engine}\n"
     cell += f"for q in range({_CALLS // depth}): deep({depth})"

@@ -1,7 +1,4 @@
-"""Which kernels, ranges and operators talk to other ranks, by names that libraries really give them.
-
-Samples of every format are asked in ``tests/analysis/test_samples.py``.
-"""
+"""Which kernels, ranges and operators talk to other ranks, by names that libraries really give them."""
 
 from __future__ import annotations
 
