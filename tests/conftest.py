@@ -88,10 +88,8 @@ def counted_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name this run for its processes, which end with it; SIGTERM ends it as Ctrl-C does.
-
-    Ctrl-C is taken also where a shell has background jobs ignore it.
-    """
+    """Name this run for its processes, which end with it; SIGTERM ends it as Ctrl-C does."""
+    # Ctrl-C is taken also where a shell has background jobs ignore it.
     config.stash[RUN_OF] = run = mark()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -114,12 +112,10 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Repeat a failed test of the clock up to twice; the summary lists it. Other tests have one try.
-
-    The longest run first: kernels, whose worker mostly waits while others compute. Browser tests run last:
-    their driver leaves an event loop running in this thread. Without the plugin that repeats tests, nothing
-    is repeated.
-    """
+    """Repeat a failed test of the clock up to twice; the summary lists it. Other tests have one try."""
+    # The longest run first: kernels, whose worker mostly waits while others compute. Browser tests run last:
+    # their driver leaves an event loop running in this thread. Without the plugin that repeats tests, nothing
+    # is repeated.
     again = config.pluginmanager.hasplugin("rerunfailures")
     for item in items:
         if marked := item.get_closest_marker("clock"):

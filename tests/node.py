@@ -21,16 +21,7 @@ _INSTALLED: Final = JS / "node_modules" / ".installed"
 
 
 def node(*command: str | Path, cwd: Path = JS, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of Node.js, or of an npm package; skip the test where there is none to be had.
-
-    Parameters
-    ----------
-    command : str or Path
-        ``node``, ``npm`` or the name of a program of a package, and its arguments.
-    cwd : Path
-    variables : str
-        Of the environment, too.
-    """
+    """Run a program of Node.js, or of an npm package; skip the test where there is none to be had."""
     path = os.pathsep.join([str(JS / "node_modules" / ".bin"), _programs()])
     install_packages()
     program = shutil.which(str(command[0]), path=path)
@@ -85,22 +76,7 @@ def install_packages() -> None:
 def ask_report(
     report: Path, questions: Sequence[tuple[dict[str, Any], dict[str, Any]]], folder: Path
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Ask a report what its page would ask.
-
-    Parameters
-    ----------
-    report : Path
-        An HTML file of `Profile.export.html`.
-    questions : sequence of (dict, dict)
-        States of the selection, and requests.
-    folder : Path
-        For the files that go to and fro.
-
-    Returns
-    -------
-    list of (dict, dict)
-        The content of every answer and its columns as arrays of float.
-    """
+    """Ask a report what its page would ask, by state and request; columns come as arrays of float."""
     questions_file, answered = folder / "questions.json", folder / "answers.json"
     questions_file.write_text(
         json.dumps({"file": str(report), "questions": [list(each) for each in questions]})

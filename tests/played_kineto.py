@@ -96,13 +96,7 @@ class Event(Activity):
 
 
 class Result:
-    """As ``torch._C._autograd._ProfilerResult``, of the rows of a file with a duration.
-
-    Parameters
-    ----------
-    path : Path
-        Of a Kineto file of 2021 or later, whose numbers have at most three digits after the point.
-    """
+    """As ``torch._C._autograd._ProfilerResult``, of the rows of a file of 2021 or later."""
 
     def __init__(self, path: Path) -> None:
         raw = path.read_bytes()

@@ -54,12 +54,7 @@ def program(
 def changed(
     instructions: Sequence[Instruction], factor: Callable[[str, int], float], *, waits: bool = True
 ) -> list[Instruction]:
-    """Return a program with durations multiplied by `factor(kind, number)`; `waits` keeps waits for the
-    device.
-
-    >>> changed([("op", 0, 100), ("device", 1, 0, 0)], lambda kind, number: 0.5, waits=False)
-    [('op', 0, 50)]
-    """
+    """Multiply durations by `factor(kind, number)`; `waits` keeps waits for the device."""
     # kinds are ``op``, an operator; ``aten``, the operator that launches; ``kernel``; ``copy``
     out: list[Instruction] = []
     for kind, i, *arguments in instructions:
@@ -79,11 +74,7 @@ def changed(
 
 
 def elsewhere(instructions: Sequence[Instruction], by: int = 1_000) -> list[Instruction]:
-    """Return a program with other streams and numbers, for a helper thread, without waits for the device.
-
-    >>> elsewhere([("launch", 0, 1, [100], 5), ("device", 1, 0, 0)])
-    [('launch', 1000, 1001, [100], 5)]
-    """
+    """Return a program with other streams and numbers, for a helper thread, without waits for the device."""
     out: list[Instruction] = []
     for kind, i, *arguments in instructions:
         if kind == "op":
@@ -122,13 +113,7 @@ def _draw(
 
 
 class Run:
-    """An executed program.
-
-    >>> run = Run(program(3, length=5))
-    >>> pieces = run.path()
-    >>> pieces[0][0], pieces[-1][1] == run.end, run.trace().span.end == run.end
-    (0, True, True)
-    """
+    """An executed program."""
 
     # `helper` is the program of a second thread, with its own streams. Calls that wait for the device wait
     # for these too, as far as they had been launched.
@@ -307,11 +292,7 @@ class Run:
 
 
 def joined(path: Sequence[Piece]) -> list[Piece]:
-    """Merge neighbours of the same resource and name.
-
-    >>> joined([(0, 2, "main", "op"), (2, 5, "main", "op"), (5, 6, "main", "")])
-    [(0, 5, 'main', 'op'), (5, 6, 'main', '')]
-    """
+    """Merge neighbours of the same resource and name."""
     out: list[Piece] = []
     for piece in path:
         if out and out[-1][2:] == piece[2:] and out[-1][1] == piece[0]:

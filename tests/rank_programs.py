@@ -42,14 +42,7 @@ def _renumbered(instruction: Instruction, by: int) -> Instruction:
 
 
 class Job:
-    """Programs of several ranks, executed together; nothing waits for communication on the ranks in
-    `overlaps`.
-
-    >>> job = Job(rank_programs(3, ranks=2, length=2))
-    >>> pieces = job.path()
-    >>> pieces[0][0], pieces[-1][1] == job.end
-    (0, True)
-    """
+    """Programs of several ranks, executed together; ranks in `overlaps` wait for no communication."""
 
     def __init__(
         self,

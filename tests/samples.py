@@ -47,12 +47,10 @@ def expected() -> dict[str, dict[str, Any]]:
 
 
 def kinds(most_bytes: int | None = None) -> list[str]:
-    """One sample of each kind: the first of those of a format that hold the same tables and miss the same.
-
-    With `most_bytes`, files of so many at most: one of each format, and one with and without links and steps.
-    That is enough for laws of analyses, which see neither what a reader missed nor what it keeps beside. All
-    kinds, with the reader's report, are asked in ``tests/analysis/test_samples.py``.
-    """
+    """One sample of each kind: the first of those of a format that hold the same tables and miss the same."""
+    # With `most_bytes`, files of so many at most: one of each format, and one with and without links and
+    # steps. That is enough for laws of analyses, which see neither what a reader missed nor what it keeps
+    # beside. All kinds, with the reader's report, are asked in ``tests/analysis/test_samples.py``.
     first: dict[object, str] = {}
     for sample, row in expected().items():
         path = path_of(sample)

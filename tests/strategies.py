@@ -22,37 +22,10 @@ _END: Final = 120
 def traces(
     draw: st.DrawFn, *, max_slices: int = 24, steps: bool = True, devices: bool = True, lines: bool = False
 ) -> Trace:
-    """Draw small Traces with all features of real ones.
-
-    Slices of few names on up to three threads and two streams, which may nest, overlap in part, repeat and be
-    instants; phases, modules and launches on some; disjoint steps; allocations. All within 120 ns, so that
-    laws can be checked instant by instant.
-
-    Parameters
-    ----------
-    max_slices : int
-        Of threads and of streams each.
-    steps : bool
-        Whether there may be steps.
-    devices : bool
-        Whether there may be streams.
-    lines : bool
-        Whether Python slices may be lines of the user's source; then forward and backward are joined by
-        flows, and there are samples of the Python engine.
-
-    Returns
-    -------
-    SearchStrategy of Trace
-        Shrinks to an empty Trace.
-
-    Examples
-    --------
-    >>> from hypothesis import given
-    >>> @given(traces())
-    ... def self_times_are_not_negative(trace):
-    ...     assert (trace.slices["self_ns"] >= 0).all()
-    >>> self_times_are_not_negative()
-    """
+    """Draw small Traces with all features of real ones."""
+    # Slices of few names on up to three threads and two streams, which may nest, overlap in part, repeat and
+    # be instants; phases, modules and launches on some; disjoint steps; allocations. All within 120 ns, so
+    # that laws can be checked instant by instant.
     builder = TraceBuilder()
     threads = [builder.track(f"thread {i}", pid=1, tid=i) for i in range(3)]
     categories, names = (_OF_LINES, _LINES) if lines else (_HOST, _NAMES)

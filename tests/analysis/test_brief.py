@@ -1,7 +1,4 @@
-"""The brief: each number in it is a cell of a table that its own calls give.
-
-Samples of every format are asked in ``tests/analysis/test_samples.py``.
-"""
+"""The brief: each number in it is a cell of a table that its own calls give."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The critical path: laws, and figures of real recordings.
-
-Samples of every format are asked in ``test_samples.py``.
-"""
+"""The critical path: laws, and figures of real recordings."""
 
 from __future__ import annotations
 
@@ -172,11 +169,9 @@ def device_work(trace: Trace, pieces: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_kernel_by_kernel_with_the_path_that_hta_drew(shared_traces: Path) -> None:
-    """HTA marked the path of AlexNet in a copy of its trace: 16 copies, and the 6 last kernels.
-
-    The copies are ours too, each of them. The kernels had ended when the host began to wait, so that nobody
-    waited for them; up to the end of the last one all are on ours.
-    """
+    """HTA marked the path of AlexNet in a copy of its trace: 16 copies, and the 6 last kernels."""
+    # The copies are ours too, each of them. The kernels had ended when the host began to wait, so that nobody
+    # waited for them; up to the end of the last one all are on ours.
     folder = shared_traces / "hta/critical_path"
     with gzip.open(folder / "overlaid/overlaid_critical_path_trace.json.gz") as file:
         events = [one for one in json.load(file)["traceEvents"] if one.get("args", {}).get("critical")]

@@ -46,47 +46,57 @@ def gap(picture, launches=(("call", "gemm"),), **options):
     return table.iloc[0]
 
 
-def test_the_host_is_slow():
-    row = gap("main: [call]  [add        ] [call]\nstream 7: [gemm]             [gemm]")
-    assert row["cause"] == "host-bound"
-    assert (row["host_ns"], row["launch_ns"]) == (12, 1)
-    assert row["dur"] == 13
+DRAWN = {
+    "the host is slow": (
+        "main: [call]  [add        ] [call]\nstream 7: [gemm]             [gemm]",
+        {"cause": "host-bound", "dur": 13, "host_ns": 12, "launch_ns": 1},
+    ),
+    "data is late": (
+        "main: [call][next/data   ][call]\nstream 7: [gemm]           [gemm]",
+        {"cause": "input"},
+    ),
+    "the host waited for the device itself": (
+        "main: [call][cudaStreamSync ][call]\nstream 7: [gemm]           [gemm]",
+        {"cause": "sync"},
+    ),
+    "a copy is prepared": (
+        "main: [call][cudaMemcpyAsync ]\nstream 7: [gemm]           [copy]",
+        {"cause": "memcpy"},
+    ),
+    "other ranks are waited for": (
+        "main: [call]            [call]\nother:     [gloo       ]\nstream 7: [gemm]          [gemm]",
+        {"cause": "communication"},
+    ),
+    "queued work waits for its launch only": (
+        "main: [call][call]\nstream 7: [gemm]         [gemm]",
+        {"cause": "launch-latency", "dur": 9, "launch_ns": 9},
+    ),
+    "nothing was launched": ("stream 7: [k   ]    [k   ]", {"cause": "unknown"}),
+    "the thread that launches rests, since the one that it works for waits for data": (
+        "main:     [add][next/data      ][add ]\nautograd: [call]                      [call]\n"
+        "stream 7:       [gemm]                    [gemm]",
+        {"cause": "input", "input_ns": 10, "launch_ns": 4},
+    ),
+    "a wait for another thread ends with what that did": (
+        "main:     [call]                [call]\nautograd:        [aten::sum ]\n"
+        "stream 7: [gemm]                [gemm]",
+        {"cause": "host-bound", "dur": 16, "host_ns": 16},
+    ),
+}
 
 
-def test_data_is_late():
-    assert gap("main: [call][next/data   ][call]\nstream 7: [gemm]           [gemm]")["cause"] == "input"
-
-
-def test_the_host_waited_for_the_device_itself():
-    row = gap("main: [call][cudaStreamSync ][call]\nstream 7: [gemm]           [gemm]")
-    assert row["cause"] == "sync"
-
-
-def test_a_copy_is_prepared():
-    picture = "main: [call][cudaMemcpyAsync ]\nstream 7: [gemm]           [copy]"
-    row = gap(picture, launches=[("call", "gemm"), ("cudaMemcpyAsync", "copy")])
-    assert row["cause"] == "memcpy"
-
-
-def test_other_ranks_are_waited_for():
-    row = gap("main: [call]            [call]\nother:     [gloo       ]\nstream 7: [gemm]          [gemm]")
-    assert row["cause"] == "communication"
-
-
-def test_queued_work_waits_for_its_launch_only():
-    row = gap("main: [call][call]\nstream 7: [gemm]         [gemm]")
-    assert row["cause"] == "launch-latency"
-    assert row["launch_ns"] == row["dur"]
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_causes_a_gap(name):
+    picture, expected = DRAWN[name]
+    launches = [pair for pair in (("call", "gemm"), ("cudaMemcpyAsync", "copy")) if pair[1] in picture]
+    row = gap(picture, launches)
+    assert {column: row[column] for column in expected} == expected
 
 
 def test_nothing_comes_any_more():
     row = gap("main: [call][add            ]\nstream 7: [gemm]", window=(4, 20))
     assert (row["cause"], row["tail_ns"]) == ("tail", 10)
     assert row[["next", "launch", "step"]].isna().all()
-
-
-def test_without_launches_it_is_not_known():
-    assert gap("stream 7: [gemm]    [gemm]", launches=())["cause"] == "unknown"
 
 
 def test_short_gaps_can_be_left_out():
@@ -130,31 +140,6 @@ def test_the_gaps_of_a_v100(shared_traces: Path):
         "memcpy"
     ] * len(loads)
     assert table["host_ns"].sum() / table["dur"].sum() == pytest.approx(0.8186, abs=1e-3)
-
-
-def test_data_of_another_thread_is_input():
-    """The thread that launches rests, since the one that it works for waits for data."""
-    row = gap(
-        """
-        main:     [add][next/data      ][add ]
-        autograd: [call]                      [call]
-        stream 7:       [gemm]                    [gemm]
-        """
-    )
-    assert row["cause"] == "input"
-    assert (row["input_ns"], row["launch_ns"]) == (10, 4)
-
-
-def test_a_wait_for_another_thread_ends_with_what_that_did():
-    row = gap(
-        """
-        main:     [call]                [call]
-        autograd:        [aten::sum ]
-        stream 7: [gemm]                [gemm]
-        """
-    )
-    assert row["cause"] == "host-bound"
-    assert row["dur"] == row["host_ns"]
 
 
 def test_time_of_a_loader_worker_is_input():

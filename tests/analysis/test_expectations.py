@@ -1,7 +1,4 @@
-"""Expectations: values stand in public tables, intervals judge limits, words are read or refused.
-
-Samples of every format are asked in ``test_samples.py``.
-"""
+"""Expectations: values stand in public tables, intervals judge limits, words are read or refused."""
 
 from __future__ import annotations
 

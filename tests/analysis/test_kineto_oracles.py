@@ -15,11 +15,9 @@ HOST = ("operator", "annotation", "python", "module", "collective")
 
 
 def key_averages(trace: Trace, by: str | list[str] = "name") -> pd.DataFrame:
-    """What `key_averages()` would say: count, total and self µs by name, or by name and shapes.
-
-    Its rules, from torch/autograd/profiler_util.py (2.13): a row is inside the latest row that contains it
-    whole; an only child of the same name is merged into its parent; step numbers are cut off.
-    """
+    """What `key_averages()` would say: count, total and self µs by name, or by name and shapes."""
+    # Its rules, from torch/autograd/profiler_util.py (2.13): a row is inside the latest row that contains it
+    # whole; an only child of the same name is merged into its parent; step numbers are cut off.
     slices = trace.slices[trace.slices["category"].isin(HOST)]
     parts = [_one_track(track) for _, track in slices.groupby("track", sort=False)]
     rows = pd.concat(parts, ignore_index=True)

@@ -50,11 +50,9 @@ class Run:
         return pd.DataFrame(answer["object"], columns=answer["col_name"])
 
     def pipeline(self) -> Trace:
-        """Of the file that MindInsight answers from.
-
-        It is derived from the profiler's own, ``pipeline_profiling``, which we prefer in a folder; in these
-        samples the two disagree, and operators without a queue are in the profiler's own only.
-        """
+        """Of the file that MindInsight answers from."""
+        # It is derived from the profiler's own, ``pipeline_profiling``, which we prefer in a folder; in these
+        # samples the two disagree, and operators without a queue are in the profiler's own only.
         name = f"minddata_pipeline_raw_{self.rank}.csv"
         return opened(next(path for path in sorted(self._folder.rglob(name))))
 

@@ -388,12 +388,6 @@ def test_steps_of_another_language_are_not_called_python(name: str, kind: str) -
     assert verdict(builder.seal()).sentence.startswith(f"90.0 % of the steps is {kind}")
 
 
-def test_stacks_of_a_worker_alone_have_a_verdict(tmp_path: Path) -> None:
-    """Collapsed stacks may put all threads on one track, here that of a DataLoader's worker."""
-    (tmp_path / "stacks.folded").write_text("DataLoader: fetch;__getitem__ (d.py:3);load (d.py:9) 30\n")
-    assert "load (d.py:9) itself takes 100.0 %" in verdict(read_trace(tmp_path / "stacks.folded")).sentence
-
-
 @pytest.mark.parametrize(
     ("weights", "said"),
     [([10] * 12, "75 % of the recording (12 samples"), ([10] * 11 + [9], "(90 ms of 119 ms)")],

@@ -1,7 +1,4 @@
-"""What bounds a run by its verdict, and what its critical path says: the two do not contradict each other.
-
-Samples of every format are asked in ``test_samples.py``.
-"""
+"""What bounds a run by its verdict, and what its critical path says: the two do not contradict each other."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from notebook_prof.trace import Trace
 from tests.programs import Costs, Instruction, Run, changed, program
 
 from ..draws import draws
+from .test_what_if import check_unchanged
 
 COUNT = draws(60)
 WORK = re.compile(r"(op|aten|kernel|copy)(\d+)")
@@ -199,14 +200,7 @@ def instants(edges: Constraints, one: Replay) -> Iterator[np.ndarray]:
 @settings(max_examples=draws(30))
 @given(st.integers(0, 10**6), st.booleans())
 def test_nothing_changed_is_the_recording(seed: int, waits_recorded: bool) -> None:
-    trace = Run(program(seed)).trace(waits_told=waits_recorded)
-    edges = constraints(dependences(trace))
-    resources, one = edges.graph.resources, replay(edges)
-    recorded = [x for rows in resources.threads.values() for x in (resources.ts[rows], resources.end[rows])]
-    for replayed, was in zip(
-        instants(edges, one), [*recorded, edges.work.start, edges.work.end], strict=True
-    ):
-        assert (replayed == was).all()
+    check_unchanged(Run(program(seed)).trace(waits_told=waits_recorded))
 
 
 @settings(max_examples=draws(30))

@@ -1,7 +1,4 @@
-"""Why a thread or stream did what it did: laws, and sentences of drawn recordings.
-
-Samples of every format are asked in ``test_samples.py``.
-"""
+"""Why a thread or stream did what it did: laws, and sentences of drawn recordings."""
 
 from __future__ import annotations
 

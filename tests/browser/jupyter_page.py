@@ -182,10 +182,8 @@ class Server:
 
 
 def server_environment(folder: Path, *extensions: str) -> Path:
-    """An environment for a server that has JupyterLab as it is here, and these extensions of it only.
-
-    It borrows the modules by a path, so that it takes no network and half a second.
-    """
+    """An environment for a server that has JupyterLab as it is here, and these extensions of it only."""
+    # It borrows the modules by a path, so that it takes no network and half a second.
     venv.create(folder, symlinks=True)
     share = Path("share", "jupyter")
     (folder / share / "labextensions").mkdir(parents=True)

@@ -13,10 +13,8 @@ TRACKS, EACH, PERIOD_NS, NAMES, PAUSES = 64, 8, 40_000, 5_000, 39
 
 
 def many_on_tracks(n: int = 1_300_000) -> Trace:
-    """Blocks of one slice with seven inside it, on every track at once; 200 steps.
-
-    A track's blocks are busy for 55 to 95 % of the time; 39 times all tracks pause for a block.
-    """
+    """Blocks of one slice with seven inside it, on every track at once; 200 steps."""
+    # A track's blocks are busy for 55 to 95 % of the time; 39 times all tracks pause for a block.
     blocks = -(-n // (TRACKS * EACH))
     block, position, track = (
         part.ravel()

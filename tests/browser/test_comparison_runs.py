@@ -14,7 +14,7 @@ from .desk import Desk
 from .jupyter_page import Browser, NotebookPage
 from .test_comparison_page import ComparedPage
 from .test_without_kernel import SIZE as SIZE_OF_IMAGE
-from .test_without_kernel import TRUSTED, WORDS
+from .test_without_kernel import check_as_html, check_opened_again
 
 SETUP = "%load_ext notebook_prof\nimport notebook_prof as nbp"
 CELL = """%%profile_ab c --rounds 2
@@ -124,36 +124,9 @@ def test_a_saved_comparison_is_small_and_static_wherever_it_is_read(
     assert "<script" not in html
     assert "<svg" not in html
     assert saved.stat().st_size < 300_000
-    nbconvert = pytest.importorskip("nbconvert", reason="nbconvert is not installed")
-    body, _ = nbconvert.HTMLExporter().from_filename(str(saved))
-    (tmp_path / "saved.html").write_text(body, encoding="utf-8")
-    page = browser.page
-    page.bring_to_front()
-    page.route("http*://**", lambda route: route.abort())  # its own scripts come from elsewhere
-    try:
-        page.goto((tmp_path / "saved.html").as_uri(), wait_until="domcontentloaded")
-        _assert_readable(page)
-    finally:
-        page.unroute("http*://**")
-        page.goto("about:blank")
-        browser.forget()
+    check_as_html(browser, saved, tmp_path, _assert_readable)
 
 
 @pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "untrusted"])
 def test_a_saved_comparison_is_opened_again(desk: Desk, saved: Path, trusted: bool) -> None:
-    """Who trusts nothing reads the same as who trusts: what a sanitiser keeps is enough."""
-    page, name = desk.page, "runs.ipynb"
-    if not trusted:
-        notebook = json.loads(saved.read_text())
-        notebook["cells"][0]["source"] = "'not what was signed'"
-        name = "runs_of_a_stranger.ipynb"
-        (saved.parent / name).write_text(json.dumps(notebook))
-    desk.open(name)
-    page.locator(".nbp-static").first.wait_for(state="visible")
-    assert page.evaluate(TRUSTED) is trusted
-    _assert_readable(page)
-    if trusted:  # Jupyter's word on the widget that is gone comes late, and is hidden
-        page.wait_for_function(f"() => {WORDS}.some(word => word.textContent.includes('model not found'))")
-        assert page.evaluate(f"() => {WORDS}.map(word => word.offsetHeight)") == [0]
-    desk.close()
-    desk.browser.forget()
+    check_opened_again(desk, saved, trusted, _assert_readable)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from .conftest import SETUP
 from .conftest import SIZE as SCREEN
@@ -41,7 +43,7 @@ def _outputs(path: Path) -> list[dict[str, Any]]:
     return [output for cell in json.loads(path.read_text())["cells"] for output in cell["outputs"]]
 
 
-def _assert_readable(page: Any) -> None:
+def _assert_readable(page: Page) -> None:
     """Verdict, picture, table and advice can be seen, and nothing of the live views is in the way."""
     static = Dashboard(page).static.first
     static.locator("img").first.wait_for(state="visible")
@@ -60,6 +62,40 @@ def _assert_readable(page: Any) -> None:
     assert Dashboard(page).host.locator(".nbp").count() == 0
 
 
+def check_as_html(browser: Browser, saved: Path, folder: Path, check: Callable[[Page], None]) -> None:
+    """Convert a notebook to HTML, which says the same."""
+    body, _ = pytest.importorskip("nbconvert").HTMLExporter().from_filename(str(saved))
+    (folder / "saved.html").write_text(body, encoding="utf-8")
+    page = browser.page
+    page.bring_to_front()
+    page.route("http*://**", lambda route: route.abort())  # its own scripts come from elsewhere
+    try:
+        page.goto((folder / "saved.html").as_uri(), wait_until="domcontentloaded")
+        check(page)
+    finally:
+        page.unroute("http*://**")
+        page.goto("about:blank")
+        browser.forget()
+
+
+def check_opened_again(desk: Desk, saved: Path, trusted: bool, check: Callable[[Page], None]) -> None:
+    """Who trusts nothing sees the same as who trusts: what a sanitiser keeps is enough."""
+    page, name = desk.page, saved.name
+    if not trusted:
+        notebook = json.loads(saved.read_text())
+        notebook["cells"][0]["source"] = "'not what was signed'"
+        name = f"stranger_{name}"
+        (saved.parent / name).write_text(json.dumps(notebook))
+    desk.open(name).static.first.wait_for(state="visible")
+    assert page.evaluate(TRUSTED) is trusted
+    check(page)
+    if trusted:  # Jupyter's word on the widget that is gone comes late, and is hidden
+        page.wait_for_function(f"() => {WORDS}.some(word => word.textContent.includes('model not found'))")
+        assert page.evaluate(f"() => {WORDS}.map(word => word.offsetHeight)") == [0]
+    desk.close()
+    desk.browser.forget()
+
+
 def test_a_saved_notebook_is_small_and_static_wherever_it_is_read(
     browser: Browser, saved: Path, tmp_path: Path
 ) -> None:
@@ -75,34 +111,9 @@ def test_a_saved_notebook_is_small_and_static_wherever_it_is_read(
     nbconvert = pytest.importorskip("nbconvert", reason="nbconvert is not installed")
     body, _ = nbconvert.MarkdownExporter().from_filename(str(saved))
     assert "Sync-bound" in body
-    body, _ = nbconvert.HTMLExporter().from_filename(str(saved))
-    (tmp_path / "saved.html").write_text(body, encoding="utf-8")
-    page = browser.page
-    page.bring_to_front()
-    page.route("http*://**", lambda route: route.abort())  # its own scripts come from elsewhere
-    try:
-        page.goto((tmp_path / "saved.html").as_uri(), wait_until="domcontentloaded")
-        _assert_readable(page)
-    finally:
-        page.unroute("http*://**")
-        page.goto("about:blank")
+    check_as_html(browser, saved, tmp_path, _assert_readable)
 
 
 @pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "untrusted"])
 def test_a_saved_notebook_is_opened_again(desk: Desk, saved: Path, trusted: bool) -> None:
-    """Who trusts nothing sees the same as who trusts: what a sanitiser keeps is enough."""
-    page, name = desk.page, "saved.ipynb"
-    if not trusted:
-        notebook = json.loads(saved.read_text())
-        notebook["cells"][0]["source"] = "'not what was signed'"
-        name = "stranger.ipynb"
-        (saved.parent / name).write_text(json.dumps(notebook))
-    opened = desk.open(name)
-    opened.static.first.wait_for(state="visible")
-    assert page.evaluate(TRUSTED) is trusted
-    _assert_readable(page)
-    if trusted:  # Jupyter's word on the widget that is gone comes late, and is hidden
-        page.wait_for_function(f"() => {WORDS}.some(word => word.textContent.includes('model not found'))")
-        assert page.evaluate(f"() => {WORDS}.map(word => word.offsetHeight)") == [0]
-    desk.close()
-    desk.browser.forget()
+    check_opened_again(desk, saved, trusted, _assert_readable)

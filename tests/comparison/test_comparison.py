@@ -1,7 +1,4 @@
-"""What a comparison says of recordings: sums that hold exactly, and sentences that stand in its tables.
-
-Samples of every format are asked in ``tests/analysis/test_samples.py``.
-"""
+"""What a comparison says of recordings: sums that hold exactly, and sentences that stand in its tables."""
 
 from __future__ import annotations
 

@@ -28,18 +28,7 @@ JAX_ON_GPUS: Final = ("jax_cuda12_plugin", "jax_cuda13_plugin")
 
 @dataclass(frozen=True)
 class Scene:
-    """A piece of work.
-
-    Attributes
-    ----------
-    name : str
-    needs : tuple of str
-        Libraries.
-    make : callable
-        From the name of a device to the body.
-    collectors : tuple of str
-        As in `nbp.profile`.
-    """
+    """A piece of work."""
 
     name: str
     needs: tuple[str, ...]

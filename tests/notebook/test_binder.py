@@ -22,13 +22,7 @@ CPU_INDEX = "--extra-index-url https://download.pytorch.org/whl/cpu"
 
 
 def wanted(pins: list[str]) -> dict[str, metadata.Distribution] | None:
-    """What pip would install for these pins and for this package: all that they require, and what those do.
-
-    Returns
-    -------
-    dict or None
-        Distributions of this environment by name; None where one is absent, or is not what is asked for.
-    """
+    """Return what pip would install for these pins and this package; None where that is not here."""
     chosen: dict[str, metadata.Distribution] = {}
     ahead = [Requirement(pin) for pin in (*pins, "notebook-prof")]
     while ahead:

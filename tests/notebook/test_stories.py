@@ -37,10 +37,8 @@ def story_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 
 
 def finding_of(kernel: Kernel, story: str, expression: str, short: tuple[str, str] = ("", "")) -> Any:
-    """Run a story from an empty namespace, check that it ends with a number, and give what variables hold.
-
-    A part of its text may be replaced by what runs for a shorter time.
-    """
+    """Run a story from an empty namespace, check that it ends with a number, and give what variables hold."""
+    # A part of its text may be replaced by what runs for a shorter time.
     kernel.must("%reset -f")
     printed = ""
     for cell in nbformat.read(NOTEBOOKS / f"{story}.ipynb", as_version=4).cells:

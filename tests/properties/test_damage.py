@@ -19,6 +19,7 @@ from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 
 from ..damage import damaged
+from ..unit.test_collapsed_kinds import PY_SPY, TACHYON, WALL
 
 DATA = Path(__file__).parents[1] / "data"
 WRITTEN = {
@@ -65,6 +66,12 @@ WRITTEN = {
     b"\x0e\x08\x02\x12\x02bc\x18\x07\x22\x01\x01\x38\x05\x0d\x08\x03\x12\x01d\x18\x04\x38\x07\x2a\x02\x01\x02",
     "collapsed": b"main;step;mm (ops.py:3) 17\nmain;step 4\nmain;load 2.5\nidle 9\n",
 }
+COLLAPSED = {
+    "austin": WALL,
+    "austin in full mode": WALL.replace("wall", "full"),
+    "tachyon": TACHYON,
+    "py-spy": PY_SPY,
+}
 SAMPLES = {
     "jax": ("jax_cpu/vm.trace.json.gz", "jax_cpu/vm.xplane.pb.gz"),
     "kineto": ("torch213_cpu/mini_noschedule.pt.trace.json.gz", "torch213_cpu/odd_names.pt.trace.json.gz"),
@@ -101,6 +108,7 @@ SAMPLES = {
     **{name: (name,) for name in (*WRITTEN, "native")},
 }
 SAMPLES["proton"] += ("proton/scopes.hatchet_msgpack",)
+SAMPLES["collapsed"] += tuple(COLLAPSED)
 SAMPLES["gecko"] += ("python_profilers/tachyon.gecko.json.gz",)
 CASES = [(name, file) for name, files in SAMPLES.items() for file in files]
 QUICK = settings(suppress_health_check=list(HealthCheck))
@@ -116,6 +124,8 @@ def content(file: str) -> bytes:
             path = Path(folder) / OURS[file]
             draw("main: [aten::mm ]\nstream 7: [gemm ]").save(path)
             return path.read_bytes()
+    if file in COLLAPSED:
+        return COLLAPSED[file].encode()
     if file in WRITTEN:
         return WRITTEN[file]
     raw = (DATA / file).read_bytes()
@@ -133,6 +143,9 @@ def survives(raw: bytes, name: str | None) -> None:
     assert isinstance(trace, Trace)
     assert (trace.slices["dur"] >= 0).all()
     assert (trace.slices["self_ns"] >= 0).all()
+    if trace.metadata["source"] == "collapsed":  # its slices never overlap: root slices hold all self times
+        roots = trace.slices[trace.slices["depth"] == 0]
+        assert trace.slices["self_ns"].sum() == roots["dur"].sum()
     for issue in trace.report:
         assert issue.count > 0
         assert issue.effect, issue

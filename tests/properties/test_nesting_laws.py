@@ -101,25 +101,6 @@ def test_segments_belong_to_the_latest_started_slice_that_is_open(rows, kind, ch
         assert nested_segments(own, ts, end, parent, depth) is not None
 
 
-@given(spans)
-def test_self_times_sum_to_busy_time(rows):
-    track, ts, dur = columns(rows)
-    self_ns = nest(track, ts, dur).self_ns
-    for k in set(track.tolist()):
-        on = track == k
-        assert self_ns[on].sum() == length(union(ts[on], (ts + dur)[on]))
-
-
-@given(spans)
-def test_slices_of_one_depth_never_overlap(rows):
-    track, ts, dur = columns(rows)
-    depth = nest(track, ts, dur).depth
-    for k in set(zip(track.tolist(), depth.tolist(), strict=True)):
-        on = (track == k[0]) & (depth == k[1])
-        starts, ends = union(ts[on], (ts + dur)[on])
-        assert (ends - starts).sum() == dur[on].sum()
-
-
 events = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 20), st.booleans()), max_size=40)
 
 

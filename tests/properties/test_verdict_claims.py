@@ -1,7 +1,4 @@
-"""What a verdict says of drawn traces: its tables must carry it.
-
-Samples of every format are asked in ``tests/analysis/test_samples.py``.
-"""
+"""What a verdict says of drawn traces: its tables must carry it."""
 
 from __future__ import annotations
 
@@ -68,14 +65,8 @@ def cell(tables: Callable[..., pd.DataFrame], source: Any) -> Any:
 
 
 def check_claims(trace: Trace) -> tuple[analysis.Verdict, list[float]]:
-    """Every number is the cell that it names, stands where it says, and no share exceeds the whole.
-
-    Returns
-    -------
-    verdict : Verdict
-    wholes : list of float
-        What each claim is a share of, as the tables have it; 0 for those that are none.
-    """
+    """Every number is the cell that it names, stands where it says, and no share exceeds the whole."""
+    # returned beside the verdict: what each claim is a share of, as the tables have it; 0 where it is none
     result, table = analysis.verdict(trace), tables_of(trace)
     wholes = []
     for claim in result.claims:

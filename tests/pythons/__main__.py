@@ -42,19 +42,7 @@ def pytest_command(python: str, arguments: list[str]) -> list[str]:
 
 
 def script(python: str, folder: str, arguments: list[str], newest: bool = False) -> str:
-    """Return a shell's text that makes the environment where it is not there, and runs the tests.
-
-    Parameters
-    ----------
-    python : str
-        The interpreter.
-    folder : str
-        For the environment, and all that is written.
-    arguments : list of str
-        For pytest.
-    newest : bool
-        Whether to install the newest of everything, and torch with it, anew each time.
-    """
+    """Return a shell's text that makes the environment where it is not there, and runs the tests."""
     venv, made = f"{folder}/venv", f"{folder}/made-{requirements()}"
     wanted = '".[torch]"' if newest else ". --constraint .ci/constraints.txt"
     own = shlex.quote(f"{venv}/bin/python")
@@ -83,15 +71,7 @@ def environment() -> dict[str, str]:
 def run(
     version: str, paths: Mapping[str, Path], arguments: list[str], newest: bool = False
 ) -> tuple[str, str]:
-    """Run the tests on a version.
-
-    Returns
-    -------
-    outcome : str
-        ``passed``, ``failed`` or ``missing``.
-    reason : str
-        Where it ran, or why it could not.
-    """
+    """Run the tests on a version."""
     name = f"newest-{version}" if newest else version
     refusal = chroots.refusal() if version in chroots.SUITES else ""
     if version in chroots.SUITES and not refusal:

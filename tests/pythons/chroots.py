@@ -41,13 +41,7 @@ def mirror() -> str:
 
 
 def mirror_of(lines: Iterable[str]) -> str:
-    """Return the first mirror of Debian itself, not of its security updates nor of others' packages.
-
-    Examples
-    --------
-    >>> mirror_of(["Docker|Docker CE|https://a", "Debian|Debian-Security|http://b", "Debian|Debian|http://c"])
-    'http://c'
-    """
+    """Return the first mirror of Debian itself, not of its security updates nor of others' packages."""
     for line in lines:
         origin, label, site = line.split("|", 2)
         if (origin, label) == ("Debian", "Debian"):
@@ -56,13 +50,7 @@ def mirror_of(lines: Iterable[str]) -> str:
 
 
 def make(suite: str, folder: Path) -> Path:
-    """Lay a release into a folder, once.
-
-    Raises
-    ------
-    subprocess.CalledProcessError
-        If debootstrap fails; its log is in the folder.
-    """
+    """Lay a release into a folder, once."""
     root = folder / suite
     if not root.is_dir():
         part = folder / f"{suite}.part"
@@ -96,23 +84,15 @@ def pip_paths() -> list[Path]:
 
 
 def paths_in(text: str) -> list[Path]:
-    """Return the absolute paths in a text that are there, as words or as ``file:`` addresses.
-
-    Examples
-    --------
-    >>> paths_in("/etc/nothing, exists: False\\nglobal.find-links='file:///etc /usr'")
-    [PosixPath('/etc'), PosixPath('/usr')]
-    """
+    """Return the absolute paths in a text that are there, as words or as ``file:`` addresses."""
     words = (word.strip("',\"=") for line in text.splitlines() for word in line.replace("=", " ").split())
     paths = (urlsplit(word).path if word.startswith("file:") else word for word in words)
     return [Path(path) for path in dict.fromkeys(paths) if path.startswith("/") and Path(path).exists()]
 
 
 def command(root: Path, repository: Path, inside: str) -> list[str]:
-    """Return the command that runs a shell's text inside of a release, at the repository.
-
-    All mounts are in a namespace of its own and go with it; the repository cannot be written to.
-    """
+    """Return the command that runs a shell's text inside of a release, at the repository."""
+    # All mounts are in a namespace of its own and go with it; the repository cannot be written to.
     mounts = ["mount --make-rprivate /"]
     for path in ("/proc", "/dev", "/sys"):
         mounts.append(f"mount --rbind {path} {shlex.quote(str(root / path[1:]))}")

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.analysis.distributed.collectives import operation_of
 from notebook_prof.errors import OptionError
 from notebook_prof.ranks.analysis.clocks import clock_offsets
 from notebook_prof.ranks.analysis.communication import METRICS, fold
@@ -105,31 +104,6 @@ def test_imbalance_finds_the_slow_rank(tmp_path: Path):
     assert (row["name"], row["highest_rank"], row["highest"]) == ("gemm", 3, 180_000)
     assert row["imbalance"] == pytest.approx(180 / 135 - 1)
     assert ranks.imbalance("compute")["highest_rank"].tolist() == [3, 3, 3]
-
-
-@pytest.mark.parametrize(
-    ("name", "operation"),
-    [
-        ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "all_gather"),
-        ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", "send_recv"),
-        ("nccl:_reduce_scatter_base", "reduce_scatter"),
-        ("gloo:barrier", "barrier"),
-        ("hcom_allReduce__360_0", "all_reduce"),
-        ("void deep_ep::internode_ll::combine<true, 3, 7168>(void*)", "combine"),
-        ("c_allreduce_sum compute", "all_reduce"),
-        ("void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*)", "dispatch"),
-        ("void deep_ep::internode::notify_dispatch<false, 8>(int const*)", "notify"),
-        ("void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)", "layout"),
-        ("rcclGenericKernel_ReduceScatter_Sum_bf16", "reduce_scatter"),
-        ("HcclBatchSendRecv", "send_recv"),
-        ("hcom_broadcast__360_1", "broadcast"),
-        ("gloo:all_to_all", "all_to_all"),
-        ("alltoallv", "all_to_all"),
-        ("ncclDevKernel_Generic(ncclDevComm*)", "ncclDevKernel_Generic(ncclDevComm*)"),
-    ],
-)
-def test_names_of_operations(name: str, operation: str):
-    assert operation_of(name) == operation
 
 
 def test_folding_a_thousand_ranks():

@@ -136,10 +136,8 @@ ROW = {
 
 
 def trained(workers: list[int], batch_ns: list[np.ndarray]) -> tuple[list[Trace], float]:
-    """Ranks that each take a batch, compute, and meet; and the mean length of their steps but the first ones.
-
-    A batch is made by the process itself, or by its workers in turn, two ahead each.
-    """
+    """Ranks that each take a batch, compute, and meet; and the mean length of their later steps."""
+    # A batch is made by the process itself, or by its workers in turn, two ahead each.
     builders = [TraceBuilder() for _ in workers]
     tracks = [builder.track("main") for builder in builders]
     free = [[0] * count for count in workers]

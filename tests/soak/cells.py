@@ -42,20 +42,12 @@ for x in loader:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of profiled cell.
-
-    Attributes
-    ----------
-    options : str
-        Of the magic; empty text in `code` stands for a cell that profiles itself.
-    errors : tuple of str
-        What it may raise without an interrupt.
-    """
+    """A kind of profiled cell."""
 
     name: str
-    code: str
+    code: str  # empty for a cell that profiles itself
     options: str = ""
-    errors: tuple[str, ...] = ("",)
+    errors: tuple[str, ...] = ("",)  # what it may raise without an interrupt
     magic: bool = True
 
     def source(self, quiet: bool) -> str:

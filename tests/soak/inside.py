@@ -105,10 +105,8 @@ def hooks() -> dict[str, Any]:
 
 
 def objects() -> dict[str, int]:
-    """Living instances of the profiler's own classes, by name.
-
-    Issues are counted with the reports that hold them: one in the last profile's says nothing of a leak.
-    """
+    """Living instances of the profiler's own classes, by name."""
+    # Issues are counted with the reports that hold them: one in the last profile's says nothing of a leak.
     kinds = Counter(map(type, gc.get_objects()))
     counts: Counter[str] = Counter()
     for kind, count in kinds.items():

@@ -56,13 +56,7 @@ class Heard:
 
 
 class Soaked(Notebook):
-    """A kernel with the extension loaded, whose temporary files go to a folder of its own.
-
-    Parameters
-    ----------
-    folder : Path
-        Made here.
-    """
+    """A kernel with the extension loaded, whose temporary files go to a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
         temporary = folder / "temporary"
@@ -86,22 +80,9 @@ class Soaked(Notebook):
     def cell(
         self, code: str, cell: str = "", deeds: Sequence[Deed] = (), patience_s: float = PATIENCE_S
     ) -> Heard:
-        """Run a cell as a front-end does that tells which one it is.
-
-        Parameters
-        ----------
-        code : str
-        cell : str
-            Its identity; empty for a front-end that tells none.
-        deeds : sequence of (float, callable)
-            What is done while it runs. Some time after an interrupt another cell is sent: if that ends and
-            this one has not, the interrupt has met the kernel's own answer, and it counts as lost.
-
-        Raises
-        ------
-        Stuck
-            If it does not end.
-        """
+        """Run a cell as a front-end does that tells which one it is; raise `Stuck` if it does not end."""
+        # Some time after an interrupt another cell is sent: if that ends and this one has not, the interrupt
+        # has met the kernel's own answer, and it counts as lost.
         heard, waiting = Heard(), sorted(deeds, key=lambda deed: deed[0])
         msg_id, probe, probe_at = self._send(code, cell), "", math.inf
         began, end = 0.0, time.monotonic() + patience_s
@@ -137,13 +118,7 @@ class Soaked(Notebook):
     def ask(
         self, model: str, questions: Sequence[Mapping[str, Any]], patience_s: float = 30.0
     ) -> list[dict[str, Any] | None]:
-        """Put questions to a widget in one message, as its page does, and repeat those it is told to.
-
-        Returns
-        -------
-        list of dict or None
-            The answers; None where a widget that is open has given none.
-        """
+        """Ask a widget in one message, as its page does, and again where it says so; None: no answer."""
         answer_of: dict[int, dict[str, Any] | None] = dict.fromkeys(range(len(questions)))
         end = time.monotonic() + patience_s
         while time.monotonic() < end and model not in self.closed:
@@ -202,11 +177,9 @@ class Soaked(Notebook):
         return dump.stdout or dump.stderr
 
     def after_death(self) -> list[str]:
-        """What remains of a kernel that has ended, after a grace time.
-
-        Processes that the user's cells have started and that outlive it are theirs: they are ended here, by
-        their numbers, before files are looked at.
-        """
+        """What remains of a kernel that has ended, after a grace time."""
+        # Processes that the user's cells have started and that outlive it are theirs: they are ended here, by
+        # their numbers, before files are looked at.
         until(lambda: not self.alive, GRACE_S)
         until(lambda: not any(map(is_ours, self.processes.living())), GRACE_S)
         leftovers = []

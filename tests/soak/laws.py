@@ -18,37 +18,18 @@ MOST_MB: Final = 0.1
 
 @dataclass(frozen=True)
 class Measured:
-    """One kernel after one round.
+    """One kernel after one round."""
 
-    Attributes
-    ----------
-    number : int
-        The kernel's rounds are counted from 1; 0 is before the first.
-    profiles : int
-        How many recordings this kernel has begun so far.
-    memory_bytes : int
-        Anonymous memory of its process, after a collection and with what was freed given back.
-    blocks, used_bytes : int
-        What Python's allocator and malloc have handed out. They tell a growth of objects, and one of C code,
-        from free memory in pieces too small to give back.
-    counts : mapping of str to int
-        Threads, descriptors and all that is counted.
-    state : mapping of str to str
-        What has to be as it was before the first recording: handlers, hooks.
-    details : mapping of str to tuple of str
-        What a count consists of.
-    actions : tuple of str
-        What was done in this round.
-    """
-
-    number: int
-    profiles: int
-    memory_bytes: int = 0
+    number: int  # counted from 1; 0 is before the first round
+    profiles: int  # recordings begun so far
+    memory_bytes: int = 0  # anonymous, after a collection and with what was freed given back
+    # of Python's allocator and of malloc: they tell a growth of objects and of C code from free memory in
+    # pieces too small to give back
     blocks: int = 0
     used_bytes: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)
-    state: Mapping[str, str] = field(default_factory=dict)
-    details: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)  # threads, descriptors and all that is counted
+    state: Mapping[str, str] = field(default_factory=dict)  # handlers, hooks: as before the first recording
+    details: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what a count consists of
     actions: tuple[str, ...] = ()
 
 
@@ -85,11 +66,9 @@ def can_be_judged(rounds: Sequence[Measured]) -> bool:
 
 
 def slope_mb(rounds: Sequence[Measured]) -> float:
-    """Megabytes a profile: the median of the slopes between all pairs of judged rounds (Theil and Sen).
-
-    A single round that is far off, as when an arena of the allocator is taken, does not move it. 0 where
-    fewer than two rounds are judged.
-    """
+    """Megabytes a profile: the median of the slopes between all pairs of judged rounds (Theil and Sen)."""
+    # A single round that is far off, as when an arena of the allocator is taken, does not move it. 0 where
+    # fewer than two rounds are judged.
     kept = late(rounds)
     slopes = [
         (b.memory_bytes - a.memory_bytes) / (b.profiles - a.profiles)

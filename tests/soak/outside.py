@@ -47,14 +47,7 @@ class Observed:
 
 
 class KernelProcesses:
-    """What belongs to one kernel: it, and all that inherits its folder for temporary files.
-
-    Parameters
-    ----------
-    pid : int
-    temporary : Path
-        A folder of its own, which its environment names as TMPDIR.
-    """
+    """What belongs to one kernel: it, and all that inherits its folder for temporary files."""
 
     def __init__(self, pid: int, temporary: Path) -> None:
         self.pid, self.temporary = pid, temporary

@@ -57,15 +57,7 @@ class Figures:
 
 
 class Player:
-    """Plays rounds with one kernel.
-
-    Parameters
-    ----------
-    kernel : Soaked
-    draw : random.Random
-    figures : Figures
-        Added to.
-    """
+    """Plays rounds with one kernel."""
 
     def __init__(self, kernel: Soaked, draw: random.Random, figures: Figures) -> None:
         self.kernel, self.draw, self.figures = kernel, draw, figures
@@ -204,10 +196,8 @@ class Player:
         self.figures.done["profiles"] += 1
 
     def measure(self) -> Measured:
-        """Measure with the extension unloaded, so that nothing waits for the next recording.
-
-        It is repeated a little later while something counts higher than in earlier rounds.
-        """
+        """Measure with the extension unloaded, so that nothing waits for the next recording."""
+        # It is repeated a little later while something counts higher than in earlier rounds.
         self._waiting(self.kernel.inside(), self.kernel.processes.observe())
         self._must("%unload_ext notebook_prof")
         for again in range(SETTLE):

@@ -7,16 +7,12 @@ import lzma
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from notebook_prof import Profile, TraceBuilder, open_profile
 from notebook_prof.analysis import hotspots
-from notebook_prof.errors import FormatError, NotebookProfError
-from notebook_prof.formats.python_profilers import CollapsedReader
+from notebook_prof.errors import FormatError
 from notebook_prof.trace import Trace
 
-from ..damage import damaged
 from .test_collapsed import opened
 
 HEAD = "# austin: 3.7.0\n# interval: 5000\n# mode: {mode}\n\n"
@@ -335,22 +331,6 @@ def test_plain_stacks_stay_plain(tmp_path: Path, text: str) -> None:
     assert "exporter" not in trace.metadata
     assert tracks(trace) == [("main", None, None)]
     assert trace.report["no-time-line"].advice.startswith("weights are taken as nanoseconds")
-
-
-@pytest.mark.parametrize("text", [WALL, WALL.replace("wall", "full"), TACHYON, PY_SPY], ids=str.split)
-@given(draw=st.data())
-def test_damage_is_survived(text: str, draw: st.DataObject) -> None:
-    raw, builder = draw.draw(damaged(text.encode())), TraceBuilder()
-    try:
-        CollapsedReader().read(raw, builder)
-    except NotebookProfError:
-        return
-    trace = builder.seal()
-    assert (trace.slices["self_ns"] >= 0).all()
-    assert all(issue.effect and issue.advice for issue in trace.report)
-    # slices of a thread never overlap, so self times are all that its root slices hold
-    roots = trace.slices[trace.slices["depth"] == 0]
-    assert int(trace.slices["self_ns"].sum()) == int(roots["dur"].sum())
 
 
 def test_long_lines_and_many_threads_take_their_time_only(tmp_path: Path) -> None:

@@ -1,11 +1,6 @@
-"""Which kernels, ranges and operators talk to other ranks, by names that libraries really give them.
-
-Samples of every format are asked in ``tests/analysis/test_samples.py``.
-"""
+"""Which kernels, ranges and operators talk to other ranks, by names that libraries really give them."""
 
 from __future__ import annotations
-
-import pytest
 
 from notebook_prof.analysis.distributed.collectives import operation_of
 from notebook_prof.trace import Trace
@@ -61,46 +56,54 @@ WORK = (
 )
 
 
-@pytest.mark.parametrize("name", TALK)
-def test_kernels_that_talk(name: str) -> None:
-    assert is_collective_kernel(name)
-    assert operation_of(name) == (TALK[name] or name)
+OPERATIONS = {
+    "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)": "all_gather",
+    "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)": "send_recv",
+    "nccl:_reduce_scatter_base": "reduce_scatter",
+    "gloo:barrier": "barrier",
+    "c_allreduce_sum compute": "all_reduce",
+    "void deep_ep::internode_ll::combine<true, 3, 7168>(void*)": "combine",
+    "void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*)": "dispatch",
+    "void deep_ep::internode::notify_dispatch<false, 8>(int const*)": "notify",
+    "void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)": "layout",
+    "HcclBatchSendRecv": "send_recv",
+    "hcom_broadcast__360_1": "broadcast",
+    "gloo:all_to_all": "all_to_all",
+    "alltoallv": "all_to_all",
+    "ncclDevKernel_Generic(ncclDevComm*)": "",
+}
+RANGES = ("gloo:all_reduce", "nccl:_all_gather_base", "mpi:barrier", "ucc:alltoall", "xccl:all_reduce")
+OPERATORS = {
+    "c10d::allreduce_": "communication",
+    "_c10d_functional::wait_tensor": "communication",
+    "symm_mem::one_shot_all_reduce": "communication",
+    "_C_custom_ar::all_reduce": "communication",
+    "sglang::inplace_all_reduce": "communication",
+    "sglang::reg_all_gather_into_tensor": "communication",
+    "vllm::reduce_scatter": "communication",
+    "symm_mem::fused_all_gather_matmul": None,
+    "vllm::moe_forward": None,
+    "aten::all": None,
+    "sglang::attention": None,
+}
 
 
-@pytest.mark.parametrize("name", WORK)
-def test_kernels_that_compute(name: str) -> None:
-    assert not is_collective_kernel(name)
+def test_kernels_that_talk_and_that_compute() -> None:
+    found = {name: is_collective_kernel(name) for name in (*TALK, *WORK)}
+    assert found == {**dict.fromkeys(TALK, True), **dict.fromkeys(WORK, False)}
 
 
-@pytest.mark.parametrize(
-    "name", ["gloo:all_reduce", "nccl:_all_gather_base", "mpi:barrier", "ucc:alltoall", "xccl:all_reduce"]
-)
-def test_ranges(name: str) -> None:
-    assert is_collective_range(name)
-    assert phase_of(name) == "communication"
+def test_operations_of_kernels_and_ranges() -> None:
+    operations = {**TALK, **OPERATIONS}
+    assert {name: operation_of(name) for name in operations} == {
+        name: operation or name for name, operation in operations.items()
+    }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "c10d::allreduce_",
-        "_c10d_functional::wait_tensor",
-        "symm_mem::one_shot_all_reduce",
-        "_C_custom_ar::all_reduce",
-        "sglang::inplace_all_reduce",
-        "sglang::reg_all_gather_into_tensor",
-        "vllm::reduce_scatter",
-    ],
-)
-def test_operators_that_talk(name: str) -> None:
-    assert phase_of(name) == "communication"
-
-
-@pytest.mark.parametrize(
-    "name", ["symm_mem::fused_all_gather_matmul", "vllm::moe_forward", "aten::all", "sglang::attention"]
-)
-def test_operators_that_compute(name: str) -> None:
-    assert phase_of(name) is None
+def test_ranges_and_operators_that_talk() -> None:
+    assert [name for name in RANGES if not is_collective_range(name)] == []
+    phases = {**dict.fromkeys(RANGES, "communication"), **OPERATORS}
+    assert {name: phase_of(name) for name in phases} == phases
 
 
 def test_function_names() -> None:

@@ -1,7 +1,4 @@
-"""What the page draws of the critical path is the path that Python lists.
-
-Samples of every format are asked in ``tests/analysis/test_samples.py``.
-"""
+"""What the page draws of the critical path is the path that Python lists."""
 
 from __future__ import annotations
 

@@ -371,10 +371,8 @@ def test_the_line_that_a_sample_saw_in_a_range_is_around_it(bounds: list[int], e
 
 @pytest.mark.parametrize("seed", range(5))
 def test_nothing_outlasts_what_it_is_drawn_in(seed: int) -> None:
-    """A loop that calls modules within modules faster than samples come: what is drawn nests as it ran.
-
-    The sampler begins inside of an operator, and now and then no stack can be read.
-    """
+    """A loop that calls modules within modules faster than samples come: what is drawn nests as it ran."""
+    # The sampler begins inside of an operator, and now and then no stack can be read.
     random = np.random.default_rng(seed)
     modules, truth, at = [], [], 100
     for _ in range(60):

@@ -52,11 +52,9 @@ def _same(
 
 
 def check_tables(trace: Trace) -> None:
-    """Check that the page's table of a whole trace is that of the analyses.
-
-    Work of one name that overlaps on a stream counts once in the page's table, and twice in ``p.kernels()``:
-    `trust` tells how much that is.
-    """
+    """Check that the page's table of a whole trace is that of the analyses."""
+    # Work of one name that overlaps on a stream counts once in the page's table, and twice in
+    # ``p.kernels()``: `trust` tells how much that is.
     doubled = (on_device(trace).end[:-1] > on_device(trace).ts[1:]).any()
     _same(ViewStore(trace), device_columns=["count"] if doubled else ["count", "total_ns"])
 

@@ -59,10 +59,8 @@ def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebooks]:
 
 @pytest.fixture
 def play(notebooks: Notebooks, request: pytest.FixtureRequest) -> Play:
-    """Run a workload, or take the run that another test made; a test that runs again gets a new one.
-
-    Only tests that compare clocks need the bare runs.
-    """
+    """Run a workload, or take the run that another test made; a test that runs again gets a new one."""
+    # Only tests that compare clocks need the bare runs.
     measures_truth = "NBP_TRUTH" in os.environ  # docs/truth.md has all bare runs
     compares = request.node.get_closest_marker("clock") is not None
 

@@ -179,7 +179,7 @@ FILES = (
         "`load` takes all of it",
         "worker.folded",
         lambda: b"DataLoader: fetch;__getitem__ (d.py:3);load (d.py:9) 30\n",
-        r"load \(d\.py:9\)",
+        r"load \(d\.py:9\) itself takes 100\.0 %",
     ),
     FileKind(
         "formats that are new in the field",

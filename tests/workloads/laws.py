@@ -24,12 +24,10 @@ MEASURED = re.compile(r"(?<![\w.:/-])\d[\d,.]*\s?(%|ns|µs|ms|s|B|KiB|MiB|GiB|×
 
 
 def margin(run: Run) -> float:
-    """By how much a share of this run may lie outside of the same share in two bare runs of the same cell.
-
-    The engines promise 1, 3 and 10 points for cells of over 2 s, over 0.5 s and less, against a truth that is
-    measured in the same run. These shares come from three runs on a machine that others use as well, which
-    stretches one statement more than another: at load 15 by 5.5 points of a cell of 4 s.
-    """
+    """By how much a share of this run may lie outside of the same share in two bare runs of the same cell."""
+    # The engines promise 1, 3 and 10 points for cells of over 2 s, over 0.5 s and less, against a truth that
+    # is measured in the same run. These shares come from three runs on a machine that others use as well,
+    # which stretches one statement more than another: at load 15 by 5.5 points of a cell of 4 s.
     if run.cell_s > 2:
         return 0.06
     return 0.1 if run.cell_s > 0.5 else 0.25

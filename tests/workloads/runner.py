@@ -238,16 +238,7 @@ class Notebook:
         return printed, took
 
     def play(self, workload: Workload, *, bare: bool = True, fails: bool = False) -> Run:
-        """Set up, run bare (twice, statement by statement), then profiled, and ask the Profile.
-
-        Parameters
-        ----------
-        workload : Workload
-        bare : bool
-            Whether the cell is run without the profiler too; not where a first run changes the second.
-        fails : bool
-            Whether the cell ends with an error.
-        """
+        """Set up, run bare (twice, statement by statement), then profiled, and ask the Profile."""
         for _ in range(19):
             with suppress(AbortedError):
                 return self._play(workload, bare, fails)
@@ -308,17 +299,10 @@ class Notebook:
 
 @dataclass
 class Mark:
-    """What was seen of a process from outside.
-
-    Attributes
-    ----------
-    bytes : int
-        The highest resident memory.
-    helpers_s : dict
-        CPU seconds of the profiler's own processes, by pid: the system's books count them as children.
-    """
+    """What was seen of a process from outside."""
 
     bytes: int = 0
+    # the profiler's own processes, by pid: the system's books count them as children
     helpers_s: dict[int, float] = field(default_factory=dict)
 
     @property
@@ -329,11 +313,9 @@ class Mark:
 
 @contextmanager
 def high_water(pid: int) -> Iterator[Mark]:
-    """Reset a process's high-water mark of resident memory, and look at it from outside every 20 ms.
-
-    It is read all the time because the process may reset it itself. To find its children, every process of
-    the machine is asked: that happens every tenth of a second.
-    """
+    """Reset a process's high-water mark of resident memory, and look at it from outside every 20 ms."""
+    # It is read all the time because the process may reset it itself. To find its children, every process of
+    # the machine is asked: that happens every tenth of a second.
     mark, done = Mark(), threading.Event()
     status = Path(f"/proc/{pid}/status")
 

@@ -27,13 +27,11 @@ def account_cpu_s(run: Run) -> float:
 
 
 def check_cpu(run: Run) -> None:
-    """The account's CPU time is the operating system's.
-
-    A tenth, and 0.15 s on top: the books are read before and after the cell, and count in ticks of 10 ms a
-    process. So the start and the stop of the recording and the answers of the kernel are in them too (0.47 s
-    on a busy machine): they take no more than the seconds that the magic lasts longer than the cell.
-    Processes of the profiler that ended meanwhile count as children; by so much the truth is open.
-    """
+    """The account's CPU time is the operating system's."""
+    # A tenth, and 0.15 s on top: the books are read before and after the cell, and count in ticks of 10 ms a
+    # process. So the start and the stop of the recording and the answers of the kernel are in them too (0.47
+    # s on a busy machine): they take no more than the seconds that the magic lasts longer than the cell.
+    # Processes of the profiler that ended meanwhile count as children; by so much the truth is open.
     most = run.used["process_s"] + run.used["children_s"]
     in_cell = max(0.0, run.used["process_s"] - (run.wall_s - run.cell_s))
     least = in_cell + run.used["children_s"] - run.used["helpers_s"]

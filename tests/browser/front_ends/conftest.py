@@ -48,10 +48,9 @@ def closing() -> Iterator[ExitStack]:
 
 @pytest.fixture
 def clean(browser: Browser, closing: ExitStack, request: pytest.FixtureRequest) -> Iterator[Browser]:
-    """A browser on an empty page; no complaint of ours may come, nor a request to elsewhere.
-
-    What a front-end says or asks for by itself is listed in `browser.expected`. A picture of the end is kept.
-    """
+    """A browser on an empty page; no complaint of ours may come, nor a request to elsewhere."""
+    # What a front-end says or asks for by itself is listed in `browser.expected`. A picture of the end is
+    # kept.
     browser.blank()
     browser.page.set_viewport_size(SIZE)
     browser.page.set_default_timeout(1000 * SECONDS)

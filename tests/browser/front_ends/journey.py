@@ -101,15 +101,7 @@ def wait_printed(page: Page, ask: Ask, code: str, expected: str) -> None:
 
 
 def walk(shown: Sequence[Display], ask: Ask) -> None:
-    """Go the whole way in the first display, and see the other and Python follow; nothing is selected after.
-
-    Parameters
-    ----------
-    shown : sequence of Display
-        Two or more of one Profile.
-    ask : callable
-        Gives what code prints where the Profile lives.
-    """
+    """Go the whole way in the first display, and see the other and Python follow; nothing stays selected."""
     first, other = shown[0], shown[1]
     for display in shown:
         display.ready()

@@ -72,10 +72,7 @@ def _isolated(home: Path) -> Mapping[str, str]:
 
 
 class Kernel:
-    """The newest kernel whose connection file is in a folder, asked over sockets of our own.
-
-    It works where a page has no way to ask its kernel.
-    """
+    """The newest kernel of a folder, asked over sockets of our own: for pages that cannot ask theirs."""
 
     def __init__(self, runtime: Path) -> None:
         files = sorted(runtime.rglob("kernel-*.json"), key=lambda path: path.stat().st_mtime)

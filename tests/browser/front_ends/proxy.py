@@ -12,15 +12,7 @@ _CHUNK: Final = 65_536
 
 
 class CuttingProxy:
-    """Listens on a port of its own and passes everything on to another.
-
-    Parameters
-    ----------
-    port : int
-        Of the server behind it.
-    idle_s : float
-        A WebSocket without a byte for so long is reset, as a cloud's load balancer does.
-    """
+    """Passes everything on to a port, and resets a WebSocket that is silent, as a load balancer does."""
 
     def __init__(self, port: int, idle_s: float) -> None:
         self._target, self._idle_s = port, idle_s

@@ -26,10 +26,8 @@ OWN = ("WebSocket connection to", "net::ERR_CONNECTION", "net::ERR_EMPTY_RESPONS
 
 
 def test_proxy(needs: Callable[[str], str], clean: Browser, closing: ExitStack, tmp_path: Path) -> None:
-    """The journey; silence that cuts sockets; what Python selects meanwhile, from a thread; and a reload.
-
-    ipykernel answers in the subshell of a comm's last message; JupyterLab deletes it when it connects anew.
-    """
+    """The journey; silence that cuts sockets; what Python selects meanwhile, from a thread; and a reload."""
+    # ipykernel answers in the subshell of a comm's last message; JupyterLab deletes it when it connects anew.
     needs("jupyterlab")
     clean.expected += OWN
     server = Server(tmp_path, base="/hub/user/ann/", options=["--YDocExtension.disable_rtc=True"])
