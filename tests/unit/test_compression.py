@@ -190,7 +190,7 @@ def test_a_stream_that_breaks_off_gives_what_came_before(name: str, tmp_path: Pa
             assert codes == {f"truncated-{name}"}, cut
 
 
-@pytest.mark.parametrize(("name", "kept"), [("gzip", 200_000), ("xz", 0)])
+@pytest.mark.parametrize(("name", "kept"), [("gzip", 200_000), ("xz", 200_000)])
 def test_damage_in_the_middle_costs_what_follows_it(name: str, kept: int, tmp_path: Path) -> None:
     text = b"".join(b"%d\n" % (i * 7919 % 100_003) for i in range(100_000))
     packed = bytearray(BREAKS[name](text))

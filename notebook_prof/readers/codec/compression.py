@@ -40,7 +40,8 @@ _MAX_LAYERS: Final = 4
 _HEAD: Final = 64 * 1024
 _READ_BYTES: Final = 128 * 1024
 _FIRST_READ: Final = 4096
-_ZSTD_READ: Final = 256  # a block of 4 bytes can expand to 128 KiB, so a step yields at most 8 MiB
+# A block of 4 bytes of zstd can expand to 128 KiB, so a step yields at most 8 MiB. Damage costs the whole step.
+_STEP: Final = 256
 _GZIP_WINDOW: Final = 31
 _XZ_PADDING: Final = b"\0" * 4
 _XZ_MEMORY: Final = 256 << 20
@@ -258,7 +259,7 @@ def _unzstd(window: _Window, report: ImportReport, limit: int) -> Pieces:
     while window.peek(len(_ZSTD)) == _ZSTD:
         frame = new_frame()
         while not frame.eof:
-            if not (packed := window.peek(_ZSTD_READ)):
+            if not (packed := window.peek(_STEP)):
                 _truncated(report, "zstd", "the compressed stream ends in the middle")
                 return
             try:
@@ -288,7 +289,7 @@ def _unxz(window: _Window, report: ImportReport, limit: int) -> Pieces:
         # the limit refuses dictionaries larger than any recording needs
         stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
         while not stream.eof:
-            packed = window.peek(_READ_BYTES) if stream.needs_input else b""
+            packed = window.peek(_STEP) if stream.needs_input else b""
             if stream.needs_input and not packed:
                 _truncated(report, "xz", "the compressed stream ends in the middle")
                 return
