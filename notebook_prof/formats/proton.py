@@ -48,17 +48,17 @@ class ProtonReader(Reader):
         _read_tree(data, _PACKED.match(data) is not None, builder)
 
 
-class _Frame(Struct):
+class _ProtonFrame(Struct):
     name: str = ""
 
 
-class _Node(Struct):
-    frame: _Frame = field(default_factory=_Frame)
+class _ProtonNode(Struct):
+    frame: _ProtonFrame = field(default_factory=_ProtonFrame)
     metrics: dict[str, Any] = field(default_factory=dict)
-    children: list[_Node] = field(default_factory=list)
+    children: list[_ProtonNode] = field(default_factory=list)
 
 
-class _Row(NamedTuple):
+class _TreeRow(NamedTuple):
     """A node of the tree: its own time, and how many nodes below it follow."""
 
     name: str
@@ -91,7 +91,7 @@ def _read_tree(data: bytes, packed: bool, builder: TraceBuilder) -> None:
     )
 
 
-def _roots(data: bytes, packed: bool, builder: TraceBuilder) -> list[_Node]:
+def _roots(data: bytes, packed: bool, builder: TraceBuilder) -> list[_ProtonNode]:
     """Return the trees; the last element of the list describes the devices."""
     decode = msgspec.msgpack.decode if packed else msgspec.json.decode
     mark = b"\xa5frame" if packed else b'"frame"'
@@ -103,7 +103,7 @@ def _roots(data: bytes, packed: bool, builder: TraceBuilder) -> list[_Node]:
     for part in parts:
         try:
             if mark in bytes(part):
-                roots.append(decode(part, type=_Node))
+                roots.append(decode(part, type=_ProtonNode))
             else:
                 devices = decode(part, type=dict[str, dict[str, dict[str, Any]]])
                 builder.metadata["proton_devices"] = devices
@@ -113,16 +113,16 @@ def _roots(data: bytes, packed: bool, builder: TraceBuilder) -> list[_Node]:
     return roots
 
 
-def _rows(roots: list[_Node]) -> list[_Row]:
+def _rows(roots: list[_ProtonNode]) -> list[_TreeRow]:
     """Return the nodes, parents before children."""
-    rows: list[_Row] = []
+    rows: list[_TreeRow] = []
     waiting = [(root, -1, 0, False) for root in reversed(roots)]
     while waiting:
         node, above, depth, inside = waiting.pop()
         overhead = inside or node.frame.name == _LAUNCH
         metrics = node.metrics
         device = f"{metrics.get('device_type', 'device')} {metrics.get('device_id', 0)}"
-        rows.append(_Row(node.frame.name, above, depth, device, _own(metrics), overhead, metrics))
+        rows.append(_TreeRow(node.frame.name, above, depth, device, _own(metrics), overhead, metrics))
         number = len(rows) - 1
         waiting += [(child, number, depth + 1, overhead) for child in reversed(node.children)]
     return rows
@@ -134,7 +134,7 @@ def _own(metrics: dict[str, Any]) -> int:
     return round(value) if sound else 0
 
 
-def _totals(rows: list[_Row]) -> dict[str, list[int]]:
+def _totals(rows: list[_TreeRow]) -> dict[str, list[int]]:
     """Return the time of each node with those below it, by device."""
     totals = {row.device: [0] * len(rows) for row in rows}
     for number in range(len(rows) - 1, -1, -1):
@@ -146,7 +146,7 @@ def _totals(rows: list[_Row]) -> dict[str, list[int]]:
     return totals
 
 
-def _add(rows: list[_Row], total: list[int], track: int, builder: TraceBuilder) -> None:
+def _add(rows: list[_TreeRow], total: list[int], track: int, builder: TraceBuilder) -> None:
     """Put a lane into the builder: a node's children begin where its own time ends."""
     begins, next_begin = [0] * len(rows), [0] * len(rows)
     shown, at_top = [], 0
@@ -171,7 +171,7 @@ def _add(rows: list[_Row], total: list[int], track: int, builder: TraceBuilder) 
     )
 
 
-def _table(rows: list[_Row]) -> pd.DataFrame:
+def _table(rows: list[_TreeRow]) -> pd.DataFrame:
     """Return all nodes with all of their metrics, and the path of names that leads to each."""
     paths: list[str] = []
     for row in rows:

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from ...readers.call_tree import Frame, StackTree, stack_tree
+from ...readers.call_tree import CallFrame, StackTree, stack_tree
 from ...trace.arrays import FloatArray, IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import inherit
@@ -166,7 +166,7 @@ def gecko_stacks(
     prefix = np.where(wrong | (prefix < 0), -1, prefix)
     frames = _frames(tables, strings)
     frame = np.where(wrong, len(frames), frame)
-    frames.append(Frame("[unknown]", "", 0))
+    frames.append(CallFrame("[unknown]", "", 0))
     category, subcategory = _categories(stacks, frame_rows, prefix, frame)
     category[category >= len(categories)] = -1
     idle = np.array([*(each.name == "Idle" for each in categories), False])[category]
@@ -190,7 +190,7 @@ def _categories(
     return np.where(nothing, -1, own[source]), np.where(nothing, -1, inner[source])
 
 
-def _frames(tables: Mapping[str, GeckoTable], strings: Sequence[str]) -> list[Frame]:
+def _frames(tables: Mapping[str, GeckoTable], strings: Sequence[str]) -> list[CallFrame]:
     frame_rows = tables["frameTable"]
     line = frame_rows.integers("line", 0).tolist()
     if "location" in frame_rows:
@@ -214,22 +214,22 @@ def _frames(tables: Mapping[str, GeckoTable], strings: Sequence[str]) -> list[Fr
     at = frame_rows.integers("func").tolist()
     rows = [places[i] if 0 <= i < len(places) else places[-1] for i in at]
     return [
-        Frame(name, file, _line(number or begin))
+        CallFrame(name, file, _line(number or begin))
         for (name, file, begin), number in zip(rows, line, strict=True)
     ]
 
 
-def location_frame(text: str, line: int) -> Frame:
+def location_frame(text: str, line: int) -> CallFrame:
     """Read a frame as Firefox and ``perf script`` write it; `line` is 0 if unknown.
 
     >>> location_frame("step (https://a.org/x.js:34:5)", 36), location_frame("poll (in libc.so.6)", 0).file
-    (Frame(function='step', file='https://a.org/x.js', line=36), 'libc.so.6')
+    (CallFrame(function='step', file='https://a.org/x.js', line=36), 'libc.so.6')
     """
     if (match := _LOCATION.fullmatch(text)) is not None:
-        return Frame(match["name"], match["file"], _line(line or int(match["line"])))
+        return CallFrame(match["name"], match["file"], _line(line or int(match["line"])))
     if (match := _LIBRARY.fullmatch(text)) is not None:
-        return Frame(match["name"], match["file"], _line(line))
-    return Frame(text or "[unknown]", "", _line(line))
+        return CallFrame(match["name"], match["file"], _line(line))
+    return CallFrame(text or "[unknown]", "", _line(line))
 
 
 def _line(number: int) -> int:

@@ -55,7 +55,7 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlaneLine:
     """A thread, a stream or a derived row."""
 
     plane: str  # `/host:CPU`, `/device:GPU:0`
@@ -73,7 +73,7 @@ class Line:
 class Space:
     """A whole recording."""
 
-    lines: list[Line]  # in the order of the file
+    lines: list[PlaneLine]  # in the order of the file
     # statistics by plane, of those that have some
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     planes: list[str] = field(default_factory=list)  # names of all planes, also of those without lines
@@ -124,7 +124,7 @@ def _base(space: Space) -> int:
 
 
 def _line(
-    line: Line,
+    line: PlaneLine,
     number: int,
     base: int,
     streams: bool,
@@ -172,7 +172,7 @@ def _line(
     return handles, rows.assign(step=step.where(is_step), hlo_op=hlo, hlo_module=module, device=bool(match))
 
 
-def _host_kinds(line: Line, hlo: pd.Series, step: pd.Series) -> pd.Series:
+def _host_kinds(line: PlaneLine, hlo: pd.Series, step: pd.Series) -> pd.Series:
     kinds = [_host_kind(name) for name in line.names.values]
     category = pd.Series(np.array(kinds, dtype=object)[line.names.codes])
     category = category.where(hlo.isna() | ~category.isin(["annotation"]), "operator")
@@ -186,7 +186,7 @@ def _host_kind(name: str) -> str:
     return "python" if name.startswith("$") else "annotation"
 
 
-def _device_kinds(line: Line, streams: bool) -> pd.Series:
+def _device_kinds(line: PlaneLine, streams: bool) -> pd.Series:
     if not _STREAM.match(line.name) and (streams or line.name == "Steps" or line.name.startswith(_DERIVED)):
         return pd.Series(["annotation"] * len(line.ts), dtype="object")
     kinds = [_device_kind(name) for name in line.names.values]
@@ -207,7 +207,7 @@ def _device_kind(name: str) -> str:
 
 
 def _stream(
-    line: Line, number: int, match: re.Match[str], builder: TraceBuilder, rank: int | None
+    line: PlaneLine, number: int, match: re.Match[str], builder: TraceBuilder, rank: int | None
 ) -> tuple[int, int, int | None]:
     device = int(match[2])
     if own := _STREAM.match(line.name):
@@ -346,7 +346,7 @@ def read_space(data: bytes, report: ImportReport) -> Space:
         line = lines.get((pid, tid), f"thread {tid}")
         arguments = as_arguments(args)
         parsed_lines.append(
-            Line(
+            PlaneLine(
                 planes.get(pid, ""),
                 line,
                 int(tid),

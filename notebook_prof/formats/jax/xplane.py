@@ -20,7 +20,7 @@ from ...readers.codec.protobuf import PADDING, Fields, text_column
 from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from .assemble import STATISTICS, Line, Space, as_arguments, is_argument
+from .assemble import STATISTICS, PlaneLine, Space, as_arguments, is_argument
 
 _PS: Final = 1000
 _LIMIT: Final = 1 << 62
@@ -99,7 +99,7 @@ def _lines(
         stats = {name: values for name, values in stats.items() if any(v is not None for v in values)}
         start = starts[i] if 0 <= starts[i] < _LIMIT else 0
         space.lines.append(
-            Line(
+            PlaneLine(
                 space.planes[plane],
                 titles[1][i] or titles[0][i],
                 ids[i],

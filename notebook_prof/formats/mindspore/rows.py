@@ -23,7 +23,7 @@ Scalar = int | float | str | None
 _NOTHING: Final = Raw(b"")
 
 
-class Args(Struct, gc=False):
+class MindSporeArguments(Struct, gc=False):
     """The arguments that matter."""
 
     name: Scalar = None
@@ -41,7 +41,7 @@ class Described(NamedTuple):
     """Arguments of a row as the file has them."""
 
     text: str  # a compact JSON object; empty for none
-    fields: Args  # those that matter
+    fields: MindSporeArguments  # those that matter
 
 
 class MindSporeRow(Struct, gc=False):
@@ -65,7 +65,7 @@ class Envelope(Struct):
     traceEvents: list[MindSporeRow]
 
 
-_NO_ARGUMENTS: Final = Described("", Args())
+_NO_ARGUMENTS: Final = Described("", MindSporeArguments())
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,9 @@ def _described(raw: Raw, cache: dict[bytes, Described]) -> Described:
     if (described := cache.get(text)) is None:
         try:
             plain = msgspec.json.format(text, indent=-1)
-            described = Described(plain.decode(errors="replace"), msgspec.json.decode(plain, type=Args))
+            described = Described(
+                plain.decode(errors="replace"), msgspec.json.decode(plain, type=MindSporeArguments)
+            )
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             described = _NO_ARGUMENTS
         cache[text] = described

@@ -9,7 +9,18 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind, Rows, Texts, groups, marked, texts_in
+from ...readers.codec.columns import (
+    FLOATS,
+    INTS,
+    MISSING,
+    TEXTS,
+    Kind,
+    TableRows,
+    Texts,
+    groups,
+    marked,
+    texts_in,
+)
 from ...readers.events import NAME, argument_rows, argument_table, lanes
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.strings import Coded, by_value
@@ -73,7 +84,7 @@ def step_of_range(name: str) -> tuple[str, int] | None:
     return "step" if word.endswith("step") and word != "profilerstep" else word, int(match["number"])
 
 
-class _Names(NamedTuple):
+class _RangeNames(NamedTuple):
     """Names of ranges: a name, PyTorch's shapes, and whether PyTorch named it."""
 
     name: Coded
@@ -132,7 +143,7 @@ def add_ranges(session: NsysSession) -> None:
     _arguments(session, every, rows, names.name, ts, dur, track)
 
 
-def _name_threads(session: NsysSession, rows: Rows) -> None:
+def _name_threads(session: NsysSession, rows: TableRows) -> None:
     """Use the names that the program gave its threads."""
     if len(rows):
         by_id = session.names(rows.ints("textId"))
@@ -145,7 +156,7 @@ def _name_threads(session: NsysSession, rows: Rows) -> None:
                 session.thread_names[thread] = text
 
 
-def _names(session: NsysSession, rows: Rows) -> _Names:
+def _names(session: NsysSession, rows: TableRows) -> _RangeNames:
     """Return names, cut where PyTorch's `emit_nvtx` appends numbers and shapes."""
     import pyarrow.compute as pc
 
@@ -164,7 +175,7 @@ def _names(session: NsysSession, rows: Rows) -> _Names:
     shift = len(own.values)
     codes = np.where(own.codes >= 0, own.codes, np.where(by_id.codes >= 0, by_id.codes + shift, -1))
     name = Coded(codes, [*own.values, *by_id.values]).named("unnamed range")
-    return _Names(name, shapes, operator)
+    return _RangeNames(name, shapes, operator)
 
 
 def _shapes(inline: Texts) -> Coded:
@@ -179,7 +190,7 @@ def _shapes(inline: Texts) -> Coded:
     return Texts(sizes).before(", input_op_ids = ")[0].coded()
 
 
-def _tracks(session: NsysSession, rows: Rows, free: BoolArray, ts: IntArray, end: IntArray) -> IntArray:
+def _tracks(session: NsysSession, rows: TableRows, free: BoolArray, ts: IntArray, end: IntArray) -> IntArray:
     """Return the thread of each range, or a lane beside it for ranges that may overlap."""
     thread = rows.ints("globalTid")
     track = np.empty(len(rows), np.int64)
@@ -232,7 +243,13 @@ def _steps(
 
 
 def _arguments(
-    session: NsysSession, every: Rows, rows: Rows, name: Coded, ts: IntArray, dur: IntArray, track: IntArray
+    session: NsysSession,
+    every: TableRows,
+    rows: TableRows,
+    name: Coded,
+    ts: IntArray,
+    dur: IntArray,
+    track: IntArray,
 ) -> None:
     """Add the arguments of ranges: payload, category, and a domain other than the default."""
     texts = rows.texts("jsonText")
@@ -268,7 +285,7 @@ def _arguments(
         session.builder.metadata.setdefault("tables", {})[NAME] = table
 
 
-def _registered(every: Rows, kind: int, key: str) -> dict[int, str]:
+def _registered(every: TableRows, kind: int, key: str) -> dict[int, str]:
     """Return names of domains or categories, by number."""
     rows = every.where(every.ints("eventType") == kind)
     names = texts_in(rows.texts("text"))

@@ -13,8 +13,8 @@ from ...readers.codec.columns import (
     MISSING,
     TEXTS,
     Kind,
-    Rows,
     Strings,
+    TableRows,
     TableSource,
     groups,
     read_rows,
@@ -81,12 +81,12 @@ class NsysSession:
         self.end = self.base + (int(details[0]) if len(details) and 0 < details[0] < _LATEST_NS else 0)
         self._facts()
 
-    def rows(self, table: str, kinds: Mapping[str, Kind]) -> Rows:
+    def rows(self, table: str, kinds: Mapping[str, Kind]) -> TableRows:
         """Return columns of a table; no rows if the report lacks the table."""
         self._tables_used.add(table)
         return read_rows(self.source, table, kinds)
 
-    def times(self, rows: Rows, begin: str = "start", end: str = "end") -> tuple[IntArray, IntArray]:
+    def times(self, rows: TableRows, begin: str = "start", end: str = "end") -> tuple[IntArray, IntArray]:
         """Return starts in Unix ns and durations; rows without an end last until the end of the session."""
         ts = np.clip(rows.ints(begin, 0), -_LATEST_NS, _LATEST_NS) + self.base
         ends = rows.ints(end, MISSING)

@@ -118,7 +118,7 @@ def _bounds(ts: IntArray, offset: IntArray) -> tuple[IntArray, IntArray]:
 _NOTHING: Final = Raw(b"")
 
 
-class Args(Struct, gc=False):
+class PaddleArguments(Struct, gc=False):
     """The arguments of a row; each kind of row has some of them."""
 
     start_time: str | None = None
@@ -158,10 +158,10 @@ class PaddleEvent(Struct, gc=False):
     tid: int | str | None = None
     ts: Raw = _NOTHING
     dur: Raw = _NOTHING
-    args: Args | None = None
+    args: PaddleArguments | None = None
 
 
-class File(Struct):
+class PaddleFile(Struct):
     """The object around the rows. The span number changed its spelling between 2.6.2 and 3.3.1."""
 
     rows: list[PaddleEvent] | UnsetType = field(name="traceEvents", default=UNSET)
@@ -174,14 +174,14 @@ class File(Struct):
 
 _DURATION: Final = re.compile(r"\[[^\[\]]*\]$")
 _THREAD: Final = re.compile(r"(\d+)(?:\((?:Python|C\+\+)\))?")
-_NO_ARGS: Final = Args()
+_NO_ARGS: Final = PaddleArguments()
 _MAX: Final = 1 << 63
 
 
 def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
     """Read the JSON that Paddle writes with ``export_chrome_tracing``, schema 1.0.0 to 1.0.2."""
-    file, listed = decode_events(data, File, PaddleEvent, report)
-    file = file or File()
+    file, listed = decode_events(data, PaddleFile, PaddleEvent, report)
+    file = file or PaddleFile()
     if listed is None and file.rows is UNSET:
         raise FormatError("there is no list 'traceEvents' in it: this is not a trace of paddle.profiler")
     rows = listed if listed is not None else file.rows or []
@@ -325,7 +325,7 @@ def _inputs(rows: list[PaddleEvent]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _shapes(args: Args) -> dict[str, Any] | None:
+def _shapes(args: PaddleArguments) -> dict[str, Any] | None:
     raw = bytes(args.input_shapes)
     if len(raw) < 3:
         return None
@@ -336,7 +336,7 @@ def _shapes(args: Args) -> dict[str, Any] | None:
     return value if isinstance(value, dict) and value else None
 
 
-def _facts(file: File) -> dict[str, Any]:
+def _facts(file: PaddleFile) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if isinstance(file.schema, str):
         facts["schema_version"] = file.schema

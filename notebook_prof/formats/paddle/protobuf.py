@@ -48,7 +48,7 @@ _DEVICE_FACTS: Final = {
 def read_protobuf(data: bytes, report: ImportReport) -> PaddleColumns:
     """Read the tree of events, in exact nanoseconds, that Paddle writes with ``export_protobuf``."""
     # Paddle records input shapes on an operator's inner event; here the operator itself has them.
-    file = _File(data, report)
+    file = _PaddleMessages(data, report)
     try:
         for number, value in fields(data, (0, len(data))):
             file.root(number, value)
@@ -70,7 +70,7 @@ def read_protobuf(data: bytes, report: ImportReport) -> PaddleColumns:
     )
 
 
-class _File:
+class _PaddleMessages:
     """Collects the content of a file, message by message."""
 
     def __init__(self, data: bytes, report: ImportReport) -> None:

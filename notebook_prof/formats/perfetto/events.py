@@ -27,7 +27,7 @@ from .packets import (
     Packets,
     either,
 )
-from .tracks import Annotations, Tracks
+from .tracks import Annotations, PerfettoTracks
 
 _BEGIN, _END, _INSTANT, _COUNTER, _COMPLETE = 1, 2, 3, 4, 5
 _LEGACY: Final = {
@@ -153,7 +153,11 @@ def _columnar(events: TrackEvents, marks: IntArray) -> tuple[IntArray, IntArray]
 
 
 def add_events(
-    events: TrackEvents, slices: Slices, annotations: Annotations, tracks: Tracks, builder: TraceBuilder
+    events: TrackEvents,
+    slices: Slices,
+    annotations: Annotations,
+    tracks: PerfettoTracks,
+    builder: TraceBuilder,
 ) -> tuple[IntArray, IntArray]:
     """Put slices and instants into the builder, and return the event and the handle of each."""
     instants = np.flatnonzero(events.kind == _INSTANT)
@@ -216,7 +220,7 @@ def _steps(events: TrackEvents, row: IntArray, dur: IntArray, name: Coded, build
         builder.metadata.setdefault("steps_source", "file")
 
 
-def add_counters(events: TrackEvents, tracks: Tracks, builder: TraceBuilder) -> None:
+def add_counters(events: TrackEvents, tracks: PerfettoTracks, builder: TraceBuilder) -> None:
     """Put values of counters into the builder; changes are summed up."""
     rows = np.flatnonzero(events.kind == _COUNTER)
     whole, real = events.fields.ints(30, np.iinfo(np.int64).min)[rows], events.fields.floats(44)[rows]
@@ -235,7 +239,7 @@ def add_counters(events: TrackEvents, tracks: Tracks, builder: TraceBuilder) -> 
 
 
 def add_flows(
-    events: TrackEvents, row: IntArray, handle: IntArray, tracks: Tracks, builder: TraceBuilder
+    events: TrackEvents, row: IntArray, handle: IntArray, tracks: PerfettoTracks, builder: TraceBuilder
 ) -> None:
     """Put arrows into the builder: slices that share a number, in the order of time."""
     every = [events.fields.occurrences(number) for number in _FLOWS]

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...errors import FormatError
-from ...readers.call_tree import Frame, Sampled, add_samples, count_samples, sample_durations
+from ...readers.call_tree import CallFrame, Sampled, add_samples, count_samples, sample_durations
 from ...readers.codec.protobuf import Fields, coded_texts
 from ...trace.arrays import IntArray, consecutive, positions
 from ...trace.builder import TraceBuilder
@@ -24,7 +24,7 @@ from .events import (
 )
 from .packets import CALLSTACKS, FRAMES, FTRACE, FUNCTIONS, PERF_SAMPLE, STACK_SAMPLE, Packets
 from .torch import add_torch, is_torch
-from .tracks import Annotations, Tracks
+from .tracks import Annotations, PerfettoTracks
 
 # Events of the Linux kernel: when threads ran, and when they waited for a core.
 
@@ -47,7 +47,7 @@ class Switches(NamedTuple):
     state: IntArray  # the state of the thread before
 
 
-def add_scheduling(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> None:
+def add_scheduling(packets: Packets, tracks: PerfettoTracks, builder: TraceBuilder) -> None:
     """Put a lane for each thread into the builder: ``running`` on a core, ``runnable`` while it waits."""
     # A thread is runnable from when it is woken, or had to leave its core, until it runs. The run in progress
     # when a core's recording ends has no end, and is left out.
@@ -151,7 +151,7 @@ def _add_lanes(
     switches: Switches,
     waking: tuple[IntArray, IntArray],
     names: dict[int, str],
-    tracks: Tracks,
+    tracks: PerfettoTracks,
     builder: TraceBuilder,
     offset: int,
 ) -> None:
@@ -214,7 +214,7 @@ def _first_ready(
     return np.where(fits, ready_ts[at], -1)
 
 
-def _lane(tid: int, names: dict[int, str], tracks: Tracks, builder: TraceBuilder) -> int:
+def _lane(tid: int, names: dict[int, str], tracks: PerfettoTracks, builder: TraceBuilder) -> int:
     name = names.get(tid) or tracks.thread_name(tid)
     return builder.track(f"{name} {tid} · scheduling", "process", pid=tracks.process_of(tid), tid=tid)
 
@@ -227,7 +227,7 @@ def read_trace(data: bytes, builder: TraceBuilder) -> None:
     packets = Packets(data, builder.report)
     if not packets.fields.count:
         raise FormatError("the Perfetto trace has no complete packet")
-    tracks = Tracks(packets, builder)
+    tracks = PerfettoTracks(packets, builder)
     events, stages = TrackEvents.of(packets), Stages.of(packets)
     annotations = Annotations(packets, events.fields, events.epoch)
     slices = paired(events, builder)
@@ -274,7 +274,7 @@ def _report(packets: Packets, events: TrackEvents, builder: TraceBuilder) -> Non
     )
 
 
-def _add_samples(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> None:
+def _add_samples(packets: Packets, tracks: PerfettoTracks, builder: TraceBuilder) -> None:
     """Put samples into the builder, on tracks beside their threads."""
     owner, fields = packets.messages(PERF_SAMPLE)
     if not len(owner):
@@ -288,7 +288,7 @@ def _add_samples(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> Non
     frame_of = _find(frame_epoch, frames.ints(1, 0), stack_epoch[members.owner], members.value)
     begin = np.searchsorted(members.owner, np.arange(stacks.count))
     length = np.bincount(members.owner, minlength=stacks.count)
-    names = [Frame(name, "", 0) for name in [*functions.values, "(unknown)"]]
+    names = [CallFrame(name, "", 0) for name in [*functions.values, "(unknown)"]]
     code = np.where(functions.codes < 0, len(functions.values), functions.codes)
     code = np.append(code, len(functions.values))
     has = (

@@ -187,7 +187,7 @@ class Descriptor(NamedTuple):
     incremental: bool = False
 
 
-class Tracks:
+class PerfettoTracks:
     """Tracks by number, made when they are first used."""
 
     def __init__(self, packets: Packets, builder: TraceBuilder) -> None:

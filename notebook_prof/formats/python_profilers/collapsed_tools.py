@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...errors import FormatError
-from ...readers.call_tree import Frame
+from ...readers.call_tree import CallFrame
 from ...trace.builder import TraceBuilder
 from .viztracer import frame_of
 
@@ -51,7 +51,7 @@ class Kind(NamedTuple):
     start: re.Pattern[bytes]  # begins every line, if the tool is recognised by that
     head: re.Pattern[bytes]  # the start of a path that names process and thread; it may match nothing
     labels: Callable[[Sequence[bytes]], list[ThreadLabel]]  # from all heads of a file to its threads
-    frame: Callable[[str], Frame]
+    frame: Callable[[str], CallFrame]
     weight_ns: float  # what a weight of 1 stands for; 1 if unknown
     advice: str  # what to do about weights without a unit
 
@@ -103,45 +103,47 @@ def joined_lines(path: bytes) -> bytes:
     return _AUSTIN_LINES.sub(rb":\1", path)
 
 
-def bracket_frame(text: str) -> Frame:
+def bracket_frame(text: str) -> CallFrame:
     """Return a frame like ``step (train.py:9)``; any other text is a function.
 
     >>> bracket_frame("step (train.py:9)"), bracket_frame("deflate (libz.so)").file
-    (Frame(function='step', file='train.py', line=9), '')
+    (CallFrame(function='step', file='train.py', line=9), '')
     """
-    return frame_of(text) or Frame(text, "", 0)
+    return frame_of(text) or CallFrame(text, "", 0)
 
 
-def py_spy_frame(text: str) -> Frame:
+def py_spy_frame(text: str) -> CallFrame:
     """Return a frame of py-spy: ``step (train.py:9)``, or without a line.
 
     >>> py_spy_frame("deflate (libz.so)"), py_spy_frame("<idle>").function
-    (Frame(function='deflate', file='libz.so', line=0), '<idle>')
+    (CallFrame(function='deflate', file='libz.so', line=0), '<idle>')
     """
     if (frame := frame_of(text)) is not None:
         return frame
     function, _, file = text.removesuffix(")").rpartition(" (")
-    return Frame(function, file, 0) if text.endswith(")") and function and file else Frame(text, "", 0)
+    return (
+        CallFrame(function, file, 0) if text.endswith(")") and function and file else CallFrame(text, "", 0)
+    )
 
 
-def colon_frame(text: str) -> Frame:
+def colon_frame(text: str) -> CallFrame:
     """Read a frame like ``train.py:step:9``, as Austin and Tachyon write it; ``:GC:`` has no place.
 
     >>> colon_frame("C:\\\\a\\\\train.py:step:9")
-    Frame(function='step', file='C:\\\\a\\\\train.py', line=9)
+    CallFrame(function='step', file='C:\\\\a\\\\train.py', line=9)
     """
     if len(text) > 2 and text.startswith(":") and text.endswith(":"):
-        return Frame(text.strip(":") or text, "", 0)
+        return CallFrame(text.strip(":") or text, "", 0)
     path, _, number = text.rpartition(":")
     if not (digits := number.removeprefix("-")).isdecimal() or len(digits) > 9:
-        return Frame(text, "", 0)
+        return CallFrame(text, "", 0)
     if "::" in path and (match := _NATIVE_LOCATION.fullmatch(path)):
         file, function = match[1], match[2]
     else:
         file, _, function = path.rpartition(":")
     if file.startswith("native@"):  # an address; the number is an offset
-        return Frame(function, "", 0)
-    return Frame(function or text, file, max(int(number), 0))
+        return CallFrame(function, "", 0)
+    return CallFrame(function or text, file, max(int(number), 0))
 
 
 def _austin_labels(thread_heads: Sequence[bytes]) -> list[ThreadLabel]:

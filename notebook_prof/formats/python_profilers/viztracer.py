@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ...readers.call_tree import Frame
+from ...readers.call_tree import CallFrame
 from ...readers.trace_event import read_events
 from ...trace.builder import TraceBuilder
 
@@ -33,12 +33,12 @@ def read_viztracer(data: bytes, builder: TraceBuilder) -> None:
         }
 
 
-def frame_of(name: str) -> Frame | None:
+def frame_of(name: str) -> CallFrame | None:
     """Return the function named like ``step (train.py:9)``.
 
     >>> frame_of("Thread.run (/lib/threading.py:982)"), frame_of("builtins.exec")
-    (Frame(function='Thread.run', file='/lib/threading.py', line=982), None)
+    (CallFrame(function='Thread.run', file='/lib/threading.py', line=982), None)
     """
     if not name.endswith(")") or (match := _LOCATION.fullmatch(name)) is None:
         return None
-    return Frame(match[1], match[2], int(match[3]))
+    return CallFrame(match[1], match[2], int(match[3]))

@@ -136,7 +136,7 @@ def module_path(text: str) -> str:
 ACTIVITY_TYPE: Final = "cuda_profiler_range"
 
 
-class _Row(Struct, gc=False):
+class _RangeRow(Struct, gc=False):
     cat: Any = ""
     name: Any = None
     pid: Any = None
@@ -145,7 +145,7 @@ class _Row(Struct, gc=False):
     args: Raw = NOTHING
 
 
-_ROWS: Final = msgspec.json.Decoder(list[_Row])
+_ROWS: Final = msgspec.json.Decoder(list[_RangeRow])
 _ARGS: Final = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -163,7 +163,7 @@ class ProfilerRanges:
     """Collects ranges while a file is read."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[_Row, dict[str, float]]] = []
+        self._rows: list[tuple[_RangeRow, dict[str, float]]] = []
 
     def add(self, text: bytes | memoryview, expected: int, report: ImportReport) -> None:
         """Read the counters of the `expected` ranges in a list of events."""

@@ -15,7 +15,7 @@ from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ..base import PiecesReader, Probe
-from ..codec.columns import Interner
+from ..codec.columns import ValueInterner
 from ..codec.tolerant_json import add_second_list, mend
 from .activity_metadata import extra_text
 from .arguments import module_path, to_json
@@ -164,11 +164,11 @@ def _first(a: IntArray, b: IntArray) -> IntArray:
     return np.where(a > 0, a, b) if b.any() else a
 
 
-def _texts(codes: IntArray, values: Interner, text: Callable[[Any], str]) -> Coded | None:
+def _texts(codes: IntArray, values: ValueInterner, text: Callable[[Any], str]) -> Coded | None:
     """Return a column of texts, converting each distinct value once; None if there are no values."""
     if not codes.any():
         return None
-    distinct = Interner({"": 0})
+    distinct = ValueInterner({"": 0})
     lookup = distinct.column(map(text, values)) - 1
     return Coded(lookup[codes], list(distinct)[1:])
 

@@ -25,7 +25,7 @@ from .storage import Storage, ValueDecoder, decode_column, is_ours, starts_like_
 _NUMBER_BYTES = 8
 
 
-class Frames:
+class FrameReader:
     """Reads the tables of one recording."""
 
     def __init__(self, storage: Storage) -> None:
@@ -202,7 +202,7 @@ class NativeReader(MmapReader):
 
 
 def _trace(storage: Storage) -> Trace:
-    frames = Frames(storage)
+    frames = FrameReader(storage)
     tables = {table.name: frames.read(table.name) for table in TABLES}
     steps = tables[STEPS.name]
     if "loop" not in steps:  # older versions had a single loop

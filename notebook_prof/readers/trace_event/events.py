@@ -54,7 +54,7 @@ class EventRow(Struct, gc=False):
         return self.args if len(self.args) > 2 else self.attr
 
 
-class Envelope(Struct):
+class TraceEventFile(Struct):
     """The object around the events."""
 
     rows: list[EventRow] | UnsetType = field(name="traceEvents", default=UNSET)
@@ -68,20 +68,20 @@ class Envelope(Struct):
     system: Any = field(name="systemTraceEvents", default=None)
 
 
-def decode(data: bytes, report: ImportReport) -> Envelope:
+def decode(data: bytes, report: ImportReport) -> TraceEventFile:
     """Decode an object, an array with or without its end, or one event per line; FormatError for others."""
     text = data.strip(b"\x00 \t\r\n")
     if text.startswith(b"{") and (lines := _lines(text, report)) is not None:
-        return Envelope(rows=lines)
+        return TraceEventFile(rows=lines)
     if text.strip(b"[], \t\r\n") == b"":
         example = "the list of events is empty"
         report.add("no-events", "info", 1, example, "all tables are empty")
-        return Envelope(rows=[])
+        return TraceEventFile(rows=[])
     try:
-        envelope, rows = decode_events(text, Envelope, EventRow, report)
+        envelope, rows = decode_events(text, TraceEventFile, EventRow, report)
     except RecursionError as error:
         raise FormatError("its JSON is nested too deeply for a trace") from error
-    envelope = envelope or Envelope()
+    envelope = envelope or TraceEventFile()
     if rows is not None:
         envelope.rows = rows
     samples = _samples(envelope.samples, report)
@@ -151,7 +151,7 @@ _IGNORED: Final = ("process_sort_index", "thread_sort_index", "trace_buffer_over
 class Tracks:
     """Makes tracks in the builder as they are needed."""
 
-    def __init__(self, events: Events, builder: TraceBuilder) -> None:
+    def __init__(self, events: EventColumns, builder: TraceBuilder) -> None:
         self._events, self._builder = events, builder
         self._threads, self.processes = _names(events, builder)
         self._track: dict[int, int] = {}
@@ -185,7 +185,7 @@ class Tracks:
         return track
 
 
-def _names(events: Events, builder: TraceBuilder) -> tuple[dict[Any, str], dict[Any, str]]:
+def _names(events: EventColumns, builder: TraceBuilder) -> tuple[dict[Any, str], dict[Any, str]]:
     threads: dict[Any, str] = {}
     processes: dict[Any, str] = {}
     for i in events.where("M").tolist():
@@ -220,7 +220,7 @@ _ATOMS: Final = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class EventColumns:
     """Events in the order of the file."""
 
     rows: list[EventRow]
@@ -237,7 +237,7 @@ class Events:
         return np.flatnonzero(np.isin(self.phase, list(letters)))
 
 
-def columns(rows: list[EventRow], base_ns: int, builder: TraceBuilder) -> Events:
+def columns(rows: list[EventRow], base_ns: int, builder: TraceBuilder) -> EventColumns:
     """Turn events into columns, counting those without a time as ``broken-row``."""
     # Metadata events need no time.
     phase = np.array([row.ph[:1] if isinstance(row.ph, str) else "" for row in rows], dtype="U1")
@@ -256,7 +256,7 @@ def columns(rows: list[EventRow], base_ns: int, builder: TraceBuilder) -> Events
     process, processes = _coded(row.pid for row in rows)
     thread, threads = _coded(row.tid for row in rows)
     pair, pairs = pd.factorize(process * (len(threads) + 1) + thread)
-    return Events(
+    return EventColumns(
         rows=rows,
         phase=phase,
         ts=ts + base_ns,

@@ -16,16 +16,16 @@ from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import CATEGORIES, STEP_PREFIX, group_of_word, phase_of
-from ..call_tree import Frame
+from ..call_tree import CallFrame
 from ..events import match, report_unpaired
-from .events import EventRow, Events, Tracks
+from .events import EventColumns, EventRow, Tracks
 
 _NOTHING: Final = Raw(b"")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Arguments:
+class CollectedArguments:
     """Collects the arguments of events that become slices."""
 
     def __init__(self) -> None:
@@ -35,7 +35,13 @@ class Arguments:
         self._parts: list[pd.DataFrame] = []
 
     def add(
-        self, events: Events, begin: IntArray, end: IntArray, track: IntArray, name: Coded, dur: IntArray
+        self,
+        events: EventColumns,
+        begin: IntArray,
+        end: IntArray,
+        track: IntArray,
+        name: Coded,
+        dur: IntArray,
     ) -> None:
         """Add the arguments of the events that began and ended some slices."""
         # `end` is -1 if no other event ended the slice. Negative durations become 0, as in the slices.
@@ -103,7 +109,7 @@ def _merged(begin: bytes, end: bytes) -> str | None:
 
 
 _STEP: Final = re.compile(re.escape(STEP_PREFIX) + r"(\d{1,10})")
-FrameOf = Callable[[str], Frame | None]
+FrameOf = Callable[[str], CallFrame | None]
 
 CATEGORY_OF_WORD: Final = group_of_word(
     {
@@ -131,10 +137,10 @@ class Placed(NamedTuple):
 
 
 def add_slices(
-    events: Events,
+    events: EventColumns,
     tracks: Tracks,
     stacks: Mapping[str, int],
-    arguments: Arguments,
+    arguments: CollectedArguments,
     builder: TraceBuilder,
     frame_of: FrameOf | None = None,
 ) -> Placed:
@@ -181,14 +187,14 @@ def add_slices(
     return Placed(row, events.ts[row], np.maximum(dur, 0), track, handle)
 
 
-def categories(events: Events, row: IntArray) -> IntArray:
+def categories(events: EventColumns, row: IntArray) -> IntArray:
     """Return codes into `CATEGORIES`, from the events' categories."""
     words = [CATEGORY_OF_WORD.get(word.lower(), "operator") for word in events.cat.values]
     codes = np.array([CATEGORIES.index(word) for word in words], np.int64)
     return np.asarray(codes[events.cat.codes[row]])
 
 
-def _mark_names(events: Events, marks: IntArray) -> IntArray:
+def _mark_names(events: EventColumns, marks: IntArray) -> IntArray:
     names = np.asarray(events.name.codes[marks], np.int64).copy()
     nameless = np.array([events.rows[i].name in (None, "") for i in marks.tolist()], bool)
     names[nameless & (events.phase[marks] == "E")] = -1
@@ -211,7 +217,7 @@ def _stack_keys(rows: list[EventRow], stacks: Mapping[str, int]) -> IntArray:
     return np.array([stacks.get(str(row.sf), -1) for row in rows], np.int64)
 
 
-def _steps(events: Events, row: IntArray, dur: IntArray, builder: TraceBuilder) -> None:
+def _steps(events: EventColumns, row: IntArray, dur: IntArray, builder: TraceBuilder) -> None:
     matches = [_STEP.fullmatch(name) for name in events.name.values]
     step = np.array([int(match[1]) if match else -1 for match in matches], np.int64)[events.name.codes[row]]
     at = np.flatnonzero((step >= 0) & (step < 2**31))
