@@ -80,11 +80,7 @@ def add_samples(
 
 
 def labels(frame: IntArray, frames_seen: Sequence[CallFrame]) -> Coded:
-    """Return the names of slices of these frames, making those of the used frames only.
-
-    >>> labels(np.array([1, 1]), [CallFrame("f", "", 0), CallFrame("g", "", 0)])
-    Coded(codes=array([0, 0]), values=['g'])
-    """
+    """Return the names of slices of these frames, making those of the used frames only."""
     codes, used = pd.factorize(frame)
     return Coded(codes, [frames_seen[i].label() for i in used.tolist()])
 
@@ -169,11 +165,7 @@ def stack_tree(
 
 
 def depths(parent: IntArray) -> IntArray:
-    """Return the number of ancestors of each node; parents come before their children.
-
-    >>> depths(np.array([-1, 0, 1, 0])).tolist()
-    [0, 1, 2, 1]
-    """
+    """Return the number of ancestors of each node; parents come before their children."""
     up = parent.copy()
     depth = (up >= 0).astype(np.int64)
     rows = np.flatnonzero(up >= 0)

@@ -84,7 +84,6 @@ def seal(parts: SealedParts, window: tuple[int, int] | None, start: int | None =
         "info",
         int((nesting[0] == MAX_DEPTH).sum()),
         effect=f"slices inside more than {MAX_DEPTH:,} others have that depth; their times are right",
-        advice="nothing needs to be done",
     )
     checkpoint()
     _inherit(columns, nesting[1], flows, steps)

@@ -72,22 +72,14 @@ NO_TIME: Final = -(1 << 61)
 
 
 def ms_to_ns(value: FloatArray) -> IntArray:
-    """Return milliseconds in ns; `NO_TIME` for NaN.
-
-    >>> ms_to_ns(np.array([0.25, np.nan])).tolist()
-    [250000, -2305843009213693952]
-    """
+    """Return milliseconds in ns; `NO_TIME` for NaN."""
     scaled = value * 1_000_000
     ok = np.isfinite(scaled) & (np.abs(scaled) < _LARGEST)
     return np.where(ok, np.rint(np.where(ok, scaled, 0)).astype(np.int64), NO_TIME)
 
 
 def to_floats(values: Sequence[Any]) -> FloatArray:
-    """Return numbers as an array, with NaN for other values.
-
-    >>> to_floats([1, None, "x", 2.5]).tolist()
-    [1.0, nan, nan, 2.5]
-    """
+    """Return numbers as an array, with NaN for other values."""
     try:
         return np.array(values, np.float64).reshape(len(values))
     except (TypeError, ValueError, OverflowError):
@@ -134,11 +126,7 @@ class GeckoStacks(NamedTuple):
 
 
 def gecko_categories(listed: Any) -> list[GeckoCategory]:
-    """Return the categories of a profile's ``meta``; old profiles have none.
-
-    >>> gecko_categories([{"name": "GC", "subcategories": ["Other"]}, 5])[0].name
-    'GC'
-    """
+    """Return the categories of a profile's ``meta``; old profiles have none."""
     if not isinstance(listed, list):
         return []
     rows = [each if isinstance(each, dict) else {} for each in listed]
@@ -288,11 +276,7 @@ class GeckoTracks:
 
 
 def process_id(value: Any) -> int | None:
-    """Return the number of a process or thread; None for names such as ``"Unknown Process 1"``.
-
-    >>> process_id("5127"), process_id(12), process_id("5127.1"), process_id(None)
-    (5127, 12, None, None)
-    """
+    """Return the number of a process or thread; None for names such as ``"Unknown Process 1"``."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 19:
         return int(value)
     whole = isinstance(value, int) and not isinstance(value, bool)

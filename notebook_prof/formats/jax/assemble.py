@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from ...errors import FormatError
 from ...readers.codec.numbers import to_ns
-from ...readers.codec.tolerant_json import decode_events
+from ...readers.codec.tolerant_json import decode_rows
 from ...readers.events import NAME, argument_rows, argument_table
 from ...trace.arrays import IntArray, number_rows, numbered
 from ...trace.builder import TraceBuilder
@@ -30,11 +30,7 @@ _SOURCE: Final = "_src"
 
 
 def is_argument(name: str) -> bool:
-    """Return whether a statistic describes an event, unlike ``_pt``, which only joins threads.
-
-    >>> is_argument("batch"), is_argument("_src"), is_argument("_pt")
-    (True, True, False)
-    """
+    """Return whether a statistic describes an event, unlike ``_pt``, which only joins threads."""
     return name == _SOURCE or not name.startswith("_")
 
 
@@ -236,7 +232,6 @@ def _steps(rows: pd.DataFrame, builder: TraceBuilder) -> None:
     steps = rows[rows["step"].notna()].drop_duplicates("step")
     if len(steps):
         builder.steps(steps["step"].astype("int64"), steps["ts"], steps["dur"].clip(lower=0), "file")
-        builder.metadata.setdefault("steps_source", "file")
 
 
 def _launches(rows: pd.DataFrame, builder: TraceBuilder) -> None:
@@ -308,16 +303,9 @@ class XlaEvent(Struct, gc=False):
     args: dict[str, Any] | None = None
 
 
-class Envelope(Struct):
-    """The file around the rows."""
-
-    traceEvents: list[XlaEvent]
-
-
 def read_space(data: bytes, report: ImportReport) -> Space:
     """Decode a file of JAX's trace viewer."""
-    envelope, listed = decode_events(data, Envelope, XlaEvent, report)
-    rows = listed if listed is not None else (envelope.traceEvents if envelope else [])
+    rows = decode_rows(data, XlaEvent, report)
     if not rows:
         raise FormatError("there are no events in it")
     planes = _names_of(rows, "process_name", lambda row: _id(row.pid))

@@ -39,12 +39,7 @@ class Times:
 
 
 def read_times(entries: dict[str, Any], report: ImportReport) -> Times:
-    """Read ``{operator: {place: {"start", "kern", "end"}}}``, in seconds.
-
-    >>> times = read_times({"7": {"cpu0:0": {"start": 0.5, "kern": 0.5, "end": 0.75}}}, ImportReport())
-    >>> times.operator, times.end.tolist()
-    (['7'], [750000000])
-    """
+    """Read ``{operator: {place: {"start", "kern", "end"}}}``, in seconds."""
     operator, node, values = [], [], []
     for key, times_of_node in entries.items():
         for where, times in times_of_node.items() if isinstance(times_of_node, dict) else ():

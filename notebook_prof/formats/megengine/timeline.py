@@ -105,11 +105,7 @@ _DEVICE: Final = re.compile(r"(?:cpu|gpu|xpu|rocm|cuda|cambricon|atlas|multithre
 
 
 def is_device(name: str) -> bool:
-    """Return whether a thread's name is a computing node.
-
-    >>> is_device("xpux:0"), is_device("gpu0"), is_device("worker")
-    (True, True, False)
-    """
+    """Return whether a thread's name is a computing node."""
     return _DEVICE.fullmatch(name) is not None
 
 
@@ -285,4 +281,3 @@ def _steps(events: TimedRows, builder: TraceBuilder) -> None:
     own = events.ts[events.thread == events.thread[chosen[0]]]
     starts = np.concatenate([[own.min()], ends[:-1]])
     builder.steps(np.arange(len(ends)), starts, ends - starts, "file")
-    builder.metadata.setdefault("steps_source", "file")

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from ...errors import FormatError, OptionError, nearest
 from ...readers.base import Folder, FolderReader, Probe, Reader
 from ...trace.builder import TraceBuilder
-from .files import File, Source, is_profile, kind_of, profile_files
+from .files import File, is_profile, kind_of, profile_files
 
 _OPTIONS: Final = ("fp_point", "bp_point")
 _ENVIRONMENT: Final = {
     "fp_point": ("FP_POINT", "PROFILING_FP_START"),
     "bp_point": ("BP_POINT", "PROFILING_BP_END"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Single:
-    """One file as a source."""
-
-    data: bytes
-
-    def read(self, name: str) -> bytes:
-        """Return the bytes, whatever the name."""
-        return self.data
 
 
 class MindSporeReader(FolderReader):
@@ -72,7 +60,7 @@ class MindSporeReader(FolderReader):
         kind = kind_of(data[: 64 * 1024]) or ("trace_view" if data.lstrip().startswith(b"[") else None)
         if kind is None:
             raise FormatError(f"it is not a file of a MindSpore profile; it starts with {data[:40]!r}")
-        self._read([File(kind, "")], _Single(data), builder)
+        self._read([File(kind, "")], lambda name: data, builder)
 
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
         """Add all files of one profile to `builder`; FormatError if the folder has several."""
@@ -87,7 +75,7 @@ class MindSporeReader(FolderReader):
                 + (" …" if len(apart) > 8 else "")
             )
         used = [same[0] for same in files_by_part.values()]
-        self._read(used, folder, builder)
+        self._read(used, folder.read, builder)
         used_names = {file.name for file in used}
         others = [name for name in folder.names if name not in used_names]
         builder.report.add(
@@ -98,7 +86,7 @@ class MindSporeReader(FolderReader):
             effect="files that do not belong to a profile, or of an unknown kind",
         )
 
-    def _read(self, files: list[File], source: Source, builder: TraceBuilder) -> None:
+    def _read(self, files: list[File], content: Callable[[str], bytes], builder: TraceBuilder) -> None:
         from .ranks import Rank
         from .staging import Staging
 
@@ -110,7 +98,7 @@ class MindSporeReader(FolderReader):
             files_of_rank = [
                 file for file in files if file.rank == rank or (file.rank < 0 and rank == lowest)
             ]
-            Rank({file.kind: file for file in files_of_rank}, source, staging, rank).read()
+            Rank({file.kind: file for file in files_of_rank}, content, staging, rank).read()
         staging.pour()
         if not staging.used:
             raise FormatError("nothing in it can be read")

@@ -53,11 +53,7 @@ def split(full: str) -> NameParts:
 
 
 def is_collective(name: str) -> bool:
-    """Return whether an operator moves data between ranks, by its own name.
-
-    >>> is_collective("AllReduce-op534_0"), is_collective("ReduceSum-op1")
-    (True, False)
-    """
+    """Return whether an operator moves data between ranks, by its own name."""
     return _COLLECTIVE.match(name) is not None
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from msgspec import Raw, Struct, field
 
 from ...readers.codec.numbers import to_ns
-from ...readers.codec.tolerant_json import decode_events
+from ...readers.codec.tolerant_json import decode_rows
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
 from .staging import ns_of
@@ -59,12 +59,6 @@ class MindSporeRow(Struct, gc=False):
     args: Raw = _NOTHING
 
 
-class Envelope(Struct):
-    """The object form, which no version seen so far writes."""
-
-    traceEvents: list[MindSporeRow]
-
-
 _NO_ARGUMENTS: Final = Described("", MindSporeArguments())
 
 
@@ -83,8 +77,7 @@ class Timeline:
 def timeline(data: bytes, report: ImportReport) -> Timeline:
     """Decode a JSON list of trace events into rows in the order of the file."""
     # times in it are µs, as numbers or as strings
-    envelope, listed = decode_events(data, Envelope, MindSporeRow, report)
-    rows = listed if listed is not None else (envelope.traceEvents if envelope else [])
+    rows = decode_rows(data, MindSporeRow, report)
     cache: dict[bytes, Described] = {}
     named = [row for row in rows if row.ph == "M"]
     labels = _names(named, "process_labels", "labels", cache)
@@ -237,12 +230,7 @@ def _exchanges(
 
 
 def aicpu_records(data: bytes) -> pd.DataFrame:
-    """Read ``DATA_PREPROCESS.dev.AICPU.<id>.slice_<n>``: columns as in the table ``aicpu``.
-
-    >>> record = b"Node:InitData, Run tart:20, Run end:50\\0Thread dispatchTime=100 us, totalTime=1567 us."
-    >>> aicpu_records(record).values.tolist()
-    [[1, 'InitData', 1567000.0, 100000.0, 20000, 50000]]
-    """
+    """Read ``DATA_PREPROCESS.dev.AICPU.<id>.slice_<n>``: columns as in the table ``aicpu``."""
     rows = [match.groups() for match in _NODE.finditer(data)]
     return _aicpu_table([(str(i + 1).encode(), n, t, d, a, b) for i, (n, a, b, d, t) in enumerate(rows)], 1e3)
 
@@ -338,11 +326,7 @@ def lanes(timeline: Timeline) -> list[Lane]:
 
 
 def number_in(text: str) -> int:
-    """Return the last number in `text`; 0 if there is none.
-
-    >>> number_in("HostCpuOps12"), number_in("Ops")
-    (12, 0)
-    """
+    """Return the last number in `text`; 0 if there is none."""
     match = _DIGITS.search(text)
     return int(match[1]) if match else 0
 

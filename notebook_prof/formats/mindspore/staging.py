@@ -22,11 +22,7 @@ from ...trace.report import ImportReport
 
 
 def csv_frame(data: bytes, report: ImportReport) -> pd.DataFrame:
-    """Return a CSV file as text columns; empty if there is nothing that can be read.
-
-    >>> csv_frame(b"a, b\\n1,2\\n3\\n", ImportReport()).to_dict("list")
-    {'a': ['1', '3'], 'b': ['2', '']}
-    """
+    """Return a CSV file as text columns; empty if there is nothing that can be read."""
     # names come from the first row, without blanks; missing fields are empty text
     text = data.replace(b"\x00", b"").decode(errors="replace")
     try:
@@ -158,10 +154,6 @@ def _shift(main: tuple[int, int], other: tuple[int, int]) -> int:
 
 
 def ns_of(values: Any, unit_ns: float) -> tuple[IntArray, BoolArray]:
-    """Convert numbers or text in units of `unit_ns`, a power of ten, to whole ns, with a mask of the numbers.
-
-    >>> ns_of(["1.5", "x"], 1e6)
-    (array([1500000,       0]), array([ True, False]))
-    """
+    """Convert numbers or text in units of `unit_ns`, a power of ten, to ns; with a mask of the numbers."""
     texts = [str(value).strip().encode() for value in np.asarray(values, dtype=object)]
     return to_ns(texts, len(str(int(unit_ns))) - 1)

@@ -63,12 +63,7 @@ def step_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.Data
 
 
 def parted(table: pd.DataFrame) -> pd.DataFrame:
-    """Compute the three parts and the total from the four points.
-
-    >>> points = {"step": [1], "start_ns": [0], "fp_ns": [20], "bp_ns": [70], "end_ns": [100]}
-    >>> parted(pd.DataFrame(points))[["interval_ns", "fp_bp_ns", "tail_ns", "total_ns"]].values.tolist()
-    [[20, 50, 30, 100]]
-    """
+    """Compute the three parts and the total from the four points."""
     start, fp, bp, end = (table[name] for name in ("start_ns", "fp_ns", "bp_ns", "end_ns"))
     return table.assign(
         interval_ns=fp - start, fp_bp_ns=bp - fp, tail_ns=end - bp, total_ns=end - start
@@ -179,7 +174,6 @@ def stage_steps(steps: pd.DataFrame, reduces: pd.DataFrame, staging: Staging, ra
         first = not builder.metadata.get("steps_source")
         if first:
             builder.steps(moved["step"], moved["start_ns"], moved["total_ns"].clip(lower=0), "file")
-            builder.metadata["steps_source"] = "file"
         builder.report.add(
             "steps-of-other-ranks",
             "info",

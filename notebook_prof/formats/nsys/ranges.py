@@ -225,7 +225,6 @@ def _steps(
         "info",
         len(rows) - len(own),
         effect="steps are those of the thread that has the most",
-        advice="nothing needs to be done",
     )
     numbers = number[own]
     if len(np.unique(numbers)) < len(numbers):
@@ -235,11 +234,9 @@ def _steps(
             len(numbers),
             example=name.values[name.codes[own[0]]],
             effect="numbers occur more than once, as in several epochs: steps are numbered in order of time",
-            advice="nothing needs to be done",
         )
         numbers = np.arange(len(numbers))
     session.builder.steps(numbers, ts[own], dur[own], "file")
-    session.builder.metadata.setdefault("steps_source", "file")
 
 
 def _arguments(

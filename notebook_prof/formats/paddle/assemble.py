@@ -174,7 +174,6 @@ def _steps(rows: pd.DataFrame, builder: TraceBuilder) -> None:
     if is_step.any():
         ts, dur = marks["ts"].to_numpy()[is_step], marks["dur"].to_numpy()[is_step]
         builder.steps(np.array(number, np.int64)[is_step], ts, dur, "file")
-        builder.metadata.setdefault("steps_source", "file")
 
 
 def _inputs(inputs: pd.DataFrame) -> pd.DataFrame:

@@ -99,11 +99,7 @@ class Inputs(NamedTuple):
 
 
 def shapes_text(shapes: Mapping[str, Any]) -> str:
-    """Return the shapes of all arguments as one list, as `slices.shapes` holds them.
-
-    >>> shapes_text({"Input": [[8, 3]], "Filter": [[16, 3], []]})
-    '[[8, 3], [16, 3], []]'
-    """
+    """Return the shapes of all arguments as one list, as `slices.shapes` holds them."""
     flat: list[Any] = []
     for value in shapes.values():
         flat += value if isinstance(value, list) else [value]

@@ -217,7 +217,6 @@ def _steps(events: TrackEvents, row: IntArray, dur: IntArray, name: Coded, build
     own = own[np.unique(number[own], return_index=True)[1]]
     if len(own):
         builder.steps(number[own], events.ts[row[own]], dur[own], "file")
-        builder.metadata.setdefault("steps_source", "file")
 
 
 def add_counters(events: TrackEvents, tracks: PerfettoTracks, builder: TraceBuilder) -> None:

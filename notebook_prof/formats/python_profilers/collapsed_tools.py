@@ -57,11 +57,7 @@ class Kind(NamedTuple):
 
 
 def kind_of(lines: Sequence[bytes], header: bool) -> Kind:
-    """Return the tool that writes such lines; `header` is whether Austin's header precedes them.
-
-    >>> kind_of([b"tid:31;a.py:main:3 12", b"tid:31;a.py:main:4 1"], False).tool
-    'tachyon'
-    """
+    """Return the tool that writes such lines; `header` is whether Austin's header precedes them."""
     if header:
         return AUSTIN
     sound = [line for line in lines[:_HEAD_LINES] if is_path(line)]
@@ -104,11 +100,7 @@ def joined_lines(path: bytes) -> bytes:
 
 
 def bracket_frame(text: str) -> CallFrame:
-    """Return a frame like ``step (train.py:9)``; any other text is a function.
-
-    >>> bracket_frame("step (train.py:9)"), bracket_frame("deflate (libz.so)").file
-    (CallFrame(function='step', file='train.py', line=9), '')
-    """
+    """Return a frame like ``step (train.py:9)``; any other text is a function."""
     return frame_of(text) or CallFrame(text, "", 0)
 
 
@@ -263,11 +255,7 @@ _BYTES: Final = (
 
 
 def has_header(data: bytes) -> bool:
-    """Return whether a file begins with Austin's header.
-
-    >>> has_header(b"# austin: 3.7.0\\n# interval: 100\\n"), has_header(b"# austin\\na;b 3\\n")
-    (True, False)
-    """
+    """Return whether a file begins with Austin's header."""
     return data.lstrip(b"\x00\r\n \t").startswith(b"# ") and _HEADER.search(data[:_WITHIN]) is not None
 
 
@@ -327,11 +315,7 @@ def times(numbers: Sequence[bytes], builder: TraceBuilder) -> list[bytes]:
 
 
 def in_order(header: Mapping[str, str], paths: Sequence[bytes]) -> bool:
-    """Return whether samples follow one another without gaps.
-
-    >>> in_order({"mode": "wall"}, [b"P1;T1;f", b"P1;T1;g", b"P1;T1;f"]), in_order({}, [b"P1;T1;f"])
-    (True, False)
-    """
+    """Return whether samples follow one another without gaps."""
     # They do not if idle threads are left out, or if every path is there once, as austin-compress leaves
     # them.
     return header.get("mode") != "cpu" and len(set(paths)) < len(paths)

@@ -228,7 +228,6 @@ def _weights(
             "info",
             example=f"{kinds[counted[0]]} in count, without a period",
             effect="weights count samples, and one sample is shown as 1 ns: shares are right, times are not",
-            advice="nothing needs to be done",
         )
     return column(counted[0]) * max(period, 1), kinds[counted[0]]
 

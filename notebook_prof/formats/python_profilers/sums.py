@@ -24,12 +24,7 @@ _LONG_DIGITS: Final = 8  # of 15 bits: more than any count or time
 
 
 def loads(data: bytes) -> Any:
-    """Return the value in `data`, as written by marshal's versions 0 to 5.
-
-    >>> import marshal
-    >>> loads(marshal.dumps({("a.py", 1, "f"): (1, 2.5, {})}))
-    {('a.py', 1, 'f'): (1, 2.5, {})}
-    """
+    """Return the value in `data`, as written by marshal's versions 0 to 5."""
     # Made of dict, tuple, list, str, bytes, int, float, bool and None, with strings, numbers or tuples of
     # these as keys. Anything else, an early end, or a nesting of more than 12 is a FormatError.
     return _Marshalled(data).value(0)

@@ -92,7 +92,6 @@ def _add_ops(
         "info",
         int((~keep).sum()),
         effect="barriers and tasks without a name are not kernels: left out",
-        advice="nothing needs to be done",
     )
     ops, kinds = ops.where(keep), Coded(kinds.codes[keep], kinds.values)
     names = Coded(names.codes[keep], names.values)
@@ -214,7 +213,6 @@ def _report(database: Database, builder: TraceBuilder) -> None:
         sum(counts.values()),
         example=", ".join(f"{name} ({count:,} rows)" for name, count in list(counts.items())[:3]),
         effect="the data in these tables is not shown",
-        advice="nothing needs to be done",
     )
 
 
@@ -378,10 +376,6 @@ class Rocpd:
 
 
 def suffixes(names: set[str]) -> list[str]:
-    """Return the suffixes of the tables of each process.
-
-    >>> suffixes({"rocpd_metadata_a", "rocpd_string_a", "rocpd_metadata_b"})
-    ['_a', '_b']
-    """
+    """Return the suffixes of the tables of each process."""
     endings = {name.removeprefix(prefix) for prefix in _PREFIXES for name in names if name.startswith(prefix)}
     return sorted(suffix for suffix in endings if suffix == "" or suffix.startswith("_"))

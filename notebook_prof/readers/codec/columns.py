@@ -105,11 +105,7 @@ def binary_array(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) ->
 
 
 def joined(parts: Sequence[Any], kind: Kind, encoding: str = "utf-8") -> Column:
-    """Join the parts of a column; texts come as Arrow arrays of bytes or text, invalid bytes are replaced.
-
-    >>> joined([np.array([1, 2]), np.array([3])], INTS).tolist()
-    [1, 2, 3]
-    """
+    """Join the parts of a column; texts come as Arrow arrays of bytes or text, invalid bytes are replaced."""
     if kind != TEXTS:
         empty: Any = np.empty(0, np.int64 if kind == INTS else np.float64)
         return np.concatenate([empty, *parts])

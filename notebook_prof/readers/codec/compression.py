@@ -61,11 +61,7 @@ Accepts = Callable[[bytes], bool]
 
 
 def limit_for(packed_bytes: int, max_bytes: int | None) -> int:
-    """Return the limit on the decompressed size of a file: `max_bytes`, or a default without it.
-
-    >>> limit_for(3000, None) == SMALL_BYTES, limit_for(3000, 2**40) == 2**40
-    (True, True)
-    """
+    """Return the limit on the decompressed size of a file: `max_bytes`, or a default without it."""
     if max_bytes is not None:
         return max_bytes
     return min(MAX_BYTES, max(MAX_RATIO * packed_bytes, SMALL_BYTES), max(_free_bytes(), SMALL_BYTES))

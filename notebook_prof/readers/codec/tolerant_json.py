@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -194,6 +194,13 @@ def _next_row(text: str, at: int) -> int:
 E = TypeVar("E")
 R = TypeVar("R")
 
+
+class EventFile(msgspec.Struct, Generic[R]):
+    """The object around events."""
+
+    traceEvents: list[R]
+
+
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -222,6 +229,12 @@ def decode_events(
         except _UNDECODABLE:
             pass
     return _one_by_one(data, envelope, row, report)
+
+
+def decode_rows(data: bytes, row: type[R], report: ImportReport) -> list[R]:
+    """Decode the events of a file whose object around them does not matter; see `decode_events`."""
+    file, listed = decode_events(data, EventFile[row], row, report)  # type: ignore[valid-type]
+    return listed if listed is not None else file.traceEvents if file is not None else []
 
 
 def decode_object(data: bytes, kind: type[E], whose: str) -> E:

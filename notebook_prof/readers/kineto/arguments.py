@@ -29,11 +29,7 @@ _NO_LEVEL: Final = frozenset({"top", "self"})
 
 
 def to_json(value: Any) -> str:
-    """Return a list of texts as JSON, always in the same spelling.
-
-    >>> to_json(["float", "Scalar"])
-    '["float","Scalar"]'
-    """
+    """Return a list of texts as JSON, always in the same spelling."""
     return msgspec.json.encode(value).decode()
 
 

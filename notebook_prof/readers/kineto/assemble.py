@@ -309,7 +309,6 @@ def _steps(columns: KinetoColumns, ranges: BoolArray, builder: TraceBuilder) -> 
     rows = np.flatnonzero(rows_of(columns.name, number >= 0) & ranges & (columns.device < 0))
     if len(rows):
         builder.steps(number[columns.name.codes[rows]], columns.ts[rows], columns.dur[rows], "file")
-        builder.metadata.setdefault("steps_source", "file")
 
 
 def _allocations(columns: KinetoColumns, builder: TraceBuilder) -> None:

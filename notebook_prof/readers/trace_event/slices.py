@@ -223,4 +223,3 @@ def _steps(events: EventColumns, row: IntArray, dur: IntArray, builder: TraceBui
     at = np.flatnonzero((step >= 0) & (step < 2**31))
     if len(at):
         builder.steps(step[at], events.ts[row[at]], np.maximum(dur[at], 0), "file")
-        builder.metadata.setdefault("steps_source", "file")
