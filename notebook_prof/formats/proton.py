@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from ..errors import FormatError
 from ..readers.base import Probe, Reader
+from ..readers.codec.tolerant_json import UNDECODABLE
 from ..trace.builder import TraceBuilder
 
 _MARKS: Final = tuple(re.compile(rb'"' + word + rb'"\s*:') for word in (b"frame", b"metrics"))
@@ -21,7 +22,6 @@ _LAUNCH: Final = "__proton_launch_metadata"
 _TIME: Final = "time (ns)"
 _MOST_COLUMNS: Final = 200
 _MOST_NS: Final = 1 << 61
-_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class ProtonReader(Reader):
@@ -30,11 +30,9 @@ class ProtonReader(Reader):
     # The kernels of a device are on one lane, one after another in the order of the tree, inside the scopes
     # in which they were launched. The file does not contain when they ran, nor how long a scope took on the
     # host unless that was measured. All metrics are in ``metadata["tables"]["proton"]``.
-    name: ClassVar[str] = "proton"
-    priority: ClassVar[int] = 407
-    describes: ClassVar[str] = (
-        "Proton, Triton's profiler: its tree of kernels and scopes (.hatchet, .hatchet_msgpack)"
-    )
+    name = "proton"
+    priority = 407
+    describes = "Proton, Triton's profiler: its tree of kernels and scopes (.hatchet, .hatchet_msgpack)"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the head is a list of nodes, in JSON or MessagePack."""
@@ -97,7 +95,7 @@ def _roots(data: bytes, packed: bool, builder: TraceBuilder) -> list[_ProtonNode
     mark = b"\xa5frame" if packed else b'"frame"'
     try:
         parts = decode(data, type=list[msgspec.Raw])
-    except _UNDECODABLE as error:
+    except UNDECODABLE as error:
         raise FormatError(f"Proton's tree cannot be decoded: {error}") from error
     roots, broken = [], 0
     for part in parts:
@@ -107,7 +105,7 @@ def _roots(data: bytes, packed: bool, builder: TraceBuilder) -> list[_ProtonNode
             else:
                 devices = decode(part, type=dict[str, dict[str, dict[str, Any]]])
                 builder.metadata["proton_devices"] = devices
-        except _UNDECODABLE:
+        except UNDECODABLE:
             broken += 1
     builder.report.broken_rows(broken, "a tree of another form", "these are left out")
     return roots

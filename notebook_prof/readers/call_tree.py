@@ -111,13 +111,9 @@ def depth_limit(lengths: IntArray, builder: TraceBuilder) -> int:
     while int(np.minimum(lengths, limit).sum()) > MAX_FRAMES:
         limit //= 2
     if limit < deepest:
-        builder.report.add(
-            "deep-stacks-cut",
-            "loss",
-            int((lengths > limit).sum()),
-            example=f"{deepest:,} frames",
-            effect=f"only the outer {limit:,} frames are slices",
-        )
+        example = f"{deepest:,} frames"
+        effect = f"only the outer {limit:,} frames are slices"
+        builder.report.add("deep-stacks-cut", "loss", int((lengths > limit).sum()), example, effect)
     return limit
 
 

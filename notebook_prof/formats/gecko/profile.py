@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from ...errors import FormatError
 from ...readers.call_tree import add_tree_samples, count_samples, sample_durations
-from ...readers.codec.tolerant_json import decode_object
+from ...readers.codec.tolerant_json import UNDECODABLE, decode_object
 from ...readers.events import match, report_unpaired
 from ...trace.arrays import BoolArray, FloatArray, IntArray, numbered
 from ...trace.builder import TraceBuilder
@@ -32,7 +32,6 @@ from .threads import (
 )
 
 _NOTHING: Final = Raw(b"null")
-_BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _STACKS: Final = ("stackTable", "frameTable", "funcTable", "resourceTable")
 _USED: Final = {"stack", "time", "timeDeltas", "weight", "threadCPUDelta"}
 _DEEPEST: Final = 8
@@ -130,13 +129,9 @@ class _Import:
                 builder.metadata[name] = meta[key]
         if self._by_category:
             builder.table("sample_categories", pd.concat(self._by_category), times=())
-        builder.report.add(
-            "columns-not-used",
-            "info",
-            len(self._unused),
-            example=", ".join(sorted(self._unused)),
-            effect="details of samples and allocations are left out; times are complete",
-        )
+        example = ", ".join(sorted(self._unused))
+        effect = "details of samples and allocations are left out; times are complete"
+        builder.report.add("columns-not-used", "info", len(self._unused), example, effect)
         if self._in_bytes == self.threads:
             raise FormatError(
                 "its samples are weighted by bytes and have no times. Open it in profiler.firefox.com"
@@ -148,7 +143,7 @@ class _Import:
         for number, text in enumerate(texts):
             try:
                 yield msgspec.json.decode(text, type=kind)
-            except _BROKEN as error:
+            except UNDECODABLE as error:
                 self._builder.report.add("broken-profile", "loss", 1, f"{what} {number}: {error}", "left out")
 
     def _shared(self, profile: _GeckoProfile, categories: list[GeckoCategory]) -> _SharedTables:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
@@ -13,23 +12,21 @@ import numpy as np
 from msgspec import Raw
 
 from ...readers.call_tree import CallFrame, StackTree, stack_tree
+from ...readers.codec.tolerant_json import decoded
+from ...readers.events import unique_name
 from ...trace.arrays import FloatArray, IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import inherit
 from ...trace.report import ImportReport
 
 _LARGEST: Final = 2.0**61
-_BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 class GeckoTable:
     """One table of a profile: columns, or rows behind a schema."""
 
     def __init__(self, text: Raw | bytes | None) -> None:
-        content: Any = None
-        if text:
-            with suppress(*_BROKEN):
-                content = msgspec.json.decode(text)
+        content = decoded(text) if text else None
         table = content if isinstance(content, dict) else {}
         # None in a row without a value; columns may be shorter than the table
         self.columns = _columns(table)
@@ -267,12 +264,7 @@ class GeckoTracks:
 
     def unique(self, name: str, pid: int | None) -> str:
         """Return a name that is unique within this process."""
-        count, unique = 1, name
-        while (pid, unique) in self._names:
-            count += 1
-            unique = f"{name} {count}"
-        self._names.add((pid, unique))
-        return unique
+        return unique_name(name, pid, self._names)
 
 
 def process_id(value: Any) -> int | None:
@@ -365,13 +357,8 @@ def add_cpu_use(
     ts, used = samples.times(), samples.numbers("threadCPUDelta")
     ok = (ts != NO_TIME) & np.isfinite(used)
     if scale is None:
-        builder.report.add(
-            "cpu-use-not-told",
-            "info",
-            int(ok.sum()),
-            example=thread.name,
-            effect="CPU use in cycles has no share of a processor: it is left out",
-        )
+        effect = "CPU use in cycles has no share of a processor: it is left out"
+        builder.report.add("cpu-use-not-told", "info", int(ok.sum()), thread.name, effect)
         return
     ts, value = _rate(ts[ok], used[ok] * scale)
     if len(ts):

@@ -14,13 +14,13 @@ from msgspec import Raw, Struct
 
 from ...errors import FormatError
 from ...readers.codec.numbers import to_ns
-from ...readers.codec.tolerant_json import decode_rows
-from ...readers.events import NAME, argument_rows, argument_table
+from ...readers.codec.tolerant_json import NOTHING, decode_rows
+from ...readers.events import add_arguments, argument_rows
 from ...trace.arrays import IntArray, number_rows, numbered
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from ...trace.taxonomy import call_category, is_collective_kernel
+from ...trace.taxonomy import call_category, device_category
 
 STATISTICS: Final = ("step_num", "hlo_op", "hlo_module", "correlation_id", "tf_op", "memcpy_details")
 """Statistics of events from which the tables are made."""
@@ -105,7 +105,7 @@ def assemble(space: Space, builder: TraceBuilder, *, rank: int | None = None) ->
     for number, line in enumerate(space.lines):
         if len(line.ts):
             parts.append(_line(line, number, base, line.plane in with_streams, builder, space, rank, tables))
-    _arguments(tables, builder)
+    add_arguments(builder, tables)
     _facts(space, builder, rank)
     if parts:
         rows = pd.concat([part.assign(handle=handles) for handles, part in parts], ignore_index=True)
@@ -185,21 +185,12 @@ def _host_kind(name: str) -> str:
 def _device_kinds(line: PlaneLine, streams: bool) -> pd.Series:
     if not _STREAM.match(line.name) and (streams or line.name == "Steps" or line.name.startswith(_DERIVED)):
         return pd.Series(["annotation"] * len(line.ts), dtype="object")
-    kinds = [_device_kind(name) for name in line.names.values]
+    kinds = ["collective" if _COLLECTIVE.search(n) else device_category(n) for n in line.names.values]
     category = pd.Series(np.array(kinds, dtype=object)[line.names.codes])
     if "memcpy_details" in line.stats:
         copies = pd.Series(line.stats["memcpy_details"], dtype="object").notna()
         category = category.where(~copies | (category != "kernel"), "memcpy")
     return category
-
-
-def _device_kind(name: str) -> str:
-    lowered = name.lower()
-    if _COLLECTIVE.search(name) or is_collective_kernel(name):
-        return "collective"
-    if "memset" in lowered or "fillbuffer" in lowered:
-        return "memset"
-    return "memcpy" if "memcpy" in lowered or "copybuffer" in lowered else "kernel"
 
 
 def _stream(
@@ -269,13 +260,6 @@ def _table(rows: pd.DataFrame, builder: TraceBuilder) -> None:
     tables["hlo_ops"] = table if earlier is None else pd.concat([earlier, table], ignore_index=True)
 
 
-def _arguments(parts: list[pd.DataFrame], builder: TraceBuilder) -> None:
-    tables = builder.metadata.setdefault("tables", {})
-    earlier = [tables[NAME]] if NAME in tables else []
-    if (table := argument_table([*earlier, *parts])) is not None:
-        tables[NAME] = table
-
-
 def _facts(space: Space, builder: TraceBuilder, rank: int | None) -> None:
     facts_by_plane = {plane: dict(facts) for plane, facts in space.facts.items()}
     for facts in facts_by_plane.values():
@@ -288,7 +272,6 @@ def _facts(space: Space, builder: TraceBuilder, rank: int | None) -> None:
 
 
 Scalar = int | float | str | None
-_NOTHING: Final = Raw(b"")
 
 
 class XlaEvent(Struct, gc=False):
@@ -298,8 +281,8 @@ class XlaEvent(Struct, gc=False):
     name: Scalar = None
     pid: int | None = None
     tid: int | None = None
-    ts: Raw = _NOTHING
-    dur: Raw = _NOTHING
+    ts: Raw = NOTHING
+    dur: Raw = NOTHING
     args: dict[str, Any] | None = None
 
 

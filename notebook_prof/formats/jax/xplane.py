@@ -60,13 +60,8 @@ def decode(data: bytes, report: ImportReport) -> Space:
         )
     )
     broken = planes.broken + entries.broken + _lines(planes, space, metadata, arguments, names, report)
-    report.add(
-        "broken-message",
-        "loss",
-        broken,
-        example="a field that reaches beyond its message",
-        effect="the rest of the message is left out",
-    )
+    effect = "the rest of the message is left out"
+    report.add("broken-message", "loss", broken, "a field that reaches beyond its message", effect)
     if not space.lines and not any(space.planes):
         raise FormatError(f"there is no plane in it: it is not an xplane.pb; it starts with {data[:24]!r}")
     return space
@@ -117,8 +112,7 @@ def _entries(planes: Fields, number: int) -> tuple[IntArray, IntArray, Fields]:
     """Return plane, key and value of the entries of one of the two tables of metadata."""
     every = planes.occurrences(number)
     entries = planes.inside(every)
-    begin, end = entries.contents(2)
-    return every.owner, entries.ints(1, 0), Fields(planes.data, np.maximum(begin, 0), np.maximum(end, 0))
+    return every.owner, entries.ints(1, 0), entries.inner(2)
 
 
 def _statistics(

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import FormatError
+from ...readers.codec.tolerant_json import UNDECODABLE
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
@@ -65,7 +66,7 @@ def read_graph(data: bytes, builder: TraceBuilder) -> None:
     # the host thread that dispatched it (category launch); `correlation` is the operator's id.
     try:
         file = msgspec.json.decode(data.rstrip(b"\x00 \t\r\n"))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise FormatError(
             f"this profile of a static graph is not valid JSON ({error}); save get_profile() again"
         ) from error

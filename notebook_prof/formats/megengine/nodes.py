@@ -14,13 +14,12 @@ import pandas as pd
 from msgspec import Raw, Struct, field
 
 from ...readers.codec.numbers import to_ns
+from ...readers.codec.tolerant_json import NOTHING
 from ...readers.events import report_unpaired
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest, pair
 from ...trace.report import ImportReport
-
-_NOTHING: Final = Raw(b"")
 
 
 class NodeRow(Struct, gc=False):
@@ -31,8 +30,8 @@ class NodeRow(Struct, gc=False):
     cat: str | None = None
     pid: int | str | None = None
     tid: int | str | None = None
-    ts: Raw = _NOTHING
-    dur: Raw = _NOTHING
+    ts: Raw = NOTHING
+    dur: Raw = NOTHING
     id: int | str | None = None
     args: dict[str, Any] | None = None
 

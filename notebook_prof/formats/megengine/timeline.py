@@ -87,13 +87,9 @@ def _allocations(
         reserved=0,
         track=np.array([tracks[int(i)] for i in events.thread[at]], np.int64),
     )
-    builder.report.add(
-        "memory-without-addresses",
-        "info",
-        len(at),
-        effect="allocations are changes of the allocator's total: blocks cannot be told apart",
-        advice="record with sample_rate > 0 for more points, or format='memory_flow.svg' for each tensor",
-    )
+    effect = "allocations are changes of the allocator's total: blocks cannot be told apart"
+    advice = "record with sample_rate > 0 for more points, or format='memory_flow.svg' for each tensor"
+    builder.report.add("memory-without-addresses", "info", len(at), effect=effect, advice=advice)
 
 
 DISPATCH: Final = "OpDispatch"

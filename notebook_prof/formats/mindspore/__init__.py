@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from ...errors import FormatError, OptionError, nearest
 from ...readers.base import Folder, FolderReader, Probe, Reader
@@ -29,9 +29,9 @@ class MindSporeReader(FolderReader):
     # Options: the operators that begin the forward and end the backward of a step. An argument of
     # `read_trace` wins over the environment (`FP_POINT`, `BP_POINT`, also `PROFILING_FP_START`,
     # `PROFILING_BP_END`), and that over the file.
-    name: ClassVar[str] = "mindspore"
-    priority: ClassVar[int] = 640
-    describes: ClassVar[str] = (
+    name = "mindspore"
+    priority = 640
+    describes = (
         "MindSpore and MindInsight profiler folders (CPU, GPU, Ascend), and Ascend msprof trace_view.json"
     )
 
@@ -68,8 +68,8 @@ class MindSporeReader(FolderReader):
         files_by_part: dict[tuple[str, int, str], list[File]] = {}
         for file in files:
             files_by_part.setdefault((file.kind, file.rank, file.part), []).append(file)
-        apart = sorted({file.folder for same in files_by_part.values() for file in same if _are_apart(same)})
-        if apart:
+        folders = [{file.folder for file in same} for same in files_by_part.values()]
+        if apart := sorted(set().union(*(several for several in folders if len(several) > 1))):
             raise FormatError(
                 f"there are several MindSpore profiles in it; open one of them: {', '.join(apart[:8])}"
                 + (" …" if len(apart) > 8 else "")
@@ -78,13 +78,8 @@ class MindSporeReader(FolderReader):
         self._read(used, folder.read, builder)
         used_names = {file.name for file in used}
         others = [name for name in folder.names if name not in used_names]
-        builder.report.add(
-            "file-not-used",
-            "info",
-            len(others),
-            example=", ".join(others[:3]),
-            effect="files that do not belong to a profile, or of an unknown kind",
-        )
+        effect = "files that do not belong to a profile, or of an unknown kind"
+        builder.report.add("file-not-used", "info", len(others), ", ".join(others[:3]), effect)
 
     def _read(self, files: list[File], content: Callable[[str], bytes], builder: TraceBuilder) -> None:
         from .ranks import Rank
@@ -112,8 +107,3 @@ class MindSporeReader(FolderReader):
             if (value := next((os.environ[name] for name in names if os.environ.get(name)), ""))
         }
         return {**options, "named_by": "environment"} if options else {}
-
-
-def _are_apart(files: list[File]) -> bool:
-    """Return whether files of one kind and rank lie in different folders."""
-    return len({file.folder for file in files}) > 1

@@ -13,14 +13,13 @@ import pandas as pd
 from msgspec import Raw, Struct, field
 
 from ...readers.codec.numbers import to_ns
-from ...readers.codec.tolerant_json import decode_rows
+from ...readers.codec.tolerant_json import NOTHING, UNDECODABLE, decode_rows
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
 from .staging import ns_of
 from .steps import COUNT_NS, parted
 
 Scalar = int | float | str | None
-_NOTHING: Final = Raw(b"")
 
 
 class MindSporeArguments(Struct, gc=False):
@@ -53,10 +52,10 @@ class MindSporeRow(Struct, gc=False):
     pid: Scalar = None
     tid: Scalar = None
     id: Scalar = None
-    ts: Raw = _NOTHING
-    dur: Raw = _NOTHING
+    ts: Raw = NOTHING
+    dur: Raw = NOTHING
     scope_level: Scalar = None
-    args: Raw = _NOTHING
+    args: Raw = NOTHING
 
 
 _NO_ARGUMENTS: Final = Described("", MindSporeArguments())
@@ -110,7 +109,7 @@ def _described(raw: Raw, cache: dict[bytes, Described]) -> Described:
             described = Described(
                 plain.decode(errors="replace"), msgspec.json.decode(plain, type=MindSporeArguments)
             )
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNDECODABLE:
             described = _NO_ARGUMENTS
         cache[text] = described
     return described

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ...readers.codec.numbers import to_ns
+from ...readers.codec.tolerant_json import UNDECODABLE
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
@@ -62,7 +63,7 @@ def json_value(data: bytes, report: ImportReport, name: str) -> Any:
     """Return a whole JSON file; None and an issue ``broken-file`` if it cannot be decoded."""
     try:
         return msgspec.json.decode(data.strip(b"\x00 \t\r\n"))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         report.add("broken-file", "loss", example=f"{name}: {error}"[:160], effect="this file is left out")
         return None
 
@@ -74,7 +75,7 @@ def json_cells(column: pd.Series, report: ImportReport) -> list[Any]:
     for text in texts:
         try:
             values.append(msgspec.json.decode(str(text)) if text else None)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except UNDECODABLE as error:
             report.add("broken-cell", "loss", example=f"{error}: {str(text)[:60]}", effect="left empty")
             values.append(None)
     return [values[code] for code in codes]
@@ -135,13 +136,8 @@ class Staging:
         if main:
             builder.metadata["clock"] = main
         for clock, shift in shifts.items():
-            builder.report.add(
-                "clock-not-shared",
-                "info",
-                int(shift != 0),
-                example=f"{clock} and {main}",
-                effect="drawn from the recording's start: their place beside the operators is unknown",
-            )
+            effect = "drawn from the recording's start: their place beside the operators is unknown"
+            builder.report.add("clock-not-shared", "info", int(shift != 0), f"{clock} and {main}", effect)
         tables = {name: pd.concat(frames, ignore_index=True) for name, frames in self.tables.items()}
         if (events := tables.get("event_arguments")) is not None:
             tables["event_arguments"] = events.astype({"name": "category", "arguments": "category"})

@@ -141,13 +141,9 @@ def _unknown(operator: str, fulls: pd.Series, staging: Staging) -> None:
     message = f"no operator {operator!r} runs in any step: {nearest(operator, names)[:400]}"
     if staging.named_by == "argument":
         raise OptionError(message)
-    staging.builder.report.add(
-        "point-not-found",
-        "loss",
-        example=message[:300],
-        effect="the step trace keeps its own points",
-        advice="correct or unset FP_POINT and BP_POINT",
-    )
+    effect = "the step trace keeps its own points"
+    advice = "correct or unset FP_POINT and BP_POINT"
+    staging.builder.report.add("point-not-found", "loss", example=message[:300], effect=effect, advice=advice)
 
 
 def _edge(runs: pd.DataFrame, step: IntArray, rows: BoolArray, n: int, first: bool) -> IntArray:
@@ -174,12 +170,8 @@ def stage_steps(steps: pd.DataFrame, reduces: pd.DataFrame, staging: Staging, ra
         first = not builder.metadata.get("steps_source")
         if first:
             builder.steps(moved["step"], moved["start_ns"], moved["total_ns"].clip(lower=0), "file")
-        builder.report.add(
-            "steps-of-other-ranks",
-            "info",
-            int(not first),
-            effect="the table of steps is the first rank's; all are in metadata['tables']['step_trace']",
-        )
+        effect = "the table of steps is the first rank's; all are in metadata['tables']['step_trace']"
+        builder.report.add("steps-of-other-ranks", "info", int(not first), effect=effect)
         track = -1 if clock != "device" else builder.track("Step Trace", "thread", rank=staging.tag(rank))
         # beside operators on the host the parts would be counted as operators; they are in the table
         for name, length, begin, phase in _BLOCKS if clock == "device" else ():

@@ -21,7 +21,7 @@ from ...readers.codec.columns import (
     marked,
     texts_in,
 )
-from ...readers.events import NAME, argument_rows, argument_table, lanes
+from ...readers.events import add_arguments, argument_rows, lanes
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import is_collective_range, phase_of
@@ -220,21 +220,12 @@ def _steps(
     own = rows[track[rows] == threads[np.argmax(counts)]]
     own = own[np.argsort(ts[own], kind="stable")]
     report = session.builder.report
-    report.add(
-        "steps-of-other-threads",
-        "info",
-        len(rows) - len(own),
-        effect="steps are those of the thread that has the most",
-    )
+    effect = "steps are those of the thread that has the most"
+    report.add("steps-of-other-threads", "info", len(rows) - len(own), effect=effect)
     numbers = number[own]
     if len(np.unique(numbers)) < len(numbers):
-        report.add(
-            "steps-renumbered",
-            "info",
-            len(numbers),
-            example=name.values[name.codes[own[0]]],
-            effect="numbers occur more than once, as in several epochs: steps are numbered in order of time",
-        )
+        effect = "numbers occur more than once, as in several epochs: steps are numbered in order of time"
+        report.add("steps-renumbered", "info", len(numbers), name.values[name.codes[own[0]]], effect)
         numbers = np.arange(len(numbers))
     session.builder.steps(numbers, ts[own], dur[own], "file")
 
@@ -277,9 +268,7 @@ def _arguments(
             facts["json"] = json.values[int(json.codes[i])]
         objects.append(msgspec.json.encode(facts).decode() if facts else "")
     arguments = Coded(np.where(np.array([*map(bool, objects), False])[code], code, -1), objects)
-    table = argument_table([argument_rows(track, ts, dur, name, arguments)])
-    if table is not None:
-        session.builder.metadata.setdefault("tables", {})[NAME] = table
+    add_arguments(session.builder, [argument_rows(track, ts, dur, name, arguments)])
 
 
 def _registered(every: TableRows, kind: int, key: str) -> dict[int, str]:

@@ -174,14 +174,10 @@ def report_diagnostics(session: NsysSession) -> None:
         return
     table = pd.DataFrame({"severity": rows.ints("severity", MISSING), "text": texts_in(text)})
     grave = table[table["severity"] >= _WARNING].sort_values("severity", ascending=False, kind="stable")
-    session.builder.report.add(
-        "nsight-warning",
-        "info",
-        len(grave),
-        example=" ".join(str(grave["text"].iloc[0]).split())[:160] if len(grave) else "",
-        effect="Nsight Systems warned during the recording: the data it names may be missing",
-        advice="see Diagnostics in Nsight Systems",
-    )
+    example = " ".join(str(grave["text"].iloc[0]).split())[:160] if len(grave) else ""
+    effect = "Nsight Systems warned during the recording: the data it names may be missing"
+    advice = "see Diagnostics in Nsight Systems"
+    session.builder.report.add("nsight-warning", "info", len(grave), example, effect, advice)
 
 
 _SAMPLES: Final = "COMPOSITE_EVENTS"

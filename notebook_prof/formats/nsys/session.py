@@ -136,14 +136,10 @@ class NsysSession:
         )
         left = {name for name in self.source.tables if not about.match(name)} - self._tables_used
         counts = {name: count for name in sorted(left) if (count := self.source.count(name))}
-        self.builder.report.add(
-            "table-not-used",
-            "info",
-            sum(counts.values()),
-            example=", ".join(f"{name} ({count:,} rows)" for name, count in list(counts.items())[:4]),
-            effect="the data in these tables is not shown",
-            advice="open the report in Nsight Systems to see it",
-        )
+        example = ", ".join(f"{name} ({count:,} rows)" for name, count in list(counts.items())[:4])
+        effect = "the data in these tables is not shown"
+        advice = "open the report in Nsight Systems to see it"
+        self.builder.report.add("table-not-used", "info", sum(counts.values()), example, effect, advice)
 
     def _physical_devices(self) -> dict[tuple[int, int], int]:
         rows = self.rows("TARGET_INFO_CUDA_DEVICE", {"pid": INTS, "cudaId": INTS, "gpuId": INTS})

@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...readers.codec.protobuf import Fields, text_column
-from ...readers.events import NAME, argument_rows, argument_table, report_unpaired, stream_tracks
+from ...readers.events import add_arguments, argument_rows, report_unpaired, stream_tracks
 from ...readers.trace_event.slices import CATEGORY_OF_WORD
 from ...trace.arrays import BoolArray, IntArray, TextArray
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import pair
 from ...trace.strings import Coded, by_value
-from ...trace.taxonomy import STEP_PREFIX, is_collective_kernel, phase_of
+from ...trace.taxonomy import STEP_PREFIX, device_category, phase_of
 from .packets import (
     CATEGORIES,
     COUNTER_DESCRIPTORS,
@@ -184,9 +184,7 @@ def add_events(
     )
     if (json := annotations.json()) is not None:
         arguments = Coded(json.codes[row], json.values)
-        table = argument_table([argument_rows(track, events.ts[row], dur, name, arguments)])
-        if table is not None:
-            builder.metadata.setdefault("tables", {})[NAME] = table
+        add_arguments(builder, [argument_rows(track, events.ts[row], dur, name, arguments)])
     _steps(events, row, dur, name, builder)
     return row, handle
 
@@ -194,20 +192,11 @@ def add_events(
 def _categories(events: TrackEvents, row: IntArray, name: Coded, on_stream: BoolArray) -> TextArray:
     words = [_WORDS.get(word.lower(), "operator") for word in events.category.values]
     category: TextArray = np.array([*words, "operator"], dtype=object)[events.category.codes[row]]
-    kinds = np.array([_device_kind(text) for text in name.values], dtype=object)[name.codes]
+    kinds = np.array([device_category(text) for text in name.values], dtype=object)[name.codes]
     category[on_stream] = kinds[on_stream]
     work = np.isin(category, ["kernel", "memcpy", "memset"]) & ~on_stream
     category[work] = "operator"  # work that no queue of a device ran
     return category
-
-
-def _device_kind(name: str) -> str:
-    lowered = name.lower()
-    if is_collective_kernel(name):
-        return "collective"
-    if "memset" in lowered or "fillbuffer" in lowered:
-        return "memset"
-    return "memcpy" if "memcpy" in lowered or "copybuffer" in lowered else "kernel"
 
 
 def _steps(events: TrackEvents, row: IntArray, dur: IntArray, name: Coded, builder: TraceBuilder) -> None:

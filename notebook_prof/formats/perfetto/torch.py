@@ -89,13 +89,8 @@ def add_torch(
         columns.kind, np.array([k.lower() in BOOKKEEPING_TYPES for k in columns.kind.values])
     )
     unknown = sorted({text for text in kind.values if not is_known(text)})
-    builder.report.add(
-        "unknown-category",
-        "info",
-        len(unknown),
-        example=", ".join(unknown[:3]),
-        effect="rows of these are operators on threads, and kernels on devices",
-    )
+    effect = "rows of these are operators on threads, and kernels on devices"
+    builder.report.add("unknown-category", "info", len(unknown), ", ".join(unknown[:3]), effect)
     assemble(columns.where(~bookkeeping), builder)
     others = np.flatnonzero(events.kind == 3)
     shown = events.name.codes[others]

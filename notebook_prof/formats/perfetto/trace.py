@@ -64,14 +64,9 @@ def add_scheduling(packets: Packets, tracks: PerfettoTracks, builder: TraceBuild
     waking = np.concatenate([woken[0], pid]), np.concatenate([woken[1], ts])
     _add_lanes(switches, waking, _names(events, compact), tracks, builder, packets.unix_offset)
     others = sum(n for number, n in events.counts().items() if number not in _COMMON | _SHOWN)
-    builder.report.add(
-        "kernel-events-not-used",
-        "info",
-        others,
-        example="interrupts and the like",
-        effect="only scheduling is shown of the Linux kernel's events",
-        advice="open the trace in ui.perfetto.dev to see them",
-    )
+    effect = "only scheduling is shown of the Linux kernel's events"
+    advice = "open the trace in ui.perfetto.dev to see them"
+    builder.report.add("kernel-events-not-used", "info", others, "interrupts and the like", effect, advice)
 
 
 def _plain(events: Fields, cpu: IntArray) -> Switches:
@@ -98,13 +93,9 @@ def _compact(fields: Fields, cpu: IntArray, builder: TraceBuilder) -> tuple[Swit
     waking_owner, waking_steps = fields.repeated(7)
     _, waking_pid = fields.repeated(8)
     whole = len(steps) == len(state) == len(pid) and len(waking_steps) == len(waking_pid)
-    builder.report.add(
-        "broken-message",
-        "loss",
-        int(not whole),
-        example="columns of scheduling of different lengths",
-        effect="scheduling written as columns is left out",
-    )
+    example = "columns of scheduling of different lengths"
+    effect = "scheduling written as columns is left out"
+    builder.report.add("broken-message", "loss", int(not whole), example, effect)
     if not whole:
         none = np.empty(0, np.int64)
         return Switches(none, none, none, none), none, none
@@ -169,14 +160,10 @@ def _add_lanes(
         np.where(run_pid[1:] == run_pid[:-1], run_ts[1:], np.iinfo(np.int64).max), run_end[-1]
     )
     elsewhere = following < run_end
-    builder.report.add(
-        "switches-lost",
-        "loss",
-        int(elsewhere.sum()),
-        example="a thread that runs on another core before its core has left it",
-        effect="its run ends where the next one begins; the file does not contain its real end",
-        advice="record with larger buffers",
-    )
+    example = "a thread that runs on another core before its core has left it"
+    effect = "its run ends where the next one begins; the file does not contain its real end"
+    advice = "record with larger buffers"
+    builder.report.add("switches-lost", "loss", int(elsewhere.sum()), example, effect, advice)
     run_end, preempted = np.minimum(run_end, following), preempted & ~elsewhere
     ready_pid = np.concatenate([waking[0], run_pid[preempted]])
     ready_ts = np.concatenate([waking[1], run_end[preempted]])
@@ -296,12 +283,8 @@ def _add_samples(packets: Packets, tracks: PerfettoTracks, builder: TraceBuilder
         if stacks.count
         else np.zeros(len(owner), bool)
     )
-    builder.report.add(
-        "sample-without-stack",
-        "info",
-        int((~has).sum()),
-        effect="these samples have no stack, so they are left out",
-    )
+    effect = "these samples have no stack, so they are left out"
+    builder.report.add("sample-without-stack", "info", int((~has).sum()), effect=effect)
     ts = packets.ts[owner] + packets.unix_offset
     pid, tid = fields.ints(2, 0), fields.ints(3, 0)
     for process, thread in sorted(set(zip(pid[has].tolist(), tid[has].tolist(), strict=True))):

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct, field
 
 from ...errors import FormatError, bounded_repr
 from ...readers.call_tree import CallFrame, Sampled, add_samples, count_samples, labels
-from ...readers.codec.tolerant_json import decode_object
+from ...readers.codec.tolerant_json import UNDECODABLE, decode_object
 from ...readers.events import match, report_unpaired
 from ...trace.arrays import IntArray, consecutive, numbered
 from ...trace.builder import TraceBuilder
@@ -159,13 +159,10 @@ def _report_totals(
     kind: Kind, header: dict[str, str], sample_ns: float | None, builder: TraceBuilder
 ) -> None:
     sampled = "totals are those of the file" if kind is PLAIN else "totals are estimates from samples"
-    builder.report.add(
-        "no-time-line",
-        "info",
-        example="time on the CPU" if header.get("mode") == "cpu" else "totals by call path",
-        effect=f"{sampled}; when and how often a function ran is unknown",
-        advice=kind.advice if sample_ns in (None, 1) else "",
-    )
+    example = "time on the CPU" if header.get("mode") == "cpu" else "totals by call path"
+    effect = f"{sampled}; when and how often a function ran is unknown"
+    advice = kind.advice if sample_ns in (None, 1) else ""
+    builder.report.add("no-time-line", "info", example=example, effect=effect, advice=advice)
 
 
 def _report_idle(count: int, example: str, builder: TraceBuilder) -> None:
@@ -209,7 +206,6 @@ _NANOSECONDS: Final = {
 }
 _LARGEST: Final = 2.0**61
 _PAGE: Final = "open it at speedscope.app"
-_BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 class _SpeedscopeFrame(Struct):
@@ -256,7 +252,7 @@ def read_speedscope(data: bytes, builder: TraceBuilder) -> None:
     for number, text in enumerate(file.profiles):
         try:
             profile = msgspec.json.decode(text, type=_SpeedscopeProfile)
-        except _BROKEN as error:
+        except UNDECODABLE as error:
             builder.report.add("broken-profile", "loss", 1, f"profile {number}: {error}", "left out")
             continue
         if profile.unit == "bytes":
@@ -279,12 +275,8 @@ def _add(profile: _SpeedscopeProfile, number: int, frames: list[CallFrame], buil
     scale = _NANOSECONDS.get(profile.unit)
     if scale is None:
         scale, builder.metadata["time_unit"] = 1, False
-        builder.report.add(
-            "unit-not-time",
-            "info",
-            example=f"{profile.name!r} is measured in {profile.unit!r}",
-            effect="shown as nanoseconds",
-        )
+        example = f"{profile.name!r} is measured in {profile.unit!r}"
+        builder.report.add("unit-not-time", "info", example=example, effect="shown as nanoseconds")
     # profiles of one name are several threads: number them
     track = builder.track(str(profile.name) or f"profile {number + 1}", tid=number)
     if profile.type == "evented":

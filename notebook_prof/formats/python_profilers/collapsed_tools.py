@@ -286,13 +286,10 @@ def check_times(
         )
     if unit_given:
         return
-    builder.report.add(
-        "unit-assumed",
-        "info",
-        example=f"'# mode: {mode}'" if mode else "no line '# mode:'",
-        effect="weights are taken as microseconds, as Austin writes times",
-        advice="if they are bytes (-m), do not use the times; sample_ns= says what a weight of 1 is",
-    )
+    example = f"'# mode: {mode}'" if mode else "no line '# mode:'"
+    effect = "weights are taken as microseconds, as Austin writes times"
+    advice = "if they are bytes (-m), do not use the times; sample_ns= says what a weight of 1 is"
+    builder.report.add("unit-assumed", "info", example=example, effect=effect, advice=advice)
 
 
 def times(numbers: Sequence[bytes], builder: TraceBuilder) -> list[bytes]:
@@ -303,14 +300,10 @@ def times(numbers: Sequence[bytes], builder: TraceBuilder) -> list[bytes]:
         idle = sum(part[1].strip(b"0") != b"" for part in whole)
         change = np.array([float(part[2]) for part in whole])
         grown, shrunk = np.maximum(change, 0).sum(), np.minimum(change, 0).sum()
-        builder.report.add(
-            "metrics-not-used",
-            "loss",
-            len(whole),
-            example=f"{idle:,} of {len(whole):,} samples idle, memory +{grown:,.0f} and {shrunk:,.0f} bytes",
-            effect="the time of a sample counts, idle or not; idle states and memory are left out",
-            advice="record with -s instead of -f for time on the CPU alone",
-        )
+        example = f"{idle:,} of {len(whole):,} samples idle, memory +{grown:,.0f} and {shrunk:,.0f} bytes"
+        effect = "the time of a sample counts, idle or not; idle states and memory are left out"
+        advice = "record with -s instead of -f for time on the CPU alone"
+        builder.report.add("metrics-not-used", "loss", len(whole), example, effect, advice)
     return [part[0] for part in parts]
 
 

@@ -140,22 +140,14 @@ def read_pprof(data: bytes, builder: TraceBuilder) -> None:
     weight, kind = _weights(profile, samples, strings, builder)
     frames, flat, lengths = _stacks(profile, samples, strings)
     used = (lengths > 0) & (weight > 0)
-    builder.report.add(
-        "sample-not-used",
-        "loss",
-        int(((weight != 0) & ~used).sum()),
-        example="negative: a difference of two profiles" if (weight < 0).any() else "no stack",
-        effect="samples with a negative time or without a stack are left out",
-        advice="show them with: go tool pprof -http=: FILE",
-    )
+    example = "negative: a difference of two profiles" if (weight < 0).any() else "no stack"
+    effect = "samples with a negative time or without a stack are left out"
+    advice = "show them with: go tool pprof -http=: FILE"
+    builder.report.add("sample-not-used", "loss", int(((weight != 0) & ~used).sum()), example, effect, advice)
     if not used.any():
         raise FormatError("the pprof profile has no samples with a stack and a time")
-    builder.report.add(
-        "no-time-line",
-        "info",
-        example="samples by call path",
-        effect="totals are estimates from samples; when a function ran is unknown",
-    )
+    effect = "totals are estimates from samples; when a function ran is unknown"
+    builder.report.add("no-time-line", "info", example="samples by call path", effect=effect)
     tracks = thread_tracks(samples, strings, used, builder)
     order = np.argsort(tracks, kind="stable")
     rows = np.flatnonzero(used)[order]
@@ -201,13 +193,8 @@ def _weights(
         preferred = _word(strings, int(profile.ints(_DEFAULT_TYPE, 0)[0]))
         chosen = next((i for i in timed if kinds[i] == preferred), timed[-1])
         others = [f"{kind} in {unit}" for i, (kind, unit) in enumerate(pairs) if i != chosen]
-        builder.report.add(
-            "values-not-used",
-            "info",
-            len(others),
-            example=", ".join(others),
-            effect=f"durations are {kinds[chosen]} in {units[chosen]}; other values of samples are left out",
-        )
+        effect = f"durations are {kinds[chosen]} in {units[chosen]}; other values of samples are left out"
+        builder.report.add("values-not-used", "info", len(others), ", ".join(others), effect)
         return column(chosen) * _SCALE[units[chosen]], kinds[chosen]
     counted = [i for i, (kind, unit) in enumerate(pairs) if unit == "count" and kind in _COUNTS]
     if not counted:
@@ -223,12 +210,9 @@ def _weights(
     period = int(profile.ints(_PERIOD, 0)[0]) * _SCALE.get(unit, 0)
     if period <= 0:
         builder.metadata["time_unit"] = False
-        builder.report.add(
-            "unit-assumed",
-            "info",
-            example=f"{kinds[counted[0]]} in count, without a period",
-            effect="weights count samples, and one sample is shown as 1 ns: shares are right, times are not",
-        )
+        example = f"{kinds[counted[0]]} in count, without a period"
+        effect = "weights count samples, and one sample is shown as 1 ns: shares are right, times are not"
+        builder.report.add("unit-assumed", "info", example=example, effect=effect)
     return column(counted[0]) * max(period, 1), kinds[counted[0]]
 
 

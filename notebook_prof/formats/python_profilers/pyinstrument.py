@@ -55,12 +55,8 @@ def read_pyinstrument(data: bytes, builder: TraceBuilder) -> None:
 
 def _add_tree(root: _PyinstrumentNode, start: int, track: int, builder: TraceBuilder) -> None:
     """Put the tree level by level: a child begins where the sibling before it ends."""
-    builder.report.add(
-        "no-time-line",
-        "info",
-        example="a tree of total times",
-        effect="totals are estimates from samples; when and how often a function ran is unknown",
-    )
+    effect = "totals are estimates from samples; when and how often a function ran is unknown"
+    builder.report.add("no-time-line", "info", example="a tree of total times", effect=effect)
     level, begin = [root], np.array([start], np.int64)
     while level:
         dur, ok = _ns([node.time for node in level])

@@ -46,12 +46,8 @@ def read_scalene(data: bytes, builder: TraceBuilder) -> None:
     whole = float(share.sum())
     dur = np.rint(share / whole * _ns(file.elapsed_time_sec)) if whole > 0 else np.zeros(len(share))
     ns = dur.astype(np.int64)
-    builder.report.add(
-        "no-time-line",
-        "info",
-        example="shares of time by call path",
-        effect="totals are Scalene's estimates; when a line ran is unknown",
-    )
+    effect = "totals are Scalene's estimates; when a line ran is unknown"
+    builder.report.add("no-time-line", "info", example="shares of time by call path", effect=effect)
     track = builder.track("main")
     add_samples(builder, track, Sampled(start + np.cumsum(ns) - ns, ns, flat, lengths), frames)
     _footprint(file.samples, start, builder)

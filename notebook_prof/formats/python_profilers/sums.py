@@ -13,6 +13,7 @@ from msgspec import Raw, Struct, field
 
 from ...errors import FormatError
 from ...readers.call_tree import CallFrame
+from ...readers.codec.tolerant_json import UNDECODABLE
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 
@@ -154,12 +155,8 @@ def read_pstats(data: bytes, builder: TraceBuilder) -> None:
         callers, ["name", "file", "line", "caller", "caller_file", "caller_line", *_FUNCTIONS]
     )
     builder.metadata.setdefault("tables", {}).update(functions=table, callers=by_caller)
-    builder.report.add(
-        "no-time-line",
-        "info",
-        example="sums by function",
-        effect="own times are exact; cumulative times and calls are in metadata['tables']['functions']",
-    )
+    effect = "own times are exact; cumulative times and calls are in metadata['tables']['functions']"
+    builder.report.add("no-time-line", "info", example="sums by function", effect=effect)
     _add(table, builder.track("main"), builder)
 
 
@@ -296,18 +293,13 @@ def _file(data: bytes, builder: TraceBuilder) -> _TachyonFile:
             record = msgspec.json.decode(line, type=_Record)
             if not _take(record, file):
                 unused.append(record.type)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNDECODABLE:
             broken.append(line)
     builder.report.broken_rows(
         len(broken), (broken or [b""])[0][:60].decode(errors="replace"), "the data in these lines is missing"
     )
-    builder.report.add(
-        "row-not-used",
-        "info",
-        len(unused),
-        example=(unused or [""])[0][:60],
-        effect="records of an unknown kind are left out",
-    )
+    effect = "records of an unknown kind are left out"
+    builder.report.add("row-not-used", "info", len(unused), (unused or [""])[0][:60], effect)
     return file
 
 
@@ -354,13 +346,10 @@ def _table(file: _TachyonFile) -> pd.DataFrame:
 
 def _report(file: _TachyonFile, own: int, builder: TraceBuilder) -> None:
     """Report what such a file lacks, and what is missing from this one."""
-    builder.report.add(
-        "no-time-line",
-        "info",
-        example=f"{own:,} samples of {file.interval_us:,g} µs",
-        effect="sums by line over all threads: who called whom, on which thread and when, is not in the file",
-        advice="record with --binary or --gecko, which have stacks and times",
-    )
+    example = f"{own:,} samples of {file.interval_us:,g} µs"
+    effect = "sums by line over all threads: who called whom, on which thread and when, is not in the file"
+    advice = "record with --binary or --gecko, which have stacks and times"
+    builder.report.add("no-time-line", "info", example=example, effect=effect, advice=advice)
     if file.samples is None:
         builder.report.truncated("no last line", "sums at the end are missing")
         return

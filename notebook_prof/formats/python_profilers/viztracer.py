@@ -19,13 +19,10 @@ def read_viztracer(data: bytes, builder: TraceBuilder) -> None:
     if "version" in facts:
         builder.metadata["viztracer"] = str(facts["version"])
     if facts.get("overflow"):
-        builder.report.add(
-            "buffer-overflow",
-            "loss",
-            example=f"overflow: {facts['overflow']}",
-            effect="the earliest events were overwritten while recording",
-            advice="record with a larger tracer_entries",
-        )
+        example = f"overflow: {facts['overflow']}"
+        effect = "the earliest events were overwritten while recording"
+        advice = "record with a larger tracer_entries"
+        builder.report.add("buffer-overflow", "loss", example=example, effect=effect, advice=advice)
     files = envelope.files.get("files") if isinstance(envelope.files, dict) else None
     if isinstance(files, dict):
         builder.metadata["source_files"] = {

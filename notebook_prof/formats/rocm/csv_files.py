@@ -104,14 +104,10 @@ class _Process:
     def kernels(self) -> TableRows:
         """Return kernels: of the kernel trace, else those whose counters were collected, once each."""
         counted = self._parts.get(COUNTERS, [])
-        self._builder.report.add(
-            "table-not-used",
-            "info",
-            sum(map(len, counted)),
-            example="counters of kernels",
-            effect="their values are not shown: they belong to whole kernels, not to moments",
-            advice="read them with pandas.read_csv, and join them by Dispatch_Id",
-        )
+        example = "counters of kernels"
+        effect = "their values are not shown: they belong to whole kernels, not to moments"
+        advice = "read them with pandas.read_csv, and join them by Dispatch_Id"
+        self._builder.report.add("table-not-used", "info", sum(map(len, counted)), example, effect, advice)
         if KERNELS in self._parts or not counted:
             return self.rows(KERNELS)
         names = dict.fromkeys(_NUMBERS[KERNELS], "ints") | {"kernel_name": "texts"}
@@ -186,13 +182,9 @@ class _Process:
     ) -> tuple[LaunchedWork, pd.DataFrame]:
         words = _coded(rows, "direction")
         name = Coded(words.codes, [copy_name(text) for text in words.values]).named("Memcpy")
-        self._builder.report.add(
-            "copies-without-bytes",
-            "info",
-            len(rows),
-            effect="the CSV of copies does not contain how many bytes they moved",
-            advice="record with --output-format rocpd to have them",
-        )
+        effect = "the CSV of copies does not contain how many bytes they moved"
+        advice = "record with --output-format rocpd to have them"
+        self._builder.report.add("copies-without-bytes", "info", len(rows), effect=effect, advice=advice)
         return self._add_work(rows, name, "memcpy", device, rank, {"kind": "gpu_memcpy"})
 
     def _add_work(

@@ -87,12 +87,8 @@ def _add_ops(
     typed = [kind in _COPIES or kind in (_KERNEL, _FILL) for kind in kinds.values]
     has_name = np.array([*map(bool, names.values), False])[names.codes]
     keep = np.array([*typed, False])[kinds.codes] | has_name
-    builder.report.add(
-        "barrier-not-used",
-        "info",
-        int((~keep).sum()),
-        effect="barriers and tasks without a name are not kernels: left out",
-    )
+    effect = "barriers and tasks without a name are not kernels: left out"
+    builder.report.add("barrier-not-used", "info", int((~keep).sum()), effect=effect)
     ops, kinds = ops.where(keep), Coded(kinds.codes[keep], kinds.values)
     names = Coded(names.codes[keep], names.values)
     by_kind = [_COPIES.get(kind, "Memset" if kind == _FILL else "unknown kernel") for kind in kinds.values]
@@ -207,13 +203,9 @@ def _report(database: Database, builder: TraceBuilder) -> None:
         for name in sorted(database.tables)
         if name.startswith(_NOT_SHOWN) and (count := database.count(name))
     }
-    builder.report.add(
-        "table-not-used",
-        "info",
-        sum(counts.values()),
-        example=", ".join(f"{name} ({count:,} rows)" for name, count in list(counts.items())[:3]),
-        effect="the data in these tables is not shown",
-    )
+    example = ", ".join(f"{name} ({count:,} rows)" for name, count in list(counts.items())[:3])
+    effect = "the data in these tables is not shown"
+    builder.report.add("table-not-used", "info", sum(counts.values()), example, effect)
 
 
 def _pid(source: TableSource, suffix: str) -> int:

@@ -203,14 +203,10 @@ def _times(events: list[dict[Any, Any]], builder: TraceBuilder) -> IntArray:
     count = np.arange(len(events), dtype=np.int64)
     if not (micros >= 0).any():
         if len(events):
-            builder.report.add(
-                "no-times",
-                "loss",
-                len(events),
-                example=f"{bounded_repr(events[0].get('action'))} has no time_us",
-                effect="events are in order, 1 µs apart",
-                advice="record the snapshot with PyTorch 2.1 or later",
-            )
+            example = f"{bounded_repr(events[0].get('action'))} has no time_us"
+            effect = "events are in order, 1 µs apart"
+            advice = "record the snapshot with PyTorch 2.1 or later"
+            builder.report.add("no-times", "loss", len(events), example, effect, advice)
         return count * 1000
     sorted_ = np.minimum(np.maximum.accumulate(micros), 2**62 // 1000)
     builder.report.add(

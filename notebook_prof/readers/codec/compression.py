@@ -366,10 +366,6 @@ def _head(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
 
 def _truncated(report: ImportReport, kind: str, problem: str) -> None:
     """Report a stream that breaks off or is damaged."""
-    report.add(
-        f"truncated-{kind}",
-        "loss",
-        example=problem,
-        effect="the last events are missing",
-        advice="copy the file again, or look for a full disk where it was written",
-    )
+    effect = "the last events are missing"
+    advice = "copy the file again, or look for a full disk where it was written"
+    report.add(f"truncated-{kind}", "loss", example=problem, effect=effect, advice=advice)

@@ -14,8 +14,9 @@ import pandas as pd
 from ...trace.arrays import IntArray
 from ...trace.strings import Coded
 from ..codec.columns import ValueInterner
+from ..codec.tolerant_json import UNDECODABLE
 from .columns import UNNAMED, KinetoColumns
-from .event_types import EXTRA, NO_ARGUMENTS, UNDECODABLE, AllArguments, extra_of
+from .event_types import EXTRA, NO_ARGUMENTS, AllArguments, extra_of
 
 LAUNCH_NUMBERS: Final = {
     "runtime": {

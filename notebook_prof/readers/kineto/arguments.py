@@ -16,10 +16,10 @@ from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ...trace.taxonomy import LAUNCH_CALL
 from ..codec.numbers import identifiers, to_ns
+from ..codec.tolerant_json import NOTHING, UNDECODABLE
 from ..events import argument_rows
 from ..events import argument_table as event_argument_table
 from .columns import MAX_DEVICE, CounterColumns, KinetoColumns, concrete_matters, rows_of
-from .event_types import NOTHING, UNDECODABLE
 
 _BACKEND_MARKS: Final = ("kernel_backend", "kernel_hash")
 _BACKEND_KEYS: Final = (*_BACKEND_MARKS, "kernel_file", "kernel_kwargs", "num_warps", "num_stages", "grid")
@@ -179,13 +179,8 @@ class ProfilerRanges:
                 row.ts, row.dur, row.args = row.ts.copy(), row.dur.copy(), NOTHING
                 self._rows.append((row, values))
                 read += 1
-        report.add(
-            "range-without-counters",
-            "loss",
-            expected - read,
-            example=ACTIVITY_TYPE,
-            effect="these ranges are slices, but have no row in the table profiler_ranges",
-        )
+        effect = "these ranges are slices, but have no row in the table profiler_ranges"
+        report.add("range-without-counters", "loss", expected - read, ACTIVITY_TYPE, effect)
 
     def columns(self, base: int) -> RangeColumns | None:
         """Return all ranges, shifted by `base`; None if there are none."""

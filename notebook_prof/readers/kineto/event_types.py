@@ -9,10 +9,7 @@ from typing import Any, Final, NamedTuple, Union
 import msgspec
 from msgspec import Raw, Struct, field
 
-NOTHING: Final = Raw(b"")
-
-UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Errors that decoders raise."""
+from ..codec.tolerant_json import NOTHING
 
 Scalar = Union[int, float, str, None]  # noqa: UP007
 Vector = Union[tuple[int | float, ...], str, int, None]  # noqa: UP007

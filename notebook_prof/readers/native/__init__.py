@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -166,9 +166,9 @@ def _check(name: str, values: Any, limit: Any, least: int = -1) -> None:
 class NativeReader(MmapReader):
     """Reads what ``p.save`` and ``trace.save`` write: a folder or zip of Parquet files and JSON."""
 
-    name: ClassVar[str] = "native"
-    priority: ClassVar[int] = 1000
-    describes: ClassVar[str] = "our own format: a folder (.nbprof) or a zip (.nbprof.zip) of Parquet tables"
+    name = "native"
+    priority = 1000
+    describes = "our own format: a folder (.nbprof) or a zip (.nbprof.zip) of Parquet tables"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the bytes are a zip in our format."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import ClassVar, Final
+from typing import Final
 
 from ...trace.builder import TraceBuilder
 from ..base import Probe, Reader
@@ -37,9 +37,9 @@ class TraceEventReader(Reader):
     # tracks, and flows have the kind ``link``. Arguments of slices are in
     # ``metadata["tables"]["event_arguments"]``.
 
-    name: ClassVar[str] = "trace_event"
-    priority: ClassVar[int] = 10
-    describes: ClassVar[str] = "Chrome trace JSON (Trace Event Format) of any program"
+    name = "trace_event"
+    priority = 10
+    describes = "Chrome trace JSON (Trace Event Format) of any program"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the head is JSON with events, or an empty list."""
@@ -89,12 +89,8 @@ def _count_unused(events: EventColumns, arguments: CollectedArguments, builder: 
             example = f"events of phase {letter!r}{what}"
             builder.report.add("row-not-used", "loss", count, example, "they are not in the tables")
     bare = sum(len(row.arguments()) > 2 for row in events.rows if row.ph not in ("C", "M")) - arguments.count
-    builder.report.add(
-        "arguments-not-kept",
-        "info",
-        bare,
-        effect="those of arrows, samples and events that are no slices are left out",
-    )
+    effect = "those of arrows, samples and events that are no slices are left out"
+    builder.report.add("arguments-not-kept", "info", bare, effect=effect)
 
 
 __all__ = ["TraceEventReader", "read_events"]

@@ -18,12 +18,9 @@ from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import UNNAMED, Coded
 from ..codec.numbers import to_ns
-from ..codec.tolerant_json import decode_events
+from ..codec.tolerant_json import NOTHING, UNDECODABLE, decode_events, decoded
 
 # The JSON of trace events, loosely typed, since writers use any type in any field.
-
-_NOTHING: Final = Raw(b"")
-_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class EventRow(Struct, gc=False):
@@ -34,14 +31,14 @@ class EventRow(Struct, gc=False):
     cat: Any = None
     pid: Any = None
     tid: Any = None
-    ts: Raw = _NOTHING
-    dur: Raw = _NOTHING
-    tdur: Raw = _NOTHING
+    ts: Raw = NOTHING
+    dur: Raw = NOTHING
+    tdur: Raw = NOTHING
     id: Any = None
     id2: Any = None
     scope: Any = None
-    args: Raw = _NOTHING
-    attr: Raw = _NOTHING
+    args: Raw = NOTHING
+    attr: Raw = NOTHING
     bp: Any = None
     bind_id: Any = None
     flow_in: Any = None
@@ -61,7 +58,7 @@ class TraceEventFile(Struct):
     base_ns: Any = field(name="baseTimeNanoseconds", default=None)
     unit: Any = field(name="displayTimeUnit", default=None)
     frames: Any = field(name="stackFrames", default=None)
-    samples: Raw = field(name="samples", default=_NOTHING)
+    samples: Raw = field(name="samples", default=NOTHING)
     other: Any = field(name="otherData", default=None)
     viztracer: Any = field(name="viztracer_metadata", default=None)
     files: Any = field(name="file_info", default=None)
@@ -98,7 +95,7 @@ def _samples(text: Raw, report: ImportReport) -> list[EventRow]:
         return []
     try:
         rows = msgspec.json.decode(text, type=list[EventRow])
-    except _UNDECODABLE as error:
+    except UNDECODABLE as error:
         report.add("broken-samples", "loss", example=str(error), effect="no samples are read")
         return []
     for row in rows:
@@ -126,17 +123,17 @@ def _lines(text: bytes, report: ImportReport) -> list[EventRow] | None:
     try:
         if not msgspec.json.decode(first, type=EventRow).ph:
             return None
-    except _UNDECODABLE:
+    except UNDECODABLE:
         return None
     try:
         return msgspec.json.Decoder(EventRow).decode_lines(text)
-    except _UNDECODABLE:
+    except UNDECODABLE:
         pass
     rows = []
     for line in filter(None, map(bytes.strip, text.splitlines())):
         try:
             rows.append(msgspec.json.decode(line, type=EventRow))
-        except _UNDECODABLE as error:
+        except UNDECODABLE as error:
             example = f"{error}: {line[:80].decode(errors='replace')}"
             report.broken_rows(1, example)
     return rows
@@ -193,7 +190,7 @@ def _names(events: EventColumns, builder: TraceBuilder) -> tuple[dict[Any, str],
         kind = row.name if isinstance(row.name, str) else ""
         if kind in _IGNORED:
             continue
-        args = _decoded(row.args)
+        args = decoded(row.args)
         name = args.get(_USED[kind]) if kind in _USED and isinstance(args, dict) else None
         pid, tid = events.thread_ids[events.thread_code[i]]
         if kind == "thread_name" and name is not None:
@@ -207,13 +204,6 @@ def _names(events: EventColumns, builder: TraceBuilder) -> tuple[dict[Any, str],
                 "metadata-not-used", "info", example=bounded_repr(row.name), effect="its name is not used"
             )
     return threads, processes
-
-
-def _decoded(raw: msgspec.Raw) -> Any:
-    try:
-        return msgspec.json.decode(raw) if raw else None
-    except (msgspec.DecodeError, RecursionError):
-        return None
 
 
 _ATOMS: Final = (str, int, float, bool, type(None))
@@ -272,13 +262,8 @@ def _durations(rows: list[EventRow], phase: npt.NDArray[np.str_], builder: Trace
     """Return the durations of complete events. Some writers provide only the CPU time."""
     at = np.flatnonzero(phase == "X")
     dur, ok = to_ns([rows[i].dur or rows[i].tdur for i in at])
-    builder.report.add(
-        "duration-missing",
-        "loss",
-        int((~ok).sum()),
-        example=next((bounded_repr(rows[i].name) for i in at[~ok]), ""),
-        effect="kept as instants",
-    )
+    example = next((bounded_repr(rows[i].name) for i in at[~ok]), "")
+    builder.report.add("duration-missing", "loss", int((~ok).sum()), example, "kept as instants")
     out = np.zeros(len(rows), np.int64)
     out[at] = dur
     return out

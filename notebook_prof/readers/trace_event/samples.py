@@ -24,12 +24,12 @@ from ..call_tree import (
     sample_durations,
     stack_tree,
 )
+from ..codec.tolerant_json import UNDECODABLE, decoded
 from .events import EventColumns, EventRow, Tracks, atom, texts
 
 # Profiles of V8 inside a trace, as Chrome's DevTools and Node.js write them: Profile and ProfileChunk.
 
 V8_NAMES: Final = ("Profile", "ProfileChunk")
-_BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _LARGEST: Final = 2.0**52
 _IDLE: Final = "(idle)"
 
@@ -116,7 +116,7 @@ def _decoded(events: EventColumns, row: int, builder: TraceBuilder) -> _Data | N
     text: Any = events.rows[row].args
     try:
         data = msgspec.json.decode(text, type=_Arguments).data
-    except _BROKEN as error:
+    except UNDECODABLE as error:
         builder.report.add("broken-samples", "loss", example=str(error)[:80], effect="left out")
         return None
     if data.start is not None and not abs(data.start) < _LARGEST:
@@ -257,18 +257,10 @@ def _label(name: str, own: str, series: str) -> str:
 
 
 def _arguments(rows: list[EventRow]) -> list[dict[str, Any]]:
-    try:
-        decoded = msgspec.json.decode(b"[" + b",".join(row.args or b"null" for row in rows) + b"]")
-    except (msgspec.DecodeError, RecursionError):
-        decoded = [_decode_value(bytes(row.args)) for row in rows]
-    return [value if isinstance(value, dict) else {} for value in decoded]
-
-
-def _decode_value(text: bytes) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    values = decoded(b"[" + b",".join(row.args or b"null" for row in rows) + b"]")
+    if values is None:
+        values = [decoded(row.args) for row in rows]
+    return [value if isinstance(value, dict) else {} for value in values]
 
 
 def _numbers(

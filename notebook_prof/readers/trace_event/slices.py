@@ -17,12 +17,11 @@ from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import CATEGORIES, STEP_PREFIX, group_of_word, phase_of
 from ..call_tree import CallFrame
+from ..codec.tolerant_json import NOTHING, UNDECODABLE
 from ..events import match, report_unpaired
 from .events import EventColumns, EventRow, Tracks
 
-_NOTHING: Final = Raw(b"")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
-_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class CollectedArguments:
@@ -53,7 +52,7 @@ class CollectedArguments:
         rows = events.rows
         code = np.fromiter(
             (
-                self._code(rows[b].arguments(), rows[e].arguments() if e >= 0 else _NOTHING)
+                self._code(rows[b].arguments(), rows[e].arguments() if e >= 0 else NOTHING)
                 for b, e in zip(begin[has].tolist(), end[has].tolist(), strict=True)
             ),
             np.int64,
@@ -103,7 +102,7 @@ def _merged(begin: bytes, end: bytes) -> str | None:
         try:
             plain = msgspec.json.format(text, indent=-1)
             merged |= _OBJECT.decode(plain) if plain.startswith(b"{") else {"args": Raw(plain)}
-        except _UNDECODABLE:
+        except UNDECODABLE:
             continue
     return msgspec.json.encode(merged).decode(errors="replace") if merged else None
 
