@@ -36,7 +36,7 @@ from .collapsed_tools import (
 # Samples of several threads, each on its own track.
 
 
-class ThreadStacks(NamedTuple):
+class CollapsedStacks(NamedTuple):
     """Stacks of all threads, one after another."""
 
     frames: IntArray  # positions in `distinct`, root first
@@ -48,7 +48,7 @@ class ThreadStacks(NamedTuple):
 
 def add_tracks(
     builder: TraceBuilder,
-    stacks: ThreadStacks,  # of n stacks
+    stacks: CollapsedStacks,  # of n stacks
     weight: npt.NDArray[np.float64],  # in ns, shape (n,)
     labels: Sequence[ThreadLabel],  # of each head
     # whether stacks are in the order in which they were sampled: then a thread begins where its first sample
@@ -177,7 +177,7 @@ def _lines(data: bytes) -> list[bytes]:
     ]
 
 
-def _stacks(kind: Kind, paths: list[bytes]) -> ThreadStacks:
+def _stacks(kind: Kind, paths: list[bytes]) -> CollapsedStacks:
     """Return paths as frame numbers, without the part that names the thread."""
     thread, heads = np.zeros(len(paths), np.int64), list[bytes]()
     if kind is PLAIN:
@@ -195,7 +195,7 @@ def _stacks(kind: Kind, paths: list[bytes]) -> ThreadStacks:
     frames, texts = numbered(chain.from_iterable(split))
     lengths = np.fromiter(map(len, split), np.int64, len(split))
     names = [kind.frame(text.decode(errors="replace")) for text in texts]
-    return ThreadStacks(frames, lengths, names, thread, heads)
+    return CollapsedStacks(frames, lengths, names, thread, heads)
 
 
 _NANOSECONDS: Final = {
