@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..formats.jax.assemble import Line, Space, assemble
+from ..formats.jax.assemble import PlaneLine, Space, assemble
 from ..formats.jax.xplane import decode
 from ..optional import installed, require
 from ..trace.builder import TraceBuilder
@@ -154,7 +154,7 @@ def _ids(lines: Any) -> set[Any]:
     return {value for line in lines for value in line.stats.get(_ID, ()) if value is not None}
 
 
-def _without_launches(line: Line, ids: set[Any]) -> Line:
+def _without_launches(line: PlaneLine, ids: set[Any]) -> PlaneLine:
     """Return the line without the events that belong to these launches."""
     values = line.stats.get(_ID)
     if values is None or not ids:
@@ -163,7 +163,7 @@ def _without_launches(line: Line, ids: set[Any]) -> Line:
     return line if keep.all() else _subset(line, keep)
 
 
-def _subset(line: Line, keep: npt.NDArray[np.bool_]) -> Line:
+def _subset(line: PlaneLine, keep: npt.NDArray[np.bool_]) -> PlaneLine:
     args = line.args
     return replace(
         line,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from ..errors import FormatError
 from ..readers.base import Probe, Reader
+from ..readers.codec.tolerant_json import UNDECODABLE
 from ..trace.builder import TraceBuilder
 
 _MARKS: Final = tuple(re.compile(rb'"' + word + rb'"\s*:') for word in (b"frame", b"metrics"))
@@ -21,7 +22,6 @@ _LAUNCH: Final = "__proton_launch_metadata"
 _TIME: Final = "time (ns)"
 _MOST_COLUMNS: Final = 200
 _MOST_NS: Final = 1 << 61
-_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class ProtonReader(Reader):
@@ -30,11 +30,9 @@ class ProtonReader(Reader):
     # The kernels of a device are on one lane, one after another in the order of the tree, inside the scopes
     # in which they were launched. The file does not contain when they ran, nor how long a scope took on the
     # host unless that was measured. All metrics are in ``metadata["tables"]["proton"]``.
-    name: ClassVar[str] = "proton"
-    priority: ClassVar[int] = 407
-    describes: ClassVar[str] = (
-        "Proton, Triton's profiler: its tree of kernels and scopes (.hatchet, .hatchet_msgpack)"
-    )
+    name = "proton"
+    priority = 407
+    describes = "Proton, Triton's profiler: its tree of kernels and scopes (.hatchet, .hatchet_msgpack)"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the head is a list of nodes, in JSON or MessagePack."""
@@ -48,17 +46,17 @@ class ProtonReader(Reader):
         _read_tree(data, _PACKED.match(data) is not None, builder)
 
 
-class _Frame(Struct):
+class _ProtonFrame(Struct):
     name: str = ""
 
 
-class _Node(Struct):
-    frame: _Frame = field(default_factory=_Frame)
+class _ProtonNode(Struct):
+    frame: _ProtonFrame = field(default_factory=_ProtonFrame)
     metrics: dict[str, Any] = field(default_factory=dict)
-    children: list[_Node] = field(default_factory=list)
+    children: list[_ProtonNode] = field(default_factory=list)
 
 
-class _Row(NamedTuple):
+class _TreeRow(NamedTuple):
     """A node of the tree: its own time, and how many nodes below it follow."""
 
     name: str
@@ -91,38 +89,38 @@ def _read_tree(data: bytes, packed: bool, builder: TraceBuilder) -> None:
     )
 
 
-def _roots(data: bytes, packed: bool, builder: TraceBuilder) -> list[_Node]:
+def _roots(data: bytes, packed: bool, builder: TraceBuilder) -> list[_ProtonNode]:
     """Return the trees; the last element of the list describes the devices."""
     decode = msgspec.msgpack.decode if packed else msgspec.json.decode
     mark = b"\xa5frame" if packed else b'"frame"'
     try:
         parts = decode(data, type=list[msgspec.Raw])
-    except _UNDECODABLE as error:
+    except UNDECODABLE as error:
         raise FormatError(f"Proton's tree cannot be decoded: {error}") from error
     roots, broken = [], 0
     for part in parts:
         try:
             if mark in bytes(part):
-                roots.append(decode(part, type=_Node))
+                roots.append(decode(part, type=_ProtonNode))
             else:
                 devices = decode(part, type=dict[str, dict[str, dict[str, Any]]])
                 builder.metadata["proton_devices"] = devices
-        except _UNDECODABLE:
+        except UNDECODABLE:
             broken += 1
     builder.report.broken_rows(broken, "a tree of another form", "these are left out")
     return roots
 
 
-def _rows(roots: list[_Node]) -> list[_Row]:
+def _rows(roots: list[_ProtonNode]) -> list[_TreeRow]:
     """Return the nodes, parents before children."""
-    rows: list[_Row] = []
+    rows: list[_TreeRow] = []
     waiting = [(root, -1, 0, False) for root in reversed(roots)]
     while waiting:
         node, above, depth, inside = waiting.pop()
         overhead = inside or node.frame.name == _LAUNCH
         metrics = node.metrics
         device = f"{metrics.get('device_type', 'device')} {metrics.get('device_id', 0)}"
-        rows.append(_Row(node.frame.name, above, depth, device, _own(metrics), overhead, metrics))
+        rows.append(_TreeRow(node.frame.name, above, depth, device, _own(metrics), overhead, metrics))
         number = len(rows) - 1
         waiting += [(child, number, depth + 1, overhead) for child in reversed(node.children)]
     return rows
@@ -134,7 +132,7 @@ def _own(metrics: dict[str, Any]) -> int:
     return round(value) if sound else 0
 
 
-def _totals(rows: list[_Row]) -> dict[str, list[int]]:
+def _totals(rows: list[_TreeRow]) -> dict[str, list[int]]:
     """Return the time of each node with those below it, by device."""
     totals = {row.device: [0] * len(rows) for row in rows}
     for number in range(len(rows) - 1, -1, -1):
@@ -146,7 +144,7 @@ def _totals(rows: list[_Row]) -> dict[str, list[int]]:
     return totals
 
 
-def _add(rows: list[_Row], total: list[int], track: int, builder: TraceBuilder) -> None:
+def _add(rows: list[_TreeRow], total: list[int], track: int, builder: TraceBuilder) -> None:
     """Put a lane into the builder: a node's children begin where its own time ends."""
     begins, next_begin = [0] * len(rows), [0] * len(rows)
     shown, at_top = [], 0
@@ -171,7 +169,7 @@ def _add(rows: list[_Row], total: list[int], track: int, builder: TraceBuilder) 
     )
 
 
-def _table(rows: list[_Row]) -> pd.DataFrame:
+def _table(rows: list[_TreeRow]) -> pd.DataFrame:
     """Return all nodes with all of their metrics, and the path of names that leads to each."""
     paths: list[str] = []
     for row in rows:

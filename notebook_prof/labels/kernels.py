@@ -106,8 +106,7 @@ def kernel_label(name: str) -> tuple[str, str] | None:
     if name.startswith("triton_"):
         return _triton(name)
     name = _CAST.sub("", name)
-    collective = _COLLECTIVE.search(name)
-    if collective:
+    if collective := _COLLECTIVE.search(name):
         words = " ".join(word for word in collective.group(2).split("_") if word and word != "t")
         return collective.group(1), words
     if _GRAPH_NODE.search(name) or not any(mark in name for mark in "_<(:"):
@@ -150,8 +149,7 @@ def _gemm(name: str) -> tuple[str, str]:
 
 
 def _gemm_dtype(name: str) -> str:
-    tensile = _TENSILE_DTYPE.match(name)
-    if tensile:
+    if tensile := _TENSILE_DTYPE.match(name):
         return _TENSILE_DTYPES[tensile.group(1)]
     written = _IN_NAME.search(name) or re.search(r"(bf16|f16|fp16|tf32)", name)
     if written:

@@ -51,17 +51,14 @@ def _shorter(name: str, kernel: bool) -> Iterable[str]:
     for namespace in _NAMESPACES:
         if name.startswith(namespace) and "(" not in name and "<" not in name:
             return (name.removeprefix(namespace),)
-    module = _MODULE.match(name)
-    if module:
+    if module := _MODULE.match(name):
         return (f"{module.group(2)} {module.group(1)}",)
-    copy = _COPY.match(name)
-    if copy:
+    if copy := _COPY.match(name):
         kind, ends = copy.group(1), {copy.group(2), copy.group(3)} & {"Pinned", "Pageable"}
         return (f"memcpy {kind}" + "".join(f" {end.lower()}" for end in sorted(ends)),)
     if name == "Memset (Device)":
         return ("memset",)
-    compiled = _compiled(name)
-    if compiled:
+    if compiled := _compiled(name):
         return compiled
     path, python, behind = name.partition(".py(")
     frame = _FRAME.fullmatch(behind) if python else None
@@ -69,8 +66,7 @@ def _shorter(name: str, kernel: bool) -> Iterable[str]:
         line, function = frame.groups()
         file = re.split(r"[/\\]", path)[-1] + ".py"
         return f"{function} ({file})", f"{function} ({file}:{line})", f"{function} ({path}.py:{line})"
-    built_in = _BUILT_IN.match(name)
-    if built_in:
+    if built_in := _BUILT_IN.match(name):
         function, owner = built_in.groups()
         owner = "" if owner and owner.startswith("pybind11_") else owner
         return (f"{owner}.{function}" if owner else function or "built-in method",)
@@ -93,8 +89,7 @@ def _compiled(name: str) -> tuple[str, ...]:
 
 
 def _kernel(name: str, kernel: bool) -> Iterable[str]:
-    label = kernel_label(name)
-    if label:
+    if label := kernel_label(name):
         return (" ".join(part for part in label if part),)
     if _CPP.search(name):
         return plain_base(name), base_of(name)
@@ -184,8 +179,7 @@ def _rarest(words: Sequence[str], frequency: Counter[str], of: int) -> str:
 
 def family(name: str, kernel: bool = False) -> str:
     """Return a name's family: equal for all sizes, element types, numbers and in-place forms."""
-    module = _MODULE.match(name)
-    if module:
+    if module := _MODULE.match(name):
         return module.group(1)
     label = kernel_label(name) if kernel or _AS_KERNEL.search(name) else None
     text = label[0] if label else variants(name, kernel)[0]
@@ -228,8 +222,7 @@ def evaluates(name: str) -> bool:
 def track_label(name: str, pid: int = -1, tid: int = -1, autograd: bool = False) -> str:
     """Return a track's label, below a heading that names its process or device."""
     # `pid` and `tid` are -1 if unknown. `autograd`: whether its engine runs the backward pass there.
-    stream = _STREAM.match(name)
-    if stream:
+    if stream := _STREAM.match(name):
         return stream.group(1)
     thread = _THREAD.match(name)
     program = (thread.group(2) or "") if thread else ""

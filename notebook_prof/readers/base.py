@@ -265,13 +265,10 @@ class Folder:
                 if not self._usable(name):
                     continue
                 if count >= MAX_FILES:
-                    self._report.add(
-                        "too-many-files",
-                        "loss",
-                        example=f"more than {MAX_FILES:,}",
-                        effect="the rest of the folder is left out",
-                        advice="open the folder of one recording",
-                    )
+                    example = f"more than {MAX_FILES:,}"
+                    effect = "the rest of the folder is left out"
+                    advice = "open the folder of one recording"
+                    self._report.add("too-many-files", "loss", example=example, effect=effect, advice=advice)
                     return
                 count += 1
                 yield name

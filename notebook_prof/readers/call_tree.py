@@ -18,7 +18,7 @@ MAX_FRAMES: Final = 50_000_000
 MAX_DEPTH: Final = 10_000
 
 
-class Frame(NamedTuple):
+class CallFrame(NamedTuple):
     """A function and its place; an empty file and line 0 if that is unknown."""
 
     function: str
@@ -28,7 +28,7 @@ class Frame(NamedTuple):
     def label(self) -> str:
         """Return the name of its slices: the function and the last two parts of its file's path.
 
-        >>> Frame("step", "/home/me/project/train.py", 9).label()
+        >>> CallFrame("step", "/home/me/project/train.py", 9).label()
         'step (project/train.py:9)'
         """
         if not self.file:
@@ -46,7 +46,7 @@ class Sampled(NamedTuple):
 
     ts: IntArray  # in order of time
     dur: IntArray
-    frames: IntArray  # concatenated stacks, root first: positions in a list of `Frame`
+    frames: IntArray  # concatenated stacks, root first: positions in a list of `CallFrame`
     lengths: IntArray  # number of frames in each sample's stack
 
 
@@ -54,14 +54,14 @@ def add_samples(
     builder: TraceBuilder,
     track: int | IntArray,
     samples: Sampled,
-    frames: Sequence[Frame],
+    frames: Sequence[CallFrame],
     waits: bool = False,  # whether samples are of waits: slices are then of category ``sync``
 ) -> None:
     """Turn samples into slices. Neighbouring samples with the same outer frames share those slices.
 
     >>> b = TraceBuilder()
     >>> two = Sampled(np.array([0, 5]), np.array([5, 5]), np.array([0, 1, 0]), np.array([2, 1]))
-    >>> add_samples(b, b.track("main"), two, [Frame("f", "", 0), Frame("g", "", 0)])
+    >>> add_samples(b, b.track("main"), two, [CallFrame("f", "", 0), CallFrame("g", "", 0)])
     >>> b.seal().slices[["ts", "dur", "name"]].values.tolist()
     [[0, 10, 'f'], [0, 5, 'g']]
     """
@@ -79,12 +79,8 @@ def add_samples(
     add_tree_samples(builder, track, samples.ts[used], samples.dur[used], leaf, tree)
 
 
-def labels(frame: IntArray, frames_seen: Sequence[Frame]) -> Coded:
-    """Return the names of slices of these frames, making those of the used frames only.
-
-    >>> labels(np.array([1, 1]), [Frame("f", "", 0), Frame("g", "", 0)])
-    Coded(codes=array([0, 0]), values=['g'])
-    """
+def labels(frame: IntArray, frames_seen: Sequence[CallFrame]) -> Coded:
+    """Return the names of slices of these frames, making those of the used frames only."""
     codes, used = pd.factorize(frame)
     return Coded(codes, [frames_seen[i].label() for i in used.tolist()])
 
@@ -115,13 +111,9 @@ def depth_limit(lengths: IntArray, builder: TraceBuilder) -> int:
     while int(np.minimum(lengths, limit).sum()) > MAX_FRAMES:
         limit //= 2
     if limit < deepest:
-        builder.report.add(
-            "deep-stacks-cut",
-            "loss",
-            int((lengths > limit).sum()),
-            example=f"{deepest:,} frames",
-            effect=f"only the outer {limit:,} frames are slices",
-        )
+        example = f"{deepest:,} frames"
+        effect = f"only the outer {limit:,} frames are slices"
+        builder.report.add("deep-stacks-cut", "loss", int((lengths > limit).sum()), example, effect)
     return limit
 
 
@@ -133,7 +125,7 @@ class StackTree(NamedTuple):
 
     parent: IntArray  # -1 for outermost frames, otherwise an earlier node
     frame: IntArray  # positions in `frames`
-    frames: Sequence[Frame]  # all distinct
+    frames: Sequence[CallFrame]  # all distinct
     waits: BoolArray  # whether the thread waits while this is its innermost frame
     depth: IntArray  # number of ancestors
 
@@ -141,7 +133,7 @@ class StackTree(NamedTuple):
 def stack_tree(
     parent: IntArray,
     frame: IntArray,
-    frames: Sequence[Frame],
+    frames: Sequence[CallFrame],
     report: ImportReport,
     waits: BoolArray | None = None,
 ) -> tuple[StackTree, IntArray]:
@@ -169,11 +161,7 @@ def stack_tree(
 
 
 def depths(parent: IntArray) -> IntArray:
-    """Return the number of ancestors of each node; parents come before their children.
-
-    >>> depths(np.array([-1, 0, 1, 0])).tolist()
-    [0, 1, 2, 1]
-    """
+    """Return the number of ancestors of each node; parents come before their children."""
     up = parent.copy()
     depth = (up >= 0).astype(np.int64)
     rows = np.flatnonzero(up >= 0)

@@ -45,6 +45,13 @@ def argument_table(parts: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
     return pd.concat(parts, ignore_index=True).astype({"name": "category", "arguments": "category"})
 
 
+def add_arguments(builder: TraceBuilder, parts: Sequence[pd.DataFrame]) -> None:
+    """Add rows of `argument_rows` to the table ``event_arguments``."""
+    earlier = builder.metadata.get("tables", {}).get(NAME)
+    if (table := argument_table(parts if earlier is None else [earlier, *parts])) is not None:
+        builder.metadata.setdefault("tables", {})[NAME] = table
+
+
 def match(track: IntArray, name: IntArray, ts: IntArray, opens: npt.NDArray[np.bool_]) -> Pairs:
     """Match ends with begins of the same track and name."""
     # Rows are in the order of writing; `name` is -1 for an end without a name. An end closes the latest open
@@ -96,6 +103,16 @@ def report_unpaired(
     """Count begins without an end and ends without a begin, given as row numbers."""
     report.add_where("unclosed-begin", "loss", unclosed, show, until)
     report.add_where("end-without-begin", "loss", unopened, show, "ignored")
+
+
+def unique_name(name: str, process: int | None, taken: set[tuple[int | None, str]]) -> str:
+    """Return a name that is unique within this process, and add it to those taken."""
+    count, unique = 1, name
+    while (process, unique) in taken:
+        count += 1
+        unique = f"{name} {count}"
+    taken.add((process, unique))
+    return unique
 
 
 def lanes(start: IntArray, end: IntArray) -> IntArray:

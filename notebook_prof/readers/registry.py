@@ -21,7 +21,7 @@ from ..trace.trace import Trace
 from .base import HEAD_BYTES, DatabaseReader, Folder, FolderReader, MmapReader, PiecesReader, Probe, Reader
 from .codec.compression import Pieces
 from .codec.sqlite import MAGIC, opened
-from .codec.stream import Progress, in_pieces
+from .codec.stream import ReadingProgress, in_pieces
 
 _KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
 _UTF_16: Final = "text in UTF-16 or UTF-32; save it as UTF-8"
@@ -168,12 +168,16 @@ def read_trace(
     """
     if format is not None and format not in (names := [reader.name for reader in readers()]):
         raise OptionError(f"no format {format!r}: {nearest(format, names)}")
-    with Progress(path) as progress:
+    with ReadingProgress(path) as progress:
         return _read(Path(path), format, max_bytes, options, progress)
 
 
 def _read(
-    path: Path, name: str | None, max_bytes: int | None, options: Mapping[str, object], progress: Progress
+    path: Path,
+    name: str | None,
+    max_bytes: int | None,
+    options: Mapping[str, object],
+    progress: ReadingProgress,
 ) -> Trace:
     if "\0" in str(path):
         raise OptionError(f"{str(path)!r} is not a path: it contains a null character")

@@ -235,6 +235,8 @@ class TraceBuilder:
         _check("source of steps", source, STEP_SOURCES)
         number, begins, durs = (np.atleast_1d(as_ints(part)) for part in (step, ts, dur))
         self._steps.append((number, begins, durs, _column(loop, len(number), np.int64), source))
+        if source == "file":
+            self.metadata.setdefault("steps_source", source)
 
     def allocations(
         self, *, ts: Any, addr: Any, bytes: Any, device: Any, allocated: Any, reserved: Any, track: Any = -1

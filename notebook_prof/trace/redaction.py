@@ -86,16 +86,9 @@ def _redacted(trace: Trace, names: Redaction) -> Trace:
     lines = lines.where(lines.isna(), pd.Series(_each(lines.to_numpy(), names.python), index=lines.index))
     slices = slices.assign(name=pd.Categorical(renamed), line=pd.Categorical(lines))
     stacks, tracks = trace.stacks, trace.tracks
-    stacks = stacks.assign(
-        file=pd.Series(
-            _each(stacks["file"].to_numpy(), names.file), index=stacks.index, dtype=stacks["file"].dtype
-        )
-    )
-    stacks = stacks.assign(
-        name=pd.Series(
-            _each(stacks["name"].to_numpy(), names.python), index=stacks.index, dtype=stacks["name"].dtype
-        )
-    )
+    for column, replace in (("file", names.file), ("name", names.python)):
+        texts = _each(stacks[column].to_numpy(), replace)
+        stacks = stacks.assign(**{column: pd.Series(texts, index=stacks.index, dtype=stacks[column].dtype)})
     pid = (trace.metadata.get("cpu") or {}).get("pid")
     own = (tracks["pid"] == (-1 if pid is None else pid)).fillna(False).to_numpy(bool)
     chosen = (tracks["kind"] == "thread") & ~tracks["name"].str.fullmatch(_THREAD)

@@ -70,22 +70,12 @@ def seal(parts: SealedParts, window: tuple[int, int] | None, start: int | None =
     flows = _flows(parts, row_of)
     for interner in parts.interners.values():
         long = interner.cut(LONGEST_TEXT)
-        parts.report.add(
-            "long-text-cut",
-            "loss",
-            len(long),
-            example=f"{long[0]}…" if long else "",
-            effect=f"names and other texts of slices are cut at {LONGEST_TEXT:,} characters",
-            advice="no profiler writes such texts: check which program wrote or changed the file",
-        )
+        effect = f"names and other texts of slices are cut at {LONGEST_TEXT:,} characters"
+        advice = "no profiler writes such texts: check which program wrote or changed the file"
+        parts.report.add("long-text-cut", "loss", len(long), f"{long[0]}…" if long else "", effect, advice)
     nesting, home = _nest(columns, allocations, parts.interners["category"])
-    parts.report.add(
-        "nested-too-deep",
-        "info",
-        int((nesting[0] == MAX_DEPTH).sum()),
-        effect=f"slices inside more than {MAX_DEPTH:,} others have that depth; their times are right",
-        advice="nothing needs to be done",
-    )
+    effect = f"slices inside more than {MAX_DEPTH:,} others have that depth; their times are right"
+    parts.report.add("nested-too-deep", "info", int((nesting[0] == MAX_DEPTH).sum()), effect=effect)
     checkpoint()
     _inherit(columns, nesting[1], flows, steps)
     checkpoint()

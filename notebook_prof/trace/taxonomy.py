@@ -126,6 +126,16 @@ def call_category(name: str) -> str:
     return "overhead" if _ASKING_CALL.fullmatch(name) else "launch"
 
 
+def device_category(name: str) -> str:
+    """Return the category of work that a device ran, by its name."""
+    lowered = name.lower()
+    if is_collective_kernel(name):
+        return "collective"
+    if "memset" in lowered or "fillbuffer" in lowered:
+        return "memset"
+    return "memcpy" if "memcpy" in lowered or "copybuffer" in lowered else "kernel"
+
+
 def phase_of(name: str) -> str | None:
     """Return the phase that a slice's name alone implies; None if it implies none."""
     by_prefix = next((phase for prefix, phase in _PHASE_OF_PREFIX if name.startswith(prefix)), None)

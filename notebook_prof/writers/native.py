@@ -272,7 +272,7 @@ def write_native(trace: Trace, path: str | os.PathLike[str]) -> None:
     # number, text, a container, an array nor a table is kept as text, and the reopened report says so
     # (``metadata-as-text``).
     with Container(Path(path)) as container:
-        frames = _Frames(container)
+        frames = _FrameWriter(container)
         values = ValueEncoder(frames.extra)
         frames.values = values
         # one shallow copy of each table: the trace itself does not change
@@ -292,7 +292,7 @@ def write_native(trace: Trace, path: str | os.PathLike[str]) -> None:
         container.put(LAST, content)
 
 
-class _Frames:
+class _FrameWriter:
     """Writes DataFrames as Parquet files and records how to rebuild them."""
 
     values: ValueEncoder

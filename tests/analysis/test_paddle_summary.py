@@ -12,7 +12,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.errors import OptionError
 from notebook_prof.formats.paddle.summary import VIEWS
-from notebook_prof.formats.paddle.summary_events import Events
+from notebook_prof.formats.paddle.summary_events import TypedEvents
 from notebook_prof.formats.paddle.summary_operators import operator_table, user_table
 from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
@@ -96,7 +96,7 @@ def test_errors(options: dict[str, str], words: str) -> None:
 
 
 def test_every_sort_key_and_direction(data: Path) -> None:
-    events = Events(nbp.read_trace(data / "paddle/synthetic_rank0.pb.gz"))
+    events = TypedEvents(nbp.read_trace(data / "paddle/synthetic_rank0.pb.gz"))
     for side in ("CPU", "GPU"):
         for word in ("Total", "Avg", "Max", "Min"):
             table = operator_table(events, sorted_by=side + word, op_detail=False)
@@ -112,7 +112,7 @@ def test_memory_manipulation_by_name() -> None:
     p = nbp.Profile(b.seal())
     text = p.compat.paddle_summary(views="MemoryManipulationView", time_unit="ns")
     assert [row[0] for row in rows(text)[1:]] == ["my_memset", "MemcpyAsync"]  # the last first, as in Paddle
-    assert user_table(Events(p.trace))["name"].tolist() == ["my_eval"]
+    assert user_table(TypedEvents(p.trace))["name"].tolist() == ["my_eval"]
     assert "16" not in text
 
 
@@ -122,7 +122,7 @@ def test_other_traces_have_all_tables_too(data: Path) -> None:
     titles = [row[0] for row in rows(text) if row[0].endswith("Summary")]
     assert titles[:3] == ["Overview Summary", "Model Summary", "Operator Summary"]
     operator = p.operators(name="aten::conv2d").iloc[0]
-    row = operator_table(Events(p.trace), op_detail=False).set_index("name").loc["aten::conv2d"]
+    row = operator_table(TypedEvents(p.trace), op_detail=False).set_index("name").loc["aten::conv2d"]
     assert (row["calls"], row["cpu_total_ns"]) == (operator["count"], operator["total_ns"])
     steps = p.phases().groupby("phase", observed=True)["host_ns"].sum()
     line = next(line for line in text.splitlines() if line.startswith("  Forward  ") and "/" in line)

@@ -71,13 +71,13 @@ def bars(monkeypatch: pytest.MonkeyPatch) -> list[Bar]:
     shown = threading.Event()
     monkeypatch.setattr(stream, "PATIENCE_S", -1.0)
     monkeypatch.setattr(stream, "_bar", lambda name, size: (Bar(name, size), shown.set())[0])
-    real = stream.Progress.__exit__
+    real = stream.ReadingProgress.__exit__
 
-    def patient(self: stream.Progress, *error: Any) -> None:
+    def patient(self: stream.ReadingProgress, *error: Any) -> None:
         shown.wait(60)
         real(self, *error)
 
-    monkeypatch.setattr(stream.Progress, "__exit__", patient)
+    monkeypatch.setattr(stream.ReadingProgress, "__exit__", patient)
     return Bar.made
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from notebook_prof.analysis import trust
 from notebook_prof.collectors.jax import of_devices
-from notebook_prof.formats.jax.assemble import Line, Space, assemble
+from notebook_prof.formats.jax.assemble import PlaneLine, Space, assemble
 from notebook_prof.formats.jax.xplane import decode
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport
@@ -19,9 +19,9 @@ def space() -> Space:
     """Six launches in turns on two cards, by one thread."""
     at = 100 * np.arange(6, dtype=np.int64)
     names, ids = Coded(np.zeros(6, np.int64), ["cudaLaunchKernel"]), {"correlation_id": [*range(1, 7)]}
-    calls = Line("/host:CPU", "main", 1, at, np.full(6, 10), names, ids)
+    calls = PlaneLine("/host:CPU", "main", 1, at, np.full(6, 10), names, ids)
     work = [
-        Line(
+        PlaneLine(
             f"/device:GPU:{card}",
             "Stream #7(Kernel)",
             7,

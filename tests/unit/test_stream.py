@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.codec.stream import Progress, in_pieces
+from notebook_prof.readers.codec.stream import ReadingProgress, in_pieces
 from notebook_prof.trace import ImportReport
 
 from .test_compression import zipped
@@ -70,9 +70,9 @@ def test_a_bar_appears_while_a_reader_is_busy(
     monkeypatch.setattr("notebook_prof.readers.codec.stream.PATIENCE_S", 0.01)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     shown = threading.Event()
-    real = Progress._show
-    monkeypatch.setattr(Progress, "_show", lambda self: (real(self), shown.set()))
-    with Progress(path) as progress:
+    real = ReadingProgress._show
+    monkeypatch.setattr(ReadingProgress, "_show", lambda self: (real(self), shown.set()))
+    with ReadingProgress(path) as progress:
         progress._position = 100
         assert shown.wait(60)
     assert "busy.bin: making tables" in capsys.readouterr().err

@@ -4,7 +4,7 @@ sampler."""
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Final
+from typing import Final
 
 from ...readers.base import Probe, Reader
 from ...trace.builder import TraceBuilder
@@ -21,11 +21,9 @@ class GeckoReader(Reader):
     # than twice the usual time. With weights, it stands for that many intervals, the last of which is the one
     # in which it was taken; with weights in ms, for that time. Samples without a stack are idle and make no
     # slices; stacks of the category Idle become ``sync``.
-    name: ClassVar[str] = "gecko"
-    priority: ClassVar[int] = 415
-    describes: ClassVar[str] = (
-        "Firefox Profiler's JSON: of Firefox, samply, perf script gecko, profiling.sampling --gecko"
-    )
+    name = "gecko"
+    priority = 415
+    describes = "Firefox Profiler's JSON: of Firefox, samply, perf script gecko, profiling.sampling --gecko"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the head is a JSON object with a profile's ``meta`` or its stack tables."""

@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from ...errors import FormatError
 from ...readers.call_tree import add_tree_samples, count_samples, sample_durations
-from ...readers.codec.tolerant_json import decode_object
+from ...readers.codec.tolerant_json import UNDECODABLE, decode_object
 from ...readers.events import match, report_unpaired
 from ...trace.arrays import BoolArray, FloatArray, IntArray, numbered
 from ...trace.builder import TraceBuilder
@@ -32,7 +32,6 @@ from .threads import (
 )
 
 _NOTHING: Final = Raw(b"null")
-_BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _STACKS: Final = ("stackTable", "frameTable", "funcTable", "resourceTable")
 _USED: Final = {"stack", "time", "timeDeltas", "weight", "threadCPUDelta"}
 _DEEPEST: Final = 8
@@ -40,7 +39,7 @@ _EPOCH_MS: Final = 1e11
 """1973 in milliseconds since the epoch. A profile that starts earlier counts from another moment."""
 
 
-class _Thread(Struct):
+class _ThreadTables(Struct):
     name: Any = ""
     pid: Any = None
     tid: Any = None
@@ -57,7 +56,7 @@ class _Thread(Struct):
     jsAllocations: Raw = _NOTHING
 
 
-class _Profile(Struct):
+class _GeckoProfile(Struct):
     meta: dict[str, Any] = {}
     threads: list[Raw] = []
     processes: list[Raw] = []
@@ -65,7 +64,7 @@ class _Profile(Struct):
     shared: dict[str, Raw] = {}
 
 
-class _Shared(NamedTuple):
+class _SharedTables(NamedTuple):
     """Strings and tables shared by the threads of a profile, and stacks if those are shared."""
 
     strings: list[str] | None
@@ -75,7 +74,7 @@ class _Shared(NamedTuple):
 
 def read_profile(data: bytes, builder: TraceBuilder) -> None:
     """Put the profile's threads, markers and counters into `builder`."""
-    profile = decode_object(data, _Profile, "the Firefox Profiler's")
+    profile = decode_object(data, _GeckoProfile, "the Firefox Profiler's")
     begin = profile.meta.get("startTime")
     import_ = _Import(builder, _number(begin) >= _EPOCH_MS)
     import_.add(profile)
@@ -96,7 +95,7 @@ class _Import:
         self._in_bytes = 0
         self.threads = 0
 
-    def add(self, profile: _Profile, depth: int = 0) -> None:
+    def add(self, profile: _GeckoProfile, depth: int = 0) -> None:
         """Add one process or, for a processed profile, all of them."""
         base = round(_number(profile.meta.get("startTime")) * 1000) * 1000 if self._has_epoch else 0
         categories = gecko_categories(profile.meta.get("categories"))
@@ -105,7 +104,7 @@ class _Import:
         texts = [text for text in profile.threads if bytes(text).startswith(b'"')]
         inner = [Raw(each.encode(errors="replace")) for each in self._decoded(texts, str, "process")]
         own = [text for text in profile.threads if not bytes(text).startswith(b'"')]
-        threads = list(self._decoded(own, _Thread, "thread"))
+        threads = list(self._decoded(own, _ThreadTables, "thread"))
         for thread in filter(_has_tables, threads):
             self._add_thread(thread, profile.meta, shared, categories, base)
         pid = next((each.pid for each in threads), None)
@@ -119,7 +118,7 @@ class _Import:
                 example=f"processes inside of {depth} others", effect="left out",
             )  # fmt: skip
             return
-        for child in self._decoded([*profile.processes, *inner], _Profile, "process"):
+        for child in self._decoded([*profile.processes, *inner], _GeckoProfile, "process"):
             self.add(child, depth + 1)
 
     def finish(self, meta: Mapping[str, Any]) -> None:
@@ -130,13 +129,9 @@ class _Import:
                 builder.metadata[name] = meta[key]
         if self._by_category:
             builder.table("sample_categories", pd.concat(self._by_category), times=())
-        builder.report.add(
-            "columns-not-used",
-            "info",
-            len(self._unused),
-            example=", ".join(sorted(self._unused)),
-            effect="details of samples and allocations are left out; times are complete",
-        )
+        example = ", ".join(sorted(self._unused))
+        effect = "details of samples and allocations are left out; times are complete"
+        builder.report.add("columns-not-used", "info", len(self._unused), example, effect)
         if self._in_bytes == self.threads:
             raise FormatError(
                 "its samples are weighted by bytes and have no times. Open it in profiler.firefox.com"
@@ -148,17 +143,17 @@ class _Import:
         for number, text in enumerate(texts):
             try:
                 yield msgspec.json.decode(text, type=kind)
-            except _BROKEN as error:
+            except UNDECODABLE as error:
                 self._builder.report.add("broken-profile", "loss", 1, f"{what} {number}: {error}", "left out")
 
-    def _shared(self, profile: _Profile, categories: list[GeckoCategory]) -> _Shared:
+    def _shared(self, profile: _GeckoProfile, categories: list[GeckoCategory]) -> _SharedTables:
         listed = profile.shared.get("stringArray")
         strings = None if listed is None else _strings(msgspec.json.decode(listed))
         tables = {name: text for name, text in profile.shared.items() if name in (*_STACKS, "sources")}
         stacks = None
         if "stackTable" in tables and strings is not None:
             stacks = self._stacks(tables, strings, categories)
-        return _Shared(strings, tables, stacks)
+        return _SharedTables(strings, tables, stacks)
 
     def _stacks(
         self, tables: Mapping[str, Raw], strings: list[str], categories: list[GeckoCategory]
@@ -168,9 +163,9 @@ class _Import:
 
     def _add_thread(
         self,
-        thread: _Thread,
+        thread: _ThreadTables,
         meta: Mapping[str, Any],
-        shared: _Shared,
+        shared: _SharedTables,
         categories: list[GeckoCategory],
         base: int,
     ) -> None:
@@ -249,7 +244,7 @@ class _Import:
             self._by_category.append(_by_category(sums, categories, track))
 
 
-def _has_tables(thread: _Thread) -> bool:
+def _has_tables(thread: _ThreadTables) -> bool:
     return any(bytes(table).startswith(b"{") for table in (thread.samples, thread.markers))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
@@ -12,24 +11,22 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from ...readers.call_tree import Frame, StackTree, stack_tree
+from ...readers.call_tree import CallFrame, StackTree, stack_tree
+from ...readers.codec.tolerant_json import decoded
+from ...readers.events import unique_name
 from ...trace.arrays import FloatArray, IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import inherit
 from ...trace.report import ImportReport
 
 _LARGEST: Final = 2.0**61
-_BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 class GeckoTable:
     """One table of a profile: columns, or rows behind a schema."""
 
     def __init__(self, text: Raw | bytes | None) -> None:
-        content: Any = None
-        if text:
-            with suppress(*_BROKEN):
-                content = msgspec.json.decode(text)
+        content = decoded(text) if text else None
         table = content if isinstance(content, dict) else {}
         # None in a row without a value; columns may be shorter than the table
         self.columns = _columns(table)
@@ -72,22 +69,14 @@ NO_TIME: Final = -(1 << 61)
 
 
 def ms_to_ns(value: FloatArray) -> IntArray:
-    """Return milliseconds in ns; `NO_TIME` for NaN.
-
-    >>> ms_to_ns(np.array([0.25, np.nan])).tolist()
-    [250000, -2305843009213693952]
-    """
+    """Return milliseconds in ns; `NO_TIME` for NaN."""
     scaled = value * 1_000_000
     ok = np.isfinite(scaled) & (np.abs(scaled) < _LARGEST)
     return np.where(ok, np.rint(np.where(ok, scaled, 0)).astype(np.int64), NO_TIME)
 
 
 def to_floats(values: Sequence[Any]) -> FloatArray:
-    """Return numbers as an array, with NaN for other values.
-
-    >>> to_floats([1, None, "x", 2.5]).tolist()
-    [1.0, nan, nan, 2.5]
-    """
+    """Return numbers as an array, with NaN for other values."""
     try:
         return np.array(values, np.float64).reshape(len(values))
     except (TypeError, ValueError, OverflowError):
@@ -134,11 +123,7 @@ class GeckoStacks(NamedTuple):
 
 
 def gecko_categories(listed: Any) -> list[GeckoCategory]:
-    """Return the categories of a profile's ``meta``; old profiles have none.
-
-    >>> gecko_categories([{"name": "GC", "subcategories": ["Other"]}, 5])[0].name
-    'GC'
-    """
+    """Return the categories of a profile's ``meta``; old profiles have none."""
     if not isinstance(listed, list):
         return []
     rows = [each if isinstance(each, dict) else {} for each in listed]
@@ -166,7 +151,7 @@ def gecko_stacks(
     prefix = np.where(wrong | (prefix < 0), -1, prefix)
     frames = _frames(tables, strings)
     frame = np.where(wrong, len(frames), frame)
-    frames.append(Frame("[unknown]", "", 0))
+    frames.append(CallFrame("[unknown]", "", 0))
     category, subcategory = _categories(stacks, frame_rows, prefix, frame)
     category[category >= len(categories)] = -1
     idle = np.array([*(each.name == "Idle" for each in categories), False])[category]
@@ -190,7 +175,7 @@ def _categories(
     return np.where(nothing, -1, own[source]), np.where(nothing, -1, inner[source])
 
 
-def _frames(tables: Mapping[str, GeckoTable], strings: Sequence[str]) -> list[Frame]:
+def _frames(tables: Mapping[str, GeckoTable], strings: Sequence[str]) -> list[CallFrame]:
     frame_rows = tables["frameTable"]
     line = frame_rows.integers("line", 0).tolist()
     if "location" in frame_rows:
@@ -214,22 +199,22 @@ def _frames(tables: Mapping[str, GeckoTable], strings: Sequence[str]) -> list[Fr
     at = frame_rows.integers("func").tolist()
     rows = [places[i] if 0 <= i < len(places) else places[-1] for i in at]
     return [
-        Frame(name, file, _line(number or begin))
+        CallFrame(name, file, _line(number or begin))
         for (name, file, begin), number in zip(rows, line, strict=True)
     ]
 
 
-def location_frame(text: str, line: int) -> Frame:
+def location_frame(text: str, line: int) -> CallFrame:
     """Read a frame as Firefox and ``perf script`` write it; `line` is 0 if unknown.
 
     >>> location_frame("step (https://a.org/x.js:34:5)", 36), location_frame("poll (in libc.so.6)", 0).file
-    (Frame(function='step', file='https://a.org/x.js', line=36), 'libc.so.6')
+    (CallFrame(function='step', file='https://a.org/x.js', line=36), 'libc.so.6')
     """
     if (match := _LOCATION.fullmatch(text)) is not None:
-        return Frame(match["name"], match["file"], _line(line or int(match["line"])))
+        return CallFrame(match["name"], match["file"], _line(line or int(match["line"])))
     if (match := _LIBRARY.fullmatch(text)) is not None:
-        return Frame(match["name"], match["file"], _line(line))
-    return Frame(text or "[unknown]", "", _line(line))
+        return CallFrame(match["name"], match["file"], _line(line))
+    return CallFrame(text or "[unknown]", "", _line(line))
 
 
 def _line(number: int) -> int:
@@ -279,20 +264,11 @@ class GeckoTracks:
 
     def unique(self, name: str, pid: int | None) -> str:
         """Return a name that is unique within this process."""
-        count, unique = 1, name
-        while (pid, unique) in self._names:
-            count += 1
-            unique = f"{name} {count}"
-        self._names.add((pid, unique))
-        return unique
+        return unique_name(name, pid, self._names)
 
 
 def process_id(value: Any) -> int | None:
-    """Return the number of a process or thread; None for names such as ``"Unknown Process 1"``.
-
-    >>> process_id("5127"), process_id(12), process_id("5127.1"), process_id(None)
-    (5127, 12, None, None)
-    """
+    """Return the number of a process or thread; None for names such as ``"Unknown Process 1"``."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 19:
         return int(value)
     whole = isinstance(value, int) and not isinstance(value, bool)
@@ -381,13 +357,8 @@ def add_cpu_use(
     ts, used = samples.times(), samples.numbers("threadCPUDelta")
     ok = (ts != NO_TIME) & np.isfinite(used)
     if scale is None:
-        builder.report.add(
-            "cpu-use-not-told",
-            "info",
-            int(ok.sum()),
-            example=thread.name,
-            effect="CPU use in cycles has no share of a processor: it is left out",
-        )
+        effect = "CPU use in cycles has no share of a processor: it is left out"
+        builder.report.add("cpu-use-not-told", "info", int(ok.sum()), thread.name, effect)
         return
     ts, value = _rate(ts[ok], used[ok] * scale)
     if len(ts):

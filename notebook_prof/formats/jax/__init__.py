@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePosixPath
-from typing import ClassVar, Final
+from typing import Final
 
 from ...errors import FormatError
 from ...readers.base import Folder, FolderReader, Probe
@@ -26,11 +26,9 @@ class JaxReader(FolderReader):
 
     # Of a log folder (`plugins/profile/<run>/`) the latest run is read, from the xplane files where there are
     # some; several hosts are ranks in the order of their names. TensorFlow and PyTorch/XLA write the same.
-    name: ClassVar[str] = "jax"
-    priority: ClassVar[int] = 630
-    describes: ClassVar[str] = (
-        "JAX and XLA: .xplane.pb and trace.json.gz of jax.profiler, or their log folder"
-    )
+    name = "jax"
+    priority = 630
+    describes = "JAX and XLA: .xplane.pb and trace.json.gz of jax.profiler, or their log folder"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the head is that of an XSpace, or of JSON whose processes are planes."""
@@ -60,14 +58,9 @@ class JaxReader(FolderReader):
             if _ENDING.fullmatch(name):
                 runs.setdefault(str(PurePosixPath(name).parent), []).append(name)
         *older, latest = sorted(runs)
-        builder.report.add(
-            "older-runs",
-            "info",
-            len(older),
-            example=", ".join(older[:3]),
-            effect=f"only the latest, {latest}, is read",
-            advice="open the folder of another run itself",
-        )
+        effect = f"only the latest, {latest}, is read"
+        advice = "open the folder of another run itself"
+        builder.report.add("older-runs", "info", len(older), ", ".join(older[:3]), effect, advice)
         planes = [name for name in runs[latest] if name.endswith(".xplane.pb")]
         files = [name for name in planes if folder.head(name)]
         empty = [name for name in planes if name not in files]

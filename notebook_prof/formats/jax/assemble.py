@@ -14,13 +14,13 @@ from msgspec import Raw, Struct
 
 from ...errors import FormatError
 from ...readers.codec.numbers import to_ns
-from ...readers.codec.tolerant_json import decode_events
-from ...readers.events import NAME, argument_rows, argument_table
+from ...readers.codec.tolerant_json import NOTHING, decode_rows
+from ...readers.events import add_arguments, argument_rows
 from ...trace.arrays import IntArray, number_rows, numbered
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from ...trace.taxonomy import call_category, is_collective_kernel
+from ...trace.taxonomy import call_category, device_category
 
 STATISTICS: Final = ("step_num", "hlo_op", "hlo_module", "correlation_id", "tf_op", "memcpy_details")
 """Statistics of events from which the tables are made."""
@@ -30,11 +30,7 @@ _SOURCE: Final = "_src"
 
 
 def is_argument(name: str) -> bool:
-    """Return whether a statistic describes an event, unlike ``_pt``, which only joins threads.
-
-    >>> is_argument("batch"), is_argument("_src"), is_argument("_pt")
-    (True, True, False)
-    """
+    """Return whether a statistic describes an event, unlike ``_pt``, which only joins threads."""
     return name == _SOURCE or not name.startswith("_")
 
 
@@ -55,7 +51,7 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlaneLine:
     """A thread, a stream or a derived row."""
 
     plane: str  # `/host:CPU`, `/device:GPU:0`
@@ -73,7 +69,7 @@ class Line:
 class Space:
     """A whole recording."""
 
-    lines: list[Line]  # in the order of the file
+    lines: list[PlaneLine]  # in the order of the file
     # statistics by plane, of those that have some
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     planes: list[str] = field(default_factory=list)  # names of all planes, also of those without lines
@@ -109,7 +105,7 @@ def assemble(space: Space, builder: TraceBuilder, *, rank: int | None = None) ->
     for number, line in enumerate(space.lines):
         if len(line.ts):
             parts.append(_line(line, number, base, line.plane in with_streams, builder, space, rank, tables))
-    _arguments(tables, builder)
+    add_arguments(builder, tables)
     _facts(space, builder, rank)
     if parts:
         rows = pd.concat([part.assign(handle=handles) for handles, part in parts], ignore_index=True)
@@ -124,7 +120,7 @@ def _base(space: Space) -> int:
 
 
 def _line(
-    line: Line,
+    line: PlaneLine,
     number: int,
     base: int,
     streams: bool,
@@ -172,7 +168,7 @@ def _line(
     return handles, rows.assign(step=step.where(is_step), hlo_op=hlo, hlo_module=module, device=bool(match))
 
 
-def _host_kinds(line: Line, hlo: pd.Series, step: pd.Series) -> pd.Series:
+def _host_kinds(line: PlaneLine, hlo: pd.Series, step: pd.Series) -> pd.Series:
     kinds = [_host_kind(name) for name in line.names.values]
     category = pd.Series(np.array(kinds, dtype=object)[line.names.codes])
     category = category.where(hlo.isna() | ~category.isin(["annotation"]), "operator")
@@ -186,10 +182,10 @@ def _host_kind(name: str) -> str:
     return "python" if name.startswith("$") else "annotation"
 
 
-def _device_kinds(line: Line, streams: bool) -> pd.Series:
+def _device_kinds(line: PlaneLine, streams: bool) -> pd.Series:
     if not _STREAM.match(line.name) and (streams or line.name == "Steps" or line.name.startswith(_DERIVED)):
         return pd.Series(["annotation"] * len(line.ts), dtype="object")
-    kinds = [_device_kind(name) for name in line.names.values]
+    kinds = ["collective" if _COLLECTIVE.search(n) else device_category(n) for n in line.names.values]
     category = pd.Series(np.array(kinds, dtype=object)[line.names.codes])
     if "memcpy_details" in line.stats:
         copies = pd.Series(line.stats["memcpy_details"], dtype="object").notna()
@@ -197,17 +193,8 @@ def _device_kinds(line: Line, streams: bool) -> pd.Series:
     return category
 
 
-def _device_kind(name: str) -> str:
-    lowered = name.lower()
-    if _COLLECTIVE.search(name) or is_collective_kernel(name):
-        return "collective"
-    if "memset" in lowered or "fillbuffer" in lowered:
-        return "memset"
-    return "memcpy" if "memcpy" in lowered or "copybuffer" in lowered else "kernel"
-
-
 def _stream(
-    line: Line, number: int, match: re.Match[str], builder: TraceBuilder, rank: int | None
+    line: PlaneLine, number: int, match: re.Match[str], builder: TraceBuilder, rank: int | None
 ) -> tuple[int, int, int | None]:
     device = int(match[2])
     if own := _STREAM.match(line.name):
@@ -236,7 +223,6 @@ def _steps(rows: pd.DataFrame, builder: TraceBuilder) -> None:
     steps = rows[rows["step"].notna()].drop_duplicates("step")
     if len(steps):
         builder.steps(steps["step"].astype("int64"), steps["ts"], steps["dur"].clip(lower=0), "file")
-        builder.metadata.setdefault("steps_source", "file")
 
 
 def _launches(rows: pd.DataFrame, builder: TraceBuilder) -> None:
@@ -274,13 +260,6 @@ def _table(rows: pd.DataFrame, builder: TraceBuilder) -> None:
     tables["hlo_ops"] = table if earlier is None else pd.concat([earlier, table], ignore_index=True)
 
 
-def _arguments(parts: list[pd.DataFrame], builder: TraceBuilder) -> None:
-    tables = builder.metadata.setdefault("tables", {})
-    earlier = [tables[NAME]] if NAME in tables else []
-    if (table := argument_table([*earlier, *parts])) is not None:
-        tables[NAME] = table
-
-
 def _facts(space: Space, builder: TraceBuilder, rank: int | None) -> None:
     facts_by_plane = {plane: dict(facts) for plane, facts in space.facts.items()}
     for facts in facts_by_plane.values():
@@ -293,7 +272,6 @@ def _facts(space: Space, builder: TraceBuilder, rank: int | None) -> None:
 
 
 Scalar = int | float | str | None
-_NOTHING: Final = Raw(b"")
 
 
 class XlaEvent(Struct, gc=False):
@@ -303,21 +281,14 @@ class XlaEvent(Struct, gc=False):
     name: Scalar = None
     pid: int | None = None
     tid: int | None = None
-    ts: Raw = _NOTHING
-    dur: Raw = _NOTHING
+    ts: Raw = NOTHING
+    dur: Raw = NOTHING
     args: dict[str, Any] | None = None
-
-
-class Envelope(Struct):
-    """The file around the rows."""
-
-    traceEvents: list[XlaEvent]
 
 
 def read_space(data: bytes, report: ImportReport) -> Space:
     """Decode a file of JAX's trace viewer."""
-    envelope, listed = decode_events(data, Envelope, XlaEvent, report)
-    rows = listed if listed is not None else (envelope.traceEvents if envelope else [])
+    rows = decode_rows(data, XlaEvent, report)
     if not rows:
         raise FormatError("there are no events in it")
     planes = _names_of(rows, "process_name", lambda row: _id(row.pid))
@@ -346,7 +317,7 @@ def read_space(data: bytes, report: ImportReport) -> Space:
         line = lines.get((pid, tid), f"thread {tid}")
         arguments = as_arguments(args)
         parsed_lines.append(
-            Line(
+            PlaneLine(
                 planes.get(pid, ""),
                 line,
                 int(tid),

@@ -20,7 +20,7 @@ from ...readers.codec.protobuf import PADDING, Fields, text_column
 from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from .assemble import STATISTICS, Line, Space, as_arguments, is_argument
+from .assemble import STATISTICS, PlaneLine, Space, as_arguments, is_argument
 
 _PS: Final = 1000
 _LIMIT: Final = 1 << 62
@@ -60,13 +60,8 @@ def decode(data: bytes, report: ImportReport) -> Space:
         )
     )
     broken = planes.broken + entries.broken + _lines(planes, space, metadata, arguments, names, report)
-    report.add(
-        "broken-message",
-        "loss",
-        broken,
-        example="a field that reaches beyond its message",
-        effect="the rest of the message is left out",
-    )
+    effect = "the rest of the message is left out"
+    report.add("broken-message", "loss", broken, "a field that reaches beyond its message", effect)
     if not space.lines and not any(space.planes):
         raise FormatError(f"there is no plane in it: it is not an xplane.pb; it starts with {data[:24]!r}")
     return space
@@ -99,7 +94,7 @@ def _lines(
         stats = {name: values for name, values in stats.items() if any(v is not None for v in values)}
         start = starts[i] if 0 <= starts[i] < _LIMIT else 0
         space.lines.append(
-            Line(
+            PlaneLine(
                 space.planes[plane],
                 titles[1][i] or titles[0][i],
                 ids[i],
@@ -117,8 +112,7 @@ def _entries(planes: Fields, number: int) -> tuple[IntArray, IntArray, Fields]:
     """Return plane, key and value of the entries of one of the two tables of metadata."""
     every = planes.occurrences(number)
     entries = planes.inside(every)
-    begin, end = entries.contents(2)
-    return every.owner, entries.ints(1, 0), Fields(planes.data, np.maximum(begin, 0), np.maximum(end, 0))
+    return every.owner, entries.ints(1, 0), entries.inner(2)
 
 
 def _statistics(

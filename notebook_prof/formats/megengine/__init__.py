@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Final
+from typing import Final
 
 from ...readers.base import Probe, Reader
 from ...trace.builder import TraceBuilder
@@ -23,9 +23,9 @@ class MegEngineReader(Reader):
 
     # The timeline of a dynamic graph gives operators on the host and kernels on the device, the profile of a
     # static graph each operator with its FLOPs, bytes and shapes, and the drawing each tensor's memory.
-    name: ClassVar[str] = "megengine"
-    priority: ClassVar[int] = 610
-    describes: ClassVar[str] = (
+    name = "megengine"
+    priority = 610
+    describes = (
         "MegEngine profiler: chrome_timeline.json, memory_flow.svg, get_profile() JSON of static graphs"
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import FormatError
+from ...readers.codec.tolerant_json import UNDECODABLE
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
@@ -39,12 +40,7 @@ class Times:
 
 
 def read_times(entries: dict[str, Any], report: ImportReport) -> Times:
-    """Read ``{operator: {place: {"start", "kern", "end"}}}``, in seconds.
-
-    >>> times = read_times({"7": {"cpu0:0": {"start": 0.5, "kern": 0.5, "end": 0.75}}}, ImportReport())
-    >>> times.operator, times.end.tolist()
-    (['7'], [750000000])
-    """
+    """Read ``{operator: {place: {"start", "kern", "end"}}}``, in seconds."""
     operator, node, values = [], [], []
     for key, times_of_node in entries.items():
         for where, times in times_of_node.items() if isinstance(times_of_node, dict) else ():
@@ -70,7 +66,7 @@ def read_graph(data: bytes, builder: TraceBuilder) -> None:
     # the host thread that dispatched it (category launch); `correlation` is the operator's id.
     try:
         file = msgspec.json.decode(data.rstrip(b"\x00 \t\r\n"))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise FormatError(
             f"this profile of a static graph is not valid JSON ({error}); save get_profile() again"
         ) from error

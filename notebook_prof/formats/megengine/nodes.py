@@ -14,13 +14,12 @@ import pandas as pd
 from msgspec import Raw, Struct, field
 
 from ...readers.codec.numbers import to_ns
+from ...readers.codec.tolerant_json import NOTHING
 from ...readers.events import report_unpaired
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest, pair
 from ...trace.report import ImportReport
-
-_NOTHING: Final = Raw(b"")
 
 
 class NodeRow(Struct, gc=False):
@@ -31,13 +30,13 @@ class NodeRow(Struct, gc=False):
     cat: str | None = None
     pid: int | str | None = None
     tid: int | str | None = None
-    ts: Raw = _NOTHING
-    dur: Raw = _NOTHING
+    ts: Raw = NOTHING
+    dur: Raw = NOTHING
     id: int | str | None = None
     args: dict[str, Any] | None = None
 
 
-class File(Struct):
+class TimelineFile(Struct):
     """The object around the rows."""
 
     rows: list[NodeRow] = field(name="traceEvents", default_factory=list)
@@ -45,7 +44,7 @@ class File(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
+class TimelineRanges:
     """Everything with a begin and an end, as columns of equal length."""
 
     ts: IntArray  # Unix ns
@@ -57,7 +56,7 @@ class Ranges:
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedRows:
     """Rows whose time is a number, with their times (Unix ns) and thread numbers."""
 
     rows: list[NodeRow]
@@ -67,7 +66,7 @@ class Timed:
     names: dict[int, str]
 
 
-def timed(rows: list[NodeRow], base_ns: int, report: ImportReport) -> Timed:
+def timed(rows: list[NodeRow], base_ns: int, report: ImportReport) -> TimedRows:
     """Keep the rows with a time; others than descriptions are counted as ``broken-row``."""
     names = {
         (_number(row.pid), _number(row.tid)): str(row.args["name"])
@@ -84,16 +83,16 @@ def timed(rows: list[NodeRow], base_ns: int, report: ImportReport) -> Timed:
     code_of = {key: i for i, key in enumerate(dict.fromkeys([*names, *threads]))}
     thread = np.fromiter((code_of[key] for key in threads), np.int64, len(rows))
     labels = {code_of[key]: name for key, name in names.items()}
-    return Timed(rows, ts[ok] + base_ns, thread, list(code_of), labels)
+    return TimedRows(rows, ts[ok] + base_ns, thread, list(code_of), labels)
 
 
-def thread_track(events: Timed, thread: int, builder: TraceBuilder) -> int:
-    """Return the track of a host thread, by its position in `Timed.keys`."""
+def thread_track(events: TimedRows, thread: int, builder: TraceBuilder) -> int:
+    """Return the track of a host thread, by its position in `TimedRows.keys`."""
     pid, tid = events.keys[thread]
     return builder.track(events.names.get(thread, f"thread {tid}"), pid=pid, tid=tid)
 
 
-def ranges(events: Timed, report: ImportReport) -> Ranges:
+def ranges(events: TimedRows, report: ImportReport) -> TimelineRanges:
     """Make ranges: from B and E matched by thread, from X, and from instants without a duration."""
     phase = np.array([row.ph for row in events.rows], dtype=object)
     marks = np.flatnonzero((phase == "B") | (phase == "E"))
@@ -112,7 +111,7 @@ def ranges(events: Timed, report: ImportReport) -> Ranges:
     source = np.concatenate([end, open_, single])[order]
     first = first[order]
     rows = events.rows
-    return Ranges(
+    return TimelineRanges(
         ts=events.ts[first],
         dur=np.concatenate(
             [events.ts[end] - events.ts[begin], last - events.ts[open_], np.where(ok, dur, 0)]
@@ -126,7 +125,7 @@ def ranges(events: Timed, report: ImportReport) -> Ranges:
     )
 
 
-def links(events: Timed) -> pd.DataFrame:
+def links(events: TimedRows) -> pd.DataFrame:
     """List the arrows that follow a tensor, as in the file."""
     at = [
         i
@@ -224,7 +223,7 @@ def shapes_text(shapes: Any) -> str | None:
 _COLUMNS: Final = ("id", "name", "device", "in_shapes", "in_dtypes", "out_shapes", "out_dtypes", "params")
 
 
-class Operators(NamedTuple):
+class OperatorColumns(NamedTuple):
     """Result of `operators`: `id` and `shapes` have a value for each of the ranges."""
 
     id: IntArray  # MegEngine's number of the operator; -1 where there is none
@@ -232,7 +231,7 @@ class Operators(NamedTuple):
     table: pd.DataFrame  # one row per executed operator; shapes and parameters as JSON text
 
 
-def operators(ranges: Ranges, category: npt.NDArray[np.object_]) -> Operators:
+def operators(ranges: TimelineRanges, category: npt.NDArray[np.object_]) -> OperatorColumns:
     """Return numbers, input shapes and parameters of operators."""
     key = np.array([_id(args) for args in ranges.args], np.int64)
     _, parent, _ = nest(ranges.thread, ranges.ts, ranges.dur)
@@ -262,10 +261,10 @@ def operators(ranges: Ranges, category: npt.NDArray[np.object_]) -> Operators:
                 msgspec.json.encode(own).decode(),
             )
         )
-    return Operators(key, shapes, pd.DataFrame(rows, columns=list(_COLUMNS)).astype({"id": "int64"}))
+    return OperatorColumns(key, shapes, pd.DataFrame(rows, columns=list(_COLUMNS)).astype({"id": "int64"}))
 
 
-def tensors(ranges: Ranges) -> pd.DataFrame:
+def tensors(ranges: TimelineRanges) -> pd.DataFrame:
     """Return one row per tensor, in order of first appearance."""
     tensors_by_id: dict[int, tuple[Any, ...]] = {}
     for args in ranges.args:

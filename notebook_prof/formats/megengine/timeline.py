@@ -15,12 +15,12 @@ from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
 from ...trace.taxonomy import is_collective_kernel
 from .nodes import (
-    File,
     NodeRow,
     Nodes,
-    Operators,
-    Ranges,
-    Timed,
+    OperatorColumns,
+    TimedRows,
+    TimelineFile,
+    TimelineRanges,
     links,
     operators,
     physical_nodes,
@@ -42,7 +42,7 @@ _UNITS: Final = {
 }
 
 
-def counters(events: Timed, nodes: Nodes, builder: TraceBuilder) -> dict[str, str]:
+def counters(events: TimedRows, nodes: Nodes, builder: TraceBuilder) -> dict[str, str]:
     """Put counters into `builder`, one track per name, and return corrected spellings by the file's."""
     # Values are as in the file: ratios are per cent, and values without a unit are counts
     # (`nr_alive_tensor`).
@@ -70,7 +70,7 @@ def counters(events: Timed, nodes: Nodes, builder: TraceBuilder) -> dict[str, st
 
 
 def _allocations(
-    events: Timed, at: IntArray, totals: npt.NDArray[np.float64], device: int, builder: TraceBuilder
+    events: TimedRows, at: IntArray, totals: npt.NDArray[np.float64], device: int, builder: TraceBuilder
 ) -> None:
     """Add the allocator's total as allocations. The first value is the level at the start."""
     if not len(at):
@@ -87,13 +87,9 @@ def _allocations(
         reserved=0,
         track=np.array([tracks[int(i)] for i in events.thread[at]], np.int64),
     )
-    builder.report.add(
-        "memory-without-addresses",
-        "info",
-        len(at),
-        effect="allocations are changes of the allocator's total: blocks cannot be told apart",
-        advice="record with sample_rate > 0 for more points, or format='memory_flow.svg' for each tensor",
-    )
+    effect = "allocations are changes of the allocator's total: blocks cannot be told apart"
+    advice = "record with sample_rate > 0 for more points, or format='memory_flow.svg' for each tensor"
+    builder.report.add("memory-without-addresses", "info", len(at), effect=effect, advice=advice)
 
 
 DISPATCH: Final = "OpDispatch"
@@ -105,15 +101,11 @@ _DEVICE: Final = re.compile(r"(?:cpu|gpu|xpu|rocm|cuda|cambricon|atlas|multithre
 
 
 def is_device(name: str) -> bool:
-    """Return whether a thread's name is a computing node.
-
-    >>> is_device("xpux:0"), is_device("gpu0"), is_device("worker")
-    (True, True, False)
-    """
+    """Return whether a thread's name is a computing node."""
     return _DEVICE.fullmatch(name) is not None
 
 
-def categories(ranges: Ranges, on_device: npt.NDArray[np.bool_]) -> npt.NDArray[np.object_]:
+def categories(ranges: TimelineRanges, on_device: npt.NDArray[np.bool_]) -> npt.NDArray[np.object_]:
     """Return the category of every range."""
     # On a device: kernels, copies, fills, collectives. On a thread: ranges with an operator's id are
     # operators, bookkeeping of tensors is overhead, waiting for the device is sync, and the rest are scopes
@@ -130,7 +122,7 @@ def categories(ranges: Ranges, on_device: npt.NDArray[np.bool_]) -> npt.NDArray[
 
 
 def scopes(
-    ranges: Ranges, category: npt.NDArray[np.object_]
+    ranges: TimelineRanges, category: npt.NDArray[np.object_]
 ) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
     """Return the module and phase of each scope, None where unknown; what is inside a scope inherits them."""
     # `backward` and `XBackward` prove the backward phase, `step` and `clear_grad` the optimizer's. A scope
@@ -203,7 +195,7 @@ def read_timeline(data: bytes, builder: TraceBuilder) -> None:
     # Threads are identified by name, since their numbers differ from run to run. Operators on the worker's
     # thread are linked to their kernels on the device's track by MegEngine's id (`correlation`). Each
     # `StopStep` ends a step; steps count from 0.
-    file, listed = decode_events(data, File, NodeRow, builder.report)
+    file, listed = decode_events(data, TimelineFile, NodeRow, builder.report)
     rows = listed if listed is not None else (file.rows if file is not None else [])
     events = timed(rows, _base_ns(file, rows), builder.report)
     if not events.rows:
@@ -222,7 +214,7 @@ def read_timeline(data: bytes, builder: TraceBuilder) -> None:
     _steps(events, builder)
 
 
-def _base_ns(file: File | None, rows: list[NodeRow]) -> int:
+def _base_ns(file: TimelineFile | None, rows: list[NodeRow]) -> int:
     """Return the Unix time at which the profile started. In older files it is in an event."""
     metadata = file.metadata if file is not None else None
     if not isinstance(metadata, dict) or "localTime" not in metadata:
@@ -231,7 +223,7 @@ def _base_ns(file: File | None, rows: list[NodeRow]) -> int:
     return int(text) if text.isdecimal() and len(text) < 20 and int(text) < 1 << 62 else 0
 
 
-def _slices(table: Ranges, events: Timed, nodes: Nodes, builder: TraceBuilder) -> Operators:
+def _slices(table: TimelineRanges, events: TimedRows, nodes: Nodes, builder: TraceBuilder) -> OperatorColumns:
     devices, tracks = [], []
     for i in range(len(events.keys)):
         name = events.names.get(i, "")
@@ -258,7 +250,7 @@ def _slices(table: Ranges, events: Timed, nodes: Nodes, builder: TraceBuilder) -
 
 
 def _arrows(
-    table: Ranges,
+    table: TimelineRanges,
     key: IntArray,
     category: npt.NDArray[np.object_],
     on_device: npt.NDArray[np.bool_],
@@ -274,7 +266,7 @@ def _arrows(
         builder.flows(kind, handles[call[at[at >= 0]]], handles[work[at >= 0]])
 
 
-def _steps(events: Timed, builder: TraceBuilder) -> None:
+def _steps(events: TimedRows, builder: TraceBuilder) -> None:
     stops = [i for i, row in enumerate(events.rows) if row.name == "StopStep" and row.ph in "iI"]
     if not stops:
         return
@@ -285,4 +277,3 @@ def _steps(events: Timed, builder: TraceBuilder) -> None:
     own = events.ts[events.thread == events.thread[chosen[0]]]
     starts = np.concatenate([[own.min()], ends[:-1]])
     builder.steps(np.arange(len(ends)), starts, ends - starts, "file")
-    builder.metadata.setdefault("steps_source", "file")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import ClassVar, Final
+from typing import Final
 
 from ...readers.base import PiecesReader, Probe
 from ...trace.builder import TraceBuilder
@@ -20,9 +20,9 @@ class MemrayReader(PiecesReader):
 
     # ``p.memory.heap()`` returns the blocks at the peak of the heap. A recording is read by memray itself, in
     # a separate process, and also gives memory over time, ``p.memory()``. The table has no times.
-    name: ClassVar[str] = "memray"
-    priority: ClassVar[int] = 430
-    describes: ClassVar[str] = "memray's recordings, by memray itself, and its table: memray transform csv"
+    name = "memray"
+    priority = 430
+    describes = "memray's recordings, by memray itself, and its table: memray transform csv"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether it is a recording of memray or its table."""

@@ -21,6 +21,7 @@ from pyarrow import csv
 from ...errors import FormatError
 from ...optional import installed
 from ...own_processes import run
+from ...readers.codec.tolerant_json import UNDECODABLE
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from . import process
@@ -49,13 +50,8 @@ def read_table(data: bytes, builder: TraceBuilder) -> None:
         "it has no blocks kept at the end",
         advice="p.memory.heap() has them by line",
     )
-    builder.report.add(
-        "columns-not-used",
-        "info",
-        2,
-        example="allocator, thread_name",
-        effect="blocks of all allocators and threads are added up",
-    )
+    effect = "blocks of all allocators and threads are added up"
+    builder.report.add("columns-not-used", "info", 2, "allocator, thread_name", effect)
 
 
 def _rows(data: bytes, builder: TraceBuilder) -> pd.DataFrame:
@@ -263,7 +259,7 @@ def _by_memray(path: str) -> tuple[_Contents, list[str]]:
         )
     try:
         return msgspec.json.decode(output, type=_Contents), lines
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise FormatError(f"the file is damaged: memray reads impossible values ({error})") from error
 
 
@@ -293,25 +289,14 @@ def _report_end(
 
 
 def _report_unused(facts: _Facts, builder: TraceBuilder) -> None:
-    builder.report.add(
-        "no-time-line",
-        "info",
-        example=f"{facts.records:,} {'stacks' if facts.aggregated else 'allocations and frees'}",
-        effect="blocks at the peak and at the end by line, and memory over time; not when each was allocated",
-        advice="p.memory.heap() has the blocks, p.memory() the curve",
-    )
-    builder.report.add(
-        "columns-not-used",
-        "info",
-        2,
-        example="allocator, thread",
-        effect="blocks of all allocators and threads are added up",
-    )
+    example = f"{facts.records:,} {'stacks' if facts.aggregated else 'allocations and frees'}"
+    effect = "blocks at the peak and at the end by line, and memory over time; not when each was allocated"
+    advice = "p.memory.heap() has the blocks, p.memory() the curve"
+    builder.report.add("no-time-line", "info", example=example, effect=effect, advice=advice)
+    effect = "blocks of all allocators and threads are added up"
+    builder.report.add("columns-not-used", "info", 2, "allocator, thread", effect)
     if facts.native_traces:
-        builder.report.add(
-            "native-stacks-not-used",
-            "info",
-            example="memray run --native",
-            effect="blocks belong to the Python frames that called C code",
-            advice="memray flamegraph FILE shows its functions",
-        )
+        example = "memray run --native"
+        effect = "blocks belong to the Python frames that called C code"
+        advice = "memray flamegraph FILE shows its functions"
+        builder.report.add("native-stacks-not-used", "info", example=example, effect=effect, advice=advice)

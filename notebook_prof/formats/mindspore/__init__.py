@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from ...errors import FormatError, OptionError, nearest
 from ...readers.base import Folder, FolderReader, Probe, Reader
 from ...trace.builder import TraceBuilder
-from .files import File, Source, is_profile, kind_of, profile_files
+from .files import File, is_profile, kind_of, profile_files
 
 _OPTIONS: Final = ("fp_point", "bp_point")
 _ENVIRONMENT: Final = {
     "fp_point": ("FP_POINT", "PROFILING_FP_START"),
     "bp_point": ("BP_POINT", "PROFILING_BP_END"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Single:
-    """One file as a source."""
-
-    data: bytes
-
-    def read(self, name: str) -> bytes:
-        """Return the bytes, whatever the name."""
-        return self.data
 
 
 class MindSporeReader(FolderReader):
@@ -41,9 +29,9 @@ class MindSporeReader(FolderReader):
     # Options: the operators that begin the forward and end the backward of a step. An argument of
     # `read_trace` wins over the environment (`FP_POINT`, `BP_POINT`, also `PROFILING_FP_START`,
     # `PROFILING_BP_END`), and that over the file.
-    name: ClassVar[str] = "mindspore"
-    priority: ClassVar[int] = 640
-    describes: ClassVar[str] = (
+    name = "mindspore"
+    priority = 640
+    describes = (
         "MindSpore and MindInsight profiler folders (CPU, GPU, Ascend), and Ascend msprof trace_view.json"
     )
 
@@ -72,7 +60,7 @@ class MindSporeReader(FolderReader):
         kind = kind_of(data[: 64 * 1024]) or ("trace_view" if data.lstrip().startswith(b"[") else None)
         if kind is None:
             raise FormatError(f"it is not a file of a MindSpore profile; it starts with {data[:40]!r}")
-        self._read([File(kind, "")], _Single(data), builder)
+        self._read([File(kind, "")], lambda name: data, builder)
 
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
         """Add all files of one profile to `builder`; FormatError if the folder has several."""
@@ -80,25 +68,20 @@ class MindSporeReader(FolderReader):
         files_by_part: dict[tuple[str, int, str], list[File]] = {}
         for file in files:
             files_by_part.setdefault((file.kind, file.rank, file.part), []).append(file)
-        apart = sorted({file.folder for same in files_by_part.values() for file in same if _are_apart(same)})
-        if apart:
+        folders = [{file.folder for file in same} for same in files_by_part.values()]
+        if apart := sorted(set().union(*(several for several in folders if len(several) > 1))):
             raise FormatError(
                 f"there are several MindSpore profiles in it; open one of them: {', '.join(apart[:8])}"
                 + (" …" if len(apart) > 8 else "")
             )
         used = [same[0] for same in files_by_part.values()]
-        self._read(used, folder, builder)
+        self._read(used, folder.read, builder)
         used_names = {file.name for file in used}
         others = [name for name in folder.names if name not in used_names]
-        builder.report.add(
-            "file-not-used",
-            "info",
-            len(others),
-            example=", ".join(others[:3]),
-            effect="files that do not belong to a profile, or of an unknown kind",
-        )
+        effect = "files that do not belong to a profile, or of an unknown kind"
+        builder.report.add("file-not-used", "info", len(others), ", ".join(others[:3]), effect)
 
-    def _read(self, files: list[File], source: Source, builder: TraceBuilder) -> None:
+    def _read(self, files: list[File], content: Callable[[str], bytes], builder: TraceBuilder) -> None:
         from .ranks import Rank
         from .staging import Staging
 
@@ -110,7 +93,7 @@ class MindSporeReader(FolderReader):
             files_of_rank = [
                 file for file in files if file.rank == rank or (file.rank < 0 and rank == lowest)
             ]
-            Rank({file.kind: file for file in files_of_rank}, source, staging, rank).read()
+            Rank({file.kind: file for file in files_of_rank}, content, staging, rank).read()
         staging.pour()
         if not staging.used:
             raise FormatError("nothing in it can be read")
@@ -124,8 +107,3 @@ class MindSporeReader(FolderReader):
             if (value := next((os.environ[name] for name in names if os.environ.get(name)), ""))
         }
         return {**options, "named_by": "environment"} if options else {}
-
-
-def _are_apart(files: list[File]) -> bool:
-    """Return whether files of one kind and rank lie in different folders."""
-    return len({file.folder for file in files}) > 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 _ID: Final = r"(?P<rank>\d+)"
 
@@ -111,25 +111,14 @@ class File(NamedTuple):
     """A file of a profile, recognised by its name."""
 
     kind: str  # one of the kinds above
-    name: str  # as `Source.read` wants it
+    name: str  # in the folder; empty for a single file
     rank: int = -1  # device or rank in the name; -1 where there is none
     folder: str = ""
     part: str = ""  # model and iteration of an msprof file
 
 
-class Source(Protocol):
-    """A source of the bytes of files."""
-
-    def read(self, name: str) -> bytes:
-        """Return all bytes of one file."""
-
-
 def profile_files(names: Iterable[str]) -> list[File]:
-    """Return the files that belong to a profiler folder, by name, in the order given.
-
-    >>> profile_files(["profiler/framework_raw_3.csv", "notes.txt"])
-    [File(kind='framework', name='profiler/framework_raw_3.csv', rank=3, folder='profiler', part='')]
-    """
+    """Return the files that belong to a profiler folder, by name, in the order given."""
     files = []
     for name in names:
         path = PurePosixPath(name)
@@ -149,11 +138,7 @@ def is_profile(files: Iterable[File]) -> bool:
 
 
 def kind_of(head: bytes) -> str | None:
-    """Return the kind of a single file by its first bytes; None if it is unknown.
-
-    >>> kind_of(b"step_num,start_point,end_point,total"), kind_of(b"hello")
-    ('step_trace', None)
-    """
+    """Return the kind of a single file by its first bytes; None if it is unknown."""
     start = head.lstrip()
     if start.startswith(b"["):
         return "trace_view" if _TIMELINE.search(head) or _TEXT_TIME.search(head) else None

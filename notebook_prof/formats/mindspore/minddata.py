@@ -29,12 +29,7 @@ _QUEUE_COLUMNS: Final = ("get_ns", "push_ns", "total_ns")
 
 
 def host_queue(data: bytes, report: ImportReport) -> pd.DataFrame:
-    """Read ``device_queue_profiling_<id>.txt`` or ``dataset_iterator_profiling_<id>.txt``: a row a step.
-
-    >>> lines = b"0 0 1 9 2060\\n0 1 1 0 2060\\n0 2 1 9 2060\\n1 16 1 0 2060\\n"
-    >>> host_queue(lines, ImportReport()).T[0].tolist()
-    [1.0, 16.0, 0.0, 9000000.0, 0.0, 9000000.0, 2060000000.0]
-    """
+    """Read ``device_queue_profiling_<id>.txt`` or ``dataset_iterator_profiling_<id>.txt``: a row a step."""
     # Lines are `0 <what> <step> <ms> <time ms>` (what: 0 get, 1 push, 2 total) and `1 <capacity> <step>
     # <size> <time ms>`; some versions leave out the time, which is then -1. Capacity, size and durations are
     # NaN where their line is missing.

@@ -29,7 +29,7 @@ _COLLECTIVE: Final = re.compile(
 )
 
 
-class Parts(NamedTuple):
+class NameParts(NamedTuple):
     """The parts of a full name."""
 
     name: str  # its last part: the operator with its number
@@ -38,30 +38,26 @@ class Parts(NamedTuple):
     phase: str | None  # None if the name does not contain it
 
 
-def split(full: str) -> Parts:
+def split(full: str) -> NameParts:
     """Split a full name: graph, scopes (``attribute-Class``) and operator, separated by ``/``.
 
     >>> split("Gradients/Default/network-WithLossCell/_backbone-Net/fc1-Dense/gradMatMul-expand/MatMul-op9")
-    Parts(name='MatMul-op9', type='MatMul', module='network._backbone.fc1', phase='backward')
+    NameParts(name='MatMul-op9', type='MatMul', module='network._backbone.fc1', phase='backward')
     """
     *scopes, name = full.split("/")
     backward = scopes[:1] == ["Gradients"]
     inner = [scope for scope in scopes if scope not in _GRAPHS and not _GRADIENT.fullmatch(scope)]
     attributes = [scope.partition("-")[0] for scope in inner]
     kind = _NUMBER.sub("", name)
-    return Parts(name, kind, ".".join(filter(None, attributes)), _phase(kind, attributes, backward))
+    return NameParts(name, kind, ".".join(filter(None, attributes)), _phase(kind, attributes, backward))
 
 
 def is_collective(name: str) -> bool:
-    """Return whether an operator moves data between ranks, by its own name.
-
-    >>> is_collective("AllReduce-op534_0"), is_collective("ReduceSum-op1")
-    (True, False)
-    """
+    """Return whether an operator moves data between ranks, by its own name."""
     return _COLLECTIVE.match(name) is not None
 
 
-def distinct_parts(names: Sequence[str]) -> list[Parts]:
+def distinct_parts(names: Sequence[str]) -> list[NameParts]:
     """Split each of some distinct names."""
     return [split(name) for name in names]
 

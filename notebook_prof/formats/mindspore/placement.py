@@ -202,7 +202,6 @@ def _steps(lane: Lane, builder: TraceBuilder, move: int) -> None:
     rows, numbers = rows[numbers.notna()], numbers[numbers.notna()].astype("int64")
     if len(rows):
         builder.steps(numbers, rows["ts"].to_numpy() + move, rows["dur"].to_numpy().clip(0), "file")
-        builder.metadata.setdefault("steps_source", "file")
 
 
 def _flows(timeline: Timeline, handles: IntArray, builder: TraceBuilder) -> None:

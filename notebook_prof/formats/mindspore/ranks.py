@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from . import minddata
-from .files import File, Source
+from .files import File
 from .operators import clock_of, device_executions, host_executions, split, stage_device, stage_host
 from .placement import Placement, place_timeline
 from .rows import Timeline, aicpu_lines, aicpu_records, lanes, timeline, training_trace
@@ -26,8 +27,10 @@ class Rank:
     # Of files with the same data, the exact one is used: executions in nanoseconds before timelines in
     # microseconds, unless the timeline has the full names; msprof's whole timeline before its parts.
 
-    def __init__(self, files: dict[str, File], source: Source, staging: Staging, rank: int) -> None:
-        self.files, self.source, self.staging, self.rank = files, source, staging, rank
+    def __init__(
+        self, files: dict[str, File], content: Callable[[str], bytes], staging: Staging, rank: int
+    ) -> None:
+        self.files, self.content, self.staging, self.rank = files, content, staging, rank
         self.report = staging.builder.report
         self.shapes: dict[str, str] = {}
         self._host_steps: pd.DataFrame | None = None
@@ -60,7 +63,7 @@ class Rank:
                 return
 
     def _data(self, kind: str) -> bytes:
-        return self.source.read(self.files[kind].name) if kind in self.files else b""
+        return self.content(self.files[kind].name) if kind in self.files else b""
 
     def _facts(self) -> None:
         metadata = self.staging.builder.metadata

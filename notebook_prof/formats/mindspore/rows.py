@@ -13,17 +13,16 @@ import pandas as pd
 from msgspec import Raw, Struct, field
 
 from ...readers.codec.numbers import to_ns
-from ...readers.codec.tolerant_json import decode_events
+from ...readers.codec.tolerant_json import NOTHING, UNDECODABLE, decode_rows
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
 from .staging import ns_of
 from .steps import COUNT_NS, parted
 
 Scalar = int | float | str | None
-_NOTHING: Final = Raw(b"")
 
 
-class Args(Struct, gc=False):
+class MindSporeArguments(Struct, gc=False):
     """The arguments that matter."""
 
     name: Scalar = None
@@ -41,7 +40,7 @@ class Described(NamedTuple):
     """Arguments of a row as the file has them."""
 
     text: str  # a compact JSON object; empty for none
-    fields: Args  # those that matter
+    fields: MindSporeArguments  # those that matter
 
 
 class MindSporeRow(Struct, gc=False):
@@ -53,19 +52,13 @@ class MindSporeRow(Struct, gc=False):
     pid: Scalar = None
     tid: Scalar = None
     id: Scalar = None
-    ts: Raw = _NOTHING
-    dur: Raw = _NOTHING
+    ts: Raw = NOTHING
+    dur: Raw = NOTHING
     scope_level: Scalar = None
-    args: Raw = _NOTHING
+    args: Raw = NOTHING
 
 
-class Envelope(Struct):
-    """The object form, which no version seen so far writes."""
-
-    traceEvents: list[MindSporeRow]
-
-
-_NO_ARGUMENTS: Final = Described("", Args())
+_NO_ARGUMENTS: Final = Described("", MindSporeArguments())
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +76,7 @@ class Timeline:
 def timeline(data: bytes, report: ImportReport) -> Timeline:
     """Decode a JSON list of trace events into rows in the order of the file."""
     # times in it are µs, as numbers or as strings
-    envelope, listed = decode_events(data, Envelope, MindSporeRow, report)
-    rows = listed if listed is not None else (envelope.traceEvents if envelope else [])
+    rows = decode_rows(data, MindSporeRow, report)
     cache: dict[bytes, Described] = {}
     named = [row for row in rows if row.ph == "M"]
     labels = _names(named, "process_labels", "labels", cache)
@@ -114,8 +106,10 @@ def _described(raw: Raw, cache: dict[bytes, Described]) -> Described:
     if (described := cache.get(text)) is None:
         try:
             plain = msgspec.json.format(text, indent=-1)
-            described = Described(plain.decode(errors="replace"), msgspec.json.decode(plain, type=Args))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            described = Described(
+                plain.decode(errors="replace"), msgspec.json.decode(plain, type=MindSporeArguments)
+            )
+        except UNDECODABLE:
             described = _NO_ARGUMENTS
         cache[text] = described
     return described
@@ -235,12 +229,7 @@ def _exchanges(
 
 
 def aicpu_records(data: bytes) -> pd.DataFrame:
-    """Read ``DATA_PREPROCESS.dev.AICPU.<id>.slice_<n>``: columns as in the table ``aicpu``.
-
-    >>> record = b"Node:InitData, Run tart:20, Run end:50\\0Thread dispatchTime=100 us, totalTime=1567 us."
-    >>> aicpu_records(record).values.tolist()
-    [[1, 'InitData', 1567000.0, 100000.0, 20000, 50000]]
-    """
+    """Read ``DATA_PREPROCESS.dev.AICPU.<id>.slice_<n>``: columns as in the table ``aicpu``."""
     rows = [match.groups() for match in _NODE.finditer(data)]
     return _aicpu_table([(str(i + 1).encode(), n, t, d, a, b) for i, (n, a, b, d, t) in enumerate(rows)], 1e3)
 
@@ -336,11 +325,7 @@ def lanes(timeline: Timeline) -> list[Lane]:
 
 
 def number_in(text: str) -> int:
-    """Return the last number in `text`; 0 if there is none.
-
-    >>> number_in("HostCpuOps12"), number_in("Ops")
-    (12, 0)
-    """
+    """Return the last number in `text`; 0 if there is none."""
     match = _DIGITS.search(text)
     return int(match[1]) if match else 0
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ...readers.codec.numbers import to_ns
+from ...readers.codec.tolerant_json import UNDECODABLE
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
@@ -22,11 +23,7 @@ from ...trace.report import ImportReport
 
 
 def csv_frame(data: bytes, report: ImportReport) -> pd.DataFrame:
-    """Return a CSV file as text columns; empty if there is nothing that can be read.
-
-    >>> csv_frame(b"a, b\\n1,2\\n3\\n", ImportReport()).to_dict("list")
-    {'a': ['1', '3'], 'b': ['2', '']}
-    """
+    """Return a CSV file as text columns; empty if there is nothing that can be read."""
     # names come from the first row, without blanks; missing fields are empty text
     text = data.replace(b"\x00", b"").decode(errors="replace")
     try:
@@ -66,7 +63,7 @@ def json_value(data: bytes, report: ImportReport, name: str) -> Any:
     """Return a whole JSON file; None and an issue ``broken-file`` if it cannot be decoded."""
     try:
         return msgspec.json.decode(data.strip(b"\x00 \t\r\n"))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         report.add("broken-file", "loss", example=f"{name}: {error}"[:160], effect="this file is left out")
         return None
 
@@ -78,7 +75,7 @@ def json_cells(column: pd.Series, report: ImportReport) -> list[Any]:
     for text in texts:
         try:
             values.append(msgspec.json.decode(str(text)) if text else None)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except UNDECODABLE as error:
             report.add("broken-cell", "loss", example=f"{error}: {str(text)[:60]}", effect="left empty")
             values.append(None)
     return [values[code] for code in codes]
@@ -139,13 +136,8 @@ class Staging:
         if main:
             builder.metadata["clock"] = main
         for clock, shift in shifts.items():
-            builder.report.add(
-                "clock-not-shared",
-                "info",
-                int(shift != 0),
-                example=f"{clock} and {main}",
-                effect="drawn from the recording's start: their place beside the operators is unknown",
-            )
+            effect = "drawn from the recording's start: their place beside the operators is unknown"
+            builder.report.add("clock-not-shared", "info", int(shift != 0), f"{clock} and {main}", effect)
         tables = {name: pd.concat(frames, ignore_index=True) for name, frames in self.tables.items()}
         if (events := tables.get("event_arguments")) is not None:
             tables["event_arguments"] = events.astype({"name": "category", "arguments": "category"})
@@ -158,10 +150,6 @@ def _shift(main: tuple[int, int], other: tuple[int, int]) -> int:
 
 
 def ns_of(values: Any, unit_ns: float) -> tuple[IntArray, BoolArray]:
-    """Convert numbers or text in units of `unit_ns`, a power of ten, to whole ns, with a mask of the numbers.
-
-    >>> ns_of(["1.5", "x"], 1e6)
-    (array([1500000,       0]), array([ True, False]))
-    """
+    """Convert numbers or text in units of `unit_ns`, a power of ten, to ns; with a mask of the numbers."""
     texts = [str(value).strip().encode() for value in np.asarray(values, dtype=object)]
     return to_ns(texts, len(str(int(unit_ns))) - 1)

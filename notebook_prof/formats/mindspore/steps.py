@@ -63,12 +63,7 @@ def step_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.Data
 
 
 def parted(table: pd.DataFrame) -> pd.DataFrame:
-    """Compute the three parts and the total from the four points.
-
-    >>> points = {"step": [1], "start_ns": [0], "fp_ns": [20], "bp_ns": [70], "end_ns": [100]}
-    >>> parted(pd.DataFrame(points))[["interval_ns", "fp_bp_ns", "tail_ns", "total_ns"]].values.tolist()
-    [[20, 50, 30, 100]]
-    """
+    """Compute the three parts and the total from the four points."""
     start, fp, bp, end = (table[name] for name in ("start_ns", "fp_ns", "bp_ns", "end_ns"))
     return table.assign(
         interval_ns=fp - start, fp_bp_ns=bp - fp, tail_ns=end - bp, total_ns=end - start
@@ -146,13 +141,9 @@ def _unknown(operator: str, fulls: pd.Series, staging: Staging) -> None:
     message = f"no operator {operator!r} runs in any step: {nearest(operator, names)[:400]}"
     if staging.named_by == "argument":
         raise OptionError(message)
-    staging.builder.report.add(
-        "point-not-found",
-        "loss",
-        example=message[:300],
-        effect="the step trace keeps its own points",
-        advice="correct or unset FP_POINT and BP_POINT",
-    )
+    effect = "the step trace keeps its own points"
+    advice = "correct or unset FP_POINT and BP_POINT"
+    staging.builder.report.add("point-not-found", "loss", example=message[:300], effect=effect, advice=advice)
 
 
 def _edge(runs: pd.DataFrame, step: IntArray, rows: BoolArray, n: int, first: bool) -> IntArray:
@@ -179,13 +170,8 @@ def stage_steps(steps: pd.DataFrame, reduces: pd.DataFrame, staging: Staging, ra
         first = not builder.metadata.get("steps_source")
         if first:
             builder.steps(moved["step"], moved["start_ns"], moved["total_ns"].clip(lower=0), "file")
-            builder.metadata["steps_source"] = "file"
-        builder.report.add(
-            "steps-of-other-ranks",
-            "info",
-            int(not first),
-            effect="the table of steps is the first rank's; all are in metadata['tables']['step_trace']",
-        )
+        effect = "the table of steps is the first rank's; all are in metadata['tables']['step_trace']"
+        builder.report.add("steps-of-other-ranks", "info", int(not first), effect=effect)
         track = -1 if clock != "device" else builder.track("Step Trace", "thread", rank=staging.tag(rank))
         # beside operators on the host the parts would be counted as operators; they are in the table
         for name, length, begin, phase in _BLOCKS if clock == "device" else ():

@@ -44,13 +44,10 @@ def summary_tables(kind: str, data: bytes, name: str, report: ImportReport) -> F
         return {kind: _numeric(frame)} if len(frame) else {}
     if kind in _JSON and isinstance(value := json_value(data, report, name), dict):
         if kind == "flops_summary":
-            return {kind: pd.DataFrame([_flat(value)])}
+            facts = {key: item for key, item in value.items() if isinstance(item, int | float | str)}
+            return {kind: pd.DataFrame([facts])}
         return {kind.removeprefix("cpu_").removeprefix("gpu_"): pd.DataFrame({"value": [value]})}
     return {}
-
-
-def _flat(value: dict[str, object]) -> dict[str, object]:
-    return {key: item for key, item in value.items() if isinstance(item, int | float | str)}
 
 
 def _numeric(frame: pd.DataFrame) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -134,11 +134,9 @@ class NsysReader(DatabaseReader, FolderReader):
     # Kernels, copies and fills lie on the streams of their GPUs, calls of CUDA and of the operating system on
     # their threads, with arrows between them; NVTX ranges are annotations, those of PyTorch's `emit_nvtx`
     # operators. Several processes that use GPUs are ranks.
-    name: ClassVar[str] = "nsys"
-    priority: ClassVar[int] = 670
-    describes: ClassVar[str] = (
-        "NVIDIA Nsight Systems: nsys export --type sqlite, arrowdir, arrow or parquetdir"
-    )
+    name = "nsys"
+    priority = 670
+    describes = "NVIDIA Nsight Systems: nsys export --type sqlite, arrowdir, arrow or parquetdir"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the database or the stream has Nsight's tables; also what must be exported first."""

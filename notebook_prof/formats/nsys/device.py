@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import INTS, MISSING, Rows, groups, marked, optional, sizes
+from ...readers.codec.columns import INTS, MISSING, TableRows, groups, marked, optional, sizes
 from ...trace.arrays import IntArray
 from ...trace.strings import Coded, joined
 from ...trace.taxonomy import is_collective_kernel
@@ -51,7 +51,7 @@ def add_device_work(session: NsysSession) -> DeviceWork:
     rows = {table: session.rows(table, dict.fromkeys(names, INTS)) for table, names in _COLUMNS.items()}
     processes = (np.unique(pid_of(part.ints("globalPid"))).tolist() for part in rows.values())
     session.number_ranks(pid for pids in processes for pid in pids)
-    events = _Events()
+    events = _DeviceEvents()
     parts = [
         add(session, rows[table], events)
         for table, add in ((KERNELS, _kernels), (MEMCPY, _copies), (MEMSET, _fills), (GRAPHS, _graphs))
@@ -66,7 +66,7 @@ def add_device_work(session: NsysSession) -> DeviceWork:
     return DeviceWork(*(np.concatenate([none, *column]) for column in columns))
 
 
-class _Events:
+class _DeviceEvents:
     """Rows of the table ``device_events``, a part for each table of the report."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class _Events:
         return table.astype({"kind": "category"})
 
 
-def _kernels(session: NsysSession, rows: Rows, events: _Events) -> DeviceWork:
+def _kernels(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> DeviceWork:
     number = _first_of(rows, "demangledName", "shortName", "mangledName")
     name = session.names(number).named("unknown kernel")
     collective = marked(name, is_collective_kernel)
@@ -103,7 +103,7 @@ def _kernels(session: NsysSession, rows: Rows, events: _Events) -> DeviceWork:
     return _add(session, rows, name, category, "kernel", events, facts)
 
 
-def _copies(session: NsysSession, rows: Rows, events: _Events) -> DeviceWork:
+def _copies(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> DeviceWork:
     code, first = groups(*(rows.ints(name) for name in ("copyKind", "srcKind", "dstKind")))
     kinds = zip(
         *(rows.ints(name)[first].tolist() for name in ("copyKind", "srcKind", "dstKind")), strict=True
@@ -119,7 +119,7 @@ def _copies(session: NsysSession, rows: Rows, events: _Events) -> DeviceWork:
     return DeviceWork(*(column[~unified] for column in work))
 
 
-def _fills(session: NsysSession, rows: Rows, events: _Events) -> DeviceWork:
+def _fills(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> DeviceWork:
     code, first = groups(rows.ints("memKind"))
     kinds = [_memory(kind) for kind in rows.ints("memKind")[first].tolist()]
     name = Coded(code, [f"Memset ({kind})" if kind else "Memset" for kind in kinds])
@@ -130,7 +130,7 @@ def _fills(session: NsysSession, rows: Rows, events: _Events) -> DeviceWork:
     return _add(session, rows, name, "memset", "gpu_memset", events, facts)
 
 
-def _graphs(session: NsysSession, rows: Rows, events: _Events) -> DeviceWork:
+def _graphs(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> DeviceWork:
     """Add launches of CUDA graphs that were recorded as a whole: one row for all of their kernels."""
     code, first = groups(rows.ints("graphId"))
     name = Coded(code, [f"CUDA graph {graph}" for graph in rows.ints("graphId")[first].tolist()])
@@ -146,7 +146,7 @@ def _graphs(session: NsysSession, rows: Rows, events: _Events) -> DeviceWork:
     return _add(session, rows, name, "kernel", "kernel", events, {"graph": _optional(rows, "graphId")})
 
 
-def _waits(session: NsysSession, events: _Events) -> None:
+def _waits(session: NsysSession, events: _DeviceEvents) -> None:
     """Add waits for devices; the host waits in the call that has the same correlation."""
     columns = (*_KEYS, "syncType", "eventId", "eventSyncId")
     rows = session.rows("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", dict.fromkeys(columns, INTS))
@@ -165,7 +165,7 @@ def _waits(session: NsysSession, events: _Events) -> None:
     _add(session, rows, name, "sync", "cuda_sync", events, facts)
 
 
-def _records(session: NsysSession, waits: Rows) -> pd.DataFrame:
+def _records(session: NsysSession, waits: TableRows) -> pd.DataFrame:
     """Return the stream and the call that recorded the event of each wait; -1 if unknown."""
     columns = ("globalPid", "eventId", "eventSyncId", "streamId", "correlationId")
     records = session.rows("CUPTI_ACTIVITY_KIND_CUDA_EVENT", dict.fromkeys(columns, INTS))
@@ -179,11 +179,11 @@ def _records(session: NsysSession, waits: Rows) -> pd.DataFrame:
 
 def _add(
     session: NsysSession,
-    rows: Rows,
+    rows: TableRows,
     name: Coded,
     category: Any,
     kind: str,
-    events: _Events,
+    events: _DeviceEvents,
     facts: dict[str, Any],
     unified: Any = None,
 ) -> DeviceWork:
@@ -242,7 +242,7 @@ def _memory(kind: int) -> str:
     return _MEMORY[kind] if 0 <= kind < len(_MEMORY) else ""
 
 
-def _first_of(rows: Rows, *names: str) -> IntArray:
+def _first_of(rows: TableRows, *names: str) -> IntArray:
     """Return each row's first number among several columns."""
     result = rows.ints(names[0], MISSING)
     for name in names[1:]:
@@ -250,12 +250,12 @@ def _first_of(rows: Rows, *names: str) -> IntArray:
     return result
 
 
-def _optional(rows: Rows, name: str, *, zero_is_none: bool = False) -> Any:
+def _optional(rows: TableRows, name: str, *, zero_is_none: bool = False) -> Any:
     values = rows.ints(name, MISSING)
     return optional(values, (values == MISSING) | ((values == 0) & zero_is_none))
 
 
-def _sum(rows: Rows, *names: str) -> Any:
+def _sum(rows: TableRows, *names: str) -> Any:
     columns = [rows.ints(name, MISSING) for name in names]
     absent = np.logical_and.reduce([column == MISSING for column in columns])
     return optional(np.sum([np.where(column == MISSING, 0, column) for column in columns], axis=0), absent)

@@ -9,8 +9,19 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind, Rows, Texts, groups, marked, texts_in
-from ...readers.events import NAME, argument_rows, argument_table, lanes
+from ...readers.codec.columns import (
+    FLOATS,
+    INTS,
+    MISSING,
+    TEXTS,
+    Kind,
+    TableRows,
+    Texts,
+    groups,
+    marked,
+    texts_in,
+)
+from ...readers.events import add_arguments, argument_rows, lanes
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import is_collective_range, phase_of
@@ -73,7 +84,7 @@ def step_of_range(name: str) -> tuple[str, int] | None:
     return "step" if word.endswith("step") and word != "profilerstep" else word, int(match["number"])
 
 
-class _Names(NamedTuple):
+class _RangeNames(NamedTuple):
     """Names of ranges: a name, PyTorch's shapes, and whether PyTorch named it."""
 
     name: Coded
@@ -132,7 +143,7 @@ def add_ranges(session: NsysSession) -> None:
     _arguments(session, every, rows, names.name, ts, dur, track)
 
 
-def _name_threads(session: NsysSession, rows: Rows) -> None:
+def _name_threads(session: NsysSession, rows: TableRows) -> None:
     """Use the names that the program gave its threads."""
     if len(rows):
         by_id = session.names(rows.ints("textId"))
@@ -145,7 +156,7 @@ def _name_threads(session: NsysSession, rows: Rows) -> None:
                 session.thread_names[thread] = text
 
 
-def _names(session: NsysSession, rows: Rows) -> _Names:
+def _names(session: NsysSession, rows: TableRows) -> _RangeNames:
     """Return names, cut where PyTorch's `emit_nvtx` appends numbers and shapes."""
     import pyarrow.compute as pc
 
@@ -164,7 +175,7 @@ def _names(session: NsysSession, rows: Rows) -> _Names:
     shift = len(own.values)
     codes = np.where(own.codes >= 0, own.codes, np.where(by_id.codes >= 0, by_id.codes + shift, -1))
     name = Coded(codes, [*own.values, *by_id.values]).named("unnamed range")
-    return _Names(name, shapes, operator)
+    return _RangeNames(name, shapes, operator)
 
 
 def _shapes(inline: Texts) -> Coded:
@@ -179,7 +190,7 @@ def _shapes(inline: Texts) -> Coded:
     return Texts(sizes).before(", input_op_ids = ")[0].coded()
 
 
-def _tracks(session: NsysSession, rows: Rows, free: BoolArray, ts: IntArray, end: IntArray) -> IntArray:
+def _tracks(session: NsysSession, rows: TableRows, free: BoolArray, ts: IntArray, end: IntArray) -> IntArray:
     """Return the thread of each range, or a lane beside it for ranges that may overlap."""
     thread = rows.ints("globalTid")
     track = np.empty(len(rows), np.int64)
@@ -209,30 +220,24 @@ def _steps(
     own = rows[track[rows] == threads[np.argmax(counts)]]
     own = own[np.argsort(ts[own], kind="stable")]
     report = session.builder.report
-    report.add(
-        "steps-of-other-threads",
-        "info",
-        len(rows) - len(own),
-        effect="steps are those of the thread that has the most",
-        advice="nothing needs to be done",
-    )
+    effect = "steps are those of the thread that has the most"
+    report.add("steps-of-other-threads", "info", len(rows) - len(own), effect=effect)
     numbers = number[own]
     if len(np.unique(numbers)) < len(numbers):
-        report.add(
-            "steps-renumbered",
-            "info",
-            len(numbers),
-            example=name.values[name.codes[own[0]]],
-            effect="numbers occur more than once, as in several epochs: steps are numbered in order of time",
-            advice="nothing needs to be done",
-        )
+        effect = "numbers occur more than once, as in several epochs: steps are numbered in order of time"
+        report.add("steps-renumbered", "info", len(numbers), name.values[name.codes[own[0]]], effect)
         numbers = np.arange(len(numbers))
     session.builder.steps(numbers, ts[own], dur[own], "file")
-    session.builder.metadata.setdefault("steps_source", "file")
 
 
 def _arguments(
-    session: NsysSession, every: Rows, rows: Rows, name: Coded, ts: IntArray, dur: IntArray, track: IntArray
+    session: NsysSession,
+    every: TableRows,
+    rows: TableRows,
+    name: Coded,
+    ts: IntArray,
+    dur: IntArray,
+    track: IntArray,
 ) -> None:
     """Add the arguments of ranges: payload, category, and a domain other than the default."""
     texts = rows.texts("jsonText")
@@ -263,12 +268,10 @@ def _arguments(
             facts["json"] = json.values[int(json.codes[i])]
         objects.append(msgspec.json.encode(facts).decode() if facts else "")
     arguments = Coded(np.where(np.array([*map(bool, objects), False])[code], code, -1), objects)
-    table = argument_table([argument_rows(track, ts, dur, name, arguments)])
-    if table is not None:
-        session.builder.metadata.setdefault("tables", {})[NAME] = table
+    add_arguments(session.builder, [argument_rows(track, ts, dur, name, arguments)])
 
 
-def _registered(every: Rows, kind: int, key: str) -> dict[int, str]:
+def _registered(every: TableRows, kind: int, key: str) -> dict[int, str]:
     """Return names of domains or categories, by number."""
     rows = every.where(every.ints("eventType") == kind)
     names = texts_in(rows.texts("text"))

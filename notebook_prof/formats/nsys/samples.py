@@ -8,8 +8,19 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...readers.call_tree import Frame, Sampled, add_samples, count_samples, sample_durations
-from ...readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind, Rows, groups, marked, texts, texts_in
+from ...readers.call_tree import CallFrame, Sampled, add_samples, count_samples, sample_durations
+from ...readers.codec.columns import (
+    FLOATS,
+    INTS,
+    MISSING,
+    TEXTS,
+    Kind,
+    TableRows,
+    groups,
+    marked,
+    texts,
+    texts_in,
+)
 from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.strings import Coded
 from .device import DeviceWork
@@ -163,14 +174,10 @@ def report_diagnostics(session: NsysSession) -> None:
         return
     table = pd.DataFrame({"severity": rows.ints("severity", MISSING), "text": texts_in(text)})
     grave = table[table["severity"] >= _WARNING].sort_values("severity", ascending=False, kind="stable")
-    session.builder.report.add(
-        "nsight-warning",
-        "info",
-        len(grave),
-        example=" ".join(str(grave["text"].iloc[0]).split())[:160] if len(grave) else "",
-        effect="Nsight Systems warned during the recording: the data it names may be missing",
-        advice="see Diagnostics in Nsight Systems",
-    )
+    example = " ".join(str(grave["text"].iloc[0]).split())[:160] if len(grave) else ""
+    effect = "Nsight Systems warned during the recording: the data it names may be missing"
+    advice = "see Diagnostics in Nsight Systems"
+    session.builder.report.add("nsight-warning", "info", len(grave), example, effect, advice)
 
 
 _SAMPLES: Final = "COMPOSITE_EVENTS"
@@ -189,7 +196,8 @@ class Chains:
         symbols = texts(session.names(rows.ints("symbol")[first]))
         modules = texts(session.names(rows.ints("module")[first]))
         self.functions = [
-            Frame(symbol or "[unknown]", module, 0) for symbol, module in zip(symbols, modules, strict=True)
+            CallFrame(symbol or "[unknown]", module, 0)
+            for symbol, module in zip(symbols, modules, strict=True)
         ]
         real = np.array([*(symbol not in _MARKERS for symbol in symbols), False])[code]
         code, number = code[real], rows.ints("id")[real]
@@ -305,7 +313,7 @@ def add_overhead(session: NsysSession) -> None:
 
 
 def _add(
-    session: NsysSession, rows: Rows, names: Coded, category: Any, default: str, stack: IntArray | None
+    session: NsysSession, rows: TableRows, names: Coded, category: Any, default: str, stack: IntArray | None
 ) -> IntArray:
     ts, dur = session.times(rows)
     session.builder.report.add_where(
@@ -326,7 +334,7 @@ def _add(
     )
 
 
-def _chains(rows: Rows, backtrace: BoolArray) -> IntArray:
+def _chains(rows: TableRows, backtrace: BoolArray) -> IntArray:
     """Return the number of each call's stack, including those in separate rows."""
     chain = rows.ints("callchainId")
     if not backtrace.any():
@@ -337,7 +345,7 @@ def _chains(rows: Rows, backtrace: BoolArray) -> IntArray:
     return np.where(chain >= 0, chain, of_key[key])
 
 
-def launching_calls(rows: Rows, pid: IntArray, work: DeviceWork) -> tuple[IntArray, BoolArray]:
+def launching_calls(rows: TableRows, pid: IntArray, work: DeviceWork) -> tuple[IntArray, BoolArray]:
     """Return the call that launched each piece of work, -1 for none, and which calls have any."""
     n = len(rows)
     number = rows.ints("correlationId")

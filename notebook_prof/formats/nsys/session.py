@@ -13,8 +13,8 @@ from ...readers.codec.columns import (
     MISSING,
     TEXTS,
     Kind,
-    Rows,
     Strings,
+    TableRows,
     TableSource,
     groups,
     read_rows,
@@ -81,12 +81,12 @@ class NsysSession:
         self.end = self.base + (int(details[0]) if len(details) and 0 < details[0] < _LATEST_NS else 0)
         self._facts()
 
-    def rows(self, table: str, kinds: Mapping[str, Kind]) -> Rows:
+    def rows(self, table: str, kinds: Mapping[str, Kind]) -> TableRows:
         """Return columns of a table; no rows if the report lacks the table."""
         self._tables_used.add(table)
         return read_rows(self.source, table, kinds)
 
-    def times(self, rows: Rows, begin: str = "start", end: str = "end") -> tuple[IntArray, IntArray]:
+    def times(self, rows: TableRows, begin: str = "start", end: str = "end") -> tuple[IntArray, IntArray]:
         """Return starts in Unix ns and durations; rows without an end last until the end of the session."""
         ts = np.clip(rows.ints(begin, 0), -_LATEST_NS, _LATEST_NS) + self.base
         ends = rows.ints(end, MISSING)
@@ -136,14 +136,10 @@ class NsysSession:
         )
         left = {name for name in self.source.tables if not about.match(name)} - self._tables_used
         counts = {name: count for name in sorted(left) if (count := self.source.count(name))}
-        self.builder.report.add(
-            "table-not-used",
-            "info",
-            sum(counts.values()),
-            example=", ".join(f"{name} ({count:,} rows)" for name, count in list(counts.items())[:4]),
-            effect="the data in these tables is not shown",
-            advice="open the report in Nsight Systems to see it",
-        )
+        example = ", ".join(f"{name} ({count:,} rows)" for name, count in list(counts.items())[:4])
+        effect = "the data in these tables is not shown"
+        advice = "open the report in Nsight Systems to see it"
+        self.builder.report.add("table-not-used", "info", sum(counts.values()), example, effect, advice)
 
     def _physical_devices(self) -> dict[tuple[int, int], int]:
         rows = self.rows("TARGET_INFO_CUDA_DEVICE", {"pid": INTS, "cudaId": INTS, "gpuId": INTS})

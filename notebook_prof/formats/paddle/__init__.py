@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Final
+from typing import Final
 
 from ...readers.base import Probe, Reader
 from ...trace.builder import TraceBuilder
@@ -19,11 +19,9 @@ class PaddleReader(Reader):
 
     # The .pb holds exact nanoseconds, the tree of events and input shapes; the JSON cuts starts to whole
     # microseconds, which are told apart again as far as the file allows. Both give the same tables.
-    name: ClassVar[str] = "paddle"
-    priority: ClassVar[int] = 620
-    describes: ClassVar[str] = (
-        "Paddle profiler: .paddle_trace.json (export_chrome_tracing) and .pb (export_protobuf)"
-    )
+    name = "paddle"
+    priority = 620
+    describes = "Paddle profiler: .paddle_trace.json (export_chrome_tracing) and .pb (export_protobuf)"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the head has Paddle's own keys, or is its protobuf message."""
@@ -33,8 +31,8 @@ class PaddleReader(Reader):
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put the file's events into `builder`."""
-        from .assemble import assemble
         from .chrome import read_json
+        from .columns import assemble
         from .protobuf import read_protobuf
 
         is_json = data.lstrip()[:1] in (b"{", b"[")

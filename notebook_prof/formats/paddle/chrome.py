@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from ...errors import FormatError
 from ...readers.codec.numbers import to_ns
-from ...readers.codec.tolerant_json import decode_events
+from ...readers.codec.tolerant_json import NOTHING, decode_events, decoded
 from ...trace.arrays import IntArray
 from ...trace.nesting import nest
 from ...trace.report import ImportReport
@@ -115,10 +115,7 @@ def _bounds(ts: IntArray, offset: IntArray) -> tuple[IntArray, IntArray]:
     return low, np.maximum(low, high)
 
 
-_NOTHING: Final = Raw(b"")
-
-
-class Args(Struct, gc=False):
+class PaddleArguments(Struct, gc=False):
     """The arguments of a row; each kind of row has some of them."""
 
     start_time: str | None = None
@@ -130,8 +127,8 @@ class Args(Struct, gc=False):
     shared: int | None = field(name="shared memory", default=None)
     blocks_per_sm: float | None = field(name="blocks per SM", default=None)
     warps_per_sm: float | None = field(name="warps per SM", default=None)
-    grid: Raw = _NOTHING
-    block: Raw = _NOTHING
+    grid: Raw = NOTHING
+    block: Raw = NOTHING
     occupancy: float | None = field(name="theoretical achieved occupancy %", default=None)
     bytes: int | None = None
     value: int | None = None
@@ -142,8 +139,8 @@ class Args(Struct, gc=False):
     current_reserved: int = 0
     peak_allocated: int = 0
     peak_reserved: int = 0
-    input_shapes: Raw = _NOTHING
-    input_dtypes: Raw = _NOTHING
+    input_shapes: Raw = NOTHING
+    input_dtypes: Raw = NOTHING
     callstack: str | None = None
     name: str | int | None = None
 
@@ -156,12 +153,12 @@ class PaddleEvent(Struct, gc=False):
     name: str | None = None
     pid: int | str | None = None
     tid: int | str | None = None
-    ts: Raw = _NOTHING
-    dur: Raw = _NOTHING
-    args: Args | None = None
+    ts: Raw = NOTHING
+    dur: Raw = NOTHING
+    args: PaddleArguments | None = None
 
 
-class File(Struct):
+class PaddleFile(Struct):
     """The object around the rows. The span number changed its spelling between 2.6.2 and 3.3.1."""
 
     rows: list[PaddleEvent] | UnsetType = field(name="traceEvents", default=UNSET)
@@ -174,14 +171,14 @@ class File(Struct):
 
 _DURATION: Final = re.compile(r"\[[^\[\]]*\]$")
 _THREAD: Final = re.compile(r"(\d+)(?:\((?:Python|C\+\+)\))?")
-_NO_ARGS: Final = Args()
+_NO_ARGS: Final = PaddleArguments()
 _MAX: Final = 1 << 63
 
 
 def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
     """Read the JSON that Paddle writes with ``export_chrome_tracing``, schema 1.0.0 to 1.0.2."""
-    file, listed = decode_events(data, File, PaddleEvent, report)
-    file = file or File()
+    file, listed = decode_events(data, PaddleFile, PaddleEvent, report)
+    file = file or PaddleFile()
     if listed is None and file.rows is UNSET:
         raise FormatError("there is no list 'traceEvents' in it: this is not a trace of paddle.profiler")
     rows = listed if listed is not None else file.rows or []
@@ -227,13 +224,8 @@ def _usable(rows: list[PaddleEvent], report: ImportReport, what: str) -> list[Pa
 
     report.broken_rows(~ok, shown)
     strange = {row.cat for row in rows if what == "dur" and not has_category(row.cat or "")}
-    report.add(
-        "unknown-category",
-        "info",
-        len(strange),
-        example=", ".join(sorted(map(repr, strange))[:5]),
-        effect="counted as operators",
-    )
+    effect = "counted as operators"
+    report.add("unknown-category", "info", len(strange), ", ".join(sorted(map(repr, strange))[:5]), effect)
     return [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
 
 
@@ -325,18 +317,12 @@ def _inputs(rows: list[PaddleEvent]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _shapes(args: Args) -> dict[str, Any] | None:
-    raw = bytes(args.input_shapes)
-    if len(raw) < 3:
-        return None
-    try:
-        value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
-        return None
+def _shapes(args: PaddleArguments) -> dict[str, Any] | None:
+    value = decoded(args.input_shapes) if args.input_shapes else None
     return value if isinstance(value, dict) and value else None
 
 
-def _facts(file: File) -> dict[str, Any]:
+def _facts(file: PaddleFile) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if isinstance(file.schema, str):
         facts["schema_version"] = file.schema

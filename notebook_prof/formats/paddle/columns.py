@@ -1,14 +1,21 @@
-"""The columns shared by Paddle's two kinds of file."""
+"""The columns shared by Paddle's two kinds of file, and how they become a Trace."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from ...readers.events import stream_tracks
+from ...trace.arrays import IntArray, number_rows, positions
+from ...trace.builder import TraceBuilder
+from ...trace.nesting import nest
+from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import call_category, group_of_word, is_collective_kernel
 
 # Paddle's event types, and their meaning here.
@@ -91,19 +98,8 @@ def phase(word: str) -> str | None:
 _FRAME: Final = re.compile(r"File ['\"]([^'\"\n]*)['\"], line (\d+), in ([^\n\\]+)")
 
 
-class Inputs(NamedTuple):
-    """Shapes and variable kinds of an operator's inputs, by argument."""
-
-    shapes: Mapping[str, Any]
-    dtypes: Mapping[str, Any]
-
-
 def shapes_text(shapes: Mapping[str, Any]) -> str:
-    """Return the shapes of all arguments as one list, as `slices.shapes` holds them.
-
-    >>> shapes_text({"Input": [[8, 3]], "Filter": [[16, 3], []]})
-    '[[8, 3], [16, 3], []]'
-    """
+    """Return the shapes of all arguments as one list, as `slices.shapes` holds them."""
     flat: list[Any] = []
     for value in shapes.values():
         flat += value if isinstance(value, list) else [value]
@@ -189,3 +185,179 @@ class PaddleColumns:
 def frame(columns: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
     """Return a frame of tuples with exact dtypes, also when there are no rows."""
     return pd.DataFrame(rows, columns=pd.Index(list(columns)), dtype=object).astype(dict(columns))
+
+
+_DEVICE: Final = re.compile(r"Place\((?!.*pinned)[A-Za-z_]+:(\d{1,4})\)")
+_HOST: Final = "Place(cpu)"
+
+
+def allocations(columns: PaddleColumns, builder: TraceBuilder) -> dict[str, pd.DataFrame]:
+    """Put memory events into `builder`, and return tables of the peaks and of the remaining events."""
+    memory = columns.memory
+    device = _devices(memory["place"])
+    # ReservedAllocate and ReservedFree, with which the allocator takes memory from the system, are already in
+    # `reserved`; pinned host memory has totals of its own. Both are kept apart, with `ts` in Unix ns.
+    usual = memory["type"].isin(["Allocate", "Free"]).to_numpy() & (device > -2)
+    effect = "not in allocations: see metadata['tables']['reserved_events']"
+    builder.report.add("pinned-memory", "info", int((device <= -2).sum()), effect=effect)
+    if usual.any():
+        rows = memory[usual]
+        builder.allocations(
+            ts=rows["ts"].to_numpy(),
+            addr=rows["addr"].to_numpy(),
+            bytes=rows["bytes"].to_numpy(),
+            device=device[usual],
+            allocated=rows["allocated"].to_numpy(),
+            reserved=rows["reserved"].to_numpy(),
+            # also threads that have no events of their own
+            track=thread_tracks(rows, columns, builder),
+        )
+    by_place = memory.assign(device=device).groupby("place", sort=False)
+    # the peaks are those of the whole process
+    peaks = by_place[["device", "peak_allocated", "peak_reserved"]].max().reset_index()
+    return {
+        "memory_places": peaks.rename(
+            columns={"peak_allocated": "peak_allocated_bytes", "peak_reserved": "peak_reserved_bytes"}
+        ),
+        "reserved_events": memory[~usual].reset_index(drop=True),
+    }
+
+
+def _devices(column: pd.Series) -> IntArray:
+    """Return the device of each place; -1 for the host, -2 for pinned memory and unknown places."""
+    code, texts = pd.factorize(column.to_numpy())
+    numbers = [
+        -1 if text == _HOST else int(match[1]) if (match := _DEVICE.fullmatch(str(text))) else -2
+        for text in texts
+    ]
+    return np.asarray(np.array([*numbers, -2], np.int64)[code])
+
+
+_STEP: Final = re.compile(r"ProfileStep#(\d{1,9})")
+_UTILISATION: Final = {
+    "Process Cpu Utilization": "process_cpu_utilization",
+    "System Cpu Utilization": "system_cpu_utilization",
+}
+_WORKER: Final = re.compile(r"(.+)_time_(.+)\.paddle_trace\.(?:pb|json)")
+_LAST_DEVICE: Final = np.iinfo(np.int16).max
+
+
+def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
+    """Put Paddle's events into `builder` as slices, flows, steps and allocations."""
+    # Python's and C++'s events of a thread share its track. `Forward` events are slices of category module,
+    # named by their layer's class; `module` is the path of class names.
+    rows = columns.rows.assign(device=np.minimum(columns.rows["device"], _LAST_DEVICE))
+    device = rows["device"].to_numpy()
+    track = np.empty(len(rows), np.int64)
+    track[device < 0] = thread_tracks(rows[device < 0], columns, builder)
+    stream = rows["stream"].to_numpy()
+    track[device >= 0] = stream_tracks(builder, device[device >= 0], stream[device >= 0])
+    name, names = pd.factorize(rows["name"].to_numpy())
+    word, words = pd.factorize(rows["type"].to_numpy())
+    pair, pairs = pd.factorize(name.astype(np.int64) * max(len(words), 1) + word)
+    texts = [(str(names[code // len(words)]), str(words[code % len(words)])) for code in pairs]
+    categories = [category(type_, text) for text, type_ in texts]
+    handles = builder.slices(
+        ts=rows["ts"].to_numpy(),
+        dur=rows["dur"].to_numpy(),
+        track=track,
+        name=Coded(name, list(names)),
+        category=Coded(pair, categories),
+        phase=by_value(word, [phase(str(text)) for text in words]),
+        correlation=rows["correlation"].to_numpy(),
+        device=device,
+        stream=rows["stream"].to_numpy(),
+        shapes=rows["shapes"].to_numpy(),
+        module=_modules(rows, track),
+        stack=_stacks(rows["callstack"].to_numpy(), builder),
+    )
+    _launches(rows, handles, builder)
+    _steps(rows, builder)
+    # Data for which the common tables have no columns: `event_types` has Paddle's own type of every name,
+    # `device_events` is by correlation (see `columns.DEVICE_COLUMNS`), and `operator_inputs` has the inputs
+    # by argument as JSON.
+    tables = builder.metadata.setdefault("tables", {})
+    tables["event_types"] = pd.DataFrame(
+        {
+            "name": [text for text, _ in texts],
+            "type": [type_ for _, type_ in texts],
+            "category": categories,
+            "count": np.bincount(pair, minlength=len(pairs)),
+        }
+    )
+    tables["device_events"] = columns.device_events
+    calls = columns.inputs.groupby(["name", "inputs", "dtypes"], sort=False).size()
+    tables["operator_inputs"] = calls.reset_index(name="count")
+    tables.update(allocations(columns, builder))
+    _facts(columns, builder)
+
+
+def _modules(rows: pd.DataFrame, track: IntArray) -> Coded:
+    """Return the path of class names for each Forward event; what is inside inherits it."""
+    result = np.full(len(rows), -1, np.int64)
+    calls = np.flatnonzero((rows["type"] == "Forward").to_numpy())
+    name, names = pd.factorize(rows["name"].to_numpy()[calls])
+    depth, parent, _ = nest(track[calls], rows["ts"].to_numpy()[calls], rows["dur"].to_numpy()[calls])
+    paths: list[str] = []
+    code = np.full(len(calls), -1, np.int64)
+    for level in range(int(depth.max()) + 1 if len(calls) else 0):
+        of_level = np.flatnonzero(depth == level)
+        outer = np.append(code, -1)[parent[of_level]]
+        path_code, distinct = pd.factorize((outer + 1) * len(names) + name[of_level])
+        first = len(paths)
+        for pair in distinct.tolist():
+            above, own = pair // len(names) - 1, str(names[pair % len(names)])
+            paths.append(f"{paths[above]}.{own}" if above >= 0 else own)
+        code[of_level] = path_code + first
+    result[calls] = code
+    return Coded(result, paths)
+
+
+def _stacks(callstack: npt.NDArray[Any], builder: TraceBuilder) -> IntArray:
+    code, texts = pd.factorize(callstack)
+    keys = [builder.stack(frames(str(text))) for text in texts]  # noqa: PD013
+    return np.asarray(np.array([*keys, -1], np.int64)[code])
+
+
+def _launches(rows: pd.DataFrame, handles: IntArray, builder: TraceBuilder) -> None:
+    """Link each kernel, copy and fill with its runtime call, by correlation number."""
+    correlation = rows["correlation"].to_numpy()
+    call = np.flatnonzero(rows["type"].isin(RUNTIME_TYPES).to_numpy() & (correlation >= 0))
+    work = np.flatnonzero((rows["device"] >= 0).to_numpy())
+    at = positions(correlation[call], correlation[work])
+    linked = at >= 0
+    builder.flows("launch", handles[call[at[linked]]], handles[work[linked]])
+    effect = "kernels and copies launched before the recording have no step, phase or module"
+    builder.report.add("device-work-without-launch", "info", int((~linked).sum()), effect=effect)
+
+
+def _steps(rows: pd.DataFrame, builder: TraceBuilder) -> None:
+    marks = rows[(rows["type"] == "ProfileStep").to_numpy()]
+    number = [int(match[1]) if (match := _STEP.fullmatch(text)) else -1 for text in marks["name"]]
+    is_step = np.array(number, np.int64) >= 0
+    if is_step.any():
+        ts, dur = marks["ts"].to_numpy()[is_step], marks["dur"].to_numpy()[is_step]
+        builder.steps(np.array(number, np.int64)[is_step], ts, dur, "file")
+
+
+def _facts(columns: PaddleColumns, builder: TraceBuilder) -> None:
+    builder.metadata.update(columns.facts)
+    if properties := columns.facts.get("device_properties", []):
+        builder.metadata["devices"] = [str(entry.get("name", "")) for entry in properties]
+    for key, name in _UTILISATION.items():
+        try:
+            builder.metadata[name] = float(columns.extra[key])
+        except (KeyError, ValueError):
+            continue
+    if match := _WORKER.fullmatch(str(builder.metadata.get("file", ""))):
+        builder.metadata["worker"] = match[1]
+
+
+def thread_tracks(rows: pd.DataFrame, columns: PaddleColumns, builder: TraceBuilder) -> IntArray:
+    """Return the track of each row's thread, by its ``pid`` and ``tid``, named as in ``ExtraInfo``."""
+    code, distinct = number_rows(rows["pid"], rows["tid"])
+    keys = [
+        builder.track(columns.extra.get(str(tid), f"thread {tid}"), pid=int(pid), tid=int(tid))
+        for pid, tid in distinct
+    ]
+    return np.asarray(np.array(keys, np.int64)[code])

@@ -18,7 +18,6 @@ from .columns import (
     MEMORY_COLUMNS,
     MEMORY_TYPES,
     ROW_COLUMNS,
-    Inputs,
     PaddleColumns,
     event_type,
     frame,
@@ -44,11 +43,14 @@ _DEVICE_FACTS: Final = {
     14: "sharedMemPerBlockOptin",
 }
 
+_Supplement = tuple[dict[str, Any], dict[str, Any], str]
+"""Shapes and variable kinds of an operator's inputs, by argument, and its call stack."""
+
 
 def read_protobuf(data: bytes, report: ImportReport) -> PaddleColumns:
     """Read the tree of events, in exact nanoseconds, that Paddle writes with ``export_protobuf``."""
     # Paddle records input shapes on an operator's inner event; here the operator itself has them.
-    file = _File(data, report)
+    file = _PaddleMessages(data, report)
     try:
         for number, value in fields(data, (0, len(data))):
             file.root(number, value)
@@ -70,7 +72,7 @@ def read_protobuf(data: bytes, report: ImportReport) -> PaddleColumns:
     )
 
 
-class _File:
+class _PaddleMessages:
     """Collects the content of a file, message by message."""
 
     def __init__(self, data: bytes, report: ImportReport) -> None:
@@ -106,15 +108,15 @@ class _File:
 
     def _thread(self, span: Span) -> None:
         parents: dict[int, tuple[int, int, int]] = {}
-        supplements: list[tuple[int, Inputs, str]] = []
+        supplements: list[tuple[int, _Supplement]] = []
         try:
             for number, value in fields(self.data, span):
                 if number == 2 and isinstance(value, tuple):
                     self._try(lambda value=value: self._node(value, parents, supplements))  # type: ignore[misc]
         except WireError as error:
             self.report.broken_rows(1, str(error), "the rest of a thread is missing")
-        for node, inputs, callstack in supplements:
-            self._roll_up(node, inputs, callstack, parents)
+        for node, supplement in supplements:
+            self._roll_up(node, supplement, parents)
 
     def _try(self, take: Callable[[], None]) -> None:
         try:
@@ -123,7 +125,7 @@ class _File:
             self.report.broken_rows(1, str(error), "these events are left out")
 
     def _node(
-        self, span: Span, parents: dict[int, tuple[int, int, int]], supplements: list[tuple[int, Inputs, str]]
+        self, span: Span, parents: dict[int, tuple[int, int, int]], supplements: list[tuple[int, _Supplement]]
     ) -> None:
         data = self.data
         key = parent = -1
@@ -141,7 +143,7 @@ class _File:
             elif number == 5:
                 self._try(lambda value=value: self._memory(value))  # type: ignore[misc]
             elif number == 6:
-                supplements += [(key, *self._supplement(v)) for n, v in fields(data, value) if n == 1]
+                supplements += [(key, self._supplement(v)) for n, v in fields(data, value) if n == 1]
 
     def _host(self, event: dict[int, int | Span]) -> tuple[int, int]:
         kind = _int(event, 2)
@@ -212,11 +214,11 @@ class _File:
                     )
                 )
 
-    def _supplement(self, value: int | Span) -> tuple[Inputs, str]:
+    def _supplement(self, value: int | Span) -> _Supplement:
         event = mapping(self.data, value) if isinstance(value, tuple) else {}
         shapes = self._by_key(event.get(5), lambda part: self._shape(part))
         dtypes = self._by_key(event.get(6), lambda part: text(self.data, part))
-        return Inputs(shapes, dtypes), text(self.data, event.get(7))
+        return shapes, dtypes, text(self.data, event.get(7))
 
     def _by_key(self, value: int | Span | None, decode: Callable[[Span], Any]) -> dict[str, Any]:
         keys: list[str] = []
@@ -232,9 +234,7 @@ class _File:
     def _shape(self, span: Span) -> list[int]:
         return [signed(size) for _, size in fields(self.data, span) if isinstance(size, int)]
 
-    def _roll_up(
-        self, node: int, inputs: Inputs, callstack: str, parents: dict[int, tuple[int, int, int]]
-    ) -> None:
+    def _roll_up(self, node: int, supplement: _Supplement, parents: dict[int, tuple[int, int, int]]) -> None:
         """Give a record to the nearest operator around the event to which it belongs."""
         home = own = parents.get(node, (-1, -1, -1))
         for _ in range(len(parents)):
@@ -245,9 +245,10 @@ class _File:
         if row < 0:
             self.report.add("record-without-operator", "info", effect="the shapes of an event are left out")
             return
-        if inputs.shapes:
-            self.rows[row][9] = shapes_text(inputs.shapes)
-            words = (msgspec.json.encode(part).decode() for part in (inputs.shapes, inputs.dtypes))
+        shapes, dtypes, callstack = supplement
+        if shapes:
+            self.rows[row][9] = shapes_text(shapes)
+            words = (msgspec.json.encode(part).decode() for part in (shapes, dtypes))
             self.inputs.append((self.rows[row][2], *words))
         self.rows[row][10] = callstack or None
 

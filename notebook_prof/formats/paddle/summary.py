@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
-from .summary_events import STATISTICS, STEP, Events, sort_key
+from .summary_events import STATISTICS, STEP, TypedEvents, sort_key
 from .summary_operators import kernel_table, operator_table, user_table
 from .summary_overview import device_table, distribution_table, memory_table, model_table, overview_table
 
@@ -112,7 +112,7 @@ def paddle_summary(
     for word in words:
         if word not in VIEWS:
             raise OptionError(f"there is no view {word!r}: {nearest(word, VIEWS)}")
-    events, key, seps = Events(trace), sorted_by, thread_sep
+    events, key, seps = TypedEvents(trace), sorted_by, thread_sep
     makers: dict[str, tuple[str, Callable[[], pd.DataFrame]]] = {
         "DeviceView": ("Device", lambda: device_table(events)),
         "OverView": ("Overview", lambda: overview_table(events)),

@@ -73,7 +73,7 @@ _DEVICE_TYPES: Final = {"kernel": "Kernel", "collective": "Kernel", "memcpy": "M
 
 
 @dataclass(frozen=True)
-class Events:
+class TypedEvents:
     """A trace with Paddle's event types."""
 
     trace: Trace  # a recording of Paddle has its own types; in other traces, types follow from categories

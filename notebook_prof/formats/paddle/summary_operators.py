@@ -11,14 +11,14 @@ import pandas as pd
 
 from ...analysis.work.slices import inclusive_work, slice_work
 from ...trace.arrays import BoolArray, IntArray
-from .summary_events import DEVICE, STEP, Events, ranked, ratios, spread
+from .summary_events import DEVICE, STEP, TypedEvents, ranked, ratios, spread
 
 _ARGUMENTS: Final = re.compile(r"(.+?)(<.*>)(\(.*\))")
 _MEMORY_WORDS: Final = ("memcpy", "memorycopy", "memset")
 
 
 def operator_table(
-    events: Events, *, sorted_by: str = "CPUTotal", op_detail: bool = True, thread_sep: bool = False
+    events: TypedEvents, *, sorted_by: str = "CPUTotal", op_detail: bool = True, thread_sep: bool = False
 ) -> pd.DataFrame:
     """List operators by name, with the calls and the device work inside them."""
     # Level 0 is operators; 1 is what is directly inside them, and device work that the operator launched
@@ -34,7 +34,7 @@ def operator_table(
     return table.assign(thread=pd.array(table["thread"].tolist(), dtype="Int64"))
 
 
-def kernel_table(events: Events, *, sorted_by: str = "GPUTotal") -> pd.DataFrame:
+def kernel_table(events: TypedEvents, *, sorted_by: str = "GPUTotal") -> pd.DataFrame:
     """List kernels by name, without argument lists, by total time unless `sorted_by` is a GPU key."""
     rows = _by_visit(events, np.flatnonzero(events.of("Kernel")))
     table = spread(_cut(events, rows), events.dur[rows], events.dur[rows])
@@ -44,7 +44,7 @@ def kernel_table(events: Events, *, sorted_by: str = "GPUTotal") -> pd.DataFrame
 
 
 def user_table(
-    events: Events, *, sorted_by: str = "CPUTotal", thread_sep: bool = False, memory: bool = False
+    events: TypedEvents, *, sorted_by: str = "CPUTotal", thread_sep: bool = False, memory: bool = False
 ) -> pd.DataFrame:
     """List the user's ranges or, with `memory`, those whose names say that they copy or fill memory."""
     types = ("UserDefined", "PythonUserDefined") if memory else ("PythonUserDefined",)
@@ -61,7 +61,7 @@ def user_table(
     return joined.assign(thread=pd.array(joined["thread"].tolist(), dtype="Int64"))
 
 
-def _flops(events: Events, operators: IntArray, table: pd.DataFrame) -> Any:
+def _flops(events: TypedEvents, operators: IntArray, table: pd.DataFrame) -> Any:
     """Return the FLOPs of each name; 0 for Paddle's recordings, since Paddle's own summary counts none."""
     if events.own_types or table.empty:
         return 0.0
@@ -72,7 +72,7 @@ def _flops(events: Events, operators: IntArray, table: pd.DataFrame) -> Any:
     return sums.reindex(table["name"]).to_numpy(dtype=np.float64)
 
 
-def _table_of(events: Events, operators: IntArray, sorted_by: str, op_detail: bool) -> pd.DataFrame:
+def _table_of(events: TypedEvents, operators: IntArray, sorted_by: str, op_detail: bool) -> pd.DataFrame:
     table = spread(events.names[operators], events.dur[operators], events.gpu_ns[operators])
     table = ratios(table, float(events.dur[operators].sum()), float(events.gpu_ns[operators].sum()))
     table["flops"] = _flops(events, operators, table)
@@ -96,7 +96,7 @@ class _Inside(NamedTuple):
     below: dict[str, IntArray]  # device work of each inner name
 
 
-def _inside_operators(events: Events, operators: IntArray) -> dict[str, _Inside]:
+def _inside_operators(events: TypedEvents, operators: IntArray) -> dict[str, _Inside]:
     rank = np.full(len(events.ts) + 1, -1, np.int64)
     rank[operators] = np.arange(len(operators))
     code, names = pd.factorize(events.names[operators])
@@ -129,7 +129,7 @@ def _split(rows: IntArray, code: IntArray) -> dict[int, IntArray]:
     return dict(zip(codes.tolist(), parts, strict=False))
 
 
-def _details(events: Events, row: pd.Series[float], inside: _Inside | None) -> list[pd.DataFrame]:
+def _details(events: TypedEvents, row: pd.Series[float], inside: _Inside | None) -> list[pd.DataFrame]:
     if inside is None:
         return []
     rows = inside.rows
@@ -145,7 +145,7 @@ def _details(events: Events, row: pd.Series[float], inside: _Inside | None) -> l
     return parts
 
 
-def _device_rows(events: Events, rows: IntArray, whole: float, level: int) -> pd.DataFrame:
+def _device_rows(events: TypedEvents, rows: IntArray, whole: float, level: int) -> pd.DataFrame:
     rows = _by_visit(events, rows)
     table = ratios(spread(_cut(events, rows), events.dur[rows], events.dur[rows]), 1, whole)
     for column in [name for name in table.columns if name.startswith("cpu_")]:
@@ -153,19 +153,19 @@ def _device_rows(events: Events, rows: IntArray, whole: float, level: int) -> pd
     return table.assign(level=level)
 
 
-def _by_visit(events: Events, rows: IntArray) -> IntArray:
+def _by_visit(events: TypedEvents, rows: IntArray) -> IntArray:
     """Return device work in the order in which the events that launched it are visited."""
     return np.asarray(rows[np.argsort(events.position_in_order[events.owner[rows]], kind="stable")])
 
 
-def _cut(events: Events, rows: IntArray) -> npt.NDArray[np.object_]:
+def _cut(events: TypedEvents, rows: IntArray) -> npt.NDArray[np.object_]:
     """Cut argument lists off names that have template arguments."""
     code, names = pd.factorize(events.names[rows])
     short = [f"{m[1]}{m[2]}" if (m := _ARGUMENTS.match(str(name))) else str(name) for name in names]
     return np.asarray(np.array([*short, ""], dtype=object)[code])
 
 
-def _moves_memory(events: Events) -> BoolArray:
+def _moves_memory(events: TypedEvents) -> BoolArray:
     names = events.trace.slices["name"].cat
     moves = [any(word in str(name).lower() for word in _MEMORY_WORDS) for name in names.categories]
     return np.asarray(np.array([*moves, False], dtype=bool)[names.codes.to_numpy()])

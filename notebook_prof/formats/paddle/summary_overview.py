@@ -13,12 +13,12 @@ from ...analysis.time.phases import phases
 from ...trace import Intervals, length, overlap, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.taxonomy import is_collective_kernel
-from .summary_events import DEVICE, PHASES, STEP, Events, ratios, spread
+from .summary_events import DEVICE, PHASES, STEP, TypedEvents, ratios, spread
 
 _COLUMNS = ("allocation_count", "free_count", "allocation_bytes", "free_bytes", "increase_bytes")
 
 
-def memory_table(events: Events) -> pd.DataFrame:
+def memory_table(events: TypedEvents) -> pd.DataFrame:
     """Sum allocations and frees by place and event, sorted by increase."""
     table = events.trace.allocations
     home = ints(table["slice"])
@@ -62,7 +62,7 @@ def _place_names(devices: pd.Series[int]) -> pd.Series[Any]:
     return pd.Series(names, dtype=object)
 
 
-def _peaks(events: Events) -> pd.DataFrame:
+def _peaks(events: TypedEvents) -> pd.DataFrame:
     tables = events.trace.metadata.get("tables")
     table = tables.get("memory_places") if isinstance(tables, dict) else None
     if isinstance(table, pd.DataFrame):
@@ -85,7 +85,7 @@ _PHASE: Final = {
 }
 
 
-def model_table(events: Events) -> pd.DataFrame:
+def model_table(events: TypedEvents) -> pd.DataFrame:
     """List steps, the four phases and the rest, on host and devices; no rows without phases."""
     # In Paddle's files, a call is an outermost event of the phase, and device time is the sum of the kernels
     # below it; in others, a call is the phase's part of one step.
@@ -113,7 +113,7 @@ def _joined(whole: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
     return ratios(table, float(whole["cpu_total_ns"].iloc[0]), float(whole["gpu_total_ns"].iloc[0]))
 
 
-def _from_steps(events: Events) -> pd.DataFrame:
+def _from_steps(events: TypedEvents) -> pd.DataFrame:
     table = phases(events.trace)
     table = table[table["step"].notna()] if len(events.trace.steps) else table.iloc[:0]
     per_step = table.groupby("step", sort=False)[["host_ns", "device_ns"]].sum()
@@ -135,7 +135,7 @@ def _from_steps(events: Events) -> pd.DataFrame:
 _COLLECTIVE_WORDS = ("allreduce", "broadcast", "rpc")
 
 
-def device_table(events: Events) -> pd.DataFrame:
+def device_table(events: TypedEvents) -> pd.DataFrame:
     """List the utilisation, as a share, of the CPU (if the file contains it) and of each device."""
     metadata = events.trace.metadata
     rows: list[tuple[str, float]] = []
@@ -153,7 +153,7 @@ def device_table(events: Events) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["device", "utilization"]).astype({"utilization": "float64"})
 
 
-def overview_table(events: Events) -> pd.DataFrame:
+def overview_table(events: TypedEvents) -> pd.DataFrame:
     """Sum time by type of event, counting overlaps once."""
     # Steps come first, then types on the host by time, then those on devices. `ratio` is a share of the time
     # of all steps. The four phases have the calls and the summed time of their outermost events.
@@ -184,7 +184,7 @@ def overview_table(events: Events) -> pd.DataFrame:
     return totals
 
 
-def distribution_table(events: Events) -> pd.DataFrame:
+def distribution_table(events: TypedEvents) -> pd.DataFrame:
     """Sum communication, computation and their overlap; no rows without communication."""
     # Communication is that of the host (communication events, operators named all-reduce, broadcast or rpc)
     # and of the devices (their kernels, and kernels of collective libraries); computation is all other
@@ -200,7 +200,7 @@ def distribution_table(events: Events) -> pd.DataFrame:
     return table
 
 
-def _communication(events: Events) -> tuple[BoolArray, BoolArray]:
+def _communication(events: TypedEvents) -> tuple[BoolArray, BoolArray]:
     """Return masks of communication on the host and of the device work that belongs to it."""
     names = events.trace.slices["name"].cat
     words = [str(name) for name in names.categories]
@@ -214,7 +214,7 @@ def _communication(events: Events) -> tuple[BoolArray, BoolArray]:
     return called, kernels & (libraries[codes] | _launched_inside(events, called))
 
 
-def _launched_inside(events: Events, called: BoolArray) -> BoolArray:
+def _launched_inside(events: TypedEvents, called: BoolArray) -> BoolArray:
     """Return a mask of the device work launched inside these host events."""
     below = np.zeros(len(called), dtype=bool)
     rows = np.flatnonzero(events.owner >= 0)
@@ -226,16 +226,16 @@ def _launched_inside(events: Events, called: BoolArray) -> BoolArray:
     return below
 
 
-def _device_order(events: Events) -> list[str]:
+def _device_order(events: TypedEvents) -> list[str]:
     """Return the types of device work in the order in which Paddle meets them."""
     work = np.flatnonzero(events.of(*DEVICE))
     work = work[np.argsort(events.position_in_order[events.owner[work]], kind="stable")]
     return [str(word) for word in pd.unique(events.type[work])]
 
 
-def _intervals(events: Events, rows: BoolArray) -> Intervals:
+def _intervals(events: TypedEvents, rows: BoolArray) -> Intervals:
     return union(events.ts[rows], (events.ts + events.dur)[rows])
 
 
-def _busy(events: Events, rows: BoolArray | IntArray) -> int:
+def _busy(events: TypedEvents, rows: BoolArray | IntArray) -> int:
     return length(_intervals(events, np.asarray(rows)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 from ...readers.base import Probe, Reader
 from ...readers.codec.protobuf import WireError, fields, varint
@@ -18,11 +18,9 @@ class PerfettoReader(Reader):
 
     # Threads, processes and lanes become tracks; those named like a stream or queue of a GPU become streams.
     # PyTorch's files (`export_perfetto_trace`) give the same Trace as its JSON.
-    name: ClassVar[str] = "perfetto"
-    priority: ClassVar[int] = 625
-    describes: ClassVar[str] = (
-        "Perfetto protobuf (.pftrace, .pb): of PyTorch, tracing libraries, rocprofv3, Linux"
-    )
+    name = "perfetto"
+    priority = 625
+    describes = "Perfetto protobuf (.pftrace, .pb): of PyTorch, tracing libraries, rocprofv3, Linux"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the first packets have Perfetto's fields."""

@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...readers.codec.protobuf import Fields, text_column
-from ...readers.events import NAME, argument_rows, argument_table, report_unpaired, stream_tracks
+from ...readers.events import add_arguments, argument_rows, report_unpaired, stream_tracks
 from ...readers.trace_event.slices import CATEGORY_OF_WORD
 from ...trace.arrays import BoolArray, IntArray, TextArray
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import pair
 from ...trace.strings import Coded, by_value
-from ...trace.taxonomy import STEP_PREFIX, is_collective_kernel, phase_of
+from ...trace.taxonomy import STEP_PREFIX, device_category, phase_of
 from .packets import (
     CATEGORIES,
     COUNTER_DESCRIPTORS,
@@ -27,7 +27,7 @@ from .packets import (
     Packets,
     either,
 )
-from .tracks import Annotations, Tracks
+from .tracks import Annotations, PerfettoTracks
 
 _BEGIN, _END, _INSTANT, _COUNTER, _COMPLETE = 1, 2, 3, 4, 5
 _LEGACY: Final = {
@@ -153,7 +153,11 @@ def _columnar(events: TrackEvents, marks: IntArray) -> tuple[IntArray, IntArray]
 
 
 def add_events(
-    events: TrackEvents, slices: Slices, annotations: Annotations, tracks: Tracks, builder: TraceBuilder
+    events: TrackEvents,
+    slices: Slices,
+    annotations: Annotations,
+    tracks: PerfettoTracks,
+    builder: TraceBuilder,
 ) -> tuple[IntArray, IntArray]:
     """Put slices and instants into the builder, and return the event and the handle of each."""
     instants = np.flatnonzero(events.kind == _INSTANT)
@@ -180,9 +184,7 @@ def add_events(
     )
     if (json := annotations.json()) is not None:
         arguments = Coded(json.codes[row], json.values)
-        table = argument_table([argument_rows(track, events.ts[row], dur, name, arguments)])
-        if table is not None:
-            builder.metadata.setdefault("tables", {})[NAME] = table
+        add_arguments(builder, [argument_rows(track, events.ts[row], dur, name, arguments)])
     _steps(events, row, dur, name, builder)
     return row, handle
 
@@ -190,20 +192,11 @@ def add_events(
 def _categories(events: TrackEvents, row: IntArray, name: Coded, on_stream: BoolArray) -> TextArray:
     words = [_WORDS.get(word.lower(), "operator") for word in events.category.values]
     category: TextArray = np.array([*words, "operator"], dtype=object)[events.category.codes[row]]
-    kinds = np.array([_device_kind(text) for text in name.values], dtype=object)[name.codes]
+    kinds = np.array([device_category(text) for text in name.values], dtype=object)[name.codes]
     category[on_stream] = kinds[on_stream]
     work = np.isin(category, ["kernel", "memcpy", "memset"]) & ~on_stream
     category[work] = "operator"  # work that no queue of a device ran
     return category
-
-
-def _device_kind(name: str) -> str:
-    lowered = name.lower()
-    if is_collective_kernel(name):
-        return "collective"
-    if "memset" in lowered or "fillbuffer" in lowered:
-        return "memset"
-    return "memcpy" if "memcpy" in lowered or "copybuffer" in lowered else "kernel"
 
 
 def _steps(events: TrackEvents, row: IntArray, dur: IntArray, name: Coded, builder: TraceBuilder) -> None:
@@ -213,10 +206,9 @@ def _steps(events: TrackEvents, row: IntArray, dur: IntArray, name: Coded, build
     own = own[np.unique(number[own], return_index=True)[1]]
     if len(own):
         builder.steps(number[own], events.ts[row[own]], dur[own], "file")
-        builder.metadata.setdefault("steps_source", "file")
 
 
-def add_counters(events: TrackEvents, tracks: Tracks, builder: TraceBuilder) -> None:
+def add_counters(events: TrackEvents, tracks: PerfettoTracks, builder: TraceBuilder) -> None:
     """Put values of counters into the builder; changes are summed up."""
     rows = np.flatnonzero(events.kind == _COUNTER)
     whole, real = events.fields.ints(30, np.iinfo(np.int64).min)[rows], events.fields.floats(44)[rows]
@@ -235,7 +227,7 @@ def add_counters(events: TrackEvents, tracks: Tracks, builder: TraceBuilder) -> 
 
 
 def add_flows(
-    events: TrackEvents, row: IntArray, handle: IntArray, tracks: Tracks, builder: TraceBuilder
+    events: TrackEvents, row: IntArray, handle: IntArray, tracks: PerfettoTracks, builder: TraceBuilder
 ) -> None:
     """Put arrows into the builder: slices that share a number, in the order of time."""
     every = [events.fields.occurrences(number) for number in _FLOWS]

@@ -92,14 +92,10 @@ class Packets:
         self.unix_offset = 0
         # of clock 6 (since boot) in ns; 0 if a packet has none
         self.ts = self._times(report)
-        report.add(
-            "packets-without-state",
-            "loss",
-            int((~self.usable).sum()),
-            example=f"packet {int(np.flatnonzero(~self.usable)[0]):,}" if not self.usable.all() else "",
-            effect="left out, since the data they refer to was lost before the trace begins",
-            advice="record with a larger buffer",
-        )
+        example = f"packet {int(np.flatnonzero(~self.usable)[0]):,}" if not self.usable.all() else ""
+        effect = "left out, since the data they refer to was lost before the trace begins"
+        advice = "record with a larger buffer"
+        report.add("packets-without-state", "loss", int((~self.usable).sum()), example, effect, advice)
         report.add(
             "packets-dropped",
             "loss",
@@ -181,14 +177,10 @@ class Packets:
                 unknown += len(packets)
                 continue
             ts[packets] = _in_boot_time(ts[packets], packets, shown)
-        report.add(
-            "unknown-clock",
-            "loss",
-            unknown,
-            example="no clock_snapshot relates it to the others",
-            effect="these times are used unchanged: they may be shifted relative to others",
-            advice="record the whole trace, from its first packet on",
-        )
+        example = "no clock_snapshot relates it to the others"
+        effect = "these times are used unchanged: they may be shifted relative to others"
+        advice = "record the whole trace, from its first packet on"
+        report.add("unknown-clock", "loss", unknown, example, effect, advice)
         return ts
 
 

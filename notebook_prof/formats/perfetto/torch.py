@@ -26,7 +26,7 @@ from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded, joined
 from .events import Slices, Stages, TrackEvents
-from .tracks import Annotations, Tracks
+from .tracks import Annotations, PerfettoTracks
 
 _MARKS: Final = ("Record function id", "Ev Idx", "External id")
 _STAGES: Final = {"kernel": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset"}
@@ -50,7 +50,7 @@ def add_torch(
     slices: Slices,
     annotations: Annotations,
     stages: Stages,
-    tracks: Tracks,
+    tracks: PerfettoTracks,
     builder: TraceBuilder,
 ) -> None:
     """Put a trace of PyTorch into the builder, with launches, phases, modules and steps."""
@@ -89,13 +89,8 @@ def add_torch(
         columns.kind, np.array([k.lower() in BOOKKEEPING_TYPES for k in columns.kind.values])
     )
     unknown = sorted({text for text in kind.values if not is_known(text)})
-    builder.report.add(
-        "unknown-category",
-        "info",
-        len(unknown),
-        example=", ".join(unknown[:3]),
-        effect="rows of these are operators on threads, and kernels on devices",
-    )
+    effect = "rows of these are operators on threads, and kernels on devices"
+    builder.report.add("unknown-category", "info", len(unknown), ", ".join(unknown[:3]), effect)
     assemble(columns.where(~bookkeeping), builder)
     others = np.flatnonzero(events.kind == 3)
     shown = events.name.codes[others]
@@ -232,7 +227,7 @@ def _as_extra(members: Coded) -> Coded:
     return Coded(np.append(extra.codes, -1)[members.codes], extra.values)
 
 
-def _memory(events: TrackEvents, annotations: Annotations, tracks: Tracks) -> MemoryColumns:
+def _memory(events: TrackEvents, annotations: Annotations, tracks: PerfettoTracks) -> MemoryColumns:
     named = [code for code, text in enumerate(events.name.values) if text == _MEMORY]
     rows = np.flatnonzero(np.isin(events.name.codes, named) & (events.kind == 3))
     if not len(rows):

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...errors import FormatError
-from ...readers.call_tree import Frame, Sampled, add_samples, count_samples, sample_durations
+from ...readers.call_tree import CallFrame, Sampled, add_samples, count_samples, sample_durations
 from ...readers.codec.protobuf import Fields, coded_texts
 from ...trace.arrays import IntArray, consecutive, positions
 from ...trace.builder import TraceBuilder
@@ -24,7 +24,7 @@ from .events import (
 )
 from .packets import CALLSTACKS, FRAMES, FTRACE, FUNCTIONS, PERF_SAMPLE, STACK_SAMPLE, Packets
 from .torch import add_torch, is_torch
-from .tracks import Annotations, Tracks
+from .tracks import Annotations, PerfettoTracks
 
 # Events of the Linux kernel: when threads ran, and when they waited for a core.
 
@@ -47,7 +47,7 @@ class Switches(NamedTuple):
     state: IntArray  # the state of the thread before
 
 
-def add_scheduling(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> None:
+def add_scheduling(packets: Packets, tracks: PerfettoTracks, builder: TraceBuilder) -> None:
     """Put a lane for each thread into the builder: ``running`` on a core, ``runnable`` while it waits."""
     # A thread is runnable from when it is woken, or had to leave its core, until it runs. The run in progress
     # when a core's recording ends has no end, and is left out.
@@ -64,14 +64,9 @@ def add_scheduling(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> N
     waking = np.concatenate([woken[0], pid]), np.concatenate([woken[1], ts])
     _add_lanes(switches, waking, _names(events, compact), tracks, builder, packets.unix_offset)
     others = sum(n for number, n in events.counts().items() if number not in _COMMON | _SHOWN)
-    builder.report.add(
-        "kernel-events-not-used",
-        "info",
-        others,
-        example="interrupts and the like",
-        effect="only scheduling is shown of the Linux kernel's events",
-        advice="open the trace in ui.perfetto.dev to see them",
-    )
+    effect = "only scheduling is shown of the Linux kernel's events"
+    advice = "open the trace in ui.perfetto.dev to see them"
+    builder.report.add("kernel-events-not-used", "info", others, "interrupts and the like", effect, advice)
 
 
 def _plain(events: Fields, cpu: IntArray) -> Switches:
@@ -98,13 +93,9 @@ def _compact(fields: Fields, cpu: IntArray, builder: TraceBuilder) -> tuple[Swit
     waking_owner, waking_steps = fields.repeated(7)
     _, waking_pid = fields.repeated(8)
     whole = len(steps) == len(state) == len(pid) and len(waking_steps) == len(waking_pid)
-    builder.report.add(
-        "broken-message",
-        "loss",
-        int(not whole),
-        example="columns of scheduling of different lengths",
-        effect="scheduling written as columns is left out",
-    )
+    example = "columns of scheduling of different lengths"
+    effect = "scheduling written as columns is left out"
+    builder.report.add("broken-message", "loss", int(not whole), example, effect)
     if not whole:
         none = np.empty(0, np.int64)
         return Switches(none, none, none, none), none, none
@@ -151,7 +142,7 @@ def _add_lanes(
     switches: Switches,
     waking: tuple[IntArray, IntArray],
     names: dict[int, str],
-    tracks: Tracks,
+    tracks: PerfettoTracks,
     builder: TraceBuilder,
     offset: int,
 ) -> None:
@@ -169,14 +160,10 @@ def _add_lanes(
         np.where(run_pid[1:] == run_pid[:-1], run_ts[1:], np.iinfo(np.int64).max), run_end[-1]
     )
     elsewhere = following < run_end
-    builder.report.add(
-        "switches-lost",
-        "loss",
-        int(elsewhere.sum()),
-        example="a thread that runs on another core before its core has left it",
-        effect="its run ends where the next one begins; the file does not contain its real end",
-        advice="record with larger buffers",
-    )
+    example = "a thread that runs on another core before its core has left it"
+    effect = "its run ends where the next one begins; the file does not contain its real end"
+    advice = "record with larger buffers"
+    builder.report.add("switches-lost", "loss", int(elsewhere.sum()), example, effect, advice)
     run_end, preempted = np.minimum(run_end, following), preempted & ~elsewhere
     ready_pid = np.concatenate([waking[0], run_pid[preempted]])
     ready_ts = np.concatenate([waking[1], run_end[preempted]])
@@ -214,7 +201,7 @@ def _first_ready(
     return np.where(fits, ready_ts[at], -1)
 
 
-def _lane(tid: int, names: dict[int, str], tracks: Tracks, builder: TraceBuilder) -> int:
+def _lane(tid: int, names: dict[int, str], tracks: PerfettoTracks, builder: TraceBuilder) -> int:
     name = names.get(tid) or tracks.thread_name(tid)
     return builder.track(f"{name} {tid} · scheduling", "process", pid=tracks.process_of(tid), tid=tid)
 
@@ -227,7 +214,7 @@ def read_trace(data: bytes, builder: TraceBuilder) -> None:
     packets = Packets(data, builder.report)
     if not packets.fields.count:
         raise FormatError("the Perfetto trace has no complete packet")
-    tracks = Tracks(packets, builder)
+    tracks = PerfettoTracks(packets, builder)
     events, stages = TrackEvents.of(packets), Stages.of(packets)
     annotations = Annotations(packets, events.fields, events.epoch)
     slices = paired(events, builder)
@@ -274,7 +261,7 @@ def _report(packets: Packets, events: TrackEvents, builder: TraceBuilder) -> Non
     )
 
 
-def _add_samples(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> None:
+def _add_samples(packets: Packets, tracks: PerfettoTracks, builder: TraceBuilder) -> None:
     """Put samples into the builder, on tracks beside their threads."""
     owner, fields = packets.messages(PERF_SAMPLE)
     if not len(owner):
@@ -288,7 +275,7 @@ def _add_samples(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> Non
     frame_of = _find(frame_epoch, frames.ints(1, 0), stack_epoch[members.owner], members.value)
     begin = np.searchsorted(members.owner, np.arange(stacks.count))
     length = np.bincount(members.owner, minlength=stacks.count)
-    names = [Frame(name, "", 0) for name in [*functions.values, "(unknown)"]]
+    names = [CallFrame(name, "", 0) for name in [*functions.values, "(unknown)"]]
     code = np.where(functions.codes < 0, len(functions.values), functions.codes)
     code = np.append(code, len(functions.values))
     has = (
@@ -296,12 +283,8 @@ def _add_samples(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> Non
         if stacks.count
         else np.zeros(len(owner), bool)
     )
-    builder.report.add(
-        "sample-without-stack",
-        "info",
-        int((~has).sum()),
-        effect="these samples have no stack, so they are left out",
-    )
+    effect = "these samples have no stack, so they are left out"
+    builder.report.add("sample-without-stack", "info", int((~has).sum()), effect=effect)
     ts = packets.ts[owner] + packets.unix_offset
     pid, tid = fields.ints(2, 0), fields.ints(3, 0)
     for process, thread in sorted(set(zip(pid[has].tolist(), tid[has].tolist(), strict=True))):

@@ -12,6 +12,7 @@ import pandas as pd
 
 from ...readers.codec.columns import binary_array
 from ...readers.codec.protobuf import Fields, Span, WireError, fields, float64, signed, text, text_column
+from ...readers.events import unique_name
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
@@ -187,7 +188,7 @@ class Descriptor(NamedTuple):
     incremental: bool = False
 
 
-class Tracks:
+class PerfettoTracks:
     """Tracks by number, made when they are first used."""
 
     def __init__(self, packets: Packets, builder: TraceBuilder) -> None:
@@ -196,7 +197,7 @@ class Tracks:
         _, fields = packets.messages(TRACK_DESCRIPTOR)
         self.descriptors = _descriptors(fields)
         self._tracks: dict[int, int] = {}
-        self._names: set[tuple[str, int]] = set()
+        self._names: set[tuple[int | None, str]] = set()
         self._not_threads: dict[int, int] = {}
         self._process_of: dict[int, int] | None = None
 
@@ -273,16 +274,9 @@ class Tracks:
         name = descriptor.name or (
             self._process_names.get(descriptor.pid, "") if descriptor.kind == "process" else ""
         )
-        return self._builder.track(self._unique(name or f"track {number}", pid or -1), "process", pid=pid)
-
-    def _unique(self, name: str, pid: int) -> str:
-        """Return a name that no other lane of the process has, as lanes of one name may overlap."""
-        count, result = 1, name
-        while (result, pid) in self._names:
-            count += 1
-            result = f"{name} {count}"
-        self._names.add((result, pid))
-        return result
+        # lanes of one name may overlap
+        unique = unique_name(name or f"track {number}", pid or None, self._names)
+        return self._builder.track(unique, "process", pid=pid)
 
     def _pid(self, number: int) -> int | None:
         """Return the process of a track: its own, or that of the nearest track around it."""
@@ -298,7 +292,7 @@ class Tracks:
 
 def _descriptors(fields: Fields) -> dict[int, Descriptor]:
     name = either(text_column(fields, 2), text_column(fields, 10))
-    process, thread, counter = (_inner(fields, number) for number in (3, 4, 8))
+    process, thread, counter = (fields.inner(number) for number in (3, 4, 8))
     name = either(name, either(text_column(process, 6), text_column(thread, 5)))
     unit_name = text_column(counter, 6)
     kinds = np.where(fields.has(8), 0, np.where(fields.has(4), 1, np.where(fields.has(3), 2, 3)))
@@ -331,15 +325,6 @@ def _descriptors(fields: Fields) -> dict[int, Descriptor]:
             incremental == 1,
         )
     return result
-
-
-def _inner(fields: Fields, number: int) -> Fields:
-    """Return the fields of one inner message per message; empty if there is none."""
-    begin, end = np.zeros(fields.count, np.int64), np.zeros(fields.count, np.int64)
-    every = fields.occurrences(number)
-    every = every.where(every.begin >= 0)
-    begin[every.owner], end[every.owner] = every.begin, every.end
-    return Fields(fields.data, begin, end)
 
 
 def _process_tree(packets: Packets) -> tuple[dict[int, str], dict[int, str]]:

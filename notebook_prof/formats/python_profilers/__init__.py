@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Final
+from typing import Final
 
 from ...errors import OptionError
 from ...readers.base import MarkedJsonReader, Probe, Reader
@@ -41,9 +41,9 @@ class CollapsedReader(Reader):
     # ``metadata["exporter"]`` is then ``austin``, ``tachyon`` or ``py-spy``, and each thread is a track if
     # the lines begin with it. Austin's weights are microseconds, for samples in the order in which they were
     # taken; its header is in ``metadata["austin"]``. The weights of the others are counts of samples.
-    name: ClassVar[str] = "collapsed"
-    priority: ClassVar[int] = 5
-    describes: ClassVar[str] = (
+    name = "collapsed"
+    priority = 5
+    describes = (
         "collapsed (folded) stacks: 'outer;inner 12' a line, as flame graphs use them; "
         "text of Austin, Tachyon and py-spy"
     )
@@ -81,11 +81,9 @@ class PprofReader(Reader):
     # times the period. Samples whose labels name a thread are on that thread's track; the table
     # ``sample_labels`` has the time by other labels. The delay in a contention profile counts as waiting.
     # Profiles that count bytes, allocations or goroutines contain no times and are refused.
-    name: ClassVar[str] = "pprof"
-    priority: ClassVar[int] = 615
-    describes: ClassVar[str] = (
-        "pprof: sampled stacks of Go, Julia, Parca (profile.proto, packed by gzip or not)"
-    )
+    name = "pprof"
+    priority = 615
+    describes = "pprof: sampled stacks of Go, Julia, Parca (profile.proto, packed by gzip or not)"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the head is that of a profile: sample types, and no field that profiles lack."""
@@ -125,9 +123,9 @@ class PyinstrumentReader(MarkedJsonReader):
     # The JSON is a tree of durations without a timeline: all calls at one place are one slice, and slices
     # are placed one after another in the order of the tree. A session has the samples in the order in which
     # they were taken.
-    name: ClassVar[str] = "pyinstrument"
-    priority: ClassVar[int] = 405
-    describes: ClassVar[str] = "pyinstrument: JSON tree (-r json) or saved session (.pyisession)"
+    name = "pyinstrument"
+    priority = 405
+    describes = "pyinstrument: JSON tree (-r json) or saved session (.pyisession)"
     marks = (_PYINSTRUMENT, _ALSO_PYINSTRUMENT)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
@@ -144,9 +142,9 @@ class ScaleneReader(MarkedJsonReader):
     # without call paths, a line with its share. Slices are placed one after another. All of Scalene's columns
     # are in ``metadata["tables"]["lines"]`` and ``["functions"]``; its memory footprint over time is a
     # counter.
-    name: ClassVar[str] = "scalene"
-    priority: ClassVar[int] = 400
-    describes: ClassVar[str] = "Scalene JSON: Python, native and system time and memory by line"
+    name = "scalene"
+    priority = 400
+    describes = "Scalene JSON: Python, native and system time and memory by line"
     marks = (_SCALENE, _ALSO_SCALENE)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
@@ -161,9 +159,9 @@ class SpeedscopeReader(MarkedJsonReader):
 
     # Consecutive samples with the same outer frames share those slices. Units other than times (``bytes``,
     # ``none``) are drawn as nanoseconds, and the report says so.
-    name: ClassVar[str] = "speedscope"
-    priority: ClassVar[int] = 410
-    describes: ClassVar[str] = "speedscope JSON, evented or sampled, as many Python profilers export it"
+    name = "speedscope"
+    priority = 410
+    describes = "speedscope JSON, evented or sampled, as many Python profilers export it"
     marks = (_SPEEDSCOPE,)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
@@ -178,9 +176,9 @@ class VizTracerReader(Reader):
 
     # Slices are named after their function, file and line; the full path of the file is in `stacks`. The
     # source text that VizTracer includes is in ``metadata["source_files"]``, by path.
-    name: ClassVar[str] = "viztracer"
-    priority: ClassVar[int] = 520
-    describes: ClassVar[str] = "VizTracer JSON: every call of Python functions"
+    name = "viztracer"
+    priority = 520
+    describes = "VizTracer JSON: every call of Python functions"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the head is JSON with VizTracer's metadata or categories."""
@@ -200,9 +198,9 @@ class PstatsReader(Reader):
     # are placed one after another, longest first. Calls, own and cumulative times are in
     # ``metadata["tables"]["functions"]`` (``name file line calls primitive_calls self_ns total_ns``), and by
     # caller in ``["callers"]``.
-    name: ClassVar[str] = "pstats"
-    priority: ClassVar[int] = 300
-    describes: ClassVar[str] = "cProfile / pstats statistics (python -m cProfile -o FILE)"
+    name = "pstats"
+    priority = 300
+    describes = "cProfile / pstats statistics (python -m cProfile -o FILE)"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether it begins like a marshalled dict of functions."""
@@ -222,9 +220,9 @@ class TachyonJsonlReader(Reader):
     # placed one after another, those with the most samples first. ``metadata["tables"]["frames"]`` has all
     # positions, with the samples in which they were on the stack: ``name file line column self_samples
     # cumulative_samples self_ns cumulative_ns``.
-    name: ClassVar[str] = "tachyon_jsonl"
-    priority: ClassVar[int] = 426
-    describes: ClassVar[str] = "sums by line of Tachyon, Python 3.15's profiling.sampling --jsonl"
+    name = "tachyon_jsonl"
+    priority = 426
+    describes = "sums by line of Tachyon, Python 3.15's profiling.sampling --jsonl"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the first line is Tachyon's header."""

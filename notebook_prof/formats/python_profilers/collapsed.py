@@ -13,8 +13,8 @@ import pandas as pd
 from msgspec import Raw, Struct, field
 
 from ...errors import FormatError, bounded_repr
-from ...readers.call_tree import Frame, Sampled, add_samples, count_samples, labels
-from ...readers.codec.tolerant_json import decode_object
+from ...readers.call_tree import CallFrame, Sampled, add_samples, count_samples, labels
+from ...readers.codec.tolerant_json import UNDECODABLE, decode_object
 from ...readers.events import match, report_unpaired
 from ...trace.arrays import IntArray, consecutive, numbered
 from ...trace.builder import TraceBuilder
@@ -36,19 +36,19 @@ from .collapsed_tools import (
 # Samples of several threads, each on its own track.
 
 
-class Stacks(NamedTuple):
+class CollapsedStacks(NamedTuple):
     """Stacks of all threads, one after another."""
 
     frames: IntArray  # positions in `distinct`, root first
     lengths: IntArray  # number of frames of each stack
-    distinct: list[Frame]
+    distinct: list[CallFrame]
     thread: IntArray  # position in `heads`, of each stack
     heads: list[bytes]  # the texts that identify the threads, in order of first appearance
 
 
 def add_tracks(
     builder: TraceBuilder,
-    stacks: Stacks,  # of n stacks
+    stacks: CollapsedStacks,  # of n stacks
     weight: npt.NDArray[np.float64],  # in ns, shape (n,)
     labels: Sequence[ThreadLabel],  # of each head
     # whether stacks are in the order in which they were sampled: then a thread begins where its first sample
@@ -159,13 +159,10 @@ def _report_totals(
     kind: Kind, header: dict[str, str], sample_ns: float | None, builder: TraceBuilder
 ) -> None:
     sampled = "totals are those of the file" if kind is PLAIN else "totals are estimates from samples"
-    builder.report.add(
-        "no-time-line",
-        "info",
-        example="time on the CPU" if header.get("mode") == "cpu" else "totals by call path",
-        effect=f"{sampled}; when and how often a function ran is unknown",
-        advice=kind.advice if sample_ns in (None, 1) else "",
-    )
+    example = "time on the CPU" if header.get("mode") == "cpu" else "totals by call path"
+    effect = f"{sampled}; when and how often a function ran is unknown"
+    advice = kind.advice if sample_ns in (None, 1) else ""
+    builder.report.add("no-time-line", "info", example=example, effect=effect, advice=advice)
 
 
 def _report_idle(count: int, example: str, builder: TraceBuilder) -> None:
@@ -180,7 +177,7 @@ def _lines(data: bytes) -> list[bytes]:
     ]
 
 
-def _stacks(kind: Kind, paths: list[bytes]) -> Stacks:
+def _stacks(kind: Kind, paths: list[bytes]) -> CollapsedStacks:
     """Return paths as frame numbers, without the part that names the thread."""
     thread, heads = np.zeros(len(paths), np.int64), list[bytes]()
     if kind is PLAIN:
@@ -198,7 +195,7 @@ def _stacks(kind: Kind, paths: list[bytes]) -> Stacks:
     frames, texts = numbered(chain.from_iterable(split))
     lengths = np.fromiter(map(len, split), np.int64, len(split))
     names = [kind.frame(text.decode(errors="replace")) for text in texts]
-    return Stacks(frames, lengths, names, thread, heads)
+    return CollapsedStacks(frames, lengths, names, thread, heads)
 
 
 _NANOSECONDS: Final = {
@@ -209,17 +206,16 @@ _NANOSECONDS: Final = {
 }
 _LARGEST: Final = 2.0**61
 _PAGE: Final = "open it at speedscope.app"
-_BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
-class _Frame(Struct):
+class _SpeedscopeFrame(Struct):
     name: Any = ""
     file: Any = None
     line: Any = None
 
 
-class _Shared(Struct):
-    frames: list[_Frame] = []
+class _SpeedscopeShared(Struct):
+    frames: list[_SpeedscopeFrame] = []
 
 
 class _Event(Struct, gc=False):
@@ -228,7 +224,7 @@ class _Event(Struct, gc=False):
     frame: int
 
 
-class _Profile(Struct):
+class _SpeedscopeProfile(Struct):
     type: str = ""
     name: Any = ""
     unit: str = "none"
@@ -239,24 +235,24 @@ class _Profile(Struct):
     weights: list[int | float] = []
 
 
-class _File(Struct):
+class _SpeedscopeFile(Struct):
     profiles: list[Raw]
-    shared: _Shared = field(default_factory=_Shared)
+    shared: _SpeedscopeShared = field(default_factory=_SpeedscopeShared)
     name: Any = None
     exporter: Any = None
 
 
 def read_speedscope(data: bytes, builder: TraceBuilder) -> None:
     """Put the file's profiles into `builder`."""
-    file = decode_object(data, _File, "speedscope's")
+    file = decode_object(data, _SpeedscopeFile, "speedscope's")
     frames = [_frame(each) for each in file.shared.frames]
     if isinstance(file.exporter, str):
         builder.metadata["exporter"] = file.exporter
     in_bytes = []
     for number, text in enumerate(file.profiles):
         try:
-            profile = msgspec.json.decode(text, type=_Profile)
-        except _BROKEN as error:
+            profile = msgspec.json.decode(text, type=_SpeedscopeProfile)
+        except UNDECODABLE as error:
             builder.report.add("broken-profile", "loss", 1, f"profile {number}: {error}", "left out")
             continue
         if profile.unit == "bytes":
@@ -269,22 +265,18 @@ def read_speedscope(data: bytes, builder: TraceBuilder) -> None:
     builder.report.add("profile-without-time", "loss", len(in_bytes), ", ".join(in_bytes)[:80], effect, _PAGE)
 
 
-def _frame(frame: _Frame) -> Frame:
+def _frame(frame: _SpeedscopeFrame) -> CallFrame:
     line = frame.line if isinstance(frame.line, int) and 0 < frame.line < 2**31 else 0
     file = str(frame.file or "")
-    return Frame(str(frame.name), "" if file.startswith("<built-in") else file, line)
+    return CallFrame(str(frame.name), "" if file.startswith("<built-in") else file, line)
 
 
-def _add(profile: _Profile, number: int, frames: list[Frame], builder: TraceBuilder) -> None:
+def _add(profile: _SpeedscopeProfile, number: int, frames: list[CallFrame], builder: TraceBuilder) -> None:
     scale = _NANOSECONDS.get(profile.unit)
     if scale is None:
         scale, builder.metadata["time_unit"] = 1, False
-        builder.report.add(
-            "unit-not-time",
-            "info",
-            example=f"{profile.name!r} is measured in {profile.unit!r}",
-            effect="shown as nanoseconds",
-        )
+        example = f"{profile.name!r} is measured in {profile.unit!r}"
+        builder.report.add("unit-not-time", "info", example=example, effect="shown as nanoseconds")
     # profiles of one name are several threads: number them
     track = builder.track(str(profile.name) or f"profile {number + 1}", tid=number)
     if profile.type == "evented":
@@ -296,7 +288,7 @@ def _add(profile: _Profile, number: int, frames: list[Frame], builder: TraceBuil
 
 
 def _add_events(
-    profile: _Profile, scale: int, track: int, frames: list[Frame], builder: TraceBuilder
+    profile: _SpeedscopeProfile, scale: int, track: int, frames: list[CallFrame], builder: TraceBuilder
 ) -> None:
     ts, ok = _times([event.at for event in profile.events], scale)
     frame = _positions([event.frame for event in profile.events])
@@ -327,7 +319,7 @@ def _add_events(
 
 
 def _add_sampled(
-    profile: _Profile, scale: int, track: int, frames: list[Frame], builder: TraceBuilder
+    profile: _SpeedscopeProfile, scale: int, track: int, frames: list[CallFrame], builder: TraceBuilder
 ) -> None:
     count = min(len(profile.samples), len(profile.weights))
     builder.report.add(

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...errors import FormatError
-from ...readers.call_tree import Frame
+from ...readers.call_tree import CallFrame
 from ...trace.builder import TraceBuilder
 from .viztracer import frame_of
 
@@ -51,17 +51,13 @@ class Kind(NamedTuple):
     start: re.Pattern[bytes]  # begins every line, if the tool is recognised by that
     head: re.Pattern[bytes]  # the start of a path that names process and thread; it may match nothing
     labels: Callable[[Sequence[bytes]], list[ThreadLabel]]  # from all heads of a file to its threads
-    frame: Callable[[str], Frame]
+    frame: Callable[[str], CallFrame]
     weight_ns: float  # what a weight of 1 stands for; 1 if unknown
     advice: str  # what to do about weights without a unit
 
 
 def kind_of(lines: Sequence[bytes], header: bool) -> Kind:
-    """Return the tool that writes such lines; `header` is whether Austin's header precedes them.
-
-    >>> kind_of([b"tid:31;a.py:main:3 12", b"tid:31;a.py:main:4 1"], False).tool
-    'tachyon'
-    """
+    """Return the tool that writes such lines; `header` is whether Austin's header precedes them."""
     if header:
         return AUSTIN
     sound = [line for line in lines[:_HEAD_LINES] if is_path(line)]
@@ -103,45 +99,43 @@ def joined_lines(path: bytes) -> bytes:
     return _AUSTIN_LINES.sub(rb":\1", path)
 
 
-def bracket_frame(text: str) -> Frame:
-    """Return a frame like ``step (train.py:9)``; any other text is a function.
-
-    >>> bracket_frame("step (train.py:9)"), bracket_frame("deflate (libz.so)").file
-    (Frame(function='step', file='train.py', line=9), '')
-    """
-    return frame_of(text) or Frame(text, "", 0)
+def bracket_frame(text: str) -> CallFrame:
+    """Return a frame like ``step (train.py:9)``; any other text is a function."""
+    return frame_of(text) or CallFrame(text, "", 0)
 
 
-def py_spy_frame(text: str) -> Frame:
+def py_spy_frame(text: str) -> CallFrame:
     """Return a frame of py-spy: ``step (train.py:9)``, or without a line.
 
     >>> py_spy_frame("deflate (libz.so)"), py_spy_frame("<idle>").function
-    (Frame(function='deflate', file='libz.so', line=0), '<idle>')
+    (CallFrame(function='deflate', file='libz.so', line=0), '<idle>')
     """
     if (frame := frame_of(text)) is not None:
         return frame
     function, _, file = text.removesuffix(")").rpartition(" (")
-    return Frame(function, file, 0) if text.endswith(")") and function and file else Frame(text, "", 0)
+    return (
+        CallFrame(function, file, 0) if text.endswith(")") and function and file else CallFrame(text, "", 0)
+    )
 
 
-def colon_frame(text: str) -> Frame:
+def colon_frame(text: str) -> CallFrame:
     """Read a frame like ``train.py:step:9``, as Austin and Tachyon write it; ``:GC:`` has no place.
 
     >>> colon_frame("C:\\\\a\\\\train.py:step:9")
-    Frame(function='step', file='C:\\\\a\\\\train.py', line=9)
+    CallFrame(function='step', file='C:\\\\a\\\\train.py', line=9)
     """
     if len(text) > 2 and text.startswith(":") and text.endswith(":"):
-        return Frame(text.strip(":") or text, "", 0)
+        return CallFrame(text.strip(":") or text, "", 0)
     path, _, number = text.rpartition(":")
     if not (digits := number.removeprefix("-")).isdecimal() or len(digits) > 9:
-        return Frame(text, "", 0)
+        return CallFrame(text, "", 0)
     if "::" in path and (match := _NATIVE_LOCATION.fullmatch(path)):
         file, function = match[1], match[2]
     else:
         file, _, function = path.rpartition(":")
     if file.startswith("native@"):  # an address; the number is an offset
-        return Frame(function, "", 0)
-    return Frame(function or text, file, max(int(number), 0))
+        return CallFrame(function, "", 0)
+    return CallFrame(function or text, file, max(int(number), 0))
 
 
 def _austin_labels(thread_heads: Sequence[bytes]) -> list[ThreadLabel]:
@@ -261,11 +255,7 @@ _BYTES: Final = (
 
 
 def has_header(data: bytes) -> bool:
-    """Return whether a file begins with Austin's header.
-
-    >>> has_header(b"# austin: 3.7.0\\n# interval: 100\\n"), has_header(b"# austin\\na;b 3\\n")
-    (True, False)
-    """
+    """Return whether a file begins with Austin's header."""
     return data.lstrip(b"\x00\r\n \t").startswith(b"# ") and _HEADER.search(data[:_WITHIN]) is not None
 
 
@@ -296,13 +286,10 @@ def check_times(
         )
     if unit_given:
         return
-    builder.report.add(
-        "unit-assumed",
-        "info",
-        example=f"'# mode: {mode}'" if mode else "no line '# mode:'",
-        effect="weights are taken as microseconds, as Austin writes times",
-        advice="if they are bytes (-m), do not use the times; sample_ns= says what a weight of 1 is",
-    )
+    example = f"'# mode: {mode}'" if mode else "no line '# mode:'"
+    effect = "weights are taken as microseconds, as Austin writes times"
+    advice = "if they are bytes (-m), do not use the times; sample_ns= says what a weight of 1 is"
+    builder.report.add("unit-assumed", "info", example=example, effect=effect, advice=advice)
 
 
 def times(numbers: Sequence[bytes], builder: TraceBuilder) -> list[bytes]:
@@ -313,23 +300,15 @@ def times(numbers: Sequence[bytes], builder: TraceBuilder) -> list[bytes]:
         idle = sum(part[1].strip(b"0") != b"" for part in whole)
         change = np.array([float(part[2]) for part in whole])
         grown, shrunk = np.maximum(change, 0).sum(), np.minimum(change, 0).sum()
-        builder.report.add(
-            "metrics-not-used",
-            "loss",
-            len(whole),
-            example=f"{idle:,} of {len(whole):,} samples idle, memory +{grown:,.0f} and {shrunk:,.0f} bytes",
-            effect="the time of a sample counts, idle or not; idle states and memory are left out",
-            advice="record with -s instead of -f for time on the CPU alone",
-        )
+        example = f"{idle:,} of {len(whole):,} samples idle, memory +{grown:,.0f} and {shrunk:,.0f} bytes"
+        effect = "the time of a sample counts, idle or not; idle states and memory are left out"
+        advice = "record with -s instead of -f for time on the CPU alone"
+        builder.report.add("metrics-not-used", "loss", len(whole), example, effect, advice)
     return [part[0] for part in parts]
 
 
 def in_order(header: Mapping[str, str], paths: Sequence[bytes]) -> bool:
-    """Return whether samples follow one another without gaps.
-
-    >>> in_order({"mode": "wall"}, [b"P1;T1;f", b"P1;T1;g", b"P1;T1;f"]), in_order({}, [b"P1;T1;f"])
-    (True, False)
-    """
+    """Return whether samples follow one another without gaps."""
     # They do not if idle threads are left out, or if every path is there once, as austin-compress leaves
     # them.
     return header.get("mode") != "cpu" and len(set(paths)) < len(paths)

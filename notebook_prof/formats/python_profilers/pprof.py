@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import FormatError
-from ...readers.call_tree import Frame, Sampled, add_samples
+from ...readers.call_tree import CallFrame, Sampled, add_samples
 from ...readers.codec.protobuf import PADDING, Fields
 from ...trace.arrays import BoolArray, IntArray, consecutive, number_rows
 from ...trace.builder import TraceBuilder
@@ -22,7 +22,7 @@ _MOST_KINDS: Final = 200
 """The values of a key with more than this many are ids or addresses, so they are counted, not listed."""
 
 
-class _Labels(NamedTuple):
+class _SampleLabels(NamedTuple):
     owner: IntArray
     key: list[str]
     code: IntArray
@@ -30,13 +30,13 @@ class _Labels(NamedTuple):
     number: IntArray
 
 
-def _labels(samples: Fields, strings: list[str]) -> _Labels:
+def _labels(samples: Fields, strings: list[str]) -> _SampleLabels:
     """Return all labels, sample by sample: the sample of each, its key, and its text or number."""
     rows = samples.occurrences(_LABEL)
     fields = samples.inside(rows)
     code, keys = pd.factorize(fields.ints(_KEY, 0))
     names = [strings[i] if 0 <= i < len(strings) else "" for i in keys.tolist()]
-    return _Labels(
+    return _SampleLabels(
         rows.owner, names, np.asarray(code, np.int64), fields.ints(_TEXT, 0), fields.ints(_NUMBER, 0)
     )
 
@@ -56,7 +56,7 @@ def thread_tracks(samples: Fields, strings: list[str], used: BoolArray, builder:
     return np.asarray(np.array(tracks, np.int64)[code])
 
 
-def _values(labels: _Labels, keys: tuple[str, ...], count: int) -> IntArray:
+def _values(labels: _SampleLabels, keys: tuple[str, ...], count: int) -> IntArray:
     """Return each sample's value of the first of these keys, as one number."""
     # a number is stored as itself + 1, a string as minus its index, and no value as 0
     value = np.zeros(count, np.int64)
@@ -140,22 +140,14 @@ def read_pprof(data: bytes, builder: TraceBuilder) -> None:
     weight, kind = _weights(profile, samples, strings, builder)
     frames, flat, lengths = _stacks(profile, samples, strings)
     used = (lengths > 0) & (weight > 0)
-    builder.report.add(
-        "sample-not-used",
-        "loss",
-        int(((weight != 0) & ~used).sum()),
-        example="negative: a difference of two profiles" if (weight < 0).any() else "no stack",
-        effect="samples with a negative time or without a stack are left out",
-        advice="show them with: go tool pprof -http=: FILE",
-    )
+    example = "negative: a difference of two profiles" if (weight < 0).any() else "no stack"
+    effect = "samples with a negative time or without a stack are left out"
+    advice = "show them with: go tool pprof -http=: FILE"
+    builder.report.add("sample-not-used", "loss", int(((weight != 0) & ~used).sum()), example, effect, advice)
     if not used.any():
         raise FormatError("the pprof profile has no samples with a stack and a time")
-    builder.report.add(
-        "no-time-line",
-        "info",
-        example="samples by call path",
-        effect="totals are estimates from samples; when a function ran is unknown",
-    )
+    effect = "totals are estimates from samples; when a function ran is unknown"
+    builder.report.add("no-time-line", "info", example="samples by call path", effect=effect)
     tracks = thread_tracks(samples, strings, used, builder)
     order = np.argsort(tracks, kind="stable")
     rows = np.flatnonzero(used)[order]
@@ -201,13 +193,8 @@ def _weights(
         preferred = _word(strings, int(profile.ints(_DEFAULT_TYPE, 0)[0]))
         chosen = next((i for i in timed if kinds[i] == preferred), timed[-1])
         others = [f"{kind} in {unit}" for i, (kind, unit) in enumerate(pairs) if i != chosen]
-        builder.report.add(
-            "values-not-used",
-            "info",
-            len(others),
-            example=", ".join(others),
-            effect=f"durations are {kinds[chosen]} in {units[chosen]}; other values of samples are left out",
-        )
+        effect = f"durations are {kinds[chosen]} in {units[chosen]}; other values of samples are left out"
+        builder.report.add("values-not-used", "info", len(others), ", ".join(others), effect)
         return column(chosen) * _SCALE[units[chosen]], kinds[chosen]
     counted = [i for i, (kind, unit) in enumerate(pairs) if unit == "count" and kind in _COUNTS]
     if not counted:
@@ -223,17 +210,15 @@ def _weights(
     period = int(profile.ints(_PERIOD, 0)[0]) * _SCALE.get(unit, 0)
     if period <= 0:
         builder.metadata["time_unit"] = False
-        builder.report.add(
-            "unit-assumed",
-            "info",
-            example=f"{kinds[counted[0]]} in count, without a period",
-            effect="weights count samples, and one sample is shown as 1 ns: shares are right, times are not",
-            advice="nothing needs to be done",
-        )
+        example = f"{kinds[counted[0]]} in count, without a period"
+        effect = "weights count samples, and one sample is shown as 1 ns: shares are right, times are not"
+        builder.report.add("unit-assumed", "info", example=example, effect=effect)
     return column(counted[0]) * max(period, 1), kinds[counted[0]]
 
 
-def _stacks(profile: Fields, samples: Fields, strings: list[str]) -> tuple[list[Frame], IntArray, IntArray]:
+def _stacks(
+    profile: Fields, samples: Fields, strings: list[str]
+) -> tuple[list[CallFrame], IntArray, IntArray]:
     """Return the functions, the samples' stacks as positions in them, root first, and the stacks' lengths."""
     functions = profile.inside(profile.occurrences(_FUNCTION))
     locations = profile.inside(profile.occurrences(_LOCATION))
@@ -245,14 +230,16 @@ def _stacks(profile: Fields, samples: Fields, strings: list[str]) -> tuple[list[
     for number, line in zip(of_line.ints(1, 0).tolist(), of_line.ints(2, 0).tolist(), strict=True):
         i = function_at.get(number, -1)
         name = _word(strings, names[i]) if i >= 0 else ""
-        frames.append(Frame(name or "[unknown]", _word(strings, files[i]) if i >= 0 else "", max(line, 0)))
+        frames.append(
+            CallFrame(name or "[unknown]", _word(strings, files[i]) if i >= 0 else "", max(line, 0))
+        )
     # a location without lines is an address whose function is unknown
     begin = np.searchsorted(lines.owner, np.arange(locations.count))
     count = np.bincount(lines.owner, minlength=locations.count)
     bare = count == 0
     begin = np.where(bare, len(frames) + np.cumsum(bare) - 1, begin)
     frames += [
-        Frame(f"0x{address:x}", "", 0) for address in np.maximum(locations.ints(3, 0)[bare], 0).tolist()
+        CallFrame(f"0x{address:x}", "", 0) for address in np.maximum(locations.ints(3, 0)[bare], 0).tolist()
     ]
     count = np.where(bare, 1, count)
     number = locations.ints(1, 0)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import UNSET, Struct, UnsetType
 
 from ...errors import FormatError, bounded_repr
-from ...readers.call_tree import Frame, Sampled, add_samples
+from ...readers.call_tree import CallFrame, Sampled, add_samples
 from ...readers.codec.tolerant_json import decode_object
 from ...trace.arrays import IntArray, numbered
 from ...trace.builder import TraceBuilder
@@ -20,16 +20,16 @@ _SELF: Final = "[self]"
 _THREAD: Final = "\x00<thread>\x00"
 
 
-class _Node(Struct):
+class _PyinstrumentNode(Struct):
     function: Any = ""
     file_path: Any = None
     line_no: Any = 0
     time: float = 0.0
-    children: list[_Node] = []
+    children: list[_PyinstrumentNode] = []
 
 
-class _File(Struct):
-    root_frame: _Node | UnsetType | None = UNSET
+class _PyinstrumentFile(Struct):
+    root_frame: _PyinstrumentNode | UnsetType | None = UNSET
     frame_records: list[tuple[list[str], float]] | UnsetType = UNSET
     start_time: float = 0.0
     duration: float = 0.0
@@ -40,7 +40,7 @@ class _File(Struct):
 
 def read_pyinstrument(data: bytes, builder: TraceBuilder) -> None:
     """Put the file's tree or samples into `builder`."""
-    file = decode_object(data, _File, "pyinstrument's")
+    file = decode_object(data, _PyinstrumentFile, "pyinstrument's")
     for key in ("sample_count", "target_description", "cpu_time"):
         if isinstance(value := getattr(file, key), str | int | float):
             builder.metadata[key] = value
@@ -53,14 +53,10 @@ def read_pyinstrument(data: bytes, builder: TraceBuilder) -> None:
         _add_tree(file.root_frame, int(start[0]), builder.track("main"), builder)
 
 
-def _add_tree(root: _Node, start: int, track: int, builder: TraceBuilder) -> None:
+def _add_tree(root: _PyinstrumentNode, start: int, track: int, builder: TraceBuilder) -> None:
     """Put the tree level by level: a child begins where the sibling before it ends."""
-    builder.report.add(
-        "no-time-line",
-        "info",
-        example="a tree of total times",
-        effect="totals are estimates from samples; when and how often a function ran is unknown",
-    )
+    effect = "totals are estimates from samples; when and how often a function ran is unknown"
+    builder.report.add("no-time-line", "info", example="a tree of total times", effect=effect)
     level, begin = [root], np.array([start], np.int64)
     while level:
         dur, ok = _ns([node.time for node in level])
@@ -87,14 +83,14 @@ def _add_tree(root: _Node, start: int, track: int, builder: TraceBuilder) -> Non
         begin = np.repeat(begin, counts) + sums - offset
 
 
-def _frame(node: _Node) -> Frame:
+def _frame(node: _PyinstrumentNode) -> CallFrame:
     function = str(node.function)
     line = node.line_no if isinstance(node.line_no, int) and 0 < node.line_no < 2**31 else 0
     file = str(node.file_path or "")
-    return Frame(function, "" if file.startswith("<built-in") else file, line)
+    return CallFrame(function, "" if file.startswith("<built-in") else file, line)
 
 
-def _report_times(ok: npt.NDArray[np.bool_], nodes: list[_Node], builder: TraceBuilder) -> None:
+def _report_times(ok: npt.NDArray[np.bool_], nodes: list[_PyinstrumentNode], builder: TraceBuilder) -> None:
     builder.report.broken_rows(~ok, lambda i: bounded_repr(nodes[i].time), "frames without a usable time")
 
 
@@ -118,12 +114,12 @@ def _add_records(records: list[tuple[list[str], float]], start: int, builder: Tr
         add_samples(builder, track, Sampled(ts[rows], dur[rows], flat, lengths), list(map(_parsed, texts)))
 
 
-def _parsed(text: str) -> Frame:
+def _parsed(text: str) -> CallFrame:
     """Return a frame of a session: function, file and first line between NULs, then attributes."""
     parts = text.split("\x01")[0].split("\x00")
     function, file, line = (*parts, "", "")[:3]
     number = int(line) if line.isdecimal() and len(line) < 10 else 0
-    return Frame(function, "" if file.startswith("<built-in") else file, number)
+    return CallFrame(function, "" if file.startswith("<built-in") else file, number)
 
 
 def _ns(seconds: list[float]) -> tuple[IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:

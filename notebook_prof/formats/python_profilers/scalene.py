@@ -10,7 +10,7 @@ import pandas as pd
 from msgspec import Struct
 
 from ...errors import FormatError
-from ...readers.call_tree import Frame, Sampled, add_samples
+from ...readers.call_tree import CallFrame, Sampled, add_samples
 from ...readers.codec.tolerant_json import decode_object
 from ...trace.builder import TraceBuilder
 
@@ -20,7 +20,7 @@ _MIB: Final = 2**20
 _LONGEST_S: Final = 4e9
 
 
-class _File(Struct):
+class _ScaleneFile(Struct):
     files: dict[str, Any]
     elapsed_time_sec: float = 0.0
     start_time_absolute: float = 0.0
@@ -33,7 +33,7 @@ class _File(Struct):
 
 def read_scalene(data: bytes, builder: TraceBuilder) -> None:
     """Put the file's call paths, lines and footprint into `builder`."""
-    file = decode_object(data, _File, "Scalene's")
+    file = decode_object(data, _ScaleneFile, "Scalene's")
     tables = {kind: _table(file.files, kind) for kind in ("lines", "functions")}
     builder.metadata.setdefault("tables", {}).update(tables)
     for key in ("program", "max_footprint_mb", "gpu_device", "elapsed_time_sec"):
@@ -46,12 +46,8 @@ def read_scalene(data: bytes, builder: TraceBuilder) -> None:
     whole = float(share.sum())
     dur = np.rint(share / whole * _ns(file.elapsed_time_sec)) if whole > 0 else np.zeros(len(share))
     ns = dur.astype(np.int64)
-    builder.report.add(
-        "no-time-line",
-        "info",
-        example="shares of time by call path",
-        effect="totals are Scalene's estimates; when a line ran is unknown",
-    )
+    effect = "totals are Scalene's estimates; when a line ran is unknown"
+    builder.report.add("no-time-line", "info", example="shares of time by call path", effect=effect)
     track = builder.track("main")
     add_samples(builder, track, Sampled(start + np.cumsum(ns) - ns, ns, flat, lengths), frames)
     _footprint(file.samples, start, builder)
@@ -74,12 +70,12 @@ def _table(files: dict[str, Any], kind: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-_Paths = tuple[list[Frame], Any, Any, Any]
+_Paths = tuple[list[CallFrame], Any, Any, Any]
 
 
 def _stacks(stacks: Any, builder: TraceBuilder) -> _Paths:
     """Call paths as Scalene sampled them, deepest last, and their shares."""
-    numbers: dict[Frame, int] = {}
+    numbers: dict[CallFrame, int] = {}
     flat, lengths, shares, broken = [], [], [], 0
     for entry in stacks if isinstance(stacks, list) else []:
         try:
@@ -100,11 +96,11 @@ def _stacks(stacks: Any, builder: TraceBuilder) -> _Paths:
     return list(numbers), np.array(flat, np.int64), np.array(lengths, np.int64), np.array(shares)
 
 
-def _frame(text: str) -> Frame:
+def _frame(text: str) -> CallFrame:
     """Read ``file function:line;`` as a frame."""
     if (match := _LOCATION.fullmatch(text)) is None:
-        return Frame(str(text).rstrip(";"), "", 0)
-    return Frame(match[2], match[1], int(match[3]))
+        return CallFrame(str(text).rstrip(";"), "", 0)
+    return CallFrame(match[2], match[1], int(match[3]))
 
 
 def _from_lines(lines: pd.DataFrame) -> _Paths:
@@ -119,7 +115,7 @@ def _from_lines(lines: pd.DataFrame) -> _Paths:
     text = lines.get("line", pd.Series("", index=lines.index)).astype(str).str.strip()
     used = np.flatnonzero((share > 0) & np.isfinite(share))
     frames = [
-        Frame(words, file, line)
+        CallFrame(words, file, line)
         for words, file, line in zip(
             text.iloc[used], lines["file"].iloc[used], line_number[used].tolist(), strict=True
         )

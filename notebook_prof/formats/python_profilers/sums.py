@@ -12,7 +12,8 @@ import pandas as pd
 from msgspec import Raw, Struct, field
 
 from ...errors import FormatError
-from ...readers.call_tree import Frame
+from ...readers.call_tree import CallFrame
+from ...readers.codec.tolerant_json import UNDECODABLE
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 
@@ -24,18 +25,13 @@ _LONG_DIGITS: Final = 8  # of 15 bits: more than any count or time
 
 
 def loads(data: bytes) -> Any:
-    """Return the value in `data`, as written by marshal's versions 0 to 5.
-
-    >>> import marshal
-    >>> loads(marshal.dumps({("a.py", 1, "f"): (1, 2.5, {})}))
-    {('a.py', 1, 'f'): (1, 2.5, {})}
-    """
+    """Return the value in `data`, as written by marshal's versions 0 to 5."""
     # Made of dict, tuple, list, str, bytes, int, float, bool and None, with strings, numbers or tuples of
     # these as keys. Anything else, an early end, or a nesting of more than 12 is a FormatError.
-    return _Source(data).value(0)
+    return _Marshalled(data).value(0)
 
 
-class _Source:
+class _Marshalled:
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
         self.refs: list[Any] = []
@@ -159,18 +155,14 @@ def read_pstats(data: bytes, builder: TraceBuilder) -> None:
         callers, ["name", "file", "line", "caller", "caller_file", "caller_line", *_FUNCTIONS]
     )
     builder.metadata.setdefault("tables", {}).update(functions=table, callers=by_caller)
-    builder.report.add(
-        "no-time-line",
-        "info",
-        example="sums by function",
-        effect="own times are exact; cumulative times and calls are in metadata['tables']['functions']",
-    )
+    effect = "own times are exact; cumulative times and calls are in metadata['tables']['functions']"
+    builder.report.add("no-time-line", "info", example="sums by function", effect=effect)
     _add(table, builder.track("main"), builder)
 
 
 def _add(table: pd.DataFrame, track: int, builder: TraceBuilder) -> None:
     """Add a slice for each row with its own time, one after another."""
-    frames = [Frame(*row) for row in zip(table["name"], table["file"], table["line"], strict=True)]
+    frames = [CallFrame(*row) for row in zip(table["name"], table["file"], table["line"], strict=True)]
     dur = table["self_ns"].to_numpy(np.int64)
     builder.slices(
         ts=np.cumsum(dur) - dur,
@@ -261,13 +253,13 @@ class _Position(Struct):
     col: int = -1
 
 
-class _Entry(Struct):
+class _PositionSums(Struct):
     frame_id: int
     cumulative: _Count
     own: _Count = field(name="self")
 
 
-class _File(Struct):
+class _TachyonFile(Struct):
     """The content of all lines of a file."""
 
     interval_us: float = 0.0
@@ -275,7 +267,7 @@ class _File(Struct):
     samples: int | None = None
     strings: dict[int, str] = field(default_factory=dict)
     positions: dict[int, _Position] = field(default_factory=dict)
-    entries: list[_Entry] = field(default_factory=list)
+    entries: list[_PositionSums] = field(default_factory=list)
 
 
 def read_tachyon_sums(data: bytes, builder: TraceBuilder) -> None:
@@ -294,29 +286,24 @@ def read_tachyon_sums(data: bytes, builder: TraceBuilder) -> None:
     _report(file, int(table["self_samples"].sum()), builder)
 
 
-def _file(data: bytes, builder: TraceBuilder) -> _File:
-    file, broken, unused = _File(), [], []
+def _file(data: bytes, builder: TraceBuilder) -> _TachyonFile:
+    file, broken, unused = _TachyonFile(), [], []
     for line in data.splitlines():
         try:
             record = msgspec.json.decode(line, type=_Record)
             if not _take(record, file):
                 unused.append(record.type)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNDECODABLE:
             broken.append(line)
     builder.report.broken_rows(
         len(broken), (broken or [b""])[0][:60].decode(errors="replace"), "the data in these lines is missing"
     )
-    builder.report.add(
-        "row-not-used",
-        "info",
-        len(unused),
-        example=(unused or [""])[0][:60],
-        effect="records of an unknown kind are left out",
-    )
+    effect = "records of an unknown kind are left out"
+    builder.report.add("row-not-used", "info", len(unused), (unused or [""])[0][:60], effect)
     return file
 
 
-def _take(record: _Record, file: _File) -> bool:
+def _take(record: _Record, file: _TachyonFile) -> bool:
     """Put a record into `file`, and return whether its kind is known."""
     if record.type == "meta":
         file.interval_us, file.mode = record.sample_interval_usec, record.mode
@@ -327,7 +314,7 @@ def _take(record: _Record, file: _File) -> bool:
         positions = _decoded(record.frames, list[_Position]) + _decoded(record.defs, list[_Position])
         file.positions |= {one.frame_id: one for one in positions}
     elif record.type == "agg" and (record.kind, record.scope) == ("frame", "final"):
-        file.entries += _decoded(record.entries, list[_Entry])
+        file.entries += _decoded(record.entries, list[_PositionSums])
     elif record.type == "end":
         file.samples = record.samples_total
     else:
@@ -339,7 +326,7 @@ def _decoded(text: Raw, kind: Any) -> Any:
     return msgspec.json.decode(text, type=kind)
 
 
-def _table(file: _File) -> pd.DataFrame:
+def _table(file: _TachyonFile) -> pd.DataFrame:
     """Return the rows of all positions, most own samples first."""
     unknown = _Position(-1, -1, -1)
     rows = []
@@ -357,15 +344,12 @@ def _table(file: _File) -> pd.DataFrame:
     return table
 
 
-def _report(file: _File, own: int, builder: TraceBuilder) -> None:
+def _report(file: _TachyonFile, own: int, builder: TraceBuilder) -> None:
     """Report what such a file lacks, and what is missing from this one."""
-    builder.report.add(
-        "no-time-line",
-        "info",
-        example=f"{own:,} samples of {file.interval_us:,g} µs",
-        effect="sums by line over all threads: who called whom, on which thread and when, is not in the file",
-        advice="record with --binary or --gecko, which have stacks and times",
-    )
+    example = f"{own:,} samples of {file.interval_us:,g} µs"
+    effect = "sums by line over all threads: who called whom, on which thread and when, is not in the file"
+    advice = "record with --binary or --gecko, which have stacks and times"
+    builder.report.add("no-time-line", "info", example=example, effect=effect, advice=advice)
     if file.samples is None:
         builder.report.truncated("no last line", "sums at the end are missing")
         return

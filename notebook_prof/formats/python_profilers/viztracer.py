@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ...readers.call_tree import Frame
+from ...readers.call_tree import CallFrame
 from ...readers.trace_event import read_events
 from ...trace.builder import TraceBuilder
 
@@ -19,13 +19,10 @@ def read_viztracer(data: bytes, builder: TraceBuilder) -> None:
     if "version" in facts:
         builder.metadata["viztracer"] = str(facts["version"])
     if facts.get("overflow"):
-        builder.report.add(
-            "buffer-overflow",
-            "loss",
-            example=f"overflow: {facts['overflow']}",
-            effect="the earliest events were overwritten while recording",
-            advice="record with a larger tracer_entries",
-        )
+        example = f"overflow: {facts['overflow']}"
+        effect = "the earliest events were overwritten while recording"
+        advice = "record with a larger tracer_entries"
+        builder.report.add("buffer-overflow", "loss", example=example, effect=effect, advice=advice)
     files = envelope.files.get("files") if isinstance(envelope.files, dict) else None
     if isinstance(files, dict):
         builder.metadata["source_files"] = {
@@ -33,12 +30,12 @@ def read_viztracer(data: bytes, builder: TraceBuilder) -> None:
         }
 
 
-def frame_of(name: str) -> Frame | None:
+def frame_of(name: str) -> CallFrame | None:
     """Return the function named like ``step (train.py:9)``.
 
     >>> frame_of("Thread.run (/lib/threading.py:982)"), frame_of("builtins.exec")
-    (Frame(function='Thread.run', file='/lib/threading.py', line=982), None)
+    (CallFrame(function='Thread.run', file='/lib/threading.py', line=982), None)
     """
     if not name.endswith(")") or (match := _LOCATION.fullmatch(name)) is None:
         return None
-    return Frame(match[1], match[2], int(match[3]))
+    return CallFrame(match[1], match[2], int(match[3]))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ...errors import FormatError
 from ...readers.base import HEAD_BYTES, DatabaseReader, Folder, FolderReader, Probe
 from ...readers.codec.sqlite import Database
@@ -17,9 +15,9 @@ class RocmReader(DatabaseReader):
     # Kernels and copies are on the streams of their GPUs, HIP and HSA calls on their threads, with arrows
     # between them. roctx ranges become annotations, PyTorch's operators become operators. Times count from
     # when the machine was started, since neither format contains the date.
-    name: ClassVar[str] = "rocm"
-    priority: ClassVar[int] = 660
-    describes: ClassVar[str] = "AMD ROCm: rocprofv3's database (rocpd, *_results.db), rocmProfileData's .rpd"
+    name = "rocm"
+    priority = 660
+    describes = "AMD ROCm: rocprofv3's database (rocpd, *_results.db), rocmProfileData's .rpd"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the database has AMD's tables."""
@@ -44,9 +42,9 @@ class RocmCsvReader(FolderReader):
 
     # Kernels, copies, calls and markers are treated as in its database. If several processes use GPUs, each
     # is a rank.
-    name: ClassVar[str] = "rocm_csv"
-    priority: ClassVar[int] = 655
-    describes: ClassVar[str] = "AMD ROCm: CSV files of rocprofv3 (kernel, copy, HIP, HSA and marker traces)"
+    name = "rocm_csv"
+    priority = 655
+    describes = "AMD ROCm: CSV files of rocprofv3 (kernel, copy, HIP, HSA and marker traces)"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the file begins like one of rocprofv3's, in CSV or JSON."""

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...errors import FormatError
 from ...readers.base import Folder
-from ...readers.codec.columns import Rows, groups, optional, sizes, texts_in
+from ...readers.codec.columns import TableRows, groups, optional, sizes, texts_in
 from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
@@ -29,7 +29,7 @@ from .csv_tables import (
 )
 from .work import (
     OPERATOR,
-    Work,
+    LaunchedWork,
     add_allocations,
     add_calls,
     add_events,
@@ -90,28 +90,24 @@ class _Process:
 
     def __init__(self, prefix: str, builder: TraceBuilder) -> None:
         self.prefix, self._builder = prefix, builder
-        self._parts: dict[str, list[Rows]] = {}
+        self._parts: dict[str, list[TableRows]] = {}
 
     def take(self, kind: str, data: bytes) -> None:
         """Read a file."""
         self._parts.setdefault(kind, []).append(read_csv(data, self._builder.report))
 
-    def rows(self, kind: str) -> Rows:
+    def rows(self, kind: str) -> TableRows:
         """Return the rows of a kind of file."""
         names = dict.fromkeys(_NUMBERS[kind], "ints") | dict.fromkeys(_TEXTS[kind], "texts")
         return merged(self._parts.get(kind, []), names)
 
-    def kernels(self) -> Rows:
+    def kernels(self) -> TableRows:
         """Return kernels: of the kernel trace, else those whose counters were collected, once each."""
         counted = self._parts.get(COUNTERS, [])
-        self._builder.report.add(
-            "table-not-used",
-            "info",
-            sum(map(len, counted)),
-            example="counters of kernels",
-            effect="their values are not shown: they belong to whole kernels, not to moments",
-            advice="read them with pandas.read_csv, and join them by Dispatch_Id",
-        )
+        example = "counters of kernels"
+        effect = "their values are not shown: they belong to whole kernels, not to moments"
+        advice = "read them with pandas.read_csv, and join them by Dispatch_Id"
+        self._builder.report.add("table-not-used", "info", sum(map(len, counted)), example, effect, advice)
         if KERNELS in self._parts or not counted:
             return self.rows(KERNELS)
         names = dict.fromkeys(_NUMBERS[KERNELS], "ints") | {"kernel_name": "texts"}
@@ -135,7 +131,9 @@ class _Process:
             strict=True,
         )
         add_events(self._builder, tables)
-        self._add_calls(calls, rank, Work(*(np.concatenate(column) for column in zip(*parts, strict=True))))
+        self._add_calls(
+            calls, rank, LaunchedWork(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        )
         self._add_allocations(gpus)
         self._builder.report.add(
             "scratch-not-used",
@@ -165,7 +163,7 @@ class _Process:
 
         return gpu_of
 
-    def _add_kernels(self, rows: Rows, gpus: Any, rank: int | None) -> tuple[Work, pd.DataFrame]:
+    def _add_kernels(self, rows: TableRows, gpus: Any, rank: int | None) -> tuple[LaunchedWork, pd.DataFrame]:
         name = _coded(rows, "kernel_name").named("unknown kernel")
         grid, block = (tuple(f"{kind}_size_{axis}" for axis in "xyz") for kind in ("grid", "workgroup"))
         facts = {
@@ -179,32 +177,30 @@ class _Process:
         device = gpus(rows.ints("agent_id"))
         return self._add_work(rows, name, kernel_kinds(name), device, rank, facts)
 
-    def _add_copies(self, rows: Rows, device: IntArray, rank: int | None) -> tuple[Work, pd.DataFrame]:
+    def _add_copies(
+        self, rows: TableRows, device: IntArray, rank: int | None
+    ) -> tuple[LaunchedWork, pd.DataFrame]:
         words = _coded(rows, "direction")
         name = Coded(words.codes, [copy_name(text) for text in words.values]).named("Memcpy")
-        self._builder.report.add(
-            "copies-without-bytes",
-            "info",
-            len(rows),
-            effect="the CSV of copies does not contain how many bytes they moved",
-            advice="record with --output-format rocpd to have them",
-        )
+        effect = "the CSV of copies does not contain how many bytes they moved"
+        advice = "record with --output-format rocpd to have them"
+        self._builder.report.add("copies-without-bytes", "info", len(rows), effect=effect, advice=advice)
         return self._add_work(rows, name, "memcpy", device, rank, {"kind": "gpu_memcpy"})
 
     def _add_work(
         self,
-        rows: Rows,
+        rows: TableRows,
         name: Coded,
         category: Any,
         device: IntArray,
         rank: int | None,
         facts: dict[str, Any],
-    ) -> tuple[Work, pd.DataFrame]:
+    ) -> tuple[LaunchedWork, pd.DataFrame]:
         stream = np.where(rows.ints("stream_id") < 0, rows.ints("queue_id"), rows.ints("stream_id"))
         correlation, where = rows.ints("correlation_id"), (device, np.maximum(stream, 0))
         return add_work(self._builder, rows, name, category, correlation, where, rank, facts)
 
-    def _add_calls(self, calls: Rows, rank: int | None, work: Work) -> None:
+    def _add_calls(self, calls: TableRows, rank: int | None, work: LaunchedWork) -> None:
         names, domains = _coded(calls, "function"), _coded(calls, "domain")
         kinds = np.array([*map(kind_of_region, domains.values), OPERATOR], np.int64)[domains.codes]
         numbers = calls.ints("correlation_id")
@@ -235,11 +231,11 @@ def _put(processes: list[_Process], builder: TraceBuilder) -> None:
         raise FormatError("the CSV files of rocprofv3 have no rows; record with rocprofv3 --runtime-trace")
 
 
-def _coded(rows: Rows, name: str) -> Coded:
+def _coded(rows: TableRows, name: str) -> Coded:
     column = rows.texts(name)
     return column.coded() if column is not None else Coded(np.full(len(rows), -1, np.int64), [])
 
 
-def _marked_texts(rows: Rows, column: str, part: str) -> Any:
+def _marked_texts(rows: TableRows, column: str, part: str) -> Any:
     words = _coded(rows, column)
     return np.array([*(part in text.upper() for text in words.values), False])[words.codes]

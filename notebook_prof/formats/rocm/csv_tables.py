@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...errors import FormatError
-from ...readers.codec.columns import MISSING, Column, Rows, Texts
+from ...readers.codec.columns import MISSING, Column, TableRows, Texts
 from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 
@@ -41,7 +41,7 @@ def kind_of(head: bytes) -> str | None:
     return next((kind for kind, needed in _NEEDED if needed <= names), None)
 
 
-def read_csv(data: bytes, report: ImportReport) -> Rows:
+def read_csv(data: bytes, report: ImportReport) -> TableRows:
     """Return the rows of a file, their columns in lower case, times as ``start`` and ``end``."""
     line, _, content = data.partition(b"\n")
     names = _names(line)
@@ -56,7 +56,7 @@ def read_csv(data: bytes, report: ImportReport) -> Rows:
             columns[name] = hexadecimal(table.column(name).combine_chunks())
         elif name not in _SKIPPED:
             columns[name] = _integers(table.column(name).combine_chunks())
-    rows = Rows(columns, table.num_rows)
+    rows = TableRows(columns, table.num_rows)
     if "start" in names:
         whole = rows.ints("start", MISSING) != MISSING
         lost += [""] * int((~whole).sum())
@@ -126,7 +126,7 @@ def hexadecimal(column: Any) -> IntArray:
     return np.array([int(match[1], 16) if match else 0 for match in sound], np.uint64).view(np.int64)
 
 
-def merged(parts: list[Rows], names: Mapping[str, str]) -> Rows:
+def merged(parts: list[TableRows], names: Mapping[str, str]) -> TableRows:
     """Return the rows of all files in order; `names` is ``ints`` or ``texts`` by column."""
     import pyarrow as pa
 
@@ -143,4 +143,4 @@ def merged(parts: list[Rows], names: Mapping[str, str]) -> Rows:
                 for text, part in zip(texts, parts, strict=True)
             ]
             columns[name] = Texts(pa.concat_arrays([pa.array([], pa.large_string()), *whole]))
-    return Rows(columns, sum(map(len, parts)))
+    return TableRows(columns, sum(map(len, parts)))

@@ -13,8 +13,8 @@ from ...readers.codec.columns import (
     INTS,
     TEXTS,
     Kind,
-    Rows,
     Strings,
+    TableRows,
     TableSource,
     groups,
     optional,
@@ -29,7 +29,7 @@ from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from .work import (
     OPERATOR,
-    Work,
+    LaunchedWork,
     add_allocations,
     add_calls,
     add_events,
@@ -76,7 +76,7 @@ def read_rpd(source: TableSource, builder: TraceBuilder) -> None:
 
 
 def _add_ops(
-    source: TableSource, strings: Strings, api_ids: IntArray, links: Rows, builder: TraceBuilder
+    source: TableSource, strings: Strings, api_ids: IntArray, links: TableRows, builder: TraceBuilder
 ) -> dict[str, IntArray]:
     """Put ops into the builder; barriers, which have no name, are left out and counted."""
     columns = ("id", "gpuId", "queueId", "start", "end", "description_id", "opType_id")
@@ -87,13 +87,8 @@ def _add_ops(
     typed = [kind in _COPIES or kind in (_KERNEL, _FILL) for kind in kinds.values]
     has_name = np.array([*map(bool, names.values), False])[names.codes]
     keep = np.array([*typed, False])[kinds.codes] | has_name
-    builder.report.add(
-        "barrier-not-used",
-        "info",
-        int((~keep).sum()),
-        effect="barriers and tasks without a name are not kernels: left out",
-        advice="nothing needs to be done",
-    )
+    effect = "barriers and tasks without a name are not kernels: left out"
+    builder.report.add("barrier-not-used", "info", int((~keep).sum()), effect=effect)
     ops, kinds = ops.where(keep), Coded(kinds.codes[keep], kinds.values)
     names = Coded(names.codes[keep], names.values)
     by_kind = [_COPIES.get(kind, "Memset" if kind == _FILL else "unknown kernel") for kind in kinds.values]
@@ -208,14 +203,9 @@ def _report(database: Database, builder: TraceBuilder) -> None:
         for name in sorted(database.tables)
         if name.startswith(_NOT_SHOWN) and (count := database.count(name))
     }
-    builder.report.add(
-        "table-not-used",
-        "info",
-        sum(counts.values()),
-        example=", ".join(f"{name} ({count:,} rows)" for name, count in list(counts.items())[:3]),
-        effect="the data in these tables is not shown",
-        advice="nothing needs to be done",
-    )
+    example = ", ".join(f"{name} ({count:,} rows)" for name, count in list(counts.items())[:3])
+    effect = "the data in these tables is not shown"
+    builder.report.add("table-not-used", "info", sum(counts.values()), example, effect)
 
 
 def _pid(source: TableSource, suffix: str) -> int:
@@ -266,10 +256,10 @@ class Rocpd:
         add_calls(self._builder, calls, track, names, other, source, work.handle, correlation=numbers)
         self._add_allocations()
 
-    def _rows(self, table: str, kinds: dict[str, Kind]) -> Rows:
+    def _rows(self, table: str, kinds: dict[str, Kind]) -> TableRows:
         return read_rows(self._source, f"rocpd_{table}{self._suffix}", kinds)
 
-    def _event(self, rows: Rows) -> _Events:
+    def _event(self, rows: TableRows) -> _Events:
         at = positions(self._events.ints("id"), rows.ints("event_id"))
         correlation = self._events.ints("correlation_id")
         correlation = np.where(correlation > 0, correlation, self._events.ints("stack_id"))
@@ -279,7 +269,7 @@ class Rocpd:
             np.where(at >= 0, np.append(np.where(correlation > 0, correlation, -1), -1)[at], -1),
         )
 
-    def _threads(self, rows: Rows) -> IntArray:
+    def _threads(self, rows: TableRows) -> IntArray:
         """Return the tracks of threads; rows name them by the number of a row of another table."""
         kinds: dict[str, Kind] = {"id": INTS, "tid": INTS, "pid": INTS, "name": TEXTS}
         threads, processes = (
@@ -298,7 +288,7 @@ class Rocpd:
         ]
         return np.array(tracks, np.int64)[code]
 
-    def _streams(self, rows: Rows) -> IntArray:
+    def _streams(self, rows: TableRows) -> IntArray:
         """Return numbers of streams, or else of queues: those at the end of their names."""
         result = np.full(len(rows), -1, np.int64)
         for column, table in (("stream_id", "info_stream"), ("queue_id", "info_queue")):
@@ -309,12 +299,12 @@ class Rocpd:
             result = np.where(result < 0, np.append(np.array(numbers, np.int64), -1)[at], result)
         return np.maximum(result, 0)
 
-    def _add_work(self) -> Work:
+    def _add_work(self) -> LaunchedWork:
         parts, tables = zip(self._add_kernels(), self._add_copies(), strict=True)
         add_events(self._builder, tables)
-        return Work(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        return LaunchedWork(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    def _add_kernels(self) -> tuple[Work, pd.DataFrame]:
+    def _add_kernels(self) -> tuple[LaunchedWork, pd.DataFrame]:
         grid = ("grid_size_x", "grid_size_y", "grid_size_z")
         block = ("workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
         columns = (
@@ -346,7 +336,7 @@ class Rocpd:
         }
         return self._add(rows, name, kernel_kinds(name), device, facts)
 
-    def _add_copies(self) -> tuple[Work, pd.DataFrame]:
+    def _add_copies(self) -> tuple[LaunchedWork, pd.DataFrame]:
         columns = ("start", "end", "name_id", "dst_agent_id", "src_agent_id", "size", "queue_id", "stream_id")
         rows = self._rows("memory_copy", dict.fromkeys((*columns, "event_id"), INTS))
         names = self._names(rows.ints("name_id"))
@@ -357,8 +347,8 @@ class Rocpd:
         return self._add(rows, name, "memcpy", np.array(device, np.int64), facts)
 
     def _add(
-        self, rows: Rows, name: Coded, category: Any, device: IntArray, facts: dict[str, Any]
-    ) -> tuple[Work, pd.DataFrame]:
+        self, rows: TableRows, name: Coded, category: Any, device: IntArray, facts: dict[str, Any]
+    ) -> tuple[LaunchedWork, pd.DataFrame]:
         correlation, where = self._event(rows).correlation, (device, self._streams(rows))
         return add_work(self._builder, rows, name, category, correlation, where, self._rank, facts)
 
@@ -378,10 +368,6 @@ class Rocpd:
 
 
 def suffixes(names: set[str]) -> list[str]:
-    """Return the suffixes of the tables of each process.
-
-    >>> suffixes({"rocpd_metadata_a", "rocpd_string_a", "rocpd_metadata_b"})
-    ['_a', '_b']
-    """
+    """Return the suffixes of the tables of each process."""
     endings = {name.removeprefix(prefix) for prefix in _PREFIXES for name in names if name.startswith(prefix)}
     return sorted(suffix for suffix in endings if suffix == "" or suffix.startswith("_"))

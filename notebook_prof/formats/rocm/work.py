@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import MISSING, Rows, groups, marked, texts
+from ...readers.codec.columns import MISSING, TableRows, groups, marked, texts
 from ...readers.events import stream_tracks
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
@@ -26,7 +26,7 @@ OPERATOR, _ANNOTATION, _COLLECTIVE = 3, 4, 5
 CALL_KINDS: Final = ("overhead", "launch", "sync", "operator", "annotation", "collective")
 
 
-def times(rows: Rows) -> tuple[IntArray, IntArray]:
+def times(rows: TableRows) -> tuple[IntArray, IntArray]:
     """Return starts and durations in ns; rows without an end are instants."""
     ts = np.clip(rows.ints("start", 0), 0, _LATEST_NS)
     end = rows.ints("end", MISSING)
@@ -48,14 +48,14 @@ def call_kinds(names: Coded, launched: BoolArray, other: IntArray) -> Coded:
     return Coded(np.where(is_call, kind, other), list(CALL_KINDS))
 
 
-def thread_tracks(builder: TraceBuilder, calls: Rows, rank: int | None = None) -> IntArray:
+def thread_tracks(builder: TraceBuilder, calls: TableRows, rank: int | None = None) -> IntArray:
     """Return the tracks of the threads that made calls, by ``pid`` and ``tid``."""
     code, first = groups(calls.ints("pid"), calls.ints("tid"))
     ids = zip(*(np.maximum(calls.ints(name)[first], 0).tolist() for name in ("pid", "tid")), strict=True)
     return np.array([builder.track(f"thread {t}", pid=p, tid=t, rank=rank) for p, t in ids], np.int64)[code]
 
 
-class Work(NamedTuple):
+class LaunchedWork(NamedTuple):
     """Kernels, copies and fills that calls may have launched."""
 
     handle: IntArray
@@ -64,14 +64,14 @@ class Work(NamedTuple):
 
 def add_work(
     builder: TraceBuilder,
-    rows: Rows,
+    rows: TableRows,
     name: Coded,
     category: Any,
     correlation: IntArray,
     where: tuple[IntArray, IntArray],  # device and stream of each row
     rank: int | None,
     columns: dict[str, Any],  # the other columns of `device_events`
-) -> tuple[Work, pd.DataFrame]:
+) -> tuple[LaunchedWork, pd.DataFrame]:
     """Add work on its streams; return it and its rows of ``device_events``."""
     device, stream = where
     ts, dur = times(rows)
@@ -86,12 +86,12 @@ def add_work(
         stream=stream,
     )
     table = {"device": device, "stream": stream, "start_unix_ns": ts, "correlation": correlation}
-    return Work(handle, correlation), pd.DataFrame({**table, "name": texts(name), **columns})
+    return LaunchedWork(handle, correlation), pd.DataFrame({**table, "name": texts(name), **columns})
 
 
 def add_calls(
     builder: TraceBuilder,
-    calls: Rows,
+    calls: TableRows,
     track: IntArray,
     names: Coded,
     other: IntArray,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import ClassVar, Final
+from typing import Final
 
 from ...errors import OptionError
 from ...readers.base import Folder, FolderReader, PiecesReader, Probe, Reader, pieces_of
@@ -25,11 +25,9 @@ _WORKLOAD: Final = re.compile(rb'"workload_graph"\s*:\s*\[')
 class TorchMemoryReader(Reader):
     """Reads memory snapshots (``torch.cuda.memory._dump_snapshot``) and the profiler's memory timelines."""
 
-    name: ClassVar[str] = "torch_memory"
-    priority: ClassVar[int] = 700
-    describes: ClassVar[str] = (
-        "PyTorch memory: CUDA allocator snapshots (.pickle) and memory timelines (.json)"
-    )
+    name = "torch_memory"
+    priority = 700
+    describes = "PyTorch memory: CUDA allocator snapshots (.pickle) and memory timelines (.json)"
 
     def __init__(self, device: int = 0) -> None:
         # of a timeline; snapshots contain it themselves
@@ -85,11 +83,9 @@ class TorchCompileReader(PiecesReader, FolderReader):
 
     # The work of TorchDynamo, AOTAutograd and Inductor is on one track per process. The table of compilations
     # is the same as in a live recording. Graphs and generated code, which tlparse shows, are left out.
-    name: ClassVar[str] = "torch_compile"
-    priority: ClassVar[int] = 710
-    describes: ClassVar[str] = (
-        "PyTorch's structured trace of compilations (TORCH_TRACE), a log or their folder"
-    )
+    name = "torch_compile"
+    priority = 710
+    describes = "PyTorch's structured trace of compilations (TORCH_TRACE), a log or their folder"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the head is a line from such a log."""
@@ -123,9 +119,9 @@ class ExecutionTraceReader(Reader):
     # Chakra's nodes have durations and dependencies, and are drawn on lanes. PyTorch's file contains which
     # operator called which, with which tensors, but no durations, so it becomes a table,
     # `metadata["tables"]["execution_graph"]`.
-    name: ClassVar[str] = "execution_trace"
-    priority: ClassVar[int] = 605
-    describes: ClassVar[str] = "execution traces: Chakra (.et, JSON), PyTorch's ExecutionTraceObserver"
+    name = "execution_trace"
+    priority = 605
+    describes = "execution traces: Chakra (.et, JSON), PyTorch's ExecutionTraceObserver"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the head is one of the three."""

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import FormatError
+from ...readers.codec.tolerant_json import UNDECODABLE
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import pair
 
@@ -27,7 +28,6 @@ _NAME: Final = "compile"
 _EXAMPLE: Final = 80
 _SUFFIX: Final = " (dynamo_timed)"
 """Suffix that torch's profiler adds to the names of the same ranges."""
-_BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def read_logs(logs: Iterable[Iterable[bytes]], builder: TraceBuilder) -> None:
@@ -58,7 +58,7 @@ class _Log:
                     event = msgspec.json.decode(payload.replace(b"\n\t", b"\n"))
                     self.events += [event] if isinstance(event, dict) else []
                 self.metrics += [record[name] for name in _METRICS if isinstance(record.get(name), dict)]
-            except _BROKEN:
+            except UNDECODABLE:
                 broken.append(text[:_EXAMPLE])
                 continue
             self.pid = int(process)
@@ -117,14 +117,9 @@ def _put_events(events: pd.DataFrame, track: int, builder: TraceBuilder) -> None
     whole = np.flatnonzero(kind == "X")
     dur = pd.to_numeric(events["dur"].iloc[whole], errors="coerce").fillna(0).to_numpy(np.float64)
     builder.slices(ts=at[whole], dur=np.round(dur * 1000).astype(np.int64), name=name[whole], track=track)
-    builder.report.add(
-        "unclosed-slice",
-        "loss",
-        len(alone),
-        example=str(name[alone[0]]) if len(alone) else "",
-        effect="ranges without an end or a begin of their name are left out, or end with another",
-        advice="a killed process leaves them",
-    )
+    example = str(name[alone[0]]) if len(alone) else ""
+    effect = "ranges without an end or a begin of their name are left out, or end with another"
+    builder.report.add("unclosed-slice", "loss", len(alone), example, effect, "a killed process leaves them")
     builder.report.add(
         "row-not-used",
         "info",

@@ -75,12 +75,8 @@ def add_graph(graph: Graph, builder: TraceBuilder) -> None:
     at = np.searchsorted(node, graph.needs)
     exists = (at < len(node)) & (node[np.minimum(at, len(node) - 1)] == graph.needs)
     builder.flows("link", handles[at[exists]], handles[position[graph.waits[exists]]])
-    builder.report.add(
-        "dependency-without-node",
-        "info",
-        int((~exists).sum()),
-        effect="dependencies on nodes that are not in the file have no arrow",
-    )
+    effect = "dependencies on nodes that are not in the file have no arrow"
+    builder.report.add("dependency-without-node", "info", int((~exists).sum()), effect=effect)
     table = pd.DataFrame(
         {
             "node": node,
@@ -161,13 +157,8 @@ def _chakra(data: bytes, report: ImportReport) -> Graph:
         report.truncated(str(error), "nodes from there on are missing")
     raw = np.frombuffer(data + bytes(PADDING), np.uint8)
     nodes = Fields(raw, np.array(begins[1:], np.int64), np.array(ends[1:], np.int64))
-    report.add(
-        "broken-message",
-        "loss",
-        nodes.broken,
-        example="a field that reaches beyond its node",
-        effect="the rest of these nodes is missing",
-    )
+    effect = "the rest of these nodes is missing"
+    report.add("broken-message", "loss", nodes.broken, "a field that reaches beyond its node", effect)
     needs = [nodes.repeated(number) for number in (_CONTROL, _DATA)]
     waits, numbers = (np.concatenate(parts) for parts in zip(*needs, strict=True))
     start, dur = (np.clip(nodes.ints(number, 0), 0, _MOST_US) * _US for number in (_START, _DURATION))

@@ -18,7 +18,7 @@ _LIBRARY: Final = ("/torch/", "\\torch\\", "/site-packages/", "\\site-packages\\
 _MOST: Final = 1000
 
 
-class Stacks:
+class SnapshotStacks:
     """Interns the stacks of a snapshot."""
 
     def __init__(self, builder: TraceBuilder) -> None:
@@ -84,7 +84,7 @@ def read_snapshot(content: Any, builder: TraceBuilder) -> None:
     # the history are allocated 1 µs before it begins. Each allocation is inside a slice of 1 ns named after
     # the code that requested it.
     segments, traces = _parts(content)
-    stacks = Stacks(builder)
+    stacks = SnapshotStacks(builder)
     blocks = _blocks(segments, stacks, builder)
     histories = []
     devices = sorted({*blocks["device"].unique().tolist(), *(i for i, rows in enumerate(traces) if rows)})
@@ -123,7 +123,7 @@ def _parts(content: Any) -> tuple[list[Any], list[list[Any]]]:
     )
 
 
-def _blocks(segments: list[Any], stacks: Stacks, builder: TraceBuilder) -> pd.DataFrame:
+def _blocks(segments: list[Any], stacks: SnapshotStacks, builder: TraceBuilder) -> pd.DataFrame:
     """Return one row per block, by segment and address."""
     segment_rows = _dicts(segments, "segment", builder)
     nested = [segment.get("blocks") for segment in segment_rows]
@@ -170,7 +170,7 @@ def _laid_out(starts: Any, home: IntArray, size: IntArray, counts: IntArray) -> 
     return starts[home] + (before - before[first][home]).astype(np.uint64)
 
 
-def _events(rows: list[Any], device: int, stacks: Stacks, builder: TraceBuilder) -> pd.DataFrame:
+def _events(rows: list[Any], device: int, stacks: SnapshotStacks, builder: TraceBuilder) -> pd.DataFrame:
     """Return the history of one device, oldest first."""
     events = _dicts(rows, "event", builder)
     code_of_action = {action: i for i, action in enumerate(ACTIONS)}
@@ -203,14 +203,10 @@ def _times(events: list[dict[Any, Any]], builder: TraceBuilder) -> IntArray:
     count = np.arange(len(events), dtype=np.int64)
     if not (micros >= 0).any():
         if len(events):
-            builder.report.add(
-                "no-times",
-                "loss",
-                len(events),
-                example=f"{bounded_repr(events[0].get('action'))} has no time_us",
-                effect="events are in order, 1 µs apart",
-                advice="record the snapshot with PyTorch 2.1 or later",
-            )
+            example = f"{bounded_repr(events[0].get('action'))} has no time_us"
+            effect = "events are in order, 1 µs apart"
+            advice = "record the snapshot with PyTorch 2.1 or later"
+            builder.report.add("no-times", "loss", len(events), example, effect, advice)
         return count * 1000
     sorted_ = np.minimum(np.maximum.accumulate(micros), 2**62 // 1000)
     builder.report.add(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...errors import FormatError
+from ...readers.codec.tolerant_json import UNDECODABLE
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import as_ints
@@ -38,13 +39,10 @@ def read_timeline(data: bytes, builder: TraceBuilder, device: int) -> None:
     if not isinstance(content, list):
         raise FormatError(f"a memory timeline is a list, and this is a {type(content).__name__}")
     builder.metadata["memory_device"] = device
-    builder.report.add(
-        "device-not-named",
-        "info",
-        example=f"taken for device {device}",
-        effect="a memory timeline does not say which device it is about",
-        advice="name it: read_trace(path, device=-1) for the host",
-    )
+    example = f"taken for device {device}"
+    effect = "a memory timeline does not say which device it is about"
+    advice = "name it: read_trace(path, device=-1) for the host"
+    builder.report.add("device-not-named", "info", example=example, effect=effect, advice=advice)
     if len(content) == 2 and _is_levels(content):
         _levels(content[0], content[1], builder, device)
     else:
@@ -55,14 +53,14 @@ def _decoded(data: bytes, builder: TraceBuilder) -> Any:
     data = data.rstrip(_SPACE + b"\x00")
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         problem = error
     # what is whole ends with the last bracket of a row
     cut = data[: data.rfind(b"]") + 1]
     for closing in (b"", b"]", b"]]"):
         try:
             content = msgspec.json.decode(cut + closing)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNDECODABLE:
             continue
         builder.report.truncated(str(problem), "the last rows are missing", advice="copy the file again")
         return content
@@ -98,12 +96,8 @@ def _read_events(content: list[Any], builder: TraceBuilder, device: int) -> None
     levels = np.cumsum(levels, axis=0)
     _counters(ts, levels, builder)
     real = np.flatnonzero((action != _VERSION) & (size != 0))
-    builder.report.add(
-        "addresses-matched",
-        "info",
-        len(real),
-        effect="the file has no addresses: a freed block is assumed to be the oldest one of its size",
-    )
+    effect = "the file has no addresses: a freed block is assumed to be the oldest one of its size"
+    builder.report.add("addresses-matched", "info", len(real), effect=effect)
     builder.allocations(
         ts=ts[real],
         addr=_numbers(size[real]),
@@ -135,13 +129,10 @@ def _levels(times: list[Any], rows: list[Any], builder: TraceBuilder, device: in
     total = levels.sum(axis=1)
     change = np.diff(total, prepend=0)
     changes = np.flatnonzero(change)
+    effect = "the curve and its peak are right; which blocks were live is unknown"
+    advice = "export the timeline as .raw.json.gz"
     builder.report.add(
-        "blocks-not-told",
-        "loss",
-        len(changes),
-        example=f"{width - 1} categories, without blocks",
-        effect="the curve and its peak are right; which blocks were live is unknown",
-        advice="export the timeline as .raw.json.gz",
+        "blocks-not-told", "loss", len(changes), f"{width - 1} categories, without blocks", effect, advice
     )
     builder.allocations(
         ts=ts[changes], addr=0, bytes=change[changes], device=device, allocated=total[changes], reserved=0

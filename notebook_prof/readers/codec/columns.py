@@ -16,7 +16,7 @@ from .numbers import packed
 # Numbers for distinct values, as columns of codes.
 
 
-class Interner(dict[Any, int]):
+class ValueInterner(dict[Any, int]):
     """Numbers every distinct value, in order of appearance."""
 
     def __missing__(self, value: Any) -> int:
@@ -105,11 +105,7 @@ def binary_array(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) ->
 
 
 def joined(parts: Sequence[Any], kind: Kind, encoding: str = "utf-8") -> Column:
-    """Join the parts of a column; texts come as Arrow arrays of bytes or text, invalid bytes are replaced.
-
-    >>> joined([np.array([1, 2]), np.array([3])], INTS).tolist()
-    [1, 2, 3]
-    """
+    """Join the parts of a column; texts come as Arrow arrays of bytes or text, invalid bytes are replaced."""
     if kind != TEXTS:
         empty: Any = np.empty(0, np.int64 if kind == INTS else np.float64)
         return np.concatenate([empty, *parts])
@@ -143,7 +139,7 @@ def text_codes(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) -> C
     return Coded(codes, texts.values)
 
 
-class Rows:
+class TableRows:
     """Columns of a table, in which all values of an absent column are missing."""
 
     def __init__(self, columns: Mapping[str, Column], count: int) -> None:
@@ -174,7 +170,7 @@ class Rows:
         column = self._columns.get(name)
         return column if isinstance(column, Texts) else None
 
-    def where(self, keep: BoolArray) -> Rows:
+    def where(self, keep: BoolArray) -> TableRows:
         """Return the rows marked in `keep`."""
         if keep.all():
             return self
@@ -182,14 +178,14 @@ class Rows:
             name: column.where(keep) if isinstance(column, Texts) else column[keep]
             for name, column in self._columns.items()
         }
-        return Rows(chosen, int(keep.sum()))
+        return TableRows(chosen, int(keep.sum()))
 
 
-def read_rows(source: TableSource, table: str, kinds: Mapping[str, Kind]) -> Rows:
+def read_rows(source: TableSource, table: str, kinds: Mapping[str, Kind]) -> TableRows:
     """Return columns of a table; no rows if the table does not exist."""
     columns = source.read(table, kinds)
     first: Column = next(iter(columns.values()), np.empty(0, np.int64))
-    return Rows(columns, len(first))
+    return TableRows(columns, len(first))
 
 
 class Strings:
@@ -252,7 +248,7 @@ def optional(values: IntArray, absent: BoolArray | None = None) -> Any:
     return pd.arrays.IntegerArray(values, np.asarray(values < 0 if absent is None else absent))
 
 
-def sizes(rows: Rows, names: Sequence[str], by: Sequence[str] = ()) -> pd.Categorical:
+def sizes(rows: TableRows, names: Sequence[str], by: Sequence[str] = ()) -> pd.Categorical:
     """Return sizes in three dimensions as text; divided by others, rounded up, if these are given."""
     if not all(rows.has(name) for name in names):
         return pd.Categorical([None] * len(rows))

@@ -62,11 +62,7 @@ Accepts = Callable[[bytes], bool]
 
 
 def limit_for(packed_bytes: int, max_bytes: int | None) -> int:
-    """Return the limit on the decompressed size of a file: `max_bytes`, or a default without it.
-
-    >>> limit_for(3000, None) == SMALL_BYTES, limit_for(3000, 2**40) == 2**40
-    (True, True)
-    """
+    """Return the limit on the decompressed size of a file: `max_bytes`, or a default without it."""
     if max_bytes is not None:
         return max_bytes
     return min(MAX_BYTES, max(MAX_RATIO * packed_bytes, SMALL_BYTES), max(_free_bytes(), SMALL_BYTES))
@@ -371,10 +367,6 @@ def _head(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
 
 def _truncated(report: ImportReport, kind: str, problem: str) -> None:
     """Report a stream that breaks off or is damaged."""
-    report.add(
-        f"truncated-{kind}",
-        "loss",
-        example=problem,
-        effect="the last events are missing",
-        advice="copy the file again, or look for a full disk where it was written",
-    )
+    effect = "the last events are missing"
+    advice = "copy the file again, or look for a full disk where it was written"
+    report.add(f"truncated-{kind}", "loss", example=problem, effect=effect, advice=advice)

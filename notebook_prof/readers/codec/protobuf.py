@@ -253,6 +253,11 @@ class Fields:
         """Return the fields of the messages nested in these fields."""
         return Fields(self.data, np.maximum(every.begin, 0), np.where(every.begin < 0, 0, every.end))
 
+    def inner(self, number: int) -> Fields:
+        """Return the fields of the last message nested in a field of each message; none without one."""
+        begin, end = self.contents(number)
+        return Fields(self.data, np.maximum(begin, 0), np.maximum(end, 0))
+
 
 def text_column(fields: Fields, number: int) -> Coded:
     """Return a text field of each message; the code is -1 where the field is missing."""

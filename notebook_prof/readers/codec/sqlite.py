@@ -159,13 +159,9 @@ def opened(path: Path, pieces: Iterable[bytes], report: ImportReport) -> Iterato
     if is_plain:
         log = path.with_name(path.name + "-wal")
         if log.is_file() and log.stat().st_size:
-            report.add(
-                "write-ahead-log",
-                "loss",
-                example=log.name,
-                effect="rows that are only in the log beside the database are missing",
-                advice=f"run: sqlite3 {path.name} 'pragma wal_checkpoint(truncate)'",
-            )
+            effect = "rows that are only in the log beside the database are missing"
+            advice = f"run: sqlite3 {path.name} 'pragma wal_checkpoint(truncate)'"
+            report.add("write-ahead-log", "loss", example=log.name, effect=effect, advice=advice)
         with closing(Database(path)) as database:
             yield database
         return

@@ -20,7 +20,7 @@ PATIENCE_S: Final = 2.0
 _BEAT_S: Final = 0.5
 
 
-class Progress:
+class ReadingProgress:
     """Shows how much of a file has been read, and then that it is being processed, after two seconds."""
 
     # Nothing is imported or shown earlier. The bar is a widget in a notebook and a line that disappears in a
@@ -35,7 +35,7 @@ class Progress:
         self._over = threading.Event()
         self._beat: threading.Thread | None = None  # updates the elapsed time while a reader is busy
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ReadingProgress:
         self._beat = start_thread(self._beats, "notebook_prof progress")
         return self
 
@@ -105,7 +105,7 @@ def in_pieces(
     max_bytes: int | None = None,
     *,
     accepts: Accepts | None = None,
-    progress: Progress | None = None,
+    progress: ReadingProgress | None = None,
 ) -> Pieces:
     """Open a file, and return its decompressed content piece by piece, as a generator to be closed."""
     # For `accepts` and the errors see `decompressed_pieces`; closing the generator closes the file early.
@@ -117,7 +117,7 @@ def in_pieces(
 
 
 def _until_closed(
-    pieces: Iterator[bytes], file: BinaryIO, progress: Progress | None, stack: ExitStack
+    pieces: Iterator[bytes], file: BinaryIO, progress: ReadingProgress | None, stack: ExitStack
 ) -> Pieces:
     """Yield the pieces, and keep the file open until the last one."""
     with stack:

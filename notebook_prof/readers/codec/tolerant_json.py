@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from ...errors import FormatError
 from ...trace.report import ImportReport
+
+NOTHING: Final = msgspec.Raw(b"")
+"""The text of a field that is missing."""
+UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""Errors that decoders raise."""
+
+
+def decoded(text: bytes | msgspec.Raw | str) -> Any:
+    """Decode a JSON value; None for any other text."""
+    try:
+        return msgspec.json.decode(text)
+    except UNDECODABLE:
+        return None
+
 
 # Repair the invalid JSON that torch has written, and split into rows what cannot be repaired.
 
@@ -49,14 +63,9 @@ def mend(data: bytes, reason: str, report: ImportReport) -> bytes:
         count += n
     data, named = _mend_names(data)
     data, lines = _mend_lines(data)
-    report.add(
-        "invalid-json",
-        "info",
-        count + named + lines,
-        example=reason,
-        effect="repaired: the characters of some names are a guess",
-        advice="torch writes names with quotes wrongly; avoid them in record_function()",
-    )
+    effect = "repaired: the characters of some names are a guess"
+    advice = "torch writes names with quotes wrongly; avoid them in record_function()"
+    report.add("invalid-json", "info", count + named + lines, reason, effect, advice)
     return data
 
 
@@ -151,26 +160,18 @@ def add_broken_row(report: ImportReport, error: Exception, row: bytes) -> None:
     """Report a row that cannot be decoded, with its text and the reason."""
     start = row[:80].decode(errors="replace")
     if isinstance(error, RecursionError):
-        report.add(
-            "nested-too-deep",
-            "loss",
-            example=start,
-            effect="these rows are left out: their values are nested too deeply",
-            advice="no profiler writes such rows: check which program wrote or changed the file",
-        )
+        effect = "these rows are left out: their values are nested too deeply"
+        advice = "no profiler writes such rows: check which program wrote or changed the file"
+        report.add("nested-too-deep", "loss", example=start, effect=effect, advice=advice)
         return
     report.broken_rows(1, f"{error}: {start}")
 
 
 def add_second_list(report: ImportReport, text: str) -> None:
     """Report a second list of events, which is not read."""
-    report.add(
-        "second-list",
-        "loss",
-        example=text[:80],
-        effect="what follows the end of the list of events is left out",
-        advice="split the file there, and open each part",
-    )
+    effect = "what follows the end of the list of events is left out"
+    advice = "split the file there, and open each part"
+    report.add("second-list", "loss", example=text[:80], effect=effect, advice=advice)
 
 
 def _closing_bracket(text: str, at: int) -> int:
@@ -194,7 +195,11 @@ def _next_row(text: str, at: int) -> int:
 E = TypeVar("E")
 R = TypeVar("R")
 
-_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+class EventFile(msgspec.Struct, Generic[R]):
+    """The object around events."""
+
+    traceEvents: list[R]
 
 
 def decode_events(
@@ -215,13 +220,19 @@ def decode_events(
         return _decode_whole(data, envelope, row, listed)
     except msgspec.ValidationError:
         pass
-    except _UNDECODABLE as error:
+    except UNDECODABLE as error:
         data = mend(data, str(error), report)
         try:
             return _decode_whole(data, envelope, row, listed)
-        except _UNDECODABLE:
+        except UNDECODABLE:
             pass
     return _one_by_one(data, envelope, row, report)
+
+
+def decode_rows(data: bytes, row: type[R], report: ImportReport) -> list[R]:
+    """Decode the events of a file whose object around them does not matter; see `decode_events`."""
+    file, listed = decode_events(data, EventFile[row], row, report)  # type: ignore[valid-type]
+    return listed if listed is not None else file.traceEvents if file is not None else []
 
 
 def decode_object(data: bytes, kind: type[E], whose: str) -> E:
@@ -232,7 +243,7 @@ def decode_object(data: bytes, kind: type[E], whose: str) -> E:
     """
     try:
         return msgspec.json.decode(data.strip(b"\x00 \t\r\n"), type=kind)
-    except _UNDECODABLE as error:
+    except UNDECODABLE as error:
         cut = ": the file was cut, copy or record it again" if "truncated" in str(error) else ""
         raise FormatError(f"it cannot be read as {whose} JSON ({error}){cut}") from error
 
@@ -262,14 +273,14 @@ def _one_by_one(
     for text in texts:
         try:
             rows.append(strict.decode(text))
-        except _UNDECODABLE:
+        except UNDECODABLE:
             try:
                 rows.append(loose.decode(text))
-            except _UNDECODABLE as error:
+            except UNDECODABLE as error:
                 add_broken_row(report, error, text)
     if not texts:
         raise FormatError(f"no events can be read from it; it starts with {data[:40]!r}")
     try:
         return msgspec.json.decode(head, type=envelope, strict=False), rows
-    except _UNDECODABLE:
+    except UNDECODABLE:
         return None, rows

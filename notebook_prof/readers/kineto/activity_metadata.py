@@ -13,9 +13,10 @@ import pandas as pd
 
 from ...trace.arrays import IntArray
 from ...trace.strings import Coded
-from ..codec.columns import Interner
+from ..codec.columns import ValueInterner
+from ..codec.tolerant_json import UNDECODABLE
 from .columns import UNNAMED, KinetoColumns
-from .event_types import EXTRA, NO_ARGUMENTS, UNDECODABLE, AllArguments, extra_of
+from .event_types import EXTRA, NO_ARGUMENTS, AllArguments, extra_of
 
 LAUNCH_NUMBERS: Final = {
     "runtime": {
@@ -116,7 +117,7 @@ class ActivityMetadata(NamedTuple):
 def activity_metadata(texts: Sequence[str]) -> ActivityMetadata:
     """Parse the metadata of activities in a live recording."""
     # Each text is a JSON object without its braces, with the keys of Kineto's files.
-    distinct, unreadable = Interner(), 0
+    distinct, unreadable = ValueInterner(), 0
     codes = np.empty(len(texts), np.int64)
     for start in range(0, len(texts), _CHUNK):
         part = ["{" + text + "}" for text in texts[start : start + _CHUNK]]
@@ -126,7 +127,7 @@ def activity_metadata(texts: Sequence[str]) -> ActivityMetadata:
             arguments = list(_one_by_one(part))
             unreadable += sum(one is NO_ARGUMENTS for one in arguments)
         codes[start : start + len(part)] = distinct.column(map(extra_of, arguments))
-    values = Interner({"": 0})
+    values = ValueInterner({"": 0})
     lookup = values.column(map(extra_text, distinct)) - 1
     return ActivityMetadata(Coded(lookup[codes].astype(np.int64), list(values)[1:]), unreadable)
 

@@ -16,10 +16,10 @@ from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ...trace.taxonomy import LAUNCH_CALL
 from ..codec.numbers import identifiers, to_ns
+from ..codec.tolerant_json import NOTHING, UNDECODABLE
 from ..events import argument_rows
 from ..events import argument_table as event_argument_table
 from .columns import MAX_DEVICE, CounterColumns, KinetoColumns, concrete_matters, rows_of
-from .event_types import NOTHING, UNDECODABLE
 
 _BACKEND_MARKS: Final = ("kernel_backend", "kernel_hash")
 _BACKEND_KEYS: Final = (*_BACKEND_MARKS, "kernel_file", "kernel_kwargs", "num_warps", "num_stages", "grid")
@@ -29,11 +29,7 @@ _NO_LEVEL: Final = frozenset({"top", "self"})
 
 
 def to_json(value: Any) -> str:
-    """Return a list of texts as JSON, always in the same spelling.
-
-    >>> to_json(["float", "Scalar"])
-    '["float","Scalar"]'
-    """
+    """Return a list of texts as JSON, always in the same spelling."""
     return msgspec.json.encode(value).decode()
 
 
@@ -136,7 +132,7 @@ def module_path(text: str) -> str:
 ACTIVITY_TYPE: Final = "cuda_profiler_range"
 
 
-class _Row(Struct, gc=False):
+class _RangeRow(Struct, gc=False):
     cat: Any = ""
     name: Any = None
     pid: Any = None
@@ -145,7 +141,7 @@ class _Row(Struct, gc=False):
     args: Raw = NOTHING
 
 
-_ROWS: Final = msgspec.json.Decoder(list[_Row])
+_ROWS: Final = msgspec.json.Decoder(list[_RangeRow])
 _ARGS: Final = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -163,7 +159,7 @@ class ProfilerRanges:
     """Collects ranges while a file is read."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[_Row, dict[str, float]]] = []
+        self._rows: list[tuple[_RangeRow, dict[str, float]]] = []
 
     def add(self, text: bytes | memoryview, expected: int, report: ImportReport) -> None:
         """Read the counters of the `expected` ranges in a list of events."""
@@ -183,13 +179,8 @@ class ProfilerRanges:
                 row.ts, row.dur, row.args = row.ts.copy(), row.dur.copy(), NOTHING
                 self._rows.append((row, values))
                 read += 1
-        report.add(
-            "range-without-counters",
-            "loss",
-            expected - read,
-            example=ACTIVITY_TYPE,
-            effect="these ranges are slices, but have no row in the table profiler_ranges",
-        )
+        effect = "these ranges are slices, but have no row in the table profiler_ranges"
+        report.add("range-without-counters", "loss", expected - read, ACTIVITY_TYPE, effect)
 
     def columns(self, base: int) -> RangeColumns | None:
         """Return all ranges, shifted by `base`; None if there are none."""

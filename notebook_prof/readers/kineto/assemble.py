@@ -206,12 +206,8 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
     checkpoint()
     builder.flows("fwdbwd", handles[forward.src], handles[forward.dst])
     builder.flows("launch", handles[launch.src], handles[launch.dst])
-    builder.report.add(
-        "device-work-without-launch",
-        "info",
-        int(work.sum()) - len(launch.dst),
-        effect="kernels and copies launched before the recording have no step, phase or module",
-    )
+    effect = "kernels and copies launched before the recording have no step, phase or module"
+    builder.report.add("device-work-without-launch", "info", int(work.sum()) - len(launch.dst), effect=effect)
     if tables:
         builder.metadata.setdefault("tables", {}).update(tables)
     if (compiled := compiled_arguments(columns, track)) is not None:
@@ -319,7 +315,6 @@ def _steps(columns: KinetoColumns, ranges: BoolArray, builder: TraceBuilder) -> 
     rows = rows[~empty]
     if len(rows):
         builder.steps(number[columns.name.codes[rows]], columns.ts[rows], columns.dur[rows], "file")
-        builder.metadata.setdefault("steps_source", "file")
 
 
 def _empty_at_the_ends(ts: IntArray, dur: IntArray, work: IntArray) -> BoolArray:

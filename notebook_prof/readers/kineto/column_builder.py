@@ -12,7 +12,7 @@ from msgspec import Raw
 from ...trace.arrays import BoolArray, IntArray, numbered
 from ...trace.nesting import pair
 from ...trace.report import ImportReport
-from ..codec.columns import Interner
+from ..codec.columns import ValueInterner
 from ..codec.numbers import exact_ns, identifiers, integers, number_of, to_ns
 from ..events import report_unpaired
 from .arguments import ACTIVITY_TYPE, ProfilerRanges
@@ -45,7 +45,7 @@ Span = tuple[str, str, int | str | None, int | str | None]
 """Activity type, name, process and thread of an event."""
 
 
-class FlaggedInterner(Interner):
+class FlaggedInterner(ValueInterner):
     """Numbers distinct texts, each of which may be None, and keeps flags for each."""
 
     def __init__(self, flags_of: Callable[[str | None], int]) -> None:
@@ -70,8 +70,12 @@ class ColumnBuilder:
         self.names = FlaggedInterner(flags_of_name)
         self.types = FlaggedInterner(flags_of_type)
         # code 0 is "nothing"
-        self.dims, self.dtypes, self.strides, self.concrete = (Interner({b"": 0}) for _ in range(4))
-        self.extras, self.stacks, self.paths = Interner({_NO_EXTRA: 0}), Interner({"": 0}), Interner({"": 0})
+        self.dims, self.dtypes, self.strides, self.concrete = (ValueInterner({b"": 0}) for _ in range(4))
+        self.extras, self.stacks, self.paths = (
+            ValueInterner({_NO_EXTRA: 0}),
+            ValueInterner({"": 0}),
+            ValueInterner({"": 0}),
+        )
         # all events without a duration, and ranges, which `read_events` fills
         self.instants, self.ranges = InstantEvents(report), ProfilerRanges()
         self.range_count = 0  # ranges among the events of the last chunk

@@ -212,11 +212,7 @@ def flags_of_name(name: str | None) -> int:
 
 
 def concrete_matters(name: str) -> bool:
-    """Return whether an operator's work depends on arguments other than tensors.
-
-    >>> concrete_matters("aten::conv2d"), concrete_matters("aten::mm")
-    (True, False)
-    """
+    """Return whether an operator's work depends on arguments other than tensors."""
     return _CONCRETE.search(name) is not None
 
 

@@ -10,11 +10,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ...trace.report import ImportReport
-from ..codec.tolerant_json import add_broken_row, mend, row_texts
+from ..codec.tolerant_json import UNDECODABLE, add_broken_row, mend, row_texts
 from .column_builder import ColumnBuilder
 from .event_types import (
     MOST,
-    UNDECODABLE,
     AllArguments,
     Variant,
     complete_type,

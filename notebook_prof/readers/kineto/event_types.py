@@ -9,10 +9,7 @@ from typing import Any, Final, NamedTuple, Union
 import msgspec
 from msgspec import Raw, Struct, field
 
-NOTHING: Final = Raw(b"")
-
-UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Errors that decoders raise."""
+from ..codec.tolerant_json import NOTHING
 
 Scalar = Union[int, float, str, None]  # noqa: UP007
 Vector = Union[tuple[int | float, ...], str, int, None]  # noqa: UP007
@@ -167,18 +164,6 @@ class Metadata(Event, gc=False, tag="M"):
     args: NameArguments = NO_NAME
 
 
-class FlowStart(Event, gc=False, tag="s"):
-    """The start of an arrow. Not used: arrows are computed from the events' numbers."""
-
-
-class FlowStep(Event, gc=False, tag="t"):
-    """See `FlowStart`."""
-
-
-class FlowEnd(Event, gc=False, tag="f"):
-    """See `FlowStart`."""
-
-
 class LooseEvent(Struct, gc=False):
     """Any object that may be an event, for events with fields of unexpected types."""
 
@@ -192,7 +177,9 @@ class LooseEvent(Struct, gc=False):
     args: Raw = NOTHING
 
 
-OTHERS: Final = (Begin, End, Counter, Metadata, FlowStart, FlowStep, FlowEnd)
+# arrows are not read, but computed from the events' numbers
+_FLOWS: Final = (msgspec.defstruct(f"Flow_{tag}", [], bases=(Event,), tag=tag, gc=False) for tag in "stf")
+OTHERS: Final = (Begin, End, Counter, Metadata, *_FLOWS)
 
 
 class Variant(NamedTuple):

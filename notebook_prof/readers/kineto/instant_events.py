@@ -80,7 +80,7 @@ class InstantEvents:
         else:
             ts, ok = to_ns([row.ts for row in rows])
         if not ok.all():
-            self._report_lost(int((~ok).sum()))
+            self._report.broken_rows(int((~ok).sum()))
             rows, ts = [row for row, good in zip(rows, ok.tolist(), strict=True) if good], ts[ok]
         names = [row.name for row in rows]
         if names.count(_MEMORY) < len(names):
@@ -108,9 +108,6 @@ class InstantEvents:
             if row.name and not row.name.startswith(_BOOKKEEPING)
         ]
 
-    def _report_lost(self, count: int) -> None:
-        self._report.broken_rows(count)
-
     def _add_counters(self, rows: list[Counter]) -> None:
         ts, ok = to_ns([row.ts for row in rows])
         lost = int((~ok).sum())
@@ -128,7 +125,7 @@ class InstantEvents:
                     )
                     for key, value in values
                 ]
-        self._report_lost(lost)
+        self._report.broken_rows(lost)
 
 
 # Links between rows: backward node → forward operator, launch → device work.

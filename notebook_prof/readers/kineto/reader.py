@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,15 +15,14 @@ from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ..base import PiecesReader, Probe
-from ..codec.columns import Interner
-from ..codec.tolerant_json import add_second_list, mend
+from ..codec.columns import ValueInterner
+from ..codec.tolerant_json import UNDECODABLE, add_second_list, decoded, mend
 from .activity_metadata import extra_text
 from .arguments import module_path, to_json
 from .assemble import assemble
 from .column_builder import ColumnBuilder, add_pairs_and_marks
 from .columns import BOOKKEEPING_TYPES, DEVICE, MAX_DEVICE, UNKNOWN, KinetoColumns, is_known, rows_of
 from .event_decoder import EVENTS, EventText, read_events
-from .event_types import UNDECODABLE
 
 _MARKS: Final = re.compile(
     rb'"traceEvents"\s*:\s*\[\s*\]|"schemaVersion"|"deviceProperties"|"baseTimeNanoseconds"|PyTorch Profiler'
@@ -42,9 +41,9 @@ class KinetoReader(PiecesReader):
     # left out. So are the file's flow arrows, which are computed from the correlation and sequence numbers
     # instead.
 
-    name: ClassVar[str] = "kineto"
-    priority: ClassVar[int] = 500
-    describes: ClassVar[str] = (
+    name = "kineto"
+    priority = 500
+    describes = (
         "PyTorch profiler (Kineto) JSON: torch.profiler's export_chrome_trace, tensorboard_trace_handler"
     )
 
@@ -135,14 +134,9 @@ def _without_time(ts: IntArray, dur: IntArray, report: ImportReport) -> BoolArra
     zero = (ts == 0) & (dur == 0)
     if not zero.any() or zero.all() or ts[~zero].min() < _FAR_NS:
         return np.zeros(len(ts), bool)
-    report.add(
-        "row-without-time",
-        "loss",
-        int(zero.sum()),
-        example="ts 0.000, dur 0.000",
-        effect="these rows are left out",
-        advice="torch 2.12 loses times (pytorch#188481): record again with another version",
-    )
+    effect = "these rows are left out"
+    advice = "torch 2.12 loses times (pytorch#188481): record again with another version"
+    report.add("row-without-time", "loss", int(zero.sum()), "ts 0.000, dur 0.000", effect, advice)
     return np.asarray(zero)
 
 
@@ -150,10 +144,7 @@ def _normalized(text_of: Callable[[Any], str]) -> Callable[[bytes], str]:
     """Return a function that respells JSON, ignoring the file's white space; empty for empty values."""
 
     def text(raw: bytes) -> str:
-        try:
-            value = msgspec.json.decode(raw) if raw else None
-        except UNDECODABLE:
-            return ""
+        value = decoded(raw)
         return text_of(value) if value else ""
 
     return text
@@ -164,11 +155,11 @@ def _first(a: IntArray, b: IntArray) -> IntArray:
     return np.where(a > 0, a, b) if b.any() else a
 
 
-def _texts(codes: IntArray, values: Interner, text: Callable[[Any], str]) -> Coded | None:
+def _texts(codes: IntArray, values: ValueInterner, text: Callable[[Any], str]) -> Coded | None:
     """Return a column of texts, converting each distinct value once; None if there are no values."""
     if not codes.any():
         return None
-    distinct = Interner({"": 0})
+    distinct = ValueInterner({"": 0})
     lookup = distinct.column(map(text, values)) - 1
     return Coded(lookup[codes], list(distinct)[1:])
 

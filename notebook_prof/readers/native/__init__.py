@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from .storage import Storage, ValueDecoder, decode_column, is_ours, starts_like_
 _NUMBER_BYTES = 8
 
 
-class Frames:
+class FrameReader:
     """Reads the tables of one recording."""
 
     def __init__(self, storage: Storage) -> None:
@@ -166,9 +166,9 @@ def _check(name: str, values: Any, limit: Any, least: int = -1) -> None:
 class NativeReader(MmapReader):
     """Reads what ``p.save`` and ``trace.save`` write: a folder or zip of Parquet files and JSON."""
 
-    name: ClassVar[str] = "native"
-    priority: ClassVar[int] = 1000
-    describes: ClassVar[str] = "our own format: a folder (.nbprof) or a zip (.nbprof.zip) of Parquet tables"
+    name = "native"
+    priority = 1000
+    describes = "our own format: a folder (.nbprof) or a zip (.nbprof.zip) of Parquet tables"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the bytes are a zip in our format."""
@@ -202,7 +202,7 @@ class NativeReader(MmapReader):
 
 
 def _trace(storage: Storage) -> Trace:
-    frames = Frames(storage)
+    frames = FrameReader(storage)
     tables = {table.name: frames.read(table.name) for table in TABLES}
     steps = tables[STEPS.name]
     if "loop" not in steps:  # older versions had a single loop

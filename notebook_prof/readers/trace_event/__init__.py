@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import ClassVar, Final
+from typing import Final
 
 from ...trace.builder import TraceBuilder
 from ..base import Probe, Reader
-from .events import Envelope, Events, Tracks, columns, decode, number
+from .events import EventColumns, TraceEventFile, Tracks, columns, decode, number
 from .flows import add_asyncs, add_flows
-from .samples import Stacks, add_counters, add_sampled, add_v8_profiles
-from .slices import Arguments, FrameOf, add_slices
+from .samples import FileStacks, add_counters, add_sampled, add_v8_profiles
+from .slices import CollectedArguments, FrameOf, add_slices
 
 _MARKS: Final = re.compile(rb'"traceEvents"\s*:|"ph"\s*:\s*"|"stackFrames"\s*:')
 _EMPTY: Final = re.compile(rb"\s*\[[\s\x00\]]*\Z")
@@ -37,9 +37,9 @@ class TraceEventReader(Reader):
     # tracks, and flows have the kind ``link``. Arguments of slices are in
     # ``metadata["tables"]["event_arguments"]``.
 
-    name: ClassVar[str] = "trace_event"
-    priority: ClassVar[int] = 10
-    describes: ClassVar[str] = "Chrome trace JSON (Trace Event Format) of any program"
+    name = "trace_event"
+    priority = 10
+    describes = "Chrome trace JSON (Trace Event Format) of any program"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the head is JSON with events, or an empty list."""
@@ -53,7 +53,7 @@ class TraceEventReader(Reader):
         read_events(data, builder)
 
 
-def read_events(data: bytes, builder: TraceBuilder, frame_of: FrameOf | None = None) -> Envelope:
+def read_events(data: bytes, builder: TraceBuilder, frame_of: FrameOf | None = None) -> TraceEventFile:
     """Add the events of a file to `builder`, and return the object around them, which dialects read."""
     # `frame_of` returns the function that an event's name represents, or None. The envelope's `rows` are
     # consumed.
@@ -67,9 +67,9 @@ def read_events(data: bytes, builder: TraceBuilder, frame_of: FrameOf | None = N
     if isinstance(envelope.other, dict):
         builder.metadata["other_data"] = envelope.other
     tracks = Tracks(events, builder)
-    stacks = Stacks(envelope.frames)
+    stacks = FileStacks(envelope.frames)
     keys = stacks.keys((row.sf for row in events.rows if row.sf is not None and row.ph != "P"), builder)
-    arguments = Arguments()
+    arguments = CollectedArguments()
     placed = add_slices(events, tracks, keys, arguments, builder, frame_of)
     add_asyncs(events, tracks, arguments, builder)
     add_counters(events, tracks, builder)
@@ -82,19 +82,15 @@ def read_events(data: bytes, builder: TraceBuilder, frame_of: FrameOf | None = N
     return envelope
 
 
-def _count_unused(events: Events, arguments: Arguments, builder: TraceBuilder) -> None:
+def _count_unused(events: EventColumns, arguments: CollectedArguments, builder: TraceBuilder) -> None:
     for letter, count in Counter(events.phase.tolist()).items():
         if letter not in _USED:
             what = f" ({_WHAT[letter]})" if letter in _WHAT else ""
             example = f"events of phase {letter!r}{what}"
             builder.report.add("row-not-used", "loss", count, example, "they are not in the tables")
     bare = sum(len(row.arguments()) > 2 for row in events.rows if row.ph not in ("C", "M")) - arguments.count
-    builder.report.add(
-        "arguments-not-kept",
-        "info",
-        bare,
-        effect="those of arrows, samples and events that are no slices are left out",
-    )
+    effect = "those of arrows, samples and events that are no slices are left out"
+    builder.report.add("arguments-not-kept", "info", bare, effect=effect)
 
 
 __all__ = ["TraceEventReader", "read_events"]

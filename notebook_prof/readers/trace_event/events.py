@@ -18,12 +18,9 @@ from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import UNNAMED, Coded
 from ..codec.numbers import to_ns
-from ..codec.tolerant_json import decode_events
+from ..codec.tolerant_json import NOTHING, UNDECODABLE, decode_events, decoded
 
 # The JSON of trace events, loosely typed, since writers use any type in any field.
-
-_NOTHING: Final = Raw(b"")
-_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class EventRow(Struct, gc=False):
@@ -34,14 +31,14 @@ class EventRow(Struct, gc=False):
     cat: Any = None
     pid: Any = None
     tid: Any = None
-    ts: Raw = _NOTHING
-    dur: Raw = _NOTHING
-    tdur: Raw = _NOTHING
+    ts: Raw = NOTHING
+    dur: Raw = NOTHING
+    tdur: Raw = NOTHING
     id: Any = None
     id2: Any = None
     scope: Any = None
-    args: Raw = _NOTHING
-    attr: Raw = _NOTHING
+    args: Raw = NOTHING
+    attr: Raw = NOTHING
     bp: Any = None
     bind_id: Any = None
     flow_in: Any = None
@@ -54,34 +51,34 @@ class EventRow(Struct, gc=False):
         return self.args if len(self.args) > 2 else self.attr
 
 
-class Envelope(Struct):
+class TraceEventFile(Struct):
     """The object around the events."""
 
     rows: list[EventRow] | UnsetType = field(name="traceEvents", default=UNSET)
     base_ns: Any = field(name="baseTimeNanoseconds", default=None)
     unit: Any = field(name="displayTimeUnit", default=None)
     frames: Any = field(name="stackFrames", default=None)
-    samples: Raw = field(name="samples", default=_NOTHING)
+    samples: Raw = field(name="samples", default=NOTHING)
     other: Any = field(name="otherData", default=None)
     viztracer: Any = field(name="viztracer_metadata", default=None)
     files: Any = field(name="file_info", default=None)
     system: Any = field(name="systemTraceEvents", default=None)
 
 
-def decode(data: bytes, report: ImportReport) -> Envelope:
+def decode(data: bytes, report: ImportReport) -> TraceEventFile:
     """Decode an object, an array with or without its end, or one event per line; FormatError for others."""
     text = data.strip(b"\x00 \t\r\n")
     if text.startswith(b"{") and (lines := _lines(text, report)) is not None:
-        return Envelope(rows=lines)
+        return TraceEventFile(rows=lines)
     if text.strip(b"[], \t\r\n") == b"":
         example = "the list of events is empty"
         report.add("no-events", "info", 1, example, "all tables are empty")
-        return Envelope(rows=[])
+        return TraceEventFile(rows=[])
     try:
-        envelope, rows = decode_events(text, Envelope, EventRow, report)
+        envelope, rows = decode_events(text, TraceEventFile, EventRow, report)
     except RecursionError as error:
         raise FormatError("its JSON is nested too deeply for a trace") from error
-    envelope = envelope or Envelope()
+    envelope = envelope or TraceEventFile()
     if rows is not None:
         envelope.rows = rows
     samples = _samples(envelope.samples, report)
@@ -98,7 +95,7 @@ def _samples(text: Raw, report: ImportReport) -> list[EventRow]:
         return []
     try:
         rows = msgspec.json.decode(text, type=list[EventRow])
-    except _UNDECODABLE as error:
+    except UNDECODABLE as error:
         report.add("broken-samples", "loss", example=str(error), effect="no samples are read")
         return []
     for row in rows:
@@ -126,17 +123,17 @@ def _lines(text: bytes, report: ImportReport) -> list[EventRow] | None:
     try:
         if not msgspec.json.decode(first, type=EventRow).ph:
             return None
-    except _UNDECODABLE:
+    except UNDECODABLE:
         return None
     try:
         return msgspec.json.Decoder(EventRow).decode_lines(text)
-    except _UNDECODABLE:
+    except UNDECODABLE:
         pass
     rows = []
     for line in filter(None, map(bytes.strip, text.splitlines())):
         try:
             rows.append(msgspec.json.decode(line, type=EventRow))
-        except _UNDECODABLE as error:
+        except UNDECODABLE as error:
             example = f"{error}: {line[:80].decode(errors='replace')}"
             report.broken_rows(1, example)
     return rows
@@ -151,7 +148,7 @@ _IGNORED: Final = ("process_sort_index", "thread_sort_index", "trace_buffer_over
 class Tracks:
     """Makes tracks in the builder as they are needed."""
 
-    def __init__(self, events: Events, builder: TraceBuilder) -> None:
+    def __init__(self, events: EventColumns, builder: TraceBuilder) -> None:
         self._events, self._builder = events, builder
         self._threads, self.processes = _names(events, builder)
         self._track: dict[int, int] = {}
@@ -185,7 +182,7 @@ class Tracks:
         return track
 
 
-def _names(events: Events, builder: TraceBuilder) -> tuple[dict[Any, str], dict[Any, str]]:
+def _names(events: EventColumns, builder: TraceBuilder) -> tuple[dict[Any, str], dict[Any, str]]:
     threads: dict[Any, str] = {}
     processes: dict[Any, str] = {}
     for i in events.where("M").tolist():
@@ -193,7 +190,7 @@ def _names(events: Events, builder: TraceBuilder) -> tuple[dict[Any, str], dict[
         kind = row.name if isinstance(row.name, str) else ""
         if kind in _IGNORED:
             continue
-        args = _decoded(row.args)
+        args = decoded(row.args)
         name = args.get(_USED[kind]) if kind in _USED and isinstance(args, dict) else None
         pid, tid = events.thread_ids[events.thread_code[i]]
         if kind == "thread_name" and name is not None:
@@ -209,18 +206,11 @@ def _names(events: Events, builder: TraceBuilder) -> tuple[dict[Any, str], dict[
     return threads, processes
 
 
-def _decoded(raw: msgspec.Raw) -> Any:
-    try:
-        return msgspec.json.decode(raw) if raw else None
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
 _ATOMS: Final = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class EventColumns:
     """Events in the order of the file."""
 
     rows: list[EventRow]
@@ -237,7 +227,7 @@ class Events:
         return np.flatnonzero(np.isin(self.phase, list(letters)))
 
 
-def columns(rows: list[EventRow], base_ns: int, builder: TraceBuilder) -> Events:
+def columns(rows: list[EventRow], base_ns: int, builder: TraceBuilder) -> EventColumns:
     """Turn events into columns, counting those without a time as ``broken-row``."""
     # Metadata events need no time.
     phase = np.array([row.ph[:1] if isinstance(row.ph, str) else "" for row in rows], dtype="U1")
@@ -256,7 +246,7 @@ def columns(rows: list[EventRow], base_ns: int, builder: TraceBuilder) -> Events
     process, processes = _coded(row.pid for row in rows)
     thread, threads = _coded(row.tid for row in rows)
     pair, pairs = pd.factorize(process * (len(threads) + 1) + thread)
-    return Events(
+    return EventColumns(
         rows=rows,
         phase=phase,
         ts=ts + base_ns,
@@ -272,13 +262,8 @@ def _durations(rows: list[EventRow], phase: npt.NDArray[np.str_], builder: Trace
     """Return the durations of complete events. Some writers provide only the CPU time."""
     at = np.flatnonzero(phase == "X")
     dur, ok = to_ns([rows[i].dur or rows[i].tdur for i in at])
-    builder.report.add(
-        "duration-missing",
-        "loss",
-        int((~ok).sum()),
-        example=next((bounded_repr(rows[i].name) for i in at[~ok]), ""),
-        effect="kept as instants",
-    )
+    example = next((bounded_repr(rows[i].name) for i in at[~ok]), "")
+    builder.report.add("duration-missing", "loss", int((~ok).sum()), example, "kept as instants")
     out = np.zeros(len(rows), np.int64)
     out[at] = dur
     return out

@@ -14,8 +14,8 @@ from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
 from ...trace.strings import Coded
 from ..events import lanes, match
-from .events import Events, Tracks, texts
-from .slices import Arguments, Placed
+from .events import EventColumns, Tracks, texts
+from .slices import CollectedArguments, Placed
 
 # Asynchronous events, nestable (b n e) and old (S T p F), on separate lanes.
 
@@ -23,7 +23,9 @@ _BEGIN, _END, _POINT = "bS", "eF", "nTp"
 _HOUR_NS = 3_600_000_000_000
 
 
-def add_asyncs(events: Events, tracks: Tracks, arguments: Arguments, builder: TraceBuilder) -> None:
+def add_asyncs(
+    events: EventColumns, tracks: Tracks, arguments: CollectedArguments, builder: TraceBuilder
+) -> None:
     """Add asynchronous events to `builder` as annotations."""
     # Events with the same id belong together, whichever threads wrote them. The events of a process and
     # category share lanes: tracks of kind ``process``, as few as their overlaps allow. A begin without an end
@@ -67,7 +69,7 @@ def add_asyncs(events: Events, tracks: Tracks, arguments: Arguments, builder: Tr
     arguments.add(events, rows[at], shut, track, name, dur)
 
 
-def _on_another_clock(events: Events, rows: IntArray) -> BoolArray:
+def _on_another_clock(events: EventColumns, rows: IntArray) -> BoolArray:
     """Return which events use another clock: an hour, and 100 times both spans, away from all others."""
     others = np.setdiff1d(events.where("XBEiIRC"), rows)
     own = events.ts[rows]
@@ -82,7 +84,7 @@ def _on_another_clock(events: Events, rows: IntArray) -> BoolArray:
     return np.asarray(far, bool)
 
 
-def _trees(events: Events, rows: IntArray) -> IntArray:
+def _trees(events: EventColumns, rows: IntArray) -> IntArray:
     """Group events by category and id, old events also by name, and local ids also by process."""
     chosen = [events.rows[i] for i in rows.tolist()]
     ids = texts(
@@ -103,7 +105,7 @@ def _trees(events: Events, rows: IntArray) -> IntArray:
 
 
 def _tracks(
-    events: Events,
+    events: EventColumns,
     tracks: Tracks,
     rows: IntArray,
     tree: IntArray,
@@ -142,7 +144,7 @@ def _tracks(
 _SOURCE, _BETWEEN, _TARGET = range(3)
 
 
-def add_flows(events: Events, tracks: Tracks, placed: Placed, builder: TraceBuilder) -> None:
+def add_flows(events: EventColumns, tracks: Tracks, placed: Placed, builder: TraceBuilder) -> None:
     """Add arrows to `builder` as flows of the kind ``link``."""
     # An event belongs to the innermost open slice of its thread. A final event without ``bp: "e"`` belongs to
     # the next slice that begins on its thread. Events with the same category, name and id are connected in
@@ -166,7 +168,9 @@ def add_flows(events: Events, tracks: Tracks, placed: Placed, builder: TraceBuil
     builder.flows("link", placed.handle[src[drawn]], placed.handle[dst[drawn]])
 
 
-def _written(events: Events, tracks: Tracks, placed: Placed) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _written(
+    events: EventColumns, tracks: Tracks, placed: Placed
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     rows = events.where("stf")
     chosen = [events.rows[i] for i in rows.tolist()]
     ids = texts(f"{row.id}" if row.id2 is None else f"//{row.id2}" for row in chosen).codes
@@ -180,7 +184,7 @@ def _written(events: Events, tracks: Tracks, placed: Placed) -> tuple[IntArray, 
     return group.astype(np.int64), ts, role.astype(np.int64), home
 
 
-def _marked(events: Events, placed: Placed) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _marked(events: EventColumns, placed: Placed) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Return groups (negative), times, roles and positions of slices with ``bind_id`` and a direction."""
     rows = [events.rows[i] for i in placed.row.tolist()]
     at = np.array([i for i, row in enumerate(rows) if row.bind_id is not None], np.int64)

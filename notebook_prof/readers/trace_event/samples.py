@@ -15,7 +15,7 @@ from ...trace.arrays import IntArray, numbered
 from ...trace.builder import TraceBuilder
 from ..call_tree import (
     MAX_DEPTH,
-    Frame,
+    CallFrame,
     Sampled,
     add_samples,
     add_tree_samples,
@@ -24,12 +24,12 @@ from ..call_tree import (
     sample_durations,
     stack_tree,
 )
-from .events import EventRow, Events, Tracks, atom, texts
+from ..codec.tolerant_json import UNDECODABLE, decoded
+from .events import EventColumns, EventRow, Tracks, atom, texts
 
 # Profiles of V8 inside a trace, as Chrome's DevTools and Node.js write them: Profile and ProfileChunk.
 
 V8_NAMES: Final = ("Profile", "ProfileChunk")
-_BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _LARGEST: Final = 2.0**52
 _IDLE: Final = "(idle)"
 
@@ -40,20 +40,20 @@ class _Place(Struct):
     line: int = field(name="lineNumber", default=-1)
 
 
-class _Node(Struct):
+class _V8Node(Struct):
     id: int
     parent: int = -1
     place: _Place = field(name="callFrame", default_factory=_Place)
 
 
-class _Profile(Struct):
-    nodes: list[_Node] = []
+class _V8Profile(Struct):
+    nodes: list[_V8Node] = []
     samples: list[int] = []
 
 
 class _Data(Struct):
     start: int | float | None = field(name="startTime", default=None)
-    profile: _Profile = field(name="cpuProfile", default_factory=_Profile)
+    profile: _V8Profile = field(name="cpuProfile", default_factory=_V8Profile)
     deltas: list[int | float] = field(name="timeDeltas", default_factory=list)
 
 
@@ -61,7 +61,7 @@ class _Arguments(Struct):
     data: _Data = field(default_factory=_Data)
 
 
-def add_v8_profiles(events: Events, tracks: Tracks, base_ns: int, builder: TraceBuilder) -> None:
+def add_v8_profiles(events: EventColumns, tracks: Tracks, base_ns: int, builder: TraceBuilder) -> None:
     """Add the samples of each profile, whose events share a process and an id, to the sampled thread."""
     # `sample_durations` decides how much time a sample represents; idle ones become ``sync``. Arguments
     # of events that were read are consumed.
@@ -73,7 +73,7 @@ def add_v8_profiles(events: Events, tracks: Tracks, base_ns: int, builder: Trace
             _add(events, own, tracks, base_ns, builder)
 
 
-def _add(events: Events, rows: IntArray, tracks: Tracks, base_ns: int, builder: TraceBuilder) -> None:
+def _add(events: EventColumns, rows: IntArray, tracks: Tracks, base_ns: int, builder: TraceBuilder) -> None:
     parts = {i: part for i in rows.tolist() if (part := _decoded(events, i, builder)) is not None}
     # the sampled thread writes the first event, and the sampler's thread the chunks
     head = min(parts, key=lambda i: (events.rows[i].name != V8_NAMES[0], i), default=-1)
@@ -112,11 +112,11 @@ def _add(events: Events, rows: IntArray, tracks: Tracks, base_ns: int, builder: 
     add_tree_samples(builder, track, ts, sample_durations(ts), node[leaf], tree)
 
 
-def _decoded(events: Events, row: int, builder: TraceBuilder) -> _Data | None:
+def _decoded(events: EventColumns, row: int, builder: TraceBuilder) -> _Data | None:
     text: Any = events.rows[row].args
     try:
         data = msgspec.json.decode(text, type=_Arguments).data
-    except _BROKEN as error:
+    except UNDECODABLE as error:
         builder.report.add("broken-samples", "loss", example=str(error)[:80], effect="left out")
         return None
     if data.start is not None and not abs(data.start) < _LARGEST:
@@ -125,15 +125,15 @@ def _decoded(events: Events, row: int, builder: TraceBuilder) -> _Data | None:
     return data
 
 
-def _frame(place: _Place) -> Frame:
+def _frame(place: _Place) -> CallFrame:
     line = place.line + 1 if 0 <= place.line < 2**31 - 1 else 0
-    return Frame(place.function or "(anonymous)", place.url, line)
+    return CallFrame(place.function or "(anonymous)", place.url, line)
 
 
 _MAX_PATHS: Final = 5_000_000
 
 
-class Stacks:
+class FileStacks:
     """The table ``stackFrames``: frames by id, each with its parent."""
 
     def __init__(self, table: Any) -> None:
@@ -141,7 +141,7 @@ class Stacks:
         self._entries = {key: entry for key, entry in entries.items() if isinstance(entry, dict)}
         self._number = {key: i for i, key in enumerate(self._entries)}
         self.frames = [
-            Frame(str(entry.get("name", "(unnamed)")), str(entry.get("file", "")), 0)
+            CallFrame(str(entry.get("name", "(unnamed)")), str(entry.get("file", "")), 0)
             for entry in self._entries.values()
         ]
 
@@ -171,7 +171,7 @@ class Stacks:
         return stack_of
 
 
-def add_sampled(events: Events, tracks: Tracks, stacks: Stacks, builder: TraceBuilder) -> None:
+def add_sampled(events: EventColumns, tracks: Tracks, stacks: FileStacks, builder: TraceBuilder) -> None:
     """Turn events of phase P that have stacks into slices, with durations of `sample_durations`."""
     rows = np.array([i for i in events.where("P").tolist() if events.rows[i].name not in V8_NAMES], np.int64)
     leaf, path_of = _paths([events.rows[i].sf for i in rows.tolist()], stacks)
@@ -198,7 +198,7 @@ def add_sampled(events: Events, tracks: Tracks, stacks: Stacks, builder: TraceBu
         add_samples(builder, int(number), samples, stacks.frames)
 
 
-def _paths(leaves: list[Any], stacks: Stacks) -> tuple[IntArray, list[list[int]]]:
+def _paths(leaves: list[Any], stacks: FileStacks) -> tuple[IntArray, list[list[int]]]:
     """Return the path number of each sample, and the distinct paths."""
     leaf, keys = numbered(str(atom(value)) for value in leaves)
     paths: list[list[int]] = []
@@ -212,7 +212,7 @@ def _paths(leaves: list[Any], stacks: Stacks) -> tuple[IntArray, list[list[int]]
 # Counter events: each series of a counter becomes a track.
 
 
-def add_counters(events: Events, tracks: Tracks, builder: TraceBuilder) -> None:
+def add_counters(events: EventColumns, tracks: Tracks, builder: TraceBuilder) -> None:
     """Add counters to `builder`, and report values that are not numbers."""
     # A track has the counter's name. A series other than ``value`` or that name is appended after a dot, and
     # an id in brackets.
@@ -257,18 +257,10 @@ def _label(name: str, own: str, series: str) -> str:
 
 
 def _arguments(rows: list[EventRow]) -> list[dict[str, Any]]:
-    try:
-        decoded = msgspec.json.decode(b"[" + b",".join(row.args or b"null" for row in rows) + b"]")
-    except (msgspec.DecodeError, RecursionError):
-        decoded = [_decode_value(bytes(row.args)) for row in rows]
-    return [value if isinstance(value, dict) else {} for value in decoded]
-
-
-def _decode_value(text: bytes) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    values = decoded(b"[" + b",".join(row.args or b"null" for row in rows) + b"]")
+    if values is None:
+        values = [decoded(row.args) for row in rows]
+    return [value if isinstance(value, dict) else {} for value in values]
 
 
 def _numbers(

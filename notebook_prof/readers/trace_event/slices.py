@@ -16,16 +16,15 @@ from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import CATEGORIES, STEP_PREFIX, group_of_word, phase_of
-from ..call_tree import Frame
+from ..call_tree import CallFrame
+from ..codec.tolerant_json import NOTHING, UNDECODABLE
 from ..events import match, report_unpaired
-from .events import EventRow, Events, Tracks
+from .events import EventColumns, EventRow, Tracks
 
-_NOTHING: Final = Raw(b"")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
-_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Arguments:
+class CollectedArguments:
     """Collects the arguments of events that become slices."""
 
     def __init__(self) -> None:
@@ -35,7 +34,13 @@ class Arguments:
         self._parts: list[pd.DataFrame] = []
 
     def add(
-        self, events: Events, begin: IntArray, end: IntArray, track: IntArray, name: Coded, dur: IntArray
+        self,
+        events: EventColumns,
+        begin: IntArray,
+        end: IntArray,
+        track: IntArray,
+        name: Coded,
+        dur: IntArray,
     ) -> None:
         """Add the arguments of the events that began and ended some slices."""
         # `end` is -1 if no other event ended the slice. Negative durations become 0, as in the slices.
@@ -47,7 +52,7 @@ class Arguments:
         rows = events.rows
         code = np.fromiter(
             (
-                self._code(rows[b].arguments(), rows[e].arguments() if e >= 0 else _NOTHING)
+                self._code(rows[b].arguments(), rows[e].arguments() if e >= 0 else NOTHING)
                 for b, e in zip(begin[has].tolist(), end[has].tolist(), strict=True)
             ),
             np.int64,
@@ -97,13 +102,13 @@ def _merged(begin: bytes, end: bytes) -> str | None:
         try:
             plain = msgspec.json.format(text, indent=-1)
             merged |= _OBJECT.decode(plain) if plain.startswith(b"{") else {"args": Raw(plain)}
-        except _UNDECODABLE:
+        except UNDECODABLE:
             continue
     return msgspec.json.encode(merged).decode(errors="replace") if merged else None
 
 
 _STEP: Final = re.compile(re.escape(STEP_PREFIX) + r"(\d{1,10})")
-FrameOf = Callable[[str], Frame | None]
+FrameOf = Callable[[str], CallFrame | None]
 
 CATEGORY_OF_WORD: Final = group_of_word(
     {
@@ -131,10 +136,10 @@ class Placed(NamedTuple):
 
 
 def add_slices(
-    events: Events,
+    events: EventColumns,
     tracks: Tracks,
     stacks: Mapping[str, int],
-    arguments: Arguments,
+    arguments: CollectedArguments,
     builder: TraceBuilder,
     frame_of: FrameOf | None = None,
 ) -> Placed:
@@ -181,14 +186,14 @@ def add_slices(
     return Placed(row, events.ts[row], np.maximum(dur, 0), track, handle)
 
 
-def categories(events: Events, row: IntArray) -> IntArray:
+def categories(events: EventColumns, row: IntArray) -> IntArray:
     """Return codes into `CATEGORIES`, from the events' categories."""
     words = [CATEGORY_OF_WORD.get(word.lower(), "operator") for word in events.cat.values]
     codes = np.array([CATEGORIES.index(word) for word in words], np.int64)
     return np.asarray(codes[events.cat.codes[row]])
 
 
-def _mark_names(events: Events, marks: IntArray) -> IntArray:
+def _mark_names(events: EventColumns, marks: IntArray) -> IntArray:
     names = np.asarray(events.name.codes[marks], np.int64).copy()
     nameless = np.array([events.rows[i].name in (None, "") for i in marks.tolist()], bool)
     names[nameless & (events.phase[marks] == "E")] = -1
@@ -211,10 +216,9 @@ def _stack_keys(rows: list[EventRow], stacks: Mapping[str, int]) -> IntArray:
     return np.array([stacks.get(str(row.sf), -1) for row in rows], np.int64)
 
 
-def _steps(events: Events, row: IntArray, dur: IntArray, builder: TraceBuilder) -> None:
+def _steps(events: EventColumns, row: IntArray, dur: IntArray, builder: TraceBuilder) -> None:
     matches = [_STEP.fullmatch(name) for name in events.name.values]
     step = np.array([int(match[1]) if match else -1 for match in matches], np.int64)[events.name.codes[row]]
     at = np.flatnonzero((step >= 0) & (step < 2**31))
     if len(at):
         builder.steps(step[at], events.ts[row[at]], np.maximum(dur[at], 0), "file")
-        builder.metadata.setdefault("steps_source", "file")

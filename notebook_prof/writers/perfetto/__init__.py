@@ -50,7 +50,7 @@ _NEEDS_STATE: Final = 2
 _CHUNK: Final = 1 << 16
 
 
-class Schedule(NamedTuple):
+class EventOrder(NamedTuple):
     """All events in order of time; arrays of shape (n,)."""
 
     ts: IntArray
@@ -59,7 +59,7 @@ class Schedule(NamedTuple):
     row: IntArray
 
 
-class Events:
+class PerfettoEvents:
     """The events of a trace as packets; `names` and `texts` are interned, numbered from 1."""
 
     def __init__(self, trace: Trace) -> None:
@@ -109,7 +109,7 @@ class Events:
         schedule = self._schedule()
         for start in range(0, len(schedule.ts), _CHUNK):
             rows = slice(start, start + _CHUNK)
-            part = Schedule(schedule.ts[rows], schedule.kind[rows], schedule.row[rows])
+            part = EventOrder(schedule.ts[rows], schedule.kind[rows], schedule.row[rows])
             yield _packets(part.ts, self._track_events(part))
 
     def _places(self, own: BoolArray) -> IntArray:
@@ -128,7 +128,7 @@ class Events:
         }
         return np.concatenate([uuid, np.array([numbers[i] for i in lane.tolist()], np.int64)])
 
-    def _schedule(self) -> Schedule:
+    def _schedule(self) -> EventOrder:
         """Sort all events by time: at one instant ends, inner ones first, then begins, instants, values."""
         long = np.flatnonzero(self._dur > 0)
         begins = long
@@ -148,7 +148,7 @@ class Events:
         ts = np.concatenate([part[1] for part in parts])
         order = np.argsort(ts, kind="stable")
         kind = np.concatenate([np.full(len(part[1]), part[0], np.int8) for part in parts])
-        return Schedule(ts[order], kind[order], np.concatenate([part[2] for part in parts])[order])
+        return EventOrder(ts[order], kind[order], np.concatenate([part[2] for part in parts])[order])
 
     def _interned_texts(self) -> tuple[list[str], dict[str, IntArray]]:
         """Return the texts of slices, and for each column the number of the text of each category."""
@@ -166,7 +166,7 @@ class Events:
         order = np.argsort(row, kind="stable")
         return row[order], order + 1
 
-    def _track_events(self, part: Schedule) -> Any:
+    def _track_events(self, part: EventOrder) -> Any:
         """Return the track event of each packet."""
         n, first = len(part.ts), len(self._slices)
         opens = (part.kind == _BEGIN) | (part.kind == _INSTANT)
@@ -303,7 +303,7 @@ def write_perfetto(trace: Trace, path: str | os.PathLike[str]) -> None:
 
 
 def _write(trace: Trace, file: Sink) -> None:
-    events = Events(trace)
+    events = PerfettoEvents(trace)
     start = int(trace.metadata.get("start_unix_ns", 0))
     clocks = (
         number_field(1, clock) + number_field(2, value) for clock, value in ((_BOOT, 0), (_REAL, start))
@@ -317,7 +317,7 @@ def _write(trace: Trace, file: Sink) -> None:
         file.write(memoryview(column.buffers()[2] or b""))
 
 
-def _write_interned(events: Events, file: Sink) -> None:
+def _write_interned(events: PerfettoEvents, file: Sink) -> None:
     """Write texts and their numbers, from 1; the first packet clears the sequence's earlier state."""
     flags = _STATE_CLEARED | _NEEDS_STATE
     for kind, texts in (
