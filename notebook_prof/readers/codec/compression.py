@@ -40,7 +40,7 @@ _MAX_LAYERS: Final = 4
 _HEAD: Final = 64 * 1024
 _READ_BYTES: Final = 128 * 1024
 _FIRST_READ: Final = 4096
-# A block of 4 bytes of zstd can expand to 128 KiB, so a step yields at most 8 MiB. Damage costs the whole step.
+# A zstd block of 4 bytes can expand to 128 KiB, so a step yields at most 8 MiB. Damage costs a whole step.
 _STEP: Final = 256
 _GZIP_WINDOW: Final = 31
 _XZ_PADDING: Final = b"\0" * 4
