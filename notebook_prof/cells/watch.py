@@ -17,7 +17,7 @@ from ..collectors import statements
 from ..collectors.nvml.metrics import Gpus
 from ..collectors.python.thread_stacks import ThreadStacks
 from ..collectors.system.names.watch import Roots, Walked, walk_names
-from ..collectors.system.polling import MOVED_BYTES, Reader, resident_bytes
+from ..collectors.system.polling import MOVED_BYTES, UsageReader, resident_bytes
 from ..trace.arrays import IntArray
 from ..trace.clocks import Clock
 from . import marks
@@ -105,7 +105,7 @@ class NotebookWatch:
         self._modules = len(sys.modules)
         self._known = {name.partition(".")[0] for name in list(sys.modules)}
         self._lock = threading.Lock()
-        self._reader = Reader(self.data.extend, self._learn_names, own_processes.pids())
+        self._reader = UsageReader(self.data.extend, self._learn_names, own_processes.pids())
         self.gpus = Gpus()
         self._parked = False
         self._wake, self._quit = threading.Event(), threading.Event()

@@ -29,7 +29,7 @@ _numbers = count()
 """Make the names of hooks unique, since CuPy refuses a second hook of the same name on a thread."""
 
 
-class Events:
+class PoolEvents:
     """Allocations of one thread, appended as they happen: time, address, bytes, device, totals."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class CupyCollector(Collector):
         self._cupy: Any = None
         self._hook: Any = None
         self._hidden = ""
-        self._events = Events()
+        self._events = PoolEvents()
         self._totals: dict[int, list[int]] = {}
         self._thread = 0
         self._pinned: list[tuple[int, int]] = []
@@ -184,7 +184,9 @@ class CupyCollector(Collector):
                 )
 
 
-def make_hook(base: type[Any], events: Events, totals: dict[int, list[int]], now: Callable[[], int]) -> Any:
+def make_hook(
+    base: type[Any], events: PoolEvents, totals: dict[int, list[int]], now: Callable[[], int]
+) -> Any:
     """Make the hook. Its base class ``cupy.cuda.MemoryHook`` is known only once CuPy is imported."""
 
     # `events` gets every allocation and free. `totals` (allocated and reserved bytes by device) is kept up to

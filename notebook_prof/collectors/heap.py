@@ -23,7 +23,7 @@ from .base import Availability, Collector
 from .giving_way import GivingWay
 from .options import CollectorOptions
 from .python.assemble import OTHER_CELLS
-from .python.frames import CELL, OURS, USER, Frame, owner_of
+from .python.frames import CELL, OURS, USER, PythonFrame, owner_of
 from .python.names import line_name, placed, short_file
 
 HEAP: Final = "heap"
@@ -150,7 +150,7 @@ def _keys_of(stack: Sequence[StackLine], cells: Mapping[str, str]) -> tuple[str,
     own = next((one for one in stack if owner_of(one.file) in (CELL, USER)), None)
     line = text = ""
     if own is not None:
-        frame = Frame(own.function, own.file, own.line, own.line, owner_of(own.file))
+        frame = PythonFrame(own.function, own.file, own.line, own.line, owner_of(own.file))
         line, _, text = line_name(placed([frame])[0], cells).partition("  ")
     if not stack:
         return line, text, ""
@@ -158,7 +158,7 @@ def _keys_of(stack: Sequence[StackLine], cells: Mapping[str, str]) -> tuple[str,
         return line, text, "import"
     innermost = next((one for one in stack if owner_of(one.file) != OURS), stack[0])
     owner = owner_of(innermost.file)
-    file = short_file(Frame(*innermost[:2], innermost.line, innermost.line, owner), cells)
+    file = short_file(PythonFrame(*innermost[:2], innermost.line, innermost.line, owner), cells)
     return line, text, f"{innermost.function} ({file})"
 
 

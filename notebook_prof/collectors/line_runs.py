@@ -85,7 +85,7 @@ def statement_lines(source: str) -> StatementLines:
 
 
 @dataclass(slots=True)
-class _Frames:
+class _OpenFrames:
     """The open frames, innermost last, and the columns of runs."""
 
     code: list[int] = field(default_factory=list)
@@ -131,7 +131,7 @@ def line_runs(events: array[int], end_ns: int, statements: Sequence[StatementLin
     # frame continues with the line at which it left. Another line of a running statement begins no new run,
     # nor does a return to the head of a loop, including our code there that counts iterations. The Python
     # loop below is over events, of which the monitor keeps at most 500,000.
-    frames = _Frames()
+    frames = _OpenFrames()
     for i in range(0, len(events), 4):
         t, code, line, kind = events[i : i + 4]
         if kind in (START, RESUME):

@@ -15,7 +15,7 @@ from ..trace.trace import Trace, format_of
 from .deferred_trace import DeferredTrace
 from .display import Plot, display, widget_of
 from .namespace import method
-from .text import Text, operator_table, profile_text, summary_text, trust_lines, with_second_line
+from .text import PlainText, operator_table, profile_text, summary_text, trust_lines, with_second_line
 from .topics import (
     Compat,
     Compilations,
@@ -366,7 +366,7 @@ class Profile:
 
     def summary(
         self, by: str | None = None, rows: int = 10, *, style: str | None = None, **paddle: Any
-    ) -> Text:
+    ) -> PlainText:
         """Write the Profile as a short text: `headline`, account, hottest lines, operators.
 
         Parameters
@@ -384,7 +384,7 @@ class Profile:
 
         Returns
         -------
-        Text
+        PlainText
             A str that notebooks show without quotes.
 
         Raises
@@ -396,12 +396,12 @@ class Profile:
             return operator_table(self.operators(by=by), by, rows)
         chosen = style if style is not None else "paddle" if paddle else "short"
         if chosen == "paddle":
-            return Text(self.compat.paddle_summary(**paddle))
+            return PlainText(self.compat.paddle_summary(**paddle))
         if paddle or chosen not in _STYLES:
             wrong = f"style={chosen!r}" if chosen not in _STYLES else ", ".join(paddle)
             raise OptionError(f"summary cannot be written with {wrong}: {nearest(chosen, _STYLES)}")
         if chosen == "torch":
-            return Text(self.compat.torch_table(row_limit=rows))
+            return PlainText(self.compat.torch_table(row_limit=rows))
         tables = self.account(), self.lines(), self.operators()
         return summary_text(self.headline, *tables, rows, of_notebook=is_notebook(self.trace))
 

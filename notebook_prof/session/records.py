@@ -94,7 +94,7 @@ class Run:
     first: int = 0  # number of steps that ended before its first one
 
 
-class Progress(NamedTuple):
+class WindowProgress(NamedTuple):
     """The state of a running window."""
 
     steps: int  # number of steps that have ended

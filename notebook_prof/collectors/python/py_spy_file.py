@@ -25,7 +25,7 @@ from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import readable
 from ..line_sources import cached_code, compiled, lines_now, parts_of
-from .frames import CELL, FOLDED, KEPT_FRAMES, Frame, Stacks, owner_of, tell_folded
+from .frames import CELL, FOLDED, KEPT_FRAMES, PackedStacks, PythonFrame, owner_of, tell_folded
 
 QUICK: Final = 4
 """Number of quick beats after py-spy has attached, which give the offset of the clock soon.
@@ -143,16 +143,16 @@ class Functions:
     # one function of each name, which begins at the first requested line.
     def __init__(self) -> None:
         self._spans: dict[str, dict[str, list[Span]]] = {}
-        self._frames: dict[tuple[str, str, int], Frame] = {}
+        self._frames: dict[tuple[str, str, int], PythonFrame] = {}
         self._unknown: dict[tuple[str, str], int] = {}
 
-    def frame(self, function: str, file: str, line: int) -> Frame:
+    def frame(self, function: str, file: str, line: int) -> PythonFrame:
         """Return the frame of an executed line. `function` may or may not be qualified."""
         key = (function, file, line)
         if (existing := self._frames.get(key)) is None:
             function, file = readable(function), readable(file)
             span = self._find(function, file, line)
-            existing = Frame(span.qualified_name, file, span.first_line, line, owner_of(file))
+            existing = PythonFrame(span.qualified_name, file, span.first_line, line, owner_of(file))
             self._frames[key] = existing
         return existing
 
@@ -188,7 +188,7 @@ _NEXT_EVENT: Final = b'},{"args"'
 _PIECE_BYTES: Final = 1 << 20
 
 
-class Home(NamedTuple):
+class StackOwner(NamedTuple):
     """The thread of a stack and the command of its process, both read from the root of the stack."""
 
     # for Python 3.10, py-spy does not know the system's thread numbers, so `tid` is Python's identifier
@@ -197,7 +197,7 @@ class Home(NamedTuple):
     name: str
 
 
-_NOWHERE: Final = Home("", 0, "")
+_NOWHERE: Final = StackOwner("", 0, "")
 
 
 @dataclass
@@ -207,7 +207,7 @@ class CallPaths:
     parent: list[int] = field(default_factory=lambda: [0])  # of every node
     # function, file and line of the last frame in each node's path
     frame: list[tuple[str, str, int]] = field(default_factory=lambda: [("", "", 0)])
-    home: list[Home] = field(default_factory=lambda: [_NOWHERE])
+    home: list[StackOwner] = field(default_factory=lambda: [_NOWHERE])
     beat: list[int] = field(default_factory=lambda: [-1])  # number of the path's beat, -1 for none
     _nodes: dict[tuple[int, str, str, int], int] = field(default_factory=dict)
 
@@ -245,7 +245,7 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
     """Parse a JSON list of ``B`` and ``E`` events into the changes of each thread, and the call paths."""
     # Any other content, such as the file of a killed py-spy, is a ValueError.
     paths = CallPaths()
-    threads: dict[tuple[int, int], _Thread] = {}
+    threads: dict[tuple[int, int], _ThreadState] = {}
     below, parent = paths.below, paths.parent
     # py-spy writes a stack as a difference from the last one with the same thread identifier. A forked child
     # has its parent's identifiers, so that last stack may be one of another process.
@@ -253,7 +253,7 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
     for event in _events(data):  # one pass over the parsed JSON
         key = (event["pid"], event["tid"])
         if (thread := threads.get(key)) is None:
-            thread = threads[key] = _Thread()
+            thread = threads[key] = _ThreadState()
         if event["ts"] != thread.at:
             thread.put(event["ts"])
         if event["ph"] == "B":
@@ -281,7 +281,7 @@ def _events(data: bytes) -> Iterator[dict[str, Any]]:
         begin = end + 2 if end >= 0 else len(data)
 
 
-class _Thread:
+class _ThreadState:
     """The reader's state for one thread."""
 
     __slots__ = ("at", "nodes", "now", "ts")
@@ -306,9 +306,9 @@ class _Thread:
 
 def stacks_of(
     paths: CallPaths, nodes: IntArray, functions: Functions, report: ImportReport | None = None
-) -> Stacks:
+) -> PackedStacks:
     """Return the stacks of call paths, in the same order. Reports folded stacks."""
-    code_of: dict[Frame, int] = {}
+    code_of: dict[PythonFrame, int] = {}
     frames: list[int] = []
     lengths = []
     deep = [0]
@@ -322,12 +322,12 @@ def stacks_of(
         lengths.append(len(numbers))
     if report is not None:
         tell_folded(report, len(deep) - 1, max(deep))
-    return Stacks(np.array(frames, dtype=np.int64), np.array(lengths, dtype=np.int64), list(code_of))
+    return PackedStacks(np.array(frames, dtype=np.int64), np.array(lengths, dtype=np.int64), list(code_of))
 
 
-def _home(outer: Home, text: str) -> Home:
+def _home(outer: StackOwner, text: str) -> StackOwner:
     if match := _PROCESS.match(text):
-        return Home(match[1], 0, "")
+        return StackOwner(match[1], 0, "")
     if match := _THREAD.match(text):
         return outer._replace(tid=int(match[1], 0), name=match[2] or "")
     return outer

@@ -21,8 +21,8 @@ from . import polling
 from .polling import (
     Poller,
     ProcessFacts,
-    Reader,
     Records,
+    UsageReader,
     busy_share,
     child_memory,
     cpu_table,
@@ -58,7 +58,7 @@ class SystemCollector(Collector):
 
     def __init__(self) -> None:
         self._data = bytearray()
-        self._reader: Reader | None = None
+        self._reader: UsageReader | None = None
         self._poller: Poller | None = None
         self._freed_bytes = (0, 0)
         self._threads: dict[int, str] = {}
@@ -76,7 +76,7 @@ class SystemCollector(Collector):
     def start(self, clock: Clock) -> None:
         """Take the first readings, and start the thread."""
         self._tid = threading.get_native_id()
-        self._reader = Reader(self._data.extend, self._learn_names, own_processes.pids())
+        self._reader = UsageReader(self._data.extend, self._learn_names, own_processes.pids())
         self._read(self._reader, clock.now_ns())
         self._freed_bytes = polling.freed_bytes(), 0
         self._poller = Poller(clock, self._reader)
@@ -120,7 +120,7 @@ class SystemCollector(Collector):
         self.stop()
         self._name_threads = id
 
-    def _read(self, reader: Reader, now: int) -> None:
+    def _read(self, reader: UsageReader, now: int) -> None:
         """Read everything, in the thread of the recorded cell."""
         reader.memory(now)
         reader.look(now)

@@ -55,7 +55,7 @@ def never_compile(torch: Any, *functions: Any) -> None:
             home.skip_code(function.__code__)
 
 
-class Compilations:
+class CompilationNotifier:
     """Notifies when TorchDynamo begins to compile or export, and when it has ended."""
 
     # Functions of TorchDynamo are wrapped while there are listeners, including those of modules imported
@@ -155,5 +155,5 @@ def _first(call: Call, original: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-compilations: Final = Compilations()
+compilations: Final = CompilationNotifier()
 """The compilations of this process."""
