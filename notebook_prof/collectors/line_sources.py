@@ -310,9 +310,16 @@ def _written_since(file: str, begin_s: float) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _began_s() -> float:
-    import psutil
+    """Return when this process began."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])  # since the machine was booted
+    except OSError:
+        import psutil
 
-    return float(psutil.Process().create_time())
+        return float(psutil.Process().create_time())
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return time.time() - age_s
 
 
 def _imported(file: str) -> Iterator[CodeType]:
