@@ -265,10 +265,7 @@ class Session:
 
     def stop(self, steps: StepRecords) -> None:
         """End a cycle."""
-        watch, self._size_watch = self._size_watch, None
-        if watch is not None:
-            watch.stop()
-        recording, self._recording = self._recording, None
+        recording = self._taken_recording()
         if recording is None:
             return
         if self._meter is not None and self._finished:
@@ -334,13 +331,17 @@ class Session:
 
     def abandon(self) -> None:
         """Discard a warm-up that was not followed by a recording."""
+        recording = self._taken_recording()
+        if recording is not None:
+            recording.abandon()
+            self.report.extend(recording.report)
+
+    def _taken_recording(self) -> Recording | None:
         watch, self._size_watch = self._size_watch, None
         if watch is not None:
             watch.stop()
         recording, self._recording = self._recording, None
-        if recording is not None:
-            recording.abandon()
-            self.report.extend(recording.report)
+        return recording
 
     def _make_recording(self) -> Recording:
         collectors = self._plan.collectors

@@ -121,12 +121,12 @@ class StepWindow:
         """Whether a cycle was recorded and the collectors are now idle."""
         return self.cycles > 0 and self._state is RecordingState.NONE
 
-    def progress(self, last: int = 60) -> WindowProgress:
-        """Return the progress, with the durations of the last steps. Any thread may call this."""
+    def progress(self) -> WindowProgress:
+        """Return the progress, with the durations of the last 60 steps. Any thread may call this."""
         run, steps = self._run, self._steps
         if not len(steps):
             steps = self._last_steps
-        times = steps.dur[-last:].tolist()
+        times = steps.dur[-60:].tolist()
         first, line, text, begin_ns = 0, -1, "", 0
         if run is not None:
             first, line, text, begin_ns = run.first, run.line, run.text, run.begin_ns

@@ -173,11 +173,11 @@ class EventRanges:
         event.record(stream)
         return event
 
-    def _place(self, tries: int = 8) -> _Anchor:
-        """Determine the time of an event on the current GPU: the tightest of `tries` measurements."""
+    def _place(self) -> _Anchor:
+        """Determine the time of an event on the current GPU: the tightest of eight measurements."""
         anchors = []
         stream = self._cupy.cuda.Stream(non_blocking=True)  # the user's stream may be busy
-        for _ in range(tries):
+        for _ in range(8):
             before = self._now()
             event = self._record(stream)
             event.synchronize()

@@ -27,7 +27,6 @@ def traces(torch: Any) -> tuple[Callable[[], bool], Callable[[], bool]]:
     # ``torch.func``, and stand-in tensors: fake ones, those of ``make_fx`` and of functionalization. A user's
     # dispatch mode does not trace.
     core, fx = torch._C, torch.fx._symbolic_trace
-    compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
     # a flag of the module until torch 2.13, then one of the thread
     fx_traces = getattr(fx, "_get_is_fx_tracing", lambda: getattr(fx, "_is_fx_tracing_flag", False))
     compiles_frames = getattr(core._dynamo.eval_frame, "get_eval_frame_callback", lambda: None)
@@ -40,7 +39,7 @@ def traces(torch: Any) -> tuple[Callable[[], bool], Callable[[], bool]]:
             return True
         return depth() > 0 and any(mode_of(kind) is not None for kind in kinds)
 
-    return compiling, tracing
+    return torch.compiler.is_compiling, tracing
 
 
 def never_compile(torch: Any, *functions: Any) -> None:

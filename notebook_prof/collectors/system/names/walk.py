@@ -60,7 +60,7 @@ class Walk:
     # the built-in types, instances with the interpreter's getters, and everything else as seen by the garbage
     # collector. Visited objects are kept alive until the walk is dropped, so no id occurs twice. `label_of`
     # has the names of objects that are dict keys, by id.
-    def __init__(self, budget_ns: int = BUDGET_NS) -> None:
+    def __init__(self, budget_ns: int) -> None:
         self.log = BufferLog()
         self.label_of: dict[int, str] = {}
         self.objects = self.spent_ns = 0
