@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import own_processes
 from ..collectors import statements
+from ..collectors.machine import live_children, live_threads
 from ..collectors.nvml.metrics import Gpus
 from ..collectors.python.thread_stacks import ThreadStacks
 from ..collectors.system.names.watch import Roots, Walked, walk_names
@@ -250,11 +251,8 @@ class NotebookWatch:
         return " ".join(new)
 
     def _learn_names(self) -> None:
-        for thread in threading.enumerate():
-            if thread.native_id is not None:
-                self.threads[thread.native_id] = thread.name
-        for process in tuple(getattr(sys.modules.get("multiprocessing.process"), "_children", ())):
-            self.children[getattr(process, "pid", None) or 0] = str(getattr(process, "name", ""))
+        self.threads |= live_threads()
+        self.children |= live_children()
 
     def _poll(self) -> None:
         still = 0

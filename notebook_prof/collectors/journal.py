@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from ..trace.arrays import IntArray
+from .machine import live_threads
 
 MOST_SPANS: Final = 1_000_000
 """Limit on the annotations in a recording. This many take about 150 MB."""
@@ -103,8 +104,7 @@ class Journal:
         """Open an annotation in this thread."""
         span = Annotation(self, name, phase)
         if span.tid not in self._names:
-            name_of = {thread.native_id: thread.name for thread in threading.enumerate()}
-            self._names[span.tid] = name_of.get(span.tid, f"thread {span.tid}")
+            self._names[span.tid] = live_threads().get(span.tid, f"thread {span.tid}")
         self._open[id(span)] = span
         for watcher in _watchers:
             watcher.opened(span)

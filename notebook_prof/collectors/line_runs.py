@@ -36,24 +36,6 @@ class LineRuns(NamedTuple):
             begin=np.clip(self.begin, begin_ns, end_ns), end=np.clip(self.end, begin_ns, end_ns)
         )
 
-    def self_ns(self) -> IntArray:
-        """Return the duration of each run, without its callees."""
-        took = self.end - self.begin
-        called = self.parent >= 0
-        inside = np.bincount(self.parent[called], took[called], minlength=len(took)).astype(np.int64)
-        return np.asarray(took - inside, np.int64)
-
-    def outermost(self) -> IntArray:
-        """Return the runs not called, even indirectly, by a run of the same line: recursion counts once."""
-        nested = np.zeros(len(self.begin), bool)
-        rows, up = np.arange(len(self.begin)), self.parent.copy()
-        while len(rows := rows[up[rows] >= 0]):
-            same = (self.code[up[rows]] == self.code[rows]) & (self.line[up[rows]] == self.line[rows])
-            nested[rows[same]] = True
-            rows = rows[~same]
-            up[rows] = self.parent[up[rows]]
-        return np.flatnonzero(~nested)
-
 
 class StatementLines(NamedTuple):
     """The lines at which the statements of a file begin."""

@@ -20,19 +20,8 @@ from ..trace.clocks import Clock
 from ..trace.taxonomy import PHASES
 from .base import Availability, Collector
 from .journal import Annotation, AnnotationEdges, Journal
-from .statements import Statements, statements
 
-__all__ = [
-    "MarksCollector",
-    "Statements",
-    "StepSink",
-    "annotate",
-    "install",
-    "statements",
-    "step",
-    "steps",
-    "uninstall",
-]  # fmt: skip
+__all__ = ["MarksCollector", "StepSink", "annotate", "install", "step", "steps", "uninstall"]
 
 T = TypeVar("T")
 P = ParamSpec("P")

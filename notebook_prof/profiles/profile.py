@@ -13,7 +13,7 @@ from ..errors import OptionError, nearest
 from ..selection import Selection
 from ..trace.trace import Trace, format_of
 from .deferred_trace import DeferredTrace
-from .display import Plot, display, widget_of
+from .display import Plot, display
 from .namespace import method
 from .text import PlainText, operator_table, profile_text, summary_text, trust_lines, with_second_line
 from .topics import (
@@ -445,7 +445,7 @@ class Profile:
 
     def _display_(self) -> Any:
         """Return the linked views; marimo calls this."""
-        return widget_of(self)
+        return display(self, as_widget=True)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
         """Show the linked views through an entry point. Without one, IPython uses `_repr_mimebundle_`."""

@@ -34,7 +34,6 @@ from notebook_prof.collectors.python.frames import (
     trim_thread,
 )
 from notebook_prof.collectors.python.names import SampledProcess, name_processes
-from notebook_prof.collectors.python.overlay import StatementRows
 from notebook_prof.collectors.python.py_spy_engine import MOST_FRAMES, PySpy
 from notebook_prof.collectors.python.py_spy_file import (
     NAMES,
@@ -47,7 +46,7 @@ from notebook_prof.collectors.python.py_spy_file import (
 from notebook_prof.collectors.python.py_spy_threads import samples_by_thread
 from notebook_prof.collectors.python.snapping import ExactRanges
 from notebook_prof.collectors.python.thread_stacks import ObservedThread
-from notebook_prof.collectors.statements import SHOWING
+from notebook_prof.collectors.statements import SHOWING, Statements
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport
 
@@ -245,7 +244,7 @@ def assembled(
 
 
 def test_samples_hang_below_the_statement_that_ran() -> None:
-    statements = StatementRows(np.array([0, 33, 61]), np.array([33, 61, 70]), np.array([3, 4, 5]))
+    statements = Statements(np.array([0, 33, 61]), np.array([33, 61, 70]), np.array([3, 4, 5]))
     trace = assembled([0, 1, 2], [0, 40, 55, 70], Exact(statements=statements))
     assert rows_of(trace) == [
         ("line 3", 0, 33, 0),
@@ -257,7 +256,7 @@ def test_samples_hang_below_the_statement_that_ran() -> None:
 
 
 def test_a_starved_sample_does_not_hang_below_another_statement() -> None:
-    statements = StatementRows(np.array([0, 30]), np.array([30, 200]), np.array([3, 4]))
+    statements = Statements(np.array([0, 30]), np.array([30, 200]), np.array([3, 4]))
     trace = assembled([0, 2], [0, 150, 200], Exact(statements=statements))
     assert rows_of(trace) == [("line 3", 0, 30, 0), ("sort (numpy.py)", 0, 30, 1), ("line 4", 30, 200, 0)]
 
@@ -269,7 +268,7 @@ def test_a_task_hangs_below_the_await_that_runs_it(function: str) -> None:
     builder = TraceBuilder()
     track = builder.track("main", pid=1, tid=1)
     stacks = stacks_of_frames([task, SORT], [DOT])
-    statements = StatementRows(np.array([0]), np.array([90]), np.array([3]))
+    statements = Statements(np.array([0]), np.array([90]), np.array([3]))
     timed = TimedStacks(np.array([0, 60, 90]), np.array([0, 1]))
     put(builder, track, timed, stacks, Exact(statements=statements), interval_ns=10)
     assert rows_of(builder.seal()) == [
@@ -284,7 +283,7 @@ def test_what_the_display_of_the_result_runs_hangs_below_it() -> None:
     builder = TraceBuilder()
     track = builder.track("main", pid=1, tid=1)
     stacks = stacks_of_frames([LINE_3], [LINE_3, shown], [DOT])
-    statements = StatementRows(np.array([0, 30]), np.array([30, 90]), np.array([3, SHOWING]))
+    statements = Statements(np.array([0, 30]), np.array([30, 90]), np.array([3, SHOWING]))
     timed = TimedStacks(np.array([0, 30, 60, 90]), np.array([0, 1, 2]))
     put(builder, track, timed, stacks, Exact(statements=statements), interval_ns=10)
     assert rows_of(builder.seal()) == [

@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from notebook_prof.analysis import memory_processes
-from notebook_prof.collectors.machine import usable_cores
-from notebook_prof.collectors.system import CHILDREN_TRACK, RSS_TRACK, SystemCollector, usable_cpus
+from notebook_prof.collectors.machine import usable_cores, usable_cpus
+from notebook_prof.collectors.system import CHILDREN_TRACK, RSS_TRACK, SystemCollector
 from notebook_prof.collectors.system.polling import resident_bytes
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock

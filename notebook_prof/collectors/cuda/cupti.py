@@ -23,9 +23,9 @@ from ...trace.clocks import Clock
 from ...trace.report import ImportReport
 from ..base import Availability
 from ..devices import settle
+from ..machine import live_threads
 from ..torch.kept_rows import of_devices
 from ..torch.no_kernels import loaded_cupti
-from ..torch.result import live_threads
 from . import driver
 from .records import FIELDS, ON_DEVICE, DeviceProperties, joined, named, read, read_devices
 

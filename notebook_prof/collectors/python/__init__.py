@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,18 +15,17 @@ from ...background import checkpoint
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...trace.strings import Coded
-from .. import marks
 from ..base import Availability, Collector
 from ..journal import AnnotationEdges
+from ..machine import live_children
 from ..options import CollectorOptions
-from ..statements import UNWRITTEN, watched_lines
+from ..statements import UNWRITTEN, Statements, statements, watched_lines
 from . import py_spy_attachment as spy
 from .assemble import OTHER_CELLS, Exact, TimedStacks, put
 from .engine import Recorded, Sampler, ThreadSamples
 from .frames import CELL, LIBRARY, PackedStacks, PythonFrame, trim, trim_process, trim_thread
 from .garbage_collections import GARBAGE, GarbageCollections
 from .names import SampledProcess, cell_lines, line_name, name_processes, placed
-from .overlay import StatementRows
 from .py_spy_engine import SHORT, PySpy
 from .snapping import ExactRanges
 
@@ -129,7 +127,7 @@ class PythonCollector(Collector):
         if self._engine is not None:
             if not self._window_ns[1]:
                 self._window_ns = (self._window_ns[0], self._clock.now_ns())
-            self._children = _named_children()
+            self._children = live_children()
             self._engine.stop()
             if self._options.engine != "thread":
                 spy.prepare()
@@ -216,15 +214,15 @@ class PythonCollector(Collector):
         }
         self._looks.append(pd.DataFrame(columns))
 
-    def _statements(self, tid: int) -> StatementRows | None:
+    def _statements(self, tid: int) -> Statements | None:
         """Return the cell's statements that ran in a thread during the recording, if they were noted."""
-        noted = marks.statements()
+        noted = statements()
         begin_ns, end_ns = self._window_ns
         ts, end = np.maximum(noted.ts, begin_ns), np.minimum(noted.end, end_ns)
         kept = (end > ts) & ((noted.line > 0) | (end - ts >= _SHOWN_NS))
         if noted.thread != tid or not kept.any():
             return None
-        return StatementRows(ts[kept], end[kept], noted.line[kept])
+        return Statements(ts[kept], end[kept], noted.line[kept])
 
     def _only_waited(self, thread: ThreadSamples, stacks: PackedStacks) -> bool:
         """Return whether a thread was in the same wait during the whole recording."""
@@ -319,7 +317,7 @@ def _ranges(builder: TraceBuilder, track: int) -> ExactRanges | None:
 
 
 def _put_statements(
-    builder: TraceBuilder, track: int, rows: StatementRows, context: Sequence[PythonFrame]
+    builder: TraceBuilder, track: int, rows: Statements, context: Sequence[PythonFrame]
 ) -> None:
     """Add one exact slice per statement, in which samples are nested."""
     file = next((frame.file for frame in reversed(context) if frame.owner == CELL), "")
@@ -336,13 +334,6 @@ def _put_statements(
         category="python",
         stack=np.array(keys, dtype=np.int64)[code.ravel()],
     )
-
-
-def _named_children() -> dict[int, str]:
-    """Return the names that `multiprocessing` has given to the live children."""
-    process = sys.modules.get("multiprocessing.process")
-    children = tuple(getattr(process, "_children", ())) if process is not None else ()
-    return {child.pid: child.name for child in children if child.pid is not None}
 
 
 def _rank(pid: int) -> int:

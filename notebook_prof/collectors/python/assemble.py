@@ -16,9 +16,10 @@ from ...trace.intervals import as_ints
 from ...trace.strings import Coded
 from ..journal import AnnotationEdges
 from ..line_runs import LineRuns, WatchedCode
+from ..statements import Statements
 from .frames import CELL, USER, PackedStacks, PythonFrame
 from .names import cell_lines, fused_kernel, keep_source_files, line_name, short_file
-from .overlay import StatementRows, hang, overlay
+from .overlay import hang, overlay
 from .snapping import NEVER, ExactRanges, SampleSpans, beside_ranges, bridged
 
 OTHER_CELLS: Final = "other_cells"
@@ -61,7 +62,7 @@ class Exact(NamedTuple):
     """What is known exactly about a sampled thread."""
 
     edges: AnnotationEdges = AnnotationEdges.none()  # the user's annotations
-    statements: StatementRows | None = None  # the cell's statements
+    statements: Statements | None = None  # the cell's statements
     others: ExactRanges | None = None  # slices that other collectors put on the same track
     lines: tuple[LineRuns, list[WatchedCode]] | None = None  # timed runs of the user's lines
 

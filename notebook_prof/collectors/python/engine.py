@@ -102,6 +102,15 @@ def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray
     return bounds, stacks
 
 
+def since_last_look(
+    ts: IntArray, stack: IntArray, look_ns: IntArray, start_ns: int
+) -> tuple[IntArray, IntArray]:
+    """Return bounds and stacks of a thread's samples: each covers the time since the look before it."""
+    at = np.searchsorted(look_ns, ts)
+    begin = np.maximum(np.where(at > 0, look_ns[np.maximum(at, 1) - 1], start_ns), start_ns)
+    return with_gaps(np.maximum(begin, np.append(begin[:1], ts[:-1])), ts, stack)
+
+
 def join(parts: Sequence[Recorded]) -> Recorded:
     """Join consecutive recordings. Overlaps are taken from the earlier one."""
     # threads are matched by process and number; the result has the first recording's context and the longest
@@ -254,11 +263,8 @@ class Sampler:
 
     def _samples(self, one: ObservedThread, look_ns: IntArray, nodes: IntArray) -> ThreadSamples:
         """Return a thread's samples. Each covers the time since the previous look, if that saw the thread."""
-        ts, stack = one.ts, np.searchsorted(nodes, np.array(one.node, dtype=np.int64))
-        at = np.searchsorted(look_ns, ts)
-        begin = np.where(at > 0, look_ns[np.maximum(at, 1) - 1], self._start_ns)
-        begin = np.maximum(begin, np.concatenate([begin[:1], ts[:-1]]))
-        bounds, stack = with_gaps(begin, ts, stack)
+        stack = np.searchsorted(nodes, np.array(one.node, dtype=np.int64))
+        bounds, stack = since_last_look(one.ts, stack, look_ns, self._start_ns)
         return ThreadSamples(os.getpid(), one.tid, one.name, "", bounds, stack)
 
     def _run(self) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...trace.arrays import BoolArray, IntArray
 from ..line_runs import LineRuns, WatchedCode
-from ..statements import SHOWING
+from ..statements import SHOWING, Statements
 from .frames import PackedStacks, PythonFrame, owner_of
 from .snapping import NEVER, SampleSpans
 
@@ -20,19 +20,11 @@ _FILLED_INTERVALS: Final = 2.0
 replaced."""
 
 
-class StatementRows(NamedTuple):
-    """Statements of one thread, sorted and without overlaps."""
-
-    ts: IntArray  # absolute ns, shape (n,)
-    end: IntArray
-    line: IntArray  # first line of each
-
-
 def hang(
     spans: SampleSpans,
     stacks: PackedStacks,
     roots: tuple[IntArray, BoolArray],
-    rows: StatementRows,
+    rows: Statements,
     interval_ns: int,
 ) -> tuple[SampleSpans, PackedStacks]:
     """Cut samples where statements begin and end, and remove the statement's line from their stacks."""

@@ -24,7 +24,7 @@ import numpy as np
 from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import readable
-from ..line_sources import cached_code, compiled, lines_now, parts_of
+from ..line_sources import CodePart, cached_code, compiled, lines_now, parts_of
 from .frames import CELL, FOLDED, KEPT_FRAMES, PackedStacks, PythonFrame, owner_of, tell_folded
 
 QUICK: Final = 4
@@ -128,21 +128,13 @@ def _delays(seen_ns: IntArray, beats_ns: IntArray) -> IntArray:
 # process.
 
 
-class Span(NamedTuple):
-    """The lines of a function in its file."""
-
-    first_line: int
-    last_line: int
-    qualified_name: str
-
-
 class Functions:
     """Finds functions by file, name and executed line. Reads each file only once."""
 
     # Python's cached byte code is tried first, then the source. A file that cannot be read is assumed to have
     # one function of each name, which begins at the first requested line.
     def __init__(self) -> None:
-        self._spans: dict[str, dict[str, list[Span]]] = {}
+        self._parts: dict[str, dict[str, list[CodePart]]] = {}
         self._frames: dict[tuple[str, str, int], PythonFrame] = {}
         self._unknown: dict[tuple[str, str], int] = {}
 
@@ -151,28 +143,31 @@ class Functions:
         key = (function, file, line)
         if (existing := self._frames.get(key)) is None:
             function, file = readable(function), readable(file)
-            span = self._find(function, file, line)
-            existing = PythonFrame(span.qualified_name, file, span.first_line, line, owner_of(file))
-            self._frames[key] = existing
+            first_line, name = self._begin(function, file, line)
+            existing = self._frames[key] = PythonFrame(name, file, first_line, line, owner_of(file))
         return existing
 
-    def _find(self, function: str, file: str, line: int) -> Span:
-        if (spans := self._spans.get(file)) is None:
-            spans = self._spans[file] = spans_of(file)
-        name = function.rpartition(".")[2]
-        holding = [span for span in spans.get(name, ()) if span.first_line <= line <= span.last_line]
+    def _begin(self, function: str, file: str, line: int) -> tuple[int, str]:
+        """Return the first line and the qualified name of the function that has this line."""
+        if (parts := self._parts.get(file)) is None:
+            parts = self._parts[file] = _parts_by_name(file)
+        holding = [
+            (part.first_line, part.last_line, part.function)
+            for part in parts.get(function.rpartition(".")[2], ())
+            if part.first_line <= line <= part.last_line
+        ]
         if holding:
-            return max(holding)
-        return Span(self._unknown.setdefault((function, file), line), line, function)
+            first_line, _, name = max(holding)
+            return first_line, name
+        return self._unknown.setdefault((function, file), line), function
 
 
-def spans_of(file: str) -> dict[str, list[Span]]:
-    """Return every function of a file, by its plain name; empty for a file that cannot be read."""
-    spans: defaultdict[str, list[Span]] = defaultdict(list)
+def _parts_by_name(file: str) -> dict[str, list[CodePart]]:
+    parts: defaultdict[str, list[CodePart]] = defaultdict(list)
     if (code := _code(file)) is not None:
         for part in parts_of(code):
-            spans[part.name].append(Span(part.first_line, part.last_line, part.function))
-    return dict(spans)
+            parts[part.name].append(part)
+    return dict(parts)
 
 
 def _code(file: str) -> CodeType | None:

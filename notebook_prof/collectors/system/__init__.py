@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +15,7 @@ from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...units import format_bytes
 from ..base import Availability, Collector
-from ..machine import usable_cores, usable_cpus
+from ..machine import live_children, live_threads, usable_cores
 from . import polling
 from .polling import (
     Poller,
@@ -32,8 +31,6 @@ from .polling import (
     total_bytes,
 )
 from .process_tree import REAPED, RECORD, RSS, THREAD
-
-__all__ = ["CPU_TRACK", "RSS_TRACK", "SystemCollector", "usable_cpus"]
 
 CPU_INTERVAL_NS: Final = 100_000_000
 LONG_GAP_NS: Final = 100_000_000
@@ -167,12 +164,8 @@ class SystemCollector(Collector):
         )
 
     def _learn_names(self) -> None:
-        for thread in threading.enumerate():
-            if thread.native_id is not None:
-                self._threads[thread.native_id] = thread.name
-        processes = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
-        for process in tuple(processes):  # active_children() would reap those that have ended
-            self._children[getattr(process, "pid", None) or 0] = str(getattr(process, "name", ""))
+        self._threads |= live_threads()
+        self._children |= live_children()
 
 
 def put_readings(
