@@ -52,10 +52,6 @@ def strip_magic(lines: list[str]) -> list[str]:
     return [f"{marker!r}\n", *body]
 
 
-# for check_complete of older IPythons: the transformer changes no state
-strip_magic.has_side_effects = False  # type: ignore[attr-defined]
-
-
 class OneLine:
     """Treats a single line below ``%%profile`` as IPython treats a one-line cell: ``ls`` becomes ``%ls``."""
 

@@ -70,16 +70,12 @@ class Profile:
     [2, 6]
     """
 
-    _trace: Trace | DeferredTrace
-    _selection: Selection
-    _verdict: analysis.Verdict | None
-    _trust: tuple[int, pd.DataFrame] | None
-    _history: Any  # a `PreviousRun`, from the layer above; set by `runs.writing.remember`
-
     def __init__(self, trace: Trace | DeferredTrace, selection: Selection | None = None) -> None:
         self._trace = trace
         self._selection = Selection() if selection is None else selection
-        self._verdict = self._trust = self._history = None
+        self._verdict: analysis.Verdict | None = None
+        self._trust: tuple[int, pd.DataFrame] | None = None
+        self._history: Any = None  # a `PreviousRun`, from the layer above; set by `runs.writing.remember`
 
     @property
     def trace(self) -> Trace:

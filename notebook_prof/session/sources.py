@@ -59,9 +59,6 @@ class Interleaved(StepRange):
         """Return whether everything has been measured."""
         return self.end is not None and step >= self.end + self.pairs * PAIR
 
-    def __str__(self) -> str:
-        return super().__str__()
-
 
 def interleave(steps: StepRange | None) -> Interleaved:
     """Measure the overhead after these steps. Without an end, ten steps are recorded."""

@@ -18,17 +18,7 @@ from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ..base import Availability, Collector
 from ..devices import gpu_extra
-from .metrics import (
-    METRICS,
-    PCIE,
-    Metric,
-    NvmlCard,
-    Readings,
-    cuda_uuids,
-    pcie_link,
-    visible,
-    why_missing,
-)
+from .metrics import METRICS, PCIE, Metric, NvmlCard, Readings, cuda_uuids, pcie_link, visible, why_missing
 
 FAST_S: Final = 0.05
 """Time between two readings of memory and power."""
