@@ -81,8 +81,7 @@ class Prepared:
 
     def tensors(self) -> Iterator[Any]:
         """Yield the tensors among the arguments, including those in lists."""
-        for value in (*self.args, *self.kwargs.values()):
-            yield from (one for one in _flat(value) if hasattr(one, "is_floating_point"))
+        return tensors_in([*self.args, *self.kwargs.values()])
 
     def bytes(self) -> int:
         """Return the size of the tensors in bytes."""
@@ -100,11 +99,12 @@ class Prepared:
         return Prepared(self.run, tuple(map(each, self.args)), kwargs, self.written)
 
 
-def _flat(value: Any) -> Iterator[Any]:
+def tensors_in(value: Any) -> Iterator[Any]:
+    """Yield a tensor, or the tensors in a list, tuple or nested ones."""
     if isinstance(value, list | tuple):
         for one in value:
-            yield from _flat(one)
-    else:
+            yield from tensors_in(one)
+    elif hasattr(value, "is_floating_point"):
         yield value
 
 
@@ -329,8 +329,8 @@ def _check(prepared: Prepared, call: RecordedCall) -> None:
     if not any(True for _ in prepared.tensors()):
         raise CannotReplayError(f"{call.name} takes no tensor: no try applies to it")
     for at in prepared.written:
-        for one in _flat(prepared.args[at]):
-            if hasattr(one, "is_floating_point") and not _is_dense(one):
+        for one in tensors_in(prepared.args[at]):
+            if not _is_dense(one):
                 raise CannotReplayError(
                     f"{call.name} wrote into a view of another tensor, which was not recorded: replay the "
                     "operator that reads it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ import numpy as np
 from ....errors import OptionError
 from ....optional import require
 from ....statistics import FloatArray
-from .calls import CannotReplayError, Prepared, RecordedCall, dtype_named, prepare
+from .calls import CannotReplayError, Prepared, RecordedCall, dtype_named, prepare, tensors_in
 from .isolation import changed, first_line, isolated, threads_of
 
 WAYS: Final = {"for-loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
@@ -337,7 +337,7 @@ def _results(torch: Any, runner: _Runner) -> tuple[int, list[Any]]:
     """Return the number of results of a call, and copies of the numeric ones on the host."""
     torch.manual_seed(0)
     try:
-        every = list(_tensors(runner.once()))
+        every = list(tensors_in(runner.once()))
     except Exception as error:  # an operator may raise anything about its inputs
         raise CannotReplayError(f"PyTorch cannot run it this way: {first_line(error)}") from error
     if not runner.keeps_shapes():
@@ -346,11 +346,3 @@ def _results(torch: Any, runner: _Runner) -> tuple[int, list[Any]]:
     return len(every), [
         one.to(torch.complex128 if one.is_complex() else torch.float64, copy=True) for one in wide
     ]
-
-
-def _tensors(result: Any) -> Iterator[Any]:
-    if isinstance(result, list | tuple):
-        for one in result:
-            yield from _tensors(one)
-    elif hasattr(result, "is_floating_point"):
-        yield result
