@@ -81,7 +81,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_exit)
 
 
-class Process:
+class OwnProcess:
     """A process that is not a child of this one, held by a pidfd. Raises OSError before Linux 5.3, or if
     there is no such process."""
 
@@ -131,7 +131,7 @@ def refusal() -> str:
 
 def start(
     command: Sequence[str], output: int, errors: int, fourth: int, allow: Callable[[int], object] = id
-) -> Process:
+) -> OwnProcess:
     """Start a program that is not a child of this process. Raises OSError on failure."""
     # `output`, `errors` and `fourth` become its file descriptors 1, 2 and 4; `allow` is called with its pid
     # before the program starts
@@ -220,7 +220,7 @@ def _reap(pid: int) -> None:
         _cpu_ns += round((used.ru_utime + used.ru_stime) * 1e9)
 
 
-def _wait_until_begun(news: int) -> Process:
+def _wait_until_begun(news: int) -> OwnProcess:
     """Return the process once it has its own session and is waiting for permission."""
     os.set_blocking(news, False)
     said, process = b"", None
@@ -233,7 +233,7 @@ def _wait_until_begun(news: int) -> Process:
             raise OSError("the shell could not start it")
         if process is None:
             _pids.extend((int(match[1]), int(match[2])))
-            process = Process(int(match[2]))
+            process = OwnProcess(int(match[2]))
         if b"." not in said and _readable([news, process.fileno()], _START_S) == [process.fileno()]:
             process.close()
             raise OSError("it ended before the program started")

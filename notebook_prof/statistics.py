@@ -219,12 +219,9 @@ class Shift:
         return self.low > 0 or self.high < 0
 
 
-def shift_of_steps(a: FloatArray, b: FloatArray, *, factor: float = 1.0) -> Shift:
+def shift_of_steps(a: FloatArray, b: FloatArray) -> Shift:
     """Compare the positive step times of two sides, in measured order; with fewer than 4 steps per side, the
-    interval is nan.
-
-    `factor` multiplies both halves of the interval; see `factor_of_runs`.
-    """
+    interval is nan."""
     # The value is Hodges and Lehmann's: the median of all differences of logarithms. The interval has all
     # shifts that the test of Brunner and Munzel (2000) does not reject at 5 %, with means of blocks of
     # neighbouring steps in place of single placements, and with one less than the smaller number of blocks as
@@ -233,7 +230,7 @@ def shift_of_steps(a: FloatArray, b: FloatArray, *, factor: float = 1.0) -> Shif
     n = len(x), len(y)
     value = float(np.median(np.subtract.outer(y, x))) if min(n) else math.nan
     if min(n) < LEAST:
-        return Shift(value, math.nan, math.nan, n, factor)
+        return Shift(value, math.nan, math.nan, n)
     blocks = [block_starts(x), block_starts(y)]
     limit = t_quantile(0.5 + LEVEL / 2, min(map(len, blocks)) - 1)
 
@@ -248,7 +245,7 @@ def shift_of_steps(a: FloatArray, b: FloatArray, *, factor: float = 1.0) -> Shif
     widest = 4 * max(float(np.ptp(x)), float(np.ptp(y)), 1e-9)
     low = value - _edge(lambda d: rejected(value - d), widest)
     high = value + _edge(lambda d: rejected(value + d), widest)
-    return Shift(value, value - factor * (value - low), value + factor * (high - value), n, factor)
+    return Shift(value, low, high, n)
 
 
 def shift_of_runs(a: Sequence[FloatArray], b: Sequence[FloatArray], *, paired: bool = False) -> Shift:

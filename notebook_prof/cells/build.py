@@ -15,11 +15,11 @@ import pandas as pd
 from ..analysis.notebook.recorded import CELL_BUFFERS, CELL_RUNS
 from ..analysis.time.account import ACCOUNT
 from ..collectors.machine import machine, usable_cores
-from ..collectors.python.assemble import OTHER_CELLS, Exact, Timed, put
-from ..collectors.python.engine import with_gaps
+from ..collectors.python.assemble import OTHER_CELLS, Exact, TimedStacks, put
+from ..collectors.python.engine import since_last_look
 from ..collectors.python.frames import trim, trim_thread
-from ..collectors.python.overlay import Rows
 from ..collectors.python.thread_stacks import ObservedThread, decode
+from ..collectors.statements import Statements
 from ..collectors.system import put_readings
 from ..collectors.system.names.watch import put_names
 from ..collectors.system.polling import decode as decoded
@@ -174,9 +174,9 @@ def _put_statements(
         )
 
 
-def _rows(run: CellRun, end_ns: int) -> Rows:
+def _rows(run: CellRun, end_ns: int) -> Statements:
     ts = np.clip(np.maximum.accumulate(run.statements[:, 0]), run.begin_ns, end_ns)
-    return Rows(ts, np.append(ts[1:], end_ns)[: len(ts)], run.statements[:, 1].copy())
+    return Statements(ts, np.append(ts[1:], end_ns)[: len(ts)], run.statements[:, 1].copy())
 
 
 def _put_samples(
@@ -217,16 +217,12 @@ def _put_samples(
     builder.metadata[OTHER_CELLS] = dict(watch.others)
 
 
-def _timed(one: ObservedThread, looks: IntArray, nodes: IntArray, begin_ns: int, end_ns: int) -> Timed:
+def _timed(one: ObservedThread, looks: IntArray, nodes: IntArray, begin_ns: int, end_ns: int) -> TimedStacks:
     """Return a thread's samples within a cell; each covers the time since the previous one."""
     ts = one.ts
     inside = (ts >= begin_ns) & (ts <= end_ns)
     ts, node = ts[inside], np.array(one.node, np.int64)[: len(inside)][inside]
-    at = np.searchsorted(looks, ts)
-    begin = np.maximum(np.where(at > 0, looks[np.maximum(at, 1) - 1], begin_ns), begin_ns)
-    begin = np.maximum(begin, np.append(begin[:1], ts[:-1]))
-    bounds, stack = with_gaps(begin, ts, np.searchsorted(nodes, node))
-    return Timed(bounds, stack)
+    return TimedStacks(*since_last_look(ts, np.searchsorted(nodes, node), looks, begin_ns))
 
 
 def _identities(runs: list[CellRun]) -> list[int]:

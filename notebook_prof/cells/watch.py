@@ -14,10 +14,11 @@ import numpy as np
 
 from .. import own_processes
 from ..collectors import statements
+from ..collectors.machine import live_children, live_threads
 from ..collectors.nvml.metrics import Gpus
 from ..collectors.python.thread_stacks import ThreadStacks
 from ..collectors.system.names.watch import Roots, Walked, walk_names
-from ..collectors.system.polling import MOVED_BYTES, Reader, resident_bytes
+from ..collectors.system.polling import MOVED_BYTES, UsageReader, resident_bytes
 from ..trace.arrays import IntArray
 from ..trace.clocks import Clock
 from . import marks
@@ -105,7 +106,7 @@ class NotebookWatch:
         self._modules = len(sys.modules)
         self._known = {name.partition(".")[0] for name in list(sys.modules)}
         self._lock = threading.Lock()
-        self._reader = Reader(self.data.extend, self._learn_names, own_processes.pids())
+        self._reader = UsageReader(self.data.extend, self._learn_names, own_processes.pids())
         self.gpus = Gpus()
         self._parked = False
         self._wake, self._quit = threading.Event(), threading.Event()
@@ -250,11 +251,8 @@ class NotebookWatch:
         return " ".join(new)
 
     def _learn_names(self) -> None:
-        for thread in threading.enumerate():
-            if thread.native_id is not None:
-                self.threads[thread.native_id] = thread.name
-        for process in tuple(getattr(sys.modules.get("multiprocessing.process"), "_children", ())):
-            self.children[getattr(process, "pid", None) or 0] = str(getattr(process, "name", ""))
+        self.threads |= live_threads()
+        self.children |= live_children()
 
     def _poll(self) -> None:
         still = 0

@@ -80,9 +80,9 @@ def shape_lines(shapes: Any, layouts: Any = None) -> list[str]:
     return lines
 
 
-def bar(value: float, largest: float, width: int = 15) -> str:
-    """Return a bar of ``#``."""
-    return "#" * int(value / largest * width) if math.isfinite(value) and largest > 0 else ""
+def bar(value: float, largest: float) -> str:
+    """Return a bar of up to 15 ``#``."""
+    return "#" * int(value / largest * 15) if math.isfinite(value) and largest > 0 else ""
 
 
 def _scaled(value: float, base: int, count: int) -> tuple[float, int]:

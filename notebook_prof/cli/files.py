@@ -10,7 +10,7 @@ from ..errors import OptionError
 from ..profiles.files import open_profile
 from ..ranks.profiles import read_ranks
 from ..readers import list_formats
-from .output import add_output_options, chosen_format, data_text, drawn, say
+from .output import add_from, add_output_options, chosen_format, data_text, drawn, say
 
 
 def add_report(commands: Any) -> None:
@@ -24,9 +24,7 @@ def add_report(commands: Any) -> None:
     default = "default: FILE's name with .html; for ranks, ranks.html beside them"
     parser.add_argument("-o", "--output", metavar="REPORT.html", help=default)
     parser.add_argument("--ranks", action="store_true", help="FILE is a folder or a pattern of ranks' files")
-    parser.add_argument(
-        "--from", dest="format", metavar="FORMAT", help="format of FILE, to skip the recognition"
-    )
+    add_from(parser)
     _add_no_source(parser)
     parser.set_defaults(run=report)
 
@@ -44,9 +42,7 @@ def add_convert(commands: Any) -> None:
     parser.add_argument("file", metavar="FILE")
     parser.add_argument("output", metavar="OUTPUT", nargs="?")
     parser.add_argument("-o", "--output", dest="named", metavar="OUTPUT", help="the same, as for report")
-    parser.add_argument(
-        "--from", dest="format", metavar="FORMAT", help="format of FILE, to skip the recognition"
-    )
+    add_from(parser)
     _add_no_source(parser)
     parser.set_defaults(run=convert)
 
@@ -71,13 +67,13 @@ def report(options: argparse.Namespace) -> int:
         return _report_ranks(options)
     output = options.output or _stem(first) + ".html"
     _not_the_same(first, output)
-    open_profile(first, format=options.format).export.html(output, source=not options.no_source)
+    open_profile(first, format=options.source).export.html(output, source=not options.no_source)
     say(output)
     return 0
 
 
 def _report_ranks(options: argparse.Namespace) -> int:
-    if options.format is not None:
+    if options.source is not None:
         raise OptionError("--from is for one file: the format of each rank's file is recognised")
     first = options.files[0]
     folder = first if os.path.isdir(first) else os.path.dirname(first)
@@ -95,7 +91,7 @@ def convert(options: argparse.Namespace) -> int:
     if len(outputs) != 1:
         raise OptionError("convert writes one file: name it once, as in notebook-prof convert FILE -o OUTPUT")
     _not_the_same(options.file, outputs[0])
-    open_profile(options.file, format=options.format).save(outputs[0], source=not options.no_source)
+    open_profile(options.file, format=options.source).save(outputs[0], source=not options.no_source)
     say(outputs[0])
     return 0
 

@@ -110,6 +110,13 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def add_from(parser: argparse.ArgumentParser) -> None:
+    """Add ``--from``, as `source`, to a command that reads FILE."""
+    parser.add_argument(
+        "--from", dest="source", metavar="FORMAT", help="format of FILE, to skip the recognition"
+    )
+
+
 def chosen_format(format: str) -> str:
     """Return the format that ``auto`` means for this standard output."""
     if format != "auto":

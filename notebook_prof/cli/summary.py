@@ -16,7 +16,7 @@ from ..formats.paddle.summary_events import SORTED_KEYS
 from ..profiles.files import open_profile
 from ..profiles.topics import TOPICS
 from ..units import format_bytes, format_count, format_ns, format_share
-from .output import add_output_options, chosen_format, data_text, drawn, say
+from .output import add_from, add_output_options, chosen_format, data_text, drawn, say
 
 _LONGEST: Final = 60
 
@@ -30,7 +30,7 @@ def add_summary(commands: Any) -> None:
     parser = commands.add_parser("summary", help="print the verdict and tables", description=description)
     add = parser.add_argument
     add("file", metavar="FILE")
-    add("--from", dest="source", metavar="FORMAT", help="format of FILE, to skip the recognition")
+    add_from(parser)
     add(
         "--style",
         choices=("short", "paddle", "torch"),
@@ -78,9 +78,7 @@ def add_brief(commands: Any) -> None:
         "its lines, advice and doubts, as Markdown.",
     )
     parser.add_argument("file", metavar="FILE", help="the recording")
-    parser.add_argument(
-        "--from", dest="source", metavar="FORMAT", help="format of FILE, to skip the recognition"
-    )
+    add_from(parser)
     parser.add_argument("--rows", metavar="N", type=int, default=5, help="rows of each table (default: 5)")
     parser.add_argument("--json", action="store_true", help="print JSON, with the numbers unrounded")
     parser.set_defaults(run=run_brief)

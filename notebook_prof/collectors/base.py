@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar, Final
+from functools import cached_property, partial
+from typing import ClassVar, Final, TypeVar
 
 from ..background import checkpoint
 from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from ..trace.report import ImportReport
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ class Recording:
         """Warm every collector."""
         self._prepare()
         for collector in tuple(self._alive):
-            self._try(collector, "warm", lambda c=collector: c.warm(self.clock))  # type: ignore[misc]
+            self._try(collector, "warm", partial(collector.warm, self.clock))
 
     def start(self) -> None:
         """Prepare all collectors, mark the clock, and start the collectors in order."""
@@ -142,7 +144,7 @@ class Recording:
         self.clock.mark()
         self._started = True
         for collector in tuple(self._alive):
-            self._try(collector, "start", lambda c=collector: c.start(self.clock))  # type: ignore[misc]
+            self._try(collector, "start", partial(collector.start, self.clock))
 
     def join(self, collector: Collector) -> None:
         """Add a collector, and start it if the others have started. Its result is read first."""
@@ -175,10 +177,7 @@ class Recording:
 
     def halt(self) -> int:
         """Stop the collectors whose memory grows with every event. Returns how many events are kept."""
-        kept: list[int] = []
-        for collector in tuple(self._alive):
-            self._try(collector, "halt", lambda c=collector: kept.append(c.halt()))  # type: ignore[misc]
-        return sum(kept)
+        return sum(self._try(collector, "halt", collector.halt) or 0 for collector in tuple(self._alive))
 
     def _tell_jump(self) -> None:
         """Report that the system clock jumped."""
@@ -203,7 +202,7 @@ class Recording:
             while waiting:
                 collector = waiting[0]
                 checkpoint()
-                self._try(collector, "result", lambda c=collector: c.result(builder))  # type: ignore[misc]
+                self._try(collector, "result", partial(collector.result, builder))
                 waiting.pop(0)
         except KeyboardInterrupt:
             self.report.add(
@@ -231,9 +230,9 @@ class Recording:
         for collector in tuple(self._alive):
             self._try(collector, "prepare", collector.prepare)
 
-    def _try(self, collector: Collector, doing: str, action: Callable[[], None]) -> None:
+    def _try(self, collector: Collector, doing: str, action: Callable[[], T]) -> T | None:
         try:
-            action()
+            return action()
         except Exception as error:
             self.report.add(
                 "collector-failed",
@@ -245,6 +244,7 @@ class Recording:
             self._alive.remove(collector)
             self._fallen.append(collector)
             self._give_back(collector)
+            return None
 
     def _refuse(self, collector: Collector, thing: str, holder: str) -> None:
         self.report.add(

@@ -21,30 +21,13 @@ from .devices import gpu_extra, in_use
 
 # The cupy collector: records allocations in CuPy's memory pool through CuPy's memory hook.
 
+_EVENT: Final = ("ts", "addr", "bytes", "device", "allocated", "reserved")
 PINNED: Final = "CuPy pinned memory, free blocks"
 _left: dict[int, Any] = {}
 """Hooks that were stopped by another thread, keyed by their own thread, which is the only one that can remove
 them."""
 _numbers = count()
 """Make the names of hooks unique, since CuPy refuses a second hook of the same name on a thread."""
-
-
-class Events:
-    """Allocations of one thread, appended as they happen: time, address, bytes, device, totals."""
-
-    def __init__(self) -> None:
-        self.ts, self.address = array("q"), array("Q")
-        self.size, self.device = array("q"), array("q")
-        self.allocated, self.reserved = array("q"), array("q")
-
-    def add(self, ts: int, address: int, size: int, device: int, allocated: int, reserved: int) -> None:
-        """Append an allocation or a free."""
-        self.ts.append(ts)
-        self.address.append(address)
-        self.size.append(size)
-        self.device.append(device)
-        self.allocated.append(allocated)
-        self.reserved.append(reserved)
 
 
 class CupyCollector(Collector):
@@ -61,7 +44,8 @@ class CupyCollector(Collector):
         self._cupy: Any = None
         self._hook: Any = None
         self._hidden = ""
-        self._events = Events()
+        self._events = array("q")
+        """Six numbers for each allocation or free: see `_EVENT`."""
         self._totals: dict[int, list[int]] = {}
         self._thread = 0
         self._pinned: list[tuple[int, int]] = []
@@ -124,16 +108,9 @@ class CupyCollector(Collector):
 
     def result(self, builder: TraceBuilder) -> None:
         """Add the allocations, the pinned pool's counter and the names of the devices."""
-        events = self._events
-        if len(events.ts):
-            builder.allocations(
-                ts=np.array(events.ts),
-                addr=np.array(events.address),
-                bytes=np.array(events.size),
-                device=np.array(events.device),
-                allocated=np.array(events.allocated),
-                reserved=np.array(events.reserved),
-            )
+        if self._events:
+            columns = np.array(self._events).reshape(-1, len(_EVENT)).T
+            builder.allocations(**dict(zip(_EVENT, columns, strict=True)))
         if self._pinned:
             track = builder.track(PINNED, "counter", unit="")
             builder.counter(track, *zip(*self._pinned, strict=True))
@@ -184,7 +161,9 @@ class CupyCollector(Collector):
                 )
 
 
-def make_hook(base: type[Any], events: Events, totals: dict[int, list[int]], now: Callable[[], int]) -> Any:
+def make_hook(
+    base: type[Any], events: array[int], totals: dict[int, list[int]], now: Callable[[], int]
+) -> Any:
     """Make the hook. Its base class ``cupy.cuda.MemoryHook`` is known only once CuPy is imported."""
 
     # `events` gets every allocation and free. `totals` (allocated and reserved bytes by device) is kept up to
@@ -211,7 +190,7 @@ def make_hook(base: type[Any], events: Events, totals: dict[int, list[int]], now
         def _note(self, device: int, address: int, size: int) -> None:
             total = totals.setdefault(device, [0, 0])
             total[0] += size
-            events.add(now(), address, size, device, total[0], max(total))
+            events.extend((now(), address, size, device, total[0], max(total)))
 
     return _PoolHook()
 

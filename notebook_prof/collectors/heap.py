@@ -23,7 +23,7 @@ from .base import Availability, Collector
 from .giving_way import GivingWay
 from .options import CollectorOptions
 from .python.assemble import OTHER_CELLS
-from .python.frames import CELL, OURS, USER, Frame, owner_of
+from .python.frames import CELL, OURS, USER, PythonFrame, owner_of
 from .python.names import line_name, placed, short_file
 
 HEAP: Final = "heap"
@@ -77,11 +77,11 @@ class HeapCollector(Collector):
         if tracer is None:
             return
         try:
-            blocks = tracer.blocks()
+            at_peak, kept = tracer.blocks()
         finally:
             tracer.close()
-        builder.table(HEAP, blocks_table(blocks, builder.metadata.get(OTHER_CELLS, {})), times=())
-        builder.metadata[HEAP] = {"tool": blocks.tool, "peak_bytes": blocks.peak_bytes}
+        builder.table(HEAP, blocks_table(at_peak, kept, builder.metadata.get(OTHER_CELLS, {})), times=())
+        builder.metadata[HEAP] = {"tool": tracer.tool, "peak_bytes": tracer.peak_bytes}
         if tracer.gave_way_to:
             self.report.add(
                 "heap-gave-way",
@@ -92,7 +92,7 @@ class HeapCollector(Collector):
         self.report.add(
             "heap-traced",
             "info",
-            example=blocks.tool,
+            example=tracer.tool,
             effect="code that calls many functions, or makes many objects, ran slower than it does alone",
             advice="take times from a recording without --heap",
         )
@@ -125,22 +125,12 @@ class Blocks:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class HeapBlocks:
-    """Allocations since the recording began."""
-
-    tool: str  # name and version of the tracer
-    peak_bytes: int  # highest sum of blocks
-    at_peak: list[Blocks]
-    kept: list[Blocks]  # still there at the end
-
-
-def blocks_table(blocks: HeapBlocks, cells: Mapping[str, str]) -> pd.DataFrame:
+def blocks_table(at_peak: Sequence[Blocks], kept: Sequence[Blocks], cells: Mapping[str, str]) -> pd.DataFrame:
     """Return one row per line of user code and allocating function, with columns ``KEYS`` and ``NUMBERS``."""
     # ``bytes`` sums to the peak. ``line`` is the innermost line of user code, empty if there is none on the
     # stack. ``allocated_by`` is the innermost Python function, empty without a Python stack.
-    rows = [(*_keys_of(one.stack, cells), one.bytes, one.count, 0, 0) for one in blocks.at_peak]
-    rows += [(*_keys_of(one.stack, cells), 0, 0, one.bytes, one.count) for one in blocks.kept]
+    rows = [(*_keys_of(one.stack, cells), one.bytes, one.count, 0, 0) for one in at_peak]
+    rows += [(*_keys_of(one.stack, cells), 0, 0, one.bytes, one.count) for one in kept]
     table = pd.DataFrame(rows, columns=[*KEYS, *NUMBERS]).astype(dict.fromkeys(NUMBERS, "int64"))
     return table.groupby(list(KEYS), sort=False)[list(NUMBERS)].sum().reset_index()
 
@@ -150,7 +140,7 @@ def _keys_of(stack: Sequence[StackLine], cells: Mapping[str, str]) -> tuple[str,
     own = next((one for one in stack if owner_of(one.file) in (CELL, USER)), None)
     line = text = ""
     if own is not None:
-        frame = Frame(own.function, own.file, own.line, own.line, owner_of(own.file))
+        frame = PythonFrame(own.function, own.file, own.line, own.line, owner_of(own.file))
         line, _, text = line_name(placed([frame])[0], cells).partition("  ")
     if not stack:
         return line, text, ""
@@ -158,7 +148,7 @@ def _keys_of(stack: Sequence[StackLine], cells: Mapping[str, str]) -> tuple[str,
         return line, text, "import"
     innermost = next((one for one in stack if owner_of(one.file) != OURS), stack[0])
     owner = owner_of(innermost.file)
-    file = short_file(Frame(*innermost[:2], innermost.line, innermost.line, owner), cells)
+    file = short_file(PythonFrame(*innermost[:2], innermost.line, innermost.line, owner), cells)
     return line, text, f"{innermost.function} ({file})"
 
 
@@ -169,6 +159,7 @@ class MemrayTracer:
     # the interpreter's allocator requests for them.
     def __init__(self) -> None:
         self._memray: Any = require("memray", extra="heap", purpose="tracing the heap")
+        self.tool, self.peak_bytes = f"memray {self._memray.__version__}", 0
         self._folder = ""
         self._tracker: Any = None
         self._error: Exception | None = None
@@ -215,19 +206,13 @@ class MemrayTracer:
         if hook is not None and getattr(hook, "__module__", "") != "memray._memray":
             threading.setprofile(hook)  # the user's hook for new threads
 
-    def blocks(self) -> HeapBlocks:
-        """Return the blocks at the peak and at the end, and delete the file."""
+    def blocks(self) -> tuple[list[Blocks], list[Blocks]]:
+        """Return the blocks at the peak, and those that are still there at the end."""
         with self._memray.FileReader(self._file) as reader:
             at_peak = reader.get_high_watermark_allocation_records(merge_threads=True)
             kept = reader.get_leaked_allocation_records(merge_threads=True)
-            out = HeapBlocks(
-                f"memray {self._memray.__version__}",
-                int(reader.metadata.peak_memory),
-                [_blocks(record) for record in at_peak],
-                [_blocks(record) for record in kept],
-            )
-        self.close()
-        return out
+            self.peak_bytes = int(reader.metadata.peak_memory)
+            return [_blocks(record) for record in at_peak], [_blocks(record) for record in kept]
 
     def close(self) -> None:
         """End tracing, and delete the file."""

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from ..trace.arrays import IntArray
+from .machine import live_threads
 
 MOST_SPANS: Final = 1_000_000
 """Limit on the annotations in a recording. This many take about 150 MB."""
@@ -23,7 +24,7 @@ MOST_COUNTS: Final = 1_000_000
 _PACKAGE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
-class Edges(NamedTuple):
+class AnnotationEdges(NamedTuple):
     """The begins and ends of a thread's annotations, sorted by time."""
 
     ts: IntArray  # absolute ns
@@ -31,7 +32,7 @@ class Edges(NamedTuple):
     codes: list[CodeType]
 
     @classmethod
-    def none(cls) -> Edges:
+    def none(cls) -> AnnotationEdges:
         """Return no edges."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), [])
 
@@ -39,10 +40,10 @@ class Edges(NamedTuple):
 class Watcher(Protocol):
     """Is notified when annotations open and close, in their threads."""
 
-    def opened(self, span: Span) -> None:
+    def opened(self, span: Annotation) -> None:
         """Handle an annotation that has just opened."""
 
-    def closed(self, span: Span) -> None:
+    def closed(self, span: Annotation) -> None:
         """Handle an annotation that has just closed."""
 
 
@@ -61,7 +62,7 @@ def unwatch(watcher: Watcher) -> None:
     _watchers = tuple(one for one in _watchers if one is not watcher)
 
 
-class Span:
+class Annotation:
     """An annotation, open or closed. Times are absolute ns."""
 
     __slots__ = ("_journal", "end_ns", "name", "opener", "phase", "start_ns", "tid")
@@ -94,23 +95,22 @@ class Journal:
         self.dropped = 0
         self._window_ns: tuple[int, int] | None = None
         self._recording = False
-        self._open: dict[int, Span] = {}
-        self._spans: list[Span] = []
+        self._open: dict[int, Annotation] = {}
+        self._spans: list[Annotation] = []
         self._names: dict[int, str] = {}
         self.counts: list[tuple[int, Any, Any]] = []
 
-    def begin(self, name: str, phase: str | None) -> Span:
+    def begin(self, name: str, phase: str | None) -> Annotation:
         """Open an annotation in this thread."""
-        span = Span(self, name, phase)
+        span = Annotation(self, name, phase)
         if span.tid not in self._names:
-            name_of = {thread.native_id: thread.name for thread in threading.enumerate()}
-            self._names[span.tid] = name_of.get(span.tid, f"thread {span.tid}")
+            self._names[span.tid] = live_threads().get(span.tid, f"thread {span.tid}")
         self._open[id(span)] = span
         for watcher in _watchers:
             watcher.opened(span)
         return span
 
-    def closed(self, span: Span) -> None:
+    def closed(self, span: Annotation) -> None:
         """Store a closed annotation, if a recording is running."""
         for watcher in _watchers:
             watcher.closed(span)
@@ -147,11 +147,11 @@ class Journal:
         tids = {span.tid for span in self._spans}
         return {tid: name for tid, name in self._names.items() if tid in tids}
 
-    def kept(self, tid: int) -> list[Span]:
+    def kept(self, tid: int) -> list[Annotation]:
         """Return a thread's closed annotations, in order of their ends."""
         return [span for span in self._spans if span.tid == tid]
 
-    def edges(self, tid: int) -> Edges:
+    def edges(self, tid: int) -> AnnotationEdges:
         """Return where a thread's annotations begin and end."""
         spans = self.kept(tid)
         codes = {id(span.opener): span.opener for span in spans}
@@ -159,16 +159,16 @@ class Journal:
         opener = np.array([number[id(span.opener)] for span in spans for _ in range(2)], dtype=np.int64)
         ts = np.array([(span.start_ns, span.end_ns) for span in spans], dtype=np.int64).ravel()
         order = np.argsort(ts, kind="stable")
-        return Edges(ts[order], opener[order], list(codes.values()))
+        return AnnotationEdges(ts[order], opener[order], list(codes.values()))
 
-    def _keep(self, span: Span) -> None:
+    def _keep(self, span: Annotation) -> None:
         if len(self._spans) < MOST_SPANS:
             self._spans.append(span)
         else:
             self.dropped += 1
 
 
-def _cut(span: Span, end_ns: int) -> Span:
+def _cut(span: Annotation, end_ns: int) -> Annotation:
     """Return a closed copy, while the original stays open for its owner."""
     cut = copy.copy(span)
     cut.end_ns = end_ns

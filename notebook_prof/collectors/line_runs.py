@@ -36,24 +36,6 @@ class LineRuns(NamedTuple):
             begin=np.clip(self.begin, begin_ns, end_ns), end=np.clip(self.end, begin_ns, end_ns)
         )
 
-    def self_ns(self) -> IntArray:
-        """Return the duration of each run, without its callees."""
-        took = self.end - self.begin
-        called = self.parent >= 0
-        inside = np.bincount(self.parent[called], took[called], minlength=len(took)).astype(np.int64)
-        return np.asarray(took - inside, np.int64)
-
-    def outermost(self) -> IntArray:
-        """Return the runs not called, even indirectly, by a run of the same line: recursion counts once."""
-        nested = np.zeros(len(self.begin), bool)
-        rows, up = np.arange(len(self.begin)), self.parent.copy()
-        while len(rows := rows[up[rows] >= 0]):
-            same = (self.code[up[rows]] == self.code[rows]) & (self.line[up[rows]] == self.line[rows])
-            nested[rows[same]] = True
-            rows = rows[~same]
-            up[rows] = self.parent[up[rows]]
-        return np.flatnonzero(~nested)
-
 
 class StatementLines(NamedTuple):
     """The lines at which the statements of a file begin."""
@@ -85,7 +67,7 @@ def statement_lines(source: str) -> StatementLines:
 
 
 @dataclass(slots=True)
-class _Frames:
+class _OpenFrames:
     """The open frames, innermost last, and the columns of runs."""
 
     code: list[int] = field(default_factory=list)
@@ -131,7 +113,7 @@ def line_runs(events: array[int], end_ns: int, statements: Sequence[StatementLin
     # frame continues with the line at which it left. Another line of a running statement begins no new run,
     # nor does a return to the head of a loop, including our code there that counts iterations. The Python
     # loop below is over events, of which the monitor keeps at most 500,000.
-    frames = _Frames()
+    frames = _OpenFrames()
     for i in range(0, len(events), 4):
         t, code, line, kind = events[i : i + 4]
         if kind in (START, RESUME):

@@ -30,7 +30,7 @@ _COMPILED: Final = ("__compiled_fn", "__resume_at")
 """Name prefixes in functions rewritten by torch.compile. They appear in no source text."""
 
 
-class Part(NamedTuple):
+class CodePart(NamedTuple):
     """A code object: a module, a class, a function, or a part of an expression."""
 
     name: str
@@ -51,8 +51,8 @@ class Place(NamedTuple):
 class Home(NamedTuple):
     """The current place of a part's code."""
 
-    part: Part
-    written: Part
+    part: CodePart
+    written: CodePart
     lines: dict[int, int]  # current line by line of the part's code
 
     def place(self, line: int) -> Place:
@@ -64,8 +64,8 @@ class Home(NamedTuple):
 
 class _Edited(NamedTuple):
     lines: Sequence[str]
-    parts: list[Part]
-    ran: list[Part]
+    parts: list[CodePart]
+    ran: list[CodePart]
     homes: dict[int, Home]  # by position in `ran`; missing for parts that are not in this text
     is_older: bool
     older: int  # the first `older` parts of `ran` are from before a reload
@@ -168,7 +168,7 @@ class Sources:
             if code.co_filename == file and not any(name.startswith(_COMPILED) for name in code.co_names)
             for part in parts_of(code)
         ]
-        before: list[Part] = []
+        before: list[CodePart] = []
         if not ran:
             before = [part for code in self.reloads.codes.get(file, ()) for part in parts_of(code)]
             ran = [*before, *(part for code in _imported(file) for part in parts_of(code))]
@@ -179,7 +179,7 @@ class Sources:
         for lines in dict.fromkeys(had or [()]):
             code = compiled(lines, file)
             parts = list(parts_of(code)) if code is not None else []
-            alike: dict[tuple[str, CodeType], list[Part]] = {}
+            alike: dict[tuple[str, CodeType], list[CodePart]] = {}
             for part in parts:
                 alike.setdefault((part.name, _bare(part.code)), []).append(part)
             found = {n: _home(part, alike.get((part.name, bare[n]), ())) for n, part in enumerate(ran)}
@@ -195,7 +195,7 @@ class Sources:
         return next((text for text in texts if len(text.homes) == len(ran)), texts[0])
 
 
-def _home(part: Part, alike: Sequence[Part]) -> Home | None:
+def _home(part: CodePart, alike: Sequence[CodePart]) -> Home | None:
     """Find a part among parts that are equal except for line numbers; None if there are none."""
     if not alike:
         return None
@@ -207,7 +207,7 @@ def _home(part: Part, alike: Sequence[Part]) -> Home | None:
 
 
 def _rewritten_home(
-    part: Part, parts: Sequence[Part], rewritten: Sequence[tuple[Part, dict[int, int]]]
+    part: CodePart, parts: Sequence[CodePart], rewritten: Sequence[tuple[CodePart, dict[int, int]]]
 ) -> Home | None:
     """Find a part that IPython's autoreload compiled from ``ast.unparse``; None if there is none."""
     for other, lines in rewritten:
@@ -230,7 +230,7 @@ def _lines_by_offset(code: CodeType) -> list[int]:
     return [line or 0 for begin, end, line in code.co_lines() for _ in range(begin, end, 2)]
 
 
-def _rewritten(lines: Sequence[str], file: str) -> Iterator[tuple[Part, dict[int, int]]]:
+def _rewritten(lines: Sequence[str], file: str) -> Iterator[tuple[CodePart, dict[int, int]]]:
     """Yield functions as IPython's autoreload compiles them, each with a map to the file's line numbers."""
     # IPython 9 and later compile only the edited functions, each from the output of ast.unparse.
     with suppress(SyntaxError, ValueError, RecursionError):
@@ -310,9 +310,16 @@ def _written_since(file: str, begin_s: float) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _began_s() -> float:
-    import psutil
+    """Return when this process began."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])  # since the machine was booted
+    except OSError:
+        import psutil
 
-    return float(psutil.Process().create_time())
+        return float(psutil.Process().create_time())
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return time.time() - age_s
 
 
 def _imported(file: str) -> Iterator[CodeType]:
@@ -349,11 +356,11 @@ def _code_of(modules: Sequence[dict[str, Any]], file: str) -> Iterator[CodeType]
             waiting += [names] if names.get("__module__") in own else []
 
 
-def parts_of(code: CodeType, outer: str = "") -> Iterator[Part]:
+def parts_of(code: CodeType, outer: str = "") -> Iterator[CodePart]:
     """Yield a code object and all nested ones."""
     lines = [line for *_, line in code.co_lines() if line]
     name = getattr(code, "co_qualname", f"{outer}{code.co_name}")
-    yield Part(code.co_name, name, code.co_firstlineno, max(lines, default=code.co_firstlineno), code)
+    yield CodePart(code.co_name, name, code.co_firstlineno, max(lines, default=code.co_firstlineno), code)
     inner = f"{name}.<locals>." if code.co_flags & 1 else f"{name}."  # 1: CO_OPTIMIZED, a function
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

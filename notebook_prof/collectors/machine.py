@@ -1,4 +1,4 @@
-"""Facts about the machine: cores, accelerators, how Python starts threads and processes."""
+"""Facts about the machine and this process: cores, accelerators, names of threads and child processes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import sys
 import sysconfig
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,18 @@ def machine() -> dict[str, Any]:
             name for name in ("cuda", "mps", "xpu") if _available(getattr(torch, name, None))
         ]
     return facts
+
+
+def live_threads() -> dict[int, str]:
+    """Return the names of the live Python threads by native id."""
+    return {thread.native_id: thread.name for thread in threading.enumerate() if thread.native_id is not None}
+
+
+def live_children() -> dict[int, str]:
+    """Return the names that `multiprocessing` has given to the live children, by process id."""
+    # active_children() would reap those that have ended
+    children = tuple(getattr(sys.modules.get("multiprocessing.process"), "_children", ()))
+    return {child.pid: child.name for child in children if child.pid is not None}
 
 
 def has_gil() -> bool:

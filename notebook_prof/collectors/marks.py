@@ -19,21 +19,18 @@ from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from ..trace.taxonomy import PHASES
 from .base import Availability, Collector
-from .journal import Edges, Journal, Span
-from .statements import Statements, statements
+from .journal import Annotation, AnnotationEdges, Journal
 
-__all__ = [
-    "MarksCollector", "Sink", "Statements", "annotate", "install", "statements", "step", "steps", "uninstall",
-]  # fmt: skip
+__all__ = ["MarksCollector", "StepSink", "annotate", "install", "step", "steps", "uninstall"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_sink: Sink | None = None
+_sink: StepSink | None = None
 _journal: Journal | None = None
 
 
-class Sink(Protocol):
+class StepSink(Protocol):
     """Counts steps; implemented by the session."""
 
     def tick(self, source: str) -> None:
@@ -43,7 +40,7 @@ class Sink(Protocol):
         """Note that marks will tick, since a step has begun that one of them will end."""
 
 
-def install(sink: Sink) -> None:
+def install(sink: StepSink) -> None:
     """Send the ends of steps to `sink`, replacing any other, and record annotations that open from now on."""
     # so annotations that are open when the window starts are known, and their part inside it is kept
     global _sink, _journal
@@ -95,7 +92,7 @@ class annotate:
     def __init__(self, name: str, phase: str | None = None) -> None:
         self.name = name
         self.phase = phase
-        self._open: list[Span] | None = None
+        self._open: list[Annotation] | None = None
         if phase is not None and phase not in PHASES:
             raise OptionError(f"no phase {phase!r} for annotate({name!r}): {nearest(str(phase), PHASES)}")
 
@@ -128,7 +125,7 @@ class annotate:
         return cast("Callable[P, T]", _wrapped(function, self.name, self.phase))
 
 
-def _close_latest(spans: list[Span]) -> None:
+def _close_latest(spans: list[Annotation]) -> None:
     from_here = next((span for span in reversed(spans) if span.is_of_this_thread()), spans[-1])
     spans.remove(from_here)
     from_here.close()
@@ -232,14 +229,14 @@ class steps(Generic[T]):
                 _end_step(sink)
 
 
-def _begin_step() -> Sink | None:
+def _begin_step() -> StepSink | None:
     # otherwise an optimizer, which steps before the first mark, would place the window
     if _sink is not None:
         _sink.announce()
     return _sink
 
 
-def _end_step(sink: Sink | None) -> None:
+def _end_step(sink: StepSink | None) -> None:
     # after an error, a generator may be closed late, perhaps during another recording
     if sink is not None and sink is _sink:
         sink.tick("mark")
@@ -275,9 +272,9 @@ class MarksCollector(Collector):
             self._journal.stop()
             self._remove_own()
 
-    def edges(self, tid: int) -> Edges:
+    def edges(self, tid: int) -> AnnotationEdges:
         """Return where annotations of thread `tid` begin and end, and in which functions."""
-        return self._journal.edges(tid) if self._journal is not None else Edges.none()
+        return self._journal.edges(tid) if self._journal is not None else AnnotationEdges.none()
 
     def result(self, builder: TraceBuilder) -> None:
         """Add one slice per annotation."""

@@ -26,7 +26,7 @@ COLLECTORS: Final = Table.of("collectors", "name:str available:bool reason:str r
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _CollectorEntry:
     module: str
     attribute: str
     records: str
@@ -44,22 +44,26 @@ class _Entry:
 
 
 _BUILT_IN: Final = {
-    "torch": _Entry(
+    "torch": _CollectorEntry(
         ".torch.collector", "TorchCollector", "operators, kernels, memory and modules of PyTorch"
     ),
-    "python": _Entry(".python", "PythonCollector", "lines and functions of Python code"),
-    "system": _Entry(".system", "SystemCollector", "memory and CPU time of process, threads and children"),
-    "nvml": _Entry(".nvml", "NvmlCollector", "use, memory, power and clocks of NVIDIA GPUs"),
-    "marks": _Entry(".marks", "MarksCollector", "nbp.annotate in your code"),
-    "cuda": _Entry(".cuda", "CudaCollector", "kernels and copies of any CUDA library in the process"),
-    "cupy": _Entry(".cupy", "CupyCollector", "allocations of CuPy's memory pool"),
-    "torch_memory": _Entry(
+    "python": _CollectorEntry(".python", "PythonCollector", "lines and functions of Python code"),
+    "system": _CollectorEntry(
+        ".system", "SystemCollector", "memory and CPU time of process, threads and children"
+    ),
+    "nvml": _CollectorEntry(".nvml", "NvmlCollector", "use, memory, power and clocks of NVIDIA GPUs"),
+    "marks": _CollectorEntry(".marks", "MarksCollector", "nbp.annotate in your code"),
+    "cuda": _CollectorEntry(
+        ".cuda", "CudaCollector", "kernels and copies of any CUDA library in the process"
+    ),
+    "cupy": _CollectorEntry(".cupy", "CupyCollector", "allocations of CuPy's memory pool"),
+    "torch_memory": _CollectorEntry(
         ".torch.allocator_history",
         "TorchMemoryCollector",
         "blocks of PyTorch's CUDA allocator with stacks, on request",
     ),
-    "jax": _Entry(".jax", "JaxCollector", "operations and kernels of JAX"),
-    "heap": _Entry(".heap", "HeapCollector", "what allocated the heap at its peak, on request"),
+    "jax": _CollectorEntry(".jax", "JaxCollector", "operations and kernels of JAX"),
+    "heap": _CollectorEntry(".heap", "HeapCollector", "what allocated the heap at its peak, on request"),
 }
 
 
@@ -166,16 +170,18 @@ def _beside_torch() -> bool:
     return best.ok and best.name != "kineto"
 
 
-_foreign: dict[str, _Entry] | None = None
+_foreign: dict[str, _CollectorEntry] | None = None
 """Collectors of other packages, as found by the last scan."""
 
 
-def _entries(cached: bool = False) -> dict[str, _Entry]:
+def _entries(cached: bool = False) -> dict[str, _CollectorEntry]:
     """Return all collectors. With `cached`, packages are not scanned again, which takes 10 ms."""
     global _foreign
     if _foreign is None or not cached:
         _foreign = {
-            point.name: _Entry(point.module, point.attr, f"what {point.module.partition('.')[0]} records")
+            point.name: _CollectorEntry(
+                point.module, point.attr, f"what {point.module.partition('.')[0]} records"
+            )
             for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)
             if point.name not in _BUILT_IN
         }

@@ -41,23 +41,22 @@ class Statements(NamedTuple):
     ts: IntArray
     end: IntArray
     line: IntArray  # line in the cell, from 1 like in IPython; `SHOWING` or `AFTER` for what comes after it
-    thread: int  # native id of the thread that ran the cell; -1 without statements
+    thread: int = -1  # native id of the thread that ran the cell; -1 without statements
 
     @classmethod
     def none(cls) -> Statements:
         """Return no statements."""
         nothing = np.empty(0, np.int64)
-        return cls(nothing, nothing, nothing, -1)
+        return cls(nothing, nothing, nothing)
 
 
 class Marks:
-    """The marks of a recorded cell, as (absolute ns, line) pairs in one array. The clock returns Unix ns."""
+    """The marks of a recorded cell, as (absolute ns, line) pairs in one array."""
 
-    def __init__(self, clock: Callable[[], int] = now) -> None:
+    def __init__(self) -> None:
         self.rows: array[int] = array("q")
         self.end_ns = 0
         self.sources = Sources()
-        self._now = clock
         self._monitor: LineMonitor | None = None
         self._function_lines: FunctionLines | None = None
         self._thread = threading.get_native_id()
@@ -85,7 +84,7 @@ class Marks:
         global note, _running, _latest
         if _running is not self:
             return
-        self.end_ns = self._now() if end_ns is None else end_ns
+        self.end_ns = now() if end_ns is None else end_ns
         if self._monitor is not None:
             self._monitor.stop()
         elif self.sources.reloads in sys.meta_path:

@@ -9,7 +9,7 @@ from typing import Any
 from ..expectations.language import Expectation
 from ..expectations.outcomes import Expectations, judge
 from ..expectations.quantities import Measured, missing
-from ..profiles.display import display, widget_of
+from ..profiles.display import display
 from ..trace.redaction import Redaction
 from .linked import LinkedSides
 from .run import Recording, Side
@@ -164,7 +164,7 @@ class Comparison(LinkedSides):
 
     def _display_(self) -> Any:
         """Return the linked page; marimo calls this."""
-        return widget_of(self)
+        return display(self, as_widget=True)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
         """Show the linked page. For sides without timelines, IPython falls back to `_repr_mimebundle_`."""

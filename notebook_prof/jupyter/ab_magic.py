@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import copy
 import re
@@ -63,11 +62,6 @@ class Turns:
     line: str  # options passed on to ``%%profile``
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> Any:
-        raise OptionError(f"{MAGIC}: {message}")
-
-
 def parse(line: str, cell: str) -> Turns:
     """Parse the magic's line, and split the cell; OptionError without valid options and two bodies.
 
@@ -75,7 +69,7 @@ def parse(line: str, cell: str) -> Turns:
     >>> turns.name, turns.rounds, turns.a, turns.b, turns.line
     ('c', 4, 'x = 1\\n', 'x = 2\\n', '--steps 3:14 --quiet --no-history')
     """
-    parser = _Parser(prog=MAGIC, add_help=False, allow_abbrev=False)
+    parser = options.OptionParser(prog=MAGIC, add_help=False, allow_abbrev=False)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--until")
     parser.add_argument("--restore", default="")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FrameType
@@ -16,6 +17,7 @@ from ..collectors.python.frames import MARKERS
 from ..errors import OptionError
 from ..interrupts import DelayedInterrupt
 from ..session import current
+from ..session.plan import EndOfWindow
 from ..trace.source_lines import text_lines
 from . import loops, options
 from .loops import counts_itself
@@ -48,10 +50,6 @@ def strip_magic(lines: list[str]) -> list[str]:
             body = cell_magic(first) if first[0].startswith("%%") else [*body[:i], *first]
             break
     return [f"{marker!r}\n", *body]
-
-
-# for check_complete of older IPythons: the transformer changes no state
-strip_magic.has_side_effects = False  # type: ignore[attr-defined]
 
 
 class OneLine:
@@ -304,3 +302,43 @@ def current_cell(shell: Any) -> str:
     except (AttributeError, LookupError, TypeError):
         return ""
     return str((parent.get("metadata") or {}).get("cellId") or "")
+
+
+def when_failing(shell: Any) -> tuple[list[tuple[int, BaseException | None]], Callable[[], None]]:
+    """Record when this thread shows a traceback, and of which exception. Also returns how to undo this."""
+    # The cell has ended by then. If the exception's `__str__` raises, IPython does not report the end.
+    noted: list[tuple[int, BaseException | None]] = []
+    can_show = True
+    me, show, own = threading.get_ident(), shell.showtraceback, "showtraceback" in vars(shell)
+
+    def showtraceback(*args: Any, **options: Any) -> Any:
+        nonlocal can_show
+        if threading.get_ident() == me and can_show:
+            noted.append((time.time_ns(), sys.exc_info()[1]))
+        try:
+            return show(*args, **options)
+        except BaseException:
+            can_show = False  # next, IPython shows the exception that was raised here
+            raise
+
+    shell.showtraceback = showtraceback
+
+    def undo() -> None:
+        if vars(shell).get("showtraceback") is showtraceback:
+            if own:
+                shell.showtraceback = show
+            else:
+                del shell.showtraceback
+
+    return noted, undo
+
+
+def let_leave(shell: Any) -> Callable[[], None]:
+    """Let `EndOfWindow` end the cell without a traceback. Returns a function that undoes this."""
+    before = shell.custom_exceptions, shell.CustomTB
+    shell.set_custom_exc((EndOfWindow,), lambda *_, **__: None)
+
+    def restore() -> None:
+        shell.custom_exceptions, shell.CustomTB = before
+
+    return restore

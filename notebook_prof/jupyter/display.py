@@ -83,7 +83,7 @@ def show_when_ready(profile: Profile, widget: ProfileWidget, uid: str) -> thread
             widget.begin()
         is_seen = queries_of(profile).prefetcher.wait_drawn()
         queries_of(profile).prefetcher.wait()
-        tell(is_seen)
+        tell_all(profile.trace, is_seen)
 
     @sharing
     def tell_all(_trace: Trace, is_seen: bool) -> None:
@@ -98,13 +98,10 @@ def show_when_ready(profile: Profile, widget: ProfileWidget, uid: str) -> thread
                     return
                 part()
 
-    def tell(is_seen: bool) -> None:
-        tell_all(profile.trace, is_seen)
-
     own = contextvars.copy_context()  # so that messages belong to the cell that showed the profile
     thread = start_thread(lambda: own.run(work), "notebook_prof late")
     if thread is None and widget.comm is not None:
-        tell(True)
+        tell_all(profile.trace, True)
     return thread
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,7 @@ from ..collectors.python import py_spy_attachment as py_spy
 from ..interrupts import DelayedInterrupt
 from .ab_magic import TurnsMagics
 from .cell import CellTransformer, OneLine, strip_magic, watch
-from .magics import HistoryMagics, OpenMagics, ProfileMagics
-from .notebook import NotebookMagics, forget
+from .magics import HistoryMagics, NotebookMagics, OpenMagics, ProfileMagics
 
 _MAGICS = (ProfileMagics, OpenMagics, TurnsMagics, HistoryMagics, NotebookMagics)
 
@@ -57,11 +57,12 @@ def _unload(shell: Any) -> None:
     ]
     shell.events.unregister("pre_run_cell", watch.pre_run_cell)
     shell.events.unregister("post_run_cell", watch.post_run_cell)
+    if (events := sys.modules.get("notebook_prof.jupyter.notebook.events")) is not None:
+        events.unregister(shell)
     for kind, registered in shell.magics_manager.magics.items():
         for magics in _MAGICS:
             for name in magics.magics[kind]:
                 registered.pop(name, None)
-    forget(shell)
     configurables = getattr(shell, "configurables", [])  # IPython never removes any
     configurables[:] = [one for one in configurables if not isinstance(one, _MAGICS)]
     py_spy.let_cool()

@@ -30,7 +30,7 @@ from IPython import get_ipython
 from IPython.display import display
 
 from ..session.engine import Session
-from ..session.records import Progress
+from ..session.records import WindowProgress
 from ..session.schedule import StepRange
 from ..trace.arrays import IntArray
 from ..views.bundle import script, stylesheet
@@ -212,7 +212,7 @@ class LiveState:
         schedule = self._session.schedule
         return [schedule.first, schedule.end] if isinstance(schedule, StepRange) else None
 
-    def _spent(self, progress: Progress) -> dict[str, Any]:
+    def _spent(self, progress: WindowProgress) -> dict[str, Any]:
         """Return the most expensive statements of the last steps, and the phases."""
         lines: list[list[Any]] = []
         phases: dict[str, float] = {}

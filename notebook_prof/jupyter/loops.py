@@ -117,7 +117,7 @@ def find_loops(
     # loop trains, a loop over a DataLoader (recognised by its class, not its name) counts steps. With `line`,
     # the loop on that line is taken. With `weak`, if there is no sign of training anywhere, a loop of the
     # cell itself is taken: the outermost, unless another looks more like a loop over batches.
-    scope = _Names(tree, namespace or {})
+    scope = _Scope(tree, namespace or {})
     every = list(_loops(tree))
     if line is not None:
         chosen = [loop for loop, _, _ in every if loop.lineno == line][:1]
@@ -166,7 +166,7 @@ def _loops(tree: ast.AST) -> Iterator[tuple[Loop, int, bool]]:
             waiting.append((child, deeper, inside or isinstance(child, _FUNCTIONS)))
 
 
-class _Names:
+class _Scope:
     """The meaning of names in a cell: values made by earlier cells, or calls in this one."""
 
     def __init__(self, tree: ast.Module, namespace: Mapping[str, Any]) -> None:
@@ -199,7 +199,7 @@ def vars_of(value: Any) -> Mapping[str, Any]:
     return attributes if isinstance(attributes, Mapping) else {}
 
 
-def _over_loader(loop: Loop, scope: _Names) -> bool:
+def _over_loader(loop: Loop, scope: _Scope) -> bool:
     """Return whether a loop iterates over batches, also through ``enumerate``, ``zip`` or ``tqdm``."""
     if isinstance(loop, ast.While):
         return False
@@ -221,7 +221,7 @@ def is_loader(value: Any) -> bool:
     return False
 
 
-def _optimizes(owner: ast.expr, scope: _Names) -> bool:
+def _optimizes(owner: ast.expr, scope: _Scope) -> bool:
     """Return whether ``owner.step()`` or ``owner.minimize(loss)`` may be a training step."""
     text = ast.unparse(owner).lower()
     if any(word in text for word in _OTHER_STEPPERS):
@@ -254,7 +254,7 @@ def _direct_calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
         waiting.extend(ast.iter_child_nodes(node))
 
 
-def _call_points(call: ast.Call, scope: _Names) -> int:
+def _call_points(call: ast.Call, scope: _Scope) -> int:
     if isinstance(call.func, ast.Name):
         return _SIGNS.get(call.func.id, 0) if "_" in call.func.id else 0
     if not isinstance(call.func, ast.Attribute):

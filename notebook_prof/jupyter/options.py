@@ -45,8 +45,11 @@ class MagicOptions:
         return recording_text(self.collectors, self.steps, self.step_by, self.recorded)
 
 
-class _Parser(argparse.ArgumentParser):
+class OptionParser(argparse.ArgumentParser):
+    """A parser whose errors are OptionErrors that name the magic."""
+
     def error(self, message: str) -> NoReturn:
+        """Raise instead of ending the process, as argparse would."""
         raise OptionError(f"{self.prog}: {message}")
 
 
@@ -68,7 +71,7 @@ def parse(line: str, *, named: bool = True) -> MagicOptions:
 @functools.cache  # parsers are reference cycles
 def build_parser(named: bool = True) -> argparse.ArgumentParser:
     """Declare every option, once."""
-    parser = _Parser(
+    parser = OptionParser(
         prog=MAGIC if named else MAGIC[1:],
         add_help=False,
         allow_abbrev=False,

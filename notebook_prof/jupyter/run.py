@@ -5,12 +5,11 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from IPython import get_ipython
 from IPython.core.error import UsageError
@@ -27,14 +26,19 @@ from ..session.engine import Session
 from ..session.plan import EndOfWindow, LoopInSource, Plan
 from ..session.schedule import WholeRun
 from ..trace.source_lines import text_lines
-from . import scripts
-from .cell import ResultUnknown, current_cell, watch
-from .limits import NEEDED_DESCRIPTORS, too_few_descriptors, too_little_memory
+from .cell import ResultUnknown, current_cell, let_leave, watch, when_failing
 from .options import MAGIC, MagicOptions, parse
+from .rewriting import load_run, tick_in_scripts
 
 if TYPE_CHECKING:
     from ..profiles.profile import Profile
     from .live import LiveDisplay
+
+_NEEDED_BYTES: Final = 128 * 2**20
+"""Address space that recording, pandas and pyarrow need. With less, compiled code would end the process."""
+_NEEDED_DESCRIPTORS: Final = 8
+"""File descriptors that must be free. ZeroMQ opens some for a message of more than 64 KiB. If it cannot, it
+loses that message and the next ones."""
 
 
 def begin(
@@ -73,13 +77,13 @@ def _begin(
 ) -> None:
     __tracebackhide__ = True
     options = parse(line)
-    if why := too_little_memory():
+    if why := _too_little_memory():
         raise UsageError(f"{MAGIC}: {why}")
     _import_delivery()
     # a loop that trains, or a mark in the cell, counts before all loops elsewhere
     elsewhere = not marked and all(token < 0 for token, *_ in loops)
     if elsewhere:
-        scripts.load(shell)  # its imports must not be recorded
+        load_run(shell)  # its imports must not be recorded
     make_live = _live_display(shell, options)  # nor must these
     try:
         _name_options(file, line)
@@ -90,10 +94,10 @@ def _begin(
     except NotebookProfError as error:
         raise UsageError(f"{MAGIC}: {error}") from None
     ticks.offer()
-    end_scripts = scripts.begin(shell, options, session.loops_of_scripts) if elsewhere else lambda: None
+    end_scripts = tick_in_scripts(shell, options, session.loops_of_scripts) if elsewhere else lambda: None
     live = None if make_live is None else make_live(session, shell.user_ns)
-    restore = _let_leave(shell) if options.stop_after else None
-    failures, restore_traceback = _when_failing(shell)
+    restore = let_leave(shell) if options.stop_after else None
+    failures, restore_traceback = when_failing(shell)
 
     def finish(result: Any, now_ns: int) -> None:
         restore_traceback()
@@ -315,9 +319,9 @@ def deliver(shell: Any, profile: Profile, *, name: str | None = None, quiet: boo
 
 
 def _show(profile: Profile) -> None:
-    if too_few_descriptors():
+    if _too_few_descriptors():
         text = (
-            f"The profile is in _profile. It is not shown, since fewer than {NEEDED_DESCRIPTORS} more files "
+            f"The profile is in _profile. It is not shown, since fewer than {_NEEDED_DESCRIPTORS} more files "
             "can be opened: raise the limit (ulimit -n, RLIMIT_NOFILE)"
         )
         display({"text/plain": text}, raw=True)
@@ -339,41 +343,36 @@ def _show(profile: Profile) -> None:
         display({"text/plain": text}, raw=True)
 
 
-def _when_failing(shell: Any) -> tuple[list[tuple[int, BaseException | None]], Callable[[], None]]:
-    """Record when this thread shows a traceback, and of which exception. Also returns how to undo this."""
-    # The cell has ended by then. If the exception's `__str__` raises, IPython does not report the end.
-    noted: list[tuple[int, BaseException | None]] = []
-    can_show = True
-    me, show, own = threading.get_ident(), shell.showtraceback, "showtraceback" in vars(shell)
+def _too_little_memory() -> str:
+    """Return why a recording would endanger the kernel; empty if it does not, or no limit is known."""
+    try:
+        import resource
 
-    def showtraceback(*args: Any, **options: Any) -> Any:
-        nonlocal can_show
-        if threading.get_ident() == me and can_show:
-            noted.append((time.time_ns(), sys.exc_info()[1]))
-        try:
-            return show(*args, **options)
-        except BaseException:
-            can_show = False  # next, IPython shows the exception that was raised here
-            raise
-
-    shell.showtraceback = showtraceback
-
-    def undo() -> None:
-        if vars(shell).get("showtraceback") is showtraceback:
-            if own:
-                shell.showtraceback = show
-            else:
-                del shell.showtraceback
-
-    return noted, undo
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit == resource.RLIM_INFINITY:
+            return ""
+        with open("/proc/self/statm", "rb") as stream:
+            used = int(stream.read().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError, ValueError):
+        return ""
+    left = max(limit - used, 0)
+    if left >= _NEEDED_BYTES:
+        return ""
+    return (
+        f"only {left >> 20} MiB of address space are left of the {limit >> 20} MiB that this process may "
+        f"take, and a recording needs {_NEEDED_BYTES >> 20} MiB: raise the limit (ulimit -v, RLIMIT_AS)"
+    )
 
 
-def _let_leave(shell: Any) -> Callable[[], None]:
-    """Let `EndOfWindow` end the cell without a traceback. Returns a function that undoes this."""
-    before = shell.custom_exceptions, shell.CustomTB
-    shell.set_custom_exc((EndOfWindow,), lambda *_, **__: None)
-
-    def restore() -> None:
-        shell.custom_exceptions, shell.CustomTB = before
-
-    return restore
+def _too_few_descriptors() -> bool:
+    """Return whether fewer than `_NEEDED_DESCRIPTORS` files can be opened."""
+    descriptors: list[int] = []
+    try:
+        for _ in range(_NEEDED_DESCRIPTORS):
+            descriptors.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return True
+    finally:
+        for number in descriptors:
+            os.close(number)
+    return False

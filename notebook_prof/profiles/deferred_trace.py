@@ -33,7 +33,7 @@ class DeferredTrace:
     # more, for example because its cell was run again, the work ends at the next `checkpoint`, which `build`
     # should call every millisecond or so.
     def __init__(self, build: Callable[[], Trace], hold: Callable[[], bool] = bool) -> None:
-        self._work = _Work(build, hold)
+        self._work = _TraceBuild(build, hold)
         # the thread refers only to the work, not to this object: once this object is deleted, nobody can
         # request the Trace
         weakref.finalize(self, self._work.idle.cancel).atexit = False
@@ -65,7 +65,7 @@ class DeferredTrace:
         return self._work.done.wait(seconds)
 
 
-class _Work:
+class _TraceBuild:
     """The work of a `DeferredTrace`, done in a thread."""
 
     def __init__(self, build: Callable[[], Trace], hold: Callable[[], bool]) -> None:
@@ -141,10 +141,10 @@ class _Queue:
     # With a thread for each, all of them would compete with the cell that runs after *Run All*.
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: deque[_Work] = deque()
+        self._waiting: deque[_TraceBuild] = deque()
         self._thread: threading.Thread | None = None
 
-    def put(self, work: _Work) -> None:
+    def put(self, work: _TraceBuild) -> None:
         """Add a build to the end of the queue."""
         with self._lock:
             self._waiting.append(work)
@@ -167,7 +167,7 @@ class _Queue:
 
 
 _queue = _Queue()
-_unfinished: set[_Work] = set()
+_unfinished: set[_TraceBuild] = set()
 
 
 def _leave() -> None:

@@ -15,30 +15,11 @@ if TYPE_CHECKING:
     from bokeh.models import UIElement
 
 
-def widget_of(shown: Any) -> Any:
-    """Return the live views of an object, for a front-end that displays the returned value.
-
-    Raises
-    ------
-    NotImplementedError
-        If no display code is registered.
-    """
+def display(shown: Any, **options: Any) -> Any:
+    """Show an object where it is evaluated, or return its live views if `as_widget` is set."""
+    # without registered display code, IPython takes NotImplementedError to mean `_repr_mimebundle_`
     for entry in extensions.points("display").values():
-        return entry.load()(shown, as_widget=True)
-    raise NotImplementedError
-
-
-def display(shown: Any, **options: Any) -> None:
-    """Show an object where it is evaluated. IPython calls this through ``_ipython_display_``.
-
-    Raises
-    ------
-    NotImplementedError
-        If no display code is registered. IPython then uses ``_repr_mimebundle_``.
-    """
-    for entry in extensions.points("display").values():
-        entry.load()(shown, **options)
-        return
+        return entry.load()(shown, **options)
     raise NotImplementedError
 
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import MethodType
-from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 from .. import selection
 from ..errors import OptionError
@@ -80,15 +80,6 @@ def _method(analysis: Callable[..., Any]) -> Callable[..., Any]:
     return bound
 
 
-class HasTrace(Protocol):
-    """An object with a Trace."""
-
-    @property
-    def trace(self) -> Trace:
-        """The recording."""
-        ...
-
-
 class Namespace:
     """Methods of one topic of a Profile.
 
@@ -138,8 +129,8 @@ class Namespace:
 
 def trace_of(holder: Any) -> Trace:
     """Return the Trace of a Profile, or of a namespace's Profile."""
-    profile: HasTrace = holder._profile if isinstance(holder, Namespace) else holder
-    return profile.trace
+    trace: Trace = (holder._profile if isinstance(holder, Namespace) else holder).trace
+    return trace
 
 
 def _first(member: Callable[..., Any]) -> str:

@@ -13,9 +13,9 @@ from ..errors import OptionError, nearest
 from ..selection import Selection
 from ..trace.trace import Trace, format_of
 from .deferred_trace import DeferredTrace
-from .display import Plot, display, widget_of
+from .display import Plot, display
 from .namespace import method
-from .text import Text, operator_table, profile_text, summary_text, trust_lines, with_second_line
+from .text import PlainText, operator_table, profile_text, summary_text, trust_lines, with_second_line
 from .topics import (
     Compat,
     Compilations,
@@ -70,16 +70,12 @@ class Profile:
     [2, 6]
     """
 
-    _trace: Trace | DeferredTrace
-    _selection: Selection
-    _verdict: analysis.Verdict | None
-    _trust: tuple[int, pd.DataFrame] | None
-    _history: Any  # a `PreviousRun`, from the layer above; set by `runs.writing.remember`
-
     def __init__(self, trace: Trace | DeferredTrace, selection: Selection | None = None) -> None:
         self._trace = trace
         self._selection = Selection() if selection is None else selection
-        self._verdict = self._trust = self._history = None
+        self._verdict: analysis.Verdict | None = None
+        self._trust: tuple[int, pd.DataFrame] | None = None
+        self._history: Any = None  # a `PreviousRun`, from the layer above; set by `runs.writing.remember`
 
     @property
     def trace(self) -> Trace:
@@ -366,7 +362,7 @@ class Profile:
 
     def summary(
         self, by: str | None = None, rows: int = 10, *, style: str | None = None, **paddle: Any
-    ) -> Text:
+    ) -> PlainText:
         """Write the Profile as a short text: `headline`, account, hottest lines, operators.
 
         Parameters
@@ -384,7 +380,7 @@ class Profile:
 
         Returns
         -------
-        Text
+        PlainText
             A str that notebooks show without quotes.
 
         Raises
@@ -396,12 +392,12 @@ class Profile:
             return operator_table(self.operators(by=by), by, rows)
         chosen = style if style is not None else "paddle" if paddle else "short"
         if chosen == "paddle":
-            return Text(self.compat.paddle_summary(**paddle))
+            return PlainText(self.compat.paddle_summary(**paddle))
         if paddle or chosen not in _STYLES:
             wrong = f"style={chosen!r}" if chosen not in _STYLES else ", ".join(paddle)
             raise OptionError(f"summary cannot be written with {wrong}: {nearest(chosen, _STYLES)}")
         if chosen == "torch":
-            return Text(self.compat.torch_table(row_limit=rows))
+            return PlainText(self.compat.torch_table(row_limit=rows))
         tables = self.account(), self.lines(), self.operators()
         return summary_text(self.headline, *tables, rows, of_notebook=is_notebook(self.trace))
 
@@ -445,7 +441,7 @@ class Profile:
 
     def _display_(self) -> Any:
         """Return the linked views; marimo calls this."""
-        return widget_of(self)
+        return display(self, as_widget=True)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
         """Show the linked views through an entry point. Without one, IPython uses `_repr_mimebundle_`."""

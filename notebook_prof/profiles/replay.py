@@ -233,7 +233,7 @@ def replay(
 
 def _recorded_calls(trace: Trace, operator: str, most: int) -> tuple[pd.DataFrame, list[Any]]:
     """Return a table of the operator's calls, and the longest ones. Errors say what is missing."""
-    from ..collectors.torch.replay.calls import Recorded
+    from ..collectors.torch.replay.calls import RecordedCall
 
     _check_name(trace, operator)
     table = analysis.operator_arguments(trace, name=operator)
@@ -241,7 +241,7 @@ def _recorded_calls(trace: Trace, operator: str, most: int) -> tuple[pd.DataFram
         device = "cuda" if table["device_ns"].sum() > 0 else "cpu"
         texts = ["shapes", "dtypes", "strides", "concrete", "count"]
         rows: list[dict[Any, Any]] = table.head(most)[texts].to_dict("records")
-        return table, [Recorded(name=operator, device=device, **row) for row in rows]
+        return table, [RecordedCall(name=operator, device=device, **row) for row in rows]
     raise NotRecordedError(
         f"replay needs the shapes of the inputs of {operator}, which were not recorded: record again with "
         "%%profile --shapes, or record_shapes=True"

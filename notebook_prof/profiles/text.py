@@ -17,7 +17,7 @@ _EXAMPLE_WIDTH: Final = 120
 _FINDINGS: Final = 3
 
 
-class Text(str):
+class PlainText(str):
     """A str whose repr is the text itself, without quotes and escapes."""
 
     __slots__ = ()
@@ -74,7 +74,7 @@ def summary_text(
     rows: int,
     *,
     of_notebook: bool = False,
-) -> Text:
+) -> PlainText:
     """Summarise a Profile: headline, account, hottest lines, operators."""
     parts, titles = [headline], ("Account", "Lines")
     if of_notebook:  # shares are of all runs of its cells, as those of `lines` are
@@ -87,7 +87,7 @@ def summary_text(
         parts.append("\n".join([titles[1], *line_bars(lines, rows)]))
     if len(operators):
         parts.append(f"{operator_table(operators, 'name', rows)}")
-    return Text("\n\n".join(parts))
+    return PlainText("\n\n".join(parts))
 
 
 def _account_lines(account: pd.DataFrame) -> list[str]:
@@ -155,7 +155,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _EXAMPLE_WIDTH else text[: _EXAMPLE_WIDTH - 1] + "…"
 
 
-def operator_table(operators: pd.DataFrame, by: str, rows: int) -> Text:
+def operator_table(operators: pd.DataFrame, by: str, rows: int) -> PlainText:
     """Format the first rows of the operators as a table labelled by the column `by`, and the number of
     further rows."""
     # device columns appear only if there is device time, and a last column with codes of the trust report
@@ -178,7 +178,7 @@ def operator_table(operators: pd.DataFrame, by: str, rows: int) -> Text:
     lines += [_line(list(cells), list(widths.values())) for cells in zip(*columns.values(), strict=True)]
     if len(operators) > len(shown):
         lines.append(f"… and {format_count(len(operators) - len(shown))} more")
-    return Text("\n".join(lines))
+    return PlainText("\n".join(lines))
 
 
 def _line(cells: list[str], widths: list[int]) -> str:

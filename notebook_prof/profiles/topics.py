@@ -10,7 +10,7 @@ from .. import analysis, extensions
 from ..analysis.verdict.claims import METHODS
 from ..trace import Trace
 from .namespace import Method, Namespace, method
-from .text import Text
+from .text import PlainText
 
 # Additions of formats to a Profile: printers (``p.compat.NAME``) and analyses (``p.TOPIC.NAME``).
 
@@ -47,7 +47,7 @@ def _printer(name: str) -> Callable[[], Callable[..., Any]]:
         @functools.wraps(printer)
         def shown(trace: Trace, *args: Any, **options: Any) -> Any:
             result = printer(trace, *args, **options)
-            return Text(result) if isinstance(result, str) else result
+            return PlainText(result) if isinstance(result, str) else result
 
         return shown
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
-
-import pandas as pd
 
 from ..background import at_once
 from ..errors import NotebookProfError
@@ -86,18 +83,20 @@ class PreviousRun:
     def noise(self, profile: Profile) -> Noise:
         """Return the factor that widens the interval between this run and the previous one."""
         from .change_sentence import Noise, noise_between
+        from .entry import HistoryRun
 
         pair = self.earlier()
         if pair is None:
             return Noise(1.0, 0, False)
-        me = replace(self._as_run(), steps=self.summary(profile).steps)
-        environment = environment_hash(self.environment(profile))[0]
-        return noise_between(self.store, pair[1], replace(me, environment=environment))
-
-    def _as_run(self) -> HistoryRun:
-        from .entry import HistoryRun
-
-        return HistoryRun(pd.DataFrame(), {}, kernel=self.me.kernel, at_ns=self.me.at_ns, load=self.load)
+        run = HistoryRun(
+            self.summary(profile).steps,
+            {},
+            kernel=self.me.kernel,
+            environment=environment_hash(self.environment(profile))[0],
+            load=self.load,
+            at_ns=self.me.at_ns,
+        )
+        return noise_between(self.store, pair[1], run)
 
     def environment(self, profile: Profile) -> dict[str, str]:
         """Return the conditions that belong to the machine."""

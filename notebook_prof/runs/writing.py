@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..analysis.scope import sharing
-from ..background import UNSEEN_S, IdleTime, checkpoint
+from ..background import UNSEEN_S, IdleTime, checkpoint, start_thread
 from ..errors import NotebookProfError
 from ..own_processes import at_exit
 from ..units import format_items
@@ -129,12 +129,8 @@ class _Writer:
             self._waiting.append(recorded)
             self._hold = hold
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
                 at_exit(_leave)
-                try:
-                    self._thread.start()
-                except RuntimeError:  # an exiting process cannot start threads
-                    self._thread = None
+                self._thread = start_thread(self._work, THREAD)
 
     def lose(self, error: BaseException) -> None:
         """Count a row that was not written."""

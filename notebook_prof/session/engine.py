@@ -32,7 +32,7 @@ from .records import EarlyEnd, Run, SizeWatch, StepRecords
 from .schedule import ScheduleFunction
 from .sources import Interleaved, OverheadMeter, StepSources, allowed
 from .ticks import LoopTicker
-from .window import Source, StepWindow
+from .window import StepWindow, TickSource
 
 _EARLIER: Final = "a loop of an earlier cell"
 
@@ -66,7 +66,7 @@ class Session:
         self._pid = os.getpid()
         self._plan, self._loops = plan, {loop.token: loop for loop in loops}
         strongest = max((loop.source for loop in loops), default=None)
-        announced = Source.MARK if marked else strongest
+        announced = TickSource.MARK if marked else strongest
         self._meter = OverheadMeter(plan.schedule) if isinstance(plan.schedule, Interleaved) else None
         self.early_end = EarlyEnd(plan.until)
         self.window = StepWindow(
@@ -88,7 +88,7 @@ class Session:
             self.window, plan.step_by, self.report, self._after_tick, self._cell.location
         )
         self.loops_of_scripts: dict[Hashable, str] = {}  # places of rewritten loops, by token
-        self._hooks = announced is not Source.MARK
+        self._hooks = announced is not TickSource.MARK
         self._recording: Recording | None = None
         self._first: Recording | None = self._make_recording()
         self._finished: list[_Cycle] = []
@@ -265,10 +265,7 @@ class Session:
 
     def stop(self, steps: StepRecords) -> None:
         """End a cycle."""
-        watch, self._size_watch = self._size_watch, None
-        if watch is not None:
-            watch.stop()
-        recording, self._recording = self._recording, None
+        recording = self._taken_recording()
         if recording is None:
             return
         if self._meter is not None and self._finished:
@@ -334,13 +331,17 @@ class Session:
 
     def abandon(self) -> None:
         """Discard a warm-up that was not followed by a recording."""
+        recording = self._taken_recording()
+        if recording is not None:
+            recording.abandon()
+            self.report.extend(recording.report)
+
+    def _taken_recording(self) -> Recording | None:
         watch, self._size_watch = self._size_watch, None
         if watch is not None:
             watch.stop()
         recording, self._recording = self._recording, None
-        if recording is not None:
-            recording.abandon()
-            self.report.extend(recording.report)
+        return recording
 
     def _make_recording(self) -> Recording:
         collectors = self._plan.collectors
@@ -478,12 +479,12 @@ class Session:
             described["out_of_memory"] = self._out_of_memory
         return described | self._metadata
 
-    def _steps_source(self, source: Source | None) -> str:
+    def _steps_source(self, source: TickSource | None) -> str:
         if source is None:
             return "no steps were found"
-        if source is Source.MARK:
+        if source is TickSource.MARK:
             return "marked by nbp.step() or nbp.steps(...)"
-        if source is Source.HOOK:
+        if source is TickSource.HOOK:
             return "batches of a DataLoader" if self._plan.step_by == "dataloader" else "optimizer.step()"
         first, *others = dict.fromkeys(map(self._place, self.window.runs)) or [_EARLIER]
         return first + (f", and {len(others)} more" if others else "")

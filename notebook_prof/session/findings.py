@@ -13,16 +13,16 @@ from ..units import format_items, format_ns, format_share
 from .records import EarlyEnd, StepRecords
 from .schedule import ScheduleFunction, StepRange, WholeRun
 from .ticks import SHORTEST_NS
-from .window import Source, StepWindow
+from .window import StepWindow, TickSource
 
 _first_delay_ns: int | None = None
 _TEXTS: Final = ("out of memory", "can't allocate memory", "RESOURCE_EXHAUSTED")
 _MOST_CHARACTERS: Final = 400
 _WORDS: Final = {
-    Source.MARK: "nbp.step()",
-    Source.LOOP: "the training loop",
-    Source.HOOK: "optimizer.step()",
-    Source.WEAK_LOOP: "the loop of the cell",
+    TickSource.MARK: "nbp.step()",
+    TickSource.LOOP: "the training loop",
+    TickSource.HOOK: "optimizer.step()",
+    TickSource.WEAK_LOOP: "the loop of the cell",
 }
 
 
@@ -116,7 +116,7 @@ def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int |
     """Report that sources other than the chosen one also saw steps."""
     if window.replaced is not None:
         weaker, count = window.replaced
-        winner = _WORDS[window.source or Source.MARK]
+        winner = _WORDS[window.source or TickSource.MARK]
         report.add(
             "steps-recounted",
             "info",
@@ -124,7 +124,7 @@ def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int |
             effect=f"steps are those of {winner}, counted from 0",
         )
     for source, count in sorted(window.ignored.items(), reverse=True):
-        if window.source is None and loop_line is not None and source is Source.HOOK:
+        if window.source is None and loop_line is not None and source is TickSource.HOOK:
             report.add(
                 "loop-never-ran",
                 "loss",
@@ -139,7 +139,7 @@ def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int |
                 count,
                 example=f"{_WORDS[source]} came after the window had been placed",
                 effect=f"steps are those of {_WORDS[window.source]}",
-                advice=f"use --step-by {'mark' if source is Source.MARK else 'loop'}",
+                advice=f"use --step-by {'mark' if source is TickSource.MARK else 'loop'}",
             )
 
 

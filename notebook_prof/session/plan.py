@@ -13,7 +13,7 @@ from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from ..units import format_ns
 from .schedule import ScheduleFunction, WholeRun
-from .window import Source
+from .window import TickSource
 
 # Remembers cells whose recording was expensive, so the next recording leaves out the expensive data.
 
@@ -93,7 +93,7 @@ class LoopInSource:
     text: str
 
     @property
-    def source(self) -> Source:
+    def source(self) -> TickSource:
         """The rank of its ticks."""
         return loop_source(self.token)
 
@@ -107,6 +107,6 @@ def recording_text(
     return " ".join(filter(None, [*parts, options.unusual]))
 
 
-def loop_source(token: int) -> Source:
+def loop_source(token: int) -> TickSource:
     """Return the rank of a loop's ticks. A negative token means that there is no sign of training."""
-    return Source.WEAK_LOOP if token < 0 else Source.LOOP
+    return TickSource.WEAK_LOOP if token < 0 else TickSource.LOOP

@@ -94,7 +94,7 @@ class Run:
     first: int = 0  # number of steps that ended before its first one
 
 
-class Progress(NamedTuple):
+class WindowProgress(NamedTuple):
     """The state of a running window."""
 
     steps: int  # number of steps that have ended
@@ -170,14 +170,14 @@ _RATHER_NOT_IN: Final = (*_NEVER_IN, "torch.")
 loaders are open."""
 
 
-def steady_growth(levels: list[int], parts: int = PARTS) -> int:
+def steady_growth(levels: list[int]) -> int:
     """Return the median growth over equal parts of a curve, times their number; bursts count little.
 
-    >>> steady_growth([0, 10, 20, 30, 40], parts=4), steady_growth([0, 100, 100, 100, 101], parts=4)
-    (40, 2)
+    >>> steady_growth([0, 1, 2, 3, 4, 5, 6, 7, 8]), steady_growth([0, 99, 99, 99, 99, 99, 99, 99, 99])
+    (8, 0)
     """
-    edges = np.asarray(levels, np.int64)[np.linspace(0, len(levels) - 1, parts + 1).astype(int)]
-    return int(np.median(np.diff(edges)) * parts)
+    edges = np.asarray(levels, np.int64)[np.linspace(0, len(levels) - 1, PARTS + 1).astype(int)]
+    return int(np.median(np.diff(edges)) * PARTS)
 
 
 class _Curve:

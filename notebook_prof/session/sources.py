@@ -20,7 +20,7 @@ from ..errors import OptionError, nearest
 from ..trace.report import ImportReport
 from .records import Run, StepRecords
 from .schedule import RecordingState, StepRange
-from .window import Source, StepWindow
+from .window import StepWindow, TickSource
 
 # A window followed by alternately recorded and unrecorded steps, to measure the overhead of recording.
 
@@ -58,9 +58,6 @@ class Interleaved(StepRange):
     def is_over(self, step: int) -> bool:
         """Return whether everything has been measured."""
         return self.end is not None and step >= self.end + self.pairs * PAIR
-
-    def __str__(self) -> str:
-        return super().__str__()
 
 
 def interleave(steps: StepRange | None) -> Interleaved:
@@ -240,18 +237,18 @@ def _call_after(original: Callable[..., Any], who: str, callback: Callable[[Any]
 STEP_BY: Final = ("auto", "loop", "optimizer", "dataloader", "mark")
 
 _ALLOWED: Final = {
-    "auto": frozenset(Source),
-    "loop": frozenset({Source.LOOP, Source.WEAK_LOOP}),
-    "optimizer": frozenset({Source.HOOK}),
-    "dataloader": frozenset({Source.HOOK}),
-    "mark": frozenset({Source.MARK}),
+    "auto": frozenset(TickSource),
+    "loop": frozenset({TickSource.LOOP, TickSource.WEAK_LOOP}),
+    "optimizer": frozenset({TickSource.HOOK}),
+    "dataloader": frozenset({TickSource.HOOK}),
+    "mark": frozenset({TickSource.MARK}),
 }
 _HOOKS: Final = {"auto": "optimizer_ticks", "optimizer": "optimizer_ticks", "dataloader": "dataloader_ticks"}
 
 _MODULES: Final = "notebook_prof.collectors.torch.hooks"
 
 
-def allowed(step_by: str) -> frozenset[Source]:
+def allowed(step_by: str) -> frozenset[TickSource]:
     """Return the sources that count for a ``step_by``. Raises OptionError for an unknown value."""
     if step_by not in _ALLOWED:
         raise OptionError(f"step_by={step_by!r} is not a way to count steps: {nearest(step_by, STEP_BY)}")
@@ -274,7 +271,7 @@ class StepSources:
         self._window, self._step_by, self._report, self._after = window, step_by, report, after
         self._location = location
         self._loops = OptimizerLoops(self._optimizer_tick, location)
-        self._runs: dict[Source, Run] = {}
+        self._runs: dict[TickSource, Run] = {}
         self._undo: list[Callable[[], object]] = []
         self._undo_hooks: list[Callable[[], object]] = []
         self._torch_hook = ""
@@ -328,14 +325,14 @@ class StepSources:
     def tick(self, source: str = "mark") -> None:
         """End a step at an explicit mark. Called by `collectors.marks`."""
         __tracebackhide__ = True
-        self._statement_tick(Source.MARK)
+        self._statement_tick(TickSource.MARK)
 
     def announce(self) -> None:
         """Stop weaker sources from counting, since marks will follow. Called by `collectors.marks`."""
-        if Source.MARK in allowed(self._step_by):
-            self._window.announce(Source.MARK)
+        if TickSource.MARK in allowed(self._step_by):
+            self._window.announce(TickSource.MARK)
 
-    def _statement_tick(self, source: Source) -> None:
+    def _statement_tick(self, source: TickSource) -> None:
         """End a step of a loop of which only the cell's running statement is known."""
         __tracebackhide__ = True
         line, text, since_ns = self._location()
@@ -348,7 +345,7 @@ class StepSources:
 
     def _optimizer_tick(self, run: Run, at_ns: int | None) -> None:
         __tracebackhide__ = True
-        self._window.tick(Source.HOOK, run=run, at_ns=at_ns)
+        self._window.tick(TickSource.HOOK, run=run, at_ns=at_ns)
         self._after()
 
     def _optimizer(self, optimizer: object) -> None:
@@ -362,7 +359,7 @@ class StepSources:
     def _batch(self) -> None:
         __tracebackhide__ = True
         if self._is_mine():
-            self._statement_tick(Source.HOOK)
+            self._statement_tick(TickSource.HOOK)
 
     def _is_mine(self) -> bool:
         """Return whether this thread was the first to step. Steps in other threads belong to other loops."""

@@ -14,7 +14,7 @@ from . import current
 
 if TYPE_CHECKING:
     from .records import Run
-    from .window import Source, StepWindow
+    from .window import StepWindow, TickSource
 
 SHORTEST_NS: Final = 50_000
 """Shortest useful interval between ticks: more frequent ones cost more than they are worth."""
@@ -40,7 +40,7 @@ class LoopTicker:
     )  # fmt: skip
 
     def __init__(
-        self, window: StepWindow | None, source: Source | None, run: Run | None = None, line: int = -1
+        self, window: StepWindow | None, source: TickSource | None, run: Run | None = None, line: int = -1
     ) -> None:
         self._window, self._source, self._run, self._line = window, source, run, line
         marks = statements.running() if line > 0 else None

@@ -10,13 +10,13 @@ from collections.abc import Callable, Hashable
 from typing import Final, Protocol
 
 from ..interrupts import DelayedInterrupt
-from .records import EarlyEnd, Progress, Run, StepRecords
+from .records import EarlyEnd, Run, StepRecords, WindowProgress
 from .schedule import RecordingState, ScheduleFunction, StepRange, WholeRun, as_state
 
 _RECORD = RecordingState.RECORD
 
 
-class Source(enum.IntEnum):
+class TickSource(enum.IntEnum):
     """Sources of steps. The source with the highest rank wins."""
 
     # a loop of the cell without a sign of training, which any better source replaces
@@ -28,7 +28,7 @@ class Source(enum.IntEnum):
     @property
     def label(self) -> str:
         """The name in the steps table: ``loop``, ``hook`` or ``mark``."""
-        return "loop" if self is Source.WEAK_LOOP else self.name.lower()
+        return "loop" if self is TickSource.WEAK_LOOP else self.name.lower()
 
 
 class Actions(Protocol):
@@ -66,7 +66,7 @@ class StepWindow:
     """Counts steps and moves the collectors through the states of a schedule."""
 
     # Outside the recorded steps, a tick costs a few comparisons and one clock reading. `announced` is a
-    # source known beforehand: ticks of weaker ones are only tallied (`Source.WEAK_LOOP` blocks no other).
+    # source known beforehand: ticks of weaker ones are only tallied (`TickSource.WEAK_LOOP` blocks no other).
     # Only sources in `allowed` may count. If `timed` is set, `plain` also gets the times of unrecorded steps
     # after the end of the first cycle. They are not consecutive, so only the first step number is correct.
     # `early_end` is consulted after each step that counts. `source` is the source that counts, None until the
@@ -79,8 +79,8 @@ class StepWindow:
         schedule: ScheduleFunction,
         actions: Actions,
         *,
-        announced: Source | None = None,
-        allowed: frozenset[Source] | None = None,
+        announced: TickSource | None = None,
+        allowed: frozenset[TickSource] | None = None,
         now: Callable[[], int] = time.time_ns,
         timed: bool = False,
         early_end: EarlyEnd | None = None,
@@ -89,8 +89,8 @@ class StepWindow:
         self._early_end, self._looks = early_end, 0
         self._coerce = not isinstance(schedule, StepRange | WholeRun)
         self._actions = actions
-        self._floor = Source.WEAK_LOOP if announced is None else announced
-        self._allowed = frozenset(Source) if allowed is None else allowed
+        self._floor = TickSource.WEAK_LOOP if announced is None else announced
+        self._allowed = frozenset(TickSource) if allowed is None else allowed
         self._now = now
         self._timed = timed
         self._state = RecordingState.NONE
@@ -101,9 +101,9 @@ class StepWindow:
         self.closed = True
         self.step_count = 0
         self.cycles = 0
-        self.source: Source | None = None
-        self.ignored: Counter[Source] = Counter()
-        self.replaced: tuple[Source, int] | None = None
+        self.source: TickSource | None = None
+        self.ignored: Counter[TickSource] = Counter()
+        self.replaced: tuple[TickSource, int] | None = None
         self.runs: list[Run] = []
         self.moves: list[tuple[int, int]] = []
         self.given_up: list[Run] = []
@@ -121,16 +121,16 @@ class StepWindow:
         """Whether a cycle was recorded and the collectors are now idle."""
         return self.cycles > 0 and self._state is RecordingState.NONE
 
-    def progress(self, last: int = 60) -> Progress:
-        """Return the progress, with the durations of the last steps. Any thread may call this."""
+    def progress(self) -> WindowProgress:
+        """Return the progress, with the durations of the last 60 steps. Any thread may call this."""
         run, steps = self._run, self._steps
         if not len(steps):
             steps = self._last_steps
-        times = steps.dur[-last:].tolist()
+        times = steps.dur[-60:].tolist()
         first, line, text, begin_ns = 0, -1, "", 0
         if run is not None:
             first, line, text, begin_ns = run.first, run.line, run.text, run.begin_ns
-        return Progress(self.step_count, first, len(steps), times, line, text, begin_ns)
+        return WindowProgress(self.step_count, first, len(steps), times, line, text, begin_ns)
 
     def open(self) -> None:
         """Begin step 0."""
@@ -145,7 +145,7 @@ class StepWindow:
             self._quiet_until = math.inf
             self._move(RecordingState.NONE)
 
-    def announce(self, source: Source) -> None:
+    def announce(self, source: TickSource) -> None:
         """Keep weaker sources from counting, unless a source counts already."""
         if self.source is None:
             self._floor = max(self._floor, source)
@@ -164,7 +164,7 @@ class StepWindow:
             self.source = self.source if self.runs else None
 
     def tick(
-        self, source: Source, *, failed: bool = False, run: Run | None = None, at_ns: int | None = None
+        self, source: TickSource, *, failed: bool = False, run: Run | None = None, at_ns: int | None = None
     ) -> None:
         """End the current step and begin the next."""
         # ticks of other sources than the one that counts are only tallied; `failed` means that an exception
@@ -221,7 +221,7 @@ class StepWindow:
         self.closed = True
         self._quiet_until = 0.0
         self._flush()
-        if failed and self._state >= _RECORD and self.source in (Source.HOOK, Source.MARK):
+        if failed and self._state >= _RECORD and self.source in (TickSource.HOOK, TickSource.MARK):
             self._keep(self._steps, self._now(), partial=True)
             self.step_count += 1
         self._move(RecordingState.NONE)
@@ -234,7 +234,7 @@ class StepWindow:
         state = self._schedule(step)
         return as_state(state) if self._coerce else state
 
-    def _counts(self, source: Source) -> bool:
+    def _counts(self, source: TickSource) -> bool:
         """Return whether this source counts from now on. Decided at its first tick."""
         current = self.source
         weaker = source < self._floor or (current is not None and source < current)

@@ -12,7 +12,7 @@ from notebook_prof.collectors.statements import SHOWING
 from notebook_prof.session.cell import KINDS, account
 from notebook_prof.session.records import Run, StepRecords
 from notebook_prof.session.schedule import WholeRun, step_range
-from notebook_prof.session.window import Source, StepWindow
+from notebook_prof.session.window import StepWindow, TickSource
 
 from ..draws import draws
 
@@ -67,7 +67,7 @@ def play(program: list[Any], schedule: Any, cost: int, shown: int) -> tuple[Any,
         run = Run(line, line, f"line {line}", clock.now)
         for body in bodies:
             clock.now += body
-            window.tick(Source.LOOP, run=run)
+            window.tick(TickSource.LOOP, run=run)
         if given_up:
             window.give_up(run)
         clock.now += after

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from notebook_prof.collectors.line_monitor import LINE, RETURN, START
 from notebook_prof.collectors.line_runs import StatementLines, WatchedCode, line_runs
-from notebook_prof.collectors.python.frames import LIBRARY, USER, Frame, Stacks
+from notebook_prof.collectors.python.frames import LIBRARY, USER, PackedStacks, PythonFrame
 from notebook_prof.collectors.python.overlay import Overlaid, overlay
 
 from ..draws import draws
@@ -27,11 +27,11 @@ class Program(NamedTuple):
     """What a thread ran: the whole stack from each instant on, and what the interpreter told of it."""
 
     ts: list[int]
-    stacks: list[tuple[Frame, ...]]
+    stacks: list[tuple[PythonFrame, ...]]
     events: array[int]
     end: int
 
-    def at(self, t: int) -> tuple[Frame, ...]:
+    def at(self, t: int) -> tuple[PythonFrame, ...]:
         return self.stacks[int(np.searchsorted(self.ts, t, side="right")) - 1]
 
 
@@ -44,11 +44,11 @@ def program(operations: list[tuple[str, int, int]]) -> Program:
             stack[-1] = stack[-1]._replace(line=10 * codes[-1] + number)
             events.extend((t, codes[-1], stack[-1].line, LINE))
         elif operation == "call":
-            stack.append(Frame(f"f{number}", "model.py", 10 * number, 10 * number, USER))
+            stack.append(PythonFrame(f"f{number}", "model.py", 10 * number, 10 * number, USER))
             codes.append(number)
             events.extend((t, number, 0, START, t, number, 10 * number, LINE))
         elif operation == "library":
-            stack.append(Frame(f"lib{number}", "lib.py", 1 + number, 1, LIBRARY))
+            stack.append(PythonFrame(f"lib{number}", "lib.py", 1 + number, 1, LIBRARY))
             codes.append(-1)
         elif operation == "return" and stack:
             stack.pop()
@@ -60,19 +60,21 @@ def program(operations: list[tuple[str, int, int]]) -> Program:
     return Program(ts, stacks, events, t)
 
 
-def overlaid(ran: Program, interval: int, look_at: Callable[[int], tuple[Frame, ...]]) -> Overlaid:
+def overlaid(ran: Program, interval: int, look_at: Callable[[int], tuple[PythonFrame, ...]]) -> Overlaid:
     """Look each interval, and overlay what was seen with the lines as they ran."""
     bounds = np.arange(5, ran.end + interval, interval)
     looks = [look_at(int(at) - 1) for at in bounds[1:]]
     distinct = list(dict.fromkeys(frame for look in looks for frame in look))
     numbers = {look: n for n, look in enumerate(dict.fromkeys(looks))}
     flat = [distinct.index(frame) for look in numbers for frame in look]
-    stacks = Stacks(np.array(flat, np.int64), np.array([len(look) for look in numbers], np.int64), distinct)
+    stacks = PackedStacks(
+        np.array(flat, np.int64), np.array([len(look) for look in numbers], np.int64), distinct
+    )
     runs = line_runs(ran.events, ran.end, [StatementLines({}, frozenset())] * len(CODES))
     return overlay(bounds, np.array([numbers[look] for look in looks], np.int64), stacks, runs, CODES)
 
 
-def frames_of(result: Overlaid, piece: int) -> tuple[Frame, ...]:
+def frames_of(result: Overlaid, piece: int) -> tuple[PythonFrame, ...]:
     number = int(result.stack[piece])
     if number < 0:
         return ()
@@ -81,7 +83,7 @@ def frames_of(result: Overlaid, piece: int) -> tuple[Frame, ...]:
     return tuple(result.stacks.distinct[frame] for frame in flat.tolist())
 
 
-def watched(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
+def watched(stack: tuple[PythonFrame, ...]) -> tuple[PythonFrame, ...]:
     return tuple(frame for frame in stack if frame.owner == USER)
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from notebook_prof.collectors.journal import Edges
-from notebook_prof.collectors.python.assemble import Exact, Timed, put
+from notebook_prof.collectors.journal import AnnotationEdges
+from notebook_prof.collectors.python.assemble import Exact, TimedStacks, put
 from notebook_prof.collectors.python.frames import (
     CELL,
     LIBRARY,
@@ -20,37 +20,47 @@ from notebook_prof.collectors.python.frames import (
     NOTEBOOK,
     OURS,
     USER,
-    Frame,
-    Stacks,
+    PackedStacks,
+    PythonFrame,
     owner_of,
     trim,
 )
-from notebook_prof.collectors.python.snapping import NEVER, Ranges, SampleSpans, beside_ranges, bridged
+from notebook_prof.collectors.python.snapping import NEVER, ExactRanges, SampleSpans, beside_ranges, bridged
 from notebook_prof.trace import Trace, TraceBuilder
 
-CELL_1 = Frame("<module>", "<ipython-input-1-a>", 1, 3, CELL)
+CELL_1 = PythonFrame("<module>", "<ipython-input-1-a>", 1, 3, CELL)
 CELL_2 = CELL_1._replace(line=4)
-TRAIN_8 = Frame("train", "train.py", 5, 8, USER)
+TRAIN_8 = PythonFrame("train", "train.py", 5, 8, USER)
 TRAIN_9 = TRAIN_8._replace(line=9)
-SVD = Frame("svd", "linalg.py", 100, 140, LIBRARY)
-RUN = Frame("run_code", "interactiveshell.py", 1, 2, MACHINERY)
-OUR = Frame("wrapper", "marks.py", 1, 2, OURS)
+SVD = PythonFrame("svd", "linalg.py", 100, 140, LIBRARY)
+RUN = PythonFrame("run_code", "interactiveshell.py", 1, 2, MACHINERY)
+OUR = PythonFrame("wrapper", "marks.py", 1, 2, OURS)
 
 
-def stacks_of(*stacks: Sequence[Frame]) -> Stacks:
+def stacks_of(*stacks: Sequence[PythonFrame]) -> PackedStacks:
     frames = list(dict.fromkeys(frame for stack in stacks for frame in stack))
     flat = [frames.index(frame) for stack in stacks for frame in stack]
-    return Stacks(np.array(flat, np.int64), np.array([len(s) for s in stacks], np.int64), frames)
+    return PackedStacks(np.array(flat, np.int64), np.array([len(s) for s in stacks], np.int64), frames)
 
 
 def assembled(
-    stacks: Stacks, samples: Sequence[int], ts: Sequence[int] | None = None, edges: Edges | None = None
+    stacks: PackedStacks,
+    samples: Sequence[int],
+    ts: Sequence[int] | None = None,
+    edges: AnnotationEdges | None = None,
 ) -> Trace:
     times = np.array(ts if ts is not None else [10 * (i + 1) for i in range(len(samples))], np.int64)
     builder = TraceBuilder()
     track = builder.track("main", pid=1, tid=1)
-    timed = Timed(np.concatenate([[0], times]), np.array(samples, np.int64))
-    put(builder, track, timed, stacks, Exact(edges if edges is not None else Edges.none()), interval_ns=10)
+    timed = TimedStacks(np.concatenate([[0], times]), np.array(samples, np.int64))
+    put(
+        builder,
+        track,
+        timed,
+        stacks,
+        Exact(edges if edges is not None else AnnotationEdges.none()),
+        interval_ns=10,
+    )
     return builder.seal()
 
 
@@ -77,7 +87,7 @@ def code(name: str, file: str, line: int) -> object:
 
 def test_an_annotation_cuts_what_its_function_called() -> None:
     opener = code("train", "train.py", 5)
-    edges = Edges(np.array([12, 27, 28, 45]), np.zeros(4, np.int64), [opener])  # type: ignore[list-item]
+    edges = AnnotationEdges(np.array([12, 27, 28, 45]), np.zeros(4, np.int64), [opener])  # type: ignore[list-item]
     stacks = stacks_of([CELL_1, TRAIN_8, SVD])
     assert rows(assembled(stacks, [0, 0, 0, 0, 0], edges=edges)) == [
         ("cell:3", 0, 50, 0),
@@ -100,7 +110,7 @@ def test_an_annotation_cuts_what_its_function_called() -> None:
     st.data(),
 )
 def test_slices_nest_and_their_self_times_are_the_sampled_time(
-    paths: list[list[Frame]], data: st.DataObject
+    paths: list[list[PythonFrame]], data: st.DataObject
 ) -> None:
     samples = data.draw(st.lists(st.integers(0, len(paths) - 1), min_size=1, max_size=30))
     gaps = data.draw(st.lists(st.integers(1, 50), min_size=len(samples), max_size=len(samples)))
@@ -129,7 +139,7 @@ def test_what_we_call_ourselves_is_left_out() -> None:
 
 
 def test_without_a_cell_the_place_of_the_start_is_the_root() -> None:
-    main, other = Frame("<module>", "run.py", 1, 7, USER), Frame("<module>", "run.py", 1, 8, USER)
+    main, other = PythonFrame("<module>", "run.py", 1, 7, USER), PythonFrame("<module>", "run.py", 1, 8, USER)
     trimmed = trim(
         stacks_of([main, TRAIN_8, SVD], [main, TRAIN_9], [other]), [main, TRAIN_8._replace(line=6)]
     )
@@ -162,7 +172,7 @@ def test_a_line_of_a_compiled_module_is_the_fused_kernel_that_it_calls(tmp_path:
         "        extern_kernels.mm(buf1, w, out=buf2)\n"
         "        triton_poi_fused_mul_1.run(buf2, buf3, 64)\n"
     )
-    call = [Frame("Runner.call", str(module), 2, line, LIBRARY) for line in (3, 4, 5)]
+    call = [PythonFrame("Runner.call", str(module), 2, line, LIBRARY) for line in (3, 4, 5)]
     trace = assembled(stacks_of(*([CELL_1, frame] for frame in call)), [0, 0, 1, 2])
     assert rows(trace)[1:] == [
         ("Runner.call (c7t4.py)", 0, 40, 1),
@@ -171,7 +181,7 @@ def test_a_line_of_a_compiled_module_is_the_fused_kernel_that_it_calls(tmp_path:
     ]
 
 
-def bridged_rows(stacks: Stacks, samples: Sequence[int], ts: Sequence[int]) -> list[tuple[int, ...]]:
+def bridged_rows(stacks: PackedStacks, samples: Sequence[int], ts: Sequence[int]) -> list[tuple[int, ...]]:
     """Return the frames of each stretch after failed looks were filled."""
     stack, filled = bridged(np.array([0, *ts]), np.array(samples), stacks, 10)
     begin = filled.offsets
@@ -200,7 +210,7 @@ def test_no_frame_before_a_gap_ends_within_a_module_that_began_in_it(
 ) -> None:
     spans = SampleSpans(np.array([0, 30]), np.array([10, 40]), np.zeros(2, np.int64), np.full(2, NEVER))
     no = np.array([False])
-    module = Ranges.of(np.array([8]), np.array([end - 8]), no, no)
+    module = ExactRanges.of(np.array([8]), np.array([end - 8]), no, no)
     found = beside_ranges(spans, [np.array([0]), np.array([1])], module, 10)
     anew = found.first_change([np.array([0]), np.array([1])]) == 0
     assert list(zip(found.begin.tolist(), found.end.tolist(), anew.tolist(), strict=True)) == expected

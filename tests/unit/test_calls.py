@@ -17,9 +17,8 @@ import pytest
 import notebook_prof
 from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.options import CollectorOptions
-from notebook_prof.collectors.python import PythonCollector, monitoring, tracing
-from notebook_prof.collectors.python.monitoring import Calls, Function
-from notebook_prof.collectors.python.tracing import CallTracer
+from notebook_prof.collectors.python import PythonCollector, tracing
+from notebook_prof.collectors.python.tracing import Calls, CallTracer, Function
 from notebook_prof.optional import installed
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
@@ -179,14 +178,14 @@ def test_monitoring_traces_the_users_own_functions() -> None:
 @needs_monitoring
 @pytest.mark.usefixtures("own")
 def test_monitoring_goes_quiet_when_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(monitoring, "MOST_EVENTS", 10)
+    monkeypatch.setattr(tracing, "MOST_EVENTS", 10)
     trace = recorded(lambda: [outer() for _ in range(5)])
     assert trace.report["calls-lost"].count > 0
 
 
 def test_without_any_way_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracing, "viztracer_refusal", lambda: "VizTracer is not installed")
-    monkeypatch.setattr(monitoring, "refusal", lambda: "sys.monitoring needs Python 3.12")
+    monkeypatch.setattr(tracing, "monitoring_refusal", lambda: "sys.monitoring needs Python 3.12")
     assert "VizTracer is not installed" in CallTracer.refusal()
     assert "no tracing of calls" in PythonCollector.availability().reason
     assert "VizTracer is not installed" in recorded(lambda: None).report["calls-not-traced"].example

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.collectors.torch.collector import CompilationWatch
+from notebook_prof.collectors.torch.collector import put_compilations
 from notebook_prof.formats.torch.compile_log import compilation_row
 from notebook_prof.statistics import counted_steps
 from notebook_prof.trace import TraceBuilder
@@ -115,16 +116,14 @@ def _metrics(begin_us: int, **fields: object) -> SimpleNamespace:
 
 
 def test_other_versions_of_torch_may_tell_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = CompilationWatch()
-    watch.watch()
-    begin = watch._begin_us
+    begin = time.time_ns() // 1000
     reasons = ["0/0: len(x) == 3", "tensor 'x' size mismatch  # y = x  # a.py:5 in f\nmore"]
     rows = [_metrics(begin - 10), *(_metrics(begin + 10, recompile_reason=one) for one in reasons)]
     rows.append(_metrics(begin + 20, fail_reason="Unsupported: a generator\nmore", co_name=None))
     monkeypatch.setitem(sys.modules, "torch._dynamo.utils", SimpleNamespace(_compilation_metrics=rows))
     b = TraceBuilder()
     b.slices(ts=[begin * 1000], dur=[SECOND], name=["mm"], track=b.track("main"))
-    watch.put(b, ImportReport())
+    put_compilations(b, ImportReport(), begin)
     table = nbp.analysis.compilations(b.seal())
     assert table["guard"].tolist() == ["len(x) == 3", "tensor 'x' size mismatch", ""]
     assert table["failure"].tolist() == ["", "", "Unsupported: a generator"]

@@ -11,7 +11,7 @@ from notebook_prof.jupyter.options import parse
 from notebook_prof.session import current
 from notebook_prof.session.records import EarlyEnd, Run, StepRecords
 from notebook_prof.session.schedule import ScheduleFunction, WholeRun, schedule, step_range
-from notebook_prof.session.window import Source, StepWindow
+from notebook_prof.session.window import StepWindow, TickSource
 from notebook_prof.statistics import counted_steps, median_interval
 from notebook_prof.units import parse_share
 
@@ -41,7 +41,7 @@ def run(
         clock.ns += length
         if step == ask_at:
             end.ask()
-        window.tick(Source.LOOP, run=loop)
+        window.tick(TickSource.LOOP, run=loop)
     window.close()
     return window, log
 

@@ -18,7 +18,7 @@ from notebook_prof.jupyter.options import parse
 from notebook_prof.jupyter.run import _live_display
 from notebook_prof.session.records import EarlyEnd, Run
 from notebook_prof.session.schedule import ScheduleFunction, WholeRun, step_range
-from notebook_prof.session.window import Source, StepWindow
+from notebook_prof.session.window import StepWindow, TickSource
 
 from .test_window import Log
 
@@ -46,7 +46,7 @@ class Recording:
             for line, spent in ((5, 2), (6, 4), (7, 3), (8, 1)):
                 self.marks.rows.extend((self.ns, line))
                 self.ns += spent * MS
-            self.window.tick(Source.LOOP, run=self.run)
+            self.window.tick(TickSource.LOOP, run=self.run)
 
 
 def state_of(session: Recording, **names: Any) -> LiveState:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from notebook_prof.collectors.cuda.records import Device, read_devices
+from notebook_prof.collectors.cuda.records import DeviceProperties, read_devices
 
 from ..pretend_cupti import Driver
 
@@ -25,8 +25,8 @@ FILES = {
 }
 
 
-def device_of(properties: dict[str, Any]) -> Device:
-    return Device(
+def device_of(properties: dict[str, Any]) -> DeviceProperties:
+    return DeviceProperties(
         name=properties["name"],
         memory_bytes=properties["totalGlobalMem"],
         multiprocessors=properties["numSms"],
@@ -40,7 +40,7 @@ def device_of(properties: dict[str, Any]) -> Device:
     )
 
 
-def kernels_of(path: Path) -> Iterator[tuple[Device, dict[str, Any]]]:
+def kernels_of(path: Path) -> Iterator[tuple[DeviceProperties, dict[str, Any]]]:
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         content = json.load(file)
     devices = {properties["id"]: device_of(properties) for properties in content["deviceProperties"]}

@@ -18,7 +18,7 @@ from notebook_prof.collectors.system.polling import (
     resident,
     total_bytes,
 )
-from notebook_prof.collectors.system.process_tree import RECORD, Tree
+from notebook_prof.collectors.system.process_tree import RECORD, ProcessTree
 
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 MAIN = 9_000_001
@@ -67,7 +67,7 @@ def proc(tmp_path: Path) -> Proc:
 def watched(proc: Proc, *changes: object) -> np.ndarray:  # type: ignore[type-arg]
     """Records of a look at every 100 ns, each after one more change."""
     data = bytearray()
-    tree = Tree(str(proc.root), MAIN, data.extend)
+    tree = ProcessTree(str(proc.root), MAIN, data.extend)
     for turn, change in enumerate((None, *changes)):
         if callable(change):
             change()
@@ -207,7 +207,7 @@ def test_kernels_that_do_not_list_children_are_searched(proc: Proc) -> None:
     proc.thread(MAIN + 1, MAIN + 1, 5, 0)
     (proc.root / str(MAIN + 1) / "stat").write_text(f"{MAIN + 1} (a ) b) S {MAIN} 1 1")
     data = bytearray()
-    tree = Tree(str(proc.root), MAIN, data.extend)
+    tree = ProcessTree(str(proc.root), MAIN, data.extend)
     tree.look(10**10)
     assert list(tree.descendants) == [MAIN + 1]
     tree.close()

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import notebook_prof as nbp
-from notebook_prof.collectors.python.assemble import Exact, Timed, put
+from notebook_prof.collectors.python.assemble import Exact, TimedStacks, put
 from notebook_prof.collectors.python.engine import Recorded, Sampler, ThreadSamples, join
 from notebook_prof.collectors.python.frames import (
     CELL,
@@ -26,15 +26,14 @@ from notebook_prof.collectors.python.frames import (
     KEPT_FRAMES,
     LIBRARY,
     NOTEBOOK,
-    Frame,
-    Stacks,
+    PackedStacks,
+    PythonFrame,
     owner_of,
     trim,
     trim_process,
     trim_thread,
 )
-from notebook_prof.collectors.python.names import Process, name_processes
-from notebook_prof.collectors.python.overlay import Rows
+from notebook_prof.collectors.python.names import SampledProcess, name_processes
 from notebook_prof.collectors.python.py_spy_engine import MOST_FRAMES, PySpy
 from notebook_prof.collectors.python.py_spy_file import (
     NAMES,
@@ -45,19 +44,19 @@ from notebook_prof.collectors.python.py_spy_file import (
     stacks_of,
 )
 from notebook_prof.collectors.python.py_spy_threads import samples_by_thread
-from notebook_prof.collectors.python.snapping import Ranges
+from notebook_prof.collectors.python.snapping import ExactRanges
 from notebook_prof.collectors.python.thread_stacks import ObservedThread
-from notebook_prof.collectors.statements import SHOWING
+from notebook_prof.collectors.statements import SHOWING, Statements
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport
 
 from .test_assemble import stacks_of as stacks_of_frames
 
 FILE = "/tmp/ipykernel_7/99.py"
-LINE_3 = Frame("<module>", FILE, 1, 3, CELL)
+LINE_3 = PythonFrame("<module>", FILE, 1, 3, CELL)
 LINE_4 = LINE_3._replace(line=4)
-SORT = Frame("sort", "numpy.py", 5, 6, LIBRARY)
-DOT = Frame("dot", "numpy.py", 50, 60, LIBRARY)
+SORT = PythonFrame("sort", "numpy.py", 5, 6, LIBRARY)
+DOT = PythonFrame("dot", "numpy.py", 50, 60, LIBRARY)
 
 
 def rows_of(trace: Trace) -> list[tuple[str, int, int, int]]:
@@ -200,7 +199,7 @@ def test_a_starved_sampler_is_noticed() -> None:
 
 
 def test_parts_of_a_thread_are_put_behind_one_another() -> None:
-    def part(bounds: list[int], stack: list[int], frame: Frame) -> Recorded:
+    def part(bounds: list[int], stack: list[int], frame: PythonFrame) -> Recorded:
         thread = ThreadSamples(7, 8, "MainThread", "", np.array(bounds), np.array(stack))
         return Recorded([thread], stacks_of_frames([frame]), 10)
 
@@ -233,19 +232,19 @@ def assembled(
         operator = np.array([category.values[c] == "operator" for c in category.codes])
         aten = np.array([name.values[c].startswith("aten::") for c in name.codes])
         loose = np.array([category.values[c] == "annotation" for c in category.codes])
-        exact = exact._replace(others=Ranges.of(placed_ts, dur, operator, aten, loose))
+        exact = exact._replace(others=ExactRanges.of(placed_ts, dur, operator, aten, loose))
     if exact.statements is not None:
         rows = exact.statements
         names = [f"line {n}" for n in rows.line]
         builder.slices(ts=rows.ts, dur=rows.end - rows.ts, track=track, name=names, category="python")
-    timed = Timed(np.array(bounds), np.array(samples, np.int64))
+    timed = TimedStacks(np.array(bounds), np.array(samples, np.int64))
     stacks = stacks_of_frames([LINE_3, SORT], [LINE_4, DOT], [LINE_4], [])
     put(builder, track, timed, stacks, exact, interval_ns=10)
     return builder.seal()
 
 
 def test_samples_hang_below_the_statement_that_ran() -> None:
-    statements = Rows(np.array([0, 33, 61]), np.array([33, 61, 70]), np.array([3, 4, 5]))
+    statements = Statements(np.array([0, 33, 61]), np.array([33, 61, 70]), np.array([3, 4, 5]))
     trace = assembled([0, 1, 2], [0, 40, 55, 70], Exact(statements=statements))
     assert rows_of(trace) == [
         ("line 3", 0, 33, 0),
@@ -257,7 +256,7 @@ def test_samples_hang_below_the_statement_that_ran() -> None:
 
 
 def test_a_starved_sample_does_not_hang_below_another_statement() -> None:
-    statements = Rows(np.array([0, 30]), np.array([30, 200]), np.array([3, 4]))
+    statements = Statements(np.array([0, 30]), np.array([30, 200]), np.array([3, 4]))
     trace = assembled([0, 2], [0, 150, 200], Exact(statements=statements))
     assert rows_of(trace) == [("line 3", 0, 30, 0), ("sort (numpy.py)", 0, 30, 1), ("line 4", 30, 200, 0)]
 
@@ -265,12 +264,12 @@ def test_a_starved_sample_does_not_hang_below_another_statement() -> None:
 @pytest.mark.parametrize("function", ["heavy", "<lambda>"])
 def test_a_task_hangs_below_the_await_that_runs_it(function: str) -> None:
     """A task's own function is the root of its stack, not the cell; a root of a library is unknown."""
-    task = Frame(function, FILE, 8, 9, CELL)
+    task = PythonFrame(function, FILE, 8, 9, CELL)
     builder = TraceBuilder()
     track = builder.track("main", pid=1, tid=1)
     stacks = stacks_of_frames([task, SORT], [DOT])
-    statements = Rows(np.array([0]), np.array([90]), np.array([3]))
-    timed = Timed(np.array([0, 60, 90]), np.array([0, 1]))
+    statements = Statements(np.array([0]), np.array([90]), np.array([3]))
+    timed = TimedStacks(np.array([0, 60, 90]), np.array([0, 1]))
     put(builder, track, timed, stacks, Exact(statements=statements), interval_ns=10)
     assert rows_of(builder.seal()) == [
         (f"{function} (cell)", 0, 60, 0),
@@ -280,12 +279,12 @@ def test_a_task_hangs_below_the_await_that_runs_it(function: str) -> None:
 
 
 def test_what_the_display_of_the_result_runs_hangs_below_it() -> None:
-    shown = Frame("Report._repr_html_", FILE, 6, 7, CELL)
+    shown = PythonFrame("Report._repr_html_", FILE, 6, 7, CELL)
     builder = TraceBuilder()
     track = builder.track("main", pid=1, tid=1)
     stacks = stacks_of_frames([LINE_3], [LINE_3, shown], [DOT])
-    statements = Rows(np.array([0, 30]), np.array([30, 90]), np.array([3, SHOWING]))
-    timed = Timed(np.array([0, 30, 60, 90]), np.array([0, 1, 2]))
+    statements = Statements(np.array([0, 30]), np.array([30, 90]), np.array([3, SHOWING]))
+    timed = TimedStacks(np.array([0, 30, 60, 90]), np.array([0, 1, 2]))
     put(builder, track, timed, stacks, Exact(statements=statements), interval_ns=10)
     assert rows_of(builder.seal()) == [
         ("Report._repr_html_ (cell)", 0, 30, 0),  # times count from the first slice
@@ -334,9 +333,11 @@ def test_python_that_an_operator_calls_lies_within_it() -> None:
     builder = TraceBuilder()
     track = builder.track("main", pid=1, tid=1)
     builder.slices(ts=[35], dur=[155], track=track, name=["MyBackward"], category="operator")
-    ranges = Ranges.of(*(np.array([number]) for number in (35, 155)), np.array([True]), np.array([False]))
+    ranges = ExactRanges.of(
+        *(np.array([number]) for number in (35, 155)), np.array([True]), np.array([False])
+    )
     stacks = stacks_of_frames([LINE_3], [LINE_3, back, SORT], [LINE_3, back, DOT], [LINE_3])
-    timed = Timed(np.array(bounds), np.array(samples), np.array([3, 7, 10, 3]))
+    timed = TimedStacks(np.array(bounds), np.array(samples), np.array([3, 7, 10, 3]))
     put(builder, track, timed, stacks, Exact(others=ranges), interval_ns=10)
     rows = rows_of(builder.seal())
     own = {name: [(ts, end) for one, ts, end, _ in rows if one == name] for name, *_ in rows}
@@ -348,8 +349,8 @@ def test_python_that_an_operator_calls_lies_within_it() -> None:
 
 
 def test_a_change_near_the_edge_of_an_operator_was_outside() -> None:
-    ranges = Ranges.of(np.array([35]), np.array([155]), np.array([True]), np.array([False]))
-    timed = Timed(np.array([0, 45, 180, 230]), np.array([0, 1, 0]))
+    ranges = ExactRanges.of(np.array([35]), np.array([155]), np.array([True]), np.array([False]))
+    timed = TimedStacks(np.array([0, 45, 180, 230]), np.array([0, 1, 0]))
     builder = TraceBuilder()
     track = builder.track("main", pid=1, tid=1)
     builder.slices(ts=[35], dur=[155], track=track, name=["MyBackward"], category="operator")
@@ -417,9 +418,9 @@ def test_lines_of_a_module_keep_the_time_that_samples_saw_them() -> None:
     other = forward._replace(line=5)
     stacks = stacks_of_frames([LINE_3, forward], [LINE_3, other], [LINE_3._replace(line=9)])
     none = np.zeros(2, bool)
-    ranges = Ranges.of(np.array([43, 243]), np.array([157, 157]), none, none)
+    ranges = ExactRanges.of(np.array([43, 243]), np.array([157, 157]), none, none)
     bounds, looks = np.array([0, 40, 140, 200, 240, 340, 400, 450]), np.array([4, 10, 6, 4, 10, 6, 5])
-    timed = Timed(bounds, np.array([2, 0, 1, 2, 0, 1, 2]), looks)
+    timed = TimedStacks(bounds, np.array([2, 0, 1, 2, 0, 1, 2]), looks)
     put(builder, track, timed, stacks, Exact(others=ranges), interval_ns=10)
     names = ("cell:4", "cell:5", "cell:9")
     rows = rows_of(builder.seal())
@@ -448,8 +449,8 @@ def test_operators_lie_whole_within_lines_whatever_was_sampled(
 # names
 
 
-def worker(file: str, function: str) -> Frame:
-    return Frame(function, file, 1, 2, LIBRARY)
+def worker(file: str, function: str) -> PythonFrame:
+    return PythonFrame(function, file, 1, 2, LIBRARY)
 
 
 def test_processes_have_the_names_people_know() -> None:
@@ -458,17 +459,17 @@ def test_processes_have_the_names_people_know() -> None:
     rank = worker("/x/site-packages/torch/multiprocessing/spawn.py", "_wrap")
     loky = worker("/x/site-packages/joblib/externals/loky/process_executor.py", "_process_worker")
     children = [
-        Process(12, "python", [pool]),
-        Process(11, "python", [pool]),
-        Process(21, "python", [loader]),
-        Process(22, "python", [loader]),
-        Process(31, "python", [rank]),
-        Process(32, "python", [rank], rank=5),
-        Process(41, "python -m joblib.externals.loky.backend.popen_loky_posix", [loky]),
-        Process(51, "/usr/bin/python3 -c import time;\n time.sleep(1)", []),
-        Process(52, "python train.py", []),
-        Process(53, "python", []),
-        Process(61, "python -c from multiprocessing.resource_tracker import main;main(5)", []),
+        SampledProcess(12, "python", [pool]),
+        SampledProcess(11, "python", [pool]),
+        SampledProcess(21, "python", [loader]),
+        SampledProcess(22, "python", [loader]),
+        SampledProcess(31, "python", [rank]),
+        SampledProcess(32, "python", [rank], rank=5),
+        SampledProcess(41, "python -m joblib.externals.loky.backend.popen_loky_posix", [loky]),
+        SampledProcess(51, "/usr/bin/python3 -c import time;\n time.sleep(1)", []),
+        SampledProcess(52, "python train.py", []),
+        SampledProcess(53, "python", []),
+        SampledProcess(61, "python -c from multiprocessing.resource_tracker import main;main(5)", []),
     ]
     assert name_processes(children, {53: "Process-3"}) == {
         11: "Pool worker 1",
@@ -484,11 +485,11 @@ def test_processes_have_the_names_people_know() -> None:
     }
 
 
-def framed(function: str, file: str, line: int = 2) -> Frame:
-    return Frame(function, file, 1, line, owner_of(file))
+def framed(function: str, file: str, line: int = 2) -> PythonFrame:
+    return PythonFrame(function, file, 1, line, owner_of(file))
 
 
-def left(stacks: Stacks) -> list[list[str]]:
+def left(stacks: PackedStacks) -> list[list[str]]:
     ends = np.cumsum(stacks.lengths)
     return [
         [stacks.distinct[i].function for i in stacks.frames[end - n : end]]
@@ -497,12 +498,12 @@ def left(stacks: Stacks) -> list[list[str]]:
 
 
 def test_what_a_line_magic_runs_counts_for_its_line() -> None:
-    def shell(function: str) -> Frame:
-        return Frame(f"InteractiveShell.{function}", "IPython/core/interactiveshell.py", 1, 2, NOTEBOOK)
+    def shell(function: str) -> PythonFrame:
+        return PythonFrame(f"InteractiveShell.{function}", "IPython/core/interactiveshell.py", 1, 2, NOTEBOOK)
 
     line, cell = shell("run_line_magic"), shell("run_cell_magic")
-    repeat = Frame("Timer.repeat", "timeit.py", 1, 2, LIBRARY)
-    timed = Frame("inner", "<magic-timeit>", 1, 1, CELL)
+    repeat = PythonFrame("Timer.repeat", "timeit.py", 1, 2, LIBRARY)
+    timed = PythonFrame("inner", "<magic-timeit>", 1, 1, CELL)
     stacks = stacks_of_frames(
         [LINE_3, line, repeat, timed, SORT],
         [LINE_3, line, repeat, timed],
@@ -596,7 +597,7 @@ def test_where_stacks_are_deep_py_spy_leaves_to_a_thread(monkeypatch: pytest.Mon
 
 def test_stacks_without_a_frame_stay_as_they_are() -> None:
     """A clock that is set back between two looks leaves them."""
-    empty = Stacks(np.empty(0, np.int64), np.zeros(2, np.int64), [])
+    empty = PackedStacks(np.empty(0, np.int64), np.zeros(2, np.int64), [])
     assert trim(empty).lengths.tolist() == [0, 0]
     assert trim(empty, [LINE_3]).lengths.tolist() == [0, 0]
 

@@ -19,7 +19,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.analysis.work.arguments import optimizer_steps
 from notebook_prof.collectors.torch.replay import turns
-from notebook_prof.collectors.torch.replay.calls import CannotReplayError, Recorded, prepare
+from notebook_prof.collectors.torch.replay.calls import CannotReplayError, RecordedCall, prepare
 from notebook_prof.collectors.torch.replay.isolation import changed, isolated
 from notebook_prof.collectors.torch.replay.turns import MeasuredTurn, RecordedStep, prepare_step
 from notebook_prof.profiles.replay import Replayed
@@ -41,13 +41,13 @@ def cnn(data: Path) -> nbp.Profile:
     return nbp.open_profile(data / "torch213_cpu/cnn_adam.pt.trace.json.gz")
 
 
-def recorded(p: nbp.Profile, name: str) -> list[Recorded]:
+def recorded(p: nbp.Profile, name: str) -> list[RecordedCall]:
     return calls_of(p.operators.arguments(name=name))
 
 
-def calls_of(table: pd.DataFrame) -> list[Recorded]:
+def calls_of(table: pd.DataFrame) -> list[RecordedCall]:
     columns = ["name", "shapes", "dtypes", "strides", "concrete", "count"]
-    return [Recorded(device="cpu", **row) for row in table[columns].to_dict("records")]
+    return [RecordedCall(device="cpu", **row) for row in table[columns].to_dict("records")]
 
 
 def test_arguments_add_up_to_operators(cnn: nbp.Profile) -> None:
@@ -144,7 +144,7 @@ def test_results_are_compared(cnn: nbp.Profile) -> None:
 
 
 def test_an_operator_that_writes_begins_each_time_with_the_same_numbers() -> None:
-    call = Recorded("aten::mul_", "[[4], []]", '["float","double"]', "[[1],[]]", '["",""]', 1, "cpu")
+    call = RecordedCall("aten::mul_", "[[4], []]", '["float","double"]', "[[1],[]]", '["",""]', 1, "cpu")
     measured, _ = turns.replay([call], ["fp64"], 60, 1 << 20)
     assert measured[1].relative < 1e-6  # one product; thousands in a row would be 0 or infinite
 
@@ -152,7 +152,7 @@ def test_an_operator_that_writes_begins_each_time_with_the_same_numbers() -> Non
 def test_other_results_are_worth_nothing(cnn: nbp.Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     took = float(cnn.operators.arguments(name=CONVOLUTION)["total_ns"].sum())
 
-    def measured(calls: Sequence[Recorded], *_: Any) -> Any:
+    def measured(calls: Sequence[RecordedCall], *_: Any) -> Any:
         drift = np.linspace(0.99, 1.01, 8).reshape(4, 2)
         ways = [MeasuredTurn(name, took / 2 * drift, 1.0, 0.5) for name in ("channels_last", "bf16")]
         return [MeasuredTurn("", np.full((4, 2), took)), *ways], list(calls)
@@ -166,7 +166,7 @@ def test_other_results_are_worth_nothing(cnn: nbp.Profile, monkeypatch: pytest.M
 def test_an_operator_that_changes_shapes_is_refused() -> None:
     texts = "[[0], [], []]", '["float","ScalarList",""]', "", '["","[4]",""]'
     with pytest.raises(nbp.NotebookProfError, match="changes the shape of its input"):
-        turns.replay([Recorded("aten::resize_", *texts, 1, "cpu")], ["bf16"], 60, 1 << 20)
+        turns.replay([RecordedCall("aten::resize_", *texts, 1, "cpu")], ["bf16"], 60, 1 << 20)
 
 
 def test_compiled_by_code_of_its_own(cnn: nbp.Profile) -> None:
@@ -196,7 +196,7 @@ def planted(monkeypatch: pytest.MonkeyPatch, p: nbp.Profile, operator: str, nois
     table = p.operators.arguments(name=operator)
     of_recording = float(table["total_ns"].sum())
 
-    def measured(calls: Sequence[Recorded], names: Sequence[str], *_: Any) -> Any:
+    def measured(calls: Sequence[RecordedCall], names: Sequence[str], *_: Any) -> Any:
         drift = 1 + noise * np.random.default_rng(0).standard_normal((3, 8, 2))
         ways = [
             MeasuredTurn(name, of_recording * PLANTED[name] * drift[i % 3], 0.0, 0.0)
@@ -274,22 +274,28 @@ def test_what_cannot_be_replayed_is_refused(
     ("call", "message"),
     [
         (
-            Recorded("mine::op", "[[2]]", '["float"]', "", '[""]', 1, "cpu"),
+            RecordedCall("mine::op", "[[2]]", '["float"]', "", '[""]', 1, "cpu"),
             "import the package that registers",
         ),
-        (Recorded("aten::relu", "[[2]]", "", "", "", 1, "cpu"), "--shapes"),
-        (Recorded("aten::relu", "[[2]]", '["mystery"]', "", '[""]', 1, "cpu"), "'mystery'"),
-        (Recorded("aten::relu", "[[2], []]", '["float",""]', "", '["",""]', 1, "cpu"), "no overload for 2"),
-        (Recorded("aten::relu_", "[[3, 4]]", '["float"]', "[[8,1]]", '[""]', 1, "cpu"), "into a view"),
-        (Recorded("aten::cat", "[[], []]", '["TensorList","Scalar"]', "", '["","0"]', 1, "cpu"), "up to 30"),
-        (Recorded("aten::relu", "[[1000000]]", '["float"]', "", '[""]', 1, "cpu"), "memory="),
+        (RecordedCall("aten::relu", "[[2]]", "", "", "", 1, "cpu"), "--shapes"),
+        (RecordedCall("aten::relu", "[[2]]", '["mystery"]', "", '[""]', 1, "cpu"), "'mystery'"),
         (
-            Recorded("aten::index", "[[4], []]", '["float",""]', "", '["",""]', 1, "cpu"),
+            RecordedCall("aten::relu", "[[2], []]", '["float",""]', "", '["",""]', 1, "cpu"),
+            "no overload for 2",
+        ),
+        (RecordedCall("aten::relu_", "[[3, 4]]", '["float"]', "[[8,1]]", '[""]', 1, "cpu"), "into a view"),
+        (
+            RecordedCall("aten::cat", "[[], []]", '["TensorList","Scalar"]', "", '["","0"]', 1, "cpu"),
+            "up to 30",
+        ),
+        (RecordedCall("aten::relu", "[[1000000]]", '["float"]', "", '[""]', 1, "cpu"), "memory="),
+        (
+            RecordedCall("aten::index", "[[4], []]", '["float",""]', "", '["",""]', 1, "cpu"),
             "'indices' of aten::index was not recorded",
         ),
     ],
 )
-def test_calls_that_cannot_be_made(call: Recorded, message: str) -> None:
+def test_calls_that_cannot_be_made(call: RecordedCall, message: str) -> None:
     with pytest.raises(nbp.NotebookProfError, match=re.escape(message)):
         turns.replay([call], ["bf16"], 60, 1 << 20)
 

@@ -18,7 +18,7 @@ from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.python import PythonCollector, engine
 from notebook_prof.collectors.python.frames import KEPT_FRAMES
-from notebook_prof.collectors.python.thread_stacks import ThreadStacks, Walked
+from notebook_prof.collectors.python.thread_stacks import StackSnapshot, ThreadStacks
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
@@ -137,9 +137,9 @@ def test_time_until_the_gil_is_given_up_is_of_what_ran_before() -> None:
     ms, ident = 1_000_000, threading.get_ident()
     stacks = iter([(2, busy), (9, busy), (14, nap), (16, nap), (25, busy)])
 
-    def walk(*_: object) -> Walked:
+    def walk(*_: object) -> StackSnapshot:
         ts, function = next(stacks)
-        return Walked(ts * ms, 0, [ident], [[function.__code__]], [[0]])
+        return StackSnapshot(ts * ms, 0, [ident], [[function.__code__]], [[0]])
 
     looks = ThreadStacks(time.time_ns, read=walk)
     for due in (2, 4, 11, 16, 18):  # the second and the last get it by force

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
 
+import psutil
 import pytest
 
 from notebook_prof.collectors import line_sources as module
@@ -82,3 +84,10 @@ def test_a_text_that_does_not_compile_is_nobodys(file: Path, texts: Sources, tex
 
 def test_a_program_with_odd_separators_in_a_text_is_one_line() -> None:
     assert tokens("%%profile\nx = 'a\u2028b'  # \x0c") == tokens("x = 'a\u2028b'")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere psutil is required")
+def test_the_begin_of_the_process_is_known_without_psutil(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = psutil.Process().create_time()  # in whole seconds since boot
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    assert module._began_s.__wrapped__() == pytest.approx(expected, abs=2)

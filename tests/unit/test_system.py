@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from notebook_prof.analysis import memory_processes
-from notebook_prof.collectors.machine import usable_cores
-from notebook_prof.collectors.system import CHILDREN_TRACK, RSS_TRACK, SystemCollector, usable_cpus
+from notebook_prof.collectors.machine import usable_cores, usable_cpus
+from notebook_prof.collectors.system import CHILDREN_TRACK, RSS_TRACK, SystemCollector
 from notebook_prof.collectors.system.polling import resident_bytes
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
@@ -181,7 +181,7 @@ def test_without_proc_the_process_is_read_as_a_whole(monkeypatch: pytest.MonkeyP
 
 
 def test_without_proc_children_are_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("notebook_prof.collectors.system.polling.Tree", _no_tree)
+    monkeypatch.setattr("notebook_prof.collectors.system.polling.ProcessTree", _no_tree)
     trace = recorded(lambda: subprocess.run([sys.executable, "-c", "sum(range(5_000_000))"], check=True))
     assert [issue.code for issue in trace.report] == ["children-not-read"]
 

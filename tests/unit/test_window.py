@@ -13,7 +13,7 @@ import pytest
 
 from notebook_prof.session.records import Run, StepRecords
 from notebook_prof.session.schedule import ScheduleFunction, WholeRun, schedule, step_range
-from notebook_prof.session.window import Source, StepWindow
+from notebook_prof.session.window import StepWindow, TickSource
 
 
 class Log:
@@ -48,7 +48,7 @@ def numbers(steps: StepRecords) -> list[int]:
     return list(range(steps.first, steps.first + len(steps)))
 
 
-SOURCES = {"L": Source.LOOP, "H": Source.HOOK, "M": Source.MARK, "W": Source.WEAK_LOOP}
+SOURCES = {"L": TickSource.LOOP, "H": TickSource.HOOK, "M": TickSource.MARK, "W": TickSource.WEAK_LOOP}
 WHOLE = "warm start stop"
 CYCLES = {"wait": 1, "warmup": 1, "active": 2, "repeat": 2}
 CASES: dict[str, tuple[ScheduleFunction, str, str, list[list[int]], str, int]] = {
@@ -83,13 +83,13 @@ def test_what_is_recorded_by_states_and_ticks() -> None:
 @pytest.mark.parametrize(
     ("options", "ticks", "source"),
     [
-        ({"announced": Source.LOOP}, "HHH", None),
-        ({"announced": Source.LOOP}, "HL", Source.LOOP),
-        ({"announced": Source.WEAK_LOOP}, "WHW", Source.HOOK),
-        ({"allowed": frozenset({Source.HOOK})}, "MH", Source.HOOK),
+        ({"announced": TickSource.LOOP}, "HHH", None),
+        ({"announced": TickSource.LOOP}, "HL", TickSource.LOOP),
+        ({"announced": TickSource.WEAK_LOOP}, "WHW", TickSource.HOOK),
+        ({"allowed": frozenset({TickSource.HOOK})}, "MH", TickSource.HOOK),
     ],
 )
-def test_which_source_may_count(options: dict[str, Any], ticks: str, source: Source | None) -> None:
+def test_which_source_may_count(options: dict[str, Any], ticks: str, source: TickSource | None) -> None:
     counted, _ = window(step_range((3, 6)), **options)
     for letter in ticks:
         counted.tick(SOURCES[letter])
@@ -99,7 +99,7 @@ def test_which_source_may_count(options: dict[str, Any], ticks: str, source: Sou
 def test_steps_do_not_overlap_and_have_length() -> None:
     counted, log = window(WholeRun())
     for _ in range(4):
-        counted.tick(Source.MARK)
+        counted.tick(TickSource.MARK)
     counted.close()
     ts, dur = log.steps[0].ts, log.steps[0].dur
     assert all(length > 0 for length in dur)
@@ -109,33 +109,33 @@ def test_steps_do_not_overlap_and_have_length() -> None:
 @pytest.mark.clock("what a tick costs")
 def test_a_tick_outside_the_window_costs_less_than_a_microsecond() -> None:
     counted, _ = window(step_range((10**9, 10**9 + 1)))
-    counted.tick(Source.LOOP)
-    each = min(timeit.repeat(lambda: counted.tick(Source.LOOP), number=20_000, repeat=5)) / 20_000
+    counted.tick(TickSource.LOOP)
+    each = min(timeit.repeat(lambda: counted.tick(TickSource.LOOP), number=20_000, repeat=5)) / 20_000
     assert each < 1e-6  # about 0.15 µs on a quiet machine: 1 % of a step of 15 µs
 
 
 def test_an_announced_source_counts_though_a_weaker_one_ticks_first() -> None:
     counted, log = window(step_range((1, 3)))
     for _ in range(4):
-        counted.announce(Source.MARK)  # the step begins
-        counted.tick(Source.HOOK)  # its optimizer
-        counted.tick(Source.MARK)  # the step ends
+        counted.announce(TickSource.MARK)  # the step begins
+        counted.tick(TickSource.HOOK)  # its optimizer
+        counted.tick(TickSource.MARK)  # the step ends
     counted.close()
-    assert (counted.source, counted.step_count, counted.ignored[Source.HOOK]) == (Source.MARK, 4, 4)
+    assert (counted.source, counted.step_count, counted.ignored[TickSource.HOOK]) == (TickSource.MARK, 4, 4)
     assert numbers(log.steps[0]) == [1, 2]
 
 
 def test_a_step_that_an_exception_ended_is_partial() -> None:
     counted, log = window(WholeRun())
-    counted.tick(Source.LOOP)
-    counted.tick(Source.LOOP, failed=True)
+    counted.tick(TickSource.LOOP)
+    counted.tick(TickSource.LOOP, failed=True)
     counted.close(failed=True)
     assert (numbers(log.steps[0]), log.steps[0].partial) == ([0, 1], {1})
 
 
 def test_the_step_that_failed_under_a_hook_is_kept() -> None:
     counted, log = window(WholeRun())
-    counted.tick(Source.HOOK)
+    counted.tick(TickSource.HOOK)
     counted.close(failed=True)
     assert (numbers(log.steps[0]), log.steps[0].partial, counted.step_count) == ([0, 1], {1}, 2)
 
@@ -143,7 +143,7 @@ def test_the_step_that_failed_under_a_hook_is_kept() -> None:
 def test_nothing_ticks_after_the_end_and_closing_twice_is_closing_once() -> None:
     counted, log = window(WholeRun())
     counted.close()
-    counted.tick(Source.MARK)
+    counted.tick(TickSource.MARK)
     counted.close()
     assert (counted.step_count, log.calls) == (0, ["start", "stop"])
 
@@ -151,9 +151,9 @@ def test_nothing_ticks_after_the_end_and_closing_twice_is_closing_once() -> None
 def test_time_between_two_loops_belongs_to_no_step() -> None:
     counted, log = window(WholeRun())
     clock = counted._now
-    counted.tick(Source.LOOP, run=Run("a", 2, "for x in y", clock()))
-    counted.tick(Source.LOOP, run=Run("a", 2, "for x in y", clock()))
-    counted.tick(Source.LOOP, run=Run("b", 5, "for z in y", clock()))
+    counted.tick(TickSource.LOOP, run=Run("a", 2, "for x in y", clock()))
+    counted.tick(TickSource.LOOP, run=Run("a", 2, "for x in y", clock()))
+    counted.tick(TickSource.LOOP, run=Run("b", 5, "for z in y", clock()))
     counted.close()
     steps = log.steps[0]
     assert steps.ts[1] > steps.ts[0] + steps.dur[0]
@@ -164,7 +164,7 @@ def test_what_was_not_recorded_is_counted_where_it_ended() -> None:
     counted, log = window(step_range((3, 5)))
     run = Run("a", 2, "for x in y", 0)
     for _ in range(9):
-        counted.tick(Source.LOOP, run=run)
+        counted.tick(TickSource.LOOP, run=run)
     counted.close()
     assert sum(count for _, count in run.unrecorded) + len(log.steps[0]) == 9
     assert [count for _, count in run.unrecorded] == [2, 1, 4]
@@ -174,10 +174,10 @@ def test_what_was_not_recorded_is_counted_where_it_ended() -> None:
 def test_a_loop_that_is_given_up_loses_its_steps_where_all_was_recorded() -> None:
     counted, log = window(WholeRun())
     good, fast = Run("a", 2, "for x in y", 0), Run("b", 5, "for z in y", 1000)
-    counted.tick(Source.LOOP, run=good)
+    counted.tick(TickSource.LOOP, run=good)
     fast.begin_ns = counted._now()
     for _ in range(4):
-        counted.tick(Source.LOOP, run=fast)
+        counted.tick(TickSource.LOOP, run=fast)
     counted.give_up(fast)
     counted.give_up(fast)
     counted.close()
@@ -189,7 +189,7 @@ def test_a_loop_that_is_given_up_loses_its_steps_where_all_was_recorded() -> Non
     )
     counted, log = window(step_range((1, 3)))
     for _ in range(4):
-        counted.tick(Source.WEAK_LOOP, run=good)
+        counted.tick(TickSource.WEAK_LOOP, run=good)
     counted.give_up(good)
     counted.close()
     assert (numbers(log.steps[0]), counted.runs[0].given_up) == ([1, 2], True)

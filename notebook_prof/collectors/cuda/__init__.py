@@ -17,7 +17,7 @@ from ...trace.report import ImportReport
 from .. import journal
 from ..base import Availability, Collector
 from ..devices import in_use
-from ..journal import Span
+from ..journal import Annotation
 from ..options import CollectorOptions
 from ..torch.collector import TorchCollector
 from .cupti import CuptiSession
@@ -142,7 +142,7 @@ class EventRanges:
         self._open.clear()
         self._done.clear()
 
-    def opened(self, span: Span) -> None:
+    def opened(self, span: Annotation) -> None:
         """Start a range for an annotation that was opened in this thread."""
         if len(self._done) + len(self._open) >= MOST_RANGES:
             self._dropped += 1
@@ -154,7 +154,7 @@ class EventRanges:
         except Exception as error:  # exceptions must not reach the user's cell
             self._failed = f"{type(error).__name__}: {error}"
 
-    def closed(self, span: Span) -> None:
+    def closed(self, span: Annotation) -> None:
         """End the range of a closed annotation."""
         if (one := self._open.pop(id(span), None)) is not None:
             self._close(one)
@@ -173,11 +173,11 @@ class EventRanges:
         event.record(stream)
         return event
 
-    def _place(self, tries: int = 8) -> _Anchor:
-        """Determine the time of an event on the current GPU: the tightest of `tries` measurements."""
+    def _place(self) -> _Anchor:
+        """Determine the time of an event on the current GPU: the tightest of eight measurements."""
         anchors = []
         stream = self._cupy.cuda.Stream(non_blocking=True)  # the user's stream may be busy
-        for _ in range(tries):
+        for _ in range(8):
             before = self._now()
             event = self._record(stream)
             event.synchronize()

@@ -23,11 +23,11 @@ from ...trace.clocks import Clock
 from ...trace.report import ImportReport
 from ..base import Availability
 from ..devices import settle
+from ..machine import live_threads
 from ..torch.kept_rows import of_devices
 from ..torch.no_kernels import loaded_cupti
-from ..torch.result import live_threads
 from . import driver
-from .records import FIELDS, ON_DEVICE, Device, joined, named, read, read_devices
+from .records import FIELDS, ON_DEVICE, DeviceProperties, joined, named, read, read_devices
 
 MOST_RECORDS: Final = 4_000_000
 BUFFER_BYTES: Final = 8 << 20
@@ -331,7 +331,7 @@ class CuptiSession:
         )
 
 
-def _put_devices(devices: dict[int, Device], builder: TraceBuilder) -> None:
+def _put_devices(devices: dict[int, DeviceProperties], builder: TraceBuilder) -> None:
     """Add names and properties of the GPUs in the form of Kineto's files."""
     if not devices:
         return

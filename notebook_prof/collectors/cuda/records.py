@@ -37,7 +37,7 @@ _ATTRIBUTES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class DeviceProperties:
     """A GPU, its multiprocessors, and the resources of each."""
 
     name: str
@@ -80,7 +80,7 @@ class Device:
         return each, each * threads / _WARP, resident * threads / max(self.threads, 1)
 
 
-def read_devices(load: Callable[[str], Any] = ctypes.CDLL) -> dict[int, Device]:
+def read_devices(load: Callable[[str], Any] = ctypes.CDLL) -> dict[int, DeviceProperties]:
     """Ask the driver for the GPUs that are visible to this process; {} if that fails."""
     cuda, count = driver(load), ctypes.c_int()
     if cuda is None or cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
@@ -89,7 +89,7 @@ def read_devices(load: Callable[[str], Any] = ctypes.CDLL) -> dict[int, Device]:
     return {number: device for number, device in devices.items() if device is not None}
 
 
-def _device(cuda: Any, number: int) -> Device | None:
+def _device(cuda: Any, number: int) -> DeviceProperties | None:
     handle, name, memory = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.c_size_t()
     if cuda.cuDeviceGet(ctypes.byref(handle), number):
         return None
@@ -101,7 +101,7 @@ def _device(cuda: Any, number: int) -> Device | None:
         if cuda.cuDeviceGetAttribute(ctypes.byref(value), code, handle):
             return None
         attributes[attribute] = value.value
-    return Device(name.value.decode(errors="replace"), memory.value, **attributes)
+    return DeviceProperties(name.value.decode(errors="replace"), memory.value, **attributes)
 
 
 _WORK: Final = ("start", "end", "device_id", "context_id", "stream_id", "correlation_id")
@@ -177,7 +177,9 @@ def _texts(frame: pd.DataFrame, fields: Sequence[str], say: Callable[..., str]) 
 
 
 def named(
-    frames: dict[str, pd.DataFrame], devices: dict[int, Device], name_of_call: Callable[[int, int], str]
+    frames: dict[str, pd.DataFrame],
+    devices: dict[int, DeviceProperties],
+    name_of_call: Callable[[int, int], str],
 ) -> list[pd.DataFrame]:
     """Name the records as Kineto does. Driver calls inside a runtime call are left out."""
     if "DRIVER" in frames and "RUNTIME" in frames:
@@ -220,7 +222,7 @@ def named(
     return rows
 
 
-def _launches(frame: pd.DataFrame, devices: dict[int, Device]) -> npt.NDArray[Any]:
+def _launches(frame: pd.DataFrame, devices: dict[int, DeviceProperties]) -> npt.NDArray[Any]:
     """Return the launch settings of kernels as JSON, with the resulting occupancy."""
     launched = [field for field in _LAUNCHED if field in frame]
 

@@ -25,7 +25,7 @@ _NOT_ASKED: Final = Availability(False, "not asked: torch's profiler comes first
 
 @dataclass(frozen=True, slots=True)
 class CudaFacts:
-    """CudaFacts about this process, collected without loading anything heavy."""
+    """Facts about this process, collected without loading anything heavy."""
 
     # whether there is an NVIDIA driver with a GPU, or why not
     driver: Availability

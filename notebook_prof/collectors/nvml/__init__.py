@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import threading
 import time
-from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -13,24 +12,13 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ...optional import installed
-from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ..base import Availability, Collector
 from ..devices import gpu_extra
-from .metrics import (
-    METRICS,
-    PCIE,
-    Metric,
-    NvmlCard,
-    cuda_uuids,
-    pcie_link,
-    visible,
-    why_missing,
-)
+from .metrics import METRICS, PCIE, Metric, NvmlCard, Readings, cuda_uuids, pcie_link, visible, why_missing
 
 FAST_S: Final = 0.05
 """Time between two readings of memory and power."""
@@ -44,28 +32,6 @@ often."""
 
 SLOW_EVERY: Final = 4
 """Slow counters are read every fourth time, since the driver averages use and clocks over longer."""
-
-
-class Readings:
-    """Times and values of one counter, appended by one thread."""
-
-    def __init__(self) -> None:
-        self.ts = array("q")
-        self.values = array("d")
-
-    def add(self, ts: int, value: float) -> None:
-        """Append one reading."""
-        self.ts.append(ts)
-        self.values.append(value)
-
-    def taken(self) -> tuple[IntArray, npt.NDArray[np.float64]]:
-        """Return the readings so far. A thread that is blocked in the driver may add more later."""
-        values = np.array(self.values.tolist(), dtype=np.float64)
-        return np.array(self.ts.tolist(), dtype=np.int64)[: len(values)], values
-
-    def put(self, builder: TraceBuilder, track: int) -> None:
-        """Add the readings to a counter track."""
-        builder.counter(track, *self.taken())
 
 
 @dataclass(slots=True)

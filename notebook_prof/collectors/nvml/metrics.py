@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ..devices import driver
 
@@ -28,6 +30,28 @@ class Metric:
     read: Callable[[Any, Any], float | None]
     slow: bool = False  # read every fourth time only
     total: bool = False  # for a total that only grows, its growth per second is shown
+
+
+class Readings:
+    """Times and values of one counter, appended by one thread."""
+
+    def __init__(self) -> None:
+        self.ts = array("q")
+        self.values = array("d")
+
+    def add(self, ts: int, value: float) -> None:
+        """Append one reading."""
+        self.ts.append(ts)
+        self.values.append(value)
+
+    def taken(self) -> tuple[IntArray, npt.NDArray[np.float64]]:
+        """Return the readings so far. A thread that is blocked in the driver may add more later."""
+        values = np.array(self.values.tolist(), dtype=np.float64)
+        return np.array(self.ts.tolist(), dtype=np.int64)[: len(values)], values
+
+    def put(self, builder: TraceBuilder, track: int) -> None:
+        """Add the readings to a counter track."""
+        builder.counter(track, *self.taken())
 
 
 def _memory(nvml: Any, handle: Any) -> float:
@@ -124,34 +148,32 @@ def _nvlink(field: str) -> Callable[[Any, Any], float | None]:
     return read
 
 
+def _clock(name: str) -> Callable[[Any, Any], float]:
+    return lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, getattr(nvml, f"NVML_CLOCK_{name}"))
+
+
+def _pcie(name: str) -> Callable[[Any, Any], float]:
+    return lambda nvml, gpu: (
+        1000 * nvml.nvmlDeviceGetPcieThroughput(gpu, getattr(nvml, f"NVML_PCIE_UTIL_{name}_BYTES"))
+    )
+
+
+def _temperature(nvml: Any, handle: Any) -> float:
+    return float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
+
+
+def _utilisation(nvml: Any, handle: Any) -> float:
+    return float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100)
+
+
 METRICS: Final = (
     Metric("memory", "bytes", _memory),
     Metric("memory of this process", "bytes", _own_memory),
     Metric("power", "W", lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu) / 1000),
-    Metric(
-        "utilisation",
-        "share",
-        lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100,
-        slow=True,
-    ),
-    Metric(
-        "SM clock",
-        "MHz",
-        lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM),
-        slow=True,
-    ),
-    Metric(
-        "memory clock",
-        "MHz",
-        lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM),
-        slow=True,
-    ),
-    Metric(
-        "temperature",
-        "°C",
-        lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU),
-        slow=True,
-    ),
+    Metric("utilisation", "share", _utilisation, slow=True),
+    Metric("SM clock", "MHz", _clock("SM"), slow=True),
+    Metric("memory clock", "MHz", _clock("MEM"), slow=True),
+    Metric("temperature", "°C", _temperature, slow=True),
     Metric("energy", "J", lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000, slow=True),
     Metric("throttle reasons", "", _throttled, slow=True),
     Metric("other processes", "", _other_processes, slow=True),
@@ -162,18 +184,8 @@ METRICS: Final = (
 )
 
 PCIE: Final = (
-    Metric(
-        "PCIe to the GPU",
-        "bytes/s",
-        lambda nvml, gpu: 1000 * nvml.nvmlDeviceGetPcieThroughput(gpu, nvml.NVML_PCIE_UTIL_RX_BYTES),
-        slow=True,
-    ),
-    Metric(
-        "PCIe from the GPU",
-        "bytes/s",
-        lambda nvml, gpu: 1000 * nvml.nvmlDeviceGetPcieThroughput(gpu, nvml.NVML_PCIE_UTIL_TX_BYTES),
-        slow=True,
-    ),
+    Metric("PCIe to the GPU", "bytes/s", _pcie("RX"), slow=True),
+    Metric("PCIe from the GPU", "bytes/s", _pcie("TX"), slow=True),
 )
 """Metrics of PCIe throughput. Reading each takes 20 ms, in which the driver measures."""
 
@@ -313,7 +325,7 @@ class Gpus:
         self._nvml: Any = None
         self._cards: list[NvmlCard] = []
         self._failed = False
-        self._readings: dict[tuple[int, Metric], tuple[array[int], array[float]]] = {}
+        self._readings: dict[tuple[int, Metric], Readings] = {}
 
     @staticmethod
     def allocated_bytes() -> int:
@@ -335,18 +347,15 @@ class Gpus:
             for card in self._cards:
                 for metric in _WATCHED:
                     if (value := metric.read(self._nvml, card.handle)) is not None:
-                        key = card.number, metric
-                        ts, values = self._readings.setdefault(key, (array("q"), array("d")))
-                        ts.append(now_ns)
-                        values.append(float(value))
+                        self._readings.setdefault((card.number, metric), Readings()).add(now_ns, float(value))
         except Exception:  # no such library, or a GPU without these figures
             self._failed = True
 
     def put(self, builder: TraceBuilder) -> None:
         """Add the counters, named like those of the nvml collector."""
-        for (number, metric), (ts, values) in self._readings.items():
+        for (number, metric), readings in self._readings.items():
             track = builder.track(f"GPU {number} {metric.name}", "counter", device=number, unit=metric.unit)
-            builder.counter(track, np.array(ts, np.int64), np.array(values))
+            readings.put(builder, track)
 
     def close(self) -> None:
         """Release the driver's library."""

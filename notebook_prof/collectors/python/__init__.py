@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,25 +15,24 @@ from ...background import checkpoint
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...trace.strings import Coded
-from .. import marks
 from ..base import Availability, Collector
-from ..journal import Edges
+from ..journal import AnnotationEdges
+from ..machine import live_children
 from ..options import CollectorOptions
-from ..statements import UNWRITTEN, watched_lines
+from ..statements import UNWRITTEN, Statements, statements, watched_lines
 from . import py_spy_attachment as spy
-from .assemble import OTHER_CELLS, Exact, Timed, put
+from .assemble import OTHER_CELLS, Exact, TimedStacks, put
 from .engine import Recorded, Sampler, ThreadSamples
-from .frames import CELL, LIBRARY, Frame, Stacks, trim, trim_process, trim_thread
+from .frames import CELL, LIBRARY, PackedStacks, PythonFrame, trim, trim_process, trim_thread
 from .garbage_collections import GARBAGE, GarbageCollections
-from .names import Process, cell_lines, line_name, name_processes, placed
-from .overlay import Rows
+from .names import SampledProcess, cell_lines, line_name, name_processes, placed
 from .py_spy_engine import SHORT, PySpy
-from .snapping import Ranges
+from .snapping import ExactRanges
 
 if TYPE_CHECKING:
     from .tracing import CallTracer
 
-_UNWRITTEN: Final = {line: Frame(text, "<display>", 1, 1, LIBRARY) for line, text in UNWRITTEN.items()}
+_UNWRITTEN: Final = {line: PythonFrame(text, "<display>", 1, 1, LIBRARY) for line, text in UNWRITTEN.items()}
 _SHOWN_NS: Final = 1_000_000
 """A shorter display of the result is no slice."""
 _INTERPRETED: Final = frozenset({"annotation", "module", "python", "io"})
@@ -66,7 +64,7 @@ class PythonCollector(Collector):
     holds: ClassVar[frozenset[str]] = frozenset({"Python sampler"})
 
     def __init__(
-        self, options: CollectorOptions | None = None, edges: Callable[[int], Edges] | None = None
+        self, options: CollectorOptions | None = None, edges: Callable[[int], AnnotationEdges] | None = None
     ) -> None:
         self._options = options if options is not None else CollectorOptions()
         self._edges = edges
@@ -129,7 +127,7 @@ class PythonCollector(Collector):
         if self._engine is not None:
             if not self._window_ns[1]:
                 self._window_ns = (self._window_ns[0], self._clock.now_ns())
-            self._children = _named_children()
+            self._children = live_children()
             self._engine.stop()
             if self._options.engine != "thread":
                 spy.prepare()
@@ -205,7 +203,7 @@ class PythonCollector(Collector):
             builder.table(SAMPLES, pd.concat(self._looks, ignore_index=True))
         self._looks = []
 
-    def _put_looks(self, thread: ThreadSamples, stacks: Stacks, track: int) -> None:
+    def _put_looks(self, thread: ThreadSamples, stacks: PackedStacks, track: int) -> None:
         """Store the times and counts of a thread's looks, except those that saw no user code."""
         of_user = (thread.samples > 0) & (np.append(stacks.lengths, 0)[thread.stack] > 0)
         columns = {
@@ -216,17 +214,17 @@ class PythonCollector(Collector):
         }
         self._looks.append(pd.DataFrame(columns))
 
-    def _statements(self, tid: int) -> Rows | None:
+    def _statements(self, tid: int) -> Statements | None:
         """Return the cell's statements that ran in a thread during the recording, if they were noted."""
-        noted = marks.statements()
+        noted = statements()
         begin_ns, end_ns = self._window_ns
         ts, end = np.maximum(noted.ts, begin_ns), np.minimum(noted.end, end_ns)
         kept = (end > ts) & ((noted.line > 0) | (end - ts >= _SHOWN_NS))
         if noted.thread != tid or not kept.any():
             return None
-        return Rows(ts[kept], end[kept], noted.line[kept])
+        return Statements(ts[kept], end[kept], noted.line[kept])
 
-    def _only_waited(self, thread: ThreadSamples, stacks: Stacks) -> bool:
+    def _only_waited(self, thread: ThreadSamples, stacks: PackedStacks) -> bool:
         """Return whether a thread was in the same wait during the whole recording."""
         window = self._window_ns[1] - self._window_ns[0]
         if int(thread.bounds[-1] - thread.bounds[0]) < _WHOLE * window:
@@ -245,7 +243,7 @@ class PythonCollector(Collector):
         if not recorded_here and self._only_waited(thread, stacks):
             return
         track = builder.track(thread.name or f"thread {thread.tid}", pid=thread.pid, tid=thread.tid)
-        edges = self._edges(thread.tid) if self._edges is not None else Edges.none()
+        edges = self._edges(thread.tid) if self._edges is not None else AnnotationEdges.none()
         if self._garbage is not None:
             # in the cell's thread, other code runs after the cell, for example to draw the traceback
             within = None if statements is None else (int(statements.ts[0]), int(statements.end[-1]))
@@ -263,7 +261,7 @@ class PythonCollector(Collector):
         put(
             builder,
             track,
-            Timed(thread.bounds, thread.stack, thread.looks),
+            TimedStacks(thread.bounds, thread.stack, thread.looks),
             stacks,
             exact,
             interval_ns=recorded.interval_ns,
@@ -280,7 +278,7 @@ class PythonCollector(Collector):
         commands = {
             pid: max((t.command for t in threads_of_pid), key=len) for pid, threads_of_pid in by_pid.items()
         }
-        children = [Process(pid, commands[pid], frames[pid], _rank(pid)) for pid in by_pid]
+        children = [SampledProcess(pid, commands[pid], frames[pid], _rank(pid)) for pid in by_pid]
         stacks = trim_process(recorded.stacks)
         for pid, name in name_processes(children, self._children).items():
             threads_of_pid = sorted(by_pid[pid], key=lambda thread: thread.tid != pid)
@@ -290,40 +288,42 @@ class PythonCollector(Collector):
                 suffix = "" if thread is threads_of_pid[0] else f": {thread.name or thread.tid}"
                 checkpoint()
                 track = builder.track(f"{name}{suffix}", pid=pid, tid=thread.tid)
-                timed = Timed(thread.bounds, thread.stack, thread.looks)
+                timed = TimedStacks(thread.bounds, thread.stack, thread.looks)
                 self._put_looks(thread, stacks, track)
                 put(builder, track, timed, stacks, interval_ns=recorded.interval_ns, roots_are_lines=False)
 
 
-def _frames(threads: list[ThreadSamples], stacks: Stacks) -> list[Frame]:
+def _frames(threads: list[ThreadSamples], stacks: PackedStacks) -> list[PythonFrame]:
     used = np.unique(np.concatenate([thread.stack for thread in threads]))
     used = used[used >= 0]
     in_stacks = np.isin(np.repeat(np.arange(len(stacks.lengths)), stacks.lengths), used)
     return [stacks.distinct[i] for i in np.unique(stacks.frames[in_stacks]).tolist()]
 
 
-def _has_samples(thread: ThreadSamples, stacks: Stacks) -> bool:
+def _has_samples(thread: ThreadSamples, stacks: PackedStacks) -> bool:
     """Return whether a thread has any stacks left."""
     sampled = thread.stack[thread.stack >= 0]
     return bool((stacks.lengths[sampled] > 0).any())
 
 
-def _ranges(builder: TraceBuilder, track: int) -> Ranges | None:
+def _ranges(builder: TraceBuilder, track: int) -> ExactRanges | None:
     ts, dur, name, category = builder.placed(track)
     if len(ts) == 0:
         return None
     operator = np.array([word not in _INTERPRETED for word in category.values], dtype=bool)[category.codes]
     closed = np.array([str(word).startswith(_CLOSED) for word in name.values], dtype=bool)[name.codes]
     annotation = np.array([word == "annotation" for word in category.values], dtype=bool)[category.codes]
-    return Ranges.of(ts, dur, operator, closed, annotation)
+    return ExactRanges.of(ts, dur, operator, closed, annotation)
 
 
-def _put_statements(builder: TraceBuilder, track: int, rows: Rows, context: Sequence[Frame]) -> None:
+def _put_statements(
+    builder: TraceBuilder, track: int, rows: Statements, context: Sequence[PythonFrame]
+) -> None:
     """Add one exact slice per statement, in which samples are nested."""
     file = next((frame.file for frame in reversed(context) if frame.owner == CELL), "")
     cell = cell_lines(builder)
     lines, code = np.unique(rows.line, return_inverse=True)
-    frames = [_UNWRITTEN.get(line) or Frame("<module>", file, 1, line, CELL) for line in lines.tolist()]
+    frames = [_UNWRITTEN.get(line) or PythonFrame("<module>", file, 1, line, CELL) for line in lines.tolist()]
     keys = [builder.stack([(frame.function, frame.file, frame.line)]) for frame in frames]  # noqa: PD013
     names = [frame.function if frame.owner == LIBRARY else line_name(frame, {}, cell) for frame in frames]
     builder.slices(
@@ -334,13 +334,6 @@ def _put_statements(builder: TraceBuilder, track: int, rows: Rows, context: Sequ
         category="python",
         stack=np.array(keys, dtype=np.int64)[code.ravel()],
     )
-
-
-def _named_children() -> dict[int, str]:
-    """Return the names that `multiprocessing` has given to the live children."""
-    process = sys.modules.get("multiprocessing.process")
-    children = tuple(getattr(process, "_children", ())) if process is not None else ()
-    return {child.pid: child.name for child in children if child.pid is not None}
 
 
 def _rank(pid: int) -> int:

@@ -14,12 +14,13 @@ from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import as_ints
 from ...trace.strings import Coded
-from ..journal import Edges
+from ..journal import AnnotationEdges
 from ..line_runs import LineRuns, WatchedCode
-from .frames import CELL, USER, Frame, Stacks
+from ..statements import Statements
+from .frames import CELL, USER, PackedStacks, PythonFrame
 from .names import cell_lines, fused_kernel, keep_source_files, line_name, short_file
-from .overlay import Rows, hang, overlay
-from .snapping import NEVER, Ranges, SampleSpans, beside_ranges, bridged
+from .overlay import hang, overlay
+from .snapping import NEVER, ExactRanges, SampleSpans, beside_ranges, bridged
 
 OTHER_CELLS: Final = "other_cells"
 """Metadata key: the displayed names, such as ``In[3]``, of the cells other than the profiled one, by file."""
@@ -28,7 +29,7 @@ _TOP_LEVEL: Final = ("<module>", "<cell line")
 _NO_CELLS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class Timed(NamedTuple):
+class TimedStacks(NamedTuple):
     """The sampled stacks of a thread."""
 
     # ns, ascending, shape (n + 1,): stack i was seen from ``bounds[i]`` to ``bounds[i + 1]``
@@ -36,7 +37,7 @@ class Timed(NamedTuple):
     stack: IntArray  # numbers of stacks, shape (n,); -1 if unknown
     looks: IntArray | None = None  # how many consecutive looks saw stack i; None: one each
 
-    def ticks(self) -> Timed:
+    def ticks(self) -> TimedStacks:
         """Return the same stacks with one span per look."""
         if self.looks is None:
             return self
@@ -44,23 +45,25 @@ class Timed(NamedTuple):
         home = np.repeat(np.arange(len(looks)), looks)
         position = consecutive(np.zeros_like(looks), looks)
         begin = self.bounds[home] + position * np.diff(self.bounds)[home] // looks[home]
-        return Timed(np.append(begin, self.bounds[-1:]), self.stack[home])
+        return TimedStacks(np.append(begin, self.bounds[-1:]), self.stack[home])
 
-    def first_looks_apart(self) -> Timed:
+    def first_looks_apart(self) -> TimedStacks:
         """Return the same stacks, with the first look at each in a span of its own. Assumes even spacing."""
         if self.looks is None:
             return self
         more = np.flatnonzero(self.looks > 1)
         ts = self.bounds[more] + np.diff(self.bounds)[more] // self.looks[more]
-        return Timed(np.insert(self.bounds, more + 1, ts), np.insert(self.stack, more + 1, self.stack[more]))
+        return TimedStacks(
+            np.insert(self.bounds, more + 1, ts), np.insert(self.stack, more + 1, self.stack[more])
+        )
 
 
 class Exact(NamedTuple):
     """What is known exactly about a sampled thread."""
 
-    edges: Edges = Edges.none()  # the user's annotations
-    statements: Rows | None = None  # the cell's statements
-    others: Ranges | None = None  # slices that other collectors put on the same track
+    edges: AnnotationEdges = AnnotationEdges.none()  # the user's annotations
+    statements: Statements | None = None  # the cell's statements
+    others: ExactRanges | None = None  # slices that other collectors put on the same track
     lines: tuple[LineRuns, list[WatchedCode]] | None = None  # timed runs of the user's lines
 
 
@@ -73,7 +76,7 @@ class Level(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class PathTree:
     """Distinct call paths."""
 
     parent: IntArray  # of each node, -1 for a root; parents come before their children
@@ -85,7 +88,7 @@ class Labels(NamedTuple):
     """Names of slices, and their frames. The first `functions` entries are functions, the others lines."""
 
     names: list[str]
-    frames: list[Frame]
+    frames: list[PythonFrame]
     functions: int
 
 
@@ -112,7 +115,9 @@ def boundaries(
     return begin[:-1], end[1:]
 
 
-def breaks(ts: IntArray, stack: IntArray, stacks: Stacks, labels: Labels, edges: Edges) -> IntArray:
+def breaks(
+    ts: IntArray, stack: IntArray, stacks: PackedStacks, labels: Labels, edges: AnnotationEdges
+) -> IntArray:
     """Return the depth of the outermost slice that must begin with each sample, or `NEVER`."""
     # Where an annotation begins or ends, everything that its function called has returned, and the function
     # has reached another line. If slices continued there, they would overlap the annotation's edge.
@@ -132,11 +137,11 @@ def breaks(ts: IntArray, stack: IntArray, stacks: Stacks, labels: Labels, edges:
 
 
 def label(
-    stacks: Stacks,
+    stacks: PackedStacks,
     roots_are_lines: bool = True,
     cells: Mapping[str, str] = _NO_CELLS,
     cell: Sequence[str] = (),
-) -> tuple[Stacks, Labels, IntArray]:
+) -> tuple[PackedStacks, Labels, IntArray]:
     """Turn frames into labels: functions, and lines of the user's code. Returns their depths too."""
     # The outermost frame of a stack is labelled by its line, at least if it is top-level code of a module or
     # a cell. Every other frame is labelled by its function, and also by its line if it is in a cell or a user
@@ -144,7 +149,7 @@ def label(
     # depth of each frame's innermost label. The frame of a label contains the executed line, or the first
     # line of the function.
     distinct = stacks.distinct
-    functions: dict[Frame, int] = {}
+    functions: dict[PythonFrame, int] = {}
     function_of = np.array(
         [functions.setdefault(frame._replace(line=frame.first_line), len(functions)) for frame in distinct],
         dtype=np.int64,
@@ -169,12 +174,12 @@ def label(
     names += [
         kernel or line_name(frame, cells, cell) for kernel, frame in zip(kernels, distinct, strict=True)
     ]
-    labelled = Stacks(labels, lengths, distinct)
+    labelled = PackedStacks(labels, lengths, distinct)
     depth = np.cumsum(copies) - 1 - labelled.offsets[home]
     return labelled, Labels(names, [*functions, *distinct], len(functions)), as_ints(depth)
 
 
-def grow(stacks: Stacks) -> Tree:
+def grow(stacks: PackedStacks) -> PathTree:
     """Merge equal beginnings of stacks into a tree of call paths, depth by depth."""
     offsets, n = stacks.offsets, len(stacks.lengths)
     width = int(stacks.frames.max()) + 1 if len(stacks.frames) else 1
@@ -191,10 +196,10 @@ def grow(stacks: Stacks) -> Tree:
         node_at.append(node)
         above, count = node, count + len(keys)
     empty = np.empty(0, np.int64)
-    return Tree(np.concatenate([empty, *parents]), np.concatenate([empty, *labels]), node_at)
+    return PathTree(np.concatenate([empty, *parents]), np.concatenate([empty, *labels]), node_at)
 
 
-def levels(spans: SampleSpans, tree: Tree) -> Iterator[Level]:
+def levels(spans: SampleSpans, tree: PathTree) -> Iterator[Level]:
     """Merge neighbouring samples with the same call path into slices, depth by depth, in order of time."""
     begin, end, stack, breaks = spans
     alive = np.arange(len(stack))
@@ -214,8 +219,8 @@ def levels(spans: SampleSpans, tree: Tree) -> Iterator[Level]:
 def put(
     builder: TraceBuilder,
     track: int,
-    samples: Timed,
-    stacks: Stacks,
+    samples: TimedStacks,
+    stacks: PackedStacks,
     exact: Exact | None = None,
     *,
     interval_ns: int = 1_000_000,
@@ -232,12 +237,12 @@ def put(
         samples = samples.first_looks_apart()
     if exact.statements is not None:  # during a statement, every complete stack leads back to the cell
         stack, stacks = bridged(samples.bounds, samples.stack, stacks, interval_ns)
-        samples = Timed(samples.bounds, stack)
+        samples = TimedStacks(samples.bounds, stack)
     fixed, anew = None, None
     if exact.lines is not None:
         bounds, stack, stacks, fixed, anew = overlay(samples.bounds, samples.stack, stacks, *exact.lines)
-        samples = Timed(bounds, stack)
-    stacks = Stacks(stacks.frames, np.append(stacks.lengths, 0), stacks.distinct)
+        samples = TimedStacks(bounds, stack)
+    stacks = PackedStacks(stacks.frames, np.append(stacks.lengths, 0), stacks.distinct)
     stack = np.where(samples.stack >= 0, samples.stack, len(stacks.lengths) - 1)
     cells = builder.metadata.get(OTHER_CELLS, {})
     # below a statement, a root other than the cell's own code is a function like any other
@@ -269,7 +274,7 @@ def put(
         )
 
 
-def _roots(stacks: Stacks, labels: Labels) -> tuple[IntArray, BoolArray]:
+def _roots(stacks: PackedStacks, labels: Labels) -> tuple[IntArray, BoolArray]:
     """Return the cell's line at each stack's root, or -1, and whether the root is another user function."""
     is_it = np.array([f.owner == CELL and f.function.startswith(_TOP_LEVEL) for f in labels.frames], bool)
     lines = np.array([frame.line for frame in labels.frames], dtype=np.int64)
@@ -283,7 +288,7 @@ def _roots(stacks: Stacks, labels: Labels) -> tuple[IntArray, BoolArray]:
     return result, of_user
 
 
-def _stack_keys(builder: TraceBuilder, tree: Tree, labels: Labels) -> list[int]:
+def _stack_keys(builder: TraceBuilder, tree: PathTree, labels: Labels) -> list[int]:
     """Return the builder's key of each node's stack, in which a function and its line are a single frame."""
     keys: list[int] = []
     without_last: list[int] = []

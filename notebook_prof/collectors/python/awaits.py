@@ -15,7 +15,7 @@ import pandas as pd
 
 from ...trace.builder import TraceBuilder
 from ..machine import has_gil
-from .frames import CELL, USER, Frame, owner_of
+from .frames import CELL, USER, PythonFrame, owner_of
 from .names import cell_lines, line_name, placed
 from .thread_stacks import in_one_call
 
@@ -137,6 +137,6 @@ def _innermost(stack: Iterable[tuple[Any, int]]) -> Line | None:
 
 def _named(code: CodeType, line: int, cells: Mapping[str, str], cell: list[str]) -> tuple[str, int, str]:
     function, file = getattr(code, "co_qualname", code.co_name), code.co_filename
-    frame = placed([Frame(function, file, code.co_firstlineno, line, owner_of(file))])[0]
+    frame = placed([PythonFrame(function, file, code.co_firstlineno, line, owner_of(file))])[0]
     text = line_name(frame, cells, cell).partition("  ")[2]
     return cells.get(file, "cell") if frame.owner == CELL else file, frame.line, text

@@ -17,7 +17,7 @@ from ...trace.clocks import Clock
 from ...trace.report import ImportReport
 from ..machine import has_gil
 from .awaits import Awaits
-from .frames import Frame, Stacks, cell_runner, context_of, tell_folded
+from .frames import PackedStacks, PythonFrame, cell_runner, context_of, tell_folded
 from .thread_stacks import CallTree, MemoryReader, ObservedThread, ThreadStacks, decode, walk
 
 
@@ -59,10 +59,10 @@ class Recorded:
     """The result of an engine."""
 
     threads: list[ThreadSamples]
-    stacks: Stacks  # root first, not yet trimmed
+    stacks: PackedStacks  # root first, not yet trimmed
     interval_ns: int  # between looks
     # the stack that started the recording, with the same frames as `stacks`
-    context: Sequence[Frame] = field(default=())
+    context: Sequence[PythonFrame] = field(default=())
 
     def within(self, begin_ns: int, end_ns: int) -> Recorded:
         """Return the part within a window, without threads that are outside it."""
@@ -85,7 +85,7 @@ class Recorded:
     def nothing(cls, interval_ns: int) -> Recorded:
         """Return a result without threads."""
         empty = np.empty(0, np.int64)
-        return cls([], Stacks(empty, empty, []), interval_ns)
+        return cls([], PackedStacks(empty, empty, []), interval_ns)
 
 
 def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray, IntArray]:
@@ -102,13 +102,22 @@ def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray
     return bounds, stacks
 
 
+def since_last_look(
+    ts: IntArray, stack: IntArray, look_ns: IntArray, start_ns: int
+) -> tuple[IntArray, IntArray]:
+    """Return bounds and stacks of a thread's samples: each covers the time since the look before it."""
+    at = np.searchsorted(look_ns, ts)
+    begin = np.maximum(np.where(at > 0, look_ns[np.maximum(at, 1) - 1], start_ns), start_ns)
+    return with_gaps(np.maximum(begin, np.append(begin[:1], ts[:-1])), ts, stack)
+
+
 def join(parts: Sequence[Recorded]) -> Recorded:
     """Join consecutive recordings. Overlaps are taken from the earlier one."""
     # threads are matched by process and number; the result has the first recording's context and the longest
     # interval
     if len(parts) == 1:
         return parts[0]
-    code_of: dict[Frame, int] = {}
+    code_of: dict[PythonFrame, int] = {}
     frames, lengths, first = [], [], []
     count = 0
     for part in parts:
@@ -124,7 +133,7 @@ def join(parts: Sequence[Recorded]) -> Recorded:
             shifted = replace(thread, stack=stack)
             key = (thread.pid, thread.tid)
             threads[key] = shifted if key not in threads else _appended(threads[key], shifted)
-    stacks = Stacks(np.concatenate(frames), np.concatenate(lengths), list(code_of))
+    stacks = PackedStacks(np.concatenate(frames), np.concatenate(lengths), list(code_of))
     interval_ns = max(part.interval_ns for part in parts)
     return Recorded(list(threads.values()), stacks, interval_ns, parts[0].context)
 
@@ -231,7 +240,7 @@ class Sampler:
         seen = self._looks.threads
         nodes = np.unique(np.concatenate([np.empty(0, np.int64), *(np.array(one.node) for one in seen)]))
         threads = [self._samples(one, look_ns, nodes) for one in seen]
-        context: list[Frame] = []
+        context: list[PythonFrame] = []
         if self._own is not None:
             node, own = self._own
             context = context_of(decode(np.array([node]), own))
@@ -254,11 +263,8 @@ class Sampler:
 
     def _samples(self, one: ObservedThread, look_ns: IntArray, nodes: IntArray) -> ThreadSamples:
         """Return a thread's samples. Each covers the time since the previous look, if that saw the thread."""
-        ts, stack = one.ts, np.searchsorted(nodes, np.array(one.node, dtype=np.int64))
-        at = np.searchsorted(look_ns, ts)
-        begin = np.where(at > 0, look_ns[np.maximum(at, 1) - 1], self._start_ns)
-        begin = np.maximum(begin, np.concatenate([begin[:1], ts[:-1]]))
-        bounds, stack = with_gaps(begin, ts, stack)
+        stack = np.searchsorted(nodes, np.array(one.node, dtype=np.int64))
+        bounds, stack = since_last_look(one.ts, stack, look_ns, self._start_ns)
         return ThreadSamples(os.getpid(), one.tid, one.name, "", bounds, stack)
 
     def _run(self) -> None:

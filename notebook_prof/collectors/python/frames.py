@@ -63,7 +63,7 @@ _GENERATED: Final = re.compile(r"[\\/](torchinductor_[^\\/]*|\.triton|torch_comp
 """Matches folders of sources that a compiler wrote."""
 
 
-class Frame(NamedTuple):
+class PythonFrame(NamedTuple):
     """One line of one function."""
 
     function: str
@@ -75,17 +75,17 @@ class Frame(NamedTuple):
 
 KEPT_FRAMES: Final = 250
 """Number of outermost frames, and also of innermost frames, that are kept of a deep stack."""
-FOLDED: Final = Frame("frames left out", "<deep recursion>", 1, 1, LIBRARY)
+FOLDED: Final = PythonFrame("frames left out", "<deep recursion>", 1, 1, LIBRARY)
 """Replaces the frames in between."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stacks:
+class PackedStacks:
     """Distinct stacks, root first, concatenated."""
 
     frames: IntArray  # positions in `distinct`
     lengths: IntArray  # number of frames of each stack
-    distinct: list[Frame]
+    distinct: list[PythonFrame]
 
     @property
     def offsets(self) -> IntArray:
@@ -105,7 +105,7 @@ def tell_folded(report: ImportReport, stacks: int, deepest: int) -> None:
     )
 
 
-def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
+def trim(stacks: PackedStacks, context: Sequence[PythonFrame] = ()) -> PackedStacks:
     """Trim stacks of the thread that started the recording to the user's frames and those they called."""
     # - Stacks with a cell begin at the outermost frame of the recorded cell. This is the innermost cell in
     #   `context`, since a cell may run another one; if it is not in the stack, any cell counts.
@@ -131,7 +131,7 @@ def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
     return own.kept(begin)
 
 
-def trim_thread(stacks: Stacks) -> Stacks:
+def trim_thread(stacks: PackedStacks) -> PackedStacks:
     """Trim another thread's stacks to its work, without the code that starts threads and a pool's waits."""
     own = _Owners(stacks)
     cell = own.first(own.owner == CELL)
@@ -139,7 +139,7 @@ def trim_thread(stacks: Stacks) -> Stacks:
     return own.kept(np.where(cell < own.ends, np.minimum(cell, begin), begin))
 
 
-def trim_process(stacks: Stacks) -> Stacks:
+def trim_process(stacks: PackedStacks) -> PackedStacks:
     """Trim stacks of a child process to its work. They are empty while it waits for work."""
     # A forked child still has its parent's frames. Everything up to the function that runs the process's work
     # is cut, and then all frames before the first one of user code or, if there is none, a pool's wait for
@@ -155,7 +155,7 @@ def trim_process(stacks: Stacks) -> Stacks:
 class _Owners:
     """Owners and positions of the frames in stacks."""
 
-    def __init__(self, stacks: Stacks) -> None:
+    def __init__(self, stacks: PackedStacks) -> None:
         n = len(stacks.lengths)
         self._stacks = stacks
         self.owner = np.array([frame.owner for frame in stacks.distinct], dtype=np.int64)[stacks.frames]
@@ -163,7 +163,7 @@ class _Owners:
         self.ends = self.offsets + stacks.lengths
         self.position = np.arange(len(self.home))
 
-    def of(self, is_it: Callable[[Frame], bool]) -> BoolArray:
+    def of(self, is_it: Callable[[PythonFrame], bool]) -> BoolArray:
         """Return a mask of the frames that satisfy a predicate."""
         kinds = np.array([is_it(frame) for frame in self._stacks.distinct], dtype=bool)
         return np.asarray(kinds[self._stacks.frames], dtype=bool)
@@ -178,7 +178,7 @@ class _Owners:
         np.maximum.at(result, self.home, np.where(mask, self.position, -1))
         return result
 
-    def kept(self, begin: IntArray) -> Stacks:
+    def kept(self, begin: IntArray) -> PackedStacks:
         """Return the stacks from `begin` on, without our and the notebook's frames and their callees."""
         # if such frames led back to user code, like ``%run``, only they are removed
         n, owner = len(self.ends), self.owner
@@ -192,7 +192,7 @@ class _Owners:
             lambda frame: passes_on(frame.function, frame.file)
         )
         lengths = np.bincount(self.home[keep], minlength=n).astype(np.int64)
-        return Stacks(self._stacks.frames[keep], lengths, self._stacks.distinct)
+        return PackedStacks(self._stacks.frames[keep], lengths, self._stacks.distinct)
 
     def _of_line_magics(self) -> BoolArray:
         """Return a mask of the frames between a line's ``%time`` or ``%timeit`` and the code that it runs."""
@@ -203,45 +203,45 @@ class _Owners:
         return np.asarray(inside & (line > cell)[self.home])
 
 
-def _runs_line_magic(frame: Frame) -> bool:
+def _runs_line_magic(frame: PythonFrame) -> bool:
     return frame.owner == NOTEBOOK and frame.function.endswith("run_line_magic")
 
 
-def _runs_cell_magic(frame: Frame) -> bool:
+def _runs_cell_magic(frame: PythonFrame) -> bool:
     return frame.owner == NOTEBOOK and frame.function.endswith("run_cell_magic")
 
 
-def _is_marker(frame: Frame) -> bool:
+def _is_marker(frame: PythonFrame) -> bool:
     return frame.line == 1 and "".join(lines_now(frame.file)[:1]).startswith(MARKERS)
 
 
-def _is_pool(frame: Frame) -> bool:
+def _is_pool(frame: PythonFrame) -> bool:
     """Return whether this code of a pool of threads or processes waits for work or passes it on."""
     path = _installed_path(frame.file)
     return path is not None and (path.split(os.sep)[0] in _POOLS or "externals" in path.split(os.sep))
 
 
-def _imports(frame: Frame) -> bool:
+def _imports(frame: PythonFrame) -> bool:
     """Return whether this is a frame of Python's import system, which tracebacks omit too."""
     return frame.file.startswith("<frozen importlib")
 
 
-def _shows(frame: Frame) -> bool:
+def _shows(frame: PythonFrame) -> bool:
     """Return whether this frame of the notebook calls the display of a value."""
     return frame.owner == NOTEBOOK and frame.file.replace(os.sep, "/").endswith(_SHOWS)
 
 
-def _draws_figures(frame: Frame) -> bool:
+def _draws_figures(frame: PythonFrame) -> bool:
     """Return whether this frame draws the figures of a cell."""
     return frame.file.replace(os.sep, "/").endswith(_FIGURES)
 
 
-def _starts_process(frame: Frame) -> bool:
+def _starts_process(frame: PythonFrame) -> bool:
     """Return whether this function runs a child process's work, or is the last one before it."""
     return _is_one_of(frame, _STARTERS)
 
 
-def _is_one_of(frame: Frame, functions: Sequence[tuple[str, tuple[str, ...]]]) -> bool:
+def _is_one_of(frame: PythonFrame, functions: Sequence[tuple[str, tuple[str, ...]]]) -> bool:
     function = frame.function.rpartition(".")[2]
     file = frame.file.replace(os.sep, "/")
     return any(file.endswith(ending) and function in names for ending, names in functions)
@@ -256,7 +256,7 @@ def _first(mask: BoolArray, home: IntArray, otherwise: IntArray) -> IntArray:
     return result
 
 
-def _shared(stacks: Stacks, context: Sequence[Frame]) -> IntArray:
+def _shared(stacks: PackedStacks, context: Sequence[PythonFrame]) -> IntArray:
     """Return how many frames from the root each stack shares with `context`."""
     number = {frame: i for i, frame in enumerate(stacks.distinct)}
     shared = np.zeros(len(stacks.lengths), np.int64)
@@ -267,7 +267,7 @@ def _shared(stacks: Stacks, context: Sequence[Frame]) -> IntArray:
     return shared
 
 
-def context_of(stacks: Stacks) -> list[Frame]:
+def context_of(stacks: PackedStacks) -> list[PythonFrame]:
     """Return the frames of the single stack in `stacks`, up to our first frame after the innermost cell."""
     frames = [stacks.distinct[i] for i in stacks.frames.tolist()]
     cell = max((i for i, frame in enumerate(frames) if frame.owner == CELL), default=0)

@@ -17,7 +17,7 @@ from ...trace.source_lines import SOURCE_FILES, text_lines
 from ..line_sources import Place, lines_now, newest_file
 from ..statements import sources
 from ..system.polling import short_command
-from .frames import CELL, DYNAMIC, USER, Frame, is_generated, owner_of
+from .frames import CELL, DYNAMIC, USER, PythonFrame, is_generated, owner_of
 
 _SOURCE_CHARACTERS: Final = 60
 EDITED: Final = "(the file was edited after it was imported)"
@@ -28,7 +28,7 @@ _IPYTHON_CALL: Final = re.compile(
 _FUSED: Final = re.compile(r"^\s+(?P<kernel>\w+_fused_\w+)(?:\.run)?\(")
 
 
-def short_file(frame: Frame, cells: Mapping[str, str]) -> str:
+def short_file(frame: PythonFrame, cells: Mapping[str, str]) -> str:
     """Return the displayed name of a frame's file: ``cell``, ``In[3]``, or its name."""
     if frame.owner == CELL:
         return cells.get(frame.file, "cell")
@@ -56,7 +56,7 @@ def as_typed(source: str) -> str:
     return f"{match['before']}{sign}{' '.join(words)}".rstrip()
 
 
-def fused_kernel(frame: Frame) -> str:
+def fused_kernel(frame: PythonFrame) -> str:
     """Return the fused kernel that a line of Inductor's module calls; empty for any other line."""
     if not is_generated(frame.file):
         return ""
@@ -69,7 +69,7 @@ def cell_lines(builder: TraceBuilder) -> list[str]:
     return text_lines(str(builder.metadata.get("cell_source") or "").lstrip())
 
 
-def line_name(frame: Frame, cells: Mapping[str, str], cell: Sequence[str] = ()) -> str:
+def line_name(frame: PythonFrame, cells: Mapping[str, str], cell: Sequence[str] = ()) -> str:
     """Return the name of a line's slice: its place and its source. `cell` is the recorded cell's text."""
     texts = sources()
     lines = texts.lines(frame.file)
@@ -86,11 +86,11 @@ def line_name(frame: Frame, cells: Mapping[str, str], cell: Sequence[str] = ()) 
     return f"{short_file(frame, cells)}:{frame.line}  {source}".rstrip()
 
 
-def _place(frame: Frame) -> Place:
+def _place(frame: PythonFrame) -> Place:
     return Place(frame.function, frame.first_line, frame.line)
 
 
-def placed(frames: Sequence[Frame], first_ns: Sequence[int] = ()) -> list[Frame]:
+def placed(frames: Sequence[PythonFrame], first_ns: Sequence[int] = ()) -> list[PythonFrame]:
     """Return frames with current line numbers, for code that has moved in its file."""
     # `first_ns` has the time when each frame was first seen, 0 if unknown
     texts = sources()
@@ -105,7 +105,7 @@ def placed(frames: Sequence[Frame], first_ns: Sequence[int] = ()) -> list[Frame]
     ]
 
 
-def _in_cell(frame: Frame, cells: Sequence[str]) -> Frame:
+def _in_cell(frame: PythonFrame, cells: Sequence[str]) -> PythonFrame:
     file = newest_file(frame.function, frame.line, cells)
     return frame if file is None else frame._replace(file=file, owner=CELL)
 
@@ -114,7 +114,7 @@ _MOST_CHARACTERS: Final = 1_000_000
 """Limit on the total length of a recording's files."""
 
 
-def keep_source_files(builder: TraceBuilder, frames: Iterable[Frame], cells: Mapping[str, str]) -> None:
+def keep_source_files(builder: TraceBuilder, frames: Iterable[PythonFrame], cells: Mapping[str, str]) -> None:
     """Put the texts of the user's files into the metadata, while there is room."""
     # skip the recorded cell, whose text is there already
     files = {
@@ -178,16 +178,18 @@ _SILENT: Final = (
 )
 
 
-class Process(NamedTuple):
+class SampledProcess(NamedTuple):
     """A sampled child process."""
 
     pid: int
     command: str  # its command line
-    frames: Sequence[Frame]  # all of its frames in the samples
+    frames: Sequence[PythonFrame]  # all of its frames in the samples
     rank: int = -1  # from its environment; -1 for none
 
 
-def name_processes(children: Sequence[Process], named: Mapping[int, str] | None = None) -> dict[int, str]:
+def name_processes(
+    children: Sequence[SampledProcess], named: Mapping[int, str] | None = None
+) -> dict[int, str]:
     """Name child processes by the work they do, in order of pid."""
     counts: Counter[str] = Counter()
     names: dict[int, str] = {}
@@ -212,7 +214,7 @@ def name_processes(children: Sequence[Process], named: Mapping[int, str] | None 
     return names
 
 
-def _name_form(child: Process) -> tuple[str | None, int]:
+def _name_form(child: SampledProcess) -> tuple[str | None, int]:
     functions = {
         (frame.file.replace(os.sep, "/"), frame.function.rpartition(".")[2]) for frame in child.frames
     }

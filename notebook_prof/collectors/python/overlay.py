@@ -9,8 +9,8 @@ import numpy as np
 
 from ...trace.arrays import BoolArray, IntArray
 from ..line_runs import LineRuns, WatchedCode
-from ..statements import SHOWING
-from .frames import Frame, Stacks, owner_of
+from ..statements import SHOWING, Statements
+from .frames import PackedStacks, PythonFrame, owner_of
 from .snapping import NEVER, SampleSpans
 
 # First the cell's statements, whose times are exact: samples are nested below them.
@@ -20,17 +20,13 @@ _FILLED_INTERVALS: Final = 2.0
 replaced."""
 
 
-class Rows(NamedTuple):
-    """Statements of one thread, sorted and without overlaps."""
-
-    ts: IntArray  # absolute ns, shape (n,)
-    end: IntArray
-    line: IntArray  # first line of each
-
-
 def hang(
-    spans: SampleSpans, stacks: Stacks, roots: tuple[IntArray, BoolArray], rows: Rows, interval_ns: int
-) -> tuple[SampleSpans, Stacks]:
+    spans: SampleSpans,
+    stacks: PackedStacks,
+    roots: tuple[IntArray, BoolArray],
+    rows: Statements,
+    interval_ns: int,
+) -> tuple[SampleSpans, PackedStacks]:
     """Cut samples where statements begin and end, and remove the statement's line from their stacks."""
     # A sample may be taken up to an interval after the statement began, so a piece at a statement's edge may
     # still show another statement. Then it gets the stack of the right statement's next or previous sample.
@@ -74,11 +70,11 @@ def _statement_of(line: IntArray, first_lines: IntArray) -> IntArray:
     return np.asarray(np.where((at >= 0) & (line >= 0), first_lines[at], -1), dtype=np.int64)
 
 
-def _and_without_roots(stacks: Stacks) -> Stacks:
+def _and_without_roots(stacks: PackedStacks) -> PackedStacks:
     """Return the stacks, followed by the same stacks without the outermost frame."""
     inner = np.ones(len(stacks.frames), bool)
     inner[stacks.offsets[stacks.lengths > 0]] = False
-    return Stacks(
+    return PackedStacks(
         np.concatenate([stacks.frames, stacks.frames[inner]]),
         np.concatenate([stacks.lengths, np.maximum(stacks.lengths - 1, 0)]),
         stacks.distinct,
@@ -95,14 +91,14 @@ class Overlaid(NamedTuple):
 
     bounds: IntArray  # ns, ascending, shape (n + 1,)
     stack: IntArray  # positions in `stacks`, shape (n,); -1 if unknown
-    stacks: Stacks
+    stacks: PackedStacks
     fixed: BoolArray  # whether a line began or ended at each bound, shape (n + 1,)
     # shape (n,): position in the stack of the frame whose line begins with the piece; -1 for none
     begins: IntArray
 
 
 def overlay(
-    bounds: IntArray, stack: IntArray, stacks: Stacks, runs: LineRuns, codes: Sequence[WatchedCode]
+    bounds: IntArray, stack: IntArray, stacks: PackedStacks, runs: LineRuns, codes: Sequence[WatchedCode]
 ) -> Overlaid:
     """Cut samples where lines begin and end, and insert the lines that ran."""
     # A piece keeps the frames of its sample down to the innermost timed line on which both agree, followed by
@@ -159,7 +155,7 @@ def _outermost_begun(runs: LineRuns, run: IntArray, ts: IntArray) -> IntArray:
 class _Merger:
     """Merges sampled stacks with chains of timed lines, each distinct pair once."""
 
-    def __init__(self, stacks: Stacks, runs: LineRuns, codes: Sequence[WatchedCode]) -> None:
+    def __init__(self, stacks: PackedStacks, runs: LineRuns, codes: Sequence[WatchedCode]) -> None:
         self._distinct = list(stacks.distinct)
         self._number = {frame: number for number, frame in enumerate(self._distinct)}
         offsets, lengths, frames = stacks.offsets.tolist(), stacks.lengths.tolist(), stacks.frames.tolist()
@@ -204,12 +200,12 @@ class _Merger:
         one, two = self._codes[code], self._codes[other]
         return one.function == two.function == _MODULE and one.file == two.file
 
-    def _with_line(self, frame: Frame | None, code: int, line: int) -> int:
+    def _with_line(self, frame: PythonFrame | None, code: int, line: int) -> int:
         """Return the number of a code's frame at a line or, in an untimed loop, at the sample's line."""
         watched = self._codes[code]
         if frame is None:
             first = 1 if watched.function == _MODULE else watched.first_line
-            frame = Frame(watched.function, watched.file, first, line, owner_of(watched.file))
+            frame = PythonFrame(watched.function, watched.file, first, line, owner_of(watched.file))
         elif line not in watched.lines_off:
             frame = frame._replace(line=line)
         number = self._number.setdefault(frame, len(self._distinct))
@@ -217,11 +213,11 @@ class _Merger:
             self._distinct.append(frame)
         return number
 
-    def stacks(self) -> Stacks:
+    def stacks(self) -> PackedStacks:
         """Return the stacks with the numbers that `merged` returned."""
         lengths = np.array([len(frames) for frames in self._out], np.int64)
         flat = np.array([number for frames in self._out for number in frames], np.int64)
-        return Stacks(flat, lengths, self._distinct)
+        return PackedStacks(flat, lengths, self._distinct)
 
 
 def _key(function: str, file: str, first_line: int) -> _Key:

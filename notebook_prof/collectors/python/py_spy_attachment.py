@@ -92,7 +92,7 @@ class Attachment:
         self._owner = os.getpid()
         self._result: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill)
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process: own_processes.Process | None = None
+        self._process: own_processes.OwnProcess | None = None
         command = [binary() or "py-spy", "record", "--format", "chrometrace", "--rate", str(rate_hz)]
         command += ["--nonblocking", "--threads", "--idle", "--subprocesses", "--full-filenames"]
         command += ["--output", "/dev/fd/4", "--pid", str(self._owner)]

@@ -18,7 +18,7 @@ from ...trace.report import ImportReport
 from . import py_spy_attachment as spy
 from .awaits import Awaits
 from .engine import CALM_S, Recorded, Sampler, join
-from .frames import Frame
+from .frames import PythonFrame
 from .py_spy_attachment import Attachment
 from .py_spy_file import CallPaths, Changes, Functions, Heartbeat, Offset, align, parse, stacks_of
 from .py_spy_threads import Children, ended, samples_by_thread
@@ -333,7 +333,7 @@ def _is_short(attachment: Attachment, recorded_ns: int) -> bool:
 def _spelt(recorded: Recorded, functions: Functions) -> Recorded:
     """Return the same stacks with py-spy's spelling of functions."""
 
-    def spelt(frames: Sequence[Frame]) -> list[Frame]:
+    def spelt(frames: Sequence[PythonFrame]) -> list[PythonFrame]:
         return [functions.frame(*frame[:2], frame.line) if frame.file else frame for frame in frames]
 
     stacks = replace(recorded.stacks, distinct=spelt(recorded.stacks.distinct))

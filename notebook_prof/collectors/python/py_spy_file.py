@@ -24,8 +24,8 @@ import numpy as np
 from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import readable
-from ..line_sources import cached_code, compiled, lines_now, parts_of
-from .frames import CELL, FOLDED, KEPT_FRAMES, Frame, Stacks, owner_of, tell_folded
+from ..line_sources import CodePart, cached_code, compiled, lines_now, parts_of
+from .frames import CELL, FOLDED, KEPT_FRAMES, PackedStacks, PythonFrame, owner_of, tell_folded
 
 QUICK: Final = 4
 """Number of quick beats after py-spy has attached, which give the offset of the clock soon.
@@ -128,51 +128,46 @@ def _delays(seen_ns: IntArray, beats_ns: IntArray) -> IntArray:
 # process.
 
 
-class Span(NamedTuple):
-    """The lines of a function in its file."""
-
-    first_line: int
-    last_line: int
-    qualified_name: str
-
-
 class Functions:
     """Finds functions by file, name and executed line. Reads each file only once."""
 
     # Python's cached byte code is tried first, then the source. A file that cannot be read is assumed to have
     # one function of each name, which begins at the first requested line.
     def __init__(self) -> None:
-        self._spans: dict[str, dict[str, list[Span]]] = {}
-        self._frames: dict[tuple[str, str, int], Frame] = {}
+        self._parts: dict[str, dict[str, list[CodePart]]] = {}
+        self._frames: dict[tuple[str, str, int], PythonFrame] = {}
         self._unknown: dict[tuple[str, str], int] = {}
 
-    def frame(self, function: str, file: str, line: int) -> Frame:
+    def frame(self, function: str, file: str, line: int) -> PythonFrame:
         """Return the frame of an executed line. `function` may or may not be qualified."""
         key = (function, file, line)
         if (existing := self._frames.get(key)) is None:
             function, file = readable(function), readable(file)
-            span = self._find(function, file, line)
-            existing = Frame(span.qualified_name, file, span.first_line, line, owner_of(file))
-            self._frames[key] = existing
+            first_line, name = self._begin(function, file, line)
+            existing = self._frames[key] = PythonFrame(name, file, first_line, line, owner_of(file))
         return existing
 
-    def _find(self, function: str, file: str, line: int) -> Span:
-        if (spans := self._spans.get(file)) is None:
-            spans = self._spans[file] = spans_of(file)
-        name = function.rpartition(".")[2]
-        holding = [span for span in spans.get(name, ()) if span.first_line <= line <= span.last_line]
+    def _begin(self, function: str, file: str, line: int) -> tuple[int, str]:
+        """Return the first line and the qualified name of the function that has this line."""
+        if (parts := self._parts.get(file)) is None:
+            parts = self._parts[file] = _parts_by_name(file)
+        holding = [
+            (part.first_line, part.last_line, part.function)
+            for part in parts.get(function.rpartition(".")[2], ())
+            if part.first_line <= line <= part.last_line
+        ]
         if holding:
-            return max(holding)
-        return Span(self._unknown.setdefault((function, file), line), line, function)
+            first_line, _, name = max(holding)
+            return first_line, name
+        return self._unknown.setdefault((function, file), line), function
 
 
-def spans_of(file: str) -> dict[str, list[Span]]:
-    """Return every function of a file, by its plain name; empty for a file that cannot be read."""
-    spans: defaultdict[str, list[Span]] = defaultdict(list)
+def _parts_by_name(file: str) -> dict[str, list[CodePart]]:
+    parts: defaultdict[str, list[CodePart]] = defaultdict(list)
     if (code := _code(file)) is not None:
         for part in parts_of(code):
-            spans[part.name].append(Span(part.first_line, part.last_line, part.function))
-    return dict(spans)
+            parts[part.name].append(part)
+    return dict(parts)
 
 
 def _code(file: str) -> CodeType | None:
@@ -188,7 +183,7 @@ _NEXT_EVENT: Final = b'},{"args"'
 _PIECE_BYTES: Final = 1 << 20
 
 
-class Home(NamedTuple):
+class StackOwner(NamedTuple):
     """The thread of a stack and the command of its process, both read from the root of the stack."""
 
     # for Python 3.10, py-spy does not know the system's thread numbers, so `tid` is Python's identifier
@@ -197,7 +192,7 @@ class Home(NamedTuple):
     name: str
 
 
-_NOWHERE: Final = Home("", 0, "")
+_NOWHERE: Final = StackOwner("", 0, "")
 
 
 @dataclass
@@ -207,7 +202,7 @@ class CallPaths:
     parent: list[int] = field(default_factory=lambda: [0])  # of every node
     # function, file and line of the last frame in each node's path
     frame: list[tuple[str, str, int]] = field(default_factory=lambda: [("", "", 0)])
-    home: list[Home] = field(default_factory=lambda: [_NOWHERE])
+    home: list[StackOwner] = field(default_factory=lambda: [_NOWHERE])
     beat: list[int] = field(default_factory=lambda: [-1])  # number of the path's beat, -1 for none
     _nodes: dict[tuple[int, str, str, int], int] = field(default_factory=dict)
 
@@ -245,7 +240,7 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
     """Parse a JSON list of ``B`` and ``E`` events into the changes of each thread, and the call paths."""
     # Any other content, such as the file of a killed py-spy, is a ValueError.
     paths = CallPaths()
-    threads: dict[tuple[int, int], _Thread] = {}
+    threads: dict[tuple[int, int], _ThreadState] = {}
     below, parent = paths.below, paths.parent
     # py-spy writes a stack as a difference from the last one with the same thread identifier. A forked child
     # has its parent's identifiers, so that last stack may be one of another process.
@@ -253,7 +248,7 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
     for event in _events(data):  # one pass over the parsed JSON
         key = (event["pid"], event["tid"])
         if (thread := threads.get(key)) is None:
-            thread = threads[key] = _Thread()
+            thread = threads[key] = _ThreadState()
         if event["ts"] != thread.at:
             thread.put(event["ts"])
         if event["ph"] == "B":
@@ -281,7 +276,7 @@ def _events(data: bytes) -> Iterator[dict[str, Any]]:
         begin = end + 2 if end >= 0 else len(data)
 
 
-class _Thread:
+class _ThreadState:
     """The reader's state for one thread."""
 
     __slots__ = ("at", "nodes", "now", "ts")
@@ -306,9 +301,9 @@ class _Thread:
 
 def stacks_of(
     paths: CallPaths, nodes: IntArray, functions: Functions, report: ImportReport | None = None
-) -> Stacks:
+) -> PackedStacks:
     """Return the stacks of call paths, in the same order. Reports folded stacks."""
-    code_of: dict[Frame, int] = {}
+    code_of: dict[PythonFrame, int] = {}
     frames: list[int] = []
     lengths = []
     deep = [0]
@@ -322,12 +317,12 @@ def stacks_of(
         lengths.append(len(numbers))
     if report is not None:
         tell_folded(report, len(deep) - 1, max(deep))
-    return Stacks(np.array(frames, dtype=np.int64), np.array(lengths, dtype=np.int64), list(code_of))
+    return PackedStacks(np.array(frames, dtype=np.int64), np.array(lengths, dtype=np.int64), list(code_of))
 
 
-def _home(outer: Home, text: str) -> Home:
+def _home(outer: StackOwner, text: str) -> StackOwner:
     if match := _PROCESS.match(text):
-        return Home(match[1], 0, "")
+        return StackOwner(match[1], 0, "")
     if match := _THREAD.match(text):
         return outer._replace(tid=int(match[1], 0), name=match[2] or "")
     return outer

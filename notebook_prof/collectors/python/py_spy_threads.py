@@ -16,7 +16,7 @@ import numpy as np
 
 from ...trace.arrays import IntArray
 from .engine import Recorded, ThreadSamples, with_gaps
-from .py_spy_file import CallPaths, Changes, Home
+from .py_spy_file import CallPaths, Changes, StackOwner
 from .thread_stacks import ObservedThread, is_servant
 
 # Lifetimes of threads and child processes, since py-spy does not report when one ends.
@@ -129,7 +129,7 @@ def samples_by_thread(
     return threads
 
 
-def _with_numbers(homes: list[Home], changes: Changes, paths: CallPaths) -> list[Home]:
+def _with_numbers(homes: list[StackOwner], changes: Changes, paths: CallPaths) -> list[StackOwner]:
     """Replace identifiers with numbers, for this process's running threads and a child's main thread."""
     of_ident = [at for at, home in enumerate(homes) if home.tid == changes.ident]
     if not of_ident:
@@ -144,7 +144,7 @@ def _with_numbers(homes: list[Home], changes: Changes, paths: CallPaths) -> list
     return [home._replace(tid=number) if home.tid == changes.ident else home for home in homes]
 
 
-def _names(homes: Sequence[Home]) -> dict[int, str]:
+def _names(homes: Sequence[StackOwner]) -> dict[int, str]:
     """Return the last name of each thread number."""
     return {home.tid: home.name for home in dict.fromkeys(homes) if home.name}
 

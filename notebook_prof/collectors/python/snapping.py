@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.nesting import nest
-from .frames import Stacks
+from .frames import PackedStacks
 
 NEVER: Final = 1 << 30
 MOST_INTERVALS: Final = 10.0
@@ -80,7 +80,9 @@ class SampleSpans(NamedTuple):
         return depth
 
 
-def bridged(bounds: IntArray, stack: IntArray, stacks: Stacks, interval_ns: int) -> tuple[IntArray, Stacks]:
+def bridged(
+    bounds: IntArray, stack: IntArray, stacks: PackedStacks, interval_ns: int
+) -> tuple[IntArray, PackedStacks]:
     """Fill short gaps without a stack with the frames that are common to both neighbours."""
     # py-spy reads a running process, so a stack may be cut off and not lead back to the cell. Without the
     # frames of its neighbours, a call that continues across such a sample would be split.
@@ -105,14 +107,14 @@ def bridged(bounds: IntArray, stack: IntArray, stacks: Stacks, interval_ns: int)
     rows = np.repeat(first - np.cumsum(looks) + looks, looks) + np.arange(int(looks.sum()))
     filled[rows] = np.repeat(number, looks)
     frames = np.concatenate([stacks.frames, *prefixes])
-    return filled, Stacks(frames, np.concatenate([stacks.lengths, lengths]), stacks.distinct)
+    return filled, PackedStacks(frames, np.concatenate([stacks.lengths, lengths]), stacks.distinct)
 
 
 MOVED_INTERVALS: Final = 1.5
 """A loose range moves a boundary by at most this many intervals. Beyond that, the sample is more reliable."""
 
 
-class Ranges(NamedTuple):
+class ExactRanges(NamedTuple):
     """A thread's slices with exact times, sorted by begin, then longest first."""
 
     begin: IntArray  # absolute ns, shape (n,)
@@ -130,7 +132,7 @@ class Ranges(NamedTuple):
         operator: BoolArray,
         always_closed: BoolArray,
         loose: BoolArray | None = None,
-    ) -> Ranges:
+    ) -> ExactRanges:
         """Make ranges from slices. `operator` marks calls into compiled code, which are closed if empty."""
         order = np.lexsort((-dur, ts))
         ts, dur = ts[order], dur[order]
@@ -144,7 +146,7 @@ class Ranges(NamedTuple):
 
 
 def beside_ranges(
-    spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
+    spans: SampleSpans, node_at: list[IntArray], ranges: ExactRanges, interval_ns: int
 ) -> SampleSpans:
     """Move boundaries to where they must have been. `node_at` has the node of each stack by depth, or -1."""
     closed = ranges.closed & ~_python_ran(spans, ranges, interval_ns)
@@ -152,7 +154,7 @@ def beside_ranges(
     return inside_ranges(clear_of_operators(spans, ranges), node_at, ranges, interval_ns)
 
 
-def _python_ran(spans: SampleSpans, ranges: Ranges, interval_ns: int) -> BoolArray:
+def _python_ran(spans: SampleSpans, ranges: ExactRanges, interval_ns: int) -> BoolArray:
     """Return which operators without children ran Python code: the stack changed during them."""
     # The ``backward`` of a `torch.autograd.Function` in Python is such an operator. Changes near its edges
     # may have happened outside it.
@@ -163,7 +165,7 @@ def _python_ran(spans: SampleSpans, ranges: Ranges, interval_ns: int) -> BoolArr
     return np.asarray(~ranges.always_closed & (first < last))
 
 
-def clear_of_operators(spans: SampleSpans, ranges: Ranges) -> SampleSpans:
+def clear_of_operators(spans: SampleSpans, ranges: ExactRanges) -> SampleSpans:
     """Move boundaries inside a closed range just outside its nearer edge."""
     begin, end = _outermost(ranges.begin[ranges.closed], ranges.end[ranges.closed])
     if len(begin) == 0:
@@ -180,7 +182,7 @@ def clear_of_operators(spans: SampleSpans, ranges: Ranges) -> SampleSpans:
 
 
 def inside_ranges(
-    spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
+    spans: SampleSpans, node_at: list[IntArray], ranges: ExactRanges, interval_ns: int
 ) -> SampleSpans:
     """Make slices and open ranges nest without contradicting a sample."""
     # A stack was seen at the end of its span, so a boundary may lie later, up to the end of the next span.
@@ -216,7 +218,7 @@ def inside_ranges(
     return spans.split(cuts, depth)
 
 
-def _ended_in_gaps(spans: SampleSpans, ranges: Ranges, most: float) -> SampleSpans:
+def _ended_in_gaps(spans: SampleSpans, ranges: ExactRanges, most: float) -> SampleSpans:
     """Extend spans before a gap to the end of the range around them if it is near, else cut their slices."""
     gap = np.flatnonzero(np.append(spans.begin[1:] != spans.end[:-1], True))
     end, after = spans.end.copy(), np.append(spans.begin[1:], np.iinfo(np.int64).max)
@@ -233,7 +235,7 @@ def _ended_in_gaps(spans: SampleSpans, ranges: Ranges, most: float) -> SampleSpa
     return spans._replace(end=end).split(cut, np.zeros(len(cut), np.int64))
 
 
-def _around_ranges(spans: SampleSpans, unseen: BoolArray, ranges: Ranges, most: float) -> IntArray:
+def _around_ranges(spans: SampleSpans, unseen: BoolArray, ranges: ExactRanges, most: float) -> IntArray:
     """Return the begins of spans, moved to the begin of surrounding ranges if no sample precedes them."""
     begin, before = spans.begin.copy(), np.append(np.iinfo(np.int64).min, spans.end[:-1])
     around = np.where(unseen, _innermost_range(begin, ranges), -1)
@@ -272,7 +274,7 @@ def _outermost(begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
     return begin[keep], end[keep]
 
 
-def _innermost_range(ts: IntArray, ranges: Ranges) -> IntArray:
+def _innermost_range(ts: IntArray, ranges: ExactRanges) -> IntArray:
     """Return the innermost range around each time that is not closed; -1 for none."""
     at = np.searchsorted(ranges.begin, ts, side="left") - 1
     while len(wrong := np.flatnonzero((at >= 0) & ((ranges.end[at] <= ts) | ranges.closed[at]))):

@@ -22,7 +22,7 @@ import numpy as np
 
 from ...trace.arrays import IntArray
 from ...trace.strings import readable
-from .frames import FOLDED, KEPT_FRAMES, Frame, Stacks, owner_of
+from .frames import FOLDED, KEPT_FRAMES, PackedStacks, PythonFrame, owner_of
 from .py_spy_file import Functions
 
 MOST_FRAMES: Final = 30_000
@@ -32,21 +32,21 @@ _COLLECTS_IN_ALLOCATION: Final = sys.version_info < (3, 12)
 _call: Final = methodcaller("__call__")
 
 
-class Place(NamedTuple):
+class CodeName(NamedTuple):
     """Replaces a code object if only copies of memory are available."""
 
     function: str
     file: str
 
 
-class Walked(NamedTuple):
+class StackSnapshot(NamedTuple):
     """Stacks of all threads at one instant."""
 
     ts: int  # on the given clock
     took_ns: int  # CPU time
     idents: list[int]  # of the threads in Python
-    # for each thread, the codes of its frames, innermost first; a `Place` already contains its line
-    codes: list[list[CodeType | Place]]
+    # for each thread, the codes of its frames, innermost first; a `CodeName` already contains its line
+    codes: list[list[CodeType | CodeName]]
     instructions: list[list[int]]
 
 
@@ -76,14 +76,14 @@ def in_one_call(steps: Sequence[Callable[[], object]]) -> None:
             gc.enable()
 
 
-def walk(now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
+def walk(now_ns: Callable[[], int], below: FrameType | None = None) -> StackSnapshot:
     """Read the stacks of all threads, stopping before the frame `below`. The clock must be a C function."""
     frames: dict[int, FrameType | None] = {}
     walked: list[list[FrameType]] = []
     times: list[int] = []
     used: list[int] = []
     idents: list[int] = []
-    codes: list[list[CodeType | Place]] = []
+    codes: list[list[CodeType | CodeName]] = []
     instructions: list[list[int]] = []
     read_cpu_time = partial(next, map(used.append, iter(thread_time_ns, None)))
     begun = map(chain, zip(chain(frames.values())), repeat(repeat("f_back")))
@@ -108,7 +108,7 @@ def walk(now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
         walked.clear()  # it contains this function's frame, which makes a cycle
         frames.clear()
         del begun, callers, steps  # iterators keep a reference to their last frame
-    return Walked(times[0], used[1] - used[0], idents, codes, instructions)
+    return StackSnapshot(times[0], used[1] - used[0], idents, codes, instructions)
 
 
 class MemoryReader:
@@ -122,19 +122,19 @@ class MemoryReader:
         reader = importlib.import_module("_remote_debugging")
         self._read: Callable[[], Any] = reader.RemoteUnwinder(os.getpid(), all_threads=True).get_stack_trace
         self._read()
-        self._places: dict[Place, Place] = {}
+        self._places: dict[CodeName, CodeName] = {}
 
-    def __call__(self, now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
+    def __call__(self, now_ns: Callable[[], int], below: FrameType | None = None) -> StackSnapshot:
         """Read the complete stacks of all threads."""
         idents = {thread.native_id: thread.ident for thread in threading.enumerate()}
-        walked = Walked(now_ns(), 0, [], [], [])
+        walked = StackSnapshot(now_ns(), 0, [], [], [])
         begun_ns = thread_time_ns()
         found = self._read()
         took_ns = thread_time_ns() - begun_ns
         for thread in (thread for one in found for thread in getattr(one, "threads", (one,))):
             frames = thread.frame_info[:MOST_FRAMES]
             if (ident := idents.get(thread.thread_id)) is not None:
-                places = [Place(frame.funcname, frame.filename) for frame in frames]
+                places = [CodeName(frame.funcname, frame.filename) for frame in frames]
                 walked.idents.append(ident)
                 walked.codes.append([self._places.setdefault(place, place) for place in places])
                 walked.instructions.append([_line(frame) for frame in frames])
@@ -156,11 +156,11 @@ class CallTree:
     """Stacks, with each distinct beginning stored once. Each node is a stack, and node 0 is the empty one."""
 
     def __init__(self) -> None:
-        self.codes: dict[int, CodeType | Place] = {}
+        self.codes: dict[int, CodeType | CodeName] = {}
         self.folded = self.deepest = 0
         self._nodes: dict[tuple[int, int, int], int] = {}
 
-    def node(self, codes: Sequence[CodeType | Place], instructions: Sequence[int]) -> int:
+    def node(self, codes: Sequence[CodeType | CodeName], instructions: Sequence[int]) -> int:
         """Return the node of a stack, innermost frame first."""
         numbers = list(map(id, codes))
         if len(codes) > 2 * KEPT_FRAMES:
@@ -182,13 +182,13 @@ class CallTree:
         return rows.reshape(-1, 3)
 
 
-def decode(nodes: IntArray, tree: CallTree) -> Stacks:
+def decode(nodes: IntArray, tree: CallTree) -> PackedStacks:
     """Return the stacks of nodes with their lines, root first."""
     table = tree.table()
     parent = table[:, 0]
     used, code_of = np.unique(table[1:, 1], return_inverse=True)
     packed_keys, frame_of = np.unique(code_of.ravel() * 2**32 + table[1:, 2] + 1, return_inverse=True)
-    numbers: dict[Frame, int] = {}
+    numbers: dict[PythonFrame, int] = {}
     lines: dict[int, _Lines] = {}
     line_of = []
     functions = Functions()
@@ -196,7 +196,7 @@ def decode(nodes: IntArray, tree: CallTree) -> Stacks:
         code, position = tree.codes.get(int(used[packed_key >> 32])), (packed_key & 0xFFFFFFFF) - 1
         if code is None:
             frame = FOLDED
-        elif isinstance(code, Place):
+        elif isinstance(code, CodeName):
             frame = functions.frame(code.function, code.file, position)
         else:
             frame = _frame(code, position, lines)
@@ -212,16 +212,16 @@ def decode(nodes: IntArray, tree: CallTree) -> Stacks:
     empty = np.empty(0, np.int64)
     home, flat = np.concatenate([empty, *homes[::-1]]), np.concatenate([empty, *levels[::-1]])
     lengths = np.bincount(home, minlength=len(nodes)).astype(np.int64)
-    return Stacks(flat[np.argsort(home, kind="stable")], lengths, list(numbers))
+    return PackedStacks(flat[np.argsort(home, kind="stable")], lengths, list(numbers))
 
 
-def _frame(code: CodeType, instruction: int, lines: dict[int, _Lines]) -> Frame:
+def _frame(code: CodeType, instruction: int, lines: dict[int, _Lines]) -> PythonFrame:
     if (table := lines.get(id(code))) is None:
         table = lines[id(code)] = _lines(code)
     at = bisect_right(table[0], instruction) - 1
     function, file = readable(getattr(code, "co_qualname", code.co_name)), readable(code.co_filename)
     line = table[1][at] if at >= 0 else code.co_firstlineno
-    return Frame(function, file, code.co_firstlineno, line, owner_of(file))
+    return PythonFrame(function, file, code.co_firstlineno, line, owner_of(file))
 
 
 def _lines(code: CodeType) -> _Lines:
@@ -267,7 +267,7 @@ class ThreadStacks:
         self,
         now_ns: Callable[[], int],
         below: FrameType | None = None,
-        read: Callable[[Callable[[], int], FrameType | None], Walked] = walk,
+        read: Callable[[Callable[[], int], FrameType | None], StackSnapshot] = walk,
     ) -> None:
         self._read = read
         self._now_ns = now_ns

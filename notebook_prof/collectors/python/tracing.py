@@ -6,25 +6,187 @@ import os
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any, Final
+from types import CodeType
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ...optional import installed, require
-from ...trace.arrays import BoolArray
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...trace.intervals import contains, union
+from ...trace.nesting import pair
 from ...trace.report import ImportReport
-from ...trace.strings import Coded
+from ...trace.strings import Coded, readable
 from ..giving_way import GivingWay
-from . import monitoring
-from .frames import CELL, MACHINERY, NOTEBOOK, OURS, owner_of
-from .monitoring import Calls, Function, MonitoringBackend
+from ..machine import live_threads
+from .frames import CELL, MACHINERY, NOTEBOOK, OURS, USER, owner_of
 from .thread_stacks import is_servant
+
+
+class Function(NamedTuple):
+    """A called function. `file` is empty for functions written in C."""
+
+    name: str
+    file: str
+    line: int
+
+
+class Calls(NamedTuple):
+    """Finished calls."""
+
+    # absolute begin and duration in ns, and the native id of the thread
+    ts: IntArray
+    dur: IntArray
+    tid: IntArray
+    function: IntArray  # positions in `functions`
+    functions: list[Function]
+    threads: dict[int, str]  # names of threads by native id
+    lost: int  # number of calls dropped for lack of room
+
+
+MOST_EVENTS: Final = 2_000_000
+"""Limit on the begins and ends of calls. Beyond it, nothing is recorded."""
+
+_TOOLS: Final = (4, 3, 2)
+_NAME: Final = "notebook_prof"
+_MONITORING: Final[Any] = getattr(sys, "monitoring", None)
+_DISABLE: Final[Any] = getattr(_MONITORING, "DISABLE", None)
+
+
+def monitoring_refusal() -> str:
+    """Return why calls cannot be monitored in this process now; empty if they can."""
+    if _MONITORING is None:
+        return "sys.monitoring needs Python 3.12"
+    return "" if _free_tools() else "other tools hold all slots of sys.monitoring"
+
+
+def _free_tools() -> list[int]:
+    return [tool for tool in _TOOLS if _MONITORING is not None and _MONITORING.get_tool(tool) is None]
+
+
+class MonitoringBackend:
+    """Traces calls of functions in cells and in the user's modules."""
+
+    # for library code, the first event returns DISABLE, so it costs nothing afterwards
+    sets_profile = False
+
+    def __init__(self) -> None:
+        self.slot = next(iter(_free_tools()), -1)
+        self._events: list[tuple[int, int, CodeType | None]] = []
+        self._own: dict[int, tuple[CodeType, bool]] = {}
+        self._threads: dict[int, str] = {}
+        self._tool: int | None = None
+        self._end_ns = 0
+        self._lost = 0
+
+    def start(self) -> None:
+        """Take a tool slot and register the callbacks."""
+        tool = self.slot
+        if tool < 0:
+            raise RuntimeError(monitoring_refusal())
+        monitoring = _MONITORING
+        monitoring.use_tool_id(tool, _NAME)
+        self._tool = tool
+        for event, callback in self._callbacks().items():
+            monitoring.register_callback(tool, event, callback)
+        monitoring.set_events(tool, sum(self._callbacks()))
+
+    def stop(self) -> None:
+        """Remove the callbacks and free the slot; safe to repeat."""
+        tool, self._tool = self._tool, None
+        if tool is None:
+            return
+        monitoring = _MONITORING
+        self._end_ns = time.time_ns()
+        monitoring.set_events(tool, 0)
+        for event in self._callbacks():
+            monitoring.register_callback(tool, event, None)
+        monitoring.free_tool_id(tool)
+
+    def calls(self, clock: Clock) -> Calls:
+        """Pair begins with ends, thread by thread."""
+        events, self._events = self._events, []
+        codes = [code for code, own in self._own.values() if own]
+        number = {id(code): i for i, code in enumerate(codes)}
+        ts = np.array([event[0] for event in events], dtype=np.int64)
+        tid = np.array([event[1] for event in events], dtype=np.int64)
+        code = np.array([number.get(id(event[2]), -1) for event in events], dtype=np.int64)
+        begin, end = _pairs(tid, ts, code >= 0, self._end_ns)
+        return Calls(
+            ts=ts[begin],
+            dur=end - ts[begin],
+            tid=tid[begin],
+            function=code[begin],
+            functions=[_function_of(code) for code in codes],
+            threads=dict(self._threads),
+            lost=self._lost,
+        )
+
+    def _callbacks(self) -> dict[int, Callable[..., object]]:
+        events = _MONITORING.events
+        return {
+            events.PY_START: self._begin,
+            events.PY_RESUME: self._begin,
+            events.PY_RETURN: self._end,
+            events.PY_YIELD: self._end,
+            events.PY_UNWIND: self._unwind,
+            events.PY_THROW: self._throw,
+        }
+
+    def _begin(self, code: CodeType, offset: int) -> object:
+        if not self._is_own(code):
+            return _DISABLE
+        self._note(code)
+        return None
+
+    def _end(self, code: CodeType, offset: int, value: object) -> object:
+        if not self._is_own(code):
+            return _DISABLE
+        self._note(None)
+        return None
+
+    def _unwind(self, code: CodeType, offset: int, error: BaseException) -> None:
+        if self._is_own(code):
+            self._note(None)
+
+    def _throw(self, code: CodeType, offset: int, error: BaseException) -> None:
+        if self._is_own(code):
+            self._note(code)
+
+    def _is_own(self, code: CodeType) -> bool:
+        own = self._own.get(id(code))
+        if own is None:
+            own = self._own[id(code)] = (code, owner_of(code.co_filename) in (CELL, USER))
+        return own[1]
+
+    def _note(self, code: CodeType | None) -> None:
+        if len(self._events) >= MOST_EVENTS:
+            self._lost += 1
+            return
+        tid = threading.get_native_id()
+        if tid not in self._threads:
+            self._threads[tid] = live_threads().get(tid, f"thread {tid}")
+        self._events.append((time.time_ns(), tid, code))
+
+
+def _pairs(tid: IntArray, ts: IntArray, opens: Any, end_ns: int) -> tuple[IntArray, IntArray]:
+    """Return the positions of the begins, and the ends of their calls. Open calls end with the trace."""
+    pairs = pair(tid, ts, opens)
+    begin = np.concatenate([pairs.begin, pairs.unclosed]).astype(np.int64)
+    still = np.full(len(pairs.unclosed), end_ns, np.int64)
+    return begin, np.concatenate([ts[pairs.end], still]).astype(np.int64)
+
+
+def _function_of(code: CodeType) -> Function:
+    name = readable(getattr(code, "co_qualname", code.co_name))
+    return Function(name, readable(code.co_filename), code.co_firstlineno)
+
 
 ENTRIES: Final = 1_000_000
 """Limit on the calls in a recording. Older ones are dropped."""
@@ -116,14 +278,14 @@ class CallTracer:
     @staticmethod
     def refusal() -> str:
         """Return why calls cannot be traced here; empty if they can."""
-        return "" if not viztracer_refusal() or not monitoring.refusal() else viztracer_refusal()
+        return "" if not viztracer_refusal() or not monitoring_refusal() else viztracer_refusal()
 
     def start(self, clock: Clock) -> None:
         """Install the best backend's hooks. Raises RuntimeError if there is none or another tool has them."""
         self._clock = clock
         if not viztracer_refusal():
             self._backend = VizBackend(self._min_duration_ns)
-        elif not monitoring.refusal():
+        elif not monitoring_refusal():
             self._backend = MonitoringBackend()
         else:
             raise RuntimeError(viztracer_refusal())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,13 +15,13 @@ from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...units import format_bytes
 from ..base import Availability, Collector
-from ..machine import usable_cores, usable_cpus
+from ..machine import live_children, live_threads, usable_cores
 from . import polling
 from .polling import (
     Poller,
     ProcessFacts,
-    Reader,
     Records,
+    UsageReader,
     busy_share,
     child_memory,
     cpu_table,
@@ -32,8 +31,6 @@ from .polling import (
     total_bytes,
 )
 from .process_tree import REAPED, RECORD, RSS, THREAD
-
-__all__ = ["CPU_TRACK", "RSS_TRACK", "SystemCollector", "usable_cpus"]
 
 CPU_INTERVAL_NS: Final = 100_000_000
 LONG_GAP_NS: Final = 100_000_000
@@ -58,7 +55,7 @@ class SystemCollector(Collector):
 
     def __init__(self) -> None:
         self._data = bytearray()
-        self._reader: Reader | None = None
+        self._reader: UsageReader | None = None
         self._poller: Poller | None = None
         self._freed_bytes = (0, 0)
         self._threads: dict[int, str] = {}
@@ -76,7 +73,7 @@ class SystemCollector(Collector):
     def start(self, clock: Clock) -> None:
         """Take the first readings, and start the thread."""
         self._tid = threading.get_native_id()
-        self._reader = Reader(self._data.extend, self._learn_names, own_processes.pids())
+        self._reader = UsageReader(self._data.extend, self._learn_names, own_processes.pids())
         self._read(self._reader, clock.now_ns())
         self._freed_bytes = polling.freed_bytes(), 0
         self._poller = Poller(clock, self._reader)
@@ -120,7 +117,7 @@ class SystemCollector(Collector):
         self.stop()
         self._name_threads = id
 
-    def _read(self, reader: Reader, now: int) -> None:
+    def _read(self, reader: UsageReader, now: int) -> None:
         """Read everything, in the thread of the recorded cell."""
         reader.memory(now)
         reader.look(now)
@@ -167,12 +164,8 @@ class SystemCollector(Collector):
         )
 
     def _learn_names(self) -> None:
-        for thread in threading.enumerate():
-            if thread.native_id is not None:
-                self._threads[thread.native_id] = thread.name
-        processes = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
-        for process in tuple(processes):  # active_children() would reap those that have ended
-            self._children[getattr(process, "pid", None) or 0] = str(getattr(process, "name", ""))
+        self._threads |= live_threads()
+        self._children |= live_children()
 
 
 def put_readings(

@@ -22,7 +22,7 @@ from ...trace.arrays import IntArray
 from ...trace.clocks import Clock
 from ..patches import OWN_THREADS
 from . import process_tree
-from .process_tree import FIELDS, PASS, PROCESS, REAPED, RECORD, RSS, Tree
+from .process_tree import FIELDS, PASS, PROCESS, REAPED, RECORD, RSS, ProcessTree
 
 _FIELDS: Final = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 
@@ -80,7 +80,7 @@ def resident_bytes() -> int:
         return int(psutil.Process().memory_info().rss)
 
 
-class Reader:
+class UsageReader:
     """Reads this process into records, from ``/proc`` or, without that, as a whole."""
 
     # `on_news` is called when a thread or child is seen for the first time. Processes in `skip` are left out.
@@ -89,9 +89,9 @@ class Reader:
     ) -> None:
         self._emit, self._on_news, self._pid = emit, on_news, os.getpid()
         self._reaped_ns = -1
-        self.tree: Tree | None = None
+        self.tree: ProcessTree | None = None
         with suppress(OSError):
-            self.tree = Tree("/proc", self._pid, emit, skip)
+            self.tree = ProcessTree("/proc", self._pid, emit, skip)
 
     def memory(self, now: int) -> int:
         """Emit resident memory, and return it in bytes."""
@@ -133,7 +133,7 @@ def _reaped_ns() -> int:
 class Poller:
     """Reads repeatedly in a thread. Until `stop`, the reader belongs to that thread."""
 
-    def __init__(self, clock: Clock, reader: Reader) -> None:
+    def __init__(self, clock: Clock, reader: UsageReader) -> None:
         self.failure: Exception | None = None
         self._clock, self._reader = clock, reader
         self._quit = threading.Event()

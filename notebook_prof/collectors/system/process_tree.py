@@ -106,7 +106,7 @@ class Thread:
             os.close(self._children)
 
 
-class Process:
+class WatchedProcess:
     """A process with its memory, threads and children. Its times include those of ended threads."""
 
     def __init__(self, root: str, pid: int) -> None:
@@ -132,7 +132,7 @@ class Process:
         _, resident, shared, _ = _pread(self._statm, 128).split(None, 3)
         return (int(resident) - int(shared)) * _PAGE_BYTES
 
-    def own_bytes(self, parent: Process) -> int:
+    def own_bytes(self, parent: WatchedProcess) -> int:
         """Return a lower bound of the child's own resident bytes, without pages inherited from its parent."""
         # A forked child shares its parent's pages, so what its parent had at the first reading is subtracted.
         # Pages copied since, because the child wrote to them, are not counted. smaps_rollup would count them,
@@ -238,15 +238,15 @@ class Process:
         return max(self.cpu_ns, self._ended_cpu_ns + sum(thread.cpu_ns for thread in self.threads.values()))
 
 
-class Tree:
+class ProcessTree:
     """A process, its threads and all descendants. Processes in `skip` and their descendants are left out."""
 
     def __init__(
         self, root: str, pid: int, emit: Callable[[bytes], object], skip: Collection[int] = ()
     ) -> None:
         self._root, self._emit, self._skip = root, emit, skip
-        self.main = Process(root, pid)
-        self.descendants: dict[int, Process] = {}
+        self.main = WatchedProcess(root, pid)
+        self.descendants: dict[int, WatchedProcess] = {}
         self.has_news = False
         self.high_bytes = 0  # highest resident memory of the process, at the last reading
         self._last: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -305,7 +305,7 @@ class Tree:
             if pid in alive or pid in self._skip:
                 continue
             try:
-                process = self.descendants.get(pid) or Process(self._root, pid)
+                process = self.descendants.get(pid) or WatchedProcess(self._root, pid)
                 self.descendants[pid] = process
                 process.read(_MOST_THREADS // 10 - len(process.threads))
                 own_bytes = process.own_bytes(parent)
@@ -318,7 +318,7 @@ class Tree:
             waiting += [(child, process) for child in self._children(process, now)]
         return alive
 
-    def _children(self, process: Process, now: int) -> list[int]:
+    def _children(self, process: WatchedProcess, now: int) -> list[int]:
         children = process.children()
         if children is not None:
             return children
@@ -339,7 +339,7 @@ class Tree:
         self._last[pid, tid] = numbers
         self._put(kind, pid, tid, now, *numbers)
 
-    def _name(self, process: Process, tid: int, now: int) -> None:
+    def _name(self, process: WatchedProcess, tid: int, now: int) -> None:
         name = process.name(tid)[:256]
         for offset in range(0, len(name), 24):
             a, b, c = struct.unpack("<qqq", name[offset : offset + 24].ljust(24, b"\0"))

@@ -56,15 +56,12 @@ class TorchMemoryCollector(Collector):
             raise RecordingError(
                 "the installed torch cannot use a GPU, and it keeps a history of GPU memory only"
             )
-        record = getattr(torch.cuda.memory, "_record_memory_history", None)
-        if record is None:
-            raise RecordingError(
-                f"torch {torch.__version__} keeps no history of memory: it came with torch 2.1"
-            )
         self._start_us = clock.now_ns() // 1000
         enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
         if enabled is None or not enabled():
-            record("all", context="all", stacks="python", max_entries=MOST_EVENTS)
+            torch.cuda.memory._record_memory_history(
+                "all", context="all", stacks="python", max_entries=MOST_EVENTS
+            )
             self._ours = True
 
     def stop(self) -> None:

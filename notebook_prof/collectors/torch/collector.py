@@ -61,7 +61,7 @@ class TorchCollector(Collector):
         self._counts: ParameterCounts | None = None
         self._conflicts: ConflictWatch | None = None
         self._loaders = LoaderWatch()
-        self._compilations = CompilationWatch()
+        self._watched_since_us = 0
         self._no_gpu: Reason | None = None
         self._cupti = Cupti()
         self._clock = Clock()
@@ -81,7 +81,7 @@ class TorchCollector(Collector):
 
     def open(self) -> None:
         """Watch DataLoaders and compilations from now on, since both come before the window's first step."""
-        self._compilations.watch()
+        self._watched_since_us = self._watched_since_us or time.time_ns() // 1000
         if "torch" in sys.modules:
             self._loaders.watch()
 
@@ -98,7 +98,7 @@ class TorchCollector(Collector):
 
     def start(self, clock: Clock) -> None:
         """Start recording."""
-        self._compilations.watch()
+        self._watched_since_us = self._watched_since_us or time.time_ns() // 1000
         self.warm(clock)
         if "profiler-busy" in self.report or self._session is None or self._refuses():
             self.abandon()
@@ -190,7 +190,7 @@ class TorchCollector(Collector):
                 advice="record a few steps only: --steps 3:14, or steps=(3, 14)",
             )
         assemble(columns, builder)
-        self._compilations.put(builder, self.report)
+        put_compilations(builder, self.report, self._watched_since_us)
         try:
             put_fused_kernels(builder)
         except Exception as error:  # another version of torch may generate different code
@@ -288,40 +288,31 @@ class TorchCollector(Collector):
         self._loaders.unwatch()
 
 
-class CompilationWatch:
-    """Remembers when watching began. TorchDynamo itself keeps the metrics of its latest 64 compilations."""
+def put_compilations(builder: TraceBuilder, report: ImportReport, begin_us: int) -> None:
+    """Add the table of compilations since then, if there were any."""
+    # TorchDynamo itself keeps the metrics of its latest 64 compilations
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    recorded = getattr(dynamo, "_compilation_metrics", None)
+    if not recorded:
+        return
+    cells = builder.metadata.get(OTHER_CELLS, {})
 
-    def __init__(self) -> None:
-        self._begin_us = 0
+    def file(path: str) -> str:
+        return cells.get(path, "cell") if owner_of(path) == CELL else path
 
-    def watch(self) -> None:
-        """Count compilations from now on. A second call does nothing."""
-        self._begin_us = self._begin_us or time.time_ns() // 1000
-
-    def put(self, builder: TraceBuilder, report: ImportReport) -> None:
-        """Add the table of compilations, if there were any."""
-        dynamo = sys.modules.get("torch._dynamo.utils")
-        recorded = getattr(dynamo, "_compilation_metrics", None)
-        if not recorded or not self._begin_us:
-            return
-        cells = builder.metadata.get(OTHER_CELLS, {})
-
-        def file(path: str) -> str:
-            return cells.get(path, "cell") if owner_of(path) == CELL else path
-
-        get = [lambda name, m=one: getattr(m, name, None) for one in list(recorded)]
-        rows = [compilation_row(one, file) for one in get]
-        rows = [row for row in rows if row["ts"] >= self._begin_us * 1000]
-        if rows:
-            builder.table(COMPILATIONS, pd.DataFrame(rows))
-        if len(rows) == getattr(recorded, "maxlen", None):
-            report.add(
-                "compilations-forgotten",
-                "loss",
-                len(rows),
-                effect="TorchDynamo keeps its latest compilations only: earlier ones are not listed",
-                advice="torch._dynamo.utils.set_compilation_metrics_limit(1000) before the cell keeps more",
-            )
+    get = [lambda name, m=one: getattr(m, name, None) for one in list(recorded)]
+    rows = [compilation_row(one, file) for one in get]
+    rows = [row for row in rows if row["ts"] >= begin_us * 1000]
+    if rows:
+        builder.table(COMPILATIONS, pd.DataFrame(rows))
+    if len(rows) == getattr(recorded, "maxlen", None):
+        report.add(
+            "compilations-forgotten",
+            "loss",
+            len(rows),
+            effect="TorchDynamo keeps its latest compilations only: earlier ones are not listed",
+            advice="torch._dynamo.utils.set_compilation_metrics_limit(1000) before the cell keeps more",
+        )
 
 
 def _none_open(columns: KinetoColumns, stop_ns: int) -> bool:

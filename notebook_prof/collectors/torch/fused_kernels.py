@@ -40,7 +40,7 @@ _CPP: Final = re.compile(r"cpp_fused_(?P<words>\w+?)_\d+")
 _OPERATOR_OF: Final = {"iadd": "add", "isub": "sub", "imul": "mul", "truediv": "div", "itruediv": "div"}
 
 
-class _Node(NamedTuple):
+class _GraphNode(NamedTuple):
     """A node of a TorchDynamo graph, with the user's line that made it."""
 
     operator: str
@@ -49,7 +49,7 @@ class _Node(NamedTuple):
     text: str
 
 
-_Graph = Mapping[str, _Node]
+_Graph = Mapping[str, _GraphNode]
 
 
 class _Kernel(NamedTuple):
@@ -179,7 +179,7 @@ def _graphs(modules: Iterable[Any]) -> Iterator[tuple[int, Any]]:
                     break
 
 
-def _graph(graph: Any, cells: Mapping[str, str]) -> dict[str, _Node]:
+def _graph(graph: Any, cells: Mapping[str, str]) -> dict[str, _GraphNode]:
     """Return the calls of a graph, each with its innermost line of user code."""
     nodes = {}
     for node in graph.nodes:
@@ -192,5 +192,5 @@ def _graph(graph: Any, cells: Mapping[str, str]) -> dict[str, _Node]:
         file = own[-1]["file"] if own else ""
         short = cells.get(file, "cell") if file and owner_of(file) == CELL else file
         line, text = (int(own[-1]["line"]), own[-1]["text"].strip()) if own else (0, "")
-        nodes[node.name] = _Node(operator, short, line, text)
+        nodes[node.name] = _GraphNode(operator, short, line, text)
     return nodes

@@ -142,7 +142,8 @@ class ModuleRanges:
     def __init__(self, torch: Any) -> None:
         self.counts = ParameterCounts()
         self._hooks = torch.nn.modules.module
-        self._open: Callable[[str], Range] = _range_type(torch)
+        slow = torch.autograd.profiler.record_function
+        self._open: Callable[[str], Range] = getattr(torch._C._profiler, "_RecordFunctionFast", slow)
         self._grad_enabled: Callable[[], bool] = torch.is_grad_enabled
         self._compiling, self._tracing = traces(torch)
         self.failure = ""  # the first error of a hook
@@ -186,11 +187,7 @@ class ModuleRanges:
             return
         hooks = self._hooks
         self._handles.append(hooks.register_module_forward_pre_hook(self._begin_call))
-        try:
-            after = hooks.register_module_forward_hook(self._end_call, always_call=True)
-        except TypeError:  # torch < 2.1 calls no hook after an exception; _close_down_to cleans up then
-            after = hooks.register_module_forward_hook(self._end_call)
-        self._handles.append(after)
+        self._handles.append(hooks.register_module_forward_hook(self._end_call, always_call=True))
 
     def _unhook(self) -> None:
         while self._handles:
@@ -299,8 +296,3 @@ class ModuleRanges:
             number += 1
             prefix = f"{kind}_{number}"
         return prefix
-
-
-def _range_type(torch: Any) -> Callable[[str], Range]:
-    fast = getattr(torch._C._profiler, "_RecordFunctionFast", None)
-    return fast if fast is not None else torch.autograd.profiler.record_function  # type: ignore[no-any-return]

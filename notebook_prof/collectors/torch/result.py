@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from dataclasses import fields
 from itertools import compress, islice
@@ -31,31 +30,6 @@ _ACCESSORS: Final = (
     "name", "activity_type", "start_ns", "duration_ns", "start_thread_id", "device_index",
     "device_resource_id", "correlation_id", "sequence_nr", "fwd_thread_id",
 )  # fmt: skip
-
-
-class FirstCalls:
-    """Finds the first call with each combination of name, shapes and element types."""
-
-    def __init__(self) -> None:
-        self._keys: set[int] = set()
-
-    def rows(
-        self,
-        name: npt.NDArray[Any],
-        shapes: npt.NDArray[Any],
-        dtypes: npt.NDArray[Any],
-        chosen: npt.NDArray[np.bool_],
-    ) -> IntArray:
-        """Return those of the chosen rows, in ascending order, whose combination of codes is new."""
-        rows = np.flatnonzero(chosen)
-        codes = (part.astype(np.int64)[rows] for part in (name, shapes, dtypes))
-        key = next(codes) << 40
-        for part, bits in zip(codes, (16, 0), strict=True):
-            key ^= part << bits
-        keys, first = np.unique(key, return_index=True)
-        fresh = [i for i, one in zip(first.tolist(), keys.tolist(), strict=True) if one not in self._keys]
-        self._keys.update(keys.tolist())
-        return np.asarray(rows[np.sort(np.array(fresh, np.int64))])
 
 
 class _Codes(dict[Any, int]):
@@ -135,7 +109,7 @@ class _Columns:
             self.arrays["correlation"] = np.empty(n, np.int64)
         self.dtypes, self.strides, self.concrete = _Codes(), _Codes(), _Codes()
         self.with_concrete: list[bool] = []
-        self.first_calls = FirstCalls()
+        self.first_calls: set[int] = set()  # combinations of name, shapes and element types
         if shapes:
             for key in ("shapes", "dtypes", "strides", "concrete"):
                 self.arrays[key] = np.full(n, -1, np.int32)
@@ -171,7 +145,7 @@ class _Columns:
             self._put("dtypes", here, (self.dtypes[value] if value else -1 for value in types), len(chunk))
         name, shapes, dtypes = (self.arrays[key][here] for key in ("name", "shapes", "dtypes"))
         with_shapes = shapes >= 0
-        first = self.first_calls.rows(name, shapes, dtypes, with_shapes)  # all would cost 3 µs per event
+        first = self._new_calls(name, shapes, dtypes)  # all would cost 3 µs per event
         if hasattr(event, "structured_input_strides"):
             for i in first.tolist():
                 text = to_json(event.structured_input_strides(chunk[i]))
@@ -184,6 +158,17 @@ class _Columns:
                 self.arrays["concrete"][here.start + i] = self.concrete[
                     _as_text(event.concrete_inputs(chunk[i]))
                 ]
+
+    def _new_calls(
+        self, name: npt.NDArray[Any], shapes: npt.NDArray[Any], dtypes: npt.NDArray[Any]
+    ) -> IntArray:
+        """Return the rows with shapes, in ascending order, that have a new combination of the three codes."""
+        rows = np.flatnonzero(shapes >= 0)
+        name, shapes, dtypes = (part.astype(np.int64)[rows] for part in (name, shapes, dtypes))
+        keys, first = np.unique(name << 40 ^ shapes << 16 ^ dtypes, return_index=True)
+        is_new = np.array([key not in self.first_calls for key in keys.tolist()], bool)
+        self.first_calls.update(keys.tolist())
+        return np.asarray(rows[np.sort(first[is_new])])
 
     def _put(self, name: str, here: slice, values: Any, n: int) -> None:
         checkpoint()
@@ -273,11 +258,6 @@ class _Columns:
 def _as_text(values: list[Any]) -> str:
     """Return the values of arguments as text, spelled as in torch's files; empty for tensors."""
     return to_json(["" if value is None else str(value) for value in values])
-
-
-def live_threads() -> dict[int, str]:
-    """Return the names of the live Python threads by native id."""
-    return {thread.native_id: thread.name for thread in threading.enumerate() if thread.native_id is not None}
 
 
 def _memory(activities: list[Any]) -> MemoryColumns:

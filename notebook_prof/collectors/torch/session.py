@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from ...readers.kineto import KinetoColumns, read_columns
 from ...trace.report import ImportReport
+from ..machine import live_threads
 from ..options import CollectorOptions
 from ..patches import Patches
 from . import result
@@ -181,7 +182,7 @@ class FastSession:
 
     def stop(self) -> None:
         """Stop recording. Takes 2 µs per event, 6 with shapes."""
-        self._threads = result.live_threads()
+        self._threads = live_threads()
         self._profiler.__exit__(None, None, None)
 
     def size(self) -> int:

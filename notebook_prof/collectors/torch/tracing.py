@@ -6,8 +6,9 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
-from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any, Final
+
+from ..patches import ImportWatch
 
 Call = Callable[[], None]
 
@@ -27,7 +28,6 @@ def traces(torch: Any) -> tuple[Callable[[], bool], Callable[[], bool]]:
     # ``torch.func``, and stand-in tensors: fake ones, those of ``make_fx`` and of functionalization. A user's
     # dispatch mode does not trace.
     core, fx = torch._C, torch.fx._symbolic_trace
-    compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
     # a flag of the module until torch 2.13, then one of the thread
     fx_traces = getattr(fx, "_get_is_fx_tracing", lambda: getattr(fx, "_is_fx_tracing_flag", False))
     compiles_frames = getattr(core._dynamo.eval_frame, "get_eval_frame_callback", lambda: None)
@@ -40,7 +40,7 @@ def traces(torch: Any) -> tuple[Callable[[], bool], Callable[[], bool]]:
             return True
         return depth() > 0 and any(mode_of(kind) is not None for kind in kinds)
 
-    return compiling, tracing
+    return torch.compiler.is_compiling, tracing
 
 
 def never_compile(torch: Any, *functions: Any) -> None:
@@ -55,7 +55,7 @@ def never_compile(torch: Any, *functions: Any) -> None:
             home.skip_code(function.__code__)
 
 
-class Compilations:
+class CompilationNotifier:
     """Notifies when TorchDynamo begins to compile or export, and when it has ended."""
 
     # Functions of TorchDynamo are wrapped while there are listeners, including those of modules imported
@@ -64,41 +64,27 @@ class Compilations:
     def __init__(self) -> None:
         self._listeners: dict[object, tuple[Call, Call]] = {}
         self._undo: dict[str, Call] = {}
+        self._imports: list[ImportWatch] = []
         self._lock = threading.RLock()
         self._depth = 0
 
     def add(self, owner: object, began: Call, ended: Call) -> None:
         """Call these functions from now on, until `owner` is dropped."""
         self._listeners[owner] = began, ended
-        if self not in sys.meta_path:
+        if not self._imports:
             for home in _HOMES:
                 self._wrap(home)
-            sys.meta_path.insert(0, self)
+                self._imports.append(ImportWatch(home, functools.partial(self._wrap, home)))
+                self._imports[-1].watch()
 
     def drop(self, owner: object) -> None:
         """Remove an owner's listeners. Without any left, TorchDynamo is unwrapped. Safe to repeat."""
         self._listeners.pop(owner, None)
-        if not self._listeners and self in sys.meta_path:
-            sys.meta_path.remove(self)
+        if not self._listeners:
+            while self._imports:
+                self._imports.pop().unwatch()
             while self._undo:
                 self._undo.popitem()[1]()
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Wraps a module of TorchDynamo as soon as it is imported; finds no other modules."""
-        if name not in _HOMES or name in self._undo:
-            return None
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is None or spec.loader is None:
-            return None
-        loader: Any = spec.loader
-
-        def exec_module(module: Any) -> None:
-            del loader.exec_module
-            loader.exec_module(module)
-            self._wrap(name)
-
-        loader.exec_module = exec_module
-        return spec
 
     def _wrap(self, home: str) -> None:
         module: Any = sys.modules.get(home)
@@ -155,5 +141,5 @@ def _first(call: Call, original: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-compilations: Final = Compilations()
+compilations: Final = CompilationNotifier()
 """The compilations of this process."""

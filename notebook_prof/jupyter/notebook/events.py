@@ -13,7 +13,7 @@ from ...cells.watch import CellRun, NotebookWatch
 from ...collectors import statements
 from ...interrupts import DelayedInterrupt
 from ..cell import current_cell, frames_of_cells, watch
-from ..rewriting import is_future
+from ..rewriting import is_future, mark_at
 
 if TYPE_CHECKING:
     from .badges import Badges
@@ -117,27 +117,8 @@ def marked(body: list[ast.stmt], run: int) -> list[ast.stmt]:
     for i, node in enumerate(body):
         if i and not is_future(node):  # the first one begins with the cell
             line = min(part.lineno for part in (node, *getattr(node, "decorator_list", ())))
-            made.append(_mark(marks.mark_of(run, line), line))
+            made += mark_at(line, marks.mark_of(run, line), marks.__name__)
         made.append(node)
-    return made
-
-
-def _mark(number: int, line: int) -> ast.stmt:
-    """Return ``note((now(), number))``, which needs no names in the user's namespace."""
-    load = ast.Load()
-
-    def found(name: str) -> ast.expr:
-        modules = ast.Attribute(
-            ast.Call(ast.Name("__import__", load), [ast.Constant("sys")], []), "modules", load
-        )
-        return ast.Attribute(ast.Subscript(modules, ast.Constant(marks.__name__), load), name, load)
-
-    pair = ast.Tuple([ast.Call(found("now"), [], []), ast.Constant(number)], load)
-    made = ast.Expr(ast.Call(found("note"), [pair], []))
-    for node in ast.walk(made):
-        if isinstance(node, ast.expr | ast.stmt):
-            node.lineno = node.end_lineno = line
-            node.col_offset = node.end_col_offset = 0
     return made
 
 

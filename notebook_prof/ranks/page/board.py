@@ -14,7 +14,7 @@ import pandas as pd
 from ...analysis.critical_path.walk import IN_WORDS
 from ...atomic_files import atomic_text
 from ...errors import NotebookProfError
-from ...profiles.display import display, widget_of
+from ...profiles.display import display
 from ...profiles.profile import Profile
 from ...selection import Selection
 from ...units import format_ns, format_share
@@ -158,7 +158,7 @@ class RankBoard:
 
     def _display_(self) -> Any:
         """Return the page; marimo calls this."""
-        return widget_of(self)
+        return display(self, as_widget=True)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
         """Show the page if the front-end supports it; see `Profile._ipython_display_`."""

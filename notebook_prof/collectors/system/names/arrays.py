@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from .buffers import (
     HOST,
-    Fields,
+    AttributeGetters,
     derives,
     fields_of,
     is_leaf,
@@ -44,7 +44,9 @@ class ArrayObjects:
         if self._array_base is None:
             return None
         if derives(cls, self._array_base):
-            return partial(self._array, Fields(None, ()) if cls is self._array_base else fields_of(cls))
+            return partial(
+                self._array, AttributeGetters(None, ()) if cls is self._array_base else fields_of(cls)
+            )
         if derives(cls, self._scalar) or derives(cls, self._dtype):
             return lambda obj, name, kind: None
         pandas = [base for base in mro(cls) if type_module(base).partition(".")[0] == "pandas"]
@@ -59,7 +61,7 @@ class ArrayObjects:
                 return self._arrow
         return None
 
-    def _array(self, fields: Fields, obj: Any, name: str, kind: str) -> None:
+    def _array(self, fields: AttributeGetters, obj: Any, name: str, kind: str) -> None:
         base_type, owner, mapped = self._array_base, obj, False
         while True:
             mapped = mapped or type_name(type(owner)) == "memmap"
@@ -106,7 +108,7 @@ class ArrayObjects:
             for one in flat:
                 self._walk.add(one, f"{name}[]", kind)
 
-    def _frame(self, fields: Fields, obj: Any, name: str, kind: str) -> None:
+    def _frame(self, fields: AttributeGetters, obj: Any, name: str, kind: str) -> None:
         """Queue the blocks of a frame by the names of their columns."""
         attributes = dict(fields.values(obj))
         manager: Any = attributes.pop("_mgr", None)
@@ -174,13 +176,13 @@ class DeviceArrays:
         for base in mro(cls):
             package, name = type_module(base).partition(".")[0], type_name(base)
             if package == "cupy" and name in _CUPY and "cupy" in sys.modules:
-                fields = Fields(None, ()) if base is cls else fields_of(cls)
+                fields = AttributeGetters(None, ()) if base is cls else fields_of(cls)
                 return partial(self._of_cupy, _getters(base, "cupy", _OF_CUPY), fields)
             if package == "jaxlib" and name == "ArrayImpl":
                 return partial(self._of_jax, _getters(base, "jax", _OF_JAX))
         return None
 
-    def _of_cupy(self, get: _Getters, fields: Fields, obj: Any, name: str, kind: str) -> None:
+    def _of_cupy(self, get: _Getters, fields: AttributeGetters, obj: Any, name: str, kind: str) -> None:
         """Add the memory of an array, which several views may share. In a pool, this is the block."""
         memory = get["data"](obj).mem
         text = _text(get, obj)

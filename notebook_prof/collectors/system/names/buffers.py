@@ -50,7 +50,7 @@ def type_module(cls: type) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class AttributeGetters:
     """Getters of the attributes of a type's instances."""
 
     instance_dict: Callable[[object], Any] | None  # returns the dict of an instance
@@ -73,7 +73,7 @@ class Fields:
             yield name, value
 
 
-def fields_of(cls: type) -> Fields:
+def fields_of(cls: type) -> AttributeGetters:
     """Return the interpreter's getters of ``__dict__`` and slots, even if the class hides them."""
     instance_dict: Callable[[object], Any] | None = None
     slots: list[tuple[str, Callable[[object], Any]]] = []
@@ -84,7 +84,7 @@ def fields_of(cls: type) -> Fields:
                 slots.append((name, value.__get__))
             elif name == "__dict__" and type(value) in _OF_DICT and instance_dict is None:
                 instance_dict = value.__get__
-    return Fields(instance_dict, tuple(slots))
+    return AttributeGetters(instance_dict, tuple(slots))
 
 
 def is_leaf(obj: object) -> bool:

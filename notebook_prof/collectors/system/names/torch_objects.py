@@ -9,7 +9,17 @@ from functools import partial
 from types import GetSetDescriptorType
 from typing import Any, Final
 
-from .buffers import HOST, Fields, derives, fields_of, mro, referents, type_dict, type_module, type_name
+from .buffers import (
+    HOST,
+    AttributeGetters,
+    derives,
+    fields_of,
+    mro,
+    referents,
+    type_dict,
+    type_module,
+    type_name,
+)
 from .walk import Plan, Walk
 
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER, SAVED, TENSOR = (
@@ -64,7 +74,9 @@ class TorchObjects:
             return None
         if derives(cls, self._tensor_base):
             plain = cls is self._tensor_type or cls is self._parameter
-            return partial(self._tensor, Fields(None, ()) if plain else fields_of(cls), _dispatches(mro(cls)))
+            return partial(
+                self._tensor, AttributeGetters(None, ()) if plain else fields_of(cls), _dispatches(mro(cls))
+            )
         if derives(cls, self._module):
             return partial(self._parts, fields_of(cls))
         if derives(cls, self._optimizer):
@@ -75,7 +87,7 @@ class TorchObjects:
             return self._saved
         return None
 
-    def _tensor(self, fields: Fields, dispatches: bool, obj: Any, name: str, kind: str) -> None:
+    def _tensor(self, fields: AttributeGetters, dispatches: bool, obj: Any, name: str, kind: str) -> None:
         walk, get = self._walk, self._get
         walk.label_of[id(obj)] = name
         if derives(type(obj), self._parameter):
@@ -118,7 +130,7 @@ class TorchObjects:
             log, size = self._walk.log, storage.nbytes()
             log.add(address, size, name, kind or TENSOR, device=number, text=text)
 
-    def _parts(self, fields: Fields, obj: Any, name: str, kind: str) -> None:
+    def _parts(self, fields: AttributeGetters, obj: Any, name: str, kind: str) -> None:
         """Queue the parts of a module by their dotted names."""
         walk = self._walk
         for attribute, value in fields.values(obj):
@@ -130,7 +142,7 @@ class TorchObjects:
             else:
                 walk.add(value, walk.longer(name, f".{attribute}"), kind)
 
-    def _state(self, fields: Fields, obj: Any, name: str, kind: str) -> None:
+    def _state(self, fields: AttributeGetters, obj: Any, name: str, kind: str) -> None:
         self._walk.attributes(fields, obj, name, OPTIMIZER)
 
     # autograd's graph

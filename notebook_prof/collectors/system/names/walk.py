@@ -17,8 +17,8 @@ from typing import Any, Final
 from .buffers import (
     LEAST_OBJECTS_BYTES,
     LEAVES,
+    AttributeGetters,
     BufferLog,
-    Fields,
     derives,
     fields_of,
     is_leaf,
@@ -60,7 +60,7 @@ class Walk:
     # the built-in types, instances with the interpreter's getters, and everything else as seen by the garbage
     # collector. Visited objects are kept alive until the walk is dropped, so no id occurs twice. `label_of`
     # has the names of objects that are dict keys, by id.
-    def __init__(self, budget_ns: int = BUDGET_NS) -> None:
+    def __init__(self, budget_ns: int) -> None:
         self.log = BufferLog()
         self.label_of: dict[int, str] = {}
         self.objects = self.spent_ns = 0
@@ -174,10 +174,12 @@ class Walk:
             if derives(cls, flat):
                 return partial(self._flat, flat)
         if derives(cls, dict):
-            return partial(self._mapping, Fields(None, ()) if cls is dict else fields_of(cls))
+            return partial(self._mapping, AttributeGetters(None, ()) if cls is dict else fields_of(cls))
         for base in _SEQUENCES:
             if derives(cls, base):
-                return partial(self._sequence, base, Fields(None, ()) if cls is base else fields_of(cls))
+                return partial(
+                    self._sequence, base, AttributeGetters(None, ()) if cls is base else fields_of(cls)
+                )
         if cls is types.FunctionType:
             return self._function
         if cls is types.MethodType or cls is partial:
@@ -197,7 +199,7 @@ class Walk:
         if type(obj) is str and (size := str.__sizeof__(obj)) >= LEAST_OBJECTS_BYTES:
             self.log.add(id(obj), size, name, "bytes", text="str")
 
-    def attributes(self, fields: Fields, obj: Any, name: str, kind: str) -> set[int]:
+    def attributes(self, fields: AttributeGetters, obj: Any, name: str, kind: str) -> set[int]:
         """Queue the attributes of an instance as ``name.attribute``. Returns the ids of their values."""
         numbers = set()
         for attribute, value in fields.values(obj):
@@ -208,7 +210,7 @@ class Walk:
                 self._leaf(value, self.longer(name, f".{attribute}"))
         return numbers
 
-    def _instance(self, fields: Fields, obj: Any, name: str, kind: str) -> None:
+    def _instance(self, fields: AttributeGetters, obj: Any, name: str, kind: str) -> None:
         inside = referents(obj)
         if not inside and not _has_large_text(obj):
             return  # do not create a missing dict
@@ -231,7 +233,7 @@ class Walk:
             if not is_leaf(one):
                 self._queue.append((one, self.longer(name, "()"), kind))
 
-    def _mapping(self, fields: Fields, obj: Any, name: str, kind: str) -> None:
+    def _mapping(self, fields: AttributeGetters, obj: Any, name: str, kind: str) -> None:
         count, size = dict.__len__(obj), dict.__sizeof__(obj)
         values = list(itertools.islice(dict.values(obj), SAMPLE))
         keys = list(itertools.islice(dict.keys(obj), SAMPLE))
@@ -262,7 +264,7 @@ class Walk:
             if not is_leaf(key):
                 self._queue.append((key, name, kind))
 
-    def _sequence(self, base: Any, fields: Fields, obj: Any, name: str, kind: str) -> None:
+    def _sequence(self, base: Any, fields: AttributeGetters, obj: Any, name: str, kind: str) -> None:
         count, label = base.__len__(obj), self.longer(name, "[]")
         sample = _sample(base, obj, count)
         self.log.objects(label, base.__sizeof__(obj) + _leaf_bytes(sample, count))

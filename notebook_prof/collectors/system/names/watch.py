@@ -247,8 +247,8 @@ class NameWatch:
 
     # `roots` returns the current names. `error` is the exception of the code, and is released by the next
     # walk.
-    def __init__(self, roots: Callable[[], Roots], budget_ns: int = BUDGET_NS) -> None:
-        self._roots, self._budget_ns = roots, budget_ns
+    def __init__(self, roots: Callable[[], Roots]) -> None:
+        self._roots = roots
         self._before: Walked | None = None
         self._at_first_step: Walked | None = None
         self.error: BaseException | None = None
@@ -283,7 +283,7 @@ class NameWatch:
         try:
             roots = self._roots()
             roots.error, self.error = self.error, None
-            return walk_names(roots, self._budget_ns)
+            return walk_names(roots)
         except Exception as error:  # the user's code must run in any case
             self.report.add(
                 "names-failed",

@@ -332,32 +332,31 @@ def _arm(path: str, worker: int) -> Ring:
 
 def _time_pickling(ring: Ring) -> Callable[[], None]:
     """Time how long the sending thread pickles batches. Call the returned function to stop."""
-    original: Any = multiprocessing.queues._ForkingPickler  # type: ignore[attr-defined]
     epoch = sender = 0
 
-    class _ForkingPickler(original):  # type: ignore[misc]
-        @classmethod
-        def dumps(cls, obj: Any, protocol: Any = None) -> Any:
-            nonlocal epoch, sender
-            begin, cpu = clock(), _cpu()
-            try:
-                data = original.dumps(obj, protocol)
-            except BaseException as error:
-                drop_frame(error)
-                raise
-            if type(obj) is tuple and len(obj) == 2 and ring.recording:
-                if type(obj[0]) is int:
-                    if not sender:
-                        sender = threading.get_native_id()
-                        ring.put(rings.SENDER, sender)
-                    ring.send(epoch, obj[0], begin, clock(), _cpu() - cpu, len(data))
-                elif type(obj[0]).__name__ == "_ResumeIteration":
-                    epoch += 1
-            return data
+    def make(original: Any) -> Any:
+        class _ForkingPickler(original):  # type: ignore[misc]
+            @classmethod
+            def dumps(cls, obj: Any, protocol: Any = None) -> Any:
+                nonlocal epoch, sender
+                begin, cpu = clock(), _cpu()
+                try:
+                    data = original.dumps(obj, protocol)
+                except BaseException as error:
+                    drop_frame(error)
+                    raise
+                if type(obj) is tuple and len(obj) == 2 and ring.recording:
+                    if type(obj[0]) is int:
+                        if not sender:
+                            sender = threading.get_native_id()
+                            ring.put(rings.SENDER, sender)
+                        ring.send(epoch, obj[0], begin, clock(), _cpu() - cpu, len(data))
+                    elif type(obj[0]).__name__ == "_ResumeIteration":
+                        epoch += 1
+                return data
 
-    def restore() -> None:
-        if multiprocessing.queues._ForkingPickler is _ForkingPickler:  # type: ignore[attr-defined]
-            multiprocessing.queues._ForkingPickler = original  # type: ignore[attr-defined]
+        return _ForkingPickler
 
-    multiprocessing.queues._ForkingPickler = _ForkingPickler  # type: ignore[attr-defined]
-    return restore
+    patches = Patches()
+    patches.replace(multiprocessing.queues, "_ForkingPickler", make)
+    return patches.restore

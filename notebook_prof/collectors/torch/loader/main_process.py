@@ -14,7 +14,6 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Final
 
-from ....trace.builder import TraceBuilder
 from ...patches import drop_frame
 from .ring import clock
 
@@ -22,28 +21,18 @@ _WRAPPED: Final = 8
 _MOST: Final = 1000
 
 
-class LoaderFacts:
-    """Collects settings of DataLoaders as numbers and names, without calling or keeping user objects."""
-
-    def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
-
-    def note(self, loader: Any) -> int:
-        """Count another iterator of a loader. Returns the row of its settings; -1 if there are too many."""
-        row = _facts(loader)
-        for number, earlier in enumerate(self.rows):
-            if {**earlier, "iterators": 0} == {**row, "iterators": 0}:
-                earlier["iterators"] += 1
-                return number
-        if len(self.rows) >= _MOST:
-            return -1
-        self.rows.append(row)
-        return len(self.rows) - 1
-
-    def put(self, builder: TraceBuilder) -> None:
-        """Fill ``metadata["loaders"]``: see `notebook_prof.analysis.loaders`."""
-        if self.rows:
-            builder.metadata["loaders"] = self.rows
+def note_loader(rows: list[dict[str, Any]], loader: Any) -> int:
+    """Count another iterator of a loader. Returns the row of its settings; -1 if there are too many."""
+    # settings are numbers and names: no object of the user is called or kept
+    row = _facts(loader)
+    for number, earlier in enumerate(rows):
+        if {**earlier, "iterators": 0} == {**row, "iterators": 0}:
+            earlier["iterators"] += 1
+            return number
+    if len(rows) >= _MOST:
+        return -1
+    rows.append(row)
+    return len(rows) - 1
 
 
 def _facts(loader: Any) -> dict[str, Any]:

@@ -11,27 +11,15 @@ import pandas as pd
 from . import ring as rings
 from .ring import HEADER
 
-_BATCH: Final = np.dtype(
-    [
-        (name, "<i8")
-        for name in (
-            "status",
-            "epoch",
-            "seq",
-            "begin",
-            "collate",
-            "end",
-            "cpu_ns",
-            "collate_cpu_ns",
-            "delay_ns",
-        )
-    ]
-)
-_ITEM: Final = np.dtype([(name, "<i8") for name in ("kind", "index", "begin", "end")])
+
+def _row(names: str) -> np.dtype[np.void]:
+    return np.dtype([(name, "<i8") for name in names.split()])
+
+
+_BATCH: Final = _row("status epoch seq begin collate end cpu_ns collate_cpu_ns delay_ns")
+_ITEM: Final = _row("kind index begin end")
+_SEND: Final = _row("epoch batch begin end send_cpu_ns send_bytes")
 _COUNTS: Final = (rings.BATCH_COUNT, rings.ITEMS_MADE, rings.ITEMS_TIMED)
-_SEND: Final = np.dtype(
-    [(name, "<i8") for name in ("epoch", "batch", "begin", "end", "send_cpu_ns", "send_bytes")]
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,8 @@ _KEY: Final = ["epoch", "batch"]
 def put(watch: LoaderWatch, builder: TraceBuilder, clock: Clock) -> None:
     """Add the loaders, their batches and the tracks of their workers to `builder`."""
     builder.report.extend(watch.report)
-    watch.facts.put(builder)
+    if watch.loaders:
+        builder.metadata["loaders"] = watch.loaders
     if not watch.iterators:
         return
     parts = _Parts(builder, clock, watch.start_ns)

@@ -17,7 +17,7 @@ from ....trace.report import ImportReport
 from ...patches import Patches, drop_frame
 from . import ring as rings
 from .fetching import FetchHook, WorkerInit, inherited, restore_fetcher
-from .main_process import LoaderFacts, Pinned, PinWatch
+from .main_process import Pinned, PinWatch, note_loader
 from .ring import Ring, clock
 
 _STATE: Final = "_notebook_prof_iterator"
@@ -32,7 +32,7 @@ class LoaderIterator:
     """One iterator of a DataLoader."""
 
     number: int
-    loader: int  # row in `LoaderFacts`; -1 if unknown
+    loader: int  # row in the settings of loaders; -1 if unknown
     workers: int
     prefetch: int = 0
     in_order: bool = True
@@ -80,7 +80,7 @@ class LoaderWatch:
     # Functions of torch's iterators are replaced on the classes, never on an iterator, which would then
     # outlive its last reference. Datasets, samplers and ``collate_fn`` always remain the user's objects.
     def __init__(self) -> None:
-        self.facts = LoaderFacts()
+        self.loaders: list[dict[str, Any]] = []  # settings, see `notebook_prof.analysis.loaders`
         self.report = ImportReport()
         self.iterators: list[LoaderIterator] = []
         self.in_process: dict[int, bytes] = {}  # rings of this process by loader, read at the end
@@ -296,7 +296,7 @@ class LoaderWatch:
     def _state(self, loader: Any) -> LoaderIterator:
         state = LoaderIterator(
             len(self.iterators),
-            self.facts.note(loader),
+            note_loader(self.loaders, loader),
             int(loader.num_workers),
             int(loader.prefetch_factor or 0),
             bool(getattr(loader, "in_order", True)),

@@ -47,7 +47,7 @@ class CannotReplayError(Exception):
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedCall:
     """A recorded call. Its texts are those of ``metadata["tables"]["operator_arguments"]``."""
 
     name: str  # such as ``aten::mm``
@@ -81,8 +81,7 @@ class Prepared:
 
     def tensors(self) -> Iterator[Any]:
         """Yield the tensors among the arguments, including those in lists."""
-        for value in (*self.args, *self.kwargs.values()):
-            yield from (one for one in _flat(value) if hasattr(one, "is_floating_point"))
+        return tensors_in([*self.args, *self.kwargs.values()])
 
     def bytes(self) -> int:
         """Return the size of the tensors in bytes."""
@@ -100,15 +99,16 @@ class Prepared:
         return Prepared(self.run, tuple(map(each, self.args)), kwargs, self.written)
 
 
-def _flat(value: Any) -> Iterator[Any]:
+def tensors_in(value: Any) -> Iterator[Any]:
+    """Yield a tensor, or the tensors in a list, tuple or nested ones."""
     if isinstance(value, list | tuple):
         for one in value:
-            yield from _flat(one)
-    else:
+            yield from tensors_in(one)
+    elif hasattr(value, "is_floating_point"):
         yield value
 
 
-def prepare(torch: Any, call: Recorded, limit: int, *, positive: bool = False) -> Prepared:
+def prepare(torch: Any, call: RecordedCall, limit: int, *, positive: bool = False) -> Prepared:
     """Find the recorded overload, and make random tensors like the recorded ones, within `limit` bytes."""
     # The numbers in tensors are not recorded, so they are normally distributed, or between 0.5 and 1.5 if
     # `positive`. Integers are below the smallest dimension of the other tensors, so they are valid indices
@@ -149,7 +149,7 @@ def prepare(torch: Any, call: Recorded, limit: int, *, positive: bool = False) -
     )
 
 
-def _texts(call: Recorded) -> tuple[list[Any], list[str], list[Any], list[str]]:
+def _texts(call: RecordedCall) -> tuple[list[Any], list[str], list[Any], list[str]]:
     """Return shapes, element types, strides and values, one entry per argument. Unknown strides are None."""
     if not (call.shapes and call.dtypes):
         raise CannotReplayError(
@@ -276,7 +276,7 @@ class _Maker:
     """Makes tensors of given shapes, types and strides, within a limit of bytes."""
 
     def __init__(
-        self, torch: Any, call: Recorded, generator: Any, positive: bool, indices: int, limit: int
+        self, torch: Any, call: RecordedCall, generator: Any, positive: bool, indices: int, limit: int
     ) -> None:
         self._torch, self.call, self._generator = torch, call, generator
         self._positive, self._indices, self._limit = positive, indices, limit
@@ -324,13 +324,13 @@ def dtype_named(torch: Any, dtype: str, operator: str) -> Any:
     return element
 
 
-def _check(prepared: Prepared, call: Recorded) -> None:
+def _check(prepared: Prepared, call: RecordedCall) -> None:
     """Raise CannotReplayError for a call that would not be the same."""
     if not any(True for _ in prepared.tensors()):
         raise CannotReplayError(f"{call.name} takes no tensor: no try applies to it")
     for at in prepared.written:
-        for one in _flat(prepared.args[at]):
-            if hasattr(one, "is_floating_point") and not _is_dense(one):
+        for one in tensors_in(prepared.args[at]):
+            if not _is_dense(one):
                 raise CannotReplayError(
                     f"{call.name} wrote into a view of another tensor, which was not recorded: replay the "
                     "operator that reads it"

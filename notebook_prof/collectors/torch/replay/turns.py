@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ import numpy as np
 from ....errors import OptionError
 from ....optional import require
 from ....statistics import FloatArray
-from .calls import CannotReplayError, Prepared, Recorded, dtype_named, prepare
+from .calls import CannotReplayError, Prepared, RecordedCall, dtype_named, prepare, tensors_in
 from .isolation import changed, first_line, isolated, threads_of
 
 WAYS: Final = {"for-loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
@@ -113,8 +113,8 @@ class MeasuredTurn:
 
 
 def replay(
-    calls: Sequence[Recorded | RecordedStep], tries: Sequence[str], seconds: float, memory: int
-) -> tuple[list[MeasuredTurn], list[Recorded | RecordedStep]]:
+    calls: Sequence[RecordedCall | RecordedStep], tries: Sequence[str], seconds: float, memory: int
+) -> tuple[list[MeasuredTurn], list[RecordedCall | RecordedStep]]:
     """Run calls in turns: as recorded, with each try, and back again, A B C C B A."""
     # `seconds` is roughly how long the turns may take, without conversions and compilation. `memory` limits
     # the bytes of all inputs. Returns the measurements, those of the calls as recorded first, and the calls
@@ -146,7 +146,7 @@ def replay(
 class _Runner:
     """Repeats a call, each time with its initial inputs."""
 
-    def __init__(self, torch: Any, prepared: Prepared, call: Recorded | RecordedStep) -> None:
+    def __init__(self, torch: Any, prepared: Prepared, call: RecordedCall | RecordedStep) -> None:
         self.prepared, self.call = prepared, call
         self._synchronize = torch.cuda.synchronize if call.device == "cuda" else None
         written = [prepared.args[i] for i in prepared.written]
@@ -220,7 +220,7 @@ class _Way:
         return total
 
 
-def _base(torch: Any, call: Recorded | RecordedStep, memory: int) -> Prepared:
+def _base(torch: Any, call: RecordedCall | RecordedStep, memory: int) -> Prepared:
     """Return a call as recorded, with inputs for which its results are finite, if possible."""
     if call.device == "cuda" and not torch.cuda.is_available():
         raise CannotReplayError(
@@ -337,7 +337,7 @@ def _results(torch: Any, runner: _Runner) -> tuple[int, list[Any]]:
     """Return the number of results of a call, and copies of the numeric ones on the host."""
     torch.manual_seed(0)
     try:
-        every = list(_tensors(runner.once()))
+        every = list(tensors_in(runner.once()))
     except Exception as error:  # an operator may raise anything about its inputs
         raise CannotReplayError(f"PyTorch cannot run it this way: {first_line(error)}") from error
     if not runner.keeps_shapes():
@@ -346,11 +346,3 @@ def _results(torch: Any, runner: _Runner) -> tuple[int, list[Any]]:
     return len(every), [
         one.to(torch.complex128 if one.is_complex() else torch.float64, copy=True) for one in wide
     ]
-
-
-def _tensors(result: Any) -> Iterator[Any]:
-    if isinstance(result, list | tuple):
-        for one in result:
-            yield from _tensors(one)
-    elif hasattr(result, "is_floating_point"):
-        yield result
