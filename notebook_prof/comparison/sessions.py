@@ -11,21 +11,13 @@ import pandas as pd
 from ..analysis.notebook.cells import cells
 from ..analysis.notebook.recorded import cell_runs
 from ..trace import Trace
-from ..trace.schema import Column, Table
+from ..trace.schema import Table
 from ..units import format_ns
 from .verdict import signed_ns
 
-COMPARED: Final = Table(
+COMPARED: Final = Table.of(
     "compared_cells",
-    (
-        Column("name", "str", "", "`In[7]` and its longest statement, in b unless it is gone"),
-        Column("status", "str", "", "same, edited, new or gone"),
-        Column("a_ns", "int64", "ns", "time of the latest run in a; 0 if new"),
-        Column("b_ns", "int64", "ns", "in b; 0 if gone"),
-        Column("delta_ns", "int64", "ns", "b − a"),
-        Column("a_kept_bytes", "int64", "bytes", "memory kept by the cell in a"),
-        Column("b_kept_bytes", "int64", "bytes", "in b"),
-    ),
+    "name:str status:str a_ns:int64 b_ns:int64 delta_ns:int64 a_kept_bytes:int64 b_kept_bytes:int64",
 )
 _ALIKE: Final = 0.6
 

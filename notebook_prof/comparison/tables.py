@@ -152,7 +152,9 @@ class ComparedTables:
         -------
         DataFrame
             One row per key, with the columns of `by` and ``change matched a_ns b_ns delta_ns low_ns high_ns
-            significant a_calls b_calls``. ``delta_ns`` sums to `delta_ns`. Sampled calls do not count. New
+            significant a_calls b_calls``. ``change`` is ``slower faster more-often less-often new gone``, or
+            ``same`` within the noise; ``matched`` is ``same``, or what differs (``shapes module phase``),
+            empty for new and gone keys. ``delta_ns`` sums to `delta_ns`. Sampled calls do not count. New
             and gone keys are facts, except for sampled ones, which are judged by their interval, and lines
             that samples may have missed, which are ``same``, without an interval. Of the other
             ``significant`` rows, on average at most 5 % are false.

@@ -66,7 +66,6 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns: judge only this part.
     min_share : float

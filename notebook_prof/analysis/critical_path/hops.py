@@ -25,7 +25,6 @@ def critical_path_hops(
 
     Parameters
     ----------
-    trace : Trace
     window, step, end
         As `critical_path`.
 
@@ -98,7 +97,6 @@ def critical_path_spans(
 
     Parameters
     ----------
-    trace : Trace
     window, step, end
         As `critical_path`.
 
@@ -167,7 +165,6 @@ def critical_path_doubts(
 
     Parameters
     ----------
-    trace : Trace
     window, step, end
         As `critical_path`.
 

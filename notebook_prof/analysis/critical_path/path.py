@@ -182,7 +182,6 @@ def critical_path(
 
     Parameters
     ----------
-    trace : Trace
     by : str or sequence of str, optional
         Sum by any of ``class name category resource track line phase module step`` instead.
     window : (int, int), optional

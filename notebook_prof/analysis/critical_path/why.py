@@ -153,7 +153,6 @@ def why(
 
     Parameters
     ----------
-    trace : Trace
     ts : int, optional
         ns from the start of the trace.
     track : int or str, optional

@@ -113,7 +113,6 @@ def device(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns. Default: from the first to the last work of each device.
 

@@ -40,7 +40,6 @@ def copies(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns: copies that begin in it. They are not cut, since bytes cannot be.
     step : int or iterable of int, optional

@@ -54,7 +54,6 @@ def kernel_sequences(
 
     Parameters
     ----------
-    trace : Trace
     operator : str, optional
         Consider only work launched inside the outermost operators with this text in their names; a sequence
         is then everything that one call launched. Default: any neighbours on a stream in one step.

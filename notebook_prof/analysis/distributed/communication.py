@@ -29,7 +29,6 @@ def distributed(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; work is cut at its edges.
     step : int or iterable of int, optional
@@ -133,7 +132,6 @@ def exposed_collectives(
 
     Parameters
     ----------
-    trace : Trace
     by : str or sequence of str
         Any of ``module group operation name phase step device``.
     window : (int, int), optional

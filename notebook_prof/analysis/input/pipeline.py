@@ -68,7 +68,6 @@ def input_pipeline(trace: Trace, *, window: WindowLike = None, step: Numbers = N
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; steps are cut at its edges, steps outside are left out.
     step : int or iterable of int, optional

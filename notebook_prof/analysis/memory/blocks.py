@@ -130,7 +130,6 @@ def memory_blocks(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns: keep blocks that are alive at some instant of it.
     device : int, optional
@@ -287,7 +286,6 @@ def memory_operators(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns.
     by : str or sequence of str

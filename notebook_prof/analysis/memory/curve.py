@@ -30,7 +30,6 @@ def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns. A row at its start shows the level at that time.
     device : int, optional
@@ -99,7 +98,6 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns.
 
@@ -206,7 +204,6 @@ def memory_processes(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns.
 

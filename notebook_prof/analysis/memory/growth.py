@@ -52,7 +52,6 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
 
     Parameters
     ----------
-    trace : Trace
     spans : DataFrame, optional
         ``ts dur`` of the steps; default: all.
 
@@ -209,7 +208,6 @@ def memory_growth(
 
     Parameters
     ----------
-    trace : Trace
     by : str or sequence of str
         Any of ``operator module phase line``: where the blocks were born.
     device : int, optional

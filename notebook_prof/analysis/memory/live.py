@@ -19,7 +19,6 @@ def memory_live(trace: Trace, at: int | str | None = None, *, device: int | None
 
     Parameters
     ----------
-    trace : Trace
     at : int or str, optional
         ns from the start of the trace, or text such as ``"2ms"``; default: the peak (of the host or the
         device with the highest one).
@@ -87,7 +86,6 @@ def memory_by(
 
     Parameters
     ----------
-    trace : Trace
     by : str or sequence of str
         ``kind`` (activation, gradient, …), ``operator``, ``module``, ``phase``, ``line`` or ``step`` of
         birth, ``device``, or several of them.

@@ -36,7 +36,6 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
 
     Parameters
     ----------
-    trace : Trace
     at : {"recording", "cell"}, optional
         The end of the recording, or the end of the cell, which is later if only some steps were recorded.
         Without it: the end of the recording, and names that hold more at the end of the cell.

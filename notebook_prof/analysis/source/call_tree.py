@@ -35,7 +35,6 @@ def call_tree(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
     step : int or iterable of int, optional

@@ -32,7 +32,6 @@ def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns: keep compilations that began in it.
 

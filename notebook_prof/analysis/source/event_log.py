@@ -30,7 +30,6 @@ def event_log(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns: keep slices that touch it, with uncut times.
     step, track : int or iterable of int, optional

@@ -40,7 +40,6 @@ def flame(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
     metric : {"self_ns", "device_ns", "count"}
@@ -152,7 +151,6 @@ def sandwich(
 
     Parameters
     ----------
-    trace : Trace
     name : str or iterable of str
         One or more names; several are treated as one.
     metric : {"self_ns", "device_ns"}

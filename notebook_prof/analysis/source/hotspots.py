@@ -107,7 +107,6 @@ def hotspots(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
     by : {"function", "line", "operator"}

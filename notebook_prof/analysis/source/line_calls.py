@@ -34,7 +34,6 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
 
@@ -127,7 +126,6 @@ def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
 

@@ -54,7 +54,6 @@ def lines(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
     step : int or iterable of int, optional

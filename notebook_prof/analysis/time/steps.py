@@ -40,7 +40,6 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; steps are cut at its edges, steps outside are left out.
     step : int or iterable of int, optional
@@ -112,7 +111,6 @@ def breakdown(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; steps are cut at its edges.
     step : int or iterable of int, optional
@@ -215,7 +213,6 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; steps are cut at its edges.
     step : int or iterable of int, optional
@@ -338,10 +335,6 @@ def overhead(trace: Trace) -> pd.DataFrame:
 
     ``%%profile --measure-overhead`` and ``nbp.profile(measure_overhead=True)`` measure it with alternately
     recorded and unrecorded steps after the window.
-
-    Parameters
-    ----------
-    trace : Trace
 
     Returns
     -------

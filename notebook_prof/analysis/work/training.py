@@ -59,7 +59,6 @@ def training(
 
     Parameters
     ----------
-    trace : Trace
     tokens, samples : number or sequence of them, optional
         Number per step; a sequence has a number for each counted step (without warm-up and partial steps).
         Default: the arguments of ``nbp.step(tokens=…, samples=…)``, or else the shapes of the model's first

@@ -28,19 +28,10 @@ PATH: Final = Table(
     "ranks_critical_path",
     tuple(column for one in PIECES.columns for column in ((_RANK, one) if one.name == "class" else (one,))),
 )
-HOP_TABLE: Final = Table(
+HOP_TABLE: Final = Table.of(
     "ranks_critical_path_hops",
-    (
-        Column("step", "Int32", "", "step of the path"),
-        Column("at_ns", "int64", "ns", "arrival of the last rank"),
-        Column("rank", "int32", "", "that waited"),
-        Column("slice", "Int64", "", "row, in the trace of that rank, of its collective"),
-        Column("name", "str", "", "of the collective"),
-        Column("cause_rank", "int32", "", "that came last"),
-        Column("cause_slice", "Int64", "", "row, in the trace of that rank, of its collective"),
-        Column("margin_ns", "Int64", "ns", "how much later it arrived than the rank before it"),
-        Column("near_tie", "bool", "", "whether the clocks or the noise of starts leave it undecided"),
-    ),
+    "step:Int32 at_ns:int64 rank:int32 slice:Int64 name:str cause_rank:int32 cause_slice:Int64 "
+    "margin_ns:Int64 near_tie:bool",
 )
 _COLLECTIVE: Final = ("collective", "host-collective")
 

@@ -17,6 +17,7 @@ from ...analysis.work.slices import slice_work
 from ...errors import SelectionError
 from ...trace import Trace
 from ...trace.arrays import number_rows
+from ...trace.schema import Table
 from ...trace.taxonomy import phase_of
 from ...writers.chrome import Shifted, write_chrome_ranks
 from ..cache import Analyses
@@ -167,7 +168,8 @@ class RankTables(RankSet[T]):
 
     def _shared(self, name: str) -> pd.DataFrame:
         if self._between is None:
-            matches = matched(self._frame("collectives")) if len(self._frame("collectives")) else _nothing()
+            found = self._frame("collectives")
+            matches = matched(found) if len(found) else _NO_COLLECTIVES.empty()
             clocks = clock_offsets(matches, self._hosts())
             clocks = _with_all(clocks, list(self._facts))
             self._between = {"matched": matches, "clocks": clocks, "arrivals": arrivals(matches, clocks)}
@@ -222,11 +224,11 @@ def _row_of_lone_rank(rank: int, ranks: int) -> list[Any]:
     return [rank, 0, np.nan, np.nan, 0.0, 0, 0, ranks == 1, reason]
 
 
-def _nothing() -> pd.DataFrame:
-    columns = {"rank": "int32", "ts": "int64", "dur": "int64", "unix_ns": "int64", "operation": "str"}
-    columns |= {"name": "str", "group": "str", "group_size": "Int64", "bytes": "Int64", "step": "Int32"}
-    columns |= {"before": "str", "before_ns": "int64", "match": "Int64", "match_ranks": "int64"}
-    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
+_NO_COLLECTIVES: Final = Table.of(
+    "collectives",
+    "rank:int32 ts:int64 dur:int64 unix_ns:int64 operation:str name:str group:str group_size:Int64 "
+    "bytes:Int64 step:Int32 before:str before_ns:int64 match:Int64 match_ranks:int64",
+)
 
 
 class RankAxis(RankTables[T]):

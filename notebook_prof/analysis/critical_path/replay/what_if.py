@@ -47,7 +47,6 @@ def what_if(
 
     Parameters
     ----------
-    trace : Trace
     scale : mapping of str to float, optional
         Factors by the name of slices, ``*`` for any text, or by a filter as ``where=`` reads it, with a
         condition or a ``/pattern/``: ``{"aten::conv*": 0.5, "category=kernel module=layers.0": 0}``. 0.5
@@ -266,7 +265,6 @@ def critical_path_next(
 
     Parameters
     ----------
-    trace : Trace
     count : int
         Number of the largest classes to list.
     window, step, end
