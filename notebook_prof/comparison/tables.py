@@ -9,7 +9,7 @@ from typing import Final
 
 import pandas as pd
 
-from ..errors import OptionError, nearest
+from ..errors import OptionError, check_option
 from ..labels import short_names
 from ..statistics import LEAST, LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
 from ..trace.schema import Table
@@ -166,10 +166,8 @@ class ComparedTables:
         """
         keys = (by,) if isinstance(by, str) else tuple(by)
         for key in keys or ("",):
-            if key not in KEYS:
-                raise OptionError(f"compare() cannot divide by {key!r}: {nearest(key, KEYS)}")
-        if view not in VIEWS:
-            raise OptionError(f"there is no view {view!r}: {nearest(view, VIEWS)}")
+            check_option("compare() cannot divide by", key, KEYS)
+        check_option("there is no view", view, VIEWS)
         return self._attribution(keys, view).copy()
 
     @functools.cached_property

@@ -22,7 +22,7 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from ..errors import OptionError, nearest
+from ..errors import check_option
 from ..service.palette import MARK, NAMES
 from ..units import format_ns
 from ..views.time_axis import TIME_CODE
@@ -98,8 +98,7 @@ def _cell_tips(data: Mapping[str, Any]) -> list[str]:
 def rank_heat(frames: PageFrames, breakdown: pd.DataFrame, value: str) -> figure:
     """Draw ranks × steps, coloured by a column of the breakdown; OptionError for an unknown column."""
     columns = [name for name in breakdown if str(name).endswith("_ns")]
-    if value not in columns:
-        raise OptionError(f"ranks cannot be coloured by {value!r}: {nearest(value, map(str, columns))}")
+    check_option("ranks cannot be coloured by", value, columns)
     cells = breakdown[["rank", "step"]].assign(value=breakdown[value], kept=True)
     plot = rank_figure("heat", replace(frames, heat=cells))
     plot.title = f"{value.removesuffix('_ns').replace('_', ' ')} by rank and step"

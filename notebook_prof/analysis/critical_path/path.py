@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from ...errors import OptionError, SelectionError, nearest
+from ...errors import OptionError, SelectionError, checked_columns, nearest
 from ...trace import Trace, Window
 from ...trace.arrays import IntArray, positions
 from ...trace.schema import Table
@@ -235,10 +235,7 @@ def critical_path(
     >>> critical_path(trace, by="class")[["class", "path_ns"]].values.tolist()
     [['kernel', 10], ['host-operator', 4], ['wait-wakeup', 3]]
     """
-    columns = None if by is None else [by] if isinstance(by, str) else list(by)
-    for column in columns or ():
-        if column not in BY:
-            raise OptionError(f"the critical path cannot be summed by {column!r}: {nearest(column, BY)}")
+    columns = None if by is None else checked_columns("the critical path cannot be summed by", by, BY)
     graph, spans = spans_of(trace, window, step, end)
     if columns is None:
         return pieces_table(graph, spans)

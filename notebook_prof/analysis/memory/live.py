@@ -7,7 +7,7 @@ from typing import Final
 
 import pandas as pd
 
-from ...errors import OptionError, nearest
+from ...errors import checked_columns
 from ...trace import Trace
 from ...units import parse_ns
 from .blocks import Lives, block_table, lives
@@ -117,10 +117,7 @@ def memory_by(
     >>> memory_by(b.seal(), "device", at=6)[["device", "blocks", "bytes"]].values.tolist()
     [[0, 1, 64], [1, 1, 8]]
     """
-    columns = [by] if isinstance(by, str) else list(by)
-    for column in columns:
-        if column not in _BY:
-            raise OptionError(f"memory cannot be grouped by {column!r}: {nearest(column, _BY)}")
+    columns = checked_columns("memory cannot be grouped by", by, _BY)
     blocks = memory_live(trace, at, device=device)
     groups = blocks.groupby(columns, dropna=False, observed=True, sort=False)["bytes"]
     table = groups.agg(["count", "sum", "max"]).reset_index()

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...errors import OptionError, nearest
+from ...errors import OptionError, check_option
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ..scope import Numbers, Texts, WindowLike, on_device, on_host
@@ -238,8 +238,7 @@ def heaviest_stack(
 
 def heaviest_of(tree: pd.DataFrame, name: str | None = None, by: str = "total_ns") -> pd.DataFrame:
     """Return the rows of a call tree's heaviest stack, renumbered."""
-    if by not in _TIMES[::2]:
-        raise OptionError(f"the heaviest stack cannot be found by {by!r}: {nearest(by, _TIMES[::2])}")
+    check_option("the heaviest stack cannot be found by", by, _TIMES[::2])
     up = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
     weight = tree[by].to_numpy()
     among = np.flatnonzero(up < 0 if name is None else (tree["name"] == name).to_numpy())

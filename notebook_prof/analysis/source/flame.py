@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...errors import OptionError, nearest
+from ...errors import OptionError, check_option, nearest
 from ...trace import Trace
 from ...trace.arrays import IntArray, number_rows, positions
 from ..grouping import outermost
@@ -97,8 +97,7 @@ def flame(
     >>> flame(trace, by_thread=False, order="time")[["name", "total", "start"]].values.tolist()
     [['linear', 22, 0], ['mm', 5, 0], ['add', 5, 5], ['mm', 5, 10]]
     """
-    if metric not in METRICS:
-        raise OptionError(f"stacks cannot be weighted by {metric!r}: {nearest(metric, METRICS)}")
+    check_option("stacks cannot be weighted by", metric, METRICS)
     if order not in ORDERS:
         raise OptionError(f"there is no order {order!r} of stacks: {nearest(order, ORDERS)}")
     host = on_host(trace, window).where(step=step, phase=phase, category=category, track=track, line=line)
@@ -180,8 +179,7 @@ def sandwich(
     >>> sandwich(trace, "linear")[["name", "depth", "value", "total", "start"]].values.tolist()
     [['linear', 0, 11, 21, 0], ['mm', 1, 10, 10, 0], ['train', -1, 12, 12, 0], ['eval', -1, 9, 9, 12]]
     """
-    if metric not in _METRICS:
-        raise OptionError(f"stacks cannot be weighted by {metric!r}: {nearest(metric, _METRICS)}")
+    check_option("stacks cannot be weighted by", metric, _METRICS)
     tree = call_tree(
         trace,
         window=window,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...errors import OptionError, nearest
+from ...errors import check_option
 from ...trace import Intervals, Trace, add, overlap, subtract, union
 from ...trace.arrays import IntArray
 from ...trace.intervals import first_claims
@@ -151,8 +151,7 @@ def breakdown(
     >>> breakdown(trace)[["step_ns", "compute_ns", "overlap_ns", "exposed_ns", "idle_ns"]].values.tolist()
     [[19, 10, 4, 4, 5]]
     """
-    if by not in _BY:
-        raise OptionError(f"a rank's time cannot be divided by {by!r}: {nearest(by, _BY)}")
+    check_option("a rank's time cannot be divided by", by, _BY)
     chosen = None if by == "step" else step
     work = on_device(trace, window).where(step=chosen)
     if not len(work.rows):

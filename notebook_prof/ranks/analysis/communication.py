@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.distributed.collectives import bus_factor
-from ...errors import OptionError, nearest
+from ...errors import checked_columns
 from ...trace.arrays import number_rows
 from ...trace.schema import Table
 
@@ -63,10 +63,7 @@ def communication(
     >>> communication(frame, shared)[["total_ns", "wait_ns", "bus_bytes_per_s"]].values.tolist()
     [[25.0, 5.0, 10000000000.0]]
     """
-    names = [by] if isinstance(by, str) else list(by)
-    for name in names:
-        if name not in BY:
-            raise OptionError(f"collectives cannot be grouped by {name!r}: {nearest(name, BY)}")
+    names = checked_columns("collectives cannot be grouped by", by, BY)
     columns = ["size_bytes" if name == "size" else name for name in names]
     frame = _with_parts(matched, arrived)
     table = frame.groupby(columns, dropna=False, sort=False, observed=True).agg(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.distributed.collectives import collectives, operation_of
-from ...analysis.grouping import covered
+from ...analysis.grouping import covered_by_code
 from ...analysis.scope import Scope, on_device, recorded_table
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
@@ -135,8 +135,7 @@ def stage_work(trace: Trace) -> pd.DataFrame:
     others &= end > start
 
     def during(keep: BoolArray) -> IntArray:
-        spent = covered(code[keep], start[keep], end[keep])
-        return as_ints(np.bincount(code[keep], spent, minlength=len(steps)))
+        return covered_by_code(code[keep], start[keep], end[keep], len(steps))
 
     table = _STAGES.frame(
         {

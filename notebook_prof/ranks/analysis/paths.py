@@ -11,11 +11,11 @@ import pandas as pd
 from ...analysis.critical_path.path import End, Span
 from ...analysis.critical_path.replay.question import Question
 from ...analysis.scope import Numbers, many
-from ...errors import OptionError, SelectionError, nearest
+from ...errors import OptionError, SelectionError, checked_columns, nearest
 from .clocks import with_margins
 from .critical_path import BY, hops_between, path_sums, path_table, spans_of_ranks
 from .joint import Joint, joint
-from .tables import RankAxis
+from .tables import RankTables
 from .what_if import RanksWhatIf, what_if_of_ranks
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ _MOST_SLICES: Final = 20_000_000
 """Limit for ranks that are in memory together."""
 
 
-class RankPaths(RankAxis[T]):
+class RankPaths(RankTables[T]):
     """Ranks and the critical path across them."""
 
     _together: tuple[tuple[int, ...], Joint] | None = None
@@ -96,12 +96,7 @@ class RankPaths(RankAxis[T]):
         >>> path[["rank", "name", "dur_ns"]].values.tolist()
         [[1, 'sleep', 8], [0, 'all_reduce', 12]]
         """
-        columns = None if by is None else [by] if isinstance(by, str) else list(by)
-        for column in columns or ():
-            if column not in BY:
-                raise OptionError(
-                    f"the path across ranks cannot be summed by {column!r}: {nearest(column, BY)}"
-                )
+        columns = None if by is None else checked_columns("the path across ranks cannot be summed by", by, BY)
         one, spans = self._paths(step, rank, end)
         table = path_table(one, spans)
         return table if columns is None else path_sums(table, columns)
