@@ -217,11 +217,11 @@ class RankPaths(RankTables[T]):
             self.chosen(rank)  # raises if the rank does not exist
         aligned = self._comparable()
         if reason := self._not_all_here(aligned):
-            return RanksWhatIf(str(question), rank, 0, reason=reason)
+            return RanksWhatIf(str(question), 0, rank=rank, reason=reason)
         one = self._joined_ranks(aligned)
         steps = _steps_asked(one, step)
         if reason := _nothing_between(one):
-            return RanksWhatIf(str(question), rank, 0, reason=reason)
+            return RanksWhatIf(str(question), 0, rank=rank, reason=reason)
         return what_if_of_ranks(one, question, rank, steps, end, self._doubt_ns())
 
     def _not_all_here(self, aligned: Sequence[int]) -> str:

@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.critical_path.path import End
+from ...analysis.critical_path.replay.answer import MOST_ERROR, Prediction, by_schedule
 from ...analysis.critical_path.replay.constraints import Constraints, constraints
 from ...analysis.critical_path.replay.forward import Change, Replay, replay, replay_within_queues
-from ...analysis.critical_path.replay.question import Question, Spans, change_of
-from ...analysis.critical_path.replay.what_if import MOST_ERROR
+from ...analysis.critical_path.replay.question import Question, Spans, change_of, mean_ns
 from ...analysis.input.loader_bounds import Schedule, batch_ns_together, schedules
 from ...errors import SelectionError
 from ...trace.arrays import IntArray
 from ...trace.schema import Table
-from ...units import format_items, format_ns, format_share
+from ...units import format_items, format_ns
 from .critical_path import PATH, path_table, replayed_path, spans_of_ranks
 from .joint import Joint
 
@@ -31,7 +31,7 @@ STEPS: Final = Table.of(
 
 
 @dataclass(frozen=True)
-class RanksWhatIf:
+class RanksWhatIf(Prediction):
     """The predicted duration of steps across ranks.
 
     Attributes
@@ -60,19 +60,9 @@ class RanksWhatIf:
         number of workers.
     """
 
-    question: str
-    rank: int | None
-    before: int
-    after: int | None = None
-    gain: int | None = None
-    lower: int | None = None
-    upper: int | None = None
-    replay_error: float = float("nan")
-    refused: bool = True
-    reason: str = ""
+    rank: int | None = None
     steps: pd.DataFrame = field(repr=False, default_factory=STEPS.empty)
     _joint: Joint | None = field(repr=False, default=None)
-    _replay: Replay | None = field(repr=False, default=None)
     _end: End = field(repr=False, default="host")
 
     @functools.cached_property
@@ -111,16 +101,7 @@ class RanksWhatIf:
         return numbers
 
     def __repr__(self) -> str:
-        where = "" if self.rank is None else f" on rank {self.rank}"
-        text = f"What if {self.question}{where}: "
-        if self.after is None or self.gain is None:
-            return f"{text}refused. {self.reason[:1].upper()}{self.reason[1:]}."
-        share = self.gain / max(self.before, 1)
-        text += f"{format_ns(self.before)} → {format_ns(self.after)} a step, "
-        text += f"{format_share(abs(share))} {'less' if self.gain >= 0 else 'more'}"
-        low, high = (format_ns(bound or 0) for bound in (self.lower, self.upper))
-        text += f" (gain between {low} and {high})" * (low != high)
-        text += f"; the replay is off by {format_share(self.replay_error)}."
+        text = self.said("" if self.rank is None else f" on rank {self.rank}", " a step")
         last = self.steps["last_rank_after"].dropna()
         return f"{text} Rank {int(last.mode().iloc[0])} would end last." if len(last) else text
 
@@ -133,7 +114,7 @@ def what_if_of_ranks(
     loaders = _loaders(one, question, rank)
     own = _steps_of_ranks(one, edges, steps, end)
     recorded = _lengths(own)
-    answer = RanksWhatIf(str(question), rank, _mean(recorded.length))
+    answer = RanksWhatIf(str(question), mean_ns(recorded.length), rank=rank)
     if isinstance(loaders, str):
         return replace(answer, reason=loaders)
     hosts = {number: str(one.own[number].metadata.get("host") or number) for number in loaders}
@@ -150,32 +131,23 @@ def what_if_of_ranks(
     error = float(np.abs(usual.whole - recorded.length).sum() / max(int(recorded.length.sum()), 1))
     answer = replace(answer, replay_error=error, steps=_steps_table(recorded, usual))
     if error > MOST_ERROR:
-        return replace(answer, reason=_unreliable(error))
+        return replace(answer, reason=answer.unreliable("recordings"))
     variants = [change, replace(change, only_binding=True), replace(change, usual_lags=True)]
     replays = replay_within_queues(edges, [unchanged, *variants])
     if replays is None:
         return replace(answer, reason="launch queues overflow in the replay: ask for a smaller change")
     reference, *changed = (_lengths(own, each) for each in replays)
     if question.workers is not None:
-        return _with_workers(
-            answer, loaders, hosts, question.workers, [_mean(each.whole) for each in changed]
-        )
+        loops = [mean_ns(each.whole) for each in changed]
+        return _with_workers(answer, loaders, hosts, question.workers, loops)
     after, binding, with_usual = changed
-    gains = [answer.before - _mean(each.whole) for each in (after, binding)]
-    gains.append(_mean(reference.whole) - _mean(with_usual.whole))
+    gains = [answer.before - mean_ns(each.whole) for each in (after, binding)]
+    gains.append(mean_ns(reference.whole) - mean_ns(with_usual.whole))
     lower = 0 if question.overlap_communication else min(gains) - round(doubt_ns)
     return replace(
-        answer, after=_mean(after.whole), gain=gains[0], lower=lower, upper=max(gains) + round(doubt_ns),
+        answer, after=mean_ns(after.whole), gain=gains[0], lower=lower, upper=max(gains) + round(doubt_ns),
         refused=False, steps=_steps_table(recorded, usual, after), _joint=one, _replay=replays[1], _end=end,
     )  # fmt: skip
-
-
-def _unreliable(error: float) -> str:
-    return (
-        f"the replay of the unchanged recordings is off by {format_share(error)} when each start and wait "
-        f"has the usual lag, more than {format_share(MOST_ERROR)}: what decides when work starts was "
-        "not recorded"
-    )
 
 
 def _change(one: Joint, question: Question, rank: int | None, loaders: Sequence[int]) -> Change:
@@ -250,7 +222,6 @@ def _with_workers(
             f"step took {format_ns(answer.before)}: a step is not a batch, or other work of the machine "
             "held it up; record steps of one batch each, or choose some with step=",
         )
-    answer = replace(answer, replay_error=max(answer.replay_error, off))
     in_question = [*loaders] if answer.rank is None else [answer.rank]
     chosen = {
         rank: replace(one, workers=workers) if rank in in_question else one for rank, one in loaders.items()
@@ -263,12 +234,7 @@ def _with_workers(
             spent = sum(one.cpu_ns + one.receive_ns for one in here) + loop
             time = max(time, spent / max((one.cores for one in here), default=1) if here else 0.0)
         times.append(round(time))
-    gains = [answer.before - time for time in times]
-    doubt = round(answer.replay_error * answer.before)
-    return replace(
-        answer, after=times[0], gain=gains[0], lower=min(gains) - doubt, upper=max(gains) + doubt,
-        refused=False,
-    )  # fmt: skip
+    return by_schedule(answer, times, off)
 
 
 @dataclass(frozen=True)
@@ -313,10 +279,6 @@ def _lengths(own: Mapping[int, Spans], after: Replay | None = None) -> _Lengths:
     until, done = (by_step[name].max().to_numpy(np.int64) for name in ("until", "done"))
     rank_last = last["rank"].to_numpy(np.int64)
     return _Lengths(last["step"].to_numpy(np.int64), until - begin, done - begin, rank_last)
-
-
-def _mean(lengths: IntArray) -> int:
-    return round(float(lengths.sum()) / max(len(lengths), 1))
 
 
 def _steps_table(recorded: _Lengths, usual: _Lengths, after: _Lengths | None = None) -> pd.DataFrame:

@@ -199,6 +199,11 @@ def _near(key: str, words: Iterable[str]) -> str:
     return text
 
 
+def mean_ns(lengths: IntArray) -> int:
+    """Return the mean of lengths, in whole ns."""
+    return round(float(lengths.sum()) / max(len(lengths), 1))
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Begins and ends of spans (ns), in the recording or in a replay."""
@@ -289,13 +294,9 @@ class Spans:
         growth = self.backlog(one) - self.backlog(reference)
         return growth if growth.sum() > 0 else np.zeros(len(self), np.int64)
 
-    def mean(self, lengths: IntArray) -> int:
-        """Return the mean length, in whole ns."""
-        return round(float(lengths.sum()) / max(len(lengths), 1))
-
     def after(self, one: Replay, reference: Replay | None = None) -> int:
         """Return the mean length in a replay, including the time by which devices fall behind."""
-        return self.mean(self.bounds(one).lengths + self.more_backlog(one, reference))
+        return mean_ns(self.bounds(one).lengths + self.more_backlog(one, reference))
 
     def _on_thread(self, one: Replay | None) -> tuple[IntArray, IntArray]:
         if one is None:
