@@ -15,7 +15,7 @@ from ..statistics import LEVEL, FloatArray, t_probability, t_quantile, true_disc
 from ..trace.arrays import BoolArray
 from ..trace.schema import Table
 from .changes import LINE, OF_B
-from .parts import IDLE, Parts
+from .parts import IDLE, StepParts
 from .run import Side, TraceRun
 
 _COLUMNS: Final = (
@@ -27,7 +27,7 @@ _PHASES: Final = (("phase", ("phase",)), ("phase", ("phase", "shapes")))
 _OFTEN: Final = 0.01
 
 
-def attribution(a: Parts, b: Parts, by: Sequence[str], factor: float = 1.0) -> pd.DataFrame:
+def attribution(a: StepParts, b: StepParts, by: Sequence[str], factor: float = 1.0) -> pd.DataFrame:
     """Divide the difference of two sides' mean steps among their parts, largest ``delta_ns`` first.
 
     `factor` widens intervals for the noise between two runs.
@@ -89,7 +89,7 @@ def rounded(values: Sequence[int], divisor: int) -> list[int]:
     return down
 
 
-def _side(side: Parts, row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[FloatArray, ...]:
+def _side(side: StepParts, row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[FloatArray, ...]:
     """Return the mean per step, the variance of that mean, and the calls per step for keys; 0 for row -1."""
     size = side.block_steps.astype(np.float64)
     sums = np.concatenate([side.sums, np.zeros((len(size), 1), np.int64)], axis=1)[:, row].astype(np.float64)

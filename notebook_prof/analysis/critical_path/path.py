@@ -17,7 +17,7 @@ from ...trace.schema import Table
 from ..scope import Numbers, WindowLike, ints, many, sharing, step_spans
 from .dependences import Dependences, dependences
 from .resources import FAR, WAITS, stacked
-from .walk import CLASSES, Path, Runs, class_codes, cut_at_owners, resource_names, walk
+from .walk import CLASSES, Path, PathRuns, class_codes, cut_at_owners, resource_names, walk
 
 PIECES: Final = Table.of(
     "critical_path",
@@ -48,7 +48,7 @@ BY: Final = ("class", "name", "category", "resource", "track", "line", "phase", 
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class PathSpan:
     """A window, its path, and where the path ends."""
 
     # -1 for a window that is not a step.
@@ -63,7 +63,7 @@ class Span:
 
 def paths(
     graph: Dependences, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
-) -> list[Span]:
+) -> list[PathSpan]:
     """Walk each step, or the window; raises the same errors as `critical_path`."""
     spans = windows(graph, window=window, step=step, end=end)
     last = _last_work(graph, spans)
@@ -90,14 +90,14 @@ def windows(
     return list(zip(*(column.astype(np.int64).tolist() for column in columns), strict=True))
 
 
-def _span(graph: Dependences, span: tuple[int, int, int], row: int, end: End) -> Span:
+def _span(graph: Dependences, span: tuple[int, int, int], row: int, end: End) -> PathSpan:
     number, start, until = span
     done = int(graph.resources.end[row]) if row >= 0 else until
     behind = max(done - until, 0)
     if row >= 0 and done > (until if end == "last" else start) and end != "host":
         track = int(graph.resources.track[row])
-        return Span(number, "device", track, behind, walk(graph, start, done, track, row))
-    return Span(number, "host", graph.main, behind, walk(graph, start, until))
+        return PathSpan(number, "device", track, behind, walk(graph, start, done, track, row))
+    return PathSpan(number, "host", graph.main, behind, walk(graph, start, until))
 
 
 def _last_work(graph: Dependences, spans: Sequence[tuple[int, int, int]]) -> list[int]:
@@ -123,10 +123,10 @@ class PathPieces:
     """All pieces of several paths, by span and start."""
 
     graph: Dependences
-    spans: Sequence[Span]
+    spans: Sequence[PathSpan]
     # Index of each piece into `spans`.
     span: IntArray
-    pieces: Runs
+    pieces: PathRuns
 
     @cached_property
     def margin(self) -> IntArray:
@@ -147,16 +147,16 @@ class PathPieces:
         return margin
 
 
-def path_pieces(graph: Dependences, spans: Sequence[Span]) -> PathPieces:
+def path_pieces(graph: Dependences, spans: Sequence[PathSpan]) -> PathPieces:
     """Cut the paths of all spans into pieces, wherever the owner changes."""
-    runs = stacked(Runs, [one.path.runs for one in spans])
+    runs = stacked(PathRuns, [one.path.runs for one in spans])
     of_run = np.repeat(np.arange(len(spans)), [len(one.path.runs.start) for one in spans])
     order = np.lexsort((runs.start, of_run))
-    pieces, run = cut_at_owners(graph, Runs(*(column[order] for column in runs)))
+    pieces, run = cut_at_owners(graph, PathRuns(*(column[order] for column in runs)))
     return PathPieces(graph, spans, of_run[order][run], pieces)
 
 
-def spans_of(trace: Trace, window: WindowLike, step: Numbers, end: End) -> tuple[Dependences, list[Span]]:
+def spans_of(trace: Trace, window: WindowLike, step: Numbers, end: End) -> tuple[Dependences, list[PathSpan]]:
     """Return a trace's dependences, and the paths of these steps or of this window."""
     numbers = None if step is None else tuple(many(step))
     key = (window and tuple(window), numbers, end)
@@ -244,7 +244,7 @@ def critical_path(
     return _summed(pd.DataFrame(data, copy=False), columns, every.pieces.end - every.pieces.start)
 
 
-def pieces_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
+def pieces_table(graph: Dependences, spans: Sequence[PathSpan]) -> pd.DataFrame:
     """Return the table of `critical_path` for these paths."""
     every = path_pieces(graph, spans)
     names = [column for column in PIECES.names if column not in ("start_ns", "end_ns", "dur_ns", "margin_ns")]
@@ -256,7 +256,7 @@ def pieces_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
 
 
 def pieces_columns(
-    graph: Dependences, spans: Sequence[Span], every: PathPieces, names: Sequence[str]
+    graph: Dependences, spans: Sequence[PathSpan], every: PathPieces, names: Sequence[str]
 ) -> dict[str, Any]:
     """Return the columns of `PIECES` that describe each piece."""
     slices, pieces = graph.resources.trace.slices, every.pieces

@@ -23,7 +23,7 @@ STUCK: Final = 8
 """After this many hops that take no time, follow only waits that ended strictly earlier."""
 
 
-class Runs(NamedTuple):
+class PathRuns(NamedTuple):
     """Runs of the path, last first; columns of int64."""
 
     track: IntArray
@@ -57,7 +57,7 @@ class Path(NamedTuple):
 
     begin: int
     end: int
-    runs: Runs
+    runs: PathRuns
     hops: Hops
 
 
@@ -107,9 +107,9 @@ def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row
         walker.charge(int(waits.done[k]), RUNS.index("wait-wakeup"), call)
         if walker.t > begin:
             walker.go(int(waits.track[k]), int(waits.row[k]), call, kind, int(waits.margin[k]))
-    shape = np.array(walker.runs, np.int64).reshape(-1, len(Runs._fields)).T
+    shape = np.array(walker.runs, np.int64).reshape(-1, len(PathRuns._fields)).T
     hops = np.array(walker.hops, np.int64).reshape(-1, len(Hops._fields)).T
-    return Path(begin, end, Runs(*shape), Hops(*hops))
+    return Path(begin, end, PathRuns(*shape), Hops(*hops))
 
 
 def _leave_stream(graph: Dependences, walker: _Walker) -> None:
@@ -140,7 +140,7 @@ def _go_inside(walker: _Walker, track: int, row: int, slice_: int, kind: str, ma
         walker.go(track, row, slice_, HOPS.index(kind), margin)
 
 
-def cut_at_owners(graph: Dependences, runs: Runs) -> tuple[Runs, IntArray]:
+def cut_at_owners(graph: Dependences, runs: PathRuns) -> tuple[PathRuns, IntArray]:
     """Cut runs where the owner changes; return the pieces, and the run of each."""
     # The pieces partition their runs: they are in the order of the runs, and by start within each. `row` is
     # the charged slice, -1 if there is none; for a latency, the delayed slice.
@@ -166,7 +166,7 @@ def cut_at_owners(graph: Dependences, runs: Runs) -> tuple[Runs, IntArray]:
     end = np.append(start[1:], 0)[:total]
     end[until - 1] = runs.end
     track, kind = np.repeat(runs.track, count), np.repeat(runs.kind, count)
-    return Runs(track, start, end, kind, row), np.repeat(np.arange(len(count)), count)
+    return PathRuns(track, start, end, kind, row), np.repeat(np.arange(len(count)), count)
 
 
 IN_WORDS: Final = {
@@ -208,7 +208,7 @@ ON_THREAD: Final = {
 """Classes of slices, by category: on streams (above) and on threads."""
 
 
-def class_codes(graph: Dependences, pieces: Runs) -> IntArray:
+def class_codes(graph: Dependences, pieces: PathRuns) -> IntArray:
     """Return the index into `CLASSES` of each piece."""
     slices = graph.resources.trace.slices
     words = slices["category"].cat.categories

@@ -41,7 +41,7 @@ def is_python(trace: Trace, name: str, file: str = "") -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Frames:
+class SourceFrames:
     """Distinct frames (`file` is empty and `line` -1 if unknown); `code` is the frame of every slice."""
 
     code: IntArray
@@ -50,7 +50,7 @@ class Frames:
     line: IntArray
 
 
-def frames(trace: Trace) -> Frames:
+def frames(trace: Trace) -> SourceFrames:
     """Find the function and source line of every slice."""
     # It is the innermost frame of the slice's own stack; for a Python slice without a stack, its name
     # (``file.py(12): f`` or ``f (file.py:12)``); for anything else, the frame of the nearest slice around it.
@@ -66,7 +66,7 @@ def frames(trace: Trace) -> Frames:
     code = inherit(ints(slices["parent"]), code)
     lost = code < 0
     code[lost] = len(stacks) + name_code[lost]
-    return Frames(
+    return SourceFrames(
         code,
         np.array([*stacks["name"], *(name for name, _, _ in parsed)], dtype=object),
         np.array([*stacks["file"], *(file for _, file, _ in parsed)], dtype=object),

@@ -18,7 +18,7 @@ from ...trace.source_lines import is_line
 from ...trace.taxonomy import passes_on
 from ..grouping import covered_by_code, outermost
 from ..scope import Scope, WindowLike, ints, on_host, once
-from .frames import Frames, frames
+from .frames import SourceFrames, frames
 from .lines import CELL, LINE, line_slices
 
 COLUMNS: Final = Table.of(
@@ -174,7 +174,9 @@ def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     return table.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def _import_names(trace: Trace, inside: Scope, around: IntArray, where: Frames) -> dict[int, tuple[str, str]]:
+def _import_names(
+    trace: Trace, inside: Scope, around: IntArray, where: SourceFrames
+) -> dict[int, tuple[str, str]]:
     """Return, for each outermost import, the first module whose top level ran, and the user's line."""
     slices = trace.slices
     top_level = (where.function == "<module>")[where.code[inside.rows]]

@@ -24,7 +24,7 @@ _NUMBER: Final = re.compile(r"-?\d+")
 _NO_TENSOR: Final = frozenset({"", "Scalar", "ScalarList"})
 
 
-class Work(NamedTuple):
+class CallWork(NamedTuple):
     """The work of one call, if each input is read once and each output is written once."""
 
     kind: str

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.critical_path.hops import hops_table
-from ...analysis.critical_path.path import PIECES, End, Span, pieces_table
+from ...analysis.critical_path.path import PIECES, End, PathSpan, pieces_table
 from ...analysis.critical_path.replay.answer import at_times, replayed_times
 from ...analysis.critical_path.replay.forward import Replay
 from ...analysis.critical_path.resources import FAR
@@ -36,7 +36,7 @@ HOP_TABLE: Final = Table.of(
 _COLLECTIVE: Final = ("collective", "host-collective")
 
 
-def spans_of_ranks(one: Joint, steps: Sequence[int], rank: int | None, end: End) -> list[Span]:
+def spans_of_ranks(one: Joint, steps: Sequence[int], rank: int | None, end: End) -> list[PathSpan]:
     """Walk steps back from the end on the rank that ends last, or on `rank`."""
     # With `rank`, a step lasts from its start to its end on this rank, else from its first start on any rank.
     table = one.steps[one.steps["step"].isin(steps)]
@@ -52,7 +52,7 @@ def spans_of_ranks(one: Joint, steps: Sequence[int], rank: int | None, end: End)
         if until > begin and track >= 0:
             path = walk(one.graph, begin, until, track, row)
             where: End = "device" if row >= 0 else "host"
-            out.append(Span(int(str(number)), where, track, 0, path))
+            out.append(PathSpan(int(str(number)), where, track, 0, path))
     return out
 
 
@@ -83,7 +83,7 @@ def _ends(one: Joint, table: pd.DataFrame, end: End) -> pd.DataFrame:
     return both.assign(until_ns=np.where(later, done, both["end_ns"]), row=row)
 
 
-def path_table(one: Joint, spans: Sequence[Span]) -> pd.DataFrame:
+def path_table(one: Joint, spans: Sequence[PathSpan]) -> pd.DataFrame:
     """Return the table of `RankAnswers.critical_path` for these paths."""
     pieces = pieces_table(one.graph, spans)
     track = pieces["track"].to_numpy(dtype=np.int64, na_value=-1)
@@ -146,7 +146,7 @@ def path_sums(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     return out.sort_values("path_ns", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def hops_between(one: Joint, spans: Sequence[Span], doubt_ns: float) -> pd.DataFrame:
+def hops_between(one: Joint, spans: Sequence[PathSpan], doubt_ns: float) -> pd.DataFrame:
     """Return the table of `RankAnswers.critical_path_hops` for these paths."""
     hops = hops_table(one.graph, spans)
     hops = hops[hops["why"].isin(_COLLECTIVE)]

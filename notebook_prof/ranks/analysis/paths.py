@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar, get_args
 import numpy as np
 import pandas as pd
 
-from ...analysis.critical_path.path import End, Span
-from ...analysis.critical_path.replay.question import Question
+from ...analysis.critical_path.path import End, PathSpan
+from ...analysis.critical_path.replay.question import WhatIfQuestion
 from ...analysis.scope import Numbers, many
 from ...errors import OptionError, SelectionError, checked_columns, nearest
 from .clocks import with_margins
@@ -206,7 +206,7 @@ class RankPaths(RankTables[T]):
         """
         factors = scale if isinstance(scale, Mapping) or scale is None else {"*": scale}
         removed = (remove,) if isinstance(remove, str) else tuple(remove)
-        question = Question(
+        question = WhatIfQuestion(
             factors or {}, line or {}, phase or {}, removed, data, launch, workers, overlap_communication
         )
         if not str(question):
@@ -235,7 +235,7 @@ class RankPaths(RankTables[T]):
             )
         return ""
 
-    def _paths(self, step: Numbers, rank: int | None, end: End) -> tuple[Joint, list[Span]]:
+    def _paths(self, step: Numbers, rank: int | None, end: End) -> tuple[Joint, list[PathSpan]]:
         if end not in get_args(End):
             raise OptionError(f"end={end!r} is not known: {nearest(str(end), get_args(End))}")
         one = self._joined_ranks(self._on_the_path(rank, end))

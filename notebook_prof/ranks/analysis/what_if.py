@@ -14,8 +14,8 @@ from ...analysis.critical_path.path import End
 from ...analysis.critical_path.replay.answer import MOST_ERROR, Prediction, by_schedule
 from ...analysis.critical_path.replay.constraints import Constraints, constraints
 from ...analysis.critical_path.replay.forward import Change, Replay, replay, replay_within_queues
-from ...analysis.critical_path.replay.question import Question, Spans, change_of, mean_ns
-from ...analysis.input.loader_bounds import Schedule, batch_ns_together, schedules
+from ...analysis.critical_path.replay.question import Spans, WhatIfQuestion, change_of, mean_ns
+from ...analysis.input.loader_bounds import LoaderSchedule, batch_ns_together, schedules
 from ...errors import SelectionError
 from ...trace.arrays import IntArray
 from ...trace.schema import Table
@@ -107,7 +107,7 @@ class RanksWhatIf(Prediction):
 
 
 def what_if_of_ranks(
-    one: Joint, question: Question, rank: int | None, steps: Sequence[int], end: End, doubt_ns: float
+    one: Joint, question: WhatIfQuestion, rank: int | None, steps: Sequence[int], end: End, doubt_ns: float
 ) -> RanksWhatIf:
     """Predict how long steps would take across ranks, or refuse to answer; see `RankPaths.what_if`."""
     edges = constraints(one.graph)
@@ -150,7 +150,7 @@ def what_if_of_ranks(
     )  # fmt: skip
 
 
-def _change(one: Joint, question: Question, rank: int | None, loaders: Sequence[int]) -> Change:
+def _change(one: Joint, question: WhatIfQuestion, rank: int | None, loaders: Sequence[int]) -> Change:
     """Return the changes on this rank, or on all; communication changes only if it is named."""
     # Ranks of these `loaders` do not wait for input: torch's schedules determine their wait.
     graph = one.graph
@@ -166,7 +166,7 @@ def _change(one: Joint, question: Question, rank: int | None, loaders: Sequence[
         others = rank_of != rank
         factor[others], removed[others] = 1.0, False
         if loaders:
-            no_input = change_of(graph, Question(data=0.0))
+            no_input = change_of(graph, WhatIfQuestion(data=0.0))
             here = others & np.isin(rank_of, loaders)
             if no_input.factor is not None and no_input.removed is not None:
                 factor[here], removed[here] = no_input.factor[here], no_input.removed[here]
@@ -181,9 +181,9 @@ def _change(one: Joint, question: Question, rank: int | None, loaders: Sequence[
     return replace(change, factor=factor * one.waiting, removed=removed, detached=detached, launched=launched)
 
 
-def _loaders(one: Joint, question: Question, rank: int | None) -> dict[int, Schedule] | str:
+def _loaders(one: Joint, question: WhatIfQuestion, rank: int | None) -> dict[int, LoaderSchedule] | str:
     """Return the schedule of each rank's DataLoader or, if one lacks it, the reason as text."""
-    out: dict[int, Schedule] = {}
+    out: dict[int, LoaderSchedule] = {}
     if question.workers is None:
         return out
     for number, trace in one.own.items():
@@ -207,7 +207,7 @@ def _loaders(one: Joint, question: Question, rank: int | None) -> dict[int, Sche
 
 def _with_workers(
     answer: RanksWhatIf,
-    loaders: Mapping[int, Schedule],
+    loaders: Mapping[int, LoaderSchedule],
     hosts: Mapping[int, str],  # machines by rank
     workers: int,
     loops: Sequence[int],  # mean ns of these steps in replays, without receiving batches

@@ -17,7 +17,7 @@ from ....trace.schema import TABLES, Table
 from ....units import format_ns, format_share
 from ...scope import bounds, once
 from ..dependences import Dependences, dependences
-from ..path import End, Span, pieces_table
+from ..path import End, PathSpan, pieces_table
 from ..walk import walk
 from .forward import Replay
 from .question import Bounds, Spans
@@ -72,7 +72,7 @@ P = TypeVar("P", bound=Prediction)
 
 
 def by_schedule(answer: P, times: Sequence[int], off: float) -> P:
-    """Answer with the ns of a step by torch's schedule, one for each replay; `off` is the schedule's error."""
+    """Answer with the ns of a step by torch's schedule, one per replay; `off` is the schedule's error."""
     error = max(answer.replay_error, off)
     doubt, gains = round(error * answer.before), [answer.before - time for time in times]
     return replace(
@@ -243,7 +243,7 @@ def _path(graph: Dependences, number: IntArray, spans: Bounds) -> pd.DataFrame:
     for step, begin, until, row in zip(*(column.tolist() for column in columns), strict=True):
         track = graph.main if row < 0 else int(graph.resources.track[row])
         end: End = "host" if row < 0 else "device"
-        paths.append(Span(step, end, track, 0, walk(graph, begin, until, track, row)))
+        paths.append(PathSpan(step, end, track, 0, walk(graph, begin, until, track, row)))
     return pieces_table(graph, paths)
 
 

@@ -13,7 +13,7 @@ from ....errors import OptionError
 from ....trace import Trace
 from ....trace.schema import Table
 from ....units import format_ns, format_share
-from ...input.loader_bounds import Schedule, schedules
+from ...input.loader_bounds import LoaderSchedule, schedules
 from ...scope import Numbers, WindowLike, many, once, sharing
 from ..dependences import Dependences, dependences
 from ..path import End, critical_path
@@ -21,7 +21,7 @@ from ..walk import ON_STREAM, ON_THREAD
 from .answer import MOST_ERROR, WhatIf, by_schedule, steps_table
 from .constraints import constraints
 from .forward import Change, Replay, replay, replay_within_queues
-from .question import Question, Spans, change_of, communication, mean_ns
+from .question import Spans, WhatIfQuestion, change_of, communication, mean_ns
 
 
 @sharing
@@ -117,7 +117,7 @@ def what_if(
     What if gemm × 0.5: 17 ns → 12 ns, 29.4 % less; the replay is off by 0.0 %.
     """
     removed = (remove,) if isinstance(remove, str) else tuple(remove)
-    question = Question(
+    question = WhatIfQuestion(
         scale or {}, line or {}, phase or {}, removed, data, launch, workers, overlap_communication
     )
     if not str(question):
@@ -192,7 +192,7 @@ def _variants(graph: Dependences, change: Change) -> list[Change]:
     return [*out, replace(change, usual_lags=True)]
 
 
-def _only_schedule(trace: Trace, answer: WhatIf) -> Schedule | str:
+def _only_schedule(trace: Trace, answer: WhatIf) -> LoaderSchedule | str:
     """Return the schedule of the only DataLoader, or a text: why there is none, or it does not fit."""
     every = schedules(trace)
     if not every:
@@ -218,7 +218,7 @@ def _off(predicted: float, measured: float) -> float:
 
 
 def _with_workers(
-    spans: Spans, replays: Sequence[Replay], answer: WhatIf, schedule: Schedule, workers: int
+    spans: Spans, replays: Sequence[Replay], answer: WhatIf, schedule: LoaderSchedule, workers: int
 ) -> WhatIf:
     """Answer for another number of workers: torch's schedule around steps that do not wait for input."""
     times = []
