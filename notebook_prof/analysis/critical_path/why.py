@@ -16,10 +16,9 @@ from ...units import format_items, format_ns, format_share
 from ..source.annotated import source_texts
 from .dependences import Dependences, dependences
 from .hops import hops_table
-from .instants import Kind, Stretch, of_instant, of_slice
 from .path import PathSpan, pieces_table
 from .resources import EVENT, FAR, LAUNCH, stacked
-from .walk import RUNS, STUCK, resource_names, walk
+from .walk import RUNS, STUCK, Kind, Stretch, of_instant, of_slice, resource_names, walk
 
 # Many backward walks at once: each round moves every walk by one hop. Pure numpy.
 

@@ -12,7 +12,7 @@ from ...trace import Trace
 from ...trace.schema import Table
 from ..notebook.recorded import is_notebook
 from ..scope import ints, recorded_table
-from .live import memory_live
+from .curve import memory_live
 
 Moment = Literal["recording", "cell"]
 MAPPED: Final = "file"

@@ -16,7 +16,7 @@ from ...trace.source_lines import is_line, running_lines
 from ..device.kernel_launches import launching_rows
 from ..grouping import sums
 from ..memory.blocks import FOREVER, lives
-from ..memory.live import peak_instant
+from ..memory.curve import peak_instant
 from ..scope import Scope, WindowLike, ints, on_device, on_host, recorded_table
 from ..time.host_states import waiting
 

@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from ...analysis.work.calls import Call, CallWork, Shape
-from ...analysis.work.formulas import elementwise
+from ...analysis.work.formulas import Call, CallWork, Shape, elementwise
 
 Formula = Callable[[Call], "CallWork | None"]
 _NORM_FLOPS: Final = {False: 5, True: 8}

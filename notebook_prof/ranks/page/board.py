@@ -125,7 +125,7 @@ class RankBoard:
 
     def to_html(self, path: str | os.PathLike[str], timelines: Sequence[int] | None = None) -> None:
         """Write the page into one HTML file; see `Ranks.to_html`."""
-        page = importlib.import_module("notebook_prof.ranks.page.report")
+        page = importlib.import_module("notebook_prof.ranks.page.queries")
         opened, note = self._timelines_in_file(timelines)
         content = page.rank_report(self, opened, note)
         with atomic_text(path) as file:
@@ -136,7 +136,7 @@ class RankBoard:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """Return text and static HTML, for front-ends without widgets and notebooks without a kernel."""
-        static = importlib.import_module("notebook_prof.ranks.page.report").rank_fragment
+        static = importlib.import_module("notebook_prof.ranks.page.queries").rank_fragment
         return {"text/plain": repr(self), "text/html": static(self.frames({}), self.headline)}
 
     def _display_(self) -> Any:
