@@ -241,7 +241,7 @@ def critical_path(
         return pieces_table(graph, spans)
     every = path_pieces(graph, spans)
     data = pieces_columns(graph, spans, every, columns)
-    return _summed(pd.DataFrame(data, copy=False), columns, every.pieces.end - every.pieces.start)
+    return path_sums(pd.DataFrame(data, copy=False), columns, every.pieces.end - every.pieces.start)
 
 
 def pieces_table(graph: Dependences, spans: Sequence[PathSpan]) -> pd.DataFrame:
@@ -286,10 +286,9 @@ def resource_column(trace: Trace, track: IntArray) -> pd.Categorical:
     return pd.Categorical.from_codes(positions(keys, track), categories=labels)
 
 
-def _summed(table: pd.DataFrame, columns: list[str], spent: IntArray) -> pd.DataFrame:
-    groups = table.assign(path_ns=spent).groupby(columns, observed=True, sort=False, dropna=False)["path_ns"]
-    out = groups.agg(["sum", "count"]).reset_index()
-    out = out.rename(columns={"sum": "path_ns"})
-    out.insert(len(columns) + 1, "share", out["path_ns"] / max(int(spent.sum()), 1))
-    out = out.rename(columns={"count": "pieces"})
+def path_sums(table: pd.DataFrame, by: list[str], spent: IntArray) -> pd.DataFrame:
+    """Sum the ns of a path's pieces by some of its columns, largest first; missing names are a group."""
+    groups = table.assign(path_ns=spent).groupby(by, observed=True, sort=False, dropna=False)["path_ns"]
+    out = groups.agg(path_ns="sum", pieces="count").reset_index().astype({"path_ns": "int64"})
+    out.insert(len(by) + 1, "share", out["path_ns"] / max(int(spent.sum()), 1))
     return out.sort_values("path_ns", ascending=False, kind="stable").reset_index(drop=True)

@@ -201,12 +201,6 @@ def loader_throughput(trace: Trace) -> pd.DataFrame:
         - ``rate`` float64: batches per second, by simulation; see `loader_bounds`. Without workers the cost
           of sending is unknown, so the rates with workers exclude it;
         - ``measured`` float64: the recording's own rate, NaN for other numbers of workers.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> loader_throughput(TraceBuilder().seal()).empty
-    True
     """
     rows: list[dict[str, Any]] = []
     for loader, steady in _steady(trace):

@@ -250,12 +250,6 @@ def memory_heap(trace: Trace, *, by: By = "line") -> pd.DataFrame:
     ``bytes`` sum to the peak of blocks allocated since the recording began. Resident memory
     (``p.memory.peak()``) differs: it includes earlier blocks and memory that the allocator keeps for later.
     memray (https://bloomberg.github.io/memray/) traces it: Python objects count as the arenas that hold them.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> memory_heap(TraceBuilder().seal()).empty
-    True
     """
     if by not in get_args(By):
         raise OptionError(f"by={by!r} is not a grouping of the heap: {nearest(by, get_args(By))}")

@@ -58,12 +58,6 @@ def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
     Cells without an id are the same cell if they have the same source. ``edited`` and ``deleted`` are
     relative to the saved notebook, if the server names its file. What a cell reads is derived from its syntax
     tree: see `path`.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> cells(TraceBuilder().seal()).empty
-    True
     """
     table = cell_runs(trace)
     if not len(table):

@@ -49,12 +49,6 @@ def path(trace: Trace, after: int | None = None) -> pd.DataFrame:
     Names are those of the syntax tree: read (also in functions), assigned, imported, deleted, or changed by
     an assignment to an item or an attribute. Importing again what a name already holds changes nothing.
     Changes by a method, as in ``df.insert(…)``, by ``%run`` or by ``exec`` are not seen.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> path(TraceBuilder().seal()).empty
-    True
     """
     runs = cell_runs(trace)
     if not len(runs):

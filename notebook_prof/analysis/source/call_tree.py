@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -131,16 +131,8 @@ def bottom_up(
     """
     if levels is not None and levels < 0:
         raise OptionError(f"levels={levels}: the number of callers cannot be negative; 0 lists none")
-    tree = call_tree(
-        trace,
-        window=window,
-        step=step,
-        phase=phase,
-        category=category,
-        track=track,
-        line=line,
-        fold_libraries=fold_libraries,
-    )
+    kept: dict[str, Any] = {"step": step, "phase": phase, "category": category, "track": track, "line": line}
+    tree = call_tree(trace, window=window, fold_libraries=fold_libraries, **kept)
     return from_below(tree, levels)
 
 
@@ -223,16 +215,8 @@ def heaviest_stack(
     >>> heaviest_stack(trace)["name"].tolist(), heaviest_stack(trace, name="add")["name"].tolist()
     (['linear', 'mm'], ['linear', 'add'])
     """
-    tree = call_tree(
-        trace,
-        window=window,
-        step=step,
-        phase=phase,
-        category=category,
-        track=track,
-        line=line,
-        fold_libraries=fold_libraries,
-    )
+    kept: dict[str, Any] = {"step": step, "phase": phase, "category": category, "track": track, "line": line}
+    tree = call_tree(trace, window=window, fold_libraries=fold_libraries, **kept)
     return heaviest_of(tree, name, by)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -180,16 +180,8 @@ def sandwich(
     [['linear', 0, 11, 21, 0], ['mm', 1, 10, 10, 0], ['train', -1, 12, 12, 0], ['eval', -1, 9, 9, 12]]
     """
     check_option("stacks cannot be weighted by", metric, _METRICS)
-    tree = call_tree(
-        trace,
-        window=window,
-        step=step,
-        phase=phase,
-        category=category,
-        track=track,
-        line=line,
-        fold_libraries=fold_libraries,
-    )
+    kept: dict[str, Any] = {"step": step, "phase": phase, "category": category, "track": track, "line": line}
+    tree = call_tree(trace, window=window, fold_libraries=fold_libraries, **kept)
     return sandwich_of(tree, many(name), metric)
 
 

@@ -137,15 +137,6 @@ def _resources(one: Joint, rank: IntArray, track: IntArray) -> Any:
     return pd.Categorical(words)
 
 
-def path_sums(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Sum a path by some of its columns, largest first; rows with missing names are kept."""
-    groups = table.groupby(list(by), observed=True, dropna=False, sort=False)["dur_ns"]
-    out = groups.agg(path_ns="sum", pieces="size").reset_index()
-    out["share"] = out["path_ns"] / max(int(table["dur_ns"].sum()), 1)
-    out = out[[*by, "path_ns", "share", "pieces"]].astype({"path_ns": "int64", "pieces": "int64"})
-    return out.sort_values("path_ns", ascending=False, kind="stable").reset_index(drop=True)
-
-
 def hops_between(one: Joint, spans: Sequence[PathSpan], doubt_ns: float) -> pd.DataFrame:
     """Return the table of `RankAnswers.critical_path_hops` for these paths."""
     hops = hops_table(one.graph, spans)

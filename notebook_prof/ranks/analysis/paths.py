@@ -8,12 +8,12 @@ from typing import Any, Final, TypeVar, get_args
 import numpy as np
 import pandas as pd
 
-from ...analysis.critical_path.path import End, PathSpan
+from ...analysis.critical_path.path import End, PathSpan, path_sums
 from ...analysis.critical_path.replay.question import WhatIfQuestion
 from ...analysis.scope import Numbers, many
 from ...errors import OptionError, SelectionError, checked_columns, nearest
 from .clocks import with_margins
-from .critical_path import BY, hops_between, path_sums, path_table, spans_of_ranks
+from .critical_path import BY, hops_between, path_table, spans_of_ranks
 from .joint import Joint, joint
 from .tables import RankTables
 from .what_if import RanksWhatIf, what_if_of_ranks
@@ -99,7 +99,7 @@ class RankPaths(RankTables[T]):
         columns = None if by is None else checked_columns("the path across ranks cannot be summed by", by, BY)
         one, spans = self._paths(step, rank, end)
         table = path_table(one, spans)
-        return table if columns is None else path_sums(table, columns)
+        return table if columns is None else path_sums(table, columns, table["dur_ns"].to_numpy())
 
     def critical_path_hops(
         self, *, step: Numbers = None, rank: int | None = None, end: End = "host"
