@@ -81,6 +81,20 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
     return "choose from " + ", ".join(names)
 
 
+def check_option(what: str, value: str, allowed: Iterable[str]) -> None:
+    """Raise OptionError unless the value is allowed; `what` begins the message and ends before the value."""
+    if value not in allowed:
+        raise OptionError(f"{what} {value!r}: {nearest(str(value), allowed)}")
+
+
+def checked_columns(what: str, by: str | Iterable[str], allowed: Iterable[str]) -> list[str]:
+    """Return one column or several as a list; OptionError, as in `check_option`, if one is not allowed."""
+    columns = [by] if isinstance(by, str) else list(by)
+    for column in columns:
+        check_option(what, column, allowed)
+    return columns
+
+
 def bounded_repr(value: Any) -> str:
     """Return a value's text for messages: at most three levels, five items per level and `LONGEST`
     characters."""

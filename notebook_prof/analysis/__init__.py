@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from .critical_path.replay.what_if import critical_path_next as critical_path_next
     from .critical_path.replay.what_if import what_if as what_if
     from .critical_path.why import why as why
+    from .device.busy import copies as copies
     from .device.busy import device as device
-    from .device.copies import copies as copies
     from .device.graphs import graph_nodes as graph_nodes
     from .device.idle import device_idle as device_idle
     from .device.idle import idle_causes as idle_causes
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
     from .memory.blocks import memory_heap as memory_heap
     from .memory.blocks import memory_operators as memory_operators
     from .memory.curve import memory as memory
+    from .memory.curve import memory_by as memory_by
+    from .memory.curve import memory_live as memory_live
     from .memory.curve import memory_peak as memory_peak
     from .memory.curve import memory_processes as memory_processes
     from .memory.growth import level_growth as level_growth
     from .memory.growth import memory_growth as memory_growth
-    from .memory.live import memory_by as memory_by
-    from .memory.live import memory_live as memory_live
     from .memory.names import memory_left_behind as memory_left_behind
     from .memory.names import memory_names as memory_names
     from .notebook.cells import cells as cells
@@ -68,11 +68,11 @@ if TYPE_CHECKING:
     from .source.annotated import line_steps as line_steps
     from .source.call_tree import bottom_up as bottom_up
     from .source.call_tree import call_tree as call_tree
+    from .source.call_tree import event_log as event_log
     from .source.call_tree import heaviest_stack as heaviest_stack
     from .source.compilations import compilations as compilations
     from .source.compilations import fused_kernels as fused_kernels
     from .source.compilations import graph_breaks as graph_breaks
-    from .source.event_log import event_log as event_log
     from .source.flame import flame as flame
     from .source.flame import sandwich as sandwich
     from .source.hotspots import hotspots as hotspots
@@ -113,8 +113,7 @@ __all__ = lazy(
         "critical_path.replay.answer": "WhatIf",
         "critical_path.replay.what_if": "critical_path_next what_if",
         "critical_path.why": "why",
-        "device.busy": "device",
-        "device.copies": "copies",
+        "device.busy": "copies device",
         "device.graphs": "graph_nodes",
         "device.idle": "device_idle idle_causes",
         "device.kernel_launches": "kernel_launches",
@@ -128,17 +127,15 @@ __all__ = lazy(
         "input.operators": "input_operators input_queues",
         "input.pipeline": "input_pipeline loaders",
         "memory.blocks": "memory_blocks memory_heap memory_operators",
-        "memory.curve": "memory memory_peak memory_processes",
+        "memory.curve": "memory memory_by memory_live memory_peak memory_processes",
         "memory.growth": "level_growth memory_growth",
-        "memory.live": "memory_by memory_live",
         "memory.names": "memory_left_behind memory_names",
         "notebook.cells": "cells",
         "notebook.metrics": "metrics",
         "notebook.path": "path",
         "source.annotated": "annotated_source line_steps",
-        "source.call_tree": "bottom_up call_tree heaviest_stack",
+        "source.call_tree": "bottom_up call_tree event_log heaviest_stack",
         "source.compilations": "compilations fused_kernels graph_breaks",
-        "source.event_log": "event_log",
         "source.flame": "flame sandwich",
         "source.hotspots": "hotspots",
         "source.line_calls": "imports line_calls",

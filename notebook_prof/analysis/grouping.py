@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..errors import OptionError, nearest
+from ..errors import checked_columns
 from ..labels import merged_name
 from ..trace import inherit
 from ..trace.arrays import BoolArray, IntArray
@@ -30,8 +30,13 @@ class Groups:
 
     def sum(self, rows: IntArray, weights: npt.NDArray[Any] | None = None) -> IntArray:
         """Return the sum of the weights of `rows` (by default their count) for each group."""
-        # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
-        return np.bincount(self.code[rows], weights, minlength=len(self.keys)).astype(np.int64)
+        return sums(self.code[rows], weights, len(self.keys))
+
+
+def sums(code: IntArray, weights: npt.NDArray[Any] | None, size: int) -> IntArray:
+    """Return the sum of whole-number weights (by default, the count) for each code below `size`."""
+    # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
+    return np.bincount(code, weights, minlength=size).astype(np.int64)
 
 
 def group(slices: pd.DataFrame, by: str | Sequence[str], *, merge_names: bool = False) -> Groups:
@@ -39,10 +44,7 @@ def group(slices: pd.DataFrame, by: str | Sequence[str], *, merge_names: bool = 
 
     `merge_names` merges names that differ only in a step number or an address; see `labels.merged_name`.
     """
-    columns = [by] if isinstance(by, str) else list(by)
-    for column in columns:
-        if column not in BY:
-            raise OptionError(f"slices cannot be grouped by {column!r}: {nearest(column, BY)}")
+    columns = checked_columns("slices cannot be grouped by", by, BY)
     code = np.zeros(len(slices), dtype=np.int64)
     parts: list[tuple[str, IntArray]] = []
     for column in columns:
@@ -70,6 +72,11 @@ def merged_names(names: Iterable[str]) -> IntArray:
 def covered(code: IntArray, ts: IntArray, end: IntArray) -> IntArray:
     """Return how many ns each slice adds to the union of earlier ones with its code; `ts` must ascend."""
     return np.asarray(np.maximum(end - np.maximum(ts, reach_before(code, end)), 0), dtype=np.int64)
+
+
+def covered_by_code(code: IntArray, ts: IntArray, end: IntArray, size: int) -> IntArray:
+    """Return how many ns at least one slice of each code below `size` is open; `ts` must ascend."""
+    return sums(code, covered(code, ts, end), size)
 
 
 def reach_before(code: IntArray, end: IntArray) -> IntArray:

@@ -54,7 +54,7 @@ _FEW_CODES = 8
 """Maximum number of codes to compare with one by one; for more, a look-up table is faster."""
 
 
-class _Shared(threading.local):
+class _SharedResults(threading.local):
     """Results that the analysis running in this thread has already computed from its trace."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class _Shared(threading.local):
         self.results: dict[Hashable, Any] = {}
 
 
-_shared = _Shared()
+_shared = _SharedResults()
 
 
 def sharing(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate[Trace, P], R]:

@@ -10,8 +10,7 @@ from typing import Any
 from ..analysis.notebook.recorded import is_notebook
 from ..atomic_files import atomic_file
 from ..comparison.comparison import Comparison, compare
-from ..comparison.sessions import cells_text, compare_cells
-from ..comparison.verdict import comparison_text
+from ..comparison.verdict import cells_text, compare_cells, comparison_text
 from ..expectations.outcomes import Expectations
 from ..profiles.files import open_profile
 from ..profiles.profile import Profile

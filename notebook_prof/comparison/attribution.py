@@ -13,31 +13,21 @@ import pandas as pd
 
 from ..statistics import LEVEL, FloatArray, t_probability, t_quantile, true_discoveries
 from ..trace.arrays import BoolArray
-from ..trace.schema import Column, Table
+from ..trace.schema import Table
 from .changes import LINE, OF_B
-from .parts import IDLE, Parts
+from .parts import IDLE, StepParts
 from .run import Side, TraceRun
 
-COLUMNS: Final = (
-    Column("change", "str", "", "`slower faster more-often less-often new gone`, or `same` within the noise"),
-    Column(
-        "matched", "str", "", "`same`, or what differs: `shapes`, `module`, `phase`; empty for new and gone"
-    ),
-    Column("a_ns", "float64", "ns", "mean step of a"),
-    Column("b_ns", "float64", "ns", "mean step of b"),
-    Column("delta_ns", "int64", "ns", "b less a; sums exactly to the difference of the means"),
-    Column("low_ns", "float64", "ns", "lower end of its 95 % interval; missing if unknown"),
-    Column("high_ns", "float64", "ns", "upper end"),
-    Column("significant", "bool", "", "whether to trust it: at most 5 % of these are false discoveries"),
-    Column("a_calls", "float64", "", "mean number of slices that began in a step of a"),
-    Column("b_calls", "float64", "", "mean number of slices that began in a step of b"),
+_COLUMNS: Final = (
+    "change:str matched:str a_ns:float64 b_ns:float64 delta_ns:int64 low_ns:float64 high_ns:float64 "
+    "significant:bool a_calls:float64 b_calls:float64"
 )
 _LOOSER: Final = (("shapes", ("shapes",)), ("module", ("module",)), ("module", ("module", "shapes")))
 _PHASES: Final = (("phase", ("phase",)), ("phase", ("phase", "shapes")))
 _OFTEN: Final = 0.01
 
 
-def attribution(a: Parts, b: Parts, by: Sequence[str], factor: float = 1.0) -> pd.DataFrame:
+def attribution(a: StepParts, b: StepParts, by: Sequence[str], factor: float = 1.0) -> pd.DataFrame:
     """Divide the difference of two sides' mean steps among their parts, largest ``delta_ns`` first.
 
     `factor` widens intervals for the noise between two runs.
@@ -85,8 +75,7 @@ def attribution(a: Parts, b: Parts, by: Sequence[str], factor: float = 1.0) -> p
         "b_calls": calls_b,
     }
     order = np.argsort(-np.abs(delta_ns), kind="stable")
-    keys = tuple(Column(name, "str", "", name) for name in by)
-    frame = Table("attribution", (*keys, *COLUMNS))
+    frame = Table.of("attribution", " ".join([*(f"{name}:str" for name in by), _COLUMNS]))
     return frame.frame({name: np.asarray(values)[order] for name, values in columns.items()})
 
 
@@ -100,7 +89,7 @@ def rounded(values: Sequence[int], divisor: int) -> list[int]:
     return down
 
 
-def _side(side: Parts, row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[FloatArray, ...]:
+def _side(side: StepParts, row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[FloatArray, ...]:
     """Return the mean per step, the variance of that mean, and the calls per step for keys; 0 for row -1."""
     size = side.block_steps.astype(np.float64)
     sums = np.concatenate([side.sums, np.zeros((len(size), 1), np.int64)], axis=1)[:, row].astype(np.float64)

@@ -11,18 +11,10 @@ from typing import Any, Final
 import pandas as pd
 
 from ..trace import Trace
-from ..trace.schema import Column, Table
+from ..trace.schema import Table
 from ..units import format_items
 
-CONDITIONS: Final = Table(
-    "conditions",
-    (
-        Column("what", "str", "", "what differs"),
-        Column("a", "str", "", "in a; empty if not recorded"),
-        Column("b", "str", "", "in b"),
-        Column("effect", "str", "", "how that affects the comparison"),
-    ),
-)
+CONDITIONS: Final = Table.of("conditions", "what:str a:str b:str effect:str")
 
 
 def _machine(trace: Trace, name: str) -> str:
@@ -74,23 +66,15 @@ def conditions(a: Mapping[str, str], b: Mapping[str, str]) -> pd.DataFrame:
         left, right = a.get(what, ""), b.get(what, "")
         if left != right and ((left and right) or what == "loops with steps"):
             rows.append((what, left, right, effect))
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
-    return CONDITIONS.frame(dict(zip(CONDITIONS.names, map(pd.Series, columns), strict=True)))
+    return CONDITIONS.of_tuples(rows)
 
 
 LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)")
 OF_B: Final = " of b"
 """Suffix of the label of a line that only b has."""
-SOURCE_CHANGES: Final = Table(
+SOURCE_CHANGES: Final = Table.of(
     "source",
-    (
-        Column("file", "str", "", "`cell`, or a path"),
-        Column("change", "str", "", "`same changed new gone`"),
-        Column("a_line", "Int64", "", "number in a, from 1; missing for new lines"),
-        Column("b_line", "Int64", "", "number in b; missing for lines that are gone"),
-        Column("a_text", "str", "", "source in a; empty for new lines"),
-        Column("b_text", "str", "", "source in b; empty for lines that are gone"),
-    ),
+    "file:str change:str a_line:Int64 b_line:Int64 a_text:str b_text:str",
 )
 
 
@@ -103,9 +87,7 @@ def source_changes(a: Mapping[str, Sequence[str]], b: Mapping[str, Sequence[str]
     for file in a:
         if file in b:
             rows += [(file, *row) for row in _changes(a[file], b[file])]
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(SOURCE_CHANGES.names)
-    made = map(pd.Series, map(list, columns))
-    return SOURCE_CHANGES.frame(dict(zip(SOURCE_CHANGES.names, made, strict=True)))
+    return SOURCE_CHANGES.of_tuples(rows)
 
 
 def labels_of_b(changes: pd.DataFrame, labels: Iterable[str]) -> dict[str, str]:

@@ -39,7 +39,7 @@ _CHANGES: Final = re.compile(r" (?:object )?at 0x[0-9a-f]+|#\d+$|^(?:cell|In\[\d
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class StepParts:
     """Time of a side's steps, by key."""
 
     # One value for each requested column, in order of first appearance.
@@ -79,7 +79,7 @@ class OwnedTime:
     length: IntArray
     block_steps: IntArray
 
-    def parts(self, by: Sequence[str], lines: Mapping[str, str] | None = None) -> Parts:
+    def parts(self, by: Sequence[str], lines: Mapping[str, str] | None = None) -> StepParts:
         """Divide the time by columns out of `KEYS`; `lines` renames lines."""
         code, keys = _keys(self.trace, self.rows, by, self.view, lines or {})
         sums = np.zeros((len(self.block_steps), len(keys)), np.int64)
@@ -92,7 +92,7 @@ class OwnedTime:
         first = np.full(len(keys), len(appearing))
         np.minimum.at(first, appearing, np.arange(len(appearing)))
         order = np.argsort(first, kind="stable")
-        return Parts([keys[i] for i in order], sums[:, order], calls[order], self.block_steps)
+        return StepParts([keys[i] for i in order], sums[:, order], calls[order], self.block_steps)
 
 
 @sharing
@@ -114,7 +114,7 @@ def owned_time(trace: Trace, spans: pd.DataFrame, blocks: IntArray, view: str) -
     return OwnedTime(trace, view, rows, inverse[: len(row)], inverse[len(row) :], block, length, sizes)
 
 
-def joined(runs: Sequence[Parts]) -> Parts:
+def joined(runs: Sequence[StepParts]) -> StepParts:
     """Join the parts of several runs, each run as a block."""
     keys = list(dict.fromkeys(key for run in runs for key in run.keys))
     number = {key: i for i, key in enumerate(keys)}
@@ -123,10 +123,10 @@ def joined(runs: Sequence[Parts]) -> Parts:
         own = [number[key] for key in run.keys]
         sums[i, own] = run.total
         calls[own] += run.calls
-    return Parts(keys, sums, calls, np.array([run.steps for run in runs], np.int64))
+    return StepParts(keys, sums, calls, np.array([run.steps for run in runs], np.int64))
 
 
-def limited(whole: Parts, most: int = MOST_KEYS) -> Parts:
+def limited(whole: StepParts, most: int = MOST_KEYS) -> StepParts:
     """Keep the largest totals; the rest becomes a single key, `SMALLER`."""
     if len(whole.keys) <= most:
         return whole
@@ -138,26 +138,26 @@ def limited(whole: Parts, most: int = MOST_KEYS) -> Parts:
     return _regrouped(whole, [key if i in keep else smaller for i, key in enumerate(whole.keys)])
 
 
-def by_name_and_line(whole: Parts) -> tuple[Parts, Parts]:
+def by_name_and_line(whole: StepParts) -> tuple[StepParts, StepParts]:
     """Regroup totals by phase, name and line: by phase and name, and by line. This halves the work."""
     idle = IDLE["host"]
     lines = [(idle if name == idle else line,) for _, name, line in whole.keys]
     return _regrouped(whole, [key[:2] for key in whole.keys]), _regrouped(whole, lines)
 
 
-def undivided(whole: Parts, by: Sequence[str], view: str) -> Parts:
+def undivided(whole: StepParts, by: Sequence[str], view: str) -> StepParts:
     """Return the same time under a single key, since it was not divided; for devices, the key is idle
     time."""
     word = SMALLER if view == "host" else IDLE[view]
     return _regrouped(whole, [(word,) * len(by)] * len(whole.keys))
 
 
-def renamed(whole: Parts, names: Mapping[str, str]) -> Parts:
+def renamed(whole: StepParts, names: Mapping[str, str]) -> StepParts:
     """Rename parts of keys; keys that become equal are joined."""
     return _regrouped(whole, [tuple(names.get(part, part) for part in key) for key in whole.keys])
 
 
-def folded(a: Parts, b: Parts) -> tuple[Parts, Parts]:
+def folded(a: StepParts, b: StepParts) -> tuple[StepParts, StepParts]:
     """Merge one-sided keys into the smaller ones of both, if a side has only its largest totals."""
     # Otherwise a total too small to be kept would look new or gone.
     both = set(a.keys) & set(b.keys)
@@ -168,7 +168,7 @@ def folded(a: Parts, b: Parts) -> tuple[Parts, Parts]:
     return sides[0], sides[1]
 
 
-def _regrouped(whole: Parts, keys: Sequence[tuple[str, ...]]) -> Parts:
+def _regrouped(whole: StepParts, keys: Sequence[tuple[str, ...]]) -> StepParts:
     """Give each total a new key, and sum equal ones."""
     unique = list(dict.fromkeys(keys))
     if unique == whole.keys:
@@ -178,7 +178,7 @@ def _regrouped(whole: Parts, keys: Sequence[tuple[str, ...]]) -> Parts:
     sums, calls = np.zeros((len(whole.sums), len(unique)), np.int64), np.zeros(len(unique), np.int64)
     np.add.at(sums.T, code, whole.sums.T)
     np.add.at(calls, code, whole.calls)
-    return Parts(unique, sums, calls, whole.block_steps)
+    return StepParts(unique, sums, calls, whole.block_steps)
 
 
 def _owners(trace: Trace, view: str, cuts: IntArray) -> tuple[IntArray, IntArray]:

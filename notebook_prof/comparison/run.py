@@ -29,7 +29,7 @@ from .changes import facts_of
 from .parts import (
     MOST_KEYS,
     OwnedTime,
-    Parts,
+    StepParts,
     by_name_and_line,
     joined,
     limited,
@@ -87,11 +87,11 @@ class TraceRun:
         """The share of its thread's ready time with a core, 0–1; None if unknown."""
         return core_share(self.trace)
 
-    def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
+    def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> StepParts:
         """Divide the counted steps by key."""
         return self._owned(view).parts(by, lines)
 
-    def phases(self) -> Parts:
+    def phases(self) -> StepParts:
         """Divide the counted steps into phases, by the rule of `analysis.phases`."""
         spans, blocks = self._spans()
         table = phases(self.trace, step=spans["step"].tolist()) if len(self.trace.steps) else None
@@ -102,7 +102,7 @@ class TraceRun:
         sums = np.add.reduceat(every[[of_step[step] for step in spans["step"]]], blocks, axis=0)
         sizes = np.diff(np.append(blocks, len(spans)))
         keys: list[tuple[str, ...]] = [(name,) for name in PHASES]
-        return Parts(keys, sums, np.full(len(keys), len(spans), np.int64), sizes)
+        return StepParts(keys, sums, np.full(len(keys), len(spans), np.int64), sizes)
 
     def texts(self) -> Mapping[str, Sequence[str]]:
         """Return the lines of each recorded source."""
@@ -150,7 +150,7 @@ class Summary:
     # contiguous.
     steps: pd.DataFrame
     # By `TOTALS`; the smallest keys beyond 100 are merged into `parts.SMALLER`.
-    totals: Mapping[str, Parts]
+    totals: Mapping[str, StepParts]
     source: str = ""
     conditions: Mapping[str, str] = field(default_factory=dict)
     memory: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["device", "source", "bytes"]))
@@ -162,7 +162,7 @@ class Summary:
         """None: it is not known."""
         return None
 
-    def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
+    def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> StepParts:
         """Return the totals by these keys; OptionError if they were not kept."""
         name = next((name for name, how in TOTALS.items() if how == (tuple(by), view)), "")
         if name in ("", "phases"):
@@ -173,7 +173,7 @@ class Summary:
             )
         return renamed(self.totals[name], lines or {})
 
-    def phases(self) -> Parts:
+    def phases(self) -> StepParts:
         """Return the totals by phase."""
         return self.totals["phases"]
 
@@ -260,11 +260,11 @@ class Side:
         """Durations of the counted steps, by run."""
         return [self.times(run) for run in range(len(self.runs))]
 
-    def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
+    def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> StepParts:
         """Divide the counted steps by key; if there are several runs, each is a block."""
         return self._blocks([run.parts(by, view, lines) for run in self.runs])
 
-    def phases(self) -> Parts:
+    def phases(self) -> StepParts:
         """Divide the counted steps into phases, by the rule of `analysis.phases`."""
         return self._blocks([run.phases() for run in self.runs])
 
@@ -277,7 +277,7 @@ class Side:
             return missing(self.name, f"{self.name} is not a single full recording")
         return measured(run.trace, expectation)
 
-    def _blocks(self, runs: list[Parts]) -> Parts:
+    def _blocks(self, runs: list[StepParts]) -> StepParts:
         return runs[0] if len(runs) == 1 else joined(runs)
 
 

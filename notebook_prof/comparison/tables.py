@@ -9,7 +9,7 @@ from typing import Final
 
 import pandas as pd
 
-from ..errors import OptionError, nearest
+from ..errors import OptionError, check_option
 from ..labels import short_names
 from ..statistics import LEAST, LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
 from ..trace.schema import Table
@@ -152,7 +152,9 @@ class ComparedTables:
         -------
         DataFrame
             One row per key, with the columns of `by` and ``change matched a_ns b_ns delta_ns low_ns high_ns
-            significant a_calls b_calls``. ``delta_ns`` sums to `delta_ns`. Sampled calls do not count. New
+            significant a_calls b_calls``. ``change`` is ``slower faster more-often less-often new gone``, or
+            ``same`` within the noise; ``matched`` is ``same``, or what differs (``shapes module phase``),
+            empty for new and gone keys. ``delta_ns`` sums to `delta_ns`. Sampled calls do not count. New
             and gone keys are facts, except for sampled ones, which are judged by their interval, and lines
             that samples may have missed, which are ``same``, without an interval. Of the other
             ``significant`` rows, on average at most 5 % are false.
@@ -164,10 +166,8 @@ class ComparedTables:
         """
         keys = (by,) if isinstance(by, str) else tuple(by)
         for key in keys or ("",):
-            if key not in KEYS:
-                raise OptionError(f"compare() cannot divide by {key!r}: {nearest(key, KEYS)}")
-        if view not in VIEWS:
-            raise OptionError(f"there is no view {view!r}: {nearest(view, VIEWS)}")
+            check_option("compare() cannot divide by", key, KEYS)
+        check_option("there is no view", view, VIEWS)
         return self._attribution(keys, view).copy()
 
     @functools.cached_property

@@ -72,7 +72,6 @@ def expect(trace: Trace, *expectations: str, check: bool = True) -> Expectations
 
     Parameters
     ----------
-    trace : Trace
     *expectations : str
         A quantity, an operator and a limit: ``step p50 < 120ms`` (also ``p90 p95 p99 mean min max``),
         ``steps >= 10``, ``phase data < 5%``, ``device idle < 10%``, ``peak < 8GiB``, ``sync == 0``,

@@ -215,7 +215,7 @@ def _display(widget: LinkedWidget, cell: str, shell: InteractiveShell) -> None:
 
 
 def _board(board: RankBoard, uid: str) -> LinkedWidget:
-    from ..ranks.page.report import rank_fragment
+    from ..ranks.page.queries import rank_fragment
 
     html = rank_fragment(board.frames({}), board.headline, uid)
     display({"text/plain": repr(board), "text/html": html}, raw=True)

@@ -74,7 +74,7 @@ class RankPlot:
         return frames_under(page_sums(self._ranks), {})
 
     def _views(self) -> Any:
-        return importlib.import_module("notebook_prof.ranks.pictures")  # loads Bokeh
+        return importlib.import_module("notebook_prof.ranks.page.figures")  # loads Bokeh
 
     def __repr__(self) -> str:
         return "ranks.plot: bars(), heat(), marey(), lateness(), matrix(), bubbles(), spread(), dashboard()"

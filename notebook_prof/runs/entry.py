@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 import pandas as pd
 
-from ..comparison.parts import MOST_KEYS, Parts, limited
+from ..comparison.parts import MOST_KEYS, StepParts, limited
 from ..comparison.run import Summary
 from ..errors import HistoryError, NotRecordedError, OptionError
 from ..profiles.profile import Profile
@@ -98,7 +98,7 @@ def unpacked(source: bytes, content: bytes, title: str) -> Summary:
     for name, (keys, sums, calls, block_steps) in whole["totals"].items():
         shaped = np.array(sums, np.int64).reshape(len(block_steps), len(keys))
         counts = (np.array(values, np.int64) for values in (calls, block_steps))
-        totals[name] = Parts([tuple(key) for key in keys], shaped, *counts)
+        totals[name] = StepParts([tuple(key) for key in keys], shaped, *counts)
     memory = pd.DataFrame(whole["memory"], columns=list(_MEMORY))
     text = zlib.decompress(source).decode("utf-8")
     return Summary(pd.DataFrame(columns), totals, text, whole["conditions"], memory, title)

@@ -13,7 +13,7 @@ import pandas as pd
 from ..analysis.notebook.cells import cells
 from ..analysis.notebook.recorded import cell_runs
 from ..comparison.changes import facts_of
-from ..comparison.parts import MISSING, MOST_KEYS, Parts, limited, undivided
+from ..comparison.parts import MISSING, MOST_KEYS, StepParts, limited, undivided
 from ..comparison.run import TOTALS, Summary
 from ..profiles.profile import Profile
 from ..trace import Trace
@@ -80,12 +80,12 @@ def _summary(trace: Trace, row: dict[str, Any], source: str, facts: dict[str, st
     wall_ns = int(row["wall_ns"])
     steps = pd.DataFrame({"step": [-1], "ts": [0], "dur_ns": [wall_ns], "used": [True], "slow": [False]})
     one = np.ones(1, np.int64)
-    whole = Parts([("other",)], np.array([[wall_ns]], np.int64), one, one)
+    whole = StepParts([("other",)], np.array([[wall_ns]], np.int64), one, one)
     totals = {"phases": whole, **{name: undivided(whole, *TOTALS[name]) for name in ("operators", "kernels")}}
     lines = _lines(trace, row)
     sums = np.array([[*lines.tolist(), wall_ns - int(lines.sum())]], np.int64)
     keys: list[tuple[str, ...]] = [*((str(label),) for label in lines.index), (MISSING["line"],)]
-    totals["lines"] = limited(Parts(keys, sums, np.ones(len(keys), np.int64), one), MOST_KEYS)
+    totals["lines"] = limited(StepParts(keys, sums, np.ones(len(keys), np.int64), one), MOST_KEYS)
     peak = pd.DataFrame({"device": [-1], "source": ["process"], "bytes": [int(row["peak_bytes"])]})
     return Summary(steps, totals, source, facts, peak)
 

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from notebook_prof.analysis import what_if
-from notebook_prof.analysis.critical_path.replay.what_if import MOST_ERROR
+from notebook_prof.analysis.critical_path.replay.answer import MOST_ERROR
 from notebook_prof.analysis.scope import sharing
 from notebook_prof.errors import NotebookProfError
 from notebook_prof.readers import read_trace

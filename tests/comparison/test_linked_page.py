@@ -15,12 +15,14 @@ import notebook_prof as nbp
 from notebook_prof import analysis
 from notebook_prof.analysis.source.stack_nodes import working_threads
 from notebook_prof.comparison.comparison import Comparison, compare
-from notebook_prof.comparison.page.panel import compared, flame_picture, stacks_of_both
 from notebook_prof.comparison.page.queries import (
     ComparisonProtocol,
     can_be_shown,
+    compared,
     comparison_report,
+    flame_picture,
     page_document,
+    stacks_of_both,
 )
 from notebook_prof.comparison.parts import name_key
 from notebook_prof.comparison.run import TraceRun, summary_of

@@ -12,7 +12,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.cli.main import main
 from notebook_prof.errors import SelectionError
-from notebook_prof.ranks.page import report
+from notebook_prof.ranks.page import queries
 from notebook_prof.ranks.page.board import RankBoard, worth_showing
 from notebook_prof.ranks.page.queries import RankProtocol
 from notebook_prof.ranks.profiles import Ranks
@@ -47,7 +47,7 @@ def page(ranks: Ranks, board: RankBoard) -> RankProtocol:
 @pytest.fixture
 def quick_timelines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the content of timelines: it takes seconds, and reports of single profiles test it."""
-    monkeypatch.setattr(report, "trace_blocks", lambda trace, said, room, prefix: {f"{prefix}given": "{}"})
+    monkeypatch.setattr(queries, "trace_blocks", lambda trace, said, room, prefix: {f"{prefix}given": "{}"})
 
 
 def drawn(page: RankProtocol, **selected: Any) -> dict[str, Any]:

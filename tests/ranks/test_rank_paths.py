@@ -14,7 +14,7 @@ import notebook_prof as nbp
 from notebook_prof import analysis
 from notebook_prof.analysis.critical_path.replay.constraints import constraints
 from notebook_prof.analysis.critical_path.replay.forward import Change, replay
-from notebook_prof.analysis.critical_path.replay.question import Question
+from notebook_prof.analysis.critical_path.replay.question import WhatIfQuestion
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.ranks.analysis.clocks import arrivals, clock_offsets, with_margins
 from notebook_prof.ranks.analysis.critical_path import path_table, spans_of_ranks
@@ -86,7 +86,7 @@ def test_a_replay_of_all_ranks_gives_back_every_instant_and_predicts_a_rank_that
         assert (same.now(edges.threads[edges.waits.thread], edges.waits.end) == edges.waits.end).all()
         programs[rank] = changed(programs[rank], lambda kind, _: 1.0 if kind == "copy" else 0.5)
         again = Job(programs).end
-        question = Question({"kernel*": 0.5, "op*": 0.5, "aten*": 0.5})
+        question = WhatIfQuestion({"kernel*": 0.5, "op*": 0.5, "aten*": 0.5})
         answer = what_if_of_ranks(one, question, rank, [0], "host", 0.0)
         assert not answer.refused
         assert answer.before == job.end

@@ -11,7 +11,7 @@ import pytest
 
 from notebook_prof import TraceBuilder
 from notebook_prof.analysis.critical_path.replay.constraints import constraints
-from notebook_prof.analysis.critical_path.replay.question import Question
+from notebook_prof.analysis.critical_path.replay.question import WhatIfQuestion
 from notebook_prof.analysis.input.pipeline import LOADERS
 from notebook_prof.errors import SelectionError
 from notebook_prof.ranks.analysis.critical_path import path_table, spans_of_ranks
@@ -24,7 +24,7 @@ from ..draws import draws
 from .test_rank_paths import WAKE_NS, joint_of, joint_of_traces, programs_of
 
 SEEDS = range(300, 300 + draws(18))
-HALF = Question({"kernel*": 0.5, "op*": 0.5, "aten*": 0.5})
+HALF = WhatIfQuestion({"kernel*": 0.5, "op*": 0.5, "aten*": 0.5})
 
 
 def off_by(answer: RanksWhatIf, true: int, waits: int) -> int:
@@ -47,7 +47,7 @@ def test_launches_that_take_half(rank: int | None) -> None:
         costs, half = Costs(), replace(Costs(), launch=2_500, call=3_000)
         again = Job(programs, [half if rank in (None, number) else costs for number in range(3)])
         one = joint_of(seed, events=False)
-        answer = what_if_of_ranks(one, Question(launch=0.5), rank, [0], "host", 0.0)
+        answer = what_if_of_ranks(one, WhatIfQuestion(launch=0.5), rank, [0], "host", 0.0)
         off.append(off_by(answer, again.end, len(constraints(one.graph).waits.end)) / again.end)
         gains.append(answer.gain)
     assert np.mean(np.array(off) < 1e-6) >= 0.9
@@ -62,7 +62,7 @@ def test_nothing_waits_for_communication(rank: int | None) -> None:
         programs = rank_programs(seed)
         again = Job(programs, overlaps={0, 1, 2} if rank is None else {rank})
         one = joint_of(seed)
-        question = Question(overlap_communication=True)
+        question = WhatIfQuestion(overlap_communication=True)
         answer = what_if_of_ranks(one, question, rank, [0], "host", 0.0)
         off.append(off_by(answer, again.device_end, len(constraints(one.graph).waits.end)) / again.end)
         gains.append(answer.gain)
@@ -108,8 +108,8 @@ def near(path: list[Any], true: list[Any], most_ns: int) -> bool:
 def test_a_rank_without_communication_has_none_to_overlap() -> None:
     one = joint_of(300, host=True)
     with pytest.raises(SelectionError, match="no communication on a device"):
-        what_if_of_ranks(one, Question(overlap_communication=True), 1, [0], "host", 0.0)
-    answer = what_if_of_ranks(one, Question(workers=2), None, [0], "host", 0.0)
+        what_if_of_ranks(one, WhatIfQuestion(overlap_communication=True), 1, [0], "host", 0.0)
+    answer = what_if_of_ranks(one, WhatIfQuestion(workers=2), None, [0], "host", 0.0)
     assert answer.refused
     assert "no DataLoader of rank 0 was watched" in answer.reason
     assert not len(answer.critical_path)
@@ -118,7 +118,7 @@ def test_a_rank_without_communication_has_none_to_overlap() -> None:
 
 def test_an_unchanged_answer_has_the_path_of_the_recording() -> None:
     one = joint_of(301)
-    answer = what_if_of_ranks(one, Question({"kernel*": 1.0}), None, [0], "host", 0.0)
+    answer = what_if_of_ranks(one, WhatIfQuestion({"kernel*": 1.0}), None, [0], "host", 0.0)
     recorded = path_table(one, spans_of_ranks(one, [0], None, "host"))
     columns = ["rank", "slice", "start_ns", "end_ns", "class"]
     replayed, as_it_was = (table[columns].astype(str) for table in (answer.critical_path, recorded))
@@ -200,7 +200,9 @@ def test_another_number_of_workers_is_the_loop_run_again(now: int, then: int) ->
     for rank in (None, 1):
         _, after = trained([then if rank in (None, number) else now for number in range(2)], batches)
         steps = list(range(10, STEPS))
-        answer = what_if_of_ranks(joint_of_traces(traces), Question(workers=then), rank, steps, "host", 0.0)
+        answer = what_if_of_ranks(
+            joint_of_traces(traces), WhatIfQuestion(workers=then), rank, steps, "host", 0.0
+        )
         assert not answer.refused, answer.reason
         assert answer.before == pytest.approx(before, rel=0.02)
         assert answer.after == pytest.approx(after, rel=0.05), (before, after)

@@ -18,7 +18,7 @@ from notebook_prof.cells import marks
 from notebook_prof.cells import watch as watch_module
 from notebook_prof.cells.watch import NotebookWatch
 from notebook_prof.collectors.python import thread_stacks
-from notebook_prof.comparison.sessions import compare_cells
+from notebook_prof.comparison.verdict import compare_cells
 from notebook_prof.errors import OptionError
 from notebook_prof.testing import FakeClock
 from notebook_prof.trace import Trace

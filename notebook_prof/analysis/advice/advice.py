@@ -23,10 +23,17 @@ from .device import (
     sync_points,
     tensor_cores_unused,
 )
-from .host import launch_bound, pool_overhead, small_operators, threads_take_turns, unfused_optimizer
+from .host import (
+    launch_bound,
+    pool_overhead,
+    recompilations,
+    small_operators,
+    threads_take_turns,
+    uneven_steps,
+    unfused_optimizer,
+)
 from .keeping import fragmented_memory, memory_growth_rule, near_full_memory, small_allocations
 from .loading import input_bound, items_one_by_one, loader_workers
-from .steps import recompilations, uneven_steps
 
 RULES = (
     input_bound,
@@ -66,7 +73,6 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns: judge only this part.
     min_share : float

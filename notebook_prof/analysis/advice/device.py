@@ -11,8 +11,8 @@ import pandas as pd
 from ...trace.nesting import climb
 from ...units import format_bytes, format_count, format_number
 from ..busy_time import device_of
+from ..device.busy import copies as copies_of
 from ..device.busy import device, uses_tensor_cores
-from ..device.copies import copies as copies_of
 from ..device.kernel_launches import launch_calls
 from ..device.kernels import kernels
 from ..distributed.communication import distributed

@@ -12,7 +12,7 @@ from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ..scope import Numbers, WindowLike, sharing
 from .dependences import Dependences
-from .path import DOUBTS, HOP_TABLE, SPANS, End, PathPieces, Span, path_pieces, spans_of
+from .path import DOUBTS, HOP_TABLE, SPANS, End, PathPieces, PathSpan, path_pieces, spans_of
 from .resources import EVENTS, FAR, WAITS, stacked
 from .walk import CLASSES, HOPS, RUNS, Hops, class_codes, resource_names
 
@@ -25,7 +25,6 @@ def critical_path_hops(
 
     Parameters
     ----------
-    trace : Trace
     window, step, end
         As `critical_path`.
 
@@ -59,7 +58,7 @@ def critical_path_hops(
     return hops_table(graph, spans)
 
 
-def hops_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
+def hops_table(graph: Dependences, spans: Sequence[PathSpan]) -> pd.DataFrame:
     """Return the table of `critical_path_hops` for these paths."""
     hops = stacked(Hops, [[column[::-1] for column in one.path.hops] for one in spans])
     counts = [len(one.path.hops.when) for one in spans]
@@ -98,7 +97,6 @@ def critical_path_spans(
 
     Parameters
     ----------
-    trace : Trace
     window, step, end
         As `critical_path`.
 
@@ -167,7 +165,6 @@ def critical_path_doubts(
 
     Parameters
     ----------
-    trace : Trace
     window, step, end
         As `critical_path`.
 
@@ -201,7 +198,7 @@ def critical_path_doubts(
     return doubts_table(graph, spans)
 
 
-def doubts_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
+def doubts_table(graph: Dependences, spans: Sequence[PathSpan]) -> pd.DataFrame:
     """Return the table of `critical_path_doubts` for these paths."""
     every = path_pieces(graph, spans)
     total = sum(one.path.end - one.path.begin for one in spans)
@@ -210,7 +207,7 @@ def doubts_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
 
 
 def _rows(
-    graph: Dependences, spans: Sequence[Span], every: PathPieces
+    graph: Dependences, spans: Sequence[PathSpan], every: PathPieces
 ) -> Iterator[tuple[str, int, int, int, str]]:
     pieces = every.pieces
     spent = pieces.end - pieces.start

@@ -10,14 +10,14 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from ...errors import OptionError, SelectionError, nearest
+from ...errors import OptionError, SelectionError, checked_columns, nearest
 from ...trace import Trace, Window
 from ...trace.arrays import IntArray, positions
 from ...trace.schema import Table
 from ..scope import Numbers, WindowLike, ints, many, sharing, step_spans
 from .dependences import Dependences, dependences
 from .resources import FAR, WAITS, stacked
-from .walk import CLASSES, Path, Runs, class_codes, cut_at_owners, resource_names, walk
+from .walk import CLASSES, Path, PathRuns, class_codes, cut_at_owners, resource_names, walk
 
 PIECES: Final = Table.of(
     "critical_path",
@@ -48,7 +48,7 @@ BY: Final = ("class", "name", "category", "resource", "track", "line", "phase", 
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class PathSpan:
     """A window, its path, and where the path ends."""
 
     # -1 for a window that is not a step.
@@ -63,7 +63,7 @@ class Span:
 
 def paths(
     graph: Dependences, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
-) -> list[Span]:
+) -> list[PathSpan]:
     """Walk each step, or the window; raises the same errors as `critical_path`."""
     spans = windows(graph, window=window, step=step, end=end)
     last = _last_work(graph, spans)
@@ -90,14 +90,14 @@ def windows(
     return list(zip(*(column.astype(np.int64).tolist() for column in columns), strict=True))
 
 
-def _span(graph: Dependences, span: tuple[int, int, int], row: int, end: End) -> Span:
+def _span(graph: Dependences, span: tuple[int, int, int], row: int, end: End) -> PathSpan:
     number, start, until = span
     done = int(graph.resources.end[row]) if row >= 0 else until
     behind = max(done - until, 0)
     if row >= 0 and done > (until if end == "last" else start) and end != "host":
         track = int(graph.resources.track[row])
-        return Span(number, "device", track, behind, walk(graph, start, done, track, row))
-    return Span(number, "host", graph.main, behind, walk(graph, start, until))
+        return PathSpan(number, "device", track, behind, walk(graph, start, done, track, row))
+    return PathSpan(number, "host", graph.main, behind, walk(graph, start, until))
 
 
 def _last_work(graph: Dependences, spans: Sequence[tuple[int, int, int]]) -> list[int]:
@@ -123,10 +123,10 @@ class PathPieces:
     """All pieces of several paths, by span and start."""
 
     graph: Dependences
-    spans: Sequence[Span]
+    spans: Sequence[PathSpan]
     # Index of each piece into `spans`.
     span: IntArray
-    pieces: Runs
+    pieces: PathRuns
 
     @cached_property
     def margin(self) -> IntArray:
@@ -147,16 +147,16 @@ class PathPieces:
         return margin
 
 
-def path_pieces(graph: Dependences, spans: Sequence[Span]) -> PathPieces:
+def path_pieces(graph: Dependences, spans: Sequence[PathSpan]) -> PathPieces:
     """Cut the paths of all spans into pieces, wherever the owner changes."""
-    runs = stacked(Runs, [one.path.runs for one in spans])
+    runs = stacked(PathRuns, [one.path.runs for one in spans])
     of_run = np.repeat(np.arange(len(spans)), [len(one.path.runs.start) for one in spans])
     order = np.lexsort((runs.start, of_run))
-    pieces, run = cut_at_owners(graph, Runs(*(column[order] for column in runs)))
+    pieces, run = cut_at_owners(graph, PathRuns(*(column[order] for column in runs)))
     return PathPieces(graph, spans, of_run[order][run], pieces)
 
 
-def spans_of(trace: Trace, window: WindowLike, step: Numbers, end: End) -> tuple[Dependences, list[Span]]:
+def spans_of(trace: Trace, window: WindowLike, step: Numbers, end: End) -> tuple[Dependences, list[PathSpan]]:
     """Return a trace's dependences, and the paths of these steps or of this window."""
     numbers = None if step is None else tuple(many(step))
     key = (window and tuple(window), numbers, end)
@@ -182,7 +182,6 @@ def critical_path(
 
     Parameters
     ----------
-    trace : Trace
     by : str or sequence of str, optional
         Sum by any of ``class name category resource track line phase module step`` instead.
     window : (int, int), optional
@@ -236,19 +235,16 @@ def critical_path(
     >>> critical_path(trace, by="class")[["class", "path_ns"]].values.tolist()
     [['kernel', 10], ['host-operator', 4], ['wait-wakeup', 3]]
     """
-    columns = None if by is None else [by] if isinstance(by, str) else list(by)
-    for column in columns or ():
-        if column not in BY:
-            raise OptionError(f"the critical path cannot be summed by {column!r}: {nearest(column, BY)}")
+    columns = None if by is None else checked_columns("the critical path cannot be summed by", by, BY)
     graph, spans = spans_of(trace, window, step, end)
     if columns is None:
         return pieces_table(graph, spans)
     every = path_pieces(graph, spans)
     data = pieces_columns(graph, spans, every, columns)
-    return _summed(pd.DataFrame(data, copy=False), columns, every.pieces.end - every.pieces.start)
+    return path_sums(pd.DataFrame(data, copy=False), columns, every.pieces.end - every.pieces.start)
 
 
-def pieces_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
+def pieces_table(graph: Dependences, spans: Sequence[PathSpan]) -> pd.DataFrame:
     """Return the table of `critical_path` for these paths."""
     every = path_pieces(graph, spans)
     names = [column for column in PIECES.names if column not in ("start_ns", "end_ns", "dur_ns", "margin_ns")]
@@ -260,7 +256,7 @@ def pieces_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
 
 
 def pieces_columns(
-    graph: Dependences, spans: Sequence[Span], every: PathPieces, names: Sequence[str]
+    graph: Dependences, spans: Sequence[PathSpan], every: PathPieces, names: Sequence[str]
 ) -> dict[str, Any]:
     """Return the columns of `PIECES` that describe each piece."""
     slices, pieces = graph.resources.trace.slices, every.pieces
@@ -290,10 +286,9 @@ def resource_column(trace: Trace, track: IntArray) -> pd.Categorical:
     return pd.Categorical.from_codes(positions(keys, track), categories=labels)
 
 
-def _summed(table: pd.DataFrame, columns: list[str], spent: IntArray) -> pd.DataFrame:
-    groups = table.assign(path_ns=spent).groupby(columns, observed=True, sort=False, dropna=False)["path_ns"]
-    out = groups.agg(["sum", "count"]).reset_index()
-    out = out.rename(columns={"sum": "path_ns"})
-    out.insert(len(columns) + 1, "share", out["path_ns"] / max(int(spent.sum()), 1))
-    out = out.rename(columns={"count": "pieces"})
+def path_sums(table: pd.DataFrame, by: list[str], spent: IntArray) -> pd.DataFrame:
+    """Sum the ns of a path's pieces by some of its columns, largest first; missing names are a group."""
+    groups = table.assign(path_ns=spent).groupby(by, observed=True, sort=False, dropna=False)["path_ns"]
+    out = groups.agg(path_ns="sum", pieces="count").reset_index().astype({"path_ns": "int64"})
+    out.insert(len(by) + 1, "share", out["path_ns"] / max(int(spent.sum()), 1))
     return out.sort_values("path_ns", ascending=False, kind="stable").reset_index(drop=True)

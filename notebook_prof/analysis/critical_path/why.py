@@ -16,10 +16,9 @@ from ...units import format_items, format_ns, format_share
 from ..source.annotated import source_texts
 from .dependences import Dependences, dependences
 from .hops import hops_table
-from .instants import Kind, Stretch, of_instant, of_slice
-from .path import Span, pieces_table
+from .path import PathSpan, pieces_table
 from .resources import EVENT, FAR, LAUNCH, stacked
-from .walk import RUNS, STUCK, resource_names, walk
+from .walk import RUNS, STUCK, Kind, Stretch, of_instant, of_slice, resource_names, walk
 
 # Many backward walks at once: each round moves every walk by one hop. Pure numpy.
 
@@ -29,7 +28,7 @@ _HOST, _WAKE, _WORK, _LAUNCH, _EVENT = (
 
 
 class ManyRuns(NamedTuple):
-    """Runs of many paths, unordered; columns of int64: `of` is the walk, the others are as in `Runs`."""
+    """Runs of many paths, unordered; columns of int64: `of` is the walk, the others are as in `PathRuns`."""
 
     of: IntArray
     track: IntArray
@@ -153,7 +152,6 @@ def why(
 
     Parameters
     ----------
-    trace : Trace
     ts : int, optional
         ns from the start of the trace.
     track : int or str, optional
@@ -198,7 +196,7 @@ def why(
     else:
         key, stretch = of_instant(graph, int(ts or 0), track)
     path = walk(graph, stretch.begin, stretch.end, stretch.from_track, stretch.from_row)
-    spans = [Span(-1, "host", stretch.from_track, 0, path)] if stretch.end > stretch.begin else []
+    spans = [PathSpan(-1, "host", stretch.from_track, 0, path)] if stretch.end > stretch.begin else []
     pieces, hops = pieces_table(graph, spans), hops_table(graph, spans)
     keys, labels = resource_names(trace)
     resource = labels[int(np.searchsorted(keys, key))]
@@ -226,7 +224,7 @@ _CAUSES: Final = {
 def _sentences(
     trace: Trace, stretch: Stretch, resource: str, pieces: pd.DataFrame, hops: pd.DataFrame
 ) -> list[str]:
-    label = _Labels(trace)
+    label = _ShortLabels(trace)
     said = [_first(trace, stretch, resource, label), *_of_hops(trace, hops, label)]
     length = stretch.end - stretch.begin
     unlaunched = stretch.from_row >= 0 and dependences(trace).resources.call[stretch.from_row] < 0
@@ -239,7 +237,7 @@ def _sentences(
     return said
 
 
-class _Labels:
+class _ShortLabels:
     """Short names of slices and threads, as in the timeline."""
 
     def __init__(self, trace: Trace) -> None:
@@ -266,7 +264,7 @@ class _Labels:
         return where if pd.isna(row) or row < 0 else f"{self.of(int(row))} on {where}"
 
 
-def _first(trace: Trace, stretch: Stretch, resource: str, label: _Labels) -> str:
+def _first(trace: Trace, stretch: Stretch, resource: str, label: _ShortLabels) -> str:
     """Describe what happened in the stretch."""
     length, at = format_ns(stretch.end - stretch.begin), format_ns(stretch.begin, 6)
     it = label.on(stretch.row, resource)
@@ -289,7 +287,7 @@ def _first(trace: Trace, stretch: Stretch, resource: str, label: _Labels) -> str
     return f"{it} ran for {ran}, from {begins} on, {length} after {after}."
 
 
-def _of_hops(trace: Trace, hops: pd.DataFrame, label: _Labels) -> list[str]:
+def _of_hops(trace: Trace, hops: pd.DataFrame, label: _ShortLabels) -> list[str]:
     """Describe what the path waited for, latest first."""
     said = []
     for hop in hops[::-1].head(_HOPS_IN_TEXT).to_dict("records"):
@@ -309,7 +307,7 @@ def _of_hops(trace: Trace, hops: pd.DataFrame, label: _Labels) -> list[str]:
     return said
 
 
-def _shares(pieces: pd.DataFrame, label: _Labels, length: int) -> str:
+def _shares(pieces: pd.DataFrame, label: _ShortLabels, length: int) -> str:
     """List the classes of the stretch's path, largest first."""
     by_class = (
         pieces.groupby("class", observed=True)["dur_ns"].sum().sort_values(ascending=False, kind="stable")

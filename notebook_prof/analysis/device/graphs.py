@@ -28,7 +28,6 @@ def graph_nodes(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; only replays entirely inside it count.
     graph : int or iterable of int, optional

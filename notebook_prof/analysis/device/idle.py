@@ -32,7 +32,6 @@ def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> 
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns. Default: from the first to the last work of each device, as in `device`.
     min_ns : int
@@ -195,7 +194,6 @@ def idle_causes(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns. Default: from the first to the last work of each device, as in `device`.
 

@@ -110,7 +110,6 @@ def kernel_launches(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns: work that touches it, with uncut times.
     step : int or iterable of int, optional

@@ -127,7 +127,6 @@ def kernels(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; durations are cut at its edges.
     by : str or sequence of str
@@ -246,7 +245,6 @@ def kernel_origins(trace: Trace, *, window: WindowLike = None, step: Numbers = N
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns.
     step : int or iterable of int, optional

@@ -22,7 +22,7 @@ SEQUENCES: Final = Table.of(
 )
 
 
-class _Work(NamedTuple):
+class _OrderedWork(NamedTuple):
     """Device work by stream, then start; arrays of one length."""
 
     # Row in slices; code of the name; number of the part (of a stream and step, between collectives and other
@@ -54,7 +54,6 @@ def kernel_sequences(
 
     Parameters
     ----------
-    trace : Trace
     operator : str, optional
         Consider only work launched inside the outermost operators with this text in their names; a sequence
         is then everything that one call launched. Default: any neighbours on a stream in one step.
@@ -114,7 +113,7 @@ def kernel_sequences(
     return _table(trace, work, occurrences)
 
 
-def _work_of(trace: Trace, window: WindowLike, step: Numbers, *, collectives: bool) -> _Work:
+def _work_of(trace: Trace, window: WindowLike, step: Numbers, *, collectives: bool) -> _OrderedWork:
     scope = on_device(trace, window).where(step=step)
     rows = scope.rows
     slices = trace.slices
@@ -126,10 +125,10 @@ def _work_of(trace: Trace, window: WindowLike, step: Numbers, *, collectives: bo
     divided[1:] = (track[1:] != track[:-1]) | (number[1:] != number[:-1]) | exchange[1:] | exchange[:-1]
     part = np.cumsum(divided)
     keep = np.ones(len(rows), bool) if collectives else ~exchange
-    return _Work(rows[keep], ints(slices["name"].cat.codes)[rows[keep]], part[keep])
+    return _OrderedWork(rows[keep], ints(slices["name"].cat.codes)[rows[keep]], part[keep])
 
 
-def _frequent(work: _Work, shortest: int, longest: int, fewest: int, most: int) -> list[_Occurrences]:
+def _frequent(work: _OrderedWork, shortest: int, longest: int, fewest: int, most: int) -> list[_Occurrences]:
     """Take the sequence that covers most work, then the one that covers most of what is left, and so on."""
     candidates: list[tuple[int, int, IntArray]] = []
     at, number = np.arange(len(work.row)), work.code
@@ -186,13 +185,13 @@ def _without_overlap(starts: IntArray, length: int) -> IntArray:
 
 
 def _launched_by(
-    trace: Trace, work: _Work, operator: str, shortest: int, most: int
-) -> tuple[_Work, list[_Occurrences]]:
+    trace: Trace, work: _OrderedWork, operator: str, shortest: int, most: int
+) -> tuple[_OrderedWork, list[_Occurrences]]:
     """Return the work that operators launched, call by call, and each call's work as a sequence."""
     call = np.append(_outermost(trace, operator), -1)[launching_rows(trace)[work.row]]
     order = np.lexsort((trace.slices["ts"].to_numpy()[work.row], call))
     order = order[call[order] >= 0]
-    launched = _Work(work.row[order], work.code[order], call[order])
+    launched = _OrderedWork(work.row[order], work.code[order], call[order])
     calls, first, count = np.unique(launched.part, return_index=True, return_counts=True)
     text = pd.Series(launched.code).astype(str).groupby(launched.part).agg("|".join).to_numpy()
     name = ints(trace.slices["name"].cat.codes)[calls]
@@ -215,7 +214,7 @@ def _outermost(trace: Trace, operator: str) -> IntArray:
     return outermost(ints(trace.slices["parent"]), hits)
 
 
-def _table(trace: Trace, work: _Work, occurrences: list[_Occurrences]) -> pd.DataFrame:
+def _table(trace: Trace, work: _OrderedWork, occurrences: list[_Occurrences]) -> pd.DataFrame:
     slices = trace.slices
     launched_by = launch_calls(trace)
     ts, dur = slices["ts"].to_numpy(), slices["dur"].to_numpy()

@@ -137,7 +137,6 @@ def collectives(trace: Trace, *, window: WindowLike = None, step: Numbers = None
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; collectives that touch it stay whole.
     step : int or iterable of int, optional

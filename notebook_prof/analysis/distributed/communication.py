@@ -8,12 +8,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...errors import OptionError, nearest
+from ...errors import check_option, checked_columns
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ..busy_time import device_of
 from ..critical_path.resources import segments
-from ..grouping import covered
+from ..grouping import covered_by_code, sums
 from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, step_spans
 from ..time.host_states import exposed_communication
 from .collectives import collectives
@@ -29,7 +29,6 @@ def distributed(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; work is cut at its edges.
     step : int or iterable of int, optional
@@ -68,8 +67,7 @@ def distributed(
     >>> distributed(trace)[columns].values.tolist()
     [[8, 10, 4, 4, 14]]
     """
-    if by not in _BY:
-        raise OptionError(f"work cannot be divided by {by!r}: {nearest(by, _BY)}")
+    check_option("work cannot be divided by", by, _BY)
     work = on_device(trace, window).where(step=step)
     if len(work.rows):
         return _table(work, device_of(trace, work), work.among("category", ("collective",)), by)
@@ -94,8 +92,7 @@ def _table(work: Scope, device: IntArray, communicates: BoolArray, by: str) -> p
     count = len(groups)
 
     def during(keep: BoolArray) -> IntArray:
-        spent = covered(code[keep], work.ts[keep], work.end[keep])
-        return np.bincount(code[keep], spent, minlength=count).astype(np.int64)
+        return covered_by_code(code[keep], work.ts[keep], work.end[keep], count)
 
     moves = work.among("category", ("memcpy", "memset"))
     computes = ~communicates & ~moves
@@ -133,7 +130,6 @@ def exposed_collectives(
 
     Parameters
     ----------
-    trace : Trace
     by : str or sequence of str
         Any of ``module group operation name phase step device``.
     window : (int, int), optional
@@ -160,10 +156,7 @@ def exposed_collectives(
     >>> exposed_collectives(trace, by="operation")[["exposed_ns", "total_ns", "count"]].values.tolist()
     [[4, 8, 1]]
     """
-    columns = [by] if isinstance(by, str) else list(by)
-    for column in columns:
-        if column not in BY:
-            raise OptionError(f"exposed communication cannot be summed by {column!r}: {nearest(column, BY)}")
+    columns = checked_columns("exposed communication cannot be summed by", by, BY)
     table = collectives(trace, window=window, step=step)
     table = table[(table["device"] >= 0).to_numpy()].reset_index(drop=True)
     rows = table["slice"].to_numpy(np.int64)
@@ -192,5 +185,5 @@ def _exposed_of(trace: Trace, window: WindowLike, rows: IntArray) -> tuple[IntAr
         (starts, owner), until = cut, cut.until()
         owned = owner >= 0
         spent = length_within(exposed, starts[owned], until[owned])
-        own += np.bincount(owner[owned], spent, minlength=len(own)).astype(np.int64)
+        own += sums(owner[owned], spent, len(own))
     return own[rows], lengths[rows]

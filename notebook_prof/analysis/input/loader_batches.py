@@ -50,12 +50,6 @@ def loader_batches(trace: Trace) -> pd.DataFrame:
         - ``wait_ns`` Int64: duration of the ``next`` that returned it; ``next_ts``: its start; ``loop_ns``:
           time from its end to the following ``next``;
         - ``failed`` bool: making it raised an exception.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> loader_batches(TraceBuilder().seal()).empty
-    True
     """
     return once(trace, "loader batches", lambda: _batches(trace))
 
@@ -116,12 +110,6 @@ def loader_workers(trace: Trace) -> pd.DataFrame:
         - ``busy_share`` float64: share of the time from its first batch to its last in which it made batches;
         - ``exit`` Int64: its exit status if it ended by itself, -9 if it was killed;
         - ``in_item`` Int64: index of the item in progress when the recording or the worker ended.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> loader_workers(TraceBuilder().seal()).empty
-    True
     """
     table = recorded_table(trace, "loader_workers")
     if table is None:
@@ -174,12 +162,6 @@ def loader_transforms(trace: Trace) -> pd.DataFrame:
         - ``items`` int64: number made; ``timed`` int64: number timed: short ones are sampled, and the total
           is scaled by ``items / timed``;
         - ``total_ns`` int64; ``mean_ns`` float64: by item; ``share`` float64: of all parts of the loader.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> loader_transforms(TraceBuilder().seal()).empty
-    True
     """
     items = recorded_table(trace, "loader_items")
     if items is None:

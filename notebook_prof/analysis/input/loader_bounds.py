@@ -23,7 +23,7 @@ _MOST_WORKERS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class LoaderSchedule:
     """One loader's steady-state batches, from which torch's schedule is simulated."""
 
     # ns that the worker spent on each batch, including sending.
@@ -103,7 +103,7 @@ def _steady_ns(returned: Sequence[float], ahead: int) -> float:
     return (returned[-1] - returned[skip]) / max(1, len(returned) - 1 - skip)
 
 
-def batch_ns_together(schedules: Sequence[Schedule], loop_ns: float) -> float:
+def batch_ns_together(schedules: Sequence[LoaderSchedule], loop_ns: float) -> float:
     """Return the steady time per batch of several processes: a step begins once all have their batches."""
     free = [[0.0] * one.workers for one in schedules]
     received: list[list[float]] = [[] for _ in schedules]
@@ -201,12 +201,6 @@ def loader_throughput(trace: Trace) -> pd.DataFrame:
         - ``rate`` float64: batches per second, by simulation; see `loader_bounds`. Without workers the cost
           of sending is unknown, so the rates with workers exclude it;
         - ``measured`` float64: the recording's own rate, NaN for other numbers of workers.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> loader_throughput(TraceBuilder().seal()).empty
-    True
     """
     rows: list[dict[str, Any]] = []
     for loader, steady in _steady(trace):
@@ -221,7 +215,7 @@ def loader_throughput(trace: Trace) -> pd.DataFrame:
     return THROUGHPUT.of_rows(rows)
 
 
-def schedules(trace: Trace) -> list[tuple[int, Schedule]]:
+def schedules(trace: Trace) -> list[tuple[int, LoaderSchedule]]:
     """Return each loader's row of `loaders` and its schedule, if enough of its batches were recorded."""
     every = [(loader, _schedule(trace, loader, steady)) for loader, steady in _steady(trace)]
     return [(loader, schedule) for loader, schedule in every if schedule is not None]
@@ -250,7 +244,7 @@ def _measured_ns(steady: pd.DataFrame) -> float:
     return max(float((whole["wait_ns"] + whole["loop_ns"]).mean()), 1.0)
 
 
-def _schedule(trace: Trace, loader: int, steady: pd.DataFrame) -> Schedule | None:
+def _schedule(trace: Trace, loader: int, steady: pd.DataFrame) -> LoaderSchedule | None:
     made = steady[steady["items_ns"].notna()]
     if len(steady) < _FEWEST or len(made) < _FEWEST or not steady["loop_ns"].notna().any():
         return None
@@ -261,7 +255,7 @@ def _schedule(trace: Trace, loader: int, steady: pd.DataFrame) -> Schedule | Non
     repeats = 1 + 64 // len(made)
     workers = int(row.get("num_workers", 0))
     received = made["receive_ns"].clip(upper=_PIPE * made["receive_cpu_ns"].astype("Float64")).dropna()
-    return Schedule(
+    return LoaderSchedule(
         times=((fetch + send).tolist() * repeats)[:_MOST_BATCHES],
         fetch_ns=float(fetch.mean()),
         loop_ns=max(float(steady["loop_ns"].dropna().mean()), 1.0),
@@ -326,7 +320,9 @@ def _bound(trace: Trace, loader: int, steady: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _mean_parts(trace: Trace, loader: int, steady: pd.DataFrame, schedule: Schedule) -> dict[str, float]:
+def _mean_parts(
+    trace: Trace, loader: int, steady: pd.DataFrame, schedule: LoaderSchedule
+) -> dict[str, float]:
     """Return the mean ns per batch of each part."""
     made = steady[steady["items_ns"].notna()]
     items, collate = float(made["items_ns"].mean()), float(made["collate_ns"].mean())

@@ -23,10 +23,6 @@ _QUEUE_COLUMNS: Final = Table.of(
 def input_queues(trace: Trace) -> pd.DataFrame:
     """Count how often the queues of a MindData pipeline were empty and full.
 
-    Parameters
-    ----------
-    trace : Trace
-
     Returns
     -------
     DataFrame
@@ -111,10 +107,6 @@ _COLUMNS: Final = Table.of(
 
 def input_operators(trace: Trace) -> pd.DataFrame:
     """List the operators of a MindData pipeline with the use of their queues, and mark the bottleneck.
-
-    Parameters
-    ----------
-    trace : Trace
 
     Returns
     -------

@@ -44,12 +44,6 @@ def loaders(trace: Trace) -> pd.DataFrame:
         - ``in_memory``, ``batched`` bool; ``batch_size``, ``num_workers``, ``prefetch_factor`` int64;
           ``pin_memory``, ``persistent_workers`` bool: the loader's settings;
         - ``iterators`` int64: number of iterators started.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> loaders(TraceBuilder().seal()).empty
-    True
     """
     rows = trace.metadata.get("loaders")
     usable = [row for row in rows if set(LOADERS.names) <= set(row)] if isinstance(rows, list) else []
@@ -68,7 +62,6 @@ def input_pipeline(trace: Trace, *, window: WindowLike = None, step: Numbers = N
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; steps are cut at its edges, steps outside are left out.
     step : int or iterable of int, optional

@@ -15,7 +15,7 @@ from ...trace.arrays import IntArray
 from ...trace.nesting import climb
 from ...trace.schema import Table
 from ...units import parse_ns
-from ..grouping import group
+from ..grouping import group, sums
 from ..scope import Numbers, Texts, WindowLike, checked_words, ints, many, recorded_table, texts
 
 FOREVER: Final = np.iinfo(np.int64).max
@@ -130,7 +130,6 @@ def memory_blocks(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns: keep blocks that are alive at some instant of it.
     device : int, optional
@@ -251,12 +250,6 @@ def memory_heap(trace: Trace, *, by: By = "line") -> pd.DataFrame:
     ``bytes`` sum to the peak of blocks allocated since the recording began. Resident memory
     (``p.memory.peak()``) differs: it includes earlier blocks and memory that the allocator keeps for later.
     memray (https://bloomberg.github.io/memray/) traces it: Python objects count as the arenas that hold them.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> memory_heap(TraceBuilder().seal()).empty
-    True
     """
     if by not in get_args(By):
         raise OptionError(f"by={by!r} is not a grouping of the heap: {nearest(by, get_args(By))}")
@@ -287,7 +280,6 @@ def memory_operators(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns.
     by : str or sequence of str
@@ -343,16 +335,13 @@ def memory_operators(
     where = events["device"].to_numpy()[keep].astype(np.int64)
     used, inverse = np.unique(code * 2**16 + where + 1, return_inverse=True)
 
-    def total(weights: Any) -> Any:
-        return np.bincount(inverse, weights, minlength=len(used)).astype(np.int64)
-
     keys = groups.keys.reindex(np.where(used < 0, len(groups.keys), used // 2**16)).reset_index(drop=True)
     table = keys.assign(
         device=(used % 2**16 - 1).astype(np.int16),
-        allocation_count=total(size > 0),
-        free_count=total(size < 0),
-        allocated_bytes=total(np.maximum(size, 0)),
-        freed_bytes=total(np.maximum(-size, 0)),
+        allocation_count=sums(inverse, size > 0, len(used)),
+        free_count=sums(inverse, size < 0, len(used)),
+        allocated_bytes=sums(inverse, np.maximum(size, 0), len(used)),
+        freed_bytes=sums(inverse, np.maximum(-size, 0), len(used)),
     )
     table["increase_bytes"] = table["allocated_bytes"] - table["freed_bytes"]
     order = ["increase_bytes", "allocated_bytes"]

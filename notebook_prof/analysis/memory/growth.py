@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...errors import OptionError, nearest
+from ...errors import checked_columns
 from ...trace import Trace
 from ...trace.arrays import IntArray
 from ...trace.schema import Table
@@ -52,7 +52,6 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
 
     Parameters
     ----------
-    trace : Trace
     spans : DataFrame, optional
         ``ts dur`` of the steps; default: all.
 
@@ -209,7 +208,6 @@ def memory_growth(
 
     Parameters
     ----------
-    trace : Trace
     by : str or sequence of str
         Any of ``operator module phase line``: where the blocks were born.
     device : int, optional
@@ -254,10 +252,7 @@ def memory_growth(
     >>> memory_growth(b.seal())[columns].values.tolist()
     [['cat', 64, 3, 3, 320]]
     """
-    columns = [by] if isinstance(by, str) else list(by)
-    for column in columns:
-        if column not in _BY:
-            raise OptionError(f"growth cannot be grouped by {column!r}: {nearest(column, _BY)}")
+    columns = checked_columns("growth cannot be grouped by", by, _BY)
     growth = level_growth(trace)
     growth = growth[growth["grows"] & (growth["source"] == "allocator").to_numpy(bool)]
     grows = growth.set_index("device")["growth_bytes"]

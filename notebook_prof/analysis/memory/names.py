@@ -12,7 +12,7 @@ from ...trace import Trace
 from ...trace.schema import Table
 from ..notebook.recorded import is_notebook
 from ..scope import ints, recorded_table
-from .live import memory_live
+from .curve import memory_live
 
 Moment = Literal["recording", "cell"]
 MAPPED: Final = "file"
@@ -36,7 +36,6 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
 
     Parameters
     ----------
-    trace : Trace
     at : {"recording", "cell"}, optional
         The end of the recording, or the end of the cell, which is later if only some steps were recorded.
         Without it: the end of the recording, and names that hold more at the end of the cell.
@@ -82,12 +81,6 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
     For each device, ``bytes`` of all rows of one `at` except ``file`` sum to what is used: named + saved for
     backward + unnamed + cached + outside = used. A name grows if in four of five steps, not counting the
     first and the last, it allocated memory that it still holds at the end.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> memory_names(TraceBuilder().seal()).empty
-    True
     """
     if at is None:
         names = memory_names(trace, at="recording", device=device)
@@ -290,12 +283,6 @@ def memory_left_behind(trace: Trace) -> pd.DataFrame:
     Notes
     -----
     The memory is that at the end of the cell, even if only some of its steps were recorded.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> memory_left_behind(TraceBuilder().seal()).empty
-    True
     """
     names = memory_names(trace, at="cell")
     new = names[(names["new_bytes"] > 0).fillna(False).to_numpy(bool)]

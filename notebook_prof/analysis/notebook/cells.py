@@ -10,39 +10,16 @@ import pandas as pd
 from ...trace import Trace
 from ...trace.arrays import IntArray
 from ...trace.intervals import as_ints
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from ..time.cpu import cpu_within
 from .path import DELETED, stale_cells
 from .recorded import cell_runs
 
-CELLS: Final = Table(
+CELLS: Final = Table.of(
     "cells",
-    (
-        Column("cell", "int64", "", "number of the cell, in order of first runs"),
-        Column("number", "int64", "", "execution count"),
-        Column("name", "str", "", "`In[7]` and its longest statement"),
-        Column("ts", "int64", "ns", "begin"),
-        Column("wall_ns", "int64", "ns", "duration"),
-        Column("share", "float64", "1", "share of the durations of all rows"),
-        Column("cpu_ns", "Int64", "ns", "CPU time of the process and its children; missing if not recorded"),
-        Column("cores", "float64", "", "mean number of cores used; missing if not recorded"),
-        Column("wait_ns", "Int64", "ns", "time that the main thread neither ran nor waited for a core"),
-        Column("peak_bytes", "int64", "bytes", "highest resident memory"),
-        Column(
-            "peak_exact", "bool", "", "whether the system recorded the peak; otherwise the highest reading"
-        ),
-        Column("kept_bytes", "int64", "bytes", "growth of resident memory"),
-        Column("device_bytes", "int64", "bytes", "growth of torch's memory on GPUs"),
-        Column("device_ns", "Int64", "ns", "time that a GPU was busy, by NVML; missing without readings"),
-        Column("hottest", "str", "", "line that took longest; missing if nothing shows it"),
-        Column("hottest_ns", "Int64", "ns", "its time"),
-        Column("runs", "int64", "", "number of runs of the cell"),
-        Column("error", "str", "", "type of its exception, or empty"),
-        Column("imports", "str", "", "packages that it was the first to import"),
-        Column("stale", "str", "", "why its results are out of date, or empty"),
-        Column("full", "bool", "", "whether `%%profile` recorded it"),
-        Column("cell_id", "str", "", "the front-end's id; may be empty"),
-    ),
+    "cell:int64 number:int64 name:str ts:int64 wall_ns:int64 share:float64 cpu_ns:Int64 cores:float64 "
+    "wait_ns:Int64 peak_bytes:int64 peak_exact:bool kept_bytes:int64 device_bytes:int64 device_ns:Int64 "
+    "hottest:str hottest_ns:Int64 runs:int64 error:str imports:str stale:str full:bool cell_id:str",
 )
 
 
@@ -51,7 +28,6 @@ def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     runs : bool
         One row per run, in order of time, including requests of a front-end's tools without a cell. By
         default one row per cell that is still in the notebook, for its latest run.
@@ -82,12 +58,6 @@ def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
     Cells without an id are the same cell if they have the same source. ``edited`` and ``deleted`` are
     relative to the saved notebook, if the server names its file. What a cell reads is derived from its syntax
     tree: see `path`.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> cells(TraceBuilder().seal()).empty
-    True
     """
     table = cell_runs(trace)
     if not len(table):

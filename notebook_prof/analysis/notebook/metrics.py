@@ -18,10 +18,6 @@ from .recorded import is_notebook
 def metrics(trace: Trace) -> dict[str, float]:
     """Return the numbers of a run as a flat dict, for ``mlflow.log_metrics``, ``wandb.log`` or a CSV.
 
-    Parameters
-    ----------
-    trace : Trace
-
     Returns
     -------
     dict of str to float

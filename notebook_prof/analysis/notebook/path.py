@@ -9,22 +9,14 @@ import pandas as pd
 
 from ...errors import OptionError
 from ...trace import Trace
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 from .names import Names, names_of
 from .recorded import CELL_BUFFERS, cell_runs
 
 DELETED: Final = "deleted"
-PATH: Final = Table(
+PATH: Final = Table.of(
     "path",
-    (
-        Column("cell", "int64", "", "number of the cell, as in `cells`"),
-        Column("number", "int64", "", "its execution count"),
-        Column("needs", "Int64", "", "number of a cell that it read from; missing if none"),
-        Column("needs_number", "Int64", "", "that cell's execution count then"),
-        Column("names", "str", "", "names that it read from that cell"),
-        Column("wall_ns", "int64", "ns", "time of its latest run"),
-        Column("name", "str", "", "`In[7]` and its longest statement"),
-    ),
+    "cell:int64 number:int64 needs:Int64 needs_number:Int64 names:str wall_ns:int64 name:str",
 )
 
 
@@ -33,7 +25,6 @@ def path(trace: Trace, after: int | None = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     after : int, optional
         The execution count of a cell: list only it and the cells that directly or indirectly read its names.
 
@@ -58,12 +49,6 @@ def path(trace: Trace, after: int | None = None) -> pd.DataFrame:
     Names are those of the syntax tree: read (also in functions), assigned, imported, deleted, or changed by
     an assignment to an item or an attribute. Importing again what a name already holds changes nothing.
     Changes by a method, as in ``df.insert(…)``, by ``%run`` or by ``exec`` are not seen.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> path(TraceBuilder().seal()).empty
-    True
     """
     runs = cell_runs(trace)
     if not len(runs):

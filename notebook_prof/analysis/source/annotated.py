@@ -21,7 +21,6 @@ def annotated_source(trace: Trace, file: str = CELL, *, window: WindowLike = Non
 
     Parameters
     ----------
-    trace : Trace
     file : str
         ``cell``, or a file of `lines`; the last part of its path is enough if it is unique.
     window : (int, int), optional
@@ -106,7 +105,6 @@ def line_steps(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
 

@@ -1,17 +1,17 @@
-"""Call trees: from callers down, from callees up, and the heaviest stack."""
+"""Calls: from callers down, from callees up, the heaviest stack, and the log in order of time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ...errors import OptionError, nearest
-from ...trace import Trace
+from ...errors import OptionError, check_option
+from ...trace import Trace, Window
 from ...trace.arrays import BoolArray, IntArray
-from ..scope import Numbers, Texts, WindowLike, on_device, on_host
+from ..scope import Numbers, Scope, Texts, WindowLike, bounds, on_device, on_host
 from .line_calls import shown_frames
 from .stack_nodes import device_sums, node_sums, placed, stack_nodes, with_children
 
@@ -35,7 +35,6 @@ def call_tree(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
     step : int or iterable of int, optional
@@ -135,16 +134,8 @@ def bottom_up(
     """
     if levels is not None and levels < 0:
         raise OptionError(f"levels={levels}: the number of callers cannot be negative; 0 lists none")
-    tree = call_tree(
-        trace,
-        window=window,
-        step=step,
-        phase=phase,
-        category=category,
-        track=track,
-        line=line,
-        fold_libraries=fold_libraries,
-    )
+    kept: dict[str, Any] = {"step": step, "phase": phase, "category": category, "track": track, "line": line}
+    tree = call_tree(trace, window=window, fold_libraries=fold_libraries, **kept)
     return from_below(tree, levels, least_share)
 
 
@@ -224,23 +215,14 @@ def heaviest_stack(
     >>> heaviest_stack(trace)["name"].tolist(), heaviest_stack(trace, name="add")["name"].tolist()
     (['linear', 'mm'], ['linear', 'add'])
     """
-    tree = call_tree(
-        trace,
-        window=window,
-        step=step,
-        phase=phase,
-        category=category,
-        track=track,
-        line=line,
-        fold_libraries=fold_libraries,
-    )
+    kept: dict[str, Any] = {"step": step, "phase": phase, "category": category, "track": track, "line": line}
+    tree = call_tree(trace, window=window, fold_libraries=fold_libraries, **kept)
     return heaviest_of(tree, name, by)
 
 
 def heaviest_of(tree: pd.DataFrame, name: str | None = None, by: str = "total_ns") -> pd.DataFrame:
     """Return the rows of a call tree's heaviest stack, renumbered."""
-    if by not in _TIMES[::2]:
-        raise OptionError(f"the heaviest stack cannot be found by {by!r}: {nearest(by, _TIMES[::2])}")
+    check_option("the heaviest stack cannot be found by", by, _TIMES[::2])
     up = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
     weight = tree[by].to_numpy()
     among = np.flatnonzero(up < 0 if name is None else (tree["name"] == name).to_numpy())
@@ -289,3 +271,69 @@ def _listed(table: pd.DataFrame, *, totals: bool) -> pd.DataFrame:
     whole = table.loc[table["depth"] == 0, keys[0]].sum()
     table["share"] = table[keys[0]] / max(int(whole), 1)
     return table[list(_COLUMNS)]
+
+
+_LOG_COLUMNS = ("ts", "dur", "self_ns", "depth", "name", "category", "track")
+
+
+def event_log(
+    trace: Trace,
+    *,
+    window: WindowLike = None,
+    name: Texts = None,
+    step: Numbers = None,
+    phase: Texts = None,
+    category: Texts = None,
+    track: int | Iterable[int] | None = None,
+    line: Texts = None,
+    fold_libraries: bool = False,
+) -> pd.DataFrame:
+    """List slices in the order in which they began, on the host and on devices.
+
+    Parameters
+    ----------
+    window : (int, int), optional
+        Half-open, in ns: keep slices that touch it, with uncut times.
+    step, track : int or iterable of int, optional
+        Keep slices of these.
+    name, phase, category, line : str or iterable of str, optional
+        Keep slices of these; a line is written as ``cell:12``.
+    fold_libraries : bool
+        Leave out what `call_tree` folds.
+
+    Returns
+    -------
+    DataFrame
+        One row per slice, by start, then longest first.
+
+        - ``slice`` int64: its row in ``trace.slices``;
+        - ``ts``, ``dur``, ``self_ns`` int64: start, duration and self time, not cut at the window;
+        - ``depth`` int64: number of slices of its track around it;
+        - ``name``, ``category``, ``track_name`` category; ``track`` int64.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main:     [linear ][relu ]
+    ... stream 7:     [gemm  ]
+    ... ''')
+    >>> event_log(trace)[["ts", "name", "track_name"]].values.tolist()
+    [[0, 'linear', 'main'], [4, 'gemm', 'stream 7'], [9, 'relu', 'main']]
+    """
+    slices = trace.slices
+    ts, end = bounds(slices)
+    keep = shown_frames(trace) if fold_libraries else np.ones(len(slices), dtype=bool)
+    if window is not None:
+        cut = Window.of(window)
+        keep &= (ts < cut.end) & ((end > cut.start) | (ts >= cut.start))
+    rows = np.flatnonzero(keep)
+    scope = Scope(slices, rows, ts[rows], end[rows], slices["self_ns"].to_numpy()[rows])
+    scope = scope.where(step=step, phase=phase, category=category, line=line, name=name, track=track)
+    table = slices[list(_LOG_COLUMNS)].iloc[scope.rows].reset_index(drop=True)
+    table = table.astype({"depth": "int64", "track": "int64"})
+    table.insert(0, "slice", scope.rows)
+    code, names = pd.factorize(trace.tracks["name"])
+    at = pd.Index(trace.tracks["track"]).get_indexer(table["track"])
+    table["track_name"] = pd.Categorical.from_codes(code[at], categories=names.astype("str"))
+    return table

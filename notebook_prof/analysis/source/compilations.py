@@ -32,7 +32,6 @@ def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns: keep compilations that began in it.
 
@@ -60,12 +59,6 @@ def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     -----
     A live recording uses ``torch._dynamo.utils.get_compilation_metrics()``, which has the latest 64. The logs
     that PyTorch writes to the folder ``TORCH_TRACE`` have all of them.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> compilations(TraceBuilder().seal()).empty
-    True
     """
     table = recorded_table(trace, "compilations")
     if table is None:
@@ -108,12 +101,6 @@ def fused_kernels(trace: Trace) -> pd.DataFrame:
     The source is comments in the modules that Inductor writes: they name the nodes of TorchDynamo's graph
     that are in a kernel, and the lines of these nodes. C++ for the host has no such comments: there the
     operators come from the kernel's name, and the lines from the nodes with these operators.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> fused_kernels(TraceBuilder().seal()).empty
-    True
     """
     table = recorded_table(trace, "fused_kernels")
     if table is None:
@@ -153,12 +140,6 @@ def graph_breaks(trace: Trace) -> pd.DataFrame:
     -----
     A break in a loop, or in a function called by a compiled one, may leave the whole function uncompiled:
     then no graph continues, and `compilations` has the ``failure``, if there is one.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> graph_breaks(TraceBuilder().seal()).empty
-    True
     """
     table = recorded_table(trace, "compilations")
     if table is None or not table["resumed"].any():

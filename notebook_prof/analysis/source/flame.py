@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ...errors import OptionError, nearest
+from ...errors import OptionError, check_option, nearest
 from ...trace import Trace
 from ...trace.arrays import IntArray, number_rows, positions
 from ..grouping import outermost
@@ -40,7 +40,6 @@ def flame(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
     metric : {"self_ns", "device_ns", "count"}
@@ -98,8 +97,7 @@ def flame(
     >>> flame(trace, by_thread=False, order="time")[["name", "total", "start"]].values.tolist()
     [['linear', 22, 0], ['mm', 5, 0], ['add', 5, 5], ['mm', 5, 10]]
     """
-    if metric not in METRICS:
-        raise OptionError(f"stacks cannot be weighted by {metric!r}: {nearest(metric, METRICS)}")
+    check_option("stacks cannot be weighted by", metric, METRICS)
     if order not in ORDERS:
         raise OptionError(f"there is no order {order!r} of stacks: {nearest(order, ORDERS)}")
     host = on_host(trace, window).where(step=step, phase=phase, category=category, track=track, line=line)
@@ -152,7 +150,6 @@ def sandwich(
 
     Parameters
     ----------
-    trace : Trace
     name : str or iterable of str
         One or more names; several are treated as one.
     metric : {"self_ns", "device_ns"}
@@ -182,18 +179,9 @@ def sandwich(
     >>> sandwich(trace, "linear")[["name", "depth", "value", "total", "start"]].values.tolist()
     [['linear', 0, 11, 21, 0], ['mm', 1, 10, 10, 0], ['train', -1, 12, 12, 0], ['eval', -1, 9, 9, 12]]
     """
-    if metric not in _METRICS:
-        raise OptionError(f"stacks cannot be weighted by {metric!r}: {nearest(metric, _METRICS)}")
-    tree = call_tree(
-        trace,
-        window=window,
-        step=step,
-        phase=phase,
-        category=category,
-        track=track,
-        line=line,
-        fold_libraries=fold_libraries,
-    )
+    check_option("stacks cannot be weighted by", metric, _METRICS)
+    kept: dict[str, Any] = {"step": step, "phase": phase, "category": category, "track": track, "line": line}
+    tree = call_tree(trace, window=window, fold_libraries=fold_libraries, **kept)
     return sandwich_of(tree, many(name), metric)
 
 

@@ -14,8 +14,9 @@ from ...trace import Trace, inherit
 from ...trace.arrays import BoolArray, IntArray, positions
 from ...trace.source_lines import is_line, running_lines
 from ..device.kernel_launches import launching_rows
+from ..grouping import sums
 from ..memory.blocks import FOREVER, lives
-from ..memory.live import peak_instant
+from ..memory.curve import peak_instant
 from ..scope import Scope, WindowLike, ints, on_device, on_host, recorded_table
 from ..time.host_states import waiting
 
@@ -40,7 +41,7 @@ def is_python(trace: Trace, name: str, file: str = "") -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Frames:
+class SourceFrames:
     """Distinct frames (`file` is empty and `line` -1 if unknown); `code` is the frame of every slice."""
 
     code: IntArray
@@ -49,7 +50,7 @@ class Frames:
     line: IntArray
 
 
-def frames(trace: Trace) -> Frames:
+def frames(trace: Trace) -> SourceFrames:
     """Find the function and source line of every slice."""
     # It is the innermost frame of the slice's own stack; for a Python slice without a stack, its name
     # (``file.py(12): f`` or ``f (file.py:12)``); for anything else, the frame of the nearest slice around it.
@@ -65,7 +66,7 @@ def frames(trace: Trace) -> Frames:
     code = inherit(ints(slices["parent"]), code)
     lost = code < 0
     code[lost] = len(stacks) + name_code[lost]
-    return Frames(
+    return SourceFrames(
         code,
         np.array([*stacks["name"], *(name for name, _, _ in parsed)], dtype=object),
         np.array([*stacks["file"], *(file for _, file, _ in parsed)], dtype=object),
@@ -101,17 +102,13 @@ def line_costs(
     work_of_backward = device.among("phase", ("backward",))
     spent = device.end - device.ts
 
-    def total(at: IntArray, weights: IntArray) -> IntArray:
-        # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
-        return np.bincount(at, weights, minlength=size + 1).astype(np.int64)
-
     def own(scope: Scope, chosen: BoolArray) -> IntArray:
-        return total(row[scope.rows[chosen]], scope.self_ns[chosen])
+        return sums(row[scope.rows[chosen]], scope.self_ns[chosen], size + 1)
 
     costs = {
-        "device_ns": total(row[device.rows], spent),
-        "backward_ns": total(forward[host.rows[backward]], host.self_ns[backward]),
-        "backward_device_ns": total(forward[launcher[work_of_backward]], spent[work_of_backward]),
+        "device_ns": sums(row[device.rows], spent, size + 1),
+        "backward_ns": sums(forward[host.rows[backward]], host.self_ns[backward], size + 1),
+        "backward_device_ns": sums(forward[launcher[work_of_backward]], spent[work_of_backward], size + 1),
         "launch_ns": own(host, host.among("category", ("launch",))),
         "wait_ns": own(host, waiting(trace, host) & (len(on_device(trace).rows) > 0)),
     }
@@ -122,7 +119,7 @@ def line_costs(
         on_devices = _memory(trace, row, size, None, {}, host=False)
         at = row_of_line[slices["line"].cat.categories.get_indexer(heap["line"])]
         for column, of_heap in (("bytes_kept", "kept_bytes"), ("peak_bytes", "bytes")):
-            costs[column] = on_devices[column] + total(at, heap[of_heap].to_numpy())
+            costs[column] = on_devices[column] + sums(at, heap[of_heap].to_numpy(), size + 1)
     return costs
 
 
@@ -177,12 +174,9 @@ def _memory(
     peak = np.array([peak_instant(trace, int(one)) for one in devices], np.int64)[of_device]
     at_peak = (blocks.birth[born] <= peak) & (peak < death)
 
-    def total(chosen: BoolArray) -> IntArray:
-        return np.bincount(at[chosen], bytes_[chosen], minlength=size + 1).astype(np.int64)
-
     end = FOREVER if window is None else min(window[1], FOREVER)
     return {
-        "bytes_allocated": total(np.ones(len(at), bool)),
-        "bytes_kept": total(death >= end),
-        "peak_bytes": total(at_peak),
+        "bytes_allocated": sums(at, bytes_, size + 1),
+        "bytes_kept": sums(at, bytes_ * (death >= end), size + 1),
+        "peak_bytes": sums(at, bytes_ * at_peak, size + 1),
     }

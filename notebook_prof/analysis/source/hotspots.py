@@ -8,11 +8,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...errors import OptionError, nearest
+from ...errors import check_option
 from ...trace import Trace, nest
 from ...trace.arrays import IntArray
 from ...trace.intervals import as_ints
-from ..grouping import covered
+from ..grouping import covered, covered_by_code, sums
 from ..scope import Numbers, Scope, Texts, WindowLike, on_host
 from .frames import frames
 from .lines import CELL, lines_of_slices
@@ -48,7 +48,7 @@ def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = No
     caller = np.where(parent >= 0, line[np.maximum(parent, 0)], -1)
     root = (caller < 0) & (track == cell_track(trace, scope))
     size = len(table)
-    spent = _time_by(line[root], scope.ts[root], scope.end[root], size)
+    spent = covered_by_code(line[root], scope.ts[root], scope.end[root], size)
     outer = as_ints(np.argsort(-spent, kind="stable"))
     outer = outer[spent[outer] > 0]
     start = outer[:1]
@@ -60,7 +60,7 @@ def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = No
         at = int(start[0])
         path.append(at)
         inside = (caller == at) & (line != at)
-        called = _time_by(line[inside], scope.ts[inside], scope.end[inside], size)
+        called = covered_by_code(line[inside], scope.ts[inside], scope.end[inside], size)
         called[path] = 0
         best = int(called.argmax())
         inner = as_ints(np.argsort(-called, kind="stable"))
@@ -88,10 +88,6 @@ def cell_track(trace: Trace, scope: Scope) -> int:
     return int(np.bincount(track, scope.end - scope.ts).argmax())
 
 
-def _time_by(code: IntArray, ts: IntArray, end: IntArray, size: int) -> IntArray:
-    return np.bincount(code, covered(as_ints(code), ts, end), minlength=size).astype(np.int64)
-
-
 _BY: Final = ("function", "line", "operator")
 
 
@@ -107,7 +103,6 @@ def hotspots(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
     by : {"function", "line", "operator"}
@@ -139,8 +134,7 @@ def hotspots(
     >>> hotspots(b.seal(), by="operator")[["name", "file", "line", "self_ns"]].values.tolist()
     [['mm', 'cell.py', 3, 6], ['train', 'cell.py', 3, 4]]
     """
-    if by not in _BY:
-        raise OptionError(f"hotspots cannot be listed by {by!r}: {nearest(by, _BY)}")
+    check_option("hotspots cannot be listed by", by, _BY)
     host = on_host(trace, window).where(step=step, phase=phase)
     where = frames(trace)
     frame = where.code[host.rows]
@@ -175,9 +169,7 @@ def _grouped(
     code = table.groupby(keys, sort=False, dropna=False).ngroup().to_numpy(np.int64)[code]
     track, size = host.ints("track"), int(code.max(initial=-1)) + 1
     open_ns = covered(code * (int(track.max(initial=0)) + 1) + track, host.ts, host.end)
-    sums = {"count": None, "total_ns": open_ns, "self_ns": host.self_ns}
-    columns = {
-        name: np.bincount(code, weights, minlength=size).astype(np.int64) for name, weights in sums.items()
-    }
+    weights = {"count": None, "total_ns": open_ns, "self_ns": host.self_ns}
+    columns = {name: sums(code, values, size) for name, values in weights.items()}
     joined = table[["name", "file", "line"]].drop_duplicates(keys).reset_index(drop=True)
     return joined.assign(**columns), code

@@ -16,9 +16,9 @@ from ...trace.intervals import as_ints
 from ...trace.schema import Table
 from ...trace.source_lines import is_line
 from ...trace.taxonomy import passes_on
-from ..grouping import covered, outermost
+from ..grouping import covered_by_code, outermost
 from ..scope import Scope, WindowLike, ints, on_host, once
-from .frames import Frames, frames
+from .frames import SourceFrames, frames
 from .lines import CELL, LINE, line_slices
 
 COLUMNS: Final = Table.of(
@@ -34,7 +34,6 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
 
@@ -82,8 +81,6 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     group, keys = pd.factorize(key)
     if not len(keys):
         return COLUMNS.empty()
-    order = np.argsort(calls.ts, kind="stable")
-    spent = covered(as_ints(group)[order], calls.ts[order], calls.end[order])
     first = np.full(len(line_codes), -1, np.int64)
     first[number[::-1]] = scope.rows[::-1]
     row = first[keys // len(called) // len(words)]
@@ -101,7 +98,7 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
             "module": [str(word) for word in words[keys // len(called) % len(words)]],
             "function": [str(word) for word in called[keys % len(called)]],
             "count": np.bincount(group, minlength=len(keys)),
-            "total_ns": np.bincount(group[order], spent, minlength=len(keys)).astype(np.int64),
+            "total_ns": covered_by_code(as_ints(group), calls.ts, calls.end, len(keys)),
         }
     )
     return table.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
@@ -127,7 +124,6 @@ def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
 
@@ -167,20 +163,20 @@ def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     code, modules = pd.factorize(
         pd.Series([module_of_import[row] for row in top.rows.tolist()], dtype="object")
     )
-    order = np.argsort(top.ts, kind="stable")
-    spent = covered(as_ints(code)[order], top.ts[order], top.end[order])
     table = IMPORT_COLUMNS.frame(
         {
             "module": [str(module) for module, _ in modules],
             "text": [str(text) for _, text in modules],
             "ts": pd.Series(top.ts).groupby(code).min().to_numpy(),
-            "total_ns": np.bincount(code[order], spent, minlength=len(modules)).astype(np.int64),
+            "total_ns": covered_by_code(as_ints(code), top.ts, top.end, len(modules)),
         }
     )
     return table.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def _import_names(trace: Trace, inside: Scope, around: IntArray, where: Frames) -> dict[int, tuple[str, str]]:
+def _import_names(
+    trace: Trace, inside: Scope, around: IntArray, where: SourceFrames
+) -> dict[int, tuple[str, str]]:
     """Return, for each outermost import, the first module whose top level ran, and the user's line."""
     slices = trace.slices
     top_level = (where.function == "<module>")[where.code[inside.rows]]

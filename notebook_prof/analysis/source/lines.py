@@ -12,7 +12,7 @@ from ...trace import Trace, nest, source_lines, union
 from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.intervals import Intervals, as_ints, clip, length, subtract
 from ...trace.schema import Table
-from ..grouping import covered, reach_before
+from ..grouping import covered, covered_by_code, reach_before, sums
 from ..scope import Numbers, Scope, Texts, WindowLike, bounds, on_device, on_host, recorded_table, step_spans
 from ..time.account import ACCOUNT
 from .frames import COSTS, frames, line_costs
@@ -54,7 +54,6 @@ def lines(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
     step : int or iterable of int, optional
@@ -244,8 +243,7 @@ def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowL
         )
         return last - first
 
-    counts = _sum(row, within(row), size)
-    return np.append(counts, len(keys) - int(within(np.zeros_like(row)).sum()))
+    return np.append(sums(row, within(row), size), len(keys) - int(within(np.zeros_like(row)).sum()))
 
 
 def line_times(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
@@ -298,7 +296,7 @@ def lines_of_slices(
     ]
     numbers = [int(match["line"]) for match in matches]
     descriptions = {"file": files, "line": numbers, "text": [match["text"] for match in matches]}
-    total = _sum(code, covered(as_ints(code), scope.ts, scope.end), size)
+    total = covered_by_code(as_ints(code), scope.ts, scope.end, size)
     pairs = np.unique(code * (int(track.max()) + 1) + track) // (int(track.max()) + 1)
     count = _counts(trace, descriptions, total, union(scope.ts, scope.end))
     # for equal times, the line that ran first, which is the outer one, comes first
@@ -312,11 +310,11 @@ def lines_of_slices(
             **dict.fromkeys(COSTS, nothing),
             "count": pd.arrays.IntegerArray(count, count < 0),
             "total_ns": total,
-            "self_ns": _sum(code, own, size),
+            "self_ns": sums(as_ints(code), own, size),
             "unrecorded_ns": nothing,
             "awaited_ns": nothing,
             "share": total / max(span, 1),
-            "threads": np.bincount(pairs, minlength=size).astype(np.int64),
+            "threads": sums(pairs, None, size),
             "samples": pd.array([pd.NA] * size, "Int64"),
             "exact": count >= 0,
         }
@@ -393,8 +391,3 @@ def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, recorde
     exact = ran["sum"].to_numpy() >= _EXACT * total
     count[exact] = ran["count"].to_numpy()[exact]
     return count
-
-
-def _sum(code: Any, values: IntArray, size: int) -> IntArray:
-    # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
-    return np.bincount(code, values, minlength=size).astype(np.int64)

@@ -116,7 +116,6 @@ def cpu(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns.
 
@@ -177,7 +176,6 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns. Default: the time of the recorded cell, or of the recording if there is none.
 

@@ -54,7 +54,6 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns.
 

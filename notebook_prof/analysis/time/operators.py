@@ -55,7 +55,6 @@ def operators(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns. Times are cut exactly at its edges; slices that touch it count.
     by : str or sequence of str
@@ -175,7 +174,6 @@ def operator_work(
 
     Parameters
     ----------
-    trace : Trace
     window, by, name, step, phase, category, line
         As in `operators`. Calls that start outside the window do not add work.
     element_bytes : float

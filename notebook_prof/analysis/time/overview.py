@@ -181,7 +181,6 @@ def overview(trace: Trace, *, window: WindowLike = None) -> Overview:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut at its edges.
 

@@ -43,7 +43,6 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; steps are cut at its edges, steps outside are left out.
     step : int or iterable of int, optional

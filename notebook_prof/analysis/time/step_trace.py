@@ -109,7 +109,6 @@ def step_trace(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; steps are cut at its edges, steps outside are left out.
     step : int or iterable of int, optional

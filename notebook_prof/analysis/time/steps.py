@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...errors import OptionError, nearest
+from ...errors import check_option
 from ...trace import Intervals, Trace, add, overlap, subtract, union
 from ...trace.arrays import IntArray
 from ...trace.intervals import first_claims
@@ -40,7 +40,6 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; steps are cut at its edges, steps outside are left out.
     step : int or iterable of int, optional
@@ -112,7 +111,6 @@ def breakdown(
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; steps are cut at its edges.
     step : int or iterable of int, optional
@@ -153,8 +151,7 @@ def breakdown(
     >>> breakdown(trace)[["step_ns", "compute_ns", "overlap_ns", "exposed_ns", "idle_ns"]].values.tolist()
     [[19, 10, 4, 4, 5]]
     """
-    if by not in _BY:
-        raise OptionError(f"a rank's time cannot be divided by {by!r}: {nearest(by, _BY)}")
+    check_option("a rank's time cannot be divided by", by, _BY)
     chosen = None if by == "step" else step
     work = on_device(trace, window).where(step=chosen)
     if not len(work.rows):
@@ -215,7 +212,6 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; steps are cut at its edges.
     step : int or iterable of int, optional
@@ -338,10 +334,6 @@ def overhead(trace: Trace) -> pd.DataFrame:
 
     ``%%profile --measure-overhead`` and ``nbp.profile(measure_overhead=True)`` measure it with alternately
     recorded and unrecorded steps after the window.
-
-    Parameters
-    ----------
-    trace : Trace
 
     Returns
     -------

@@ -26,7 +26,6 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns; steps are cut at its edges.
     step : int or iterable of int, optional
@@ -124,7 +123,6 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns.
 

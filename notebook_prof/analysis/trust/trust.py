@@ -304,7 +304,6 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns: judge only this part. Findings about the whole recording are always listed.
 

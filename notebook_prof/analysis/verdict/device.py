@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from ..device.busy import device
-from ..device.copies import copies
+from ..device.busy import copies, device
 from ..device.idle import idle_causes
 from ..time.one_time import one_time
 from ..time.thread_time import host_waits

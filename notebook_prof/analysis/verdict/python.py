@@ -13,7 +13,7 @@ import pandas as pd
 from ...trace import DEVICE_CATEGORIES, Trace
 from ...units import format_share
 from ..scope import Scope, ints
-from ..source.frames import Frames, frames, is_python
+from ..source.frames import SourceFrames, frames, is_python
 from ..source.lines import CELL, lines
 from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
@@ -232,7 +232,9 @@ def _because(facts: VerdictInputs, window: tuple[int, int], told: Any) -> Senten
     return say(", most of it in ", line, text)
 
 
-def _in_library(facts: VerdictInputs, source_lines: Frames, row: int, library: str, name: str) -> Verdict:
+def _in_library(
+    facts: VerdictInputs, source_lines: SourceFrames, row: int, library: str, name: str
+) -> Verdict:
     """Judge a library: its self time, its longest function, and the user's line that calls it."""
     thread = facts.thread
     files = np.array([library_of(str(file), "") == library for file in source_lines.file], dtype=bool)

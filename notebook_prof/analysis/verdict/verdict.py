@@ -52,7 +52,6 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
 
     Parameters
     ----------
-    trace : Trace
     window : (int, int), optional
         Half-open, in ns: judge only this part.
 

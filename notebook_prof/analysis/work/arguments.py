@@ -30,7 +30,6 @@ def operator_arguments(trace: Trace, *, name: Texts = None, window: WindowLike =
 
     Parameters
     ----------
-    trace : Trace
     name : str or iterable of str, optional
         Keep only these operators.
     window : (int, int), optional

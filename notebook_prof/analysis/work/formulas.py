@@ -1,14 +1,118 @@
-"""The formula for the work of each operator."""
+"""A recorded call of an operator, and the formula for its work."""
 
 from __future__ import annotations
 
+import ast
+import json
 import math
 import re
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ... import extensions
-from .calls import Call, Shape, Work
+
+Shape: TypeAlias = tuple[int, ...]
+
+_ELEMENT_BYTES: Final = {
+    **dict.fromkeys(("bool", "char", "signed char", "unsigned char", "int8", "uint8", "byte"), 1),
+    **dict.fromkeys(("short", "int16", "half", "float16", "bfloat16"), 2),
+    **dict.fromkeys(("int", "int32", "float", "float32"), 4),
+    **dict.fromkeys(("long", "long int", "long long", "int64", "double", "float64", "complex<float>"), 8),
+    "complex<double>": 16,
+}
+_FLOAT8: Final = re.compile(r"float8|quint8|qint8", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"-?\d+")
+_NO_TENSOR: Final = frozenset({"", "Scalar", "ScalarList"})
+
+
+class CallWork(NamedTuple):
+    """The work of one call, if each input is read once and each output is written once."""
+
+    kind: str
+    # Floating-point operations; a multiplication and an addition count as two.
+    flops: float
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The inputs of a call."""
+
+    # The operator's name without the prefix ``aten::``.
+    name: str
+    # One entry per argument; ``()`` for arguments that are not tensors, and for tensors without dimensions.
+    shapes: Sequence[Any]
+    # Size of each argument's elements; 0 if it is not a tensor.
+    element_bytes: Sequence[float]
+    # Arguments that are not tensors, as text; empty if unknown.
+    values: Sequence[str]
+
+    @classmethod
+    def read(
+        cls, name: str, shapes: str, dtypes: str | None, concrete: str | None, default_bytes: float = 4
+    ) -> Call:
+        """Parse a call from the texts of a trace; ValueError or SyntaxError for malformed shapes."""
+        sizes = [_shape(entry) for entry in ast.literal_eval(shapes)]
+        types = json.loads(dtypes) if dtypes else None
+        if types is None or len(types) != len(sizes):
+            types = ["unknown" if size else "Scalar" for size in sizes]
+        elements = [_size(str(text), default_bytes) for text in types]
+        values = [str(value) for value in json.loads(concrete)] if concrete else []
+        return cls(name.removeprefix("aten::"), sizes, elements, values)
+
+    def tensor(self, at: int) -> Shape:
+        """Return the shape of an argument; () if there is no such argument."""
+        return self.shapes[at] if at < len(self.shapes) and not _is_list(self.shapes[at]) else ()
+
+    def elements_of(self, at: int) -> int:
+        """Return the number of elements of an argument, over all tensors of a list; 0 for no tensor."""
+        if at >= len(self.shapes) or not self.element_bytes[at]:
+            return 0
+        shape = self.shapes[at]
+        return sum(map(math.prod, shape)) if _is_list(shape) else math.prod(shape)
+
+    def bytes_of(self, *at: int) -> float:
+        """Return the bytes of these arguments (by default, of all)."""
+        chosen = at or range(len(self.shapes))
+        return float(sum(self.elements_of(i) * self.element_bytes[i] for i in chosen if i < len(self.shapes)))
+
+    def item_bytes(self) -> float:
+        """Return the size of an element of the first tensor."""
+        return next((size for size in self.element_bytes if size), 4.0)
+
+    def ints(self, at: int, count: int) -> list[int] | None:
+        """Return an argument such as ``[1, 1]`` or ``2`` as `count` numbers; None if unknown."""
+        if at >= len(self.values):
+            return None
+        numbers = [int(text) for text in _NUMBER.findall(self.values[at])]
+        if len(numbers) == 1:
+            numbers *= count
+        return numbers if len(numbers) == count else None
+
+    def text(self, at: int) -> str:
+        """Return the text of an argument; empty if unknown."""
+        return self.values[at] if at < len(self.values) else ""
+
+
+def _is_list(entry: Any) -> bool:
+    return bool(entry) and isinstance(entry[0], tuple)
+
+
+def _shape(entry: Any) -> Any:
+    if entry and isinstance(entry[0], list | tuple):
+        return tuple(_shape(inner) for inner in entry)
+    return tuple(int(size) for size in entry)
+
+
+def _size(text: str, default: float) -> float:
+    if text in _NO_TENSOR:
+        return 0
+    word = text.removeprefix("c10::").lower()
+    if _FLOAT8.search(word):
+        return 1
+    return _ELEMENT_BYTES.get(word, default)
+
 
 # Work of operators that touch each element a fixed number of times.
 
@@ -18,7 +122,7 @@ _SOFTMAX_FLOPS: Final = 4  # maximum, difference, exponential, sum or quotient
 _SOFTMAX_BACKWARD_FLOPS: Final = 3
 
 
-def elementwise(call: Call) -> Work | None:
+def elementwise(call: Call) -> CallWork | None:
     """Count elements of the output × (number of inputs − 1), at least one each: MegEngine's rule."""
     # The output is as large as the broadcast inputs; an in-place operator writes its first input.
     tensors = [at for at, size in enumerate(call.element_bytes) if size]
@@ -30,40 +134,40 @@ def elementwise(call: Call) -> Work | None:
         elements = math.prod(_broadcast([call.tensor(at) for at in tensors]))
     inputs = len(tensors) + (len(tensors) == 1 and call.name.rstrip("_") in ("mul", "add", "div", "sub"))
     flops = elements * (max(inputs, 2) - 1)
-    return Work("elementwise", flops, call.bytes_of() + elements * call.element_bytes[tensors[0]])
+    return CallWork("elementwise", flops, call.bytes_of() + elements * call.element_bytes[tensors[0]])
 
 
-def norm(call: Call) -> Work | None:
+def norm(call: Call) -> CallWork | None:
     """Count 5 operations per element (statistics, difference, scale, shift), 8 in the backward."""
     backward = call.name.endswith("backward")
     elements = call.elements_of(0)
     each = _NORM_BACKWARD_FLOPS if backward else _NORM_FLOPS
     written = elements * call.item_bytes()
-    return Work("norm", each * elements, call.bytes_of() + written) if elements else None
+    return CallWork("norm", each * elements, call.bytes_of() + written) if elements else None
 
 
-def softmax(call: Call) -> Work | None:
+def softmax(call: Call) -> CallWork | None:
     """Count 4 operations per element, 3 in the backward."""
     elements = call.elements_of(0)
     each = _SOFTMAX_BACKWARD_FLOPS if "backward" in call.name else _SOFTMAX_FLOPS
     written = elements * call.item_bytes()
-    return Work("softmax", each * elements, call.bytes_of() + written) if elements else None
+    return CallWork("softmax", each * elements, call.bytes_of() + written) if elements else None
 
 
-def reduction(call: Call) -> Work | None:
+def reduction(call: Call) -> CallWork | None:
     """Count one operation for each element read; writes do not count."""
     elements = call.elements_of(0)
-    return Work("reduction", elements, call.bytes_of()) if elements else None
+    return CallWork("reduction", elements, call.bytes_of()) if elements else None
 
 
-def pooling(call: Call) -> Work | None:
+def pooling(call: Call) -> CallWork | None:
     """Count elements of the output × elements of the window; if adaptive, the input's elements."""
     x = call.tensor(0)
     if "backward" in call.name:
         elements = call.elements_of(0)
-        return Work("pooling", elements, call.bytes_of() + call.bytes_of(1)) if elements else None
+        return CallWork("pooling", elements, call.bytes_of() + call.bytes_of(1)) if elements else None
     if call.name.lstrip("_").startswith("adaptive"):
-        return Work("pooling", math.prod(x), call.bytes_of()) if x else None
+        return CallWork("pooling", math.prod(x), call.bytes_of()) if x else None
     size = 1 if "1d" in call.name else 3 if "3d" in call.name else 2
     window = call.ints(1, size)
     if not x or len(x) < size or window is None:
@@ -71,30 +175,30 @@ def pooling(call: Call) -> Work | None:
     stride, padding = call.ints(2, size) or window, call.ints(3, size) or [0] * size
     out = [(x[i - size] + 2 * padding[i] - window[i]) // max(stride[i], 1) + 1 for i in range(size)]
     elements = math.prod(x[: len(x) - size]) * math.prod(out)
-    return Work("pooling", elements * math.prod(window), call.bytes_of(0) + elements * call.item_bytes())
+    return CallWork("pooling", elements * math.prod(window), call.bytes_of(0) + elements * call.item_bytes())
 
 
-def embedding(call: Call) -> Work | None:
+def embedding(call: Call) -> CallWork | None:
     """Count the rows read and written, without operations; the backward adds each row once."""
     if "backward" in call.name:
         elements = call.elements_of(0)
-        return Work("embedding", elements, 2 * call.bytes_of(0) + call.bytes_of(1))
+        return CallWork("embedding", elements, 2 * call.bytes_of(0) + call.bytes_of(1))
     table = call.tensor(0)
     at = 2 if call.name == "index_select" else 1
     rows = call.elements_of(at)
     if not table or not rows:
         return None
     moved = rows * math.prod(table[1:]) * call.element_bytes[0]
-    return Work("embedding", 0, 2 * moved + call.bytes_of(at))
+    return CallWork("embedding", 0, 2 * moved + call.bytes_of(at))
 
 
-def copy(call: Call) -> Work | None:
+def copy(call: Call) -> CallWork | None:
     """Count the inputs as read, and as much as written, without operations."""
     if call.name in ("fill_", "zero_"):
-        return Work("copy", 0, call.bytes_of(0))
+        return CallWork("copy", 0, call.bytes_of(0))
     if call.name == "copy_":
-        return Work("copy", 0, call.bytes_of(0, 1))
-    return Work("copy", 0, 2 * call.bytes_of()) if call.bytes_of() else None
+        return CallWork("copy", 0, call.bytes_of(0, 1))
+    return CallWork("copy", 0, 2 * call.bytes_of()) if call.bytes_of() else None
 
 
 def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
@@ -123,7 +227,7 @@ _DIRECT: Final[_Positions] = (3, 4, 5, None, None)
 _TRANSPOSED: Final[_Positions] = (3, 4, 7, True, 5)
 
 
-def matmul(call: Call) -> Work | None:
+def matmul(call: Call) -> CallWork | None:
     """Count 2·m·n·k for each matrix of a batch."""
     # This is the formula of `torch.utils.flop_counter` (``mm_flop``, ``bmm_flop``), of torch.profiler's
     # ``with_flops`` and of MegEngine's footprint; adding a bias does not count.
@@ -135,7 +239,7 @@ def matmul(call: Call) -> Work | None:
     if linear:
         out = (*a[:-1], b[0]) if len(b) > 1 else a[:-1]
     elif call.name == "outer":
-        return Work("matmul", a[0] * b[0], call.bytes_of(0, 1) + a[0] * b[0] * call.item_bytes())
+        return CallWork("matmul", a[0] * b[0], call.bytes_of(0, 1) + a[0] * b[0] * call.item_bytes())
     else:
         out = _product(a, b)
         if call.name == "addbmm":
@@ -144,10 +248,10 @@ def matmul(call: Call) -> Work | None:
     flops = 2 * batch * math.prod(out) * a[-1]
     written = math.prod(out) * call.element_bytes[at]
     read = call.bytes_of(*range(at + 2 + linear))
-    return Work("matmul", flops, read + written)
+    return CallWork("matmul", flops, read + written)
 
 
-def convolution(call: Call) -> Work | None:
+def convolution(call: Call) -> CallWork | None:
     """Count 2·batch·spatial·c_out·c_in·kernel, with the output's spatial size (input's, if transposed)."""
     # This is the formula of `torch.utils.flop_counter.conv_flop_count`; None if strides and paddings were not
     # recorded.
@@ -160,10 +264,10 @@ def convolution(call: Call) -> Work | None:
     flops = 2 * x[0] * math.prod(x[2:] if transposed else spatial) * math.prod(w)
     written = x[0] * channels * math.prod(spatial) * call.item_bytes()
     read = call.bytes_of(0, 1) if call.name == "cudnn_convolution" else call.bytes_of(0, 1, 2)
-    return Work("convolution", flops, read + written)
+    return CallWork("convolution", flops, read + written)
 
 
-def convolution_backward(call: Call) -> Work | None:
+def convolution_backward(call: Call) -> CallWork | None:
     """Count the forward convolution once for each requested gradient, of input and weight."""
     # This is the rule of `torch.utils.flop_counter.conv_backward_flop`; summing for the bias does not count.
     grad, x, w = call.tensor(0), call.tensor(1), call.tensor(2)
@@ -174,10 +278,10 @@ def convolution_backward(call: Call) -> Work | None:
     transposed = call.text(7) == "True"
     once = 2 * grad[0] * math.prod((x if transposed else grad)[2:]) * math.prod(w)
     written = sum(call.bytes_of(at) for at, want in zip((1, 2), gradients, strict=False) if want)
-    return Work("convolution", once * sum(gradients[:2]), call.bytes_of(0, 1, 2) + written)
+    return CallWork("convolution", once * sum(gradients[:2]), call.bytes_of(0, 1, 2) + written)
 
 
-def attention(call: Call) -> Work | None:
+def attention(call: Call) -> CallWork | None:
     """Count 2·batch·heads·queries·keys·(d_qk + d_v); (3 d_qk + 2 d_v) backward, recomputing scores."""
     # These are the formulas of `torch.utils.flop_counter` (``sdpa_flop_count``,
     # ``sdpa_backward_flop_count``). A causal mask is not subtracted, since implementations differ in how much
@@ -196,7 +300,7 @@ def attention(call: Call) -> Work | None:
         flops = 2 * pairs * (q[3] + v[3])
         written = q[0] * q[heads] * q[length] * v[3] * call.item_bytes()
         moved = call.bytes_of(0, 1, 2) + written
-    return Work("attention", flops, moved)
+    return CallWork("attention", flops, moved)
 
 
 def _product(a: Shape, b: Shape) -> Shape:
@@ -241,7 +345,7 @@ def _output(call: Call, x: Shape, w: Shape) -> tuple[Shape, bool] | None:
     return spatial, transposed
 
 
-Formula = Callable[[Call], "Work | None"]
+Formula = Callable[[Call], "CallWork | None"]
 
 _FORMULAS: Final[tuple[tuple[str, Formula], ...]] = (
     (r"mm|addmm|bmm|baddbmm|addbmm|matmul|linear|mkldnn_linear|mv|addmv|dot|outer|_scaled_mm|_addmm_activation"
@@ -275,7 +379,7 @@ def work_of(
     concrete: str | None = None,
     element_bytes: float = 4,
     source: str = "",
-) -> Work | None:
+) -> CallWork | None:
     """Count the FLOPs and bytes of one call; None without a formula, or if its inputs were not recorded."""
     formula = formula_of(name, source)
     if formula is None:
@@ -293,5 +397,4 @@ def formula_of(name: str, source: str = "") -> Formula | None:
         return formula
     if not name.startswith("aten::"):
         return None
-    word = name[len("aten::") :]
-    return next((formula for pattern, formula in _PATTERNS if pattern.fullmatch(word)), None)
+    return next((formula for pattern, formula in _PATTERNS if pattern.fullmatch(name, len("aten::"))), None)

@@ -18,9 +18,17 @@ from ...views.pictures.images import data_uri, pixels
 from ...views.pictures.scene import MUTED, PAPER, Rect, Scene, Text, fit
 from ...views.pictures.views import tick_step_ns
 from ...views.report.static_html import AGAIN, without_kernel
-from ..sessions import cells_text, compare_cells, matched_sources
 from ..tables import ComparedTables
-from ..verdict import interval_text, label, sentences, signed_ns, signed_percent
+from ..verdict import (
+    cells_text,
+    compare_cells,
+    interval_text,
+    label,
+    matched_sources,
+    sentences,
+    signed_ns,
+    signed_percent,
+)
 
 _ROWS: Final = 12
 _MOST_DOTS: Final = 600

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...analysis.time.phases import phases
-from ...analysis.work.batches import step_counts
+from ...analysis.work.training import step_counts
 from ...errors import OptionError
 from ...trace import Trace
 from ...trace.arrays import FloatArray
@@ -27,8 +27,8 @@ def paddle_timer(
     trace : Trace
         Its steps are Paddle's iterations, and their time in the data phase is the reader cost.
     samples : number or sequence of them, optional
-        Samples per step. By default those found by `notebook_prof.analysis.work.batches.step_counts`. Without
-        any, ips are steps per second.
+        Samples per step. By default those found by `notebook_prof.analysis.work.training.step_counts`;
+        without any, ips are steps per second.
     unit : str
         What a sample is called.
 

@@ -11,15 +11,14 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from ...analysis.work.calls import Call, Shape, Work
-from ...analysis.work.formulas import elementwise
+from ...analysis.work.formulas import Call, CallWork, Shape, elementwise
 
-Formula = Callable[[Call], "Work | None"]
+Formula = Callable[[Call], "CallWork | None"]
 _NORM_FLOPS: Final = {False: 5, True: 8}
 _SOFTMAX_FLOPS: Final = {False: 4, True: 3}
 
 
-def matmul(call: Call) -> Work | None:
+def matmul(call: Call) -> CallWork | None:
     """Count 2·m·n·k for each matrix in a batch, and twice that for the two gradients."""
     backward = call.name.endswith("_grad")
     a, b = call.tensor(int(backward)), call.tensor(int(backward) + 1)
@@ -30,38 +29,42 @@ def matmul(call: Call) -> Work | None:
     batch = max(math.prod(a[:-2]), math.prod(b[:-2]))
     out = batch * rows * columns
     written = (math.prod(a) + math.prod(b) if backward else out) * call.item_bytes()
-    return Work("matmul", 2 * out * inner * (1 + backward), call.bytes_of() + written)
+    return CallWork("matmul", 2 * out * inner * (1 + backward), call.bytes_of() + written)
 
 
-def convolution_backward(call: Call) -> Work | None:
+def convolution_backward(call: Call) -> CallWork | None:
     """Count the products for input and filter: each 2 · output · filter elements per output."""
     weights, inputs, out = (call.tensor(at) for at in range(3))
     if len(weights) < 3 or len(out) != len(weights):
         return None
     written = (math.prod(weights) + math.prod(inputs)) * call.item_bytes()
     flops = 2 * 2 * math.prod(out) * math.prod(weights[1:])
-    return Work("convolution", flops, call.bytes_of() + written)
+    return CallWork("convolution", flops, call.bytes_of() + written)
 
 
-def norm(call: Call) -> Work | None:
+def norm(call: Call) -> CallWork | None:
     """Count 5 operations per element of the largest input, 8 in the backward."""
     elements = _largest(call)
     each = _NORM_FLOPS[call.name.endswith("_grad")]
-    return Work("norm", each * elements, call.bytes_of() + elements * call.item_bytes()) if elements else None
+    return (
+        CallWork("norm", each * elements, call.bytes_of() + elements * call.item_bytes())
+        if elements
+        else None
+    )
 
 
-def softmax(call: Call) -> Work | None:
+def softmax(call: Call) -> CallWork | None:
     """Count 4 operations per element of the largest input, 3 in the backward."""
     elements = _largest(call)
     each = _SOFTMAX_FLOPS[call.name.endswith("_grad")]
     written = elements * call.item_bytes()
-    return Work("softmax", each * elements, call.bytes_of() + written) if elements else None
+    return CallWork("softmax", each * elements, call.bytes_of() + written) if elements else None
 
 
-def reduction(call: Call) -> Work | None:
+def reduction(call: Call) -> CallWork | None:
     """Count one operation per element of the largest input."""
     elements = _largest(call)
-    return Work("reduction", elements, call.bytes_of()) if elements else None
+    return CallWork("reduction", elements, call.bytes_of()) if elements else None
 
 
 _FORMULAS: Final[tuple[tuple[re.Pattern[str], Formula], ...]] = tuple(

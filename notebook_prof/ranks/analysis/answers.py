@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import numpy as np
 import pandas as pd
 
-from ...errors import OptionError, nearest
+from ...errors import check_option
 from .clocks import stragglers
 from .communication import Folding, communication, fingerprints, fold, imbalance
 from .links import POINT_TO_POINT, links, pipeline
@@ -31,8 +31,7 @@ class RankAnswers(RankPaths[T]):
 
     def breakdown(self, by: str = "step") -> pd.DataFrame:
         """Divide the time of each rank (and step); see `notebook_prof.analysis.breakdown`."""
-        if by not in ("step", "trace"):
-            raise OptionError(f"ranks' time cannot be divided by {by!r}: {nearest(by, ('step', 'trace'))}")
+        check_option("ranks' time cannot be divided by", by, ("step", "trace"))
         return self._frame("breakdown" if by == "step" else "whole")
 
     def idle(self) -> pd.DataFrame:
@@ -89,8 +88,7 @@ class RankAnswers(RankPaths[T]):
             If there is no such value.
         """
         table = self.links()
-        if value not in (columns := list(table.columns[2:])):
-            raise OptionError(f"messages have no {value!r}: {nearest(value, columns)}")
+        check_option("messages have no", value, list(table.columns[2:]))
         every = sorted({*self, *table["src"], *table["dst"]})
         square = table.set_index(["src", "dst"])[value].astype("float64").unstack()  # noqa: PD010
         return square.reindex(index=every, columns=every)
@@ -131,8 +129,7 @@ class RankAnswers(RankPaths[T]):
         OptionError
             If `of` is none of these.
         """
-        if of not in _COMPARED:
-            raise OptionError(f"ranks cannot be compared by {of!r}: {nearest(of, _COMPARED)}")
+        check_option("ranks cannot be compared by", of, _COMPARED)
         name, value, by = _COMPARED[of]
         return imbalance(self._frame(name), value, by)
 

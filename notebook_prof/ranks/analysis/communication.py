@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.distributed.collectives import bus_factor
-from ...errors import OptionError, nearest
+from ...errors import checked_columns
 from ...trace.arrays import number_rows
+from ...trace.schema import Table
 
 BY: Final = ("operation", "group", "size", "rank", "step", "name")
 
@@ -62,10 +63,7 @@ def communication(
     >>> communication(frame, shared)[["total_ns", "wait_ns", "bus_bytes_per_s"]].values.tolist()
     [[25.0, 5.0, 10000000000.0]]
     """
-    names = [by] if isinstance(by, str) else list(by)
-    for name in names:
-        if name not in BY:
-            raise OptionError(f"collectives cannot be grouped by {name!r}: {nearest(name, BY)}")
+    names = checked_columns("collectives cannot be grouped by", by, BY)
     columns = ["size_bytes" if name == "size" else name for name in names]
     frame = _with_parts(matched, arrived)
     table = frame.groupby(columns, dropna=False, sort=False, observed=True).agg(
@@ -211,11 +209,15 @@ def fold(breakdown: pd.DataFrame, marks: pd.Series[Any]) -> Folding:
         rows.append(own.assign(fingerprint=text))
         bands.append(band)
     if not rows:
-        return Folding(_no_ranks(), pd.DataFrame(columns=_BAND))
+        return Folding(_RANKS.empty(), pd.DataFrame(columns=_BAND))
     ranks = pd.concat(rows).sort_values("rank", kind="stable").reset_index(drop=True)
-    return Folding(ranks[list(_no_ranks().columns)], pd.concat(bands, ignore_index=True)[_BAND])
+    return Folding(ranks[_RANKS.names], pd.concat(bands, ignore_index=True)[_BAND])
 
 
+_RANKS: Final = Table.of(
+    "folding",
+    "rank:int32 group:int64 fingerprint:str distance:float64 representative:bool outlier:bool why:str",
+)
 _BAND: Final = ["group", "metric", "ranks", "low", "middle", "high", "representative", "outliers"]
 
 
@@ -264,9 +266,3 @@ def _reason(column: str, value: float, middle: float) -> str:
     if middle <= 0:
         return f"{name} where others have none"
     return f"{name} {100 * (value / middle - 1):+.0f} %"
-
-
-def _no_ranks() -> pd.DataFrame:
-    kinds = {"rank": "int32", "group": "int64", "fingerprint": "str", "distance": "float64"}
-    kinds |= {"representative": "bool", "outlier": "bool", "why": "str"}
-    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.critical_path.hops import hops_table
-from ...analysis.critical_path.path import PIECES, End, Span, pieces_table
+from ...analysis.critical_path.path import PIECES, End, PathSpan, pieces_table
 from ...analysis.critical_path.replay.answer import at_times, replayed_times
 from ...analysis.critical_path.replay.forward import Replay
 from ...analysis.critical_path.resources import FAR
@@ -28,24 +28,15 @@ PATH: Final = Table(
     "ranks_critical_path",
     tuple(column for one in PIECES.columns for column in ((_RANK, one) if one.name == "class" else (one,))),
 )
-HOP_TABLE: Final = Table(
+HOP_TABLE: Final = Table.of(
     "ranks_critical_path_hops",
-    (
-        Column("step", "Int32", "", "step of the path"),
-        Column("at_ns", "int64", "ns", "arrival of the last rank"),
-        Column("rank", "int32", "", "that waited"),
-        Column("slice", "Int64", "", "row, in the trace of that rank, of its collective"),
-        Column("name", "str", "", "of the collective"),
-        Column("cause_rank", "int32", "", "that came last"),
-        Column("cause_slice", "Int64", "", "row, in the trace of that rank, of its collective"),
-        Column("margin_ns", "Int64", "ns", "how much later it arrived than the rank before it"),
-        Column("near_tie", "bool", "", "whether the clocks or the noise of starts leave it undecided"),
-    ),
+    "step:Int32 at_ns:int64 rank:int32 slice:Int64 name:str cause_rank:int32 cause_slice:Int64 "
+    "margin_ns:Int64 near_tie:bool",
 )
 _COLLECTIVE: Final = ("collective", "host-collective")
 
 
-def spans_of_ranks(one: Joint, steps: Sequence[int], rank: int | None, end: End) -> list[Span]:
+def spans_of_ranks(one: Joint, steps: Sequence[int], rank: int | None, end: End) -> list[PathSpan]:
     """Walk steps back from the end on the rank that ends last, or on `rank`."""
     # With `rank`, a step lasts from its start to its end on this rank, else from its first start on any rank.
     table = one.steps[one.steps["step"].isin(steps)]
@@ -61,7 +52,7 @@ def spans_of_ranks(one: Joint, steps: Sequence[int], rank: int | None, end: End)
         if until > begin and track >= 0:
             path = walk(one.graph, begin, until, track, row)
             where: End = "device" if row >= 0 else "host"
-            out.append(Span(int(str(number)), where, track, 0, path))
+            out.append(PathSpan(int(str(number)), where, track, 0, path))
     return out
 
 
@@ -92,7 +83,7 @@ def _ends(one: Joint, table: pd.DataFrame, end: End) -> pd.DataFrame:
     return both.assign(until_ns=np.where(later, done, both["end_ns"]), row=row)
 
 
-def path_table(one: Joint, spans: Sequence[Span]) -> pd.DataFrame:
+def path_table(one: Joint, spans: Sequence[PathSpan]) -> pd.DataFrame:
     """Return the table of `RankAnswers.critical_path` for these paths."""
     pieces = pieces_table(one.graph, spans)
     track = pieces["track"].to_numpy(dtype=np.int64, na_value=-1)
@@ -146,16 +137,7 @@ def _resources(one: Joint, rank: IntArray, track: IntArray) -> Any:
     return pd.Categorical(words)
 
 
-def path_sums(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Sum a path by some of its columns, largest first; rows with missing names are kept."""
-    groups = table.groupby(list(by), observed=True, dropna=False, sort=False)["dur_ns"]
-    out = groups.agg(path_ns="sum", pieces="size").reset_index()
-    out["share"] = out["path_ns"] / max(int(table["dur_ns"].sum()), 1)
-    out = out[[*by, "path_ns", "share", "pieces"]].astype({"path_ns": "int64", "pieces": "int64"})
-    return out.sort_values("path_ns", ascending=False, kind="stable").reset_index(drop=True)
-
-
-def hops_between(one: Joint, spans: Sequence[Span], doubt_ns: float) -> pd.DataFrame:
+def hops_between(one: Joint, spans: Sequence[PathSpan], doubt_ns: float) -> pd.DataFrame:
     """Return the table of `RankAnswers.critical_path_hops` for these paths."""
     hops = hops_table(one.graph, spans)
     hops = hops[hops["why"].isin(_COLLECTIVE)]

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.distributed.collectives import collectives, operation_of
-from ...analysis.grouping import covered
+from ...analysis.grouping import covered_by_code
 from ...analysis.scope import Scope, on_device, recorded_table
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
+from ...trace.schema import Table
 
 POINT_TO_POINT: Final = ("send", "recv")
 
@@ -106,7 +107,10 @@ def _has_other_end(rows: pd.DataFrame) -> Any:
 # Pipelines of ranks: stages, computation and bubbles.
 
 _DIRECT: Final = ("send", "recv", "send_recv")
-COLUMNS: Final = ("step", "first_ns", "last_ns", "compute_ns", "other_ns", "sends", "receives")
+_STAGES: Final = Table.of(
+    "stages",
+    "step:int32 first_ns:int64 last_ns:int64 compute_ns:int64 other_ns:int64 sends:int64 receives:int64",
+)
 
 
 def stage_work(trace: Trace) -> pd.DataFrame:
@@ -120,7 +124,7 @@ def stage_work(trace: Trace) -> pd.DataFrame:
     computes = ~communicates & ~moves & (step >= 0)
     direct = _messages(trace, work.only(communicates)) if computes.any() else None
     if direct is None or not len(direct):
-        return pd.DataFrame({name: np.empty(0, np.int64) for name in COLUMNS}).astype({"step": "int32"})
+        return _STAGES.empty()
     steps, code = np.unique(step, return_inverse=True)
     first, last = np.full(len(steps), np.iinfo(np.int64).max), np.full(len(steps), np.iinfo(np.int64).min)
     np.minimum.at(first, code[computes], work.ts[computes])
@@ -131,10 +135,9 @@ def stage_work(trace: Trace) -> pd.DataFrame:
     others &= end > start
 
     def during(keep: BoolArray) -> IntArray:
-        spent = covered(code[keep], start[keep], end[keep])
-        return as_ints(np.bincount(code[keep], spent, minlength=len(steps)))
+        return covered_by_code(code[keep], start[keep], end[keep], len(steps))
 
-    table = pd.DataFrame(
+    table = _STAGES.frame(
         {
             "step": steps.astype(np.int32),
             "first_ns": first,
@@ -167,6 +170,12 @@ def _count(direct: pd.DataFrame, operation: str, steps: IntArray) -> IntArray:
 
 
 _PARTS: Final = ("warmup_ns", "between_ns", "drain_ns")
+_PIPELINES: Final = Table.of(
+    "pipeline",
+    "pipeline:int64 stage:int64 rank:int32 step:int32 window_ns:int64 compute_ns:int64 warmup_ns:int64 "
+    "between_ns:int64 drain_ns:int64 other_ns:int64 bubble_share:float64 microbatches:int64 "
+    "ideal_share:float64",
+)
 
 
 def pipeline(work: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
@@ -210,12 +219,12 @@ def pipeline(work: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
     [[0, 0, 40, 0], [1, 10, 20, 10]]
     """
     if not len(work) or not len(links):
-        return _nothing()
+        return _PIPELINES.empty()
     group = _connected(np.unique(work["rank"].to_numpy(np.int64)), links)
     table = work.assign(pipeline=work["rank"].map(group))
     table = table[table["pipeline"].notna()].reset_index(drop=True)
     if not len(table):
-        return _nothing()
+        return _PIPELINES.empty()
     table["pipeline"] = table["pipeline"].astype("int64")
     table["stage"] = _stages(table)
     start, end = _windows(table)
@@ -230,8 +239,8 @@ def pipeline(work: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
     many = table["microbatches"].where(table["microbatches"] > 0)
     more = table.groupby("pipeline")["rank"].transform("nunique") - 1
     table["ideal_share"] = (more / (many + more)).astype("float64")
-    ordered = table.sort_values(["pipeline", "stage", "rank", "step"], kind="stable")
-    return ordered.reset_index(drop=True)[list(_nothing().columns)].astype(_nothing().dtypes.to_dict())
+    ordered = table.sort_values(["pipeline", "stage", "rank", "step"], kind="stable", ignore_index=True)
+    return _PIPELINES.frame({name: ordered[name] for name in _PIPELINES.names})
 
 
 def _connected(ranks: IntArray, links: pd.DataFrame) -> dict[int, int]:
@@ -272,11 +281,3 @@ def _microbatches(table: pd.DataFrame, links: pd.DataFrame) -> Any:
     by_step = dict(zip(zip(heads["pipeline"], heads["step"], strict=True), sends, strict=True))
     keys = zip(table["pipeline"], table["step"], strict=True)
     return np.nan_to_num(np.array([by_step.get(key, 0.0) for key in keys], np.float64)).astype(np.int64)
-
-
-def _nothing() -> pd.DataFrame:
-    whole = ["window_ns", "compute_ns", *_PARTS, "other_ns"]
-    kinds = {"pipeline": "int64", "stage": "int64", "rank": "int32", "step": "int32"}
-    kinds |= {**dict.fromkeys(whole, "int64"), "bubble_share": "float64", "microbatches": "int64"}
-    kinds["ideal_share"] = "float64"
-    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})

@@ -8,14 +8,14 @@ from typing import Any, Final, TypeVar, get_args
 import numpy as np
 import pandas as pd
 
-from ...analysis.critical_path.path import End, Span
-from ...analysis.critical_path.replay.question import Question
+from ...analysis.critical_path.path import End, PathSpan, path_sums
+from ...analysis.critical_path.replay.question import WhatIfQuestion
 from ...analysis.scope import Numbers, many
-from ...errors import OptionError, SelectionError, nearest
+from ...errors import OptionError, SelectionError, checked_columns, nearest
 from .clocks import with_margins
-from .critical_path import BY, hops_between, path_sums, path_table, spans_of_ranks
+from .critical_path import BY, hops_between, path_table, spans_of_ranks
 from .joint import Joint, joint
-from .tables import RankAxis
+from .tables import RankTables
 from .what_if import RanksWhatIf, what_if_of_ranks
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ _MOST_SLICES: Final = 20_000_000
 """Limit for ranks that are in memory together."""
 
 
-class RankPaths(RankAxis[T]):
+class RankPaths(RankTables[T]):
     """Ranks and the critical path across them."""
 
     _together: tuple[tuple[int, ...], Joint] | None = None
@@ -96,15 +96,10 @@ class RankPaths(RankAxis[T]):
         >>> path[["rank", "name", "dur_ns"]].values.tolist()
         [[1, 'sleep', 8], [0, 'all_reduce', 12]]
         """
-        columns = None if by is None else [by] if isinstance(by, str) else list(by)
-        for column in columns or ():
-            if column not in BY:
-                raise OptionError(
-                    f"the path across ranks cannot be summed by {column!r}: {nearest(column, BY)}"
-                )
+        columns = None if by is None else checked_columns("the path across ranks cannot be summed by", by, BY)
         one, spans = self._paths(step, rank, end)
         table = path_table(one, spans)
-        return table if columns is None else path_sums(table, columns)
+        return table if columns is None else path_sums(table, columns, table["dur_ns"].to_numpy())
 
     def critical_path_hops(
         self, *, step: Numbers = None, rank: int | None = None, end: End = "host"
@@ -211,7 +206,7 @@ class RankPaths(RankAxis[T]):
         """
         factors = scale if isinstance(scale, Mapping) or scale is None else {"*": scale}
         removed = (remove,) if isinstance(remove, str) else tuple(remove)
-        question = Question(
+        question = WhatIfQuestion(
             factors or {}, line or {}, phase or {}, removed, data, launch, workers, overlap_communication
         )
         if not str(question):
@@ -222,11 +217,11 @@ class RankPaths(RankAxis[T]):
             self.chosen(rank)  # raises if the rank does not exist
         aligned = self._comparable()
         if reason := self._not_all_here(aligned):
-            return RanksWhatIf(str(question), rank, 0, reason=reason)
+            return RanksWhatIf(str(question), 0, rank=rank, reason=reason)
         one = self._joined_ranks(aligned)
         steps = _steps_asked(one, step)
         if reason := _nothing_between(one):
-            return RanksWhatIf(str(question), rank, 0, reason=reason)
+            return RanksWhatIf(str(question), 0, rank=rank, reason=reason)
         return what_if_of_ranks(one, question, rank, steps, end, self._doubt_ns())
 
     def _not_all_here(self, aligned: Sequence[int]) -> str:
@@ -240,7 +235,7 @@ class RankPaths(RankAxis[T]):
             )
         return ""
 
-    def _paths(self, step: Numbers, rank: int | None, end: End) -> tuple[Joint, list[Span]]:
+    def _paths(self, step: Numbers, rank: int | None, end: End) -> tuple[Joint, list[PathSpan]]:
         if end not in get_args(End):
             raise OptionError(f"end={end!r} is not known: {nearest(str(end), get_args(End))}")
         one = self._joined_ranks(self._on_the_path(rank, end))

@@ -17,6 +17,7 @@ from ...analysis.work.slices import slice_work
 from ...errors import SelectionError
 from ...trace import Trace
 from ...trace.arrays import number_rows
+from ...trace.schema import Table
 from ...trace.taxonomy import phase_of
 from ...writers.chrome import Shifted, write_chrome_ranks
 from ..cache import Analyses
@@ -142,7 +143,7 @@ T = TypeVar("T")
 
 
 class RankTables(RankSet[T]):
-    """A `RankSet` that keeps the reductions of its ranks."""
+    """A `RankSet` that keeps the reductions of its ranks, and knows their common clock."""
 
     # the first question reads each rank once for all questions; `forget` drops the results
     _standard: dict[str, pd.DataFrame] | None = None
@@ -167,7 +168,8 @@ class RankTables(RankSet[T]):
 
     def _shared(self, name: str) -> pd.DataFrame:
         if self._between is None:
-            matches = matched(self._frame("collectives")) if len(self._frame("collectives")) else _nothing()
+            found = self._frame("collectives")
+            matches = matched(found) if len(found) else _NO_COLLECTIVES.empty()
             clocks = clock_offsets(matches, self._hosts())
             clocks = _with_all(clocks, list(self._facts))
             self._between = {"matched": matches, "clocks": clocks, "arrivals": arrivals(matches, clocks)}
@@ -204,33 +206,6 @@ class RankTables(RankSet[T]):
             effect="one rank left before another arrived: not the same collective, and not compared",
             advice="recordings that name process groups (torch 2.3 and later) are matched better",
         )
-
-
-def _with_all(clocks: pd.DataFrame, ranks: Sequence[int]) -> pd.DataFrame:
-    """Return a row for every rank that was read, with or without collectives."""
-    missing = sorted(set(ranks) - set(clocks["rank"]))
-    rows = [_row_of_lone_rank(rank, len(ranks)) for rank in missing]
-    if not rows:
-        return clocks
-    extra = pd.DataFrame(rows, columns=list(clocks.columns)).astype(clocks.dtypes.to_dict())
-    both = pd.concat([clocks, extra], ignore_index=True) if len(clocks) else extra
-    return both.sort_values("rank", kind="stable").reset_index(drop=True)
-
-
-def _row_of_lone_rank(rank: int, ranks: int) -> list[Any]:
-    reason = "the only rank" if ranks == 1 else f"rank {rank} shares no collective with another rank"
-    return [rank, 0, np.nan, np.nan, 0.0, 0, 0, ranks == 1, reason]
-
-
-def _nothing() -> pd.DataFrame:
-    columns = {"rank": "int32", "ts": "int64", "dur": "int64", "unix_ns": "int64", "operation": "str"}
-    columns |= {"name": "str", "group": "str", "group_size": "Int64", "bytes": "Int64", "step": "Int32"}
-    columns |= {"before": "str", "before_ns": "int64", "match": "Int64", "match_ranks": "int64"}
-    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
-
-
-class RankAxis(RankTables[T]):
-    """Ranks on the common clock, from the start of the earliest recording."""
 
     def steps(self) -> pd.DataFrame:
         """Return start and end of each step of each rank on the common clock, for a Marey view.
@@ -328,3 +303,26 @@ class RankAxis(RankTables[T]):
         origins = self._origins()
         starts = on_common_clock(list(origins.values()), list(origins), self.clocks())
         return int(starts.min()) if len(starts) else 0
+
+
+def _with_all(clocks: pd.DataFrame, ranks: Sequence[int]) -> pd.DataFrame:
+    """Return a row for every rank that was read, with or without collectives."""
+    missing = sorted(set(ranks) - set(clocks["rank"]))
+    rows = [_row_of_lone_rank(rank, len(ranks)) for rank in missing]
+    if not rows:
+        return clocks
+    extra = pd.DataFrame(rows, columns=list(clocks.columns)).astype(clocks.dtypes.to_dict())
+    both = pd.concat([clocks, extra], ignore_index=True) if len(clocks) else extra
+    return both.sort_values("rank", kind="stable").reset_index(drop=True)
+
+
+def _row_of_lone_rank(rank: int, ranks: int) -> list[Any]:
+    reason = "the only rank" if ranks == 1 else f"rank {rank} shares no collective with another rank"
+    return [rank, 0, np.nan, np.nan, 0.0, 0, 0, ranks == 1, reason]
+
+
+_NO_COLLECTIVES: Final = Table.of(
+    "collectives",
+    "rank:int32 ts:int64 dur:int64 unix_ns:int64 operation:str name:str group:str group_size:Int64 "
+    "bytes:Int64 step:Int32 before:str before_ns:int64 match:Int64 match_ranks:int64",
+)

@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.critical_path.path import End
+from ...analysis.critical_path.replay.answer import MOST_ERROR, Prediction, by_schedule
 from ...analysis.critical_path.replay.constraints import Constraints, constraints
 from ...analysis.critical_path.replay.forward import Change, Replay, replay, replay_within_queues
-from ...analysis.critical_path.replay.question import Question, Spans, change_of
-from ...analysis.critical_path.replay.what_if import MOST_ERROR
-from ...analysis.input.loader_bounds import Schedule, batch_ns_together, schedules
+from ...analysis.critical_path.replay.question import Spans, WhatIfQuestion, change_of, mean_ns
+from ...analysis.input.loader_bounds import LoaderSchedule, batch_ns_together, schedules
 from ...errors import SelectionError
 from ...trace.arrays import IntArray
 from ...trace.schema import Table
-from ...units import format_items, format_ns, format_share
+from ...units import format_items, format_ns
 from .critical_path import PATH, path_table, replayed_path, spans_of_ranks
 from .joint import Joint
 
@@ -31,7 +31,7 @@ STEPS: Final = Table.of(
 
 
 @dataclass(frozen=True)
-class RanksWhatIf:
+class RanksWhatIf(Prediction):
     """The predicted duration of steps across ranks.
 
     Attributes
@@ -60,19 +60,9 @@ class RanksWhatIf:
         number of workers.
     """
 
-    question: str
-    rank: int | None
-    before: int
-    after: int | None = None
-    gain: int | None = None
-    lower: int | None = None
-    upper: int | None = None
-    replay_error: float = float("nan")
-    refused: bool = True
-    reason: str = ""
+    rank: int | None = None
     steps: pd.DataFrame = field(repr=False, default_factory=STEPS.empty)
     _joint: Joint | None = field(repr=False, default=None)
-    _replay: Replay | None = field(repr=False, default=None)
     _end: End = field(repr=False, default="host")
 
     @functools.cached_property
@@ -111,29 +101,20 @@ class RanksWhatIf:
         return numbers
 
     def __repr__(self) -> str:
-        where = "" if self.rank is None else f" on rank {self.rank}"
-        text = f"What if {self.question}{where}: "
-        if self.after is None or self.gain is None:
-            return f"{text}refused. {self.reason[:1].upper()}{self.reason[1:]}."
-        share = self.gain / max(self.before, 1)
-        text += f"{format_ns(self.before)} → {format_ns(self.after)} a step, "
-        text += f"{format_share(abs(share))} {'less' if self.gain >= 0 else 'more'}"
-        low, high = (format_ns(bound or 0) for bound in (self.lower, self.upper))
-        text += f" (gain between {low} and {high})" * (low != high)
-        text += f"; the replay is off by {format_share(self.replay_error)}."
+        text = self.said("" if self.rank is None else f" on rank {self.rank}", " a step")
         last = self.steps["last_rank_after"].dropna()
         return f"{text} Rank {int(last.mode().iloc[0])} would end last." if len(last) else text
 
 
 def what_if_of_ranks(
-    one: Joint, question: Question, rank: int | None, steps: Sequence[int], end: End, doubt_ns: float
+    one: Joint, question: WhatIfQuestion, rank: int | None, steps: Sequence[int], end: End, doubt_ns: float
 ) -> RanksWhatIf:
     """Predict how long steps would take across ranks, or refuse to answer; see `RankPaths.what_if`."""
     edges = constraints(one.graph)
     loaders = _loaders(one, question, rank)
     own = _steps_of_ranks(one, edges, steps, end)
     recorded = _lengths(own)
-    answer = RanksWhatIf(str(question), rank, _mean(recorded.length))
+    answer = RanksWhatIf(str(question), mean_ns(recorded.length), rank=rank)
     if isinstance(loaders, str):
         return replace(answer, reason=loaders)
     hosts = {number: str(one.own[number].metadata.get("host") or number) for number in loaders}
@@ -150,35 +131,26 @@ def what_if_of_ranks(
     error = float(np.abs(usual.whole - recorded.length).sum() / max(int(recorded.length.sum()), 1))
     answer = replace(answer, replay_error=error, steps=_steps_table(recorded, usual))
     if error > MOST_ERROR:
-        return replace(answer, reason=_unreliable(error))
+        return replace(answer, reason=answer.unreliable("recordings"))
     variants = [change, replace(change, only_binding=True), replace(change, usual_lags=True)]
     replays = replay_within_queues(edges, [unchanged, *variants])
     if replays is None:
         return replace(answer, reason="launch queues overflow in the replay: ask for a smaller change")
     reference, *changed = (_lengths(own, each) for each in replays)
     if question.workers is not None:
-        return _with_workers(
-            answer, loaders, hosts, question.workers, [_mean(each.whole) for each in changed]
-        )
+        loops = [mean_ns(each.whole) for each in changed]
+        return _with_workers(answer, loaders, hosts, question.workers, loops)
     after, binding, with_usual = changed
-    gains = [answer.before - _mean(each.whole) for each in (after, binding)]
-    gains.append(_mean(reference.whole) - _mean(with_usual.whole))
+    gains = [answer.before - mean_ns(each.whole) for each in (after, binding)]
+    gains.append(mean_ns(reference.whole) - mean_ns(with_usual.whole))
     lower = 0 if question.overlap_communication else min(gains) - round(doubt_ns)
     return replace(
-        answer, after=_mean(after.whole), gain=gains[0], lower=lower, upper=max(gains) + round(doubt_ns),
+        answer, after=mean_ns(after.whole), gain=gains[0], lower=lower, upper=max(gains) + round(doubt_ns),
         refused=False, steps=_steps_table(recorded, usual, after), _joint=one, _replay=replays[1], _end=end,
     )  # fmt: skip
 
 
-def _unreliable(error: float) -> str:
-    return (
-        f"the replay of the unchanged recordings is off by {format_share(error)} when each start and wait "
-        f"has the usual lag, more than {format_share(MOST_ERROR)}: what decides when work starts was "
-        "not recorded"
-    )
-
-
-def _change(one: Joint, question: Question, rank: int | None, loaders: Sequence[int]) -> Change:
+def _change(one: Joint, question: WhatIfQuestion, rank: int | None, loaders: Sequence[int]) -> Change:
     """Return the changes on this rank, or on all; communication changes only if it is named."""
     # Ranks of these `loaders` do not wait for input: torch's schedules determine their wait.
     graph = one.graph
@@ -194,7 +166,7 @@ def _change(one: Joint, question: Question, rank: int | None, loaders: Sequence[
         others = rank_of != rank
         factor[others], removed[others] = 1.0, False
         if loaders:
-            no_input = change_of(graph, Question(data=0.0))
+            no_input = change_of(graph, WhatIfQuestion(data=0.0))
             here = others & np.isin(rank_of, loaders)
             if no_input.factor is not None and no_input.removed is not None:
                 factor[here], removed[here] = no_input.factor[here], no_input.removed[here]
@@ -209,9 +181,9 @@ def _change(one: Joint, question: Question, rank: int | None, loaders: Sequence[
     return replace(change, factor=factor * one.waiting, removed=removed, detached=detached, launched=launched)
 
 
-def _loaders(one: Joint, question: Question, rank: int | None) -> dict[int, Schedule] | str:
+def _loaders(one: Joint, question: WhatIfQuestion, rank: int | None) -> dict[int, LoaderSchedule] | str:
     """Return the schedule of each rank's DataLoader or, if one lacks it, the reason as text."""
-    out: dict[int, Schedule] = {}
+    out: dict[int, LoaderSchedule] = {}
     if question.workers is None:
         return out
     for number, trace in one.own.items():
@@ -235,7 +207,7 @@ def _loaders(one: Joint, question: Question, rank: int | None) -> dict[int, Sche
 
 def _with_workers(
     answer: RanksWhatIf,
-    loaders: Mapping[int, Schedule],
+    loaders: Mapping[int, LoaderSchedule],
     hosts: Mapping[int, str],  # machines by rank
     workers: int,
     loops: Sequence[int],  # mean ns of these steps in replays, without receiving batches
@@ -250,7 +222,6 @@ def _with_workers(
             f"step took {format_ns(answer.before)}: a step is not a batch, or other work of the machine "
             "held it up; record steps of one batch each, or choose some with step=",
         )
-    answer = replace(answer, replay_error=max(answer.replay_error, off))
     in_question = [*loaders] if answer.rank is None else [answer.rank]
     chosen = {
         rank: replace(one, workers=workers) if rank in in_question else one for rank, one in loaders.items()
@@ -263,12 +234,7 @@ def _with_workers(
             spent = sum(one.cpu_ns + one.receive_ns for one in here) + loop
             time = max(time, spent / max((one.cores for one in here), default=1) if here else 0.0)
         times.append(round(time))
-    gains = [answer.before - time for time in times]
-    doubt = round(answer.replay_error * answer.before)
-    return replace(
-        answer, after=times[0], gain=gains[0], lower=min(gains) - doubt, upper=max(gains) + doubt,
-        refused=False,
-    )  # fmt: skip
+    return by_schedule(answer, times, off)
 
 
 @dataclass(frozen=True)
@@ -313,10 +279,6 @@ def _lengths(own: Mapping[int, Spans], after: Replay | None = None) -> _Lengths:
     until, done = (by_step[name].max().to_numpy(np.int64) for name in ("until", "done"))
     rank_last = last["rank"].to_numpy(np.int64)
     return _Lengths(last["step"].to_numpy(np.int64), until - begin, done - begin, rank_last)
-
-
-def _mean(lengths: IntArray) -> int:
-    return round(float(lengths.sum()) / max(len(lengths), 1))
 
 
 def _steps_table(recorded: _Lengths, usual: _Lengths, after: _Lengths | None = None) -> pd.DataFrame:

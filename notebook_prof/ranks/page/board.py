@@ -92,23 +92,15 @@ Stacking: TypeAlias = Callable[[Sequence[int] | None], Profile]
 class RankBoard:
     """The linked dashboard of many ranks: choosing ranks, steps, a group or a time window filters the rest.
 
-    Made by ``ranks.dashboard()``. `selection` is kept in sync with the page, in both directions.
+    Made by ``ranks.dashboard()``. `selection` is kept in sync with the page, in both directions; `timeline`
+    stacks the timelines of some ranks; `groups` lists groups of equal ranks, and outliers, at most a dozen:
+    label, explanation, ranks.
     """
 
     def __init__(self, ranks: RankAnswers[Any], selection: Selection, timeline: Stacking) -> None:
-        self.ranks, self._selection, self._timeline = ranks, selection, timeline
+        self.ranks, self.selection, self.timeline = ranks, selection, timeline
+        self.groups = _groups(ranks.fold().ranks)
         self._sums = page_sums(ranks)
-        self._groups = _groups(ranks.fold().ranks)
-
-    @property
-    def selection(self) -> Selection:
-        """The selection; see `notebook_prof.Selection`."""
-        return self._selection
-
-    @property
-    def sums(self) -> PageSums:
-        """The sums behind the page's figures."""
-        return self._sums
 
     @property
     def headline(self) -> str:
@@ -127,22 +119,13 @@ class RankBoard:
         except (NotebookProfError, OSError, MemoryError):
             return []
 
-    def timeline(self, ranks: Sequence[int] | None = None) -> Profile:
-        """Stack the timelines of some ranks."""
-        return self._timeline(ranks)
-
-    @property
-    def groups(self) -> list[tuple[str, str, list[int]]]:
-        """Groups of equal ranks, and outliers: label, explanation, ranks; at most a dozen."""
-        return self._groups
-
     def frames(self, state: Mapping[str, Any]) -> PageFrames:
         """Return the tables of the figures under a selection, in the form of `Selection.to_state`."""
         return frames_under(self._sums, state)
 
     def to_html(self, path: str | os.PathLike[str], timelines: Sequence[int] | None = None) -> None:
         """Write the page into one HTML file; see `Ranks.to_html`."""
-        page = importlib.import_module("notebook_prof.ranks.page.report")
+        page = importlib.import_module("notebook_prof.ranks.page.queries")
         opened, note = self._timelines_in_file(timelines)
         content = page.rank_report(self, opened, note)
         with atomic_text(path) as file:
@@ -153,7 +136,7 @@ class RankBoard:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """Return text and static HTML, for front-ends without widgets and notebooks without a kernel."""
-        static = importlib.import_module("notebook_prof.ranks.page.report").rank_fragment
+        static = importlib.import_module("notebook_prof.ranks.page.queries").rank_fragment
         return {"text/plain": repr(self), "text/html": static(self.frames({}), self.headline)}
 
     def _display_(self) -> Any:
@@ -172,7 +155,7 @@ class RankBoard:
         if not ranks:
             return None, "This file has no timelines: open the run in a notebook to see them."
         try:
-            opened = self._timeline(ranks)
+            opened = self.timeline(ranks)
         except (NotebookProfError, OSError, MemoryError) as error:
             return None, f"This file has no timelines: {error or type(error).__name__}."
         if len(ranks) == len(self.ranks):
@@ -184,7 +167,7 @@ class RankBoard:
     def _ranks_worth_showing(self) -> tuple[list[int], str]:
         files = self.ranks.files
         slices = files.set_index("rank")["slices"].dropna().astype("int64").to_dict()
-        chosen = self._selection.rank or ()
+        chosen = self.selection.rank or ()
         return worth_showing(slices, self.ranks.stragglers(), self.ranks.fold().ranks, chosen)
 
 

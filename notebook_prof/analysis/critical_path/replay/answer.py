@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from ....trace.schema import TABLES, Table
 from ....units import format_ns, format_share
 from ...scope import bounds, once
 from ..dependences import Dependences, dependences
-from ..path import End, Span, pieces_table
+from ..path import End, PathSpan, pieces_table
 from ..walk import walk
 from .forward import Replay
 from .question import Bounds, Spans
@@ -27,8 +28,61 @@ STEPS: Final = Table.of(
 )
 
 
+MOST_ERROR: Final = 0.05
+"""A replay with a larger error gives no answer."""
+
+
 @dataclass(frozen=True)
-class WhatIf:
+class Prediction:
+    """What the answers about a recording and about several ranks share; see `WhatIf`."""
+
+    question: str
+    before: int
+    after: int | None = None
+    gain: int | None = None
+    lower: int | None = None
+    upper: int | None = None
+    replay_error: float = float("nan")
+    refused: bool = True
+    reason: str = ""
+    _replay: Replay | None = field(repr=False, default=None)
+
+    def said(self, where: str, unit: str) -> str:
+        """Return the answer in words."""
+        text = f"What if {self.question}{where}: "
+        if self.after is None or self.gain is None:
+            return f"{text}refused. {self.reason[:1].upper()}{self.reason[1:]}."
+        share = self.gain / max(self.before, 1)
+        text += f"{format_ns(self.before)} → {format_ns(self.after)}{unit}, "
+        text += f"{format_share(abs(share))} {'less' if self.gain >= 0 else 'more'}"
+        low, high = (format_ns(bound or 0) for bound in (self.lower, self.upper))
+        text += f" (gain between {low} and {high})" * (low != high)
+        return f"{text}; the replay is off by {format_share(self.replay_error)}."
+
+    def unreliable(self, recording: str) -> str:
+        """Return why the replay of the unchanged recording, called so, is too far off for an answer."""
+        return (
+            f"the replay of the unchanged {recording} is off by {format_share(self.replay_error)} when each "
+            f"start and wait has the usual lag, more than {format_share(MOST_ERROR)}: what decides when work "
+            "starts was not recorded"
+        )
+
+
+P = TypeVar("P", bound=Prediction)
+
+
+def by_schedule(answer: P, times: Sequence[int], off: float) -> P:
+    """Answer with the ns of a step by torch's schedule, one per replay; `off` is the schedule's error."""
+    error = max(answer.replay_error, off)
+    doubt, gains = round(error * answer.before), [answer.before - time for time in times]
+    return replace(
+        answer, replay_error=error, after=times[0], gain=gains[0], lower=min(gains) - doubt,
+        upper=max(gains) + doubt, refused=False,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WhatIf(Prediction):
     """The predicted duration of steps.
 
     Attributes
@@ -60,17 +114,7 @@ class WhatIf:
         workers; otherwise the mean of their sum is `after`. No rows without a replay.
     """
 
-    question: str
-    before: int
-    after: int | None = None
-    gain: int | None = None
-    lower: int | None = None
-    upper: int | None = None
-    replay_error: float = float("nan")
-    refused: bool = True
-    reason: str = ""
     steps: pd.DataFrame = field(repr=False, default_factory=STEPS.empty)
-    _replay: Replay | None = field(repr=False, default=None)
     _spans: Spans | None = field(repr=False, default=None)
     _trace: Trace | None = field(repr=False, default=None)  # dependences only refer to it weakly
 
@@ -126,15 +170,7 @@ class WhatIf:
         return retimed(self._trace, self._replay)
 
     def __str__(self) -> str:
-        if self.after is None or self.gain is None:
-            return f"What if {self.question}: refused. {self.reason[:1].upper()}{self.reason[1:]}."
-        unit = " a step" if self._spans is not None and self._spans.are_steps else ""
-        share = self.gain / max(self.before, 1)
-        text = f"What if {self.question}: {format_ns(self.before)} → {format_ns(self.after)}{unit}, "
-        text += f"{format_share(abs(share))} {'less' if self.gain >= 0 else 'more'}"
-        low, high = (format_ns(bound or 0) for bound in (self.lower, self.upper))
-        text += f" (gain between {low} and {high})" * (low != high)
-        return f"{text}; the replay is off by {format_share(self.replay_error)}."
+        return self.said("", " a step" if self._spans is not None and self._spans.are_steps else "")
 
     @property
     def _classes_a_step(self) -> list[tuple[str, float, float]]:
@@ -207,7 +243,7 @@ def _path(graph: Dependences, number: IntArray, spans: Bounds) -> pd.DataFrame:
     for step, begin, until, row in zip(*(column.tolist() for column in columns), strict=True):
         track = graph.main if row < 0 else int(graph.resources.track[row])
         end: End = "host" if row < 0 else "device"
-        paths.append(Span(step, end, track, 0, walk(graph, begin, until, track, row)))
+        paths.append(PathSpan(step, end, track, 0, walk(graph, begin, until, track, row)))
     return pieces_table(graph, paths)
 
 

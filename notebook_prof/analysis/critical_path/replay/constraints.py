@@ -22,7 +22,7 @@ _NONE: Final = np.empty(0, np.int64)
 DEVICE_WAIT, COPY, QUEUE, HAND_OVER, LOADER, HOST_COLLECTIVE = range(len(WAITS))
 
 
-class Work(NamedTuple):
+class DeviceWork(NamedTuple):
     """All device work, one stream after another, each by start; columns of int64."""
 
     rows: IntArray
@@ -64,7 +64,7 @@ class ThreadWaits(NamedTuple):
     owner: IntArray
 
 
-class Edges(NamedTuple):
+class GraphEdges(NamedTuple):
     """What must happen before a wait ends or work begins; columns of int64."""
 
     # Numbers of waits, threads or work, depending on the kind of edge.
@@ -78,7 +78,7 @@ class Edges(NamedTuple):
     binds: IntArray
 
 
-def launch_queues(graph: Dependences) -> Edges:
+def launch_queues(graph: Dependences) -> GraphEdges:
     """Pair each launch with the work that must begin before its stream's queue has room for it."""
     # `target` is the row of the call, `source` the number of the work. An edge binds if a call on a stream
     # with a full queue returned just when the work began. A stream whose calls were blocked holds as many
@@ -108,7 +108,7 @@ def launch_queues(graph: Dependences) -> Edges:
             binds &= ~np.isin(target, long)
             parts.append((target, source + first, at, lag, binds.astype(np.int64)))
         first += count
-    return stacked(Edges, parts)
+    return stacked(GraphEdges, parts)
 
 
 QUEUE_SIZE: Final = 1024
@@ -130,20 +130,20 @@ class Constraints:
     graph: Dependences
     # Tracks of the threads, ascending; a thread's number is its index here.
     threads: IntArray
-    work: Work
+    work: DeviceWork
     waits: ThreadWaits
     # Number of each thread's first piece; wait *k* (counted over all threads) ends piece ``k + thread``.
     first_piece: IntArray
     # Edges to waits: from the end of work, from the start of work, and from an instant of a thread.
-    of_work: Edges
-    of_start: Edges
-    of_thread: Edges
+    of_work: GraphEdges
+    of_start: GraphEdges
+    of_thread: GraphEdges
     # Edges to work from the end of work on another stream.
-    events: Edges
+    events: GraphEdges
     # ns that a call takes to wait for a device that is already done.
     usual_wait: int
     # All launches that could wait for room in a queue; see `launch_queues`.
-    queues: Edges
+    queues: GraphEdges
 
     def piece_of_wait(self, wait: IntArray) -> IntArray:
         """Return the number of the piece that begins with the end of a wait."""
@@ -170,7 +170,7 @@ def constraints(graph: Dependences, queued: BoolArray | None = None) -> Constrai
     threads = np.array(sorted(graph.resources.threads), np.int64)
     work, position = _all_work(graph, threads)
     queues = launch_queues(graph)
-    some = Edges(*(column[queues.binds == 1 if queued is None else queued] for column in queues))
+    some = GraphEdges(*(column[queues.binds == 1 if queued is None else queued] for column in queues))
     unmet = [] if graph.between is None else [graph.between.unmet]
     recorded = stacked(Waits, [*graph.threads.values(), *unmet])
     waits, places = _all_waits(graph, threads, recorded, some)
@@ -187,7 +187,7 @@ def constraints(graph: Dependences, queued: BoolArray | None = None) -> Constrai
     )
 
 
-def _all_work(graph: Dependences, threads: IntArray) -> tuple[Work, IntArray]:
+def _all_work(graph: Dependences, threads: IntArray) -> tuple[DeviceWork, IntArray]:
     """Return all work, and each slice's index in it (-1 for other slices)."""
     resources = graph.resources
     position = np.full(len(resources.ts) + 1, -1, np.int64)
@@ -207,11 +207,11 @@ def _all_work(graph: Dependences, threads: IntArray) -> tuple[Work, IntArray]:
         parts.append((stream.rows, stream.start, stream.end, before, call, launched, stream.bound, thread))
         position[stream.rows] = total + np.arange(len(stream.rows))
         total += len(stream.rows)
-    return stacked(Work, parts), position
+    return stacked(DeviceWork, parts), position
 
 
 def _all_waits(
-    graph: Dependences, threads: IntArray, recorded: Waits, queues: Edges
+    graph: Dependences, threads: IntArray, recorded: Waits, queues: GraphEdges
 ) -> tuple[ThreadWaits, _Places]:
     """Return all waits, by thread and end, and where those of each origin are (`_Places`)."""
     resources = graph.resources
@@ -250,35 +250,35 @@ def _owners(graph: Dependences, threads: IntArray, waits: ThreadWaits) -> IntArr
     return owner
 
 
-def _bound(recorded: Waits, places: _Places, keep: BoolArray, source: IntArray) -> Edges:
+def _bound(recorded: Waits, places: _Places, keep: BoolArray, source: IntArray) -> GraphEdges:
     """Return the edges that delayed the recorded waits in `keep`; all of them bind."""
     lag = recorded.end - recorded.done
     binds = np.ones(len(keep), np.int64)
-    return Edges(*(column[keep] for column in (places.recorded, source, recorded.done, lag, binds)))
+    return GraphEdges(*(column[keep] for column in (places.recorded, source, recorded.done, lag, binds)))
 
 
 def _of_work(
     graph: Dependences, position: IntArray, waits: ThreadWaits, recorded: Waits, places: _Places
-) -> Edges:
+) -> GraphEdges:
     """Return edges from the end of work to waits, for actual and possible causes."""
     bound = _bound(recorded, places, (recorded.row >= 0) & (recorded.kind != QUEUE), position[recorded.row])
     device = recorded.kind == DEVICE_WAIT
     number = np.concatenate([places.recorded[device], places.done])
     cause = np.concatenate([recorded.row[device], np.full(len(places.done), -1)])
-    return stacked(Edges, [bound, *_possible(graph, position, waits, number, cause)])
+    return stacked(GraphEdges, [bound, *_possible(graph, position, waits, number, cause)])
 
 
-def _of_start(position: IntArray, recorded: Waits, places: _Places, queues: Edges) -> Edges:
+def _of_start(position: IntArray, recorded: Waits, places: _Places, queues: GraphEdges) -> GraphEdges:
     """Return edges from the start of work to waits for room in a launch queue."""
     bound = _bound(recorded, places, (recorded.row >= 0) & (recorded.kind == QUEUE), position[recorded.row])
     # if the call did not wait, assume that room appears as soon as the work begins
     lag = np.where(queues.binds == 1, queues.lag, 0)
-    return stacked(Edges, [bound, queues._replace(target=places.queues, lag=lag)])
+    return stacked(GraphEdges, [bound, queues._replace(target=places.queues, lag=lag)])
 
 
 def _of_thread(
     graph: Dependences, threads: IntArray, waits: ThreadWaits, recorded: Waits, places: _Places
-) -> Edges:
+) -> GraphEdges:
     """Return edges from instants of threads to waits."""
     bound = _bound(recorded, places, recorded.row < 0, np.searchsorted(threads, recorded.track))
     if graph.between is None or not len(graph.between.call):
@@ -288,12 +288,12 @@ def _of_thread(
     number = number[np.argsort(waits.slice[number], kind="stable")]
     none = np.zeros(len(call), np.int64)
     target = number[np.searchsorted(waits.slice[number], call)]
-    return stacked(Edges, [bound, Edges(target, np.searchsorted(threads, thread), at, none, none)])
+    return stacked(GraphEdges, [bound, GraphEdges(target, np.searchsorted(threads, thread), at, none, none)])
 
 
 def _possible(
     graph: Dependences, position: IntArray, waits: ThreadWaits, number: IntArray, cause: IntArray
-) -> list[Edges]:
+) -> list[GraphEdges]:
     """Return edges from work that a call would have waited for, had the work not been done earlier."""
     resources = graph.resources
     calls, work = waitable_work(resources, graph.streams, sync_table(resources.trace))
@@ -305,11 +305,11 @@ def _possible(
         done = np.where(row >= 0, resources.end[row], FAR)
         keep = (row >= 0) & (done <= resources.end[calls]) & (row != bound)
         columns = (wait, position[row], done, resources.end[calls] - done, np.zeros(len(row), np.int64))
-        parts.append(Edges(*(column[keep] for column in columns)))
+        parts.append(GraphEdges(*(column[keep] for column in columns)))
     return parts
 
 
-def _events(graph: Dependences, work: Work, position: IntArray) -> Edges:
+def _events(graph: Dependences, work: DeviceWork, position: IntArray) -> GraphEdges:
     """Return edges from work to work on other streams that waited for it through an event."""
     resources = graph.resources
     parts: list[tuple[IntArray, IntArray, IntArray]] = []
@@ -328,9 +328,9 @@ def _events(graph: Dependences, work: Work, position: IntArray) -> Edges:
         target, source = position[graph.between.transfer], graph.between.arrival
         parts.append((target, source, np.zeros(len(target), np.int64)))
     if not parts:
-        return Edges(*[_NONE] * 5)
+        return GraphEdges(*[_NONE] * 5)
     target, row, binds = (np.concatenate(column) for column in zip(*parts, strict=True))
     at = resources.end[row]
     lag = work.start[target] - at
     keep = lag >= 0
-    return Edges(*(x[keep] for x in (target, position[row], at, lag, binds)))
+    return GraphEdges(*(x[keep] for x in (target, position[row], at, lag, binds)))

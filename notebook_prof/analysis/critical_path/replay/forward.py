@@ -11,7 +11,7 @@ import numpy as np
 from ....trace.arrays import BoolArray, FloatArray, IntArray
 from ....trace.intervals import as_ints
 from ..resources import FAR, LAUNCH, STREAM
-from .constraints import COPY, DEVICE_WAIT, QUEUE, Constraints, Edges, constraints
+from .constraints import COPY, DEVICE_WAIT, QUEUE, Constraints, GraphEdges, constraints
 
 
 class Clocks:
@@ -56,7 +56,7 @@ class Clocks:
 
 
 @dataclass
-class Runs:
+class WorkRuns:
     """Device work, split where a start can have more than one cause."""
 
     # Whether a run begins at each piece of work.
@@ -69,7 +69,7 @@ class Runs:
     piece: IntArray
 
 
-def runs_of(edges: Constraints, cut: BoolArray) -> Runs:
+def runs_of(edges: Constraints, cut: BoolArray) -> WorkRuns:
     """Split work into runs: at `cut`, at each new launching piece, and where work is not sequential."""
     work = edges.work
     count = len(work.rows)
@@ -84,7 +84,7 @@ def runs_of(edges: Constraints, cut: BoolArray) -> Runs:
     filled = np.where(last >= stream_begin, piece[last], -1)
     first[1:] |= filled[1:] != filled[:-1]
     begins = np.flatnonzero(first)
-    return Runs(first, np.cumsum(first) - 1, begins, filled[begins])
+    return WorkRuns(first, np.cumsum(first) - 1, begins, filled[begins])
 
 
 def running_maximum(value: IntArray, valid: BoolArray, run: IntArray) -> IntArray:
@@ -201,7 +201,7 @@ class Forward:
             loose = free[work.before] & ~free & (work.before >= 0)
             exchange = edges.graph.resources.category("collective")[work.rows]
             keep = ~free[edges.events.source] | exchange[edges.events.target]
-            self._events = Edges(*(column[keep] for column in edges.events))
+            self._events = GraphEdges(*(column[keep] for column in edges.events))
         self._loose = loose
         cut = loose.copy()
         cut[self._events.target] = True
@@ -280,9 +280,9 @@ class Forward:
                 keep &= (one.binds == 1) | (waits.added[one.target] == 1)
             if change.detached is not None:
                 keep &= ~change.detached[one.source]
-            one = Edges(*(column[keep] for column in one))
+            one = GraphEdges(*(column[keep] for column in one))
             self._from_work(self.own[one.target], one.source, self._wake(one), started=started)
-        one = Edges(*(column[~gone[edges.of_thread.target]] for column in edges.of_thread))
+        one = GraphEdges(*(column[~gone[edges.of_thread.target]] for column in edges.of_thread))
         at = self.clocks.work(one.source, one.at)
         self._from_piece(self.own[one.target], edges.piece(one.source, one.at), at + self._wake(one))
         return until
@@ -296,7 +296,7 @@ class Forward:
         usual[calls] = self.edges.graph.latencies.call
         return self._scaled(waits.slice, np.where(waited, np.minimum(length, usual), length))
 
-    def _wake(self, one: Edges) -> IntArray:
+    def _wake(self, one: GraphEdges) -> IntArray:
         """Return the lags of edges to waits: as recorded if the edge bound, else as usual for the kind."""
         kind = self.edges.waits.kind[one.target]
         out = one.lag.copy()

@@ -20,7 +20,7 @@ from ..dependences import Dependences
 from ..path import End, windows
 from ..resources import FAR, WAITS
 from ..waits import waiting_calls
-from .constraints import Constraints, Work
+from .constraints import Constraints, DeviceWork
 from .forward import Change, Replay
 
 REMOVABLE: Final = ("sync", "copy")
@@ -29,7 +29,7 @@ _WITHOUT: Final = {"sync": "no call waits for a device", "copy": "no copy blocks
 
 
 @dataclass(frozen=True)
-class Question:
+class WhatIfQuestion:
     """The arguments of `what_if`."""
 
     scale: Mapping[str, float] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def _check_factor(name: str, value: Any) -> None:
         raise OptionError(f"{name}={value!r} is not a factor: 0 removes it, 0.5 halves it, 1 leaves it")
 
 
-def change_of(graph: Dependences, question: Question) -> Change:
+def change_of(graph: Dependences, question: WhatIfQuestion) -> Change:
     """Return the changes of a question; SelectionError for a name or line that does not occur."""
     resources = graph.resources
     factor = np.ones(len(resources.ts))
@@ -199,6 +199,11 @@ def _near(key: str, words: Iterable[str]) -> str:
     return text
 
 
+def mean_ns(lengths: IntArray) -> int:
+    """Return the mean of lengths, in whole ns."""
+    return round(float(lengths.sum()) / max(len(lengths), 1))
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Begins and ends of spans (ns), in the recording or in a replay."""
@@ -266,7 +271,7 @@ class Spans:
         if self.rank >= 0:
             tracks = [track for track, rank in resources.rank.items() if rank == self.rank]
             own = np.isin(resources.track[work.rows], tracks)
-            work = Work(*(column[own] for column in work))
+            work = DeviceWork(*(column[own] for column in work))
         when = np.where(work.call >= 0, resources.ts[work.call], work.start)
         order = np.argsort(when, kind="stable")
         ends = self._work_ends(one) if self.rank < 0 else self._work_ends(one)[own]
@@ -289,13 +294,9 @@ class Spans:
         growth = self.backlog(one) - self.backlog(reference)
         return growth if growth.sum() > 0 else np.zeros(len(self), np.int64)
 
-    def mean(self, lengths: IntArray) -> int:
-        """Return the mean length, in whole ns."""
-        return round(float(lengths.sum()) / max(len(lengths), 1))
-
     def after(self, one: Replay, reference: Replay | None = None) -> int:
         """Return the mean length in a replay, including the time by which devices fall behind."""
-        return self.mean(self.bounds(one).lengths + self.more_backlog(one, reference))
+        return mean_ns(self.bounds(one).lengths + self.more_backlog(one, reference))
 
     def _on_thread(self, one: Replay | None) -> tuple[IntArray, IntArray]:
         if one is None:

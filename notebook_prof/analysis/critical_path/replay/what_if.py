@@ -13,18 +13,15 @@ from ....errors import OptionError
 from ....trace import Trace
 from ....trace.schema import Table
 from ....units import format_ns, format_share
-from ...input.loader_bounds import Schedule, schedules
+from ...input.loader_bounds import LoaderSchedule, schedules
 from ...scope import Numbers, WindowLike, many, once, sharing
 from ..dependences import Dependences, dependences
 from ..path import End, critical_path
 from ..walk import ON_STREAM, ON_THREAD
-from .answer import WhatIf, steps_table
+from .answer import MOST_ERROR, WhatIf, by_schedule, steps_table
 from .constraints import constraints
 from .forward import Change, Replay, replay, replay_within_queues
-from .question import Question, Spans, change_of, communication
-
-MOST_ERROR: Final = 0.05
-"""A replay with a larger error gives no answer."""
+from .question import Spans, WhatIfQuestion, change_of, communication, mean_ns
 
 
 @sharing
@@ -47,7 +44,6 @@ def what_if(
 
     Parameters
     ----------
-    trace : Trace
     scale : mapping of str to float, optional
         Factors by the name of slices, ``*`` for any text, or by a filter as ``where=`` reads it, with a
         condition or a ``/pattern/``: ``{"aten::conv*": 0.5, "category=kernel module=layers.0": 0}``. 0.5
@@ -121,7 +117,7 @@ def what_if(
     What if gemm × 0.5: 17 ns → 12 ns, 29.4 % less; the replay is off by 0.0 %.
     """
     removed = (remove,) if isinstance(remove, str) else tuple(remove)
-    question = Question(
+    question = WhatIfQuestion(
         scale or {}, line or {}, phase or {}, removed, data, launch, workers, overlap_communication
     )
     if not str(question):
@@ -130,7 +126,7 @@ def what_if(
     edges = once(trace, "constraints", lambda: constraints(graph))
     spans = Spans.of(edges, window, None if step is None else tuple(many(step)), end)
     change = change_of(graph, question)
-    answer = WhatIf(str(question), spans.mean(spans.bounds().lengths), _trace=trace, _spans=spans)
+    answer = WhatIf(str(question), mean_ns(spans.bounds().lengths), _trace=trace, _spans=spans)
     if reason := _nothing_to_replay(graph, spans):
         return replace(answer, reason=reason)
     usual = once(trace, "usual replay", lambda: replay(edges, Change(usual_lags=True)))
@@ -148,7 +144,7 @@ def what_if(
         return _with_workers(spans, replays, answer, schedule, workers or 0)
     after = [spans.after(one) for one in replays]
     gains = [answer.before - time for time in after[:-1]]
-    gains.append(spans.mean(spans.bounds(queued).lengths) - spans.after(replays[-1], queued))
+    gains.append(mean_ns(spans.bounds(queued).lengths) - spans.after(replays[-1], queued))
     return replace(
         answer, after=after[0], gain=gains[0], lower=0 if overlap_communication else min(gains),
         upper=max(gains), refused=False, steps=steps_table(spans, usual, replays[0]), _replay=replays[0],
@@ -175,11 +171,7 @@ def _unreliable(answer: WhatIf) -> str:
     steps = answer.steps
     share = (steps["usual_ns"] - steps["before_ns"]).abs() / steps["before_ns"]
     fits = steps.loc[share <= MOST_ERROR, "step"].dropna()
-    reason = (
-        f"the replay of the unchanged recording is off by {format_share(answer.replay_error)} when each "
-        f"start and wait has the usual lag, more than {format_share(MOST_ERROR)}: what decides when work "
-        "starts was not recorded; p.critical_path.doubts() lists what is missing"
-    )
+    reason = f"{answer.unreliable('recording')}; p.critical_path.doubts() lists what is missing"
     if len(fits):
         reason += f". It is within {format_share(MOST_ERROR)} in step {int(fits.iloc[0])}: use step="
     return reason
@@ -200,7 +192,7 @@ def _variants(graph: Dependences, change: Change) -> list[Change]:
     return [*out, replace(change, usual_lags=True)]
 
 
-def _only_schedule(trace: Trace, answer: WhatIf) -> Schedule | str:
+def _only_schedule(trace: Trace, answer: WhatIf) -> LoaderSchedule | str:
     """Return the schedule of the only DataLoader, or a text: why there is none, or it does not fit."""
     every = schedules(trace)
     if not every:
@@ -226,21 +218,14 @@ def _off(predicted: float, measured: float) -> float:
 
 
 def _with_workers(
-    spans: Spans, replays: Sequence[Replay], answer: WhatIf, schedule: Schedule, workers: int
+    spans: Spans, replays: Sequence[Replay], answer: WhatIf, schedule: LoaderSchedule, workers: int
 ) -> WhatIf:
     """Answer for another number of workers: torch's schedule around steps that do not wait for input."""
-    off = _off(schedule.batch_ns(schedule.workers), answer.before)
-    answer = replace(answer, replay_error=max(answer.replay_error, off))
     times = []
     for one in replays:
         loop = max(spans.after(one) - schedule.receive_ns * (schedule.workers > 0), 1.0)
         times.append(round(replace(schedule, loop_ns=loop).batch_ns(workers)))
-    gains = [answer.before - time for time in times]
-    doubt = round(answer.replay_error * answer.before)
-    return replace(
-        answer, after=times[0], gain=gains[0], lower=min(gains) - doubt, upper=max(gains) + doubt,
-        refused=False,
-    )  # fmt: skip
+    return by_schedule(answer, times, _off(schedule.batch_ns(schedule.workers), answer.before))
 
 
 _NEXT: Final = Table.of(
@@ -266,7 +251,6 @@ def critical_path_next(
 
     Parameters
     ----------
-    trace : Trace
     count : int
         Number of the largest classes to list.
     window, step, end
