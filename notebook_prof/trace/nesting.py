@@ -151,8 +151,12 @@ def order_by_start(ts: IntArray, dur: IntArray) -> IntArray:
 
 def inherit(parent: npt.ArrayLike, codes: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Fill missing codes (-1) from the nearest ancestor with a code. `parent` is -1 at the top."""
-    out, up = np.array(codes, dtype=np.int64), as_ints(parent).copy()
-    todo = np.flatnonzero((out < 0) & (up >= 0))
+    out, up = np.array(codes, dtype=np.int64), as_ints(parent)
+    missing = out < 0
+    if missing.all():
+        return out
+    todo = np.flatnonzero(missing & (up >= 0))
+    up = up.copy() if len(todo) else up
     while len(todo):
         above = up[todo]
         out[todo] = out[above]

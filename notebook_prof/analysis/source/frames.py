@@ -16,7 +16,7 @@ from ...trace.source_lines import is_line, running_lines
 from ..device.kernel_launches import launching_rows
 from ..memory.blocks import FOREVER, lives
 from ..memory.live import peak_instant
-from ..scope import Scope, WindowLike, ints, on_device, on_host, recorded_table
+from ..scope import Scope, WindowLike, ints, on_device, on_host, once, recorded_table
 from ..time.host_states import waiting
 
 _NAMES: Final = (
@@ -51,6 +51,10 @@ class Frames:
 
 def frames(trace: Trace) -> Frames:
     """Find the function and source line of every slice."""
+    return once(trace, "frames", lambda: _frames(trace))
+
+
+def _frames(trace: Trace) -> Frames:
     # It is the innermost frame of the slice's own stack; for a Python slice without a stack, its name
     # (``file.py(12): f`` or ``f (file.py:12)``); for anything else, the frame of the nearest slice around it.
     # A slice without any of these counts as a function with the slice's name.

@@ -19,7 +19,7 @@ from ...trace.taxonomy import passes_on
 from ..grouping import covered, outermost
 from ..scope import Scope, WindowLike, ints, on_host, once
 from .frames import Frames, frames
-from .lines import CELL, LINE, line_slices
+from .lines import CELL, LINE, line_codes_of, line_slices
 
 COLUMNS: Final = Table.of(
     "line_calls", "file:str line:int64 text:str module:str function:str count:int64 total_ns:int64"
@@ -60,11 +60,11 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     >>> line_calls(b.seal())[["line", "module", "function", "total_ns"]].values.tolist()
     [[2, 'pandas.core.frame', 'apply', 8]]
     """
-    scope, line_code = line_slices(trace, window)
+    scope = line_slices(trace, window)
     if not len(scope.rows):
         return COLUMNS.empty()
     slices = trace.slices
-    number, line_codes = pd.factorize(line_code)
+    number, line_codes = pd.factorize(line_codes_of(trace, scope))
     own = np.full(len(slices), -1, dtype=np.int64)
     own[scope.rows] = number
     own = inherit(ints(slices["parent"]), own)

@@ -58,11 +58,13 @@ def stack_nodes(
     line = as_ints(slices["line"].cat.codes.to_numpy()) if by_line else None
     if line is not None:
         enclosing[line != np.append(line, -1)[enclosing]] = -1
-    around = np.append(_nearest(enclosing, scope.rows), -1)[enclosing]
+    nearest = _nearest(enclosing, scope.rows)
+    around = np.append(nearest, -1)[enclosing]
     whole = scope
     if shown is not None:
         scope = scope.only(shown[scope.rows] | (around[scope.rows] < 0))
-        around = np.append(_nearest(enclosing, scope.rows), -1)[enclosing]
+        nearest = _nearest(enclosing, scope.rows)
+        around = np.append(nearest, -1)[enclosing]
     name = as_ints(slices["name"].cat.codes.to_numpy())
     if not in_time:
         name = merged_names(map(str, slices["name"].cat.categories))[name]
@@ -105,8 +107,11 @@ def stack_nodes(
         made, level = made + len(first), level + 1
     joined = {what: np.concatenate(parts or [roots[:0]]) for what, parts in columns.items()}
     if shown is not None:
-        folded = np.setdiff1d(whole.rows, scope.rows, assume_unique=True)
-        of_slice[folded] = of_slice[_nearest(enclosing, scope.rows)[folded]]
+        is_folded = np.zeros(count, dtype=bool)
+        is_folded[whole.rows] = True
+        is_folded[scope.rows] = False
+        folded = np.flatnonzero(is_folded)
+        of_slice[folded] = of_slice[nearest[folded]]
     return StackNodes(of_slice, scope.rows, _table(trace, joined, root_names, merged=not in_time))
 
 

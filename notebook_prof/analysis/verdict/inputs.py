@@ -22,7 +22,7 @@ from ..name_labels import name_labels
 from ..scope import Scope, WindowLike, bounds, on_device, on_host, once, step_spans
 from ..source.hotspots import HotLines, hot_lines
 from ..time.account import ACCOUNT, account, account_spans
-from ..time.phases import phases, stepping_track
+from ..time.phases import phases, stepping_thread, stepping_track
 from ..time.thread_time import thread_time
 from ..trust.trust import few_samples
 from .claims import Claim, Sentence, Source, cite, cite_count, cite_ns, say
@@ -269,7 +269,7 @@ def gather(trace: Trace, window: WindowLike = None) -> VerdictInputs:
 
 def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
     spans = step_spans(trace, window)
-    thread = _thread(trace, window)
+    thread = stepping_thread(trace, window)
     arguments: dict[str, Any] = {} if window is None else {"window": tuple(window)}
     extent = _extent(trace, window, spans)
     if len(spans):
@@ -313,11 +313,6 @@ def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
         growth_bytes=_growth(trace) if window is None else {},
         thread=thread,
     )
-
-
-def _thread(trace: Trace, window: WindowLike) -> Scope:
-    host = on_host(trace, window)
-    return host.only(host.ints("track") == stepping_track(trace))
 
 
 def judged_extent(trace: Trace) -> Window:
