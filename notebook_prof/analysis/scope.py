@@ -212,8 +212,9 @@ def of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
     """Return a mask of the slices on tracks of these kinds."""
 
     def mask() -> BoolArray:
-        keys = trace.tracks.loc[trace.tracks["kind"].isin(kinds).to_numpy(), "track"]
-        return np.isin(trace.slices["track"].to_numpy(), keys.to_numpy())
+        keys = trace.tracks.loc[trace.tracks["kind"].isin(kinds).to_numpy(), "track"].to_numpy()
+        track = trace.slices["track"].to_numpy()
+        return matching_codes(track, np.isin(np.arange(int(track.max(initial=-1)) + 1), keys))
 
     return once(trace, ("kind", *kinds), mask)
 

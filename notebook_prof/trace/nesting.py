@@ -168,14 +168,14 @@ def inherit(parent: npt.ArrayLike, codes: npt.ArrayLike) -> npt.NDArray[np.int64
 def climb(parent: npt.ArrayLike, rows: npt.ArrayLike, passed: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Return the first of each row and its ancestors that is not in `passed`, the outermost if all are."""
     # Rows of -1 stay -1.
-    up, skip = np.append(as_ints(parent), -1), np.append(passed, False)  # a row of -1 uses the last entry
-    out = np.array(rows, dtype=np.int64)
-    todo = np.flatnonzero(skip[out])
+    up, out = as_ints(parent), np.array(rows, dtype=np.int64)
+    todo = np.flatnonzero(out >= 0)
+    todo = todo[passed[out[todo]]]
     while len(todo):
         above = up[out[todo]]
         todo, above = todo[above >= 0], above[above >= 0]
         out[todo] = above
-        todo = todo[skip[above]]
+        todo = todo[passed[above]]
     return out
 
 

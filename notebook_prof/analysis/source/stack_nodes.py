@@ -65,11 +65,12 @@ def stack_nodes(
         scope = scope.only(shown[scope.rows] | (around[scope.rows] < 0))
         nearest = _nearest(enclosing, scope.rows)
         around = np.append(nearest, -1)[enclosing]
-    name = as_ints(slices["name"].cat.codes.to_numpy())
+    names, kinds = slices["name"].cat, slices["category"].cat
+    number = np.append(np.arange(len(names.categories)), -1)
     if not in_time:
-        name = merged_names(map(str, slices["name"].cat.categories))[name]
-    kind = slices["category"].cat.codes.to_numpy().astype(np.int64)
-    label = name * (len(slices["category"].cat.categories) + 1) + kind
+        number = merged_names(map(str, names.categories))
+    label = (number * (len(kinds.categories) + 1))[names.codes.to_numpy()]
+    label += kinds.codes.to_numpy()
     of_slice = np.full(count + 1, -1, dtype=np.int64)
     columns: dict[str, list[Any]] = {"parent": [], "depth": [], "first": []}
     made, roots, root_names = 0, np.full(len(scope.rows), -1, dtype=np.int64), list[str]()
@@ -141,6 +142,8 @@ def _enclosing(slices: pd.DataFrame) -> IntArray:
 
 def _nearest(parent: IntArray, rows: IntArray) -> IntArray:
     """Return, for each slice, itself or the nearest slice around it that is one of `rows`; else -1."""
+    if len(rows) == len(parent):
+        return rows
     own = np.full(len(parent), -1)
     own[rows] = rows
     return inherit(parent, own)

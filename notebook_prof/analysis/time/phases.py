@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import PHASES, Trace, add, subtract
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, sums_by_code
 from ...trace.intervals import Intervals, first_claims
 from ...trace.taxonomy import LOADER_FETCH, LOADER_PIN, LOADER_SEND, LOADER_START
 from ..grouping import covered
@@ -136,8 +136,10 @@ def _stepping_track(trace: Trace) -> int:
         own = ~(host.among("category", ("io",)) & host.named(waits_by_name))
         # tracks of ranges beside threads are not threads
         own &= ~(of_kind(trace, ("process",))[host.rows] & host.among("category", ("annotation",)))
-    spent = np.where(own, host.self_ns, 0) if own.any() else host.self_ns
-    return int(np.bincount(host.values("track"), spent).argmax())
+    track = host.values("track")
+    size = int(track.max()) + 1
+    track = np.where(own, track, size) if own.any() else track
+    return int(sums_by_code(track, size + 1, host.self_ns)[1][:size].argmax())
 
 
 def stepping_thread(trace: Trace, window: WindowLike = None) -> Scope:
