@@ -67,10 +67,8 @@ def _frames(trace: Trace) -> Frames:
     own = (code < 0) & python & (name_code >= 0)
     code[own] = len(stacks) + name_code[own]
     code = inherit(ints(slices["parent"]), code)
-    lost = code < 0
-    code[lost] = len(stacks) + name_code[lost]
     return Frames(
-        code,
+        np.where(code < 0, len(stacks) + name_code, code),
         np.array([*stacks["name"], *(name for name, _, _ in parsed)], dtype=object),
         np.array([*stacks["file"], *(file for _, file, _ in parsed)], dtype=object),
         np.concatenate([ints(stacks["line"]), np.array([line for _, _, line in parsed], dtype=np.int64)]),

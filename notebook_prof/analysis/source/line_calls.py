@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace, inherit
@@ -252,8 +253,9 @@ def _shown_frames(trace: Trace) -> BoolArray:
     call = category.isin(_CALLS).to_numpy()
     # what a slice is to those inside it; library frames are looked through, or those that only pass a call on
     parent = ints(slices["parent"])
-    in_call = _nearest(parent, np.where(library, -1, call))
-    in_library = _nearest(parent, np.where(library & passing, -1, library | (category == "module") | call))
+    none = np.int8(-1)
+    in_call = _nearest(parent, np.where(library, none, call))
+    in_library = _nearest(parent, np.where(library & passing, none, library | (category == "module") | call))
     host = on_host(trace)
     own_ns = np.bincount(name[host.rows] + 1, host.self_ns, minlength=len(words) + 1)
     takes_time = (own_ns >= _OWN_TIME * max(own_ns.sum(), 1))[name + 1]
@@ -263,6 +265,7 @@ def _shown_frames(trace: Trace) -> BoolArray:
     return np.asarray(shown & ~(library & passing & has_child[:-1]), dtype=bool)
 
 
-def _nearest(parent: IntArray, kind: IntArray) -> IntArray:
+def _nearest(parent: IntArray, kind: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
     """Return the kind of the nearest ancestor whose kind is not -1; -1 without one."""
-    return np.append(inherit(parent, kind), -1)[parent]
+    kind = inherit(parent, kind) if (kind < 0).any() else kind
+    return np.append(kind, np.int8(-1))[parent]

@@ -229,6 +229,8 @@ def placed(
 
 def device_sums(trace: Trace, nodes: StackNodes, device: Scope) -> IntArray:
     """Sum durations of device work by the node that launched it, or the nearest kept node around that."""
+    if not len(device.rows):
+        return np.zeros(len(nodes.table), np.int64)
     node = inherit(ints(trace.slices["parent"]), nodes.of_slice[:-1])
     node = np.append(node, -1)[launching_rows(trace)[device.rows]]
     return node_sums(nodes, node[node >= 0], (device.end - device.ts)[node >= 0])
