@@ -120,6 +120,8 @@ class Scope:
 
     def only(self, keep: BoolArray) -> Scope:
         """Return the slices in `keep`; their self times still exclude all slices below them."""
+        if keep.all():
+            return self
         return Scope(self.slices, self.rows[keep], self.ts[keep], self.end[keep], self.self_ns[keep])
 
     def ints(self, column: str) -> IntArray:
@@ -160,7 +162,7 @@ class Scope:
             keep &= self.among("category", checked_words("category", category, CATEGORIES))
         if line is not None:
             keep &= self.among("line", many(line))
-        return self if keep.all() else self.only(keep)
+        return self.only(keep)
 
     def open(self, keep: BoolArray | IntArray) -> Intervals:
         """Return when any of these slices is open: a mask, or indices."""
@@ -210,8 +212,9 @@ def of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
     """Return a mask of the slices on tracks of these kinds."""
 
     def mask() -> BoolArray:
-        keys = trace.tracks.loc[trace.tracks["kind"].isin(kinds).to_numpy(), "track"]
-        return np.isin(trace.slices["track"].to_numpy(), keys.to_numpy())
+        keys = trace.tracks.loc[trace.tracks["kind"].isin(kinds).to_numpy(), "track"].to_numpy()
+        track = trace.slices["track"].to_numpy()
+        return matching_codes(track, np.isin(np.arange(int(track.max(initial=-1)) + 1), keys))
 
     return once(trace, ("kind", *kinds), mask)
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from ..background import start_thread
@@ -14,7 +15,7 @@ from ..errors import NotebookProfError, nearest
 from ..selection import Selection
 from ..trace import Trace
 from . import answers
-from .answers import phases, table
+from .answers import account, phases, table
 from .packing import Answer
 from .questions import decode
 from .store import ViewStore
@@ -96,7 +97,8 @@ class IndexPrefetcher:
     """Builds the indexes of a long trace in the order in which a page needs them."""
 
     # First the rows of the first picture; then the table and, in a second thread, the phases; then all rows,
-    # and whatever the first selection of each kind needs. Indexes of short traces are built on request.
+    # and whatever the first selection of each kind needs. Indexes of short traces are built on request, but
+    # those that the table, the phases and the account need, while the page mounts its figures.
     def __init__(self, store: ViewStore, long: int = LONG) -> None:
         self._store = store
         self._ready, self._done = threading.Event(), threading.Event()
@@ -104,6 +106,7 @@ class IndexPrefetcher:
         self._came, self._drawn = threading.Event(), threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._has_foreseen = False
         if len(store.trace.slices) < long:
             self._let_go()
 
@@ -133,6 +136,15 @@ class IndexPrefetcher:
         if kind == "timeline":
             self._came.set()
             self._drawn.set()
+        elif kind == "names" and self._done.is_set() and not self._has_foreseen:
+            self._has_foreseen = True
+            start_thread(self._foresee, "notebook_prof ahead")
+
+    def _foresee(self) -> None:
+        """Compute what a page asks next, in the time in which it mounts its figures."""
+        for ask in (table, phases, account):
+            with suppress(Exception), self._store.lock:  # the question reports the error
+                ask(self._store, {}, {})
 
     def wait_drawn(self) -> bool:
         """Wait until the first picture was requested. Returns False after a few seconds without a page."""

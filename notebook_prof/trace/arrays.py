@@ -68,6 +68,25 @@ def positions(keys: IntArray, sought: IntArray) -> IntArray:
     return np.asarray(np.where((keys[at] == sought) & (sought >= 0), at, -1))
 
 
+_PART: Final = 1 << 17
+_ENTRIES_A_CODE: Final = 4
+
+
+def sums_by_code(codes: npt.NDArray[np.integer], size: int, *columns: IntArray) -> list[IntArray]:
+    """Return the number of entries for every code, then the sums of each column by code."""
+    # Chunks stay in the processor's cache after NumPy has converted them. Sums of whole nanoseconds over a
+    # chunk are exact in float64 below 2**53 (104 days).
+    out = [np.zeros(size, np.int64) for _ in range(1 + len(columns))]
+    step = max(_PART, _ENTRIES_A_CODE * size)
+    for first in range(0, len(codes), step):
+        part = slice(first, first + step)
+        some = codes[part].astype(np.intp)
+        out[0] += np.bincount(some, minlength=size)
+        for total, column in zip(out[1:], columns, strict=True):
+            total += np.bincount(some, column[part], minlength=size).astype(np.int64)
+    return out
+
+
 def distinct_paths(key: IntArray, above: IntArray, depth: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Number the distinct paths of keys: each row's path, and each path's parent and first row.
 

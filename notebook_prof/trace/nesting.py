@@ -151,8 +151,12 @@ def order_by_start(ts: IntArray, dur: IntArray) -> IntArray:
 
 def inherit(parent: npt.ArrayLike, codes: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Fill missing codes (-1) from the nearest ancestor with a code. `parent` is -1 at the top."""
-    out, up = np.array(codes, dtype=np.int64), as_ints(parent).copy()
-    todo = np.flatnonzero((out < 0) & (up >= 0))
+    out, up = np.array(codes, dtype=np.int64), as_ints(parent)
+    missing = out < 0
+    if missing.all():
+        return out
+    todo = np.flatnonzero(missing & (up >= 0))
+    up = up.copy() if len(todo) else up
     while len(todo):
         above = up[todo]
         out[todo] = out[above]
@@ -164,14 +168,14 @@ def inherit(parent: npt.ArrayLike, codes: npt.ArrayLike) -> npt.NDArray[np.int64
 def climb(parent: npt.ArrayLike, rows: npt.ArrayLike, passed: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Return the first of each row and its ancestors that is not in `passed`, the outermost if all are."""
     # Rows of -1 stay -1.
-    up, skip = np.append(as_ints(parent), -1), np.append(passed, False)  # a row of -1 uses the last entry
-    out = np.array(rows, dtype=np.int64)
-    todo = np.flatnonzero(skip[out])
+    up, out = as_ints(parent), np.array(rows, dtype=np.int64)
+    todo = np.flatnonzero(out >= 0)
+    todo = todo[passed[out[todo]]]
     while len(todo):
         above = up[out[todo]]
         todo, above = todo[above >= 0], above[above >= 0]
         out[todo] = above
-        todo = todo[skip[above]]
+        todo = todo[passed[above]]
     return out
 
 

@@ -258,7 +258,7 @@ def _calls_back(run: AdviceContext, modules: tuple[str, ...]) -> bool:
     where = frames(run.trace)
     module_of_file = {file: module_of(str(file)) for file in set(where.file)}
     inside = np.array([module_of_file[file].startswith(modules) for file in where.file], bool)[where.code]
-    scope, _ = line_slices(run.trace, run.whole_window)
+    scope = line_slices(run.trace, run.whole_window)
     is_line = np.zeros(len(inside), dtype=bool)
     is_line[scope.rows] = True
     below = inherit(ints(run.trace.slices["parent"]), np.where(inside & ~is_line, 1, -1))
@@ -267,7 +267,7 @@ def _calls_back(run: AdviceContext, modules: tuple[str, ...]) -> bool:
 
 def line_evidence(run: AdviceContext, line: pd.Series[Any]) -> dict[str, Any]:
     """Return `rows` and `count` of a line's slices, and `select`, their names."""
-    scope, _ = line_slices(run.trace, run.whole_window)
+    scope = line_slices(run.trace, run.whole_window)
     ending = f":{int(line['line'])}  {line['text']}"
     names = [word for word in map(str, scope.slices["name"].cat.categories) if word.endswith(ending)]
     of_line = scope.among("name", names)

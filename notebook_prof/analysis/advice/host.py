@@ -148,7 +148,7 @@ def threads_take_turns(run: AdviceContext) -> Advice | None:
     used = cpu_table(run)
     if used is None or run.cpus < 2 or not run.machine.get("gil", True):
         return None
-    scope, _ = line_slices(run.trace, run.whole_window)
+    scope = line_slices(run.trace, run.whole_window)
     if not len(scope.rows):
         return None
     track = scope.ints("track")
@@ -217,7 +217,7 @@ def pool_overhead(run: AdviceContext) -> Advice | None:
         return None
     table = table[table["file"] == table["file"].iloc[0]]
     # the time with any of these lines open, on the thread where they took most
-    scope, _ = line_slices(run.trace, run.whole_window)
+    scope = line_slices(run.trace, run.whole_window)
     endings = tuple(":" + table["line"].astype(str) + "  " + table["text"])
     of_lines, track = scope.named(lambda name: name.endswith(endings)), scope.ints("track")
     spent = min(max(length(scope.open(of_lines & (track == one))) for one in np.unique(track)), run.total_ns)

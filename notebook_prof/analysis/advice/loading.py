@@ -198,7 +198,7 @@ def _in_own_lines(run: AdviceContext) -> int:
     """Return the time in the user's own sampler or collate function, if all datasets are in memory."""
     if not run.loader_facts["in_memory"].all():
         return 0
-    lines, _ = line_slices(run.trace, run.window)
+    lines = line_slices(run.trace, run.window)
     data = run.host.open(run.host.among("phase", ("data",)))
     heads = tuple(f"cell:{line}  " for line in run.facts.account["line"].dropna().tolist())
     within = length_within(data, lines.ts, lines.end) >= _NEARLY_ALL * (lines.end - lines.ts)
@@ -288,7 +288,7 @@ def _found(run: AdviceContext, spent: int, before: str, after: str) -> dict[str,
 
 def _hottest(run: AdviceContext, method: str) -> Sentence:
     """Describe the line that takes most time in the dataset's method, if lines were recorded."""
-    scope, _ = line_slices(run.trace, run.window)
+    scope = line_slices(run.trace, run.window)
     where = frames(run.trace)
     inside = np.array([str(name).split(".")[-1] == method for name in where.function], dtype=bool)
     in_method = scope.only(inside[where.code[scope.rows]])

@@ -44,6 +44,8 @@ def launching_rows(trace: Trace) -> IntArray:
 
 def owning_rows(trace: Trace, calls: IntArray) -> IntArray:
     """Return the innermost non-runtime slice around each runtime call, or else the call itself."""
+    if not len(calls):
+        return calls
     plumbing = trace.slices["category"].isin(_PLUMBING).to_numpy()
     nearest = inherit(ints(trace.slices["parent"]), np.where(plumbing, -1, np.arange(len(plumbing))))
     return np.where(nearest[calls] >= 0, nearest[calls], calls)

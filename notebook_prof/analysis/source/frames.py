@@ -17,7 +17,7 @@ from ..device.kernel_launches import launching_rows
 from ..grouping import sums
 from ..memory.blocks import FOREVER, lives
 from ..memory.curve import peak_instant
-from ..scope import Scope, WindowLike, ints, on_device, on_host, recorded_table
+from ..scope import Scope, WindowLike, ints, on_device, on_host, once, recorded_table
 from ..time.host_states import waiting
 
 _NAMES: Final = (
@@ -52,6 +52,10 @@ class SourceFrames:
 
 def frames(trace: Trace) -> SourceFrames:
     """Find the function and source line of every slice."""
+    return once(trace, "frames", lambda: _frames(trace))
+
+
+def _frames(trace: Trace) -> SourceFrames:
     # It is the innermost frame of the slice's own stack; for a Python slice without a stack, its name
     # (``file.py(12): f`` or ``f (file.py:12)``); for anything else, the frame of the nearest slice around it.
     # A slice without any of these counts as a function with the slice's name.
@@ -64,10 +68,8 @@ def frames(trace: Trace) -> SourceFrames:
     own = (code < 0) & python & (name_code >= 0)
     code[own] = len(stacks) + name_code[own]
     code = inherit(ints(slices["parent"]), code)
-    lost = code < 0
-    code[lost] = len(stacks) + name_code[lost]
     return SourceFrames(
-        code,
+        np.where(code < 0, len(stacks) + name_code, code),
         np.array([*stacks["name"], *(name for name, _, _ in parsed)], dtype=object),
         np.array([*stacks["file"], *(file for _, file, _ in parsed)], dtype=object),
         np.concatenate([ints(stacks["line"]), np.array([line for _, _, line in parsed], dtype=np.int64)]),

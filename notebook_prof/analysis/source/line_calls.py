@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace, inherit
@@ -19,7 +20,7 @@ from ...trace.taxonomy import passes_on
 from ..grouping import covered_by_code, outermost
 from ..scope import Scope, WindowLike, ints, on_host, once
 from .frames import SourceFrames, frames
-from .lines import CELL, LINE, line_slices
+from .lines import CELL, LINE, line_codes_of, line_slices
 
 COLUMNS: Final = Table.of(
     "line_calls", "file:str line:int64 text:str module:str function:str count:int64 total_ns:int64"
@@ -59,11 +60,11 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     >>> line_calls(b.seal())[["line", "module", "function", "total_ns"]].values.tolist()
     [[2, 'pandas.core.frame', 'apply', 8]]
     """
-    scope, line_code = line_slices(trace, window)
+    scope = line_slices(trace, window)
     if not len(scope.rows):
         return COLUMNS.empty()
     slices = trace.slices
-    number, line_codes = pd.factorize(line_code)
+    number, line_codes = pd.factorize(line_codes_of(trace, scope))
     own = np.full(len(slices), -1, dtype=np.int64)
     own[scope.rows] = number
     own = inherit(ints(slices["parent"]), own)
@@ -248,8 +249,9 @@ def _shown_frames(trace: Trace) -> BoolArray:
     call = category.isin(_CALLS).to_numpy()
     # what a slice is to those inside it; library frames are looked through, or those that only pass a call on
     parent = ints(slices["parent"])
-    in_call = _nearest(parent, np.where(library, -1, call))
-    in_library = _nearest(parent, np.where(library & passing, -1, library | (category == "module") | call))
+    none = np.int8(-1)
+    in_call = _nearest(parent, np.where(library, none, call))
+    in_library = _nearest(parent, np.where(library & passing, none, library | (category == "module") | call))
     host = on_host(trace)
     own_ns = np.bincount(name[host.rows] + 1, host.self_ns, minlength=len(words) + 1)
     takes_time = (own_ns >= _OWN_TIME * max(own_ns.sum(), 1))[name + 1]
@@ -259,6 +261,7 @@ def _shown_frames(trace: Trace) -> BoolArray:
     return np.asarray(shown & ~(library & passing & has_child[:-1]), dtype=bool)
 
 
-def _nearest(parent: IntArray, kind: IntArray) -> IntArray:
+def _nearest(parent: IntArray, kind: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
     """Return the kind of the nearest ancestor whose kind is not -1; -1 without one."""
-    return np.append(inherit(parent, kind), -1)[parent]
+    kind = inherit(parent, kind) if (kind < 0).any() else kind
+    return np.append(kind, np.int8(-1))[parent]

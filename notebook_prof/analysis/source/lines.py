@@ -138,9 +138,11 @@ def lines(
     size = len(table)
     looks = _looks(trace, scope, row, size, window)
     table["samples"] = pd.array(looks[:size], "Int64")
-    row_of_line = np.full(len(trace.slices["line"].cat.categories) + 1, size, np.int64)
-    row_of_line[scope.codes("line")] = row
-    costs = line_costs(trace, row_of_line, size, window, {"step": step, **chosen})
+    costs: dict[str, IntArray] = {}
+    if size or remainder:
+        row_of_line = np.full(len(trace.slices["line"].cat.categories) + 1, size, np.int64)
+        row_of_line[scope.codes("line")] = row
+        costs = line_costs(trace, row_of_line, size, window, {"step": step, **chosen})
     for column, values in costs.items():
         table[column] = values[:size]
     if chosen:
@@ -271,7 +273,7 @@ def lines_of_slices(
     if window is None and cell is not None and {"ts", "dur"} <= set(cell.columns):
         # other threads were sampled before and after the cell, too
         window = int(cell["ts"].min()), int((cell["ts"] + cell["dur"]).max())
-    scope, _ = line_slices(trace, window)
+    scope = line_slices(trace, window)
     if step is not None:
         spans = step_spans(trace, window, step)
         scope = _inside(scope, union(*bounds(spans)))
@@ -282,7 +284,7 @@ def lines_of_slices(
     own = nest(scope.ints("track"), scope.ts, scope.end - scope.ts).self_ns
     if not len(scope.rows):
         return COLUMNS.empty(), scope, np.empty(0, np.int64)
-    code, line_codes = pd.factorize(_line_codes(trace, scope))
+    code, line_codes = pd.factorize(line_codes_of(trace, scope))
     size = len(line_codes)
     track = scope.ints("track")
     first = np.empty(size, np.int64)
@@ -353,14 +355,13 @@ def _inside(scope: Scope, spans: Intervals) -> Scope:
     return Scope(scope.slices, scope.rows[home][order], ts[order], until[order], (until - ts)[order])
 
 
-def line_slices(trace: Trace, window: WindowLike = None) -> tuple[Scope, IntArray]:
-    """Return the line slices, and a number for the file and line of each."""
+def line_slices(trace: Trace, window: WindowLike = None) -> Scope:
+    """Return the line slices."""
     host = on_host(trace, window)
-    scope = host.only(source_lines.is_line(trace.slices)[host.rows])
-    return scope, _line_codes(trace, scope)
+    return host.only(source_lines.is_line(trace.slices)[host.rows])
 
 
-def _line_codes(trace: Trace, scope: Scope) -> IntArray:
+def line_codes_of(trace: Trace, scope: Scope) -> IntArray:
     """Return a number for the (file, line) of each line slice, from its name and its stack."""
     code = scope.codes("name")
     words = scope.slices["name"].cat.categories.astype("str")

@@ -58,16 +58,19 @@ def stack_nodes(
     line = as_ints(slices["line"].cat.codes.to_numpy()) if by_line else None
     if line is not None:
         enclosing[line != np.append(line, -1)[enclosing]] = -1
-    around = np.append(_nearest(enclosing, scope.rows), -1)[enclosing]
+    nearest = _nearest(enclosing, scope.rows)
+    around = np.append(nearest, -1)[enclosing]
     whole = scope
     if shown is not None:
         scope = scope.only(shown[scope.rows] | (around[scope.rows] < 0))
-        around = np.append(_nearest(enclosing, scope.rows), -1)[enclosing]
-    name = as_ints(slices["name"].cat.codes.to_numpy())
+        nearest = _nearest(enclosing, scope.rows)
+        around = np.append(nearest, -1)[enclosing]
+    names, kinds = slices["name"].cat, slices["category"].cat
+    number = np.append(np.arange(len(names.categories)), -1)
     if not in_time:
-        name = merged_names(map(str, slices["name"].cat.categories))[name]
-    kind = slices["category"].cat.codes.to_numpy().astype(np.int64)
-    label = name * (len(slices["category"].cat.categories) + 1) + kind
+        number = merged_names(map(str, names.categories))
+    label = (number * (len(kinds.categories) + 1))[names.codes.to_numpy()]
+    label += kinds.codes.to_numpy()
     of_slice = np.full(count + 1, -1, dtype=np.int64)
     columns: dict[str, list[Any]] = {"parent": [], "depth": [], "first": []}
     made, roots, root_names = 0, np.full(len(scope.rows), -1, dtype=np.int64), list[str]()
@@ -105,8 +108,11 @@ def stack_nodes(
         made, level = made + len(first), level + 1
     joined = {what: np.concatenate(parts or [roots[:0]]) for what, parts in columns.items()}
     if shown is not None:
-        folded = np.setdiff1d(whole.rows, scope.rows, assume_unique=True)
-        of_slice[folded] = of_slice[_nearest(enclosing, scope.rows)[folded]]
+        is_folded = np.zeros(count, dtype=bool)
+        is_folded[whole.rows] = True
+        is_folded[scope.rows] = False
+        folded = np.flatnonzero(is_folded)
+        of_slice[folded] = of_slice[nearest[folded]]
     return StackNodes(of_slice, scope.rows, _table(trace, joined, root_names, merged=not in_time))
 
 
@@ -136,6 +142,8 @@ def _enclosing(slices: pd.DataFrame) -> IntArray:
 
 def _nearest(parent: IntArray, rows: IntArray) -> IntArray:
     """Return, for each slice, itself or the nearest slice around it that is one of `rows`; else -1."""
+    if len(rows) == len(parent):
+        return rows
     own = np.full(len(parent), -1)
     own[rows] = rows
     return inherit(parent, own)
@@ -221,6 +229,8 @@ def placed(
 
 def device_sums(trace: Trace, nodes: StackNodes, device: Scope) -> IntArray:
     """Sum durations of device work by the node that launched it, or the nearest kept node around that."""
+    if not len(device.rows):
+        return np.zeros(len(nodes.table), np.int64)
     node = inherit(ints(trace.slices["parent"]), nodes.of_slice[:-1])
     node = np.append(node, -1)[launching_rows(trace)[device.rows]]
     return node_sums(nodes, node[node >= 0], (device.end - device.ts)[node >= 0])

@@ -15,7 +15,7 @@ from ...trace.schema import Table
 from ...units import format_items
 from ..busy_time import busy_within
 from ..notebook.recorded import is_notebook
-from ..scope import bounds, on_device, on_host, step_spans
+from ..scope import bounds, on_device, on_host, once, step_spans
 from .cpu import cpu_clocks, cpu_within, edges
 
 KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded", "display")
@@ -118,6 +118,10 @@ def account(trace: Trace) -> pd.DataFrame:
 
 def account_spans(trace: Trace) -> pd.DataFrame:
     """Return the spans that `account` sums, by time, gapless: ``ts dur kind line text loop steps part``."""
+    return once(trace, "account spans", lambda: _account_spans(trace))
+
+
+def _account_spans(trace: Trace) -> pd.DataFrame:
     recorded = (trace.metadata.get("tables") or {}).get(ACCOUNT)
     usable = isinstance(recorded, pd.DataFrame) and set(_SPANS) <= set(recorded.columns)
     spans = recorded[list(_SPANS)] if usable and recorded is not None else _derived(trace)

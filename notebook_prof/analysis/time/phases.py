@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import PHASES, Trace, add, subtract
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, sums_by_code
 from ...trace.intervals import Intervals, first_claims
 from ...trace.taxonomy import LOADER_FETCH, LOADER_PIN, LOADER_SEND, LOADER_START
 from ..grouping import covered
@@ -120,9 +120,10 @@ def _stepping_track(trace: Trace) -> int:
     workers = np.unique(
         host.values("track")[host.among("name", (LOADER_FETCH, LOADER_START, LOADER_SEND, LOADER_PIN))]
     )
-    others = ~np.isin(host.values("track"), workers)
-    if others.any():  # collapsed stacks may have all threads on one track
-        host = host.only(others)
+    if len(workers):
+        others = ~np.isin(host.values("track"), workers)
+        if others.any():  # collapsed stacks may have all threads on one track
+            host = host.only(others)
     if not len(host.rows):
         return -1
     own = host.among("phase", ("data", "forward", "optimizer", "evaluation"))
@@ -134,8 +135,20 @@ def _stepping_track(trace: Trace) -> int:
         own = ~(host.among("category", ("io",)) & host.named(waits_by_name))
         # tracks of ranges beside threads are not threads
         own &= ~(of_kind(trace, ("process",))[host.rows] & host.among("category", ("annotation",)))
-    chosen = own if own.any() else slice(None)
-    return int(np.bincount(host.values("track")[chosen], host.self_ns[chosen]).argmax())
+    track = host.values("track")
+    size = int(track.max()) + 1
+    track = np.where(own, track, size) if own.any() else track
+    return int(sums_by_code(track, size + 1, host.self_ns)[1][:size].argmax())
+
+
+def stepping_thread(trace: Trace, window: WindowLike = None) -> Scope:
+    """Return the slices of the thread that runs the steps, cut at the window."""
+
+    def chosen() -> Scope:
+        host = on_host(trace, window)
+        return host.only(host.values("track") == stepping_track(trace))
+
+    return once(trace, ("stepping thread", window and tuple(window)), chosen)
 
 
 def _host_times(trace: Trace, start: IntArray, end: IntArray) -> dict[str, IntArray]:

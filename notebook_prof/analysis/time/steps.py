@@ -30,7 +30,7 @@ from ..scope import (
     steps_at,
 )
 from ..trust.doubts import mark, step_doubts
-from .phases import stepping_track
+from .phases import stepping_thread, stepping_track
 
 _OPTIMIZER_STEP = "Optimizer.step#"
 
@@ -73,8 +73,7 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
     table = step_spans(trace, window, step)
     start, end = bounds(table)
     host, device = on_host(trace), on_device(trace)
-    thread = host.only(host.ints("track") == stepping_track(trace))
-    table["host_busy_ns"] = busy_within(thread, start, end)
+    table["host_busy_ns"] = busy_within(stepping_thread(trace), start, end)
     table["device_busy_ns"] = busy_within(device, start, end)
     number = table["step"].to_numpy(np.int64)
     ran = np.concatenate([host.ints("step"), device.ints("step")])

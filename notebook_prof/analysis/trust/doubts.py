@@ -14,7 +14,7 @@ from ...trace.arrays import IntArray, positions
 from ...trace.report import Statement
 from ..device.kernel_launches import launching_rows, owning_rows
 from ..grouping import Groups, group, inclusive
-from ..scope import Scope, WindowLike, ints, on_device, on_host, once
+from ..scope import Scope, WindowLike, ints, on_device, on_host, once, sharing
 from .device import device_findings
 from .trust import card_findings, step_findings
 
@@ -93,8 +93,11 @@ def _by_step(steps: IntArray, own: IntArray, weights: npt.NDArray[np.float64]) -
     return np.bincount(at[at >= 0], weights[at >= 0], minlength=len(steps)).astype(np.float64)
 
 
+@sharing
 def doubts_by_name(trace: Trace) -> dict[str, dict[str, str]]:
     """Return, for ``device`` and ``host``, name → codes of the names that `kernels` or `operators` mark."""
+    if not any(_serious(trace, None, (*_OF_DEVICE, *_OF_LAUNCHES))):
+        return {}
     host, work = on_host(trace), on_device(trace)
     groups = group(trace.slices, "name")
     n = len(groups.keys)

@@ -17,12 +17,12 @@ from ...trace.report import Statement
 from ...trace.schema import Table
 from ...trace.source_lines import SAMPLE_COUNTS
 from ...units import format_items, format_ns, format_share
-from ..scope import WindowLike, bounds, length_within, on_device, on_host, recorded_table, step_spans
+from ..scope import WindowLike, bounds, length_within, on_device, on_host, once, recorded_table, step_spans
 from ..source.samples import SINCE, sample_times, sampled_slices
 from ..time.account import ACCOUNT
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.one_time import COMPILATION, LOADING, SLOW
-from ..time.phases import stepping_track
+from ..time.phases import stepping_thread, stepping_track
 from .device import device_findings
 
 TRUST: Final = Table.of(
@@ -68,8 +68,13 @@ def step_findings(trace: Trace, window: WindowLike = None) -> Iterator[Statement
     yield from _slow_first_step(trace, window)
 
 
-def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Statement]:
+def _partial_steps(trace: Trace, window: WindowLike) -> tuple[Statement, ...]:
     """Find a first or last step that lacks some of the work of other steps."""
+    key = ("partial steps", window and tuple(window))
+    return once(trace, key, lambda: tuple(_steps_that_lack_work(trace, window)))
+
+
+def _steps_that_lack_work(trace: Trace, window: WindowLike) -> Iterator[Statement]:
     steps = step_spans(trace, window)
     if len(steps) < _ENOUGH:
         return
@@ -244,9 +249,8 @@ def few_samples(trace: Trace, window: WindowLike) -> Iterator[Statement]:
 def _samples_that_count(trace: Trace, samples: tuple[IntArray, IntArray], window: WindowLike) -> IntArray:
     """Return when the steps' thread was sampled, in the steps if there are any; empty if it was timed."""
     at, track = samples
-    thread, steps, host = stepping_track(trace), step_spans(trace, window), on_host(trace, window)
-    host = host.only(host.ints("track") == thread)
-    own = track == thread
+    steps, host = step_spans(trace, window), stepping_thread(trace, window)
+    own = track == stepping_track(trace)
     if len(steps):
         own &= contains(union(*bounds(steps)), at)
         host = host.only(host.ints("step") >= 0)

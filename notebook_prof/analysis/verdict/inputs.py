@@ -15,14 +15,13 @@ from ...trace.intervals import contains
 from ...units import format_share
 from ..device.busy import device
 from ..device.kernels import kernels
-from ..grouping import group
 from ..memory.curve import memory_peak
 from ..memory.growth import level_growth, matters
 from ..name_labels import name_labels
-from ..scope import Scope, WindowLike, bounds, on_device, on_host, once, step_spans
+from ..scope import Scope, WindowLike, bounds, on_device, on_host, once, step_spans, texts
 from ..source.hotspots import HotLines, hot_lines
 from ..time.account import ACCOUNT, account, account_spans
-from ..time.phases import phases, stepping_track
+from ..time.phases import phases, stepping_thread, stepping_track
 from ..time.thread_time import thread_time
 from ..trust.trust import few_samples
 from .claims import Claim, Sentence, Source, cite, cite_count, cite_ns, say
@@ -269,7 +268,7 @@ def gather(trace: Trace, window: WindowLike = None) -> VerdictInputs:
 
 def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
     spans = step_spans(trace, window)
-    thread = _thread(trace, window)
+    thread = stepping_thread(trace, window)
     arguments: dict[str, Any] = {} if window is None else {"window": tuple(window)}
     extent = _extent(trace, window, spans)
     if len(spans):
@@ -289,11 +288,15 @@ def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
     python = int(thread.self_ns[thread.among("category", ("python",))].sum())
     mostly_python = not own_operators.self_ns.sum() or python > int(own_operators.self_ns.sum())
     longest = thread if mostly_python else own_operators
-    groups = group(longest.slices, "name")
-    top = groups.keys.assign(
-        count=groups.sum(longest.rows), self_ns=groups.sum(longest.rows, longest.self_ns)
+    names, code = np.unique(longest.codes("name"), return_inverse=True)
+    top = pd.DataFrame(
+        {
+            "name": texts(longest.slices["name"], names),
+            "count": np.bincount(code, minlength=len(names)),
+            "self_ns": np.bincount(code, longest.self_ns, minlength=len(names)).astype(np.int64),
+        }
     )
-    top = top[top["count"] > 0].sort_values("self_ns", ascending=False, kind="stable")
+    top = top.sort_values("self_ns", ascending=False, kind="stable")
     number = spans["step"].tolist() if len(spans) else None
     return VerdictInputs(
         trace=trace,
@@ -313,11 +316,6 @@ def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
         growth_bytes=_growth(trace) if window is None else {},
         thread=thread,
     )
-
-
-def _thread(trace: Trace, window: WindowLike) -> Scope:
-    host = on_host(trace, window)
-    return host.only(host.ints("track") == stepping_track(trace))
 
 
 def judged_extent(trace: Trace) -> Window:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ... import analysis
+from ...analysis.scope import sharing
 from ...analysis.time.account import account_spans
-from ...trace import PHASES
+from ...trace import PHASES, Trace
 from ...trace.arrays import IntArray
 from ..packing import Answer, pack
 from ..selected_rows import Key, matching_key
@@ -96,7 +97,7 @@ def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, An
 
 
 def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    parts, spans = analysis.account(store.trace), account_spans(store.trace)
+    parts, spans = _parts_and_spans(store.trace)
     ts, dur, part, steps = joined_spans(*(spans[name].to_numpy(np.int64) for name in _SPANS))
     too_many = len(ts) > MOST_SPANS_DRAWN
     if too_many:
@@ -111,6 +112,11 @@ def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
     with_code = parts["line"].notna() | parts["kind"].isin(["steps", "outside-window"])
     rows = [_row(row) for row in parts.to_dict("records")]
     return {"parts": rows, "shown": len(rows) > 1 and bool(with_code.any()), "thinned": too_many}, columns
+
+
+@sharing
+def _parts_and_spans(trace: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return analysis.account(trace), account_spans(trace)
 
 
 def joined_spans(

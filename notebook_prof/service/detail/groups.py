@@ -9,10 +9,10 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, sums_by_code
 from ..cached import is_cached, locked_cached_property
 from .launched import Codes, LaunchedIndex, late_inside, late_when_sorted
-from .rows import RowIndex, grouped_order, running_sum, sums_by_code
+from .rows import RowIndex, grouped_order, running_sum
 
 
 @dataclass(frozen=True, slots=True)

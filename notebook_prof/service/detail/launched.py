@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...analysis.grouping import nested_in_own_group
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, sums_by_code
 from ..cached import locked_cached_property
-from .rows import RowIndex, grouped_order, running_sum, sums_by_code
+from .rows import RowIndex, grouped_order, running_sum
 
 # Slices covered by earlier ones of their group and track, so that recursion counts once.
 

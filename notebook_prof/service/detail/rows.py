@@ -14,13 +14,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, sums_by_code
 
 _RADIX: Final = 1 << 16
 _MANY: Final = 64
 """Number of edges from which rows are searched one by one."""
-_PART: Final = 1 << 17
-_ENTRIES_A_CODE: Final = 4
 
 
 class RowIndex:
@@ -175,21 +173,6 @@ def running_sum(values: npt.NDArray[np.integer]) -> IntArray:
     """Sum the first 0, 1, … n values, shape (n + 1,)."""
     out = np.zeros(len(values) + 1, np.int64)
     np.cumsum(values, out=out[1:])
-    return out
-
-
-def sums_by_code(codes: npt.NDArray[np.integer], size: int, *columns: IntArray) -> list[IntArray]:
-    """Return the number of entries for every code, then the sums of each column by code."""
-    # Chunks stay in the processor's cache after NumPy has converted them. Sums of whole nanoseconds over a
-    # chunk are exact in float64 below 2**53 (104 days).
-    out = [np.zeros(size, np.int64) for _ in range(1 + len(columns))]
-    step = max(_PART, _ENTRIES_A_CODE * size)
-    for first in range(0, len(codes), step):
-        part = slice(first, first + step)
-        some = codes[part].astype(np.intp)
-        out[0] += np.bincount(some, minlength=size)
-        for total, column in zip(out[1:], columns, strict=True):
-            total += np.bincount(some, column[part], minlength=size).astype(np.int64)
     return out
 
 
