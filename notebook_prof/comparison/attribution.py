@@ -25,7 +25,7 @@ COLUMNS: Final = (
     ),
     Column("a_ns", "float64", "ns", "mean step of a"),
     Column("b_ns", "float64", "ns", "mean step of b"),
-    Column("delta_ns", "int64", "ns", "b less a; sums exactly to the difference of the means"),
+    Column("delta_ns", "int64", "ns", "b minus a; sums exactly to the difference of the means"),
     Column("low_ns", "float64", "ns", "lower end of its 95 % interval; missing if unknown"),
     Column("high_ns", "float64", "ns", "upper end"),
     Column("significant", "bool", "", "whether to trust it: at most 5 % of these are false discoveries"),

@@ -63,8 +63,8 @@ def small_operators(run: AdviceContext) -> str:
     if len(run.device.rows) or run.facts.calls < _MANY * run.step_count or run.slowdown <= COSTLY:
         return ""
     return (
-        f"recorded code ran about {run.slowdown:.1f} times as long as plain code, and that time lies in "
-        "small operators: they cannot be judged from this recording"
+        f"recording made the code take about {run.slowdown:.1f} times as long, mostly in small operators: "
+        "they cannot be judged from this recording"
     )
 
 
@@ -194,7 +194,7 @@ def threads_take_turns(run: AdviceContext) -> Advice | None:
             *(format_items(len(computing), "thread"), first["text"], location, _line_claim(run, first)),
         ),
         "Use processes: concurrent.futures.ProcessPoolExecutor in place of ThreadPoolExecutor, or functions "
-        "that let others run while they compute, as NumPy's on large arrays do.",
+        "that release the GIL while they compute, as NumPy's do on large arrays.",
         gain_ns=max(work - work // side_by_side - PROCESS_NS * side_by_side, 0),
         place=location,
         select={"name": sorted(set(names))},
@@ -234,13 +234,13 @@ def pool_overhead(run: AdviceContext) -> Advice | None:
     return Advice(
         "pool-overhead",
         fill(
-            "The pool of processes in `{}` ({}) takes {}, and its processes compute for {} in all: the rest "
-            "is starting them, and sending values to and fro.",
+            "The process pool in `{}` ({}) takes {}, and its processes compute for {} in all: the rest is "
+            "spent on starting them and on sending values back and forth.",
             *(first["text"], location, _line_claim(run, first)),
             cite_ns(int(computed.evaluate(run.trace)), computed),
         ),
         "Do this work in the cell itself; or send less: larger pieces (chunksize=…), a file name or a range "
-        "in place of the data, and keep the pool for several calls.",
+        "instead of the data; and reuse the pool for several calls.",
         gain_ns=spent - ready,
         place=location,
         **line_evidence(run, first),

@@ -48,14 +48,14 @@ def recompilations(run: AdviceContext) -> Advice | None:
     at = say(" (", cite(line, line, Source("compilations", "guard_place", one)), ")") if line else say()
     why = cite(short(guard, _LONGEST_GUARD), guard, Source("compilations", "guard", one))
     sentence = fill(
-        "Compiled again {} while steps ran, in {}{}: `{}` no longer held{}.",
+        "torch.compile recompiled {} during the steps, in {}{}: `{}` no longer held{}.",
         *(number, cite_ns(lost, total), run.share(lost, total), why, at),
     )
     return Advice(
         "recompilations",
         sentence,
-        "Keep what the condition is about the same: pad batches to few shapes, drop the last one, pass "
-        "numbers that change as tensors; or tell that it changes: torch.compile(dynamic=True), "
+        "Make this condition hold: pad batches to few shapes, drop the last one, pass changing numbers as "
+        "tensors; or declare what changes: torch.compile(dynamic=True), "
         "torch._dynamo.mark_dynamic(x, 0). p.compilations() lists every reason.",
         gain_ns=lost,
         bound=True,
@@ -103,9 +103,9 @@ def uneven_steps(run: AdviceContext) -> Advice | None:
     return Advice(
         "uneven-steps",
         sentence,
-        f"Compare a slow step with a usual one: select step {first} and look what is longer, or "
-        f"p.steps.breakdown(step={first}). Usual causes: data that come late, batches of other shapes, "
-        "evaluation or checkpoints inside of the loop, garbage collection, another process.",
+        f"Compare a slow step with a usual one: select step {first} and see what takes longer, or call "
+        f"p.steps.breakdown(step={first}). Usual causes: late data, batches of other shapes, evaluation or "
+        "checkpoints inside the loop, garbage collection, another process.",
         gain_ns=lost,
         bound=True,
         select={"step": numbers},
