@@ -31,8 +31,8 @@ class LatestTaskExecutor(Generic[T]):
     """Runs slow tasks in one worker thread, for callers that ask again until the result is ready."""
 
     # Only the newest pending request is kept, besides the latest answers.
-    def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        self._patience_s = patience_s
+    def __init__(self) -> None:
+        self._patience_s = PATIENCE_S
         self._changed = threading.Condition()
         self._done: OrderedDict[Hashable, T | Exception] = OrderedDict()
         self._next: tuple[Hashable, Callable[[], T]] | None = None
@@ -97,14 +97,14 @@ class IndexPrefetcher:
 
     # First the rows of the first picture; then the table and, in a second thread, the phases; then all rows,
     # and whatever the first selection of each kind needs. Indexes of short traces are built on request.
-    def __init__(self, store: ViewStore, long: int = LONG) -> None:
+    def __init__(self, store: ViewStore) -> None:
         self._store = store
         self._ready, self._done = threading.Event(), threading.Event()
         self._phases_ready = threading.Event()
         self._came, self._drawn = threading.Event(), threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
-        if len(store.trace.slices) < long:
+        if len(store.trace.slices) < LONG:
             self._let_go()
 
     def start(self) -> None:

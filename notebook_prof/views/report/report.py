@@ -22,7 +22,7 @@ from ...units import format_count, format_ns
 from ..bundle import bokehjs, script, stylesheet
 from ..dashboard import dashboard_document, dashboard_settings
 from .html_file import data_blocks, html_page, json_text
-from .report_columns import Part, has_stacks, payload
+from .report_columns import FilePart, has_stacks, payload
 from .tabs import embedded
 
 MOST_SLICES: Final = 1_000_000
@@ -128,8 +128,8 @@ def report_page(
 ) -> str:
     """Return the whole HTML file as text; `static` is shown if scripts do not run."""
     # With over a million slices, or if the file would exceed 15 MB, it contains the longest slices and sums
-    # of the others (`Part`); memory curves are thinned first. The file says what is left out. Data from the
-    # trace is JSON with ``<`` escaped, or base64; the Content-Security-Policy allows only the file's own
+    # of the others (`FilePart`); memory curves are thinned first. The file says what is left out. Data from
+    # the trace is JSON with ``<`` escaped, or base64; the Content-Security-Policy allows only the file's own
     # scripts, by their hashes.
     if not len(trace.slices):
         return _page([], [], f'<main class="nbp-nothing">{static}</main>', title)
@@ -183,10 +183,10 @@ def _columns_that_fit(store: ViewStore, room: int) -> tuple[str, str, bool]:
     n = store.columns.n
     most, events = n if n <= MOST_SLICES else min(_MOST_WITH_SUMS, MOST_SLICES), MOST_SLICES
     while True:
-        part = Part.of(store, most)
+        part = FilePart.of(store, most)
         if part is not None and store.columns.nested_row is not store.columns.row:
             store = ViewStore(store.trace)  # sums of what is left out know rows inside of one another only
-            part = Part.of(store, most)
+            part = FilePart.of(store, most)
         columns = json_text(payload(store, part, events))
         size = len(columns.encode())
         if size <= room or most <= _FEWEST:
