@@ -310,12 +310,9 @@ def _path(store: ViewStore) -> dict[str, Any]:
 
 
 def _contents(answer: Answer) -> dict[str, Any]:
-    columns = answer.content.pop("columns")
-    data = {
-        name: np.frombuffer(part, np.dtype("<" + kind)).tolist()
-        for (name, kind), part in zip(columns, answer.buffers, strict=True)
-    }
-    return {"content": answer.content, "data": data}
+    data = {name: column.tolist() for name, column in answer.arrays().items()}
+    content = {name: value for name, value in answer.content.items() if name != "columns"}
+    return {"content": content, "data": data}
 
 
 def longest_slices(store: ViewStore, most: int) -> npt.NDArray[np.bool_]:
