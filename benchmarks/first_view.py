@@ -1,9 +1,9 @@
-"""From running the cell that shows a Profile to what is seen of it, in JupyterLab.
+"""From running the cell that shows a Profile to the first view, in JupyterLab.
 
-Chromium with software rendering. Widget: the message that opens the widget has come. Timeline: its first
-pixels. Table: all views. Verdict, static: the headline on top, and the picture and table for readers without
-a kernel, which is made after the first picture. Seconds, one run each in a fresh kernel. The trace exists
-before. Needs a Chromium; without one there are no rows.
+Seconds in Chromium with software rendering, one run each in a fresh kernel; the trace exists before.
+*Widget*: the message that opens the widget has arrived. *Timeline*: its first pixels. *Table*: all views.
+*Verdict*: the headline on top. *Static*: the picture and the table for readers without a kernel, made after
+the first picture. Without Chromium there are no rows.
 """
 
 from __future__ import annotations

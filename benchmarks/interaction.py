@@ -1,18 +1,24 @@
 """From a real mouse or key event in JupyterLab (Chromium, software rendering) to the painted frame.
 
-Fresh: from an event that changes the view until a picture is painted that holds it whole and no coarser than
-0.7 bins a pixel; from a click or a brush until the view that answers it has painted the kernel's exact
-values: the timeline answers a row of the table, the table a brush. First: until the timeline has painted what
-the page knows by itself, the brush or the slices of that name. Last: until the last view that was asked has
-painted. Waited: the events whose next frame was not fresh yet, since an answer of the kernel was needed; the
-others show right pixels from what lies ready beside the view. Frame: time between painted frames while the
-gesture lasts, in which the old picture moves along. Kernel: its own part of every answer. p50 and p95 in ms,
-by number of slices. Update: the largest answer of a gesture in kB; rectangles: the most of one picture,
-without the density image. A key that is held is an event every frame. CPU: seconds
-of the page's main thread for the whole gesture, which a loaded machine changes least. *Kernel 100 ms away*:
-every message takes 50 ms longer each way. *Interpreter held*: a loop in C lets no other thread of the kernel
-run. Last, the seconds from running the cell that shows a Profile to its first timeline, and to all views.
-Needs a Chromium; without one there are no rows.
+Columns give p50 and p95 in ms, by number of slices:
+
+- *Fresh*: after an event that changes the view, until a picture of the whole view is painted, at 0.7 bins a
+  pixel or finer. After a click or a brush, until the answering view has painted the kernel's exact values:
+  the timeline answers a row of the table, the table answers a brush.
+- *First*: until the timeline has painted what the page knows without the kernel: the brush, or the slices of
+  that name.
+- *Last*: until the last requested view has painted.
+- *Waited*: the events whose next frame was not fresh, since it needed an answer of the kernel. The other
+  events show correct pixels from what is ready beside the view.
+- *Frame*: the time between painted frames during the gesture, while the old picture moves along.
+- *Kernel*: the kernel's part of every answer.
+
+*Update* is the largest answer of a gesture in kB, and *rectangles* the most in one picture, without the
+density image. A held key is one event per frame. *CPU* is the time of the page's main thread in seconds
+for the whole gesture; a busy machine changes it least. *Kernel 100 ms away*: every message takes 50 ms
+longer each way. *Interpreter held*: a loop in C lets no other thread of the kernel run. The last figures
+are the seconds from running the cell that shows a Profile to its first timeline, and to all views.
+Without Chromium there are no rows.
 """
 
 from __future__ import annotations

@@ -86,7 +86,8 @@ def measured(trace: Trace) -> dict[str, Any]:
     index = time.perf_counter() - start
     store = protocol.store
     size = sum(getattr(store, part).nbytes for part in INDEX_PARTS) + store.groups("name", (), "host").nbytes
-    size += store.columns.row.nbytes + store.columns.step.nbytes + store.choices.nbytes + store.parent.nbytes
+    columns = store.columns
+    size += columns.row.nbytes + columns.step.nbytes + columns.parent.nbytes + store.choices.nbytes
 
     def window() -> tuple[float, float]:
         width = end * 10 ** rng.uniform(-5, 0)

@@ -93,8 +93,8 @@ class HeapCollector(Collector):
             "heap-traced",
             "info",
             example=tracer.tool,
-            effect="code that calls many functions, or makes many objects, ran slower than it does alone",
-            advice="take times from a recording without --heap",
+            effect="code that calls many functions, or makes many objects, ran slower than without tracing",
+            advice="measure times in a recording without --heap",
         )
 
     def abandon(self) -> None:

@@ -47,9 +47,9 @@ _CONDITIONS: Final[tuple[tuple[str, Callable[[Trace], str], str], ...]] = (
     ("Python", _metadata("python"), "another interpreter is faster or slower by itself"),
     ("PyTorch", _metadata("torch_version"), "operators may differ"),
     ("collectors", _metadata("collectors"), "they cost time, and record different things"),
-    ("source", _metadata("source"), "other profilers cut time into other pieces"),
-    ("format", _metadata("format"), "other profilers cut time into other pieces"),
-    ("steps", _metadata("steps_source"), "a step may be different work"),
+    ("source", _metadata("source"), "other profilers divide time differently"),
+    ("format", _metadata("format"), "other profilers divide time differently"),
+    ("steps", _metadata("steps_source"), "a step may do different work"),
     ("loops with steps", _loops, "only steps of the loop that took longest are compared"),
 )
 

@@ -180,15 +180,15 @@ def _basis(c: ComparedTables) -> str:
         return ""
     if c.by_runs:
         how = "pairs of runs" if c.paired else f"and {c.runs[1]} runs"
-        return f"This rests on {c.runs[0]} {how}."
+        return f"This is based on {c.runs[0]} {how}."
     rests = (
-        f"This rests on {_steps_of(c, 0)} and {_steps_of(c, 1)} steps; since steps do not show the noise "
+        f"This is based on {_steps_of(c, 0)} and {_steps_of(c, 1)} steps; since steps do not show the noise "
         f"between runs, the interval is {c.shift.factor:.3g} times as wide as they alone give "
         f"({'assumed' if c.noise is None else 'as noise= says'})"
     )
     if c.significant:
         return f"{rests}."
-    return f"{rests}: several runs of each in turns tell more, as %%profile_ab records them."
+    return f"{rests}: several alternating runs of each show more, as %%profile_ab records them."
 
 
 def believed_changes(c: ComparedTables) -> pd.DataFrame:
@@ -256,7 +256,7 @@ def _work(c: ComparedTables) -> str:
         return ""
     return (
         f"Only {100 * c.matched_share:.0f} % of their time is in operators and lines that both have: the "
-        "times are compared, whether both do the same work is not seen."
+        "times are compared, but whether both do the same work is unknown."
     )
 
 

@@ -42,7 +42,7 @@ def first_form(profile: Profile, uid: str) -> dict[str, str]:
     else:
         trace = profile.trace
         facts = f"{format_count(len(trace.slices))} slices over {format_ns(trace.span.dur)}"
-    explanation = "Its verdict and picture were still being made. Where this text stays, run the cell again."
+    explanation = "Its verdict and picture were still being made. If this text stays, run the cell again."
     html = f"<p><b>{escape(facts)}</b><br>{explanation}</p>"
     return {
         "text/plain": f"{facts}. {explanation}",

@@ -96,11 +96,11 @@ class SliceColumns:
         self.track_of_row = self.track_of_nested_row = _track_of_row(tracks)
         self.unfolded: list[DrawnTrack] = []
         if fold and (folded := self._folded(trace, tracks)) is not None:
-            self.unfolded = _with_outer_rows(tracks, self.row, self.dur)
+            self.unfolded = self._with_outer_rows(tracks)
             level, tracks = self._apart(trace, tracks, level, folded, "folded")
             self.row, self.track_of_row = self._rows(tracks, level), _track_of_row(tracks)
         self.n_rows = len(self.track_of_row)
-        self.tracks = _with_outer_rows(tracks, self.row, self.dur)
+        self.tracks = self._with_outer_rows(tracks)
 
     def _rows(self, tracks: list[DrawnTrack], level: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
         narrow = np.uint16 if sum(track.depths for track in tracks) < 1 << 16 else np.int32
@@ -172,6 +172,21 @@ class SliceColumns:
             out.append(replace(track, first_row=first, depths=depths, **given))
             first += depths
         return level, out
+
+    def _with_outer_rows(self, tracks: list[DrawnTrack]) -> list[DrawnTrack]:
+        """Count each track's outermost rows that have a single slice around nearly everything below."""
+        if not any(track.kind == "thread" and track.depths > _FEWEST_OUTER for track in tracks):
+            return tracks
+        count, length = np.bincount(self.row), np.bincount(self.row, weights=self.dur)
+        out = []
+        for track in tracks:
+            rows = slice(track.first_row, track.first_row + track.depths)
+            around = (count[rows] == 1) & (length[rows] >= _AROUND * length[track.first_row])
+            around[len(around) - track.folded :] = False
+            outer_rows = track.depths - 1 if around.all() else int(np.argmin(around))
+            shown = outer_rows if track.kind == "thread" and outer_rows >= _FEWEST_OUTER else 0
+            out.append(replace(track, outer_rows=shown))
+        return out
 
     def _evaluating(self) -> set[int]:
         """Return the tracks on which autograd's engine runs operators."""
@@ -356,22 +371,6 @@ def labels_without_heading(tracks: list[DrawnTrack]) -> list[str]:
     labels = [track.name if track.kind == "stream" else track.label for track in tracks]
     times = collections.Counter(labels)
     return [track.name if times[label] > 1 else label for track, label in zip(tracks, labels, strict=True)]
-
-
-def _with_outer_rows(tracks: list[DrawnTrack], row: npt.NDArray[Any], dur: IntArray) -> list[DrawnTrack]:
-    """Count each track's outermost rows that have a single slice around nearly everything below."""
-    if not any(track.kind == "thread" and track.depths > _FEWEST_OUTER for track in tracks):
-        return tracks
-    count, length = np.bincount(row), np.bincount(row, weights=dur)
-    out = []
-    for track in tracks:
-        rows = slice(track.first_row, track.first_row + track.depths)
-        around = (count[rows] == 1) & (length[rows] >= _AROUND * length[track.first_row])
-        around[len(around) - track.folded :] = False
-        outer_rows = track.depths - 1 if around.all() else int(np.argmin(around))
-        shown = outer_rows if track.kind == "thread" and outer_rows >= _FEWEST_OUTER else 0
-        out.append(replace(track, outer_rows=shown))
-    return out
 
 
 def _quiet_processes(table: pd.DataFrame, quiet: dict[int, bool]) -> set[int]:

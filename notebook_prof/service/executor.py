@@ -32,8 +32,8 @@ class LatestTaskExecutor(Generic[T]):
     """Runs slow tasks in one worker thread, for callers that ask again until the result is ready."""
 
     # Only the newest pending request is kept, besides the latest answers.
-    def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        self._patience_s = patience_s
+    def __init__(self) -> None:
+        self._patience_s = PATIENCE_S
         self._changed = threading.Condition()
         self._done: OrderedDict[Hashable, T | Exception] = OrderedDict()
         self._next: tuple[Hashable, Callable[[], T]] | None = None
@@ -99,7 +99,7 @@ class IndexPrefetcher:
     # First the rows of the first picture; then the table and, in a second thread, the phases; then all rows,
     # and whatever the first selection of each kind needs. Indexes of short traces are built on request, but
     # those that the table, the phases and the account need, while the page mounts its figures.
-    def __init__(self, store: ViewStore, long: int = LONG) -> None:
+    def __init__(self, store: ViewStore) -> None:
         self._store = store
         self._ready, self._done = threading.Event(), threading.Event()
         self._phases_ready = threading.Event()
@@ -107,7 +107,7 @@ class IndexPrefetcher:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._has_foreseen = False
-        if len(store.trace.slices) < long:
+        if len(store.trace.slices) < LONG:
             self._let_go()
 
     def start(self) -> None:

@@ -24,14 +24,14 @@ _MOST_STEPS: Final = 10_000
 
 def headline_pieces(trace: Trace, text: str, claims: Iterable[Claim] = ()) -> list[list[Piece]]:
     """Cut every line of a headline at its claims; a claim that selects nothing has its code."""
-    rows = _Rows(trace)
+    rows = _ClaimRows(trace)
     ordered = sorted(claims, key=lambda claim: (claim.line, claim.start))
     by_line = {line: list(group) for line, group in groupby(ordered, lambda claim: claim.line)}
     lines = enumerate(text.split("\n"))
     return [_pieces(line, by_line.get(number, []), rows) for number, line in lines if line]
 
 
-def _pieces(line: str, claims: list[Claim], rows: _Rows) -> list[Piece]:
+def _pieces(line: str, claims: list[Claim], rows: _ClaimRows) -> list[Piece]:
     pieces: list[Piece] = []
     at = 0
     for claim in claims:
@@ -48,7 +48,7 @@ def _pieces(line: str, claims: list[Claim], rows: _Rows) -> list[Piece]:
     return pieces
 
 
-class _Rows:
+class _ClaimRows:
     """Selections for claims that have none of their own: parts of the account, and steps."""
 
     def __init__(self, trace: Trace) -> None:

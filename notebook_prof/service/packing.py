@@ -37,11 +37,6 @@ class Answer:
     content: dict[str, Any]
     buffers: list[bytes] = field(default_factory=list)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all buffers."""
-        return sum(len(part) for part in self.buffers)
-
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns as NumPy arrays by name, as a page reads them."""
         named = zip(self.content["columns"], self.buffers, strict=True)

@@ -16,13 +16,13 @@ from msgspec import UNSET, UnsetType
 from ..errors import NotebookProfError
 
 
-class Question(msgspec.Struct, kw_only=True):
+class PageQuestion(msgspec.Struct, kw_only=True):
     """A question of a page, with its number and the selection that it refers to."""
 
     t: ClassVar[str]
 
 
-class CurveRequest(Question):
+class CurveRequest(PageQuestion):
     """A stretch of a curve: from `a` to `b` in ns, `px` wide."""
 
     a: float
@@ -30,27 +30,27 @@ class CurveRequest(Question):
     px: float = 1000
 
 
-class MetaRequest(Question):
+class MetaRequest(PageQuestion):
     """The facts of the trace; doubts may follow later, since they take seconds for a long recording."""
 
     t = "meta"
     doubts: Literal["later"] | UnsetType = UNSET
 
 
-class DoubtsRequest(Question):
+class DoubtsRequest(PageQuestion):
     """Doubts by name."""
 
     t = "doubts"
 
 
-class NamesRequest(Question):
+class NamesRequest(PageQuestion):
     """Names from number `start` on, as many as fit into a message."""
 
     t = "names"
     start: float = 0
 
 
-class AccountRequest(Question):
+class AccountRequest(PageQuestion):
     """The account of the cell."""
 
     t = "account"
@@ -69,14 +69,14 @@ class TimelineRequest(CurveRequest):
     picture: float | UnsetType = UNSET
 
 
-class LegendRequest(Question):
+class LegendRequest(PageQuestion):
     """What the colours of the timeline mean."""
 
     t = "legend"
     tint: str = "name"
 
 
-class StripRequest(Question):
+class StripRequest(PageQuestion):
     """The whole recording in one strip."""
 
     t = "strip"
@@ -99,13 +99,13 @@ class CountersRequest(CurveRequest):
     tracks: list[float] = []
 
 
-class PhasesRequest(Question):
+class PhasesRequest(PageQuestion):
     """Time by step and phase."""
 
     t = "phases"
 
 
-class TableRequest(Question):
+class TableRequest(PageQuestion):
     """A page of the table; `by_side` sorts by times of the host, and kernels by times of the device."""
 
     t = "table"
@@ -120,14 +120,14 @@ class TableRequest(Question):
     top: float = 200
 
 
-class DetailRequest(Question):
+class DetailRequest(PageQuestion):
     """The slice with this row."""
 
     t = "detail"
     id: float | None = None
 
 
-class WhyRequest(Question):
+class WhyRequest(PageQuestion):
     """Why a slice (by row), or a track (by key) at an instant, does what it does."""
 
     t = "why"
@@ -136,20 +136,20 @@ class WhyRequest(Question):
     at: float | UnsetType = UNSET
 
 
-class PathRequest(Question):
+class PathRequest(PageQuestion):
     """The critical path of the steps, or of the whole recording."""
 
     t = "path"
 
 
-class WhatIfRequest(Question):
+class WhatIfRequest(PageQuestion):
     """The duration of steps if the selected work took `factor` times as long."""
 
     t = "what_if"
     factor: float
 
 
-class FindRequest(Question):
+class FindRequest(PageQuestion):
     """The next (`by` = 1) or previous (-1) slice with the same name and track as the one in row `id`."""
 
     t = "find"
@@ -157,7 +157,7 @@ class FindRequest(Question):
     by: float = 1
 
 
-class NeighbourRequest(Question):
+class NeighbourRequest(PageQuestion):
     """The neighbour of the slice in row `id`."""
 
     t = "neighbour"
@@ -167,7 +167,7 @@ class NeighbourRequest(Question):
     at: float = 0
 
 
-class SearchRequest(Question):
+class SearchRequest(PageQuestion):
     """Slices that match this text, from slice `id` or time `at` on."""
 
     t = "search"
@@ -178,7 +178,7 @@ class SearchRequest(Question):
     at: float | UnsetType = UNSET
 
 
-class CallsRequest(Question):
+class CallsRequest(PageQuestion):
     """Calls of `names` in a step (None: all), and the position of slice `id` or the slice at `place`."""
 
     t = "calls"
@@ -189,7 +189,7 @@ class CallsRequest(Question):
     place: float | UnsetType = UNSET
 
 
-class PanelRequest(Question):
+class PanelRequest(PageQuestion):
     """A tab with these choices, not filtered by the dimensions that it set itself."""
 
     t = "panel"
@@ -198,19 +198,19 @@ class PanelRequest(Question):
     choices: dict[str, str] = {}
 
 
-class RecordingRequest(Question):
+class RecordingRequest(PageQuestion):
     """The columns of the recording, so that the page can answer by itself."""
 
     t = "recording"
 
 
-class RanksRequest(Question):
+class RanksRequest(PageQuestion):
     """The content of the ranks' figures."""
 
     t = "ranks"
 
 
-class SelectedRequest(Question):
+class SelectedRequest(PageQuestion):
     """The number of selected slices in each row before, in and after ``[a, b)``, ns."""
 
     t = "selected"
@@ -218,7 +218,7 @@ class SelectedRequest(Question):
     b: float
 
 
-QUESTIONS: Final[Mapping[str, type[Question]]] = {
+QUESTIONS: Final[Mapping[str, type[PageQuestion]]] = {
     declared.t: declared
     for declared in (
         MetaRequest,

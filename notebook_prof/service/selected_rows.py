@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..trace.arrays import BoolArray, IntArray
 from .cached import locked_cached_property
 from .columns import SliceColumns
-from .detail.chosen import Chosen, Members, Runs
+from .detail.chosen import Chosen, Members, ValueRuns
 from .detail.rows import RowIndex, grouped_order, running_sum
 
 Key = tuple[Any, ...]
@@ -57,7 +57,7 @@ class Choices:
 
     def __init__(self, columns: SliceColumns, index: RowIndex) -> None:
         self._columns, self._index = columns, index
-        self._runs: dict[str, Runs] = {}
+        self._runs: dict[str, ValueRuns] = {}
         self._clause = lru_cache(_REMEMBERED)(self._matching)
 
     @locked_cached_property
@@ -128,12 +128,12 @@ class Choices:
         both = np.array(pairs, self._index.order.dtype).reshape(-1, 2)
         return Chosen(self._index, both[:, 0], both[:, 1])
 
-    def runs_of(self, dimension: str) -> Runs:
+    def runs_of(self, dimension: str) -> ValueRuns:
         """Return where ``step``, ``phase``, ``category`` or ``line`` changes, by position; cached."""
         if dimension not in self._runs:
             value = getattr(self._columns, dimension)[self._index.order]
             heads = _heads(self._index, value)
-            self._runs[dimension] = Runs(self._index, heads, value[heads[:-1]])
+            self._runs[dimension] = ValueRuns(self._index, heads, value[heads[:-1]])
         return self._runs[dimension]
 
 

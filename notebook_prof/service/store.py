@@ -29,7 +29,7 @@ from .detail import (
     EarlyIndex,
     GroupIndex,
     LaunchedIndex,
-    Pictures,
+    PictureCache,
     RowIndex,
     StepCurve,
     WideSlices,
@@ -65,7 +65,7 @@ class ViewStore:
         self.lock = threading.RLock()
         self._cache: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
         self._keeping = threading.Lock()
-        self.pictures = Pictures()
+        self.pictures = PictureCache()
         self._whole: dict[str, GroupIndex] = {}
         self._early: EarlyIndex | None = None
 

@@ -16,7 +16,7 @@ from ..selection.frames import ARGUMENTS
 from ..service.packing import Answer, pack, plain_patch
 from ..service.palette import NameStyles
 from ..service.store import ViewStore
-from .tabs import TABS, Absent, Cards, Facts, Note, Panel, Picture, Source, Stack, Table, Tree
+from .tabs import TABS, Absent, Cards, Facts, Note, Panel, Picture, SourceTable, StackTable, Table, TreeTable
 from .tabs.analyses import arguments
 from .tabs.base import MOST_ROWS, Patch
 
@@ -90,11 +90,11 @@ def packed(
     columns: dict[str, npt.NDArray[Any]] = {}
     parts: list[dict[str, Any]] = []
     for i, part in enumerate(made.parts):
-        if isinstance(part, Source):
+        if isinstance(part, SourceTable):
             parts.append(_source(part, i, columns, styles))
-        elif isinstance(part, Tree):
+        elif isinstance(part, TreeTable):
             parts.append(_tree(part, i, _TREE_ROWS * most, columns, styles))
-        elif isinstance(part, Stack):
+        elif isinstance(part, StackTable):
             parts.append({**_table(part, i, most, columns, styles), "kind": "stack"})
         elif isinstance(part, Table):
             parts.append(_table(part, i, most, columns, styles))
@@ -176,7 +176,7 @@ def _table(
 
 
 def _source(
-    part: Source, number: int, columns: dict[str, npt.NDArray[Any]], styles: NameStyles
+    part: SourceTable, number: int, columns: dict[str, npt.NDArray[Any]], styles: NameStyles
 ) -> dict[str, Any]:
     packed = _table(part, number, len(part.frame), columns, styles)
     steps = 0 if part.trends is None else part.trends.shape[1]
@@ -186,7 +186,7 @@ def _source(
 
 
 def _tree(
-    part: Tree, number: int, most: int, columns: dict[str, npt.NDArray[Any]], styles: NameStyles
+    part: TreeTable, number: int, most: int, columns: dict[str, npt.NDArray[Any]], styles: NameStyles
 ) -> dict[str, Any]:
     """Pack the heaviest rows of a tree; the parents of a row are never lighter, so they are included."""
     frame, weight = part.frame, part.weights[0]

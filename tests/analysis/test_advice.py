@@ -211,10 +211,18 @@ def test_copies_that_are_not_pinned(name, pinned):
 
 
 COPIES = {
-    "Memcpy HtoD (Pageable -> Device)": (True, ["with memory that is not pinned"], ["Pin that", "Copy once"]),
-    "Memcpy HtoD (Pinned -> Device)": (True, [], ["Copy once"]),
-    "Memcpy DtoH (Device -> Pageable)": (True, ["not pinned"], ["Pin that", "compute on the device"]),
-    "Memcpy DtoD (Device -> Device)": (True, [], ["Copy less inside"]),
+    "Memcpy HtoD (Pageable -> Device)": (
+        True,
+        ["with unpinned memory"],
+        ["Pin that", "Copy constant data once"],
+    ),
+    "Memcpy HtoD (Pinned -> Device)": (True, [], ["Copy constant data once"]),
+    "Memcpy DtoH (Device -> Pageable)": (
+        True,
+        ["with unpinned memory"],
+        ["Pin that", "compute on the device"],
+    ),
+    "Memcpy DtoD (Device -> Device)": (True, [], ["Copy less within"]),
     "Memcpy HtoD (Pinned -> Device) ": (False, [], []),
 }
 
@@ -255,8 +263,8 @@ def test_a_device_that_is_busy_with_copies(name, size):
     assert row["finding"].startswith("Device 0 copies for 200 µs")
     assert all(words in row["finding"] for words in said)
     assert all(words.lower() in row["remedy"].lower() for words in advised)
-    assert ("put small tensors" in row["remedy"].lower()) == (size == 4_096)
-    assert "HtoD" not in name or "both ways" not in row["remedy"]
+    assert ("combine small tensors" in row["remedy"].lower()) == (size == 4_096)
+    assert "HtoD" not in name or "there and back" not in row["remedy"]
     assert row["count"] == 4
 
 
@@ -551,7 +559,7 @@ def test_no_workers_for_what_lies_in_memory():
     trace = loading(in_memory=True, dataset="TensorDataset")
     assert advice(trace)["rule"].tolist() == ["items-one-by-one"]
     row = advice_row(loading(in_memory=True, dataset="TensorDataset", steps=False), "items-one-by-one")
-    assert row["finding"].startswith("The run spends 320 ms on taking items one by one")
+    assert row["finding"].startswith("The run spends 320 ms taking items one by one")
     sampler = loading(in_memory=True, dataset="TensorDataset", line="cell:7  time.sleep(0.002)")
     assert advice_row(sampler, "items-one-by-one") is None
     cheap = loading(item_ms=0.01, batch_size=320)

@@ -102,7 +102,7 @@ def test_a_cell_beside_our_own_work_says_so(spent: int) -> None:
     told = [line for line in judged.lines if line.startswith("Own work: ")]
     assert len(told) == (spent > 10)
     for line in told:
-        assert "used 40 ms of CPU time beside the cell, 30.8 % of what the process used" in line
+        assert "used 40 ms of CPU time while the cell ran, 30.8 % of what the process used" in line
     assert all(claim.holds(trace) for claim in judged.claims)
 
 

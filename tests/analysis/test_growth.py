@@ -40,7 +40,7 @@ def test_arrays_that_a_list_collects() -> None:
     assert row["steps"] >= 36
     assert "growing 8 MiB every step" in str(verdict(trace))
     table = advice(trace)
-    assert "outside of the blocks that were recorded" in table["finding"].str.cat()
+    assert "outside the recorded blocks" in table["finding"].str.cat()
 
 
 def test_torchs_blocks_are_not_reported_twice() -> None:

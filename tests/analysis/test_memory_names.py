@@ -192,14 +192,14 @@ def test_the_tab_shows_names_and_what_is_left_behind() -> None:
 def test_the_tab_tells_what_was_left_out() -> None:
     trace = sample()
     walks = trace.metadata["tables"]["memory_walks"]
-    assert not [part for part in shown(trace).parts if isinstance(part, Note) and "complete" in part.text]
+    assert not [part for part in shown(trace).parts if isinstance(part, Note) and "incomplete" in part.text]
     trace.metadata["tables"]["memory_walks"] = walks.assign(
         left=500, left_names="rows[]", frames_left=1, saved_left=2
     )
     notes = [part.text for part in shown(trace).parts if isinstance(part, Note)]
     assert (
-        "Names are not complete: 500 objects, of rows[] were left out when the time for the search was over."
-        in notes
+        "Names are incomplete: 500 objects, of rows[] were not visited, since the time for the search was "
+        "over." in notes
     )
     assert "Locals of 1 function were not read, since they call locals() themselves." in notes
 
@@ -226,7 +226,7 @@ def test_without_memory_enough_the_profile_opens_on_memory() -> None:
     assert second.title == "Names that hold memory"
     verdict = analysis.verdict(trace)
     line = next(line for line in verdict.lines if line.startswith("Memory"))
-    assert "not enough: `table[a]` holds 800 B, 8.0 % of what is used" in line
+    assert "out of memory: `table[a]` holds 800 B, 8.0 % of what is used" in line
     assert all(claim.holds(trace) for claim in verdict.claims)
 
 

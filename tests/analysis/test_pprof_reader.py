@@ -149,7 +149,7 @@ def test_another_language_is_not_called_python(tmp_path: Path) -> None:
     file.write_bytes(profile("cpu", "nanoseconds"))
     result = verdict(read_trace(file))
     assert result.kind == "mixed"
-    assert "is the longest by itself" in result.sentence
+    assert "has the most self time" in result.sentence
     assert "Python" not in str(result)
     assert all(claim.holds(read_trace(file)) for claim in result.claims)
 

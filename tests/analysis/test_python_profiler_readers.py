@@ -366,8 +366,8 @@ def test_any_json_gives_a_trace_or_a_refusal(target: tuple[str, str], value: Any
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("main;core::ptr::drop_in_place 600\nmain;tokio::park 400\n", "core::ptr::drop_in_place is the"),
-        ("qemu;[kernel];_raw_spin_unlock 600\nqemu;entry_SYSCALL_64 400\n", "_raw_spin_unlock is the"),
+        ("main;core::ptr::drop_in_place 600\nmain;tokio::park 400\n", "core::ptr::drop_in_place has the"),
+        ("qemu;[kernel];_raw_spin_unlock 600\nqemu;entry_SYSCALL_64 400\n", "_raw_spin_unlock has the"),
         ("<module> (t.py:1);train (t.py:4) 600\n<module> (t.py:1) 400\n", "Python-bound: "),
     ],
 )

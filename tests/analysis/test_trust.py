@@ -347,8 +347,8 @@ def test_a_name_that_one_sample_saw_is_not_told(each_ns: int, count: int, names:
     ("count", "said"),
     [
         (7, "7 samples cannot tell what bounds the recording."),
-        (20, "fib is the longest by itself: 67 % of the recording (20 samples in 30 µs)."),
-        (100, "fib is the longest by itself: 66.7 % of the recording (20 µs of 30 µs)."),
+        (20, "fib has the most self time: 67 % of the recording (20 samples in 30 µs)."),
+        (100, "fib has the most self time: 66.7 % of the recording (20 µs of 30 µs)."),
     ],
 )
 def test_few_samples_of_a_file_have_no_decimals(count: int, said: str) -> None:

@@ -86,7 +86,7 @@ def test_the_line_says_what_would_be_left(monkeypatch: pytest.MonkeyPatch) -> No
     row = facts.next_class
     assert row is not None
     assert f"; if {IN_WORDS[row['class']]} took no time, " in line
-    assert line.endswith(f" of that {IN_WORDS[row['next']]}")
+    assert line.endswith(f" of it {IN_WORDS[row['next']]}")
     claims = [claim for claim in result.claims if claim.table == "critical_path_next"]
     assert len(claims) == 2
     assert all(claim.holds(trace) for claim in claims)

@@ -228,7 +228,7 @@ def test_lines_by_number_or_label() -> None:
 def test_without_launches_there_is_no_answer() -> None:
     answer = Profile(draw("main:     [mm]\nstream 7:    [gemm]")).what_if(scale={"gemm": 0.5})
     assert answer.refused
-    assert "no launch" in answer.reason
+    assert "device work was recorded (1 slice) but none of its launches" in answer.reason
     assert answer.after is answer.gain is answer.lower is answer.upper is None
     assert "refused" in str(answer)
     assert "refused" in answer._repr_html_()

@@ -16,7 +16,7 @@ from notebook_prof.trace import Trace
 from notebook_prof.units import format_ns, format_share
 
 NUMBER = re.compile(
-    r"(?:waited for|rested for|idle for|ran for|from|done at|until|began at|margin of|these|on,|:) "
+    r"(?:waited for|idle for|ran for|from|ended at|until|began at|margin of|these|on,|:) "
     r"(\d[\d.]* (?:ns|µs|ms|s|min(?: \d+ s)?))(?![\w%])"
 )
 """Durations and instants of the sentences."""
@@ -59,8 +59,8 @@ def check_why(profile: Profile, why: Why, ts: int) -> None:
     said = set(NUMBER.findall(re.sub(r"`.*`", "", why.text)))
     assert said <= times, (said - times, why.text)
     assert (why.line is None) == pieces["line"].isna().all()
-    assert (f"\nThe line with the most of it is {why.line}" in why.text) == (why.line is not None)
-    assert (" rested for " in lines[0]) == (why.kind == "wait" and why.slice < 0)
+    assert (f"\nThe line with the largest part is {why.line}" in why.text) == (why.line is not None)
+    assert ("; " not in lines[0] and " was idle for " in lines[0]) == (why.kind == "wait" and why.slice < 0)
 
 
 def check_why_anywhere(trace: Trace) -> None:
@@ -125,7 +125,7 @@ def test_the_line_with_most_of_it_is_named_with_its_text() -> None:
     why = Profile(recorded()).why(500, "GPU 0 stream 7")
     assert why.line == "cell:3"
     assert why.text.splitlines()[-1].startswith(
-        "The line with the most of it is cell:3, `y = step(load(x))`: 770 ns, 91.7 %"
+        "The line with the largest part is cell:3, `y = step(load(x))`: 770 ns, 91.7 %"
     )
 
 

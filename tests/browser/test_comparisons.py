@@ -77,7 +77,7 @@ def test_a_change_of_a_cell_is_shown_with_its_lines(
     text = " ".join((drawn.locator(".nbp-headline").text_content() or "").split())
     busy = "≈ No difference between before and after is shown" in text or "but not for certain" in text
     assert busy or re.search(r"after is [\d.]+ % faster \(−", text), text
-    assert "This rests on 3 and 3 runs." in text
+    assert "This is based on 3 and 3 runs." in text
     if not busy:
         assert "torch.stack([(c - c.mean()) / c.std() for one in x for … (gone, −" in text
     gone = drawn.locator("tr.nbp-line-gone")

@@ -162,9 +162,9 @@ def test_a_planted_change_is_found_at_its_operator() -> None:
     check_sums(c)
     check_sentences(c)
     assert "b is 6." in c.verdict or "b is 7." in c.verdict
-    assert "This rests on 3 and 3 runs." in c.verdict
+    assert "This is based on 3 and 3 runs." in c.verdict
     pairs = nbp.compare(a, b, paired=True)
-    assert "This rests on 3 pairs of runs." in pairs.verdict
+    assert "This is based on 3 pairs of runs." in pairs.verdict
     assert pairs.change == pytest.approx(c.change)
     with pytest.raises(OptionError, match="as many runs of b as of a: there are 2 and 3"):
         nbp.compare(a, b[:2], paired=True)

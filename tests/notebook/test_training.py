@@ -414,8 +414,8 @@ def test_times_alone_are_told_without_alarm(torch_kernel: Kernel) -> None:
     cell = "%%profile p --quiet --with system{}\nfor i in range(12):\n    time.sleep(0.002)"
     claims = "[claim.holds(p.trace) for claim in p.verdict.claims]"
     for option, begin in (
-        ("", "Of the cell only the times"),
-        (" --steps 2:6", "Of the steps only the times"),
+        ("", "Only the times of the cell's lines are known"),
+        (" --steps 2:6", "Only the times of the steps are known"),
     ):
         torch_kernel.must(cell.format(option))
         assert torch_kernel.value("p.verdict.sentence").startswith(begin)

@@ -270,7 +270,7 @@ def test_work_that_began_before_the_steps_is_not_denied() -> None:
     builder.steps([0], [5], [67], "loop")
     result, wholes = check_claims(builder.seal())
     check_words(result, wholes)
-    assert result.sentence.startswith("Nothing that began in the steps took time: of 67 ns, 1 instant was")
+    assert result.sentence.startswith("Nothing that began in the steps took time: of 67 ns, only 1 instant")
 
 
 def test_a_wrong_claim_is_found() -> None:

@@ -23,7 +23,7 @@ from notebook_prof.views.figures.flame import flame_figure
 from notebook_prof.views.report import tabs as embedding
 from notebook_prof.views.report.tabs import choice_key
 from notebook_prof.views.tab_answers import packed, panel
-from notebook_prof.views.tabs import TABS, Panel, Tree
+from notebook_prof.views.tabs import TABS, Panel, TreeTable
 
 from ..browser.drawn import drawn_trace
 
@@ -85,7 +85,7 @@ def test_of_a_long_tree_the_heaviest_rows_are_shown_and_the_others_summed(most: 
     trace = drawn_trace()
     table = analysis.bottom_up(trace) if turned else analysis.call_tree(trace)
     weights = ("self_ns",) if turned else ("total_ns",)
-    tree = Tree(
+    tree = TreeTable(
         table[["parent", "depth", "name", *weights, "share", "category"]], {"name": "name"}, weights=weights
     )
     part, shown = _table(packed("x", Panel("X", (tree,)), name_styles(trace), most))

@@ -75,7 +75,7 @@ def test_graph_breaks_have_a_line_and_a_reason(compiled: nbp.Profile) -> None:
 def test_the_verdict_says_it_and_can_prove_it(compiled: nbp.Profile) -> None:
     verdict = compiled.verdict
     (line,) = [line for line in verdict.lines if line.startswith("torch.compile: ")]
-    assert "1 of them again: `k == 1` no longer held" in line
+    assert "with 1 recompilation: `k == 1` no longer held" in line
     assert "1 graph break, the first at " in line
     number = next(n for n, text in enumerate(verdict.lines) if text == line)
     claims = [claim for claim in verdict.claims if claim.line == number]
@@ -172,7 +172,8 @@ def test_advice_names_what_was_compiled_again() -> None:
     row = table.loc["recompilations"]
     assert (
         row["finding"]
-        == "Compiled again 1 time while steps ran, in 280 ms, 48.8 % of the steps: `k == 1` no longer held."
+        == "torch.compile recompiled 1 time during the steps, in 280 ms, 48.8 % of the steps: `k == 1` no "
+        "longer held."
     )
     assert row["gain_ns"] == 280_000_000
     assert row["place"] == "a.py:3"

@@ -14,7 +14,7 @@ from notebook_prof.selection import Selection
 from notebook_prof.service.palette import MEMORY, NAMES, PHASES, rgb
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.pictures import CHOICES, scene, write_png, write_svg
-from notebook_prof.views.pictures.scene import Line, Text
+from notebook_prof.views.pictures.scene import Label, Polyline
 
 from ..browser.drawn import drawn_trace
 
@@ -78,13 +78,13 @@ def test_nothing_is_a_picture_too(view: str, tmp_path: Path) -> None:
     wide, high = Image.open(tmp_path / "nothing.png").size
     assert wide == 2000
     assert 40 < high < 300, "a line for each view, not a page of white"
-    texts = [part.text for part in scene(EMPTY, Selection(), view).parts if isinstance(part, Text)]
+    texts = [part.text for part in scene(EMPTY, Selection(), view).parts if isinstance(part, Label)]
     assert all(text.startswith(("no ", "nothing ")) for text in texts)
 
 
 def test_levels_are_round(trace: Trace) -> None:
     texts = [
-        [part.text for part in scene(trace, Selection(), view).parts if isinstance(part, Text)]
+        [part.text for part in scene(trace, Selection(), view).parts if isinstance(part, Label)]
         for view in ("memory", "phases")
     ]
     assert {"0", "128 MiB", "256 MiB", "384 MiB", "512 MiB", "peak 614 MiB"} <= set(texts[0])
@@ -96,7 +96,7 @@ def test_a_picture_says_how_many_rows_it_leaves_out() -> None:
     for k in range(130):
         builder.slices(ts=[0], dur=[9], name="mm", track=builder.track(f"worker {k}", pid=1, tid=k + 1))
     drawn = scene(builder.seal(), Selection(), "timeline")
-    assert "the first 120 of 130 rows are drawn" in [p.text for p in drawn.parts if isinstance(p, Text)]
+    assert "the first 120 of 130 rows are drawn" in [p.text for p in drawn.parts if isinstance(p, Label)]
 
 
 @pytest.mark.parametrize("view", CHOICES)
@@ -106,7 +106,7 @@ def test_dark_pictures_have_light_texts_and_the_same_data(trace: Trace, view: st
     assert len(light.parts) == len(dark.parts)
     data = {rgb(colour) for colour in (*NAMES, *PHASES.values(), *MEMORY.values())}
     for before, after in zip(light.parts, dark.parts, strict=True):
-        assert isinstance(before, Line) or before._replace(colour=after.colour) == after
+        assert isinstance(before, Polyline) or before._replace(colour=after.colour) == after
         if rgb(before.colour) in data:
             assert after.colour == before.colour
     write_png(trace, selection, tmp_path / "dark.png", view, theme="dark")
@@ -122,7 +122,7 @@ def test_very_long_names_stay_in_their_room() -> None:
     builder.slices(ts=[0], dur=[10**6], name="kernel<" * 300, track=builder.track("thread " * 99))
     drawn = scene(builder.seal(), Selection(), width=480)
     for part in drawn.parts:
-        if isinstance(part, Text):
+        if isinstance(part, Label):
             wide = 6 * len(part.text)
             left = part.x - {"start": 0, "middle": wide / 2, "end": wide}[part.anchor]
             assert left >= 0

@@ -342,4 +342,4 @@ def test_a_recording_without_calls_says_so_and_is_no_failure() -> None:
     assert p.verdict.sentence == "Nothing to report: no call was recorded."
     with nbp.profile("system", steps=(2, 4)) as p:
         pass
-    assert p.verdict.sentence == "Nothing to report: the steps that were asked for did not run."
+    assert p.verdict.sentence == "Nothing to report: the requested steps did not run."

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.views.report.report_columns import Part, longest_slices
+from notebook_prof.views.report.report_columns import FilePart, longest_slices
 from tests.strategies import traces
 
 Rows = npt.NDArray[np.int64]
@@ -25,14 +25,14 @@ def _busy_by_hand(store: ViewStore, slices: Rows, edges: Rows) -> Rows:
     return out
 
 
-def _busy_in_file(part: Part, n_rows: int) -> Rows:
+def _busy_in_file(part: FilePart, n_rows: int) -> Rows:
     """Of the cells, shape (rows, cells)."""
     out = np.zeros(n_rows * part.cells.per_row, np.int64)
     out[part.cells.at] = part.cells.busy_ns
     return out.reshape(n_rows, part.cells.per_row)
 
 
-def _edges(part: Part) -> Rows:
+def _edges(part: FilePart) -> Rows:
     return part.cells.origin + part.cells.width_ns * np.arange(part.cells.per_row + 1)
 
 
@@ -40,7 +40,7 @@ def _edges(part: Part) -> Rows:
 def test_slices_and_cells_are_as_busy_as_the_recording(trace: Trace, most: int) -> None:
     """The law of every level of detail: between edges, nothing appears and nothing is lost."""
     store = ViewStore(trace)
-    part = Part.of(store, most)
+    part = FilePart.of(store, most)
     if part is None:
         assert longest_slices(store, most).all()
         return
@@ -60,7 +60,7 @@ def test_nothing_is_summed_up_where_the_longest_and_what_is_around_them_are_all(
     builder.slices(ts=[0, 1], dur=[10, 20], name=["outer", "inner"], track=builder.track("main"))
     store = ViewStore(builder.seal())
     assert store.columns.n == 2
-    assert Part.of(store, 1) is None
+    assert FilePart.of(store, 1) is None
 
 
 def _assert_longest(store: ViewStore, keep: npt.NDArray[np.bool_]) -> None:

@@ -54,7 +54,7 @@ def test_a_log_tells_what_was_compiled_and_why_again(log: bytes, data: Path) -> 
     parts = table[["dynamo_ns", "aot_ns", "inductor_ns", "codegen_ns"]]
     assert (parts.sum(axis=1) == table["dur"]).all()
     assert p.compilations.graph_breaks()["place"].tolist() == ["train.py:4", "train.py:10"]
-    assert "9 compilations, 2 of them again: `k == 1` no longer held (train.py:3)" in str(p.verdict)
+    assert "9 compilations, with 2 recompilations: `k == 1` no longer held (train.py:3)" in str(p.verdict)
 
 
 def test_what_the_compiler_did_is_a_lane(log: bytes, tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ CELLS = (
     ),
     Kind(
         "a cell right after many short ones",
-        "threads of the profiler are told from other programs",
+        "the profiler's threads are distinguished from other programs",
         "x = crunch(6_000_000)",
         r"^(Own work: notebook_prof used .*)?(Cores: .*)?$",
         f"{CRUNCH}for i in range(12):\n"

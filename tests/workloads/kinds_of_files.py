@@ -140,7 +140,7 @@ FILES = (
         "stacks of Rust",
         "rust.folded",
         lambda: b"main;core::ptr::drop_in_place 600\nmain;tokio::park 400\n",
-        r"core::ptr::drop_in_place is the longest by itself",
+        r"core::ptr::drop_in_place has the most self time",
     ),
     FileKind(
         "many threads, deep stacks and frames",

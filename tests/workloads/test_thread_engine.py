@@ -50,7 +50,7 @@ def test_a_container_that_forbids_ptrace_gets_the_thread(tmp_path: Path) -> None
     kernel = Notebook(tmp_path)
     try:
         said, _ = kernel.must(FORBID)
-        assert "no process may look at this one" in said
+        assert "no process may attach to this one" in said
         for name in ("epochs", "threads", "sleep"):
             run = kernel.play(load(name), bare=False)
             check_laws(run)

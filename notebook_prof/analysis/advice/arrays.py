@@ -159,7 +159,7 @@ def growing_array(run: AdviceContext) -> Advice | None:
         run,
         "growing-array",
         _whole_lines(run, growing.head(1)),
-        "copies all that is there to add a little",
+        "copies everything collected so far to add a little",
         "Collect the pieces in a list and join them once after the loop: np.concatenate(pieces), "
         "pd.concat(pieces), pd.DataFrame(rows); or make the array as large as it will be before.",
         table="lines",
@@ -189,8 +189,8 @@ def chained_indexing(run: AdviceContext) -> Advice | None:
         "pandas-chained-indexing",
         copies[copies["text"].str.contains(_CHAINED.pattern, regex=True)].head(1),
         "copies the chosen rows of every column to take one",
-        "Take rows and column at once: df.loc[df['a'] > 2, 'b']. What is assigned to the chained form "
-        "changes a copy only.",
+        "Take rows and column at once: df.loc[df['a'] > 2, 'b']. Assigning to the chained form "
+        "changes only a copy.",
     )
 
 

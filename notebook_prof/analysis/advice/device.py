@@ -43,14 +43,14 @@ def sync_points(run: AdviceContext) -> Advice | None:
     return Advice(
         "sync-points",
         fill(
-            "The host waits for the device {}{}, {} in all, in {}; the device then runs dry.",
+            "The host waits for the device {}{}, {} in all, in {}; the device then runs out of work.",
             often,
             run.a_step,
             run.each(waited, run.on_thread("self_ns", names)),
             ", ".join(map(str, callers.index[:_SHOWN])),
         ),
-        "Leave values on the device: collect losses as tensors and read them once in a while, in place of "
-        ".item(), .cpu(), print(tensor), nonzero() and masks in each step; copy with non_blocking=True.",
+        "Keep values on the device: collect losses as tensors and read them occasionally, instead of calling "
+        ".item(), .cpu(), print(tensor), nonzero() or masks in each step; copy with non_blocking=True.",
         gain_ns=gain,
         bound=True,
         what_if={"remove": "sync"},
@@ -83,12 +83,12 @@ def pageable_copies(run: AdviceContext) -> Advice | None:
     return Advice(
         "pageable-copies",
         fill(
-            "{} copies to the device come from memory that is not pinned, and take {}{}.",
+            "{} copies to the device come from unpinned memory, and take {}{}.",
             cite(format_count(count), count, times),
             cite_ns(spent, took),
             run.share(spent, took),
         ),
-        "Pin what is copied (DataLoader(pin_memory=True) or tensor.pin_memory()) and copy with "
+        "Pin the memory (DataLoader(pin_memory=True) or tensor.pin_memory()) and copy with "
         ".to(device, non_blocking=True), so that copies overlap with work.",
         gain_ns=spent + waits,
         bound=True,
@@ -125,7 +125,7 @@ def copy_bound(run: AdviceContext) -> Advice | None:
         Source("device", column, {"device": number}, run.looking) for column in ("busy_ns", "memory_ns")
     )
     sentence = fill(
-        "Device {} copies for {}, {} of the time in which it is busy{}.",
+        "Device {} copies for {}, {} of its busy time{}.",
         number,
         cite_ns(moved, memory),
         cite_share(moved / busy, memory, whole),
@@ -158,32 +158,30 @@ def _longest_copies(run: AdviceContext, table: pd.DataFrame) -> tuple[Sentence, 
     sentence = fill("; the longest are {} {} of {} together", number, direction or "copies", took)
     remedies = []
     if pd.notna(first["pinned"]) and not first["pinned"]:
-        sentence += say(" with memory that is not pinned")
+        sentence += say(" with unpinned memory")
         remedies.append(
             "pin that memory (DataLoader(pin_memory=True), tensor.pin_memory()) and copy with "
-            "non_blocking=True: only such copies run beside the host, and at the rate of the link"
+            "non_blocking=True: only such copies overlap with the host, and run at the rate of the link"
         )
     if pd.notna(first["bytes"]):
         moved = int(first["bytes"])
         sentence += say(", ", cite_bytes(moved, of("bytes")), " in all")
         if count > 1 and moved < count * _SMALL_BYTES:
             sentence += say(f" and less than {format_bytes(_SMALL_BYTES)} each")
-            remedies.append(
-                "put small tensors together before they are copied: each copy costs a call and a start"
-            )
+            remedies.append("combine small tensors before copying them: each copy costs a call and a start")
     directions = set(table.loc[table["share"] >= _SHARE, "direction"])
     if {"HtoD", "DtoH"} <= directions:
-        remedies.append("keep on the device what goes both ways: data is copied to it and back")
+        remedies.append("keep data on the device: it is copied there and back")
     elif direction == "HtoD":
         remedies.append(
-            "copy once what stays the same, in fewer bytes what does not (uint8 or bfloat16, converted on "
-            "the device), and while kernels of the batch before run"
+            "copy constant data once, copy the rest in fewer bytes (uint8 or bfloat16, converted on the "
+            "device), and overlap copies with kernels of the previous batch"
         )
     elif direction == "DtoH":
-        remedies.append("compute on the device what is needed of it, and copy the result only")
+        remedies.append("compute on the device, and copy only the result")
     elif direction == "DtoD":
-        remedies.append("copy less inside of the device: .contiguous(), .clone(), torch.cat and indexing do")
-    return sentence, remedies or ["copy less: keep on the device what is needed there again"]
+        remedies.append("copy less within the device: .contiguous(), .clone(), torch.cat and indexing copy")
+    return sentence, remedies or ["copy less: keep data on the device if it is needed there again"]
 
 
 _SHARE: Final = 0.1

@@ -66,8 +66,8 @@ def small_operators(run: AdviceContext) -> str:
     if len(run.device.rows) or run.facts.calls < _MANY * run.step_count or run.slowdown <= COSTLY:
         return ""
     return (
-        f"recorded code ran about {run.slowdown:.1f} times as long as plain code, and that time lies in "
-        "small operators: they cannot be judged from this recording"
+        f"recording made the code take about {run.slowdown:.1f} times as long, mostly in small operators: "
+        "they cannot be judged from this recording"
     )
 
 
@@ -197,7 +197,7 @@ def threads_take_turns(run: AdviceContext) -> Advice | None:
             *(format_items(len(computing), "thread"), first["text"], location, _line_claim(run, first)),
         ),
         "Use processes: concurrent.futures.ProcessPoolExecutor in place of ThreadPoolExecutor, or functions "
-        "that let others run while they compute, as NumPy's on large arrays do.",
+        "that release the GIL while they compute, as NumPy's do on large arrays.",
         gain_ns=max(work - work // side_by_side - PROCESS_NS * side_by_side, 0),
         place=location,
         select={"name": sorted(set(names))},
@@ -237,13 +237,13 @@ def pool_overhead(run: AdviceContext) -> Advice | None:
     return Advice(
         "pool-overhead",
         fill(
-            "The pool of processes in `{}` ({}) takes {}, and its processes compute for {} in all: the rest "
-            "is starting them, and sending values to and fro.",
+            "The process pool in `{}` ({}) takes {}, and its processes compute for {} in all: the rest is "
+            "spent on starting them and on sending values back and forth.",
             *(first["text"], location, _line_claim(run, first)),
             cite_ns(int(computed.evaluate(run.trace)), computed),
         ),
         "Do this work in the cell itself; or send less: larger pieces (chunksize=…), a file name or a range "
-        "in place of the data, and keep the pool for several calls.",
+        "instead of the data; and reuse the pool for several calls.",
         gain_ns=spent - ready,
         place=location,
         **line_evidence(run, first),
@@ -293,14 +293,14 @@ def recompilations(run: AdviceContext) -> Advice | None:
     at = say(" (", cite(line, line, Source("compilations", "guard_place", one)), ")") if line else say()
     why = cite(short(guard, _LONGEST_GUARD), guard, Source("compilations", "guard", one))
     sentence = fill(
-        "Compiled again {} while steps ran, in {}{}: `{}` no longer held{}.",
+        "torch.compile recompiled {} during the steps, in {}{}: `{}` no longer held{}.",
         *(number, cite_ns(lost, total), run.share(lost, total), why, at),
     )
     return Advice(
         "recompilations",
         sentence,
-        "Keep what the condition is about the same: pad batches to few shapes, drop the last one, pass "
-        "numbers that change as tensors; or tell that it changes: torch.compile(dynamic=True), "
+        "Make this condition hold: pad batches to few shapes, drop the last one, pass changing numbers as "
+        "tensors; or declare what changes: torch.compile(dynamic=True), "
         "torch._dynamo.mark_dynamic(x, 0). p.compilations() lists every reason.",
         gain_ns=lost,
         bound=True,
@@ -348,9 +348,9 @@ def uneven_steps(run: AdviceContext) -> Advice | None:
     return Advice(
         "uneven-steps",
         sentence,
-        f"Compare a slow step with a usual one: select step {first} and look what is longer, or "
-        f"p.steps.breakdown(step={first}). Usual causes: data that come late, batches of other shapes, "
-        "evaluation or checkpoints inside of the loop, garbage collection, another process.",
+        f"Compare a slow step with a usual one: select step {first} and see what takes longer, or call "
+        f"p.steps.breakdown(step={first}). Usual causes: late data, batches of other shapes, evaluation or "
+        "checkpoints inside the loop, garbage collection, another process.",
         gain_ns=lost,
         bound=True,
         select={"step": numbers},

@@ -32,12 +32,12 @@ def memory_growth_rule(run: AdviceContext) -> Advice | None:
         return Advice(
             "memory-growth",
             fill(
-                "Resident memory grows by {} every step, in {} of {} steps, outside of the blocks that were "
-                "recorded: arrays, lists or other objects that stay.",
+                "Resident memory grows by {} every step, in {} of {} steps, outside the recorded "
+                "blocks: arrays, lists or other objects are kept.",
                 *(cite_bytes(size, source), grown, count),
             ),
-            "Empty lists, dicts and caches that collect arrays across steps; append numbers instead of "
-            "arrays; copy the part of an array that is needed, since a view keeps all of it.",
+            "Clear lists, dicts and caches that collect arrays across steps; append numbers instead of "
+            "arrays; copy the part of an array that you need, since a view keeps all of it.",
             gain_bytes=size,
         )
     name = str(first["operator"]) if isinstance(first["operator"], str) else "an unknown operator"
@@ -63,8 +63,8 @@ def memory_growth_rule(run: AdviceContext) -> Advice | None:
             *(of_device, cite_bytes(size, grows), name, where),
             *(cite_bytes(int(first["bytes_per_step"]), left), int(first["steps"]), _growing_name(run)),
         ),
-        "Keep numbers and not tensors across steps: losses.append(loss.item()), or loss.detach() where "
-        "reading it would make the host wait; empty lists, caches and hooks that collect tensors.",
+        "Keep numbers instead of tensors across steps: losses.append(loss.item()), or loss.detach() if "
+        ".item() would make the host wait; clear lists, caches and hooks that collect tensors.",
         gain_bytes=growth,
         select={"name": name} if isinstance(first["operator"], str) else {},
         rows=rows,
@@ -100,8 +100,8 @@ def near_full_memory(run: AdviceContext) -> Advice | None:
                     number,
                     cite_bytes(int(reserved), _at_peak("reserved_peak_bytes", number)),
                 ),
-                "Keep less for the backward: activation checkpointing, half precision, a smaller batch with "
-                "gradient accumulation, optimizer.zero_grad(set_to_none=True).",
+                "Save less for the backward pass: activation checkpointing, half precision, a smaller batch "
+                "with gradient accumulation, optimizer.zero_grad(set_to_none=True).",
                 gain_bytes=int(reserved - _FULL * size),
                 select={"window": (int(ts), int(ts) + 1)},
             )
@@ -125,8 +125,8 @@ def fragmented_memory(run: AdviceContext) -> Advice | None:
             cite_bytes(reserved, _at_peak("reserved_peak_bytes", number)),
             cite_bytes(held, _at_peak("peak_bytes", number)),
         ),
-        "Let segments grow: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; keep batches of one shape; "
-        "take the largest batch first.",
+        "Let segments grow: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; use batches of one shape; "
+        "run the largest batch first.",
         gain_bytes=int(loose.max()),
         select={"window": (int(row["ts"]), int(row["ts"]) + 1)},
     )
@@ -150,10 +150,10 @@ def small_allocations(run: AdviceContext) -> Advice | None:
     return Advice(
         "small-allocations",
         fill(
-            "The driver is asked for memory {} times{}, which takes {}{}.",
+            "The host asks the driver for memory {} times{}, which takes {}{}.",
             *(times, run.a_step, cite_ns(spent, took), run.share(spent, took)),
         ),
-        "Use tensors again: operate in place or with out=, allocate buffers before the loop.",
+        "Reuse tensors: operate in place or with out=, allocate buffers before the loop.",
         gain_ns=spent,
         bound=True,
         select={"name": names},

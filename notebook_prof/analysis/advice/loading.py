@@ -115,14 +115,14 @@ def loader_workers(run: AdviceContext) -> Advice | None:
     spent = _waited_ns(run)
     if spent is None or not _in_process(run) or _is_cheap(run, spent):
         return None
-    found = _found(run, spent, "spends ", " on getting its data, in its own thread")
+    found = _found(run, spent, "spends ", " getting its data, in its own thread")
     accelerated = bool(run.machine.get("accelerators"))
     pinned = ", pin_memory=True" if accelerated else ""
     if not run.cpus:
         return Advice(
             "dataloader-workers",
             advice="Let other processes make the batches: DataLoader(num_workers=…, "
-            f"persistent_workers=True), at most one a core. {_cannot_import(run)}"
+            f"persistent_workers=True), at most one per core. {_cannot_import(run)}"
             "Or prepare the data once, before training.",
             # at best, other processes hide the shorter of the two (data, rest) behind the longer
             gain_ns=min(spent, max(run.total_ns - spent, 0)) or spent,
@@ -162,7 +162,9 @@ def _simulated(run: AdviceContext) -> tuple[int, float]:
 
 
 def _cores(run: AdviceContext, workers: int) -> str:
-    more = ", but items wait part of their time, for which they need none" if workers > run.cpus else ""
+    more = (
+        ", but items wait part of their time, and a waiting worker needs none" if workers > run.cpus else ""
+    )
     return f"this machine has {format_items(run.cpus, 'core')}{more}"
 
 
@@ -183,7 +185,7 @@ def items_one_by_one(run: AdviceContext) -> Advice | None:
     spent = _waited_ns(run)
     if spent is None or not _is_cheap(run, spent) or _in_own_lines(run) > spent // 2:
         return None
-    found = _found(run, spent, "spends ", " on taking items one by one")
+    found = _found(run, spent, "spends ", " taking items one by one")
     return Advice(
         "items-one-by-one",
         advice="Take whole batches from the tensors: DataLoader(dataset, batch_size=None, "

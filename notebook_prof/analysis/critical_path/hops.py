@@ -35,7 +35,7 @@ def critical_path_hops(
         cause_name margin_ns near_tie``. `why` is one of
 
         - ``wait``: a call that waits for a device; ``copy``: a call that waits for its own copy; ``queue``: a
-          launch that found the queue full; ``hand-over``: a thread that rested while another was busy;
+          launch that found the queue full; ``hand-over``: a thread that was idle while another was busy;
           ``loader``: a batch of a DataLoader, or a request to a worker;
         - ``launch``: device work began when it was launched; ``event``: when work of another stream was done,
           according to the file; ``inferred-event``: according to times and host calls; ``graph``: a node of
@@ -240,16 +240,16 @@ def _rows(
     events = sum(int(hops(kind).sum()) for kind in EVENTS[1:])
     yield (
         "events-inferred", int(hops("inferred-event").sum()), events, around("inferred-event"),
-        "the file does not contain what work a stream waited for: the last to end before is assumed",
+        "the file does not say what work a stream waited for: the last work to end before it is assumed",
     )  # fmt: skip
     if not graph.scopes_recorded and len(graph.streams) > 1:
         yield (
             "waits-not-recorded", int(hops("wait").sum()), int((kinds < len(WAITS)).sum()), around("wait"),
-            "the file does not contain what stream a call waited for: the last work to end inside is assumed",
+            "the file does not say which stream a call waited for: the last work to end inside is assumed",
         )  # fmt: skip
     yield (
         "hand-overs", int(hops("hand-over").sum()), len(kinds), 0,
-        "one thread rested while another was busy: that it waited is inferred from times alone",
+        "one thread was idle while another was busy: the wait is inferred from times alone",
     )  # fmt: skip
     near = every.margin < 2 * graph.latencies.noise
     yield (

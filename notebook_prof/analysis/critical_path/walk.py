@@ -298,7 +298,9 @@ def _key(graph: Dependences, track: int | str | None) -> int:
         track = int(names[track])
     if not _works(graph, track):
         have = [f"{key} ({label})" for label, key in names.items() if _works(graph, key)]
-        raise SelectionError(f"track {track} is no thread or stream with slices: those are {', '.join(have)}")
+        raise SelectionError(
+            f"track {track} is not a thread or stream with slices: those are {', '.join(have)}"
+        )
     return int(track)
 
 

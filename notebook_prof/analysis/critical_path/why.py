@@ -185,7 +185,7 @@ def why(
     ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
     >>> print(why(trace, 10).text)
     sync on main waited for 11 ns, from 6 ns on.
-    sync on main waited for gemm on stream 7, which was done at 14 ns.
+    sync on main waited for gemm on stream 7, which ended at 14 ns.
     Of these 11 ns: 72.7 % kernel (the most in gemm), 27.3 % wait-wakeup (the most in sync).
     """
     graph = dependences(trace)
@@ -205,17 +205,17 @@ def why(
 
 
 _CAUSES: Final = {
-    "wait": "{it} waited for {cause}, which was done at {at}.",
-    "copy": "{it} waited for its own copy, {cause}, which was done at {at}.",
+    "wait": "{it} waited for {cause}, which ended at {at}.",
+    "copy": "{it} waited for its own copy, {cause}, which ended at {at}.",
     "queue": "{it} found the launch queue full until {cause} began at {at}.",
-    "hand-over": "{it} rested while {cause} was busy until {at}; that it waited is inferred from times.",
-    "loader": "{it} waited for {cause}, which was done at {at}.",
+    "hand-over": "{it} was idle while {cause} was busy until {at}; the wait is inferred from times.",
+    "loader": "{it} waited for {cause}, which ended at {at}.",
     "launch": "{it} began {after}when {cause} had launched it.",
-    "event": "{it} waited for {cause}, which was done at {at}.",
-    "inferred-event": "{it} waited for {cause}, done at {at}; this is inferred from times, not recorded.",
-    "graph": "{it} followed {cause} of the same graph, which was done at {at}.",
-    "collective": "{it} waited for {cause}, the last rank to come, until {at}.",
-    "host-collective": "{it} waited for {cause}, the last rank to come, until {at}.",
+    "event": "{it} waited for {cause}, which ended at {at}.",
+    "inferred-event": "{it} waited for {cause}, which ended at {at}; the wait is inferred from times.",
+    "graph": "{it} followed {cause} of the same graph, which ended at {at}.",
+    "collective": "{it} waited for {cause}, the last rank to arrive, until {at}.",
+    "host-collective": "{it} waited for {cause}, the last rank to arrive, until {at}.",
     "unrecorded": "What {it} waited for was not recorded.",
 }
 """Sentence for each `why` of `critical_path_hops`."""
@@ -270,7 +270,7 @@ def _first(trace: Trace, stretch: Stretch, resource: str, label: _ShortLabels) -
     it = label.on(stretch.row, resource)
     if stretch.kind == "wait":
         if stretch.row < 0:  # no call waited: the wait was inferred from other threads
-            return f"{it} rested for {length}, from {at} on."
+            return f"{it} was idle for {length}, from {at} on."
         return f"{it} waited for {length}, from {at} on."
     if stretch.kind == "idle":
         after = f"then {label.of(stretch.row)} began" if stretch.row >= 0 else "nothing began after that"
@@ -303,7 +303,7 @@ def _of_hops(trace: Trace, hops: pd.DataFrame, label: _ShortLabels) -> list[str]
         said.append(text)
     if len(hops) > _HOPS_IN_TEXT:
         more = format_items(len(hops) - _HOPS_IN_TEXT, "change")
-        said.append(f"Before that the path has {more} of thread or stream.")
+        said.append(f"Before that, the path has {more} of thread or stream.")
     return said
 
 
@@ -333,7 +333,7 @@ def _of_line(trace: Trace, stretch: Stretch, pieces: pd.DataFrame, length: int) 
     if len(by_line):
         line, spent = str(by_line.idxmax()), int(by_line.max())
         share = format_share(spent / length)
-        return [f"The line with the most of it is {line}{_text(trace, line)}: {format_ns(spent)}, {share}."]
+        return [f"The line with the largest part is {line}{_text(trace, line)}: {format_ns(spent)}, {share}."]
     own = trace.slices["line"].iloc[stretch.row] if stretch.row >= 0 else None
     return [] if own is None or pd.isna(own) else [f"It ran for {own}{_text(trace, str(own))}."]
 

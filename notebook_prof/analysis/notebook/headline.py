@@ -63,7 +63,7 @@ def _again(trace: Trace, table: pd.DataFrame) -> Sentence:
     own = Source("cells", "wall_ns", {"cell": cell}, {"runs": True})
     times = cite(f"{int(row['size'])} ×", int(row["size"]), Source("cells", "runs", {"cell": cell}))
     return say(
-        "The session ran cells for ", cite_ns(spent, source), " in ", count, "; again and again: ",
+        "The session ran cells for ", cite_ns(spent, source), " in ", count, "; longest of the repeated: ",
         f"{short(name)} ", times, ", ", cite_ns(int(row["sum"]), own), ".",
     )  # fmt: skip
 

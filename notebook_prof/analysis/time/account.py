@@ -149,7 +149,7 @@ def _derived(trace: Trace) -> pd.DataFrame:
     claims += [clip(busy, span), union([span.start], [span.end])]
     *of_loops, code, rest = first_claims(claims)
     pieces = [
-        _rows(own, "steps", f"steps found by {table['source'].iloc[0]}", loop, bounds(table)[1])
+        _rows(own, "steps", f"found by {table['source'].iloc[0]}", loop, bounds(table)[1])
         for own, (loop, table) in zip(of_loops, by_loop, strict=True)
     ]
     pieces.append(_rows(code, "code", "outside of steps" if len(steps) else "all work"))

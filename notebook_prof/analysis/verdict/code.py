@@ -153,7 +153,7 @@ def _spread(facts: VerdictInputs) -> Verdict:
         begin = "" if most > MOST else "Nothing takes most of the cell: "
         return Verdict("mixed", fill("{}{}.", begin, say(*pieces, between="; ")), most)
     if not len(table):
-        return Verdict("mixed", say("Nothing was seen of the cell's lines."))
+        return Verdict("mixed", say("No line of the cell was seen to run."))
     pieces = [
         say(line_words(row)[0], " ", _share(facts, row), line_words(row)[1])
         for row in table.to_dict("records")

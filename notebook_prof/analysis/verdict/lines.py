@@ -110,13 +110,13 @@ def _compilations(facts: VerdictInputs) -> Sentence | None:
     again = table[table["guard"] != ""]
     if len(again):
         where: dict[str, Any] = {"guard": tuple(again["guard"].unique().tolist())}
-        count = cite(str(len(again)), len(again), Source("compilations", "dur", where, {}, "count"))
+        count = cite_count(len(again), "recompilation", Source("compilations", "dur", where, {}, "count"))
         longest = again.loc[again["dur"].idxmax()]
         where = {"ts": int(longest["ts"]), "id": str(longest["id"])}
         guard, line = str(longest["guard"]), str(longest["guard_place"])
         why = cite(short(guard, 60), guard, Source("compilations", "guard", where))
         at = fill(" ({})", cite(line, line, Source("compilations", "guard_place", where))) if line else say()
-        sentence += fill(", {} of them again: `{}` no longer held{}", count, why, at)
+        sentence += fill(", with {}: `{}` no longer held{}", count, why, at)
     breaks = graph_breaks(facts.trace)
     if len(breaks):
         number = cite_count(len(breaks), "graph break", Source("graph_breaks", "count", reduce="count"))
@@ -152,8 +152,8 @@ def _own_work(facts: VerdictInputs) -> Sentence | None:
     if spent < _OWN_WORK * used or spent < _OWN_WORK * (end - begin):
         return None
     return fill(
-        "Own work: notebook_prof used {} of CPU time beside the cell, {} of what the process used: after a "
-        "pause the cell is faster",
+        "Own work: notebook_prof used {} of CPU time while the cell ran, {} of what the process used: run "
+        "after a pause, the cell is faster",
         cite_ns(spent, ours),
         cite_share(spent / used, ours, whole),
     )
@@ -246,7 +246,7 @@ def _path(facts: VerdictInputs, path: pd.DataFrame) -> Sentence:
     )
     first, following = IN_WORDS[str(row["class"])], IN_WORDS[str(row["next"])]
     much = "all" if most.text == format_share(1.0) else most
-    text = "; if {} took no time, {} of the path would remain, {} of that {}"
+    text = "; if {} took no time, {} of the path would remain, {} of it {}"
     return sentence + fill(text, _NAMED.get(first, first), left, much, following)
 
 
@@ -334,7 +334,7 @@ def _names(facts: VerdictInputs) -> list[Sentence]:
         largest = names.loc[names["bytes"].idxmax()]
         size, share = (_of_name(largest, column) for column in ("bytes", "share"))
         held = cite_bytes(int(largest["bytes"]), size), cite_share(float(largest["share"]), share)
-        pieces.append(fill("not enough: `{}` holds {}, {} of what is used", short(largest["name"]), *held))
+        pieces.append(fill("out of memory: `{}` holds {}, {} of what is used", short(largest["name"]), *held))
     grows = names[names["bytes_per_step"].fillna(0) > 0]
     if len(grows):
         row = grows.loc[grows["bytes_per_step"].astype("int64").idxmax()]

@@ -86,7 +86,7 @@ def python_verdict(facts: VerdictInputs) -> Verdict:
     file = str(source_lines.file[source_lines.code[row]])
     of_python = str(trace.slices["category"].iloc[row]) == "python" and is_python(trace, name, file)
     if share < _LITTLE or not of_python:
-        sentence = say(f"Nothing says what bounds it; {short(name, 60)} is the longest by itself: ", of, ".")
+        sentence = say(f"What bounds it is unknown; {short(name, 60)} has the most self time: ", of, ".")
         return Verdict("mixed", sentence, share, {"name": name})
     line = _LINE.fullmatch(name)
     sentence = fill("Python-bound: {} itself takes {}.", short(name, 60), of)
@@ -194,10 +194,10 @@ def engine(facts: VerdictInputs, part: Any) -> Sentence | None:
     slices, tracks = facts.trace.slices, facts.trace.tracks
     own = tracks.loc[tracks["pid"] == pid, "track"]
     if (slices["track"].isin(own) & slices["category"].isin(["operator", *DEVICE_CATEGORIES])).any():
-        return say("; ", share, " of it is waited for ", process, f" `{short(name)}`")
+        return say("; for ", share, " of it, this process waits for ", process, f" `{short(name)}`")
     return say(
-        "; ", share, " of it is waited for ", process, f" `{short(name)}`, whose kernels are not recorded "
-        "here: `--children FOLDER` imports what its profiler writes there",
+        "; for ", share, " of it, this process waits for ", process, f" `{short(name)}`, whose kernels are "
+        "not recorded here: `--children FOLDER` imports what its profiler writes there",
         _OWN_SWITCH if re.search("EngineCore|vllm", name, re.IGNORECASE) else "",
     )  # fmt: skip
 

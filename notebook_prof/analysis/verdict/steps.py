@@ -78,18 +78,14 @@ def _judge(facts: VerdictInputs, *, costly: bool) -> Verdict:
     if facts.top.empty:  # the steps were too short, or nothing looked for calls
         sentence = say("No call was recorded.")
         if len(facts.steps):
-            text = (
-                "Of the steps only the times are known, {} in all: no recorded call lies within one of them."
-            )
+            text = "Only the times of the steps are known, {} in all: no recorded call is inside one of them."
             sentence = fill(text, took)
         elif facts.is_cell:
-            sentence = fill(
-                "Of the cell only the times of its lines are known, {}: no call was recorded.", took
-            )
+            sentence = fill("Only the times of the cell's lines are known, {}: no call was recorded.", took)
         return Verdict("nothing-recorded", sentence)
     if not facts.top["self_ns"].any():
         count = int(facts.top["count"].sum())
-        text = "Nothing{} took time: of {}, {} {} recorded and nothing that lasts."
+        text = "Nothing{} took time: of {}, only {} {} recorded."
         where = " that began in the steps" if len(facts.steps) else ""
         were = "were" if count != 1 else "was"
         return Verdict("nothing-recorded", fill(text, where, took, format_items(count, "instant"), were))
@@ -180,7 +176,7 @@ def _overhead(facts: VerdictInputs, share: float, states: list[str]) -> Verdict:
     )
     if small:
         a_step = f", {format_count(round(small / facts.count))} a step" if len(facts.steps) else ""
-        text = " and in {} operators of less than 10 µs of their own{}"
+        text = " and in {} operators with under 10 µs of self time{}"
         sentence += fill(text, cite(format_count(small), small, source), a_step)
     return Verdict("overhead-bound", sentence + ".", share)
 
@@ -193,9 +189,7 @@ def _operators(facts: VerdictInputs, operators: float, *, framework: bool) -> Ve
     share = cite_share(spent / own_ns, source, own, select)
     said = short(first["name"]), share, words, cite_ns(spent, source, select)
     if not framework:
-        return Verdict(
-            "mixed", fill("{} is the longest by itself: {} of {} ({}).", *said), share.value, select
-        )
+        return Verdict("mixed", fill("{} has the most self time: {} of {} ({}).", *said), share.value, select)
     sentence = fill("{} alone takes {} of {} ({}).", *said)
     if share.value < MOST:
         whole = cite_share(operators, _thread(facts, "operators", "small operators"), _thread(facts))
@@ -210,8 +204,8 @@ _IN_WORDS: Final = {
     "small operators": "operators under 10 µs",
     "operators": "operators",
     "python": "Python",
-    "range": "in ranges with nothing below them",
-    "idle": "without anything recorded on its thread",
+    "range": "in ranges with nothing recorded inside",
+    "idle": "with nothing recorded on its thread",
 }
 
 

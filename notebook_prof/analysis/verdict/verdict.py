@@ -174,7 +174,7 @@ def _nothing(facts: VerdictInputs) -> Verdict:
     elif is_file and len(facts.trace.slices):
         what = f"Nothing took time: {format_items(len(facts.trace.slices), 'event')} of no length."
     elif "steps-not-reached" in report:
-        what = "Nothing to report: the steps that were asked for did not run."
+        what = "Nothing to report: the requested steps did not run."
     elif "steps_requested" in facts.trace.metadata and all(one.severity == "info" for one in report):
         what = "Nothing to report: no call was recorded."
     return Verdict("nothing-recorded", say(what))

@@ -125,7 +125,7 @@ class Attachment:
                 age_ns = time.time_ns() - os.fstat(self._log.fileno()).st_mtime_ns
                 self.banner_ns = time.perf_counter_ns() - max(age_ns, 0)
             elif not self.is_running():
-                refuse(f"py-spy cannot look at this process: {_reason(log)}")
+                refuse(f"py-spy cannot attach to this process: {_reason(log)}")
         return self.banner_ns > 0
 
     def is_running(self) -> bool:
@@ -272,7 +272,7 @@ def _forbidden() -> str:
         if int(status[may_have], 16) >> _CAP_SYS_PTRACE & 1:
             return ""
         if own_processes.libc().prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0) != 1:
-            return "no process may look at this one: it is not dumpable, and there is no CAP_SYS_PTRACE"
+            return "no process may attach to this one: it is not dumpable, and there is no CAP_SYS_PTRACE"
     except (OSError, ValueError, KeyError, AttributeError):
         return ""
     try:
@@ -280,7 +280,7 @@ def _forbidden() -> str:
             scope = int(stream.read())
     except (OSError, ValueError):
         return ""
-    return f"kernel.yama.ptrace_scope is {scope}: no process may look at this one" if scope > 1 else ""
+    return f"kernel.yama.ptrace_scope is {scope}: no process may attach to this one" if scope > 1 else ""
 
 
 def _reason(log: str) -> str:

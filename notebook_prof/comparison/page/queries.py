@@ -20,11 +20,11 @@ from ...service.packing import Answer
 from ...service.palette import PHASES, name_styles
 from ...trace import Trace
 from ...units import format_count, format_ns
-from ...views.bundle import VERSION, bokehjs, script, stylesheet
+from ...views.bundle import VERSION, stylesheet
 from ...views.dashboard import FIGURES, dashboard_document, dashboard_settings
 from ...views.page_queries import PageQueries
-from ...views.report.html_file import data_blocks, html_page, json_text
-from ...views.report.report import MOST_BYTES, trace_blocks
+from ...views.report.html_file import json_text
+from ...views.report.report import bytes_left, report_file, trace_blocks
 from ...views.report.tabs import answer_text
 from ...views.tab_answers import packed
 from ...views.tabs.base import Panel, Part, Table, pictures
@@ -348,34 +348,19 @@ def _runs(c: LinkedSides, side: int) -> list[list[int]]:
     return [[at.run, at.step, at.dur_ns] for at in c.median_steps(side)]
 
 
-_AROUND: Final = 20_000
-"""Bytes taken by tags, policy and settings around the parts."""
-_STYLE: Final = (
-    "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; } "
-    "#nbp-static { margin-top: 14px; } "
-)
-
-
 def comparison_report(c: LinkedSides) -> str:
     """Return the whole HTML file as text: the page, with `fragment` as its static form."""
-    # The file contains both recordings as in a single report (`notebook_prof.views.report.report`), each with
-    # half of the space. Their data is JSON with ``<`` escaped, base64 or escaped HTML, and the
-    # Content-Security-Policy allows only the file's own scripts, by their hashes.
-    scripts = [part.decode("utf-8") for part in bokehjs()]
+    # The file contains both recordings as in a single report, each with half of the space.
     static = fragment(c)
-    look = _STYLE + stylesheet() + stylesheet("comparison")
+    look = "#nbp-static { margin-top: 14px; } " + stylesheet() + stylesheet("comparison")
     data = {
         "nbp-selection": json_text(c.selection.to_state()),
         "nbp-settings": json_text({**page_settings(c), "uid": ""}),
         "nbp-document": json_text(page_document(c)),
         "nbp-compared": json_text(answer_text(compared(c))),
     }
-    used_bytes = sum(
-        len(text.encode()) for text in (*scripts, script("comparison_report"), look, static, *data.values())
-    )
-    room = (MOST_BYTES - _AROUND - used_bytes) // 2
+    room = bytes_left("comparison_report", look, static, data) // 2
     for side, profile in zip(SIDES, c.shown, strict=True):
         data |= trace_blocks(profile.trace, "", room, f"nbp-{side}-", with_tabs=False)
-    body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
     title = f"{c.names[0]} and {c.names[1]} · notebook_prof"
-    return html_page(scripts, [script("comparison_report")], body + data_blocks(data), look, title)
+    return report_file("comparison_report", look, static, data, title)

@@ -15,7 +15,7 @@ from ...service.palette import PHASES
 from ...trace import Trace
 from ...units import format_bytes, format_count, format_ns
 from ...views.pictures.images import data_uri, pixels
-from ...views.pictures.scene import MUTED, PAPER, Rect, Scene, Text, fit
+from ...views.pictures.scene import MUTED, PAPER, Label, Rect, Scene, fit
 from ...views.pictures.views import tick_step_ns
 from ...views.report.static_html import AGAIN, without_kernel
 from ..tables import ComparedTables
@@ -129,7 +129,7 @@ def _dots(c: ComparedTables, largest: float) -> Scene:
         rows = table[table["side"] == name]
         rows = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MOST_DOTS)).astype(int))]
         top = side * _STRIP
-        scene.parts.append(Text(0, top + 22, fit(name, _LEFT - 8)))
+        scene.parts.append(Label(0, top + 22, fit(name, _LEFT - 8)))
         x = _LEFT + np.minimum(rows["dur_ns"].to_numpy() / largest, 1) * room
         y = top + 6 + (np.arange(len(rows)) % 15) * 2
         for at, over, used in zip(x.tolist(), y.tolist(), rows["used"].tolist(), strict=True):  # at most 600
@@ -142,7 +142,7 @@ def _dots(c: ComparedTables, largest: float) -> Scene:
     for tick in np.arange(0, largest, tick_step_ns(largest / 5)).tolist():
         word = format_ns(tick) if tick else "0"
         scene.parts.append(
-            Text(_LEFT + tick / largest * room, scene.height - 8, word, MUTED, anchor="middle")
+            Label(_LEFT + tick / largest * room, scene.height - 8, word, MUTED, anchor="middle")
         )
     return scene
 

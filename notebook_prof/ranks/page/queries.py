@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 import bokeh
 
 from ...errors import NotebookProfError
-from ...views.bundle import bokehjs, script, stylesheet
+from ...views.bundle import stylesheet
 from ...views.dashboard import dashboard_document, dashboard_settings
 from ...views.page_queries import PageQueries
-from ...views.report.html_file import data_blocks, deflated_json, html_page, json_text
-from ...views.report.report import MOST_BYTES, trace_blocks
+from ...views.report.html_file import deflated_json, json_text
+from ...views.report.report import bytes_left, report_file, trace_blocks
 from ...views.report.static_html import AGAIN, without_kernel
 from .columns import page_columns, rank_rows
 from .figures import PANELS, page_document, page_settings
@@ -130,20 +130,12 @@ def rank_fragment(frames: PageFrames, headline: str, uid: str = "") -> str:
 
 
 _TIMELINES: Final = "nbp-timelines-"
-_AROUND: Final = 20_000
-"""Bytes of tags, policy and settings around the parts."""
-_STYLE: Final = (
-    "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; } "
-    "#nbp-static table { border-collapse: collapse; } "
-)
 
 
 def rank_report(source: RankBoard, timelines: Profile | None = None, note: str = "") -> str:
     """Return the whole HTML file as text, opened under the source's selection."""
     # The file contains the figures and the table under the current selection, and the columns of `timelines`
-    # within the size limit of a single profile's report. Data of recordings is JSON with ``<`` escaped,
-    # base64 or escaped HTML, and the Content-Security-Policy allows only the file's own scripts, by their
-    # hashes.
+    # within the size limit of a single profile's report.
     # `note` says in a sentence which timelines the file contains.
     page = RankProtocol(source)
     drawn, _ = page.answer({"t": "ranks"})
@@ -160,13 +152,8 @@ def rank_report(source: RankBoard, timelines: Profile | None = None, note: str =
         "nbp-given": json_text(deflated_json(drawn)),
     }
     static = rank_fragment(source.frames({}), source.headline)
-    scripts = [part.decode("utf-8") for part in bokehjs()]
-    look = _STYLE + stylesheet() + stylesheet("ranks")
+    look = "#nbp-static table { border-collapse: collapse; } " + stylesheet() + stylesheet("ranks")
     if timelines is not None and shown:
-        used_bytes = sum(
-            len(t.encode()) for t in (*scripts, script("rank_report"), look, static, *data.values())
-        )
-        room = MOST_BYTES - _AROUND - used_bytes
+        room = bytes_left("rank_report", look, static, data)
         data |= trace_blocks(timelines.trace, timelines.headline, room, _TIMELINES)
-    body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
-    return html_page(scripts, [script("rank_report")], body + data_blocks(data), look, "notebook_prof: ranks")
+    return report_file("rank_report", look, static, data, "notebook_prof: ranks")

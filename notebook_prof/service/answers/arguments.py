@@ -8,42 +8,36 @@ from typing import Any, Final
 
 import pandas as pd
 
+from ...analysis.scope import recorded_table
 from ...trace import Trace
+from ...trace.event_tables import ARGUMENTS, DEVICE_TABLES, event_table
 from ...units import format_number
 
 OF_SLICE: Final = frozenset(
     {"device", "stream", "start_unix_ns", "start_ns", "correlation", "name", "kind", "track"}
 )
-_DEVICE_TABLES: Final = (("device_events", "start_unix_ns"), ("collectives", "start_ns"))
 _MOST: Final = 30
 _LONGEST: Final = 200
 
 
 def arguments_of(trace: Trace, row: int) -> list[list[str]]:
     """Return names and values of a slice's arguments, at most 30; empty if its reader kept none."""
-    tables = trace.metadata.get("tables") or {}
     info = trace.slices.iloc[row]
     start = int(info["ts"]) + int(trace.metadata.get("start_unix_ns", 0))
     values: dict[str, Any] = {}
-    if (events := _frame(tables, "event_arguments")) is not None:
-        matches = events[(events["track"] == info["track"]) & (events["start_unix_ns"] == start)]
-        matches = matches[
-            (matches["dur_ns"] == info["dur"]) & (matches["name"].astype(str) == str(info["name"]))
-        ]
-        for text in matches["arguments"].head(1):
+    if (events := event_table(trace, ARGUMENTS)) is not None:
+        near = events[(events["track"] == info["track"]) & (events["start_unix_ns"] == start)]
+        near = near[(near["dur_ns"] == info["dur"]) & (near["name"].astype(str) == str(info["name"]))]
+        for text in near["arguments"].head(1):
             values.update(json.loads(text))
-    if (kernels := _frame(tables, "fused_kernels")) is not None:
+    if (kernels := recorded_table(trace, "fused_kernels")) is not None:
         values |= _fused(kernels[kernels["kernel"].astype(str) == str(info["name"])])
     if not pd.isna(info["device"]) and not pd.isna(info["stream"]):
-        for name, when in _DEVICE_TABLES:
-            if (table := _frame(tables, name)) is None or when not in table:
+        for name, when in DEVICE_TABLES.items():
+            if (table := event_table(trace, name)) is None:
                 continue
-            at = (
-                (table["device"] == info["device"])
-                & (table["stream"] == info["stream"])
-                & (table[when] == start)
-            )
-            for facts in table[at].head(1).to_dict("records"):
+            here = (table["device"] == info["device"]) & (table["stream"] == info["stream"])
+            for facts in table[here & (table[when] == start)].head(1).to_dict("records"):
                 values.update({str(key): value for key, value in facts.items() if key not in OF_SLICE})
     return pairs(values)
 
@@ -61,11 +55,6 @@ def _fused(rows: pd.DataFrame) -> dict[str, Any]:
 def pairs(values: Mapping[str, Any]) -> list[list[str]]:
     """Return names and values as text, at most 30."""
     return [[name, _text(value)] for name, value in values.items() if _has_value(value)][:_MOST]
-
-
-def _frame(tables: Any, name: str) -> pd.DataFrame | None:
-    table = tables.get(name)
-    return table if isinstance(table, pd.DataFrame) and len(table) else None
 
 
 def _has_value(value: Any) -> bool:

@@ -41,7 +41,7 @@ def detail(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
         "id": row,
         "name": str(info["name"])[:_LONGEST],
         "category": _text(info["category"]),
-        "track_name": f"{track.name}",
+        "track_name": track.name,
         "group": track.group,
         "row": int(c.row[row]),
         "depth": int(info["depth"]),
@@ -128,15 +128,16 @@ def neighbour(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, 
         nearest = None if first is None or first[0] >= index.pointer[lane + 1] else int(index.order[first[0]])
         return _location(store, nearest)
     if to == "parent":
-        return _location(store, int(store.columns.parent[row]) if store.columns.parent[row] >= 0 else None)
+        return _location(store, int(c.parent[row]) if c.parent[row] >= 0 else None)
     lane = int(c.row[row])
     if to == "child":
         index, below = store.nested, int(c.row_below[c.nested_row[row]])
         if below < 0:
             return _location(store, None)
-        stops = index.started_before(np.array([below]), np.array([c.ts[row], c.ts[row] + c.drawn_ns[row]]))[0]
-        inside = [int(index.order[p]) for p in range(int(stops[0]), min(int(stops[1]), int(stops[0]) + 1))]
-        return _location(store, inside[0] if inside and store.columns.parent[inside[0]] == row else None)
+        edges = np.array([c.ts[row], c.ts[row] + c.drawn_ns[row]])
+        first, stop = index.started_before(np.array([below]), edges)[0].tolist()
+        child = int(index.order[first]) if first < stop else -1
+        return _location(store, child if child >= 0 and c.parent[child] == row else None)
     start = index.started_before(np.array([lane]), np.array([c.ts[row]]))[0, 0]
     while start < len(index) - 1 and index.order[start] != row:  # instants that begin together
         start += 1

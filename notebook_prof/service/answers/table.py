@@ -26,7 +26,7 @@ _SORTS: Final = ("label", "count", "total_ns", "mean_ns", "min_ns", "max_ns", "s
 
 
 @dataclass(slots=True)
-class _Rows:
+class _TableRows:
     """All rows of the table: one per group on one side (host or device)."""
 
     group: IntArray
@@ -105,7 +105,7 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     return pack(content, columns)
 
 
-def _range(rows: _Rows, picked: BoolArray | slice, *, on_device: bool) -> list[int]:
+def _range(rows: _TableRows, picked: BoolArray | slice, *, on_device: bool) -> list[int]:
     """Return the shortest and the longest slice of some rows on one side; empty if unknown."""
     known = (rows.on_device[picked] == on_device) & (rows.touched[picked] > 0)
     low, high = rows.min_ns[picked][known], rows.max_ns[picked][known]
@@ -115,7 +115,7 @@ def _range(rows: _Rows, picked: BoolArray | slice, *, on_device: bool) -> list[i
 def _extremes(
     store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int]
 ) -> tuple[IntArray, IntArray]:
-    """Return `_Rows.min_ns` and `_Rows.max_ns` of all groups."""
+    """Return `_TableRows.min_ns` and `_TableRows.max_ns` of all groups."""
     c, size = store.columns, len(store.labels(by))
     low, high = np.full(size, np.iinfo(np.int64).max), np.zeros(size, np.int64)
     if store.choices.count(key := store.effective(key)) > _MANY:
@@ -145,7 +145,7 @@ def _filter(
         return (Query(), state, own), str(error)
 
 
-def _frame(by: str, rows: _Rows, labels: list[str], details: list[str]) -> pd.DataFrame:
+def _frame(by: str, rows: _TableRows, labels: list[str], details: list[str]) -> pd.DataFrame:
     """Return the rows under the column names of ``p.operators()`` and ``p.kernels()``, for the filter."""
     group = rows.group.tolist()
     out: dict[str, Any] = {"module" if by == "module" else "name": [labels[k] for k in group]}
@@ -172,12 +172,14 @@ def _grouped(state: Mapping[str, Any], request: Mapping[str, Any]) -> tuple[str,
     return by, own, matching_key(state, without=own)
 
 
-def _rows(store: ViewStore, by: str, key: Key, sides: tuple[str, ...], window: tuple[int, int]) -> _Rows:
+def _rows(store: ViewStore, by: str, key: Key, sides: tuple[str, ...], window: tuple[int, int]) -> _TableRows:
     parts = [_side(store, by, key, side, window) for side in sides]
-    return _Rows(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(_Rows)))
+    return _TableRows(
+        *(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(_TableRows))
+    )
 
 
-def _side(store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int]) -> _Rows:
+def _side(store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int]) -> _TableRows:
     groups = store.groups(by, key, side)
     totals = groups.totals(int(window[0]), int(window[1]), store.columns.row_below)
     present = totals.touched > 0
@@ -186,7 +188,7 @@ def _side(store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int
     group = np.flatnonzero(present)
     own = totals.self_ns[group]
     low, high = _extremes(store, by, key, side, window)
-    return _Rows(
+    return _TableRows(
         group,
         totals.count[group],
         totals.total_ns[group],
@@ -206,7 +208,7 @@ def _page(request: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _order(
-    request: Mapping[str, Any], rows: _Rows, labels: list[str], chosen: npt.NDArray[np.int64]
+    request: Mapping[str, Any], rows: _TableRows, labels: list[str], chosen: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     sort = str(request.get("sort", "self_ns"))
     if sort == "label":

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ...errors import OptionError
 from ...trace.arrays import IntArray
 from ..columns import DrawnTrack
-from ..detail import Density, DrawnIndex, Picture, density
+from ..detail import Density, DrawnIndex, RowPicture, density
 from ..detail.chosen import Chosen
 from ..detail.rows import RowIndex, spread
 from ..packing import Answer, pack
@@ -76,8 +76,8 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     span = (float(store.trace.span.start), float(max(store.trace.span.end, 1)))
     drawn, px, tint = store.drawn(rows, key), int(request.get("px", 1000)), str(request.get("tint", "name"))
 
-    def make() -> Picture:
-        return Picture(drawn.rows, c.n, np.empty(0, np.int64), _density(drawn, rows, span, px))
+    def make() -> RowPicture:
+        return RowPicture(drawn.rows, c.n, np.empty(0, np.int64), _density(drawn, rows, span, px))
 
     number, picture = store.pictures.get(("strip", px, tint, len(pairs)), drawn.rows, make)
     d = picture.density
@@ -159,15 +159,15 @@ def _rows_of_busy_time(track: DrawnTrack) -> range:
 
 def _picture(
     store: ViewStore, drawn: DrawnIndex, rows: IntArray, window: tuple[float, float], width: int, limit: int
-) -> Picture:
+) -> RowPicture:
     a, b = window
     first, stop = drawn.rows.stretch(rows, int(np.floor(a)), int(np.ceil(b)))
     total = int((stop - first).sum())
     if total <= limit:
-        return Picture(drawn.rows, total, spread(first, stop), None)
+        return RowPicture(drawn.rows, total, spread(first, stop), None)
     at = drawn.wide.find(first, stop, _NARROWEST_PX * (b - a) / width, limit)
     inside, bins = _recorded_part(store, window, width)
-    return Picture(drawn.rows, total, at, _density(drawn, rows, inside, bins))
+    return RowPicture(drawn.rows, total, at, _density(drawn, rows, inside, bins))
 
 
 def _density(drawn: DrawnIndex, rows: IntArray, window: tuple[float, float], bins: int) -> Density:
@@ -179,7 +179,7 @@ def _bins(d: Density) -> dict[str, Any]:
 
 
 def _quads(
-    store: ViewStore, picture: Picture, slot_of: npt.NDArray[np.uint16], tint: str
+    store: ViewStore, picture: RowPicture, slot_of: npt.NDArray[np.uint16], tint: str
 ) -> dict[str, npt.NDArray[Any]]:
     c, index, at = store.columns, picture.index, picture.at
     slices = index.order[at]
@@ -212,7 +212,7 @@ def _longest(index: RowIndex, d: Density) -> npt.NDArray[np.integer]:
     return index.order[at] if len(index) else at
 
 
-def _marks(store: ViewStore, picture: Picture, key: Key) -> dict[str, npt.NDArray[Any]]:
+def _marks(store: ViewStore, picture: RowPicture, key: Key) -> dict[str, npt.NDArray[Any]]:
     """Return the selected part of a picture: everything that a new selection changes."""
     slices = picture.index.order[picture.at]
     marks: dict[str, npt.NDArray[Any]] = {"match": store.matches(key, slices).astype(np.uint8)}
@@ -221,7 +221,7 @@ def _marks(store: ViewStore, picture: Picture, key: Key) -> dict[str, npt.NDArra
     return marks
 
 
-def _search_marks(store: ViewStore, picture: Picture, text: str) -> dict[str, npt.NDArray[Any]]:
+def _search_marks(store: ViewStore, picture: RowPicture, text: str) -> dict[str, npt.NDArray[Any]]:
     """Return a mask of the drawn slices that match a text; empty for a text without conditions."""
     try:
         matches = matching_slices(store, text)

@@ -2,12 +2,23 @@
 
 from .curve import StepCurve
 from .density import Density, density
-from .drawn import DrawnIndex, EarlyIndex, Picture, Pictures, WideSlices
+from .drawn import DrawnIndex, EarlyIndex, PictureCache, RowPicture, WideSlices
 from .groups import CrossesParent, GroupIndex, GroupTotals
 from .launched import LaunchedIndex
 from .rows import RowIndex
 
 __all__ = [
-    "CrossesParent", "Density", "DrawnIndex", "EarlyIndex", "GroupIndex", "GroupTotals", "LaunchedIndex",
-    "Picture", "Pictures", "RowIndex", "StepCurve", "WideSlices", "density",
+    "CrossesParent",
+    "Density",
+    "DrawnIndex",
+    "EarlyIndex",
+    "GroupIndex",
+    "GroupTotals",
+    "LaunchedIndex",
+    "PictureCache",
+    "RowIndex",
+    "RowPicture",
+    "StepCurve",
+    "WideSlices",
+    "density",
 ]  # fmt: skip

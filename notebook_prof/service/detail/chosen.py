@@ -128,7 +128,7 @@ class Members:
         return Chosen(self._index, first, first + first.dtype.type(1))
 
 
-class Runs:
+class ValueRuns:
     """Runs of a column that keeps its value over many positions (step, phase, category)."""
 
     def __init__(self, index: RowIndex, first: RowPositions, value: npt.NDArray[np.integer]) -> None:

@@ -60,7 +60,7 @@ _REMEMBERED: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class RowPicture:
     """Some rows in a window, independent of any selection."""
 
     index: RowIndex
@@ -71,15 +71,15 @@ class Picture:
     density: Density | None
 
 
-class Pictures:
+class PictureCache:
     """A cache of six pictures, by place."""
 
     def __init__(self) -> None:
-        self._cache: OrderedDict[Hashable, tuple[int, Picture]] = OrderedDict()
+        self._cache: OrderedDict[Hashable, tuple[int, RowPicture]] = OrderedDict()
         self._made = 0
         self._lock = threading.Lock()
 
-    def get(self, where: Hashable, index: RowIndex, make: Callable[[], Picture]) -> tuple[int, Picture]:
+    def get(self, where: Hashable, index: RowIndex, make: Callable[[], RowPicture]) -> tuple[int, RowPicture]:
         """Return the picture of a place and its number; a new index gives a new picture and number."""
         with self._lock:
             entry = self._cache.get(where)

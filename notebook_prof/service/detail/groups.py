@@ -152,15 +152,16 @@ class GroupIndex:
         return _Sums(key, running_sum(fresh[order]), running_sum(self._self_ns[order]), repeats)
 
     @locked_cached_property
-    def _whole(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-        """Calls, total, self time and slices of every group in the whole recording, without sorting."""
+    def _whole(self) -> GroupTotals:
+        """Totals of the whole recording, without sorting."""
         codes, size, (late, until) = self._of_chosen(self._codes), self.n_groups, self._late
         touched, total, own = sums_by_code(
             codes, size, self._of_chosen(self._dur), self._of_chosen(self._self_ns)
         )
         _, covered = sums_by_code(self._codes[late], size, until - self._ts[late])
         (repeated,) = sums_by_code(self._codes[self._again], size)
-        return touched - repeated, total - covered, own, touched
+        device = np.zeros_like(own) if self._launched is None else self._launched.whole()
+        return GroupTotals(touched - repeated, total - covered, own, device, touched)
 
     def is_ready(self, windowed: bool) -> bool:
         """Return whether `totals` of a window, or of the whole recording, are available immediately."""
@@ -183,9 +184,7 @@ class GroupIndex:
         """Return totals of every group in ``[start, end)``; `row_below` is the row of each row's children."""
         first, last = self._bounds
         if start <= first and end > last:
-            count, total, self_ns, touched = (values.copy() for values in self._whole)
-            device = np.zeros_like(total) if self._launched is None else self._launched.whole()
-            return GroupTotals(count, total, self_ns, device, touched)
+            return self._whole
         index = self._index()
         stride = index.stride
         sums = self._sums
@@ -197,39 +196,32 @@ class GroupIndex:
         count = touched - np.searchsorted(sums.repeats, j) + np.searchsorted(sums.repeats, i)
         total, self_ns = sums.total_ns[j] - sums.total_ns[i], sums.self_ns[j] - sums.self_ns[i]
         device = np.zeros_like(total)
+        if end > start and self._launched is not None:
+            device = self._launched.totals(start, end)
+        totals = GroupTotals(count, total, self_ns, device, touched)
         if end > start:
-            if self._launched is not None:
-                device = self._launched.totals(start, end)
-            self._enter(start, end, row_below, touched, count, total, self_ns)
-            self._leave(start, end, row_below, total, self_ns)
-        return GroupTotals(count, total, self_ns, device, touched)
+            self._enter(totals, start, end, row_below)
+            self._leave(totals, start, end, row_below)
+        return totals
 
-    def _enter(
-        self,
-        start: int,
-        end: int,
-        row_below: IntArray,
-        touched: IntArray,
-        count: IntArray,
-        total: IntArray,
-        own: IntArray,
-    ) -> None:
+    def _enter(self, totals: GroupTotals, start: int, end: int, row_below: IntArray) -> None:
         """Add the slices that are open at the left edge, which running sums do not include."""
         slices, rows = self._crossing(start)
         codes = self._codes[slices]
-        np.add.at(touched, codes, 1)
-        np.add.at(count, codes, ~np.isin(slices, self._again))
-        np.add.at(total, codes, self._part(slices, start, end))
-        np.add.at(own, codes, self._own_ns(slices, rows, row_below, start, end))
+        np.add.at(totals.touched, codes, 1)
+        np.add.at(totals.count, codes, ~np.isin(slices, self._again))
+        np.add.at(totals.total_ns, codes, self._part(slices, start, end))
+        np.add.at(totals.self_ns, codes, self._own_ns(slices, rows, row_below, start, end))
 
-    def _leave(self, start: int, end: int, row_below: IntArray, total: IntArray, own: IntArray) -> None:
+    def _leave(self, totals: GroupTotals, start: int, end: int, row_below: IntArray) -> None:
         """Subtract the time beyond the right edge."""
         slices, rows = self._crossing(end)
         inside = self._ts[slices] >= start
         slices, rows = slices[inside], rows[inside]
         codes = self._codes[slices]
-        np.add.at(total, codes, self._part(slices, start, end) - self._lengths(slices))
-        np.add.at(own, codes, self._own_ns(slices, rows, row_below, start, end) - self._self_ns[slices])
+        np.add.at(totals.total_ns, codes, self._part(slices, start, end) - self._lengths(slices))
+        own_ns = self._own_ns(slices, rows, row_below, start, end)
+        np.add.at(totals.self_ns, codes, own_ns - self._self_ns[slices])
 
     def _crossing(self, edge: int) -> tuple[IntArray, IntArray]:
         """Return the slices that are open at an edge, and their rows."""

@@ -186,12 +186,29 @@ def row_figure(names: Sequence[str], unit: str, longest: float) -> figure:
     return plot
 
 
-def bar_ends(plot: figure, data: ColumnDataSource) -> None:
-    """Write the column ``share`` behind bars that end at ``length``."""
+def bar_figure(
+    names: Sequence[str],
+    length_ns: Sequence[int],
+    columns: Mapping[str, Any],
+    tooltips: Mapping[str, Sequence[str]],
+    room: float = 1.12,
+) -> figure:
+    """Draw a named bar for each time; `columns` are ``colour alpha select`` and ``share``, its text."""
+    longest = max(length_ns)
+    scale, unit = time_unit(longest)
+    geometry = {"place": np.arange(len(names)), "length": np.array(length_ns) / scale}
+    data = source({**columns, **geometry, **tip_columns(tooltips)})
+    plot = row_figure(names, unit, longest / scale * room)
+    bars = plot.hbar(
+        y="place", right="length", height=0.8, source=data, fill_color="colour", fill_alpha="alpha",
+        line_color=None,
+    )  # fmt: skip
     plot.text(
         x="length", y="place", text="share", source=data, text_font_size="11px", text_baseline="middle",
         x_offset=4, name="themed",
     )  # fmt: skip
+    tell(plot, bars, tooltips)
+    return plot
 
 
 def shares(values: Iterable[float], whole: float) -> list[str]:

@@ -16,7 +16,7 @@ from ...trace import Trace
 from ...units import format_bytes, format_count, format_ns, format_share
 from .drawn import (
     Drawn,
-    bar_ends,
+    bar_figure,
     counts,
     row_figure,
     scope,
@@ -62,25 +62,16 @@ def idle_figure(trace: Trace, selection: Selection) -> Drawn | None:
         "of the idle time": share,
         "gaps with this as the largest part": counts(rows["gaps"]),
     }
-    scale, unit = time_unit(int(spent.max()))
-    data = source(
-        {
-            "place": np.arange(len(rows)),
-            "length": spent / scale,
-            "colour": [_COLOURS[cause] for cause in rows["cause"]],
-            "share": share,
-            "select": windows(rows["start"].to_numpy(), rows["end"].to_numpy()),
-            **tip_columns(tooltips),
-        }
-    )
+    columns = {
+        "colour": [_COLOURS[cause] for cause in rows["cause"]],
+        "alpha": np.ones(len(rows)),
+        "share": share,
+        "select": windows(rows["start"].to_numpy(), rows["end"].to_numpy()),
+    }
     measured = int(analysis.device(trace, **scope(selection, "window"))["window_ns"].sum())
     share_of_device = format_share(whole / max(measured, 1))
     title = f"Idle {format_ns(whole)}, {share_of_device} of the device's time, by its causes"
-    plot = row_figure(names, unit, int(spent.max()) / scale * 1.12)
-    bars = plot.hbar(y="place", right="length", height=0.8, source=data, fill_color="colour", line_color=None)
-    bar_ends(plot, data)
-    tell(plot, bars, tooltips)
-    return Drawn(plot, title)
+    return Drawn(bar_figure(names, spent.tolist(), columns, tooltips), title)
 
 
 def _causes(own: pd.DataFrame, device: object) -> pd.DataFrame:

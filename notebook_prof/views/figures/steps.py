@@ -18,13 +18,12 @@ from ...trace import Trace
 from ...units import format_count, format_ns, format_share
 from .drawn import (
     Drawn,
-    bar_ends,
+    bar_figure,
     canvas,
     counts,
     label_axis,
     opacity,
     patches,
-    row_figure,
     scope,
     shares,
     shortened,
@@ -134,19 +133,10 @@ def _drawn(
         "of the sum": share,
         **tooltips,
     }
-    scale, unit = time_unit(max(length))
     notes = columns.get("note", [""] * len(share))
     ends = [f"{text} · {note}" if note else text for text, note in zip(share, notes, strict=True)]
-    columns |= {"length": np.array(length) / scale, "place": np.arange(len(length)), "share": ends}
-    data = source(columns | tip_columns(tooltips))
-    plot = row_figure(columns["label"], unit, max(length) / scale * (1.24 if any(notes) else 1.12))
-    bars = plot.hbar(
-        y="place", right="length", height=0.8, source=data, fill_color="colour", fill_alpha="alpha",
-        line_color=None,
-    )  # fmt: skip
-    bar_ends(plot, data)
-    tell(plot, bars, tooltips)
-    return Drawn(plot, title)
+    room = 1.24 if any(notes) else 1.12
+    return Drawn(bar_figure(columns["label"], length, {**columns, "share": ends}, tooltips, room), title)
 
 
 def _launches(table: pd.DataFrame) -> list[str]:

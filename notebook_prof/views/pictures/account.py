@@ -10,7 +10,7 @@ from ...service.answers import account
 from ...service.palette import ACCOUNT
 from ...service.store import ViewStore
 from ...units import format_items, format_ns
-from .scene import FADED, MUTED, ON_COLOUR, RULE, STRIPE, Line, Rect, Scene, Text, fit
+from .scene import FADED, MUTED, ON_COLOUR, RULE, STRIPE, Label, Polyline, Rect, Scene, fit
 
 STRIP: Final = 24
 """Height of the strip with the room below it, pixels."""
@@ -48,7 +48,7 @@ def account_strip(
     parts, data = answer.content["parts"], answer.arrays()
     colours = account_colours(parts)
     scale = (right - left) / (end - start)
-    scene.parts.append(Text(6, 2 + _HIGH / 2, f"account of {format_ns(sum(part['dur'] for part in parts))}"))
+    scene.parts.append(Label(6, 2 + _HIGH / 2, f"account of {format_ns(sum(part['dur'] for part in parts))}"))
     shown = (data["ts"] < end) & (data["ts"] + data["dur"] > start)
     ts, dur = data["ts"][shown], data["dur"][shown]
     x0 = left + (np.maximum(ts, start) - start) * scale
@@ -62,7 +62,7 @@ def account_strip(
             _draw_hatch(scene, a, a + wide)
         if text := _label(part, steps[k], float(dur[k]), wide - 2 * _PAD):
             ink = ON_COLOUR if part["kind"] in ACCOUNT else MUTED
-            scene.parts.append(Text(a + _PAD, 2 + _HIGH / 2, text, ink))
+            scene.parts.append(Label(a + _PAD, 2 + _HIGH / 2, text, ink))
 
 
 def span_words(part: dict[str, Any], steps: int) -> str:
@@ -89,4 +89,4 @@ def _label(part: dict[str, Any], steps: int, dur: float, room: float) -> str:
 def _draw_hatch(scene: Scene, left: float, right: float) -> None:
     for x in np.arange(left - left % _HATCH + _HATCH, right, _HATCH).tolist():
         across = min(_HIGH, x - left)
-        scene.parts.append(Line(np.array([x, x - across]), np.array([2, 2 + across]), RULE))
+        scene.parts.append(Polyline(np.array([x, x - across]), np.array([2, 2 + across]), RULE))

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from ...service.detail import density
 from ...service.palette import NAMES, rgb
 from ...service.store import ViewStore
-from .scene import Line, Rect, Scene, Text
+from .scene import Label, Polyline, Rect, Scene
 
 # A scene as pixels, drawn by Pillow.
 
@@ -31,7 +31,7 @@ def pixels(scene: Scene, scale: int = 2) -> npt.NDArray[np.uint8]:
     for part in scene.parts:
         if isinstance(part, Rect):
             _rect(draw, part, scale)
-        elif isinstance(part, Line):
+        elif isinstance(part, Polyline):
             _line(image, draw, part, scale)
         else:
             _text(draw, part, scale)
@@ -46,7 +46,7 @@ def _rect(draw: ImageDraw.ImageDraw, part: Rect, scale: int) -> None:
     draw.rectangle((x0, y0, x1 - 1, y1 - 1), fill=colour)
 
 
-def _line(image: Image.Image, draw: ImageDraw.ImageDraw, part: Line, scale: int) -> None:
+def _line(image: Image.Image, draw: ImageDraw.ImageDraw, part: Polyline, scale: int) -> None:
     if not len(part.x):
         return
     points = (np.column_stack([part.x, part.y]) * scale).ravel().tolist()
@@ -60,7 +60,7 @@ def _line(image: Image.Image, draw: ImageDraw.ImageDraw, part: Line, scale: int)
     image.paste(part.colour, (0, 0), Image.fromarray(shown))
 
 
-def _text(draw: ImageDraw.ImageDraw, part: Text, scale: int) -> None:
+def _text(draw: ImageDraw.ImageDraw, part: Label, scale: int) -> None:
     text = "".join(letter if letter.isprintable() else "�" for letter in part.text.translate(_SPELLED))
     at = (part.x * scale, part.y * scale)
     draw.text(at, text, fill=part.colour, font=_font(scale), anchor=_ANCHORS[part.anchor])

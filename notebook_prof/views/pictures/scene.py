@@ -43,7 +43,7 @@ class Rect(NamedTuple):
     alpha: float = 1.0
 
 
-class Line(NamedTuple):
+class Polyline(NamedTuple):
     """A line through points (arrays of equal length), dashed or not."""
 
     x: npt.NDArray[Any]
@@ -52,7 +52,7 @@ class Line(NamedTuple):
     dashed: bool = False
 
 
-class Text(NamedTuple):
+class Label(NamedTuple):
     """A text, 11 px high, with its middle line at `y`; `x` is its ``start``, ``middle`` or ``end``."""
 
     x: float
@@ -68,7 +68,7 @@ class Scene:
 
     width: int
     height: int
-    parts: list[Rect | Line | Text] = field(default_factory=list)
+    parts: list[Rect | Polyline | Label] = field(default_factory=list)
     paper: str = PAPER
 
     def darkened(self) -> Scene:
@@ -106,14 +106,14 @@ def fit(text: str, room_px: float) -> str:
     return text[: most - 1] + "…" if most > 1 else ""
 
 
-def _element(part: Rect | Line | Text) -> str:
+def _element(part: Rect | Polyline | Label) -> str:
     if isinstance(part, Rect):
         alpha = "" if part.alpha >= 1 else f' fill-opacity="{part.alpha:.2f}"'
         return (
             f'<rect x="{part.x:.2f}" y="{part.y:.2f}" width="{part.width:.2f}" '
             f'height="{part.height:.2f}" fill="{part.colour}"{alpha}/>'
         )
-    if isinstance(part, Line):
+    if isinstance(part, Polyline):
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(part.x.tolist(), part.y.tolist(), strict=True))
         dash = ' stroke-dasharray="4 3"' if part.dashed else ""
         return f'<polyline points="{points}" fill="none" stroke="{part.colour}" stroke-width="1.2"{dash}/>'

@@ -24,7 +24,7 @@ from ...units import (
     format_share,
 )
 from .account import STRIP, account_strip, has_strip
-from .scene import FADED, INK, MUTED, ON_COLOUR, RULE, STRIPE, Line, Rect, Scene, Text, fit
+from .scene import FADED, INK, MUTED, ON_COLOUR, RULE, STRIPE, Label, Polyline, Rect, Scene, fit
 
 _S, _MIN, _H, _DAY = 10**9, 60 * 10**9, 3600 * 10**9, 24 * 3600 * 10**9
 _SIXTIETHS: Final = (1, 2, 5, 10, 15, 20, 30)
@@ -90,16 +90,16 @@ def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
         scene.parts.append(Rect(float(x0[k]), y + 1, wide, LANE - 2, colour))
         if text := fit(store.short_names[int(data["name"][k])], wide - 6):
             scene.parts.append(
-                Text(float(x0[k]) + 3, y + LANE / 2, text, ON_COLOUR if data["match"][k] else MUTED)
+                Label(float(x0[k]) + 3, y + LANE / 2, text, ON_COLOUR if data["match"][k] else MUTED)
             )
     for track, label in zip(c.tracks, labels_without_heading(c.tracks), strict=True):
         if (place := int(places[track.first_row])) < rows:
             y = lanes + LANE * place
             scene.parts.append(Rect(0, y - 0.5, width, 0.5, RULE))
-            scene.parts.append(Text(6, y + LANE / 2, fit(label, GUTTER - 12)))
+            scene.parts.append(Label(6, y + LANE / 2, fit(label, GUTTER - 12)))
     if rows < len(shown):
         more = f"the first {rows} of {format_count(len(shown))} rows are drawn"
-        scene.parts.append(Text(GUTTER, lanes + LANE * rows + LANE / 2, more, MUTED))
+        scene.parts.append(Label(GUTTER, lanes + LANE * rows + LANE / 2, more, MUTED))
     return scene
 
 
@@ -113,8 +113,8 @@ def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
     heads = ("count", "total", "self", *(("device",) if device else ()), "share")
     right = [width - MARGIN - 84 * k for k in range(len(heads))][::-1]
     scene = Scene(width, 28 + LANE * (len(labels) + 1))
-    scene.parts.append(Text(10, 14, "name", MUTED))
-    scene.parts += [Text(x, 14, head, MUTED, "end") for x, head in zip(right, heads, strict=True)]
+    scene.parts.append(Label(10, 14, "name", MUTED))
+    scene.parts += [Label(x, 14, head, MUTED, "end") for x, head in zip(right, heads, strict=True)]
     for k, label in enumerate(labels):
         y = 24 + LANE * k + LANE / 2
         if k % 2:
@@ -129,11 +129,11 @@ def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
             format_share(float(data["share"][k])),
         )
         ink = INK if selection.name is None or label in selection.name else MUTED
-        scene.parts.append(Text(24, y, fit(store.short_names[code], right[0] - 80), ink))
-        scene.parts += [Text(x, y, cell, ink, "end") for x, cell in zip(right, cells, strict=True)]
+        scene.parts.append(Label(24, y, fit(store.short_names[code], right[0] - 80), ink))
+        scene.parts += [Label(x, y, cell, ink, "end") for x, cell in zip(right, cells, strict=True)]
     more = answer.content["rows"] - len(labels)
     if more > 0:
-        scene.parts.append(Text(24, scene.height - 10, f"and {format_count(more)} more", MUTED))
+        scene.parts.append(Label(24, scene.height - 10, f"and {format_count(more)} more", MUTED))
     return scene
 
 
@@ -157,12 +157,12 @@ def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
     for level, text in zip(levels, byte_ticks(levels), strict=True):
         y = base - (base - top) * level / high
         scene.parts.append(Rect(GUTTER, y, room, 0.5, RULE))
-        scene.parts.append(Text(GUTTER - 6, y, text, MUTED, "end"))
+        scene.parts.append(Label(GUTTER - 6, y, text, MUTED, "end"))
     peak = answer.content["peak"]
     resident = answer.content["device"] == -1 and store.resident is not None
     chosen = answer.content["part"] == "selection"
     where = "host" if answer.content["device"] < 0 else f"GPU {answer.content['device']}"
-    scene.parts.append(Text(6, 20, f"memory, {where}"))
+    scene.parts.append(Label(6, 20, f"memory, {where}"))
     legend = [(f"peak {format_bytes(peak['bytes'])}", MEMORY["peak"])]
     for names, what, colour in (
         (("rx", "ry"), "at the start" if resident else "reserved", MEMORY["reserved"]),
@@ -171,10 +171,10 @@ def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
     ):
         if len(data[names[0]]):
             points = curve_points(data[names[0]], data[names[1]])
-            scene.parts.append(Line(*points, colour, names[0] == "rx"))
+            scene.parts.append(Polyline(*points, colour, names[0] == "rx"))
             legend.append((what, colour))
     for k, (what, colour) in enumerate(legend):
-        scene.parts += [Rect(6, 33 + 15 * k, 7, 7, colour), Text(18, 37 + 15 * k, what, MUTED)]
+        scene.parts += [Rect(6, 33 + 15 * k, 7, 7, colour), Label(18, 37 + 15 * k, what, MUTED)]
     if start <= peak["ts"] <= end:
         at = GUTTER + (peak["ts"] - start) / (end - start) * room
         y = base - (base - top) * peak["bytes"] / high
@@ -196,7 +196,7 @@ def phase_bars(store: ViewStore, selection: Selection, width: int) -> Scene:
     for level in np.arange(0, high + 1, tick_step_ns(high / _LEVELS)).tolist():
         y = base - (base - top) * level / high
         scene.parts.append(Rect(80, y, width - 80 - MARGIN, 0.5, RULE))
-        scene.parts.append(Text(74, y, format_ns(level) if level else "0", MUTED, "end"))
+        scene.parts.append(Label(74, y, format_ns(level) if level else "0", MUTED, "end"))
     for k in range(bars):
         x, y = 80 + wide * k, float(base)
         lit = selection.step is None or int(data["first"][k]) in selection.step
@@ -208,12 +208,12 @@ def phase_bars(store: ViewStore, selection: Selection, width: int) -> Scene:
                 alpha = 1.0 if bright else 0.25
                 scene.parts.append(Rect(x + 0.08 * wide, y, 0.84 * wide, tall, PHASES[name], alpha))
         if k % max(1, -(-bars // 20)) == 0:
-            scene.parts.append(Text(x + wide / 2, base + 12, str(int(data["first"][k])), MUTED, "middle"))
+            scene.parts.append(Label(x + wide / 2, base + 12, str(int(data["first"][k])), MUTED, "middle"))
     x = 80.0
     for name, ns in zip(PHASE_NAMES, total.sum(axis=0).tolist(), strict=True):
         if ns:
             text = f"{name} {format_share(ns / max(float(total.sum()), 1.0))}"
-            scene.parts += [Rect(x, 12, 9, 9, PHASES[name]), Text(x + 14, 16, text)]
+            scene.parts += [Rect(x, 12, 9, 9, PHASES[name]), Label(x + 14, 16, text)]
             x += 30 + 6 * len(text)
     return scene
 
@@ -229,7 +229,7 @@ VIEWS: Final[dict[str, Callable[[ViewStore, Selection, int], Scene]]] = {
 def _nothing(width: int, text: str) -> Scene:
     """Draw one line that says what is missing."""
     scene = Scene(width, EMPTY)
-    scene.parts.append(Text(10, EMPTY / 2, text, MUTED))
+    scene.parts.append(Label(10, EMPTY / 2, text, MUTED))
     return scene
 
 
@@ -247,7 +247,7 @@ def time_axis(scene: Scene, start: float, end: float, y: float) -> None:
         x = GUTTER + (tick - start) / (end - start) * room
         scene.parts.append(Rect(x, y - 12 if y > 100 else y - 4, 0.7, 4, MUTED))
         text = format_clock(tick, step, end) if as_clock else format_ns(tick)
-        scene.parts.append(Text(x, y if y > 100 else y - 12, text if tick else "0", MUTED, "middle"))
+        scene.parts.append(Label(x, y if y > 100 else y - 12, text if tick else "0", MUTED, "middle"))
 
 
 def _density(

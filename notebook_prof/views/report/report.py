@@ -19,10 +19,10 @@ from ...service.store import ViewStore
 from ...trace import Trace
 from ...trace.arrays import BoolArray
 from ...units import format_count, format_ns
-from ..bundle import bokehjs, script, stylesheet
+from ..bundle import Entry, bokehjs, script, stylesheet
 from ..dashboard import dashboard_document, dashboard_settings
 from .html_file import data_blocks, html_page, json_text
-from .report_columns import Part, has_stacks, payload
+from .report_columns import FilePart, has_stacks, payload
 from .tabs import embedded
 
 MOST_SLICES: Final = 1_000_000
@@ -105,10 +105,10 @@ MOST_EVENTS: Final = 100_000
 _MOST_WITH_SUMS: Final = 750_000
 """Number of slices to start with if the file also has sums of others."""
 _FEWEST: Final = 10_000
-_AROUND: Final = 4_000
-"""Bytes of tags, policy and notice around the parts."""
+_AROUND: Final = 20_000
+"""Bytes of tags, policy, settings and notice around the parts."""
+_BODY_STYLE: Final = "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; } "
 _PAGE_STYLE: Final = (
-    "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; } "
     ".nbp-nothing { max-width: 620px; margin: 14vh auto; padding: 14px 28px 18px; line-height: 1.5; "
     "border: 1px solid #8884; border-left: 4px solid #1976d2; border-radius: 4px; } "
     ".nbp-provenance { color: #595959; font-size: 12px; margin: 0 2px 6px; } "
@@ -128,23 +128,33 @@ def report_page(
 ) -> str:
     """Return the whole HTML file as text; `static` is shown if scripts do not run."""
     # With over a million slices, or if the file would exceed 15 MB, it contains the longest slices and sums
-    # of the others (`Part`); memory curves are thinned first. The file says what is left out. Data from the
-    # trace is JSON with ``<`` escaped, or base64; the Content-Security-Policy allows only the file's own
-    # scripts, by their hashes.
+    # of the others (`FilePart`); memory curves are thinned first. The file says what is left out.
+    named, look = f"{title} · notebook_prof" if title else "notebook_prof report", _PAGE_STYLE + stylesheet()
     if not len(trace.slices):
-        return _page([], [], f'<main class="nbp-nothing">{static}</main>', title)
+        nothing = f'<main class="nbp-nothing">{static}</main>'
+        return html_page([], [], nothing, _BODY_STYLE + look, named)
+    data = {"nbp-selection": json_text(selection.to_state())}
+    room = bytes_left("profile_report", look, static, data)
+    data |= trace_blocks(trace, verdict, room, claims=claims)
+    return report_file("profile_report", look, static, data, named, header(trace))
+
+
+def bytes_left(entry: Entry, style: str, static: str, data: Mapping[str, str]) -> int:
+    """Return how many bytes of recordings a report has room for beside these parts."""
+    texts = [script(entry), style, static, *data.values()]
+    return MOST_BYTES - _AROUND - sum(map(len, bokehjs())) - sum(len(text.encode()) for text in texts)
+
+
+def report_file(
+    entry: Entry, style: str, static: str, data: Mapping[str, str], title: str, header: str = ""
+) -> str:
+    """Return a page with its data as one HTML file; `static` is shown if scripts do not run."""
+    # Data of recordings is JSON with ``<`` escaped, base64 or escaped HTML, and the Content-Security-Policy
+    # allows only the file's own scripts, by their hashes.
+    body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
     scripts = [part.decode("utf-8") for part in bokehjs()]
-    state = json_text(selection.to_state())
-    used_bytes = sum(
-        len(text.encode()) for text in (*scripts, script("profile_report"), stylesheet(), static, state)
-    )
-    data = {
-        "nbp-selection": state,
-        **trace_blocks(trace, verdict, MOST_BYTES - _AROUND - used_bytes, claims=claims),
-    }
-    body = '<div id="nbp-report" class="nbp-host nbp-report"></div>' + f'<div id="nbp-static">{static}</div>'
-    page = header(trace) + body + data_blocks(data)
-    return _page(scripts, [script("profile_report")], page, title)
+    page = header + body + data_blocks(data)
+    return html_page(scripts, [script(entry)], page, _BODY_STYLE + style, title)
 
 
 def trace_blocks(
@@ -173,20 +183,15 @@ def trace_blocks(
     return {f"{prefix}{name}": text for name, text in parts.items()}
 
 
-def _page(scripts: list[str], modules: list[str], body: str, title: str) -> str:
-    named = f"{title} · notebook_prof" if title else "notebook_prof report"
-    return html_page(scripts, modules, body, _PAGE_STYLE + stylesheet(), named)
-
-
 def _columns_that_fit(store: ViewStore, room: int) -> tuple[str, str, bool]:
     """Return the columns that fit, as JSON; what is left out; and whether every slice is included."""
     n = store.columns.n
     most, events = n if n <= MOST_SLICES else min(_MOST_WITH_SUMS, MOST_SLICES), MOST_SLICES
     while True:
-        part = Part.of(store, most)
+        part = FilePart.of(store, most)
         if part is not None and store.columns.nested_row is not store.columns.row:
             store = ViewStore(store.trace)  # sums of what is left out know rows inside of one another only
-            part = Part.of(store, most)
+            part = FilePart.of(store, most)
         columns = json_text(payload(store, part, events))
         size = len(columns.encode())
         if size <= room or most <= _FEWEST:

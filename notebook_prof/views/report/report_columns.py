@@ -39,7 +39,7 @@ _MOST_FRAMES: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """The slices in a file, and the sums of the others."""
 
     keep: npt.NDArray[np.bool_]
@@ -51,7 +51,7 @@ class Part:
     kind_of_cell: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, store: ViewStore, most: int) -> Part | None:
+    def of(cls, store: ViewStore, most: int) -> FilePart | None:
         """Return the `most` longest slices, and sums of half their size; None if these are all slices."""
         keep = longest_slices(store, most)
         if keep.all():
@@ -68,7 +68,7 @@ class Part:
         return np.where(self.keep, np.cumsum(self.keep) - 1, -1)
 
 
-def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
+def payload(store: ViewStore, part: FilePart | None, events: int) -> dict[str, Any]:
     """Return the data of a report's page; `part` None means all slices, `events` limits a memory curve."""
     kept: npt.NDArray[Any] | slice = slice(None) if part is None else np.flatnonzero(part.keep)
     c = store.columns
@@ -119,7 +119,7 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
     }
 
 
-def _crossing(store: ViewStore, part: Part | None) -> dict[str, Any]:
+def _crossing(store: ViewStore, part: FilePart | None) -> dict[str, Any]:
     """Return slices that are drawn shorter than they are, and by how much."""
     c, (slices, until, _) = store.columns, store.columns.crosses_parent
     shorter = c.ts[slices] + c.dur[slices] - until
@@ -129,7 +129,7 @@ def _crossing(store: ViewStore, part: Part | None) -> dict[str, Any]:
     return {"straddling": deflated(slices, delta=True), "shorter": deflated(shorter)}
 
 
-def _relations(store: ViewStore, part: Part | None) -> dict[str, Any]:
+def _relations(store: ViewStore, part: FilePart | None) -> dict[str, Any]:
     """Return pairs of slices that are both in the file: launches, calls passed on, links."""
     flows = store.trace.flows
     src, dst = flows["src"].to_numpy(), flows["dst"].to_numpy()
@@ -164,7 +164,7 @@ def has_stacks(store: ViewStore, whole: bool) -> bool:
     return whole and 0 < len(store.trace.stacks) <= _MOST_FRAMES
 
 
-def _stacks(store: ViewStore, part: Part | None) -> dict[str, Any] | None:
+def _stacks(store: ViewStore, part: FilePart | None) -> dict[str, Any] | None:
     """Return the innermost frame of every slice, and of every frame its text and its caller; -1 for none."""
     if not has_stacks(store, part is None):
         return None
@@ -179,7 +179,7 @@ def _stacks(store: ViewStore, part: Part | None) -> dict[str, Any] | None:
     return {"texts": texts.tolist(), "columns": {name: deflated(values) for name, values in columns.items()}}
 
 
-def _left_out(store: ViewStore, part: Part, groupings: list[str]) -> dict[str, Any]:
+def _left_out(store: ViewStore, part: FilePart, groupings: list[str]) -> dict[str, Any]:
     c, cells, grid = store.columns, part.cells, part.totals_grid
     columns = {
         "at": deflated(cells.at, delta=True),
@@ -224,7 +224,7 @@ def _counter(store: ViewStore, track: int) -> dict[str, Any]:
     return {"ts": deflated(curve.ts, delta=True), "value": deflated(curve.value, real=True)}
 
 
-def _memory(store: ViewStore, part: Part | None, device: int, most: int) -> dict[str, Any]:
+def _memory(store: ViewStore, part: FilePart | None, device: int, most: int) -> dict[str, Any]:
     curves = store.memory_curves(device)
     allocated, reserved = curves["allocated"], curves["reserved"]
     resident = device == -1 and store.resident is not None
@@ -263,7 +263,7 @@ def _blocks(curve: StepCurve | None, most: int) -> dict[str, Any]:
     }
 
 
-def _owners(part: Part | None, owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _owners(part: FilePart | None, owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return numbers in the file; the entries of `TotalsGrid` follow its last slice."""
     if part is None:
         return owner
@@ -310,12 +310,9 @@ def _path(store: ViewStore) -> dict[str, Any]:
 
 
 def _contents(answer: Answer) -> dict[str, Any]:
-    columns = answer.content.pop("columns")
-    data = {
-        name: np.frombuffer(part, np.dtype("<" + kind)).tolist()
-        for (name, kind), part in zip(columns, answer.buffers, strict=True)
-    }
-    return {"content": answer.content, "data": data}
+    data = {name: column.tolist() for name, column in answer.arrays().items()}
+    content = {name: value for name, value in answer.content.items() if name != "columns"}
+    return {"content": content, "data": data}
 
 
 def longest_slices(store: ViewStore, most: int) -> npt.NDArray[np.bool_]:

@@ -141,7 +141,8 @@ def totals_grid_left_out(
     c, out = store.columns, np.flatnonzero(~keep)
     fine = -(-cells.per_row // _COARSE)
     cell = (c.ts[out] - cells.origin) // cells.width_ns // fine
-    every = _Entries(c.row[out].astype(np.int64), cell, kind, (c.dur[out] + 1).astype(np.float64))
+    lengths = (c.dur[out] + 1).astype(np.float64)
+    every = _Entries(c.row[out].astype(np.int64), cell, kind, lengths, np.arange(len(out)))
     rows = every.merged(every.group, every.cell)
     for groups, coarsest in zip(_row_groups(store), (_ENOUGH, _ENOUGH, 1), strict=True):
         per, entries = _COARSE, rows.merged(groups[rows.group], rows.cell)
@@ -167,24 +168,16 @@ def _row_groups(store: ViewStore) -> tuple[IntArray, IntArray, IntArray]:
     return np.arange(c.n_rows), tracks, kinds.astype(np.int64)[tracks]
 
 
+@dataclass(frozen=True, slots=True)
 class _Entries:
     """Weights by group of rows, coarse cell and kind; equal entries are joined."""
 
-    def __init__(
-        self,
-        group: IntArray,
-        cell: IntArray,
-        kind: IntArray,
-        weight: npt.NDArray[np.float64],
-        of_slice: IntArray | None = None,
-    ) -> None:
-        self.group, self.cell, self.kind, self.weight = group, cell, kind, weight
-        self._of_slice = of_slice
-
-    @property
-    def of_slice(self) -> IntArray:
-        """The entry of every slice."""
-        return np.arange(len(self.kind)) if self._of_slice is None else self._of_slice
+    group: IntArray
+    cell: IntArray
+    kind: IntArray
+    weight: npt.NDArray[np.float64]
+    # The entry of every slice.
+    of_slice: IntArray
 
     def merged(self, group: IntArray, cell: IntArray) -> _Entries:
         """Return the entries with other groups and cells."""

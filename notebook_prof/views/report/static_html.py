@@ -26,7 +26,7 @@ from ...trace import Trace
 from ...units import format_bytes, format_count, format_items, format_ns, format_share
 from ..pictures.account import STRIP, account_colours, account_strip, has_strip
 from ..pictures.images import MOST_ROWS, data_uri, density_picture, pixels
-from ..pictures.scene import MUTED, Scene, Text, fit
+from ..pictures.scene import MUTED, Label, Scene, fit
 from ..pictures.views import EMPTY, GUTTER, MARGIN, memory_curve, phase_bars, time_axis
 from ..tabs.lines import whole_of, without_lines
 
@@ -53,7 +53,7 @@ def thumbnail(store: ViewStore, width: int = _WIDTH) -> npt.NDArray[np.uint8]:
     for track, label in zip(tracks, labels_without_heading(tracks), strict=True):
         if (place := int(places[track.first_row])) < rows:
             middle = top + (place + 0.5) * lane
-            scene.parts.append(Text(6, middle, fit(label, GUTTER - 12)))
+            scene.parts.append(Label(6, middle, fit(label, GUTTER - 12)))
     image = pixels(scene, 1)
     image[top:, GUTTER : width - MARGIN] = lanes
     return image

@@ -21,11 +21,11 @@ from .base import (
     Note,
     Panel,
     Picture,
-    Source,
-    Stack,
+    SourceTable,
+    StackTable,
     Tab,
     Table,
-    Tree,
+    TreeTable,
 )
 
 
@@ -48,6 +48,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "TABS", "Absent", "Card", "Cards", "Choice", "Fact", "Facts", "Note", "Panel", "Picture", "Source",
-    "Stack", "Tab", "Table", "Tree",
+    "TABS", "Absent", "Card", "Cards", "Choice", "Fact", "Facts", "Note", "Panel", "Picture", "SourceTable",
+    "StackTable", "Tab", "Table", "TreeTable",
 ]  # fmt: skip

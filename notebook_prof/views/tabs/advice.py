@@ -28,9 +28,9 @@ def advice(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     if not len(table):
         return Panel("Advice", (*notes, Note("No rule applies to this recording.")), under)
     note = Note(
-        "What a remedy should save, by a program on which it was measured, 'at most' where arithmetic gives "
-        "a bound only, and its share of the time without imports, compilations and other one-time work. "
-        "Gains are not independent of each other. A click selects the evidence."
+        "Each gain is an estimate that was checked on a measured program; 'at most' marks an upper bound. "
+        "Shares are of the time without imports, compilations and other one-time work. Gains are not "
+        "independent of each other. A click on a card selects its evidence."
     )
     cards = map(_card, table.to_dict("records"))
     return Panel("Advice", (note, Cards(tuple(cards)), *notes), under)

@@ -91,7 +91,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Source(Table):
+class SourceTable(Table):
     """Source code, one row per line in the order of the file; all rows are sent."""
 
     # `frame` has the columns ``line`` and ``text``; the page shows how many lines a gap skips.
@@ -105,7 +105,7 @@ class Source(Table):
 
 
 @dataclass(frozen=True, slots=True)
-class Tree(Table):
+class TreeTable(Table):
     """A table with rows to open and close; a click on one selects its name."""
 
     # `frame` has the columns ``parent`` (Int64, row of `frame`), ``depth``, ``name`` and ``category``, each
@@ -118,11 +118,11 @@ class Tree(Table):
 
 
 @dataclass(frozen=True, slots=True)
-class Stack(Table):
+class StackTable(Table):
     """A path of calls, outermost first, next to the part above it."""
 
-    # `frame` has the columns ``name``, ``category`` and those shown. Below a `Tree`, it shows the heaviest
-    # path through the chosen row.
+    # `frame` has the columns ``name``, ``category`` and those shown. Below a `TreeTable`, it shows the
+    # heaviest path through the chosen row.
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Picture:
     legend: Mapping[str, str] = field(default_factory=dict)
 
 
-Part: TypeAlias = Note | Facts | Cards | Table | Source | Tree | Stack | Picture
+Part: TypeAlias = Note | Facts | Cards | Table | SourceTable | TreeTable | StackTable | Picture
 
 
 @dataclass(frozen=True, slots=True)

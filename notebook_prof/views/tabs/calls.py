@@ -13,7 +13,7 @@ from ...analysis.source.stack_nodes import working_threads
 from ...labels import track_label
 from ...trace import Trace
 from .analyses import arguments, followed
-from .base import MOST_ROWS, Absent, Choice, Note, Panel, Stack, Tab, Table, Tree
+from .base import MOST_ROWS, Absent, Choice, Note, Panel, StackTable, Tab, Table, TreeTable
 from .flame import without_stacks
 
 _TREE: Final = "call_tree"
@@ -54,7 +54,7 @@ def calls(trace: Trace, state: Mapping[str, Any], *, mode: str = _TREE) -> Panel
     part = _log(trace, state) if mode == _LOG else _tree(tree, mode, {**narrowed, **options})
     name = _one_name(state) if mode == _LOG else None
     stack = heaviest_of(tree, name)
-    shown = Stack(
+    shown = StackTable(
         stack[["name", "total_ns", "share"]],
         units={"name": "name"},
         heads=_HEADS,
@@ -78,14 +78,14 @@ def _one_name(state: Mapping[str, Any]) -> str | None:
     return str(names[0]) if len(names) == 1 else None
 
 
-def _tree(tree: pd.DataFrame, mode: str, options: Mapping[str, Any]) -> Tree:
+def _tree(tree: pd.DataFrame, mode: str, options: Mapping[str, Any]) -> TreeTable:
     table = tree
     if mode == _BOTTOM_UP:
         table = from_below(tree, least_share=_LEAST_SHARE)
         options = {**options, "least_share": _LEAST_SHARE}
     device = bool(table["device_ns"].any())
     numbers = [name for name in _NUMBERS[mode] if device or not name.startswith("device")]
-    return Tree(
+    return TreeTable(
         table[["parent", "depth", "name", *numbers, "category"]],
         units={"name": "name", "category": "text"},
         heads=_HEADS,

@@ -45,7 +45,7 @@ def flame(
             return Absent(sentence)
         what = "what is selected" if order != "sandwich" or selection.name is None else "the selected name"
         return Absent(f"There is no stack in {what}.")
-    note = Note(f"{_MEANING[order]} Box zoom looks closer.")
+    note = Note(f"{_MEANING[order]} Box zoom enlarges a part.")
     under = (*followed(analysis.flame), "name")
     return Panel("Flame", (note, *drawn), under, follows_own=order == "sandwich")
 

@@ -142,8 +142,8 @@ def _unseen(trace: Trace) -> list[Note]:
     for walk in trace.metadata["tables"]["memory_walks"].tail(1).to_dict("records"):
         if walk["left"]:
             of = f", of {walk['left_names']}" if walk["left_names"] else ""
-            notes.append(Note(f"Names are not complete: {format_count(walk['left'])} objects{of} were left "
-                              f"out when the time for the search was over.", warns=True))  # fmt: skip
+            notes.append(Note(f"Names are incomplete: {format_count(walk['left'])} objects{of} were not "
+                              f"visited, since the time for the search was over.", warns=True))  # fmt: skip
         if walk["frames_left"]:
             count = format_items(walk["frames_left"], "function")
             notes.append(Note(f"Locals of {count} were not read, since they call locals() themselves."))

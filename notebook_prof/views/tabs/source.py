@@ -15,7 +15,7 @@ from ...analysis.source.lines import CELL
 from ...selection import filtered
 from ...trace import Trace
 from .analyses import followed
-from .base import Absent, Note, Panel, Source, Tab
+from .base import Absent, Note, Panel, SourceTable, Tab
 from .lines import meaning, selecting_lines, without_lines
 
 _NUMBERS: Final = ("count", "total_ns", "self_ns", "unrecorded_ns", "device_ns", "backward_ns", "peak_bytes")
@@ -55,14 +55,14 @@ def source(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 
 def _listing(
     trace: Trace, table: pd.DataFrame, file: str, text: tuple[str, ...], trends: pd.DataFrame, *, folded: bool
-) -> Source:
+) -> SourceTable:
     rows = annotate(table, file, text)
     if len(rows) > _WHOLE:
         rows = rows[_near(rows["total_ns"].to_numpy() > 0)].reset_index(drop=True)
     shown = _shown(rows)
     ran = (rows["total_ns"] > 0).tolist()
     select = [patch if one else None for patch, one in zip(selecting_lines(trace, rows), ran, strict=True)]
-    return Source(
+    return SourceTable(
         rows[["line", *shown, "text"]],
         units={"text": "code", "line": "count"},
         heads=_HEADS,

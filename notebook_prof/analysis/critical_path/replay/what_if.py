@@ -12,7 +12,7 @@ import pandas as pd
 from ....errors import OptionError
 from ....trace import Trace
 from ....trace.schema import Table
-from ....units import format_ns, format_share
+from ....units import format_items, format_ns, format_share
 from ...input.loader_bounds import LoaderSchedule, schedules
 from ...scope import Numbers, WindowLike, many, once, sharing
 from ..dependences import Dependences, dependences
@@ -161,8 +161,8 @@ def _nothing_to_replay(graph: Dependences, spans: Spans) -> str:
     if graph.streams and not any((stream.call >= 0).any() for stream in streams):
         count = sum(len(stream.rows) for stream in streams)
         return (
-            f"{count:,} slices of device work were recorded, but no launch of any, so it is unknown "
-            "what they waited for: record the calls of the host too"
+            f"device work was recorded ({format_items(count, 'slice')}) but none of its launches, so it is "
+            "unknown what it waited for: record the calls of the host too"
         )
     return ""
 

@@ -130,8 +130,8 @@ class _Parts:
             "loader-workers-older",
             "info",
             late,
-            effect="workers of a DataLoader that started before the recording have no tracks: nothing can be "
-            "put into them",
+            effect="workers of a DataLoader that started before the recording have no tracks: they cannot be "
+            "instrumented",
             advice="record the cell that makes the iterator",
         )
         builder.report.add(
