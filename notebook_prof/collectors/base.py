@@ -205,12 +205,9 @@ class Recording:
                 self._try(collector, "result", partial(collector.result, builder))
                 waiting.pop(0)
         except KeyboardInterrupt:
-            self.report.add(
-                "interrupted",
-                "loss",
-                example=f"while making the table of {', '.join(c.name for c in waiting)}",
-                effect="what these collectors recorded is missing",
-            )
+            example = f"while making the table of {', '.join(c.name for c in waiting)}"
+            effect = "what these collectors recorded is missing"
+            self.report.add("interrupted", "loss", example=example, effect=effect)
             for collector in waiting:
                 self._give_back(collector)
         for collector in (*self._alive, *self._fallen):
@@ -234,26 +231,20 @@ class Recording:
         try:
             return action()
         except Exception as error:
-            self.report.add(
-                "collector-failed",
-                "error",
-                example=f"{collector.name} could not {doing}: {type(error).__name__}: {error}",
-                effect=f"the profile has nothing from {collector.name!r}",
-                advice="the cell itself was not affected",
-            )
+            example = f"{collector.name} could not {doing}: {type(error).__name__}: {error}"
+            effect = f"the profile has nothing from {collector.name!r}"
+            advice = "the cell itself was not affected"
+            self.report.add("collector-failed", "error", example=example, effect=effect, advice=advice)
             self._alive.remove(collector)
             self._fallen.append(collector)
             self._give_back(collector)
             return None
 
     def _refuse(self, collector: Collector, thing: str, holder: str) -> None:
-        self.report.add(
-            "collector-conflict",
-            "error",
-            example=f"{collector.name!r} and {holder!r} both need the process-wide {thing}",
-            effect=f"the profile has nothing from {collector.name!r}",
-            advice="record them in two runs",
-        )
+        example = f"{collector.name!r} and {holder!r} both need the process-wide {thing}"
+        effect = f"the profile has nothing from {collector.name!r}"
+        advice = "record them in two runs"
+        self.report.add("collector-conflict", "error", example=example, effect=effect, advice=advice)
 
     @staticmethod
     def _give_back(collector: Collector) -> None:

@@ -96,10 +96,6 @@ def _words(cuda: Any, code: int) -> str:
 
 def tell_left_out(report: ImportReport, devices: Sequence[int], what: str, count: int) -> None:
     """Report how much data of other devices was left out."""
-    report.add(
-        "other-devices",
-        "info",
-        count,
-        example=f"{what} on other GPUs than {', '.join(map(str, devices))}",
-        effect="left out as requested, with the calls that launched it",
-    )
+    example = f"{what} on other GPUs than {', '.join(map(str, devices))}"
+    effect = "left out as requested, with the calls that launched it"
+    report.add("other-devices", "info", count, example, effect)

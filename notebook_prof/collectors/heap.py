@@ -83,19 +83,11 @@ class HeapCollector(Collector):
         builder.table(HEAP, blocks_table(at_peak, kept, builder.metadata.get(OTHER_CELLS, {})), times=())
         builder.metadata[HEAP] = {"tool": tracer.tool, "peak_bytes": tracer.peak_bytes}
         if tracer.gave_way_to:
-            self.report.add(
-                "heap-gave-way",
-                "loss",
-                example=f"the code used {tracer.gave_way_to}, which excludes tracing the heap",
-                effect="the heap was traced until then",
-            )
-        self.report.add(
-            "heap-traced",
-            "info",
-            example=tracer.tool,
-            effect="code that calls many functions, or makes many objects, ran slower than without tracing",
-            advice="measure times in a recording without --heap",
-        )
+            example = f"the code used {tracer.gave_way_to}, which excludes tracing the heap"
+            self.report.add("heap-gave-way", "loss", example=example, effect="the heap was traced until then")
+        effect = "code that calls many functions, or makes many objects, ran slower than without tracing"
+        advice = "measure times in a recording without --heap"
+        self.report.add("heap-traced", "info", example=tracer.tool, effect=effect, advice=advice)
 
     def abandon(self) -> None:
         """Stop tracing, and delete the result."""

@@ -229,12 +229,8 @@ class JaxCollector(Collector):
         """Turn the planes into slices, flows and steps."""
         planes, self._planes, self._session = self._planes, b"", None
         if not planes:
-            self.report.add(
-                "no-planes",
-                "loss",
-                example="JAX's profiler returned nothing",
-                effect="nothing of JAX is recorded",
-            )
+            effect = "nothing of JAX is recorded"
+            self.report.add("no-planes", "loss", example="JAX's profiler returned nothing", effect=effect)
             return
         assemble(of_devices(decode(planes, self.report), self._options.devices, self.report), builder)
         builder.metadata["jax_version"] = str(sys.modules["jax"].__version__)
@@ -248,13 +244,10 @@ class JaxCollector(Collector):
         if not self._running:
             return
         self.stop()
-        self.report.add(
-            "profiler-overtaken",
-            "loss",
-            example="the code started JAX's profiler itself while this one was recording",
-            effect="JAX allows only one: nothing of it is recorded from then on",
-            advice="remove jax.profiler from the cell, or read its folder with read_trace()",
-        )
+        example = "the code started JAX's profiler itself while this one was recording"
+        effect = "JAX allows only one: nothing of it is recorded from then on"
+        advice = "remove jax.profiler from the cell, or read its folder with read_trace()"
+        self.report.add("profiler-overtaken", "loss", example=example, effect=effect, advice=advice)
 
 
 __all__ = ["JaxCollector"]

@@ -292,13 +292,9 @@ class MarksCollector(Collector):
                 phase=[span.phase for span in spans],
             )
         self._put_counts(builder, self._journal.counts)
-        self.report.add(
-            "annotations-dropped",
-            "loss",
-            self._journal.dropped,
-            effect="the last annotations are missing",
-            advice="annotate larger pieces, or record fewer steps",
-        )
+        effect = "the last annotations are missing"
+        advice = "annotate larger pieces, or record fewer steps"
+        self.report.add("annotations-dropped", "loss", self._journal.dropped, effect=effect, advice=advice)
 
     def _put_counts(self, builder: TraceBuilder, counts: list[tuple[int, Any, Any]]) -> None:
         """Add a table ``step_counts`` with the columns ``ts tokens samples``, for steps with such numbers."""
@@ -311,14 +307,10 @@ class MarksCollector(Collector):
             np.array([np.nan if value is None else value for value in column]) for column in values
         )
         builder.table("step_counts", pd.DataFrame({"ts": ts, "tokens": tokens, "samples": samples}))
-        self.report.add(
-            "step-count-unread",
-            "loss",
-            unread,
-            example="an argument of nbp.step(tokens=…, samples=…) is not a number, or is negative",
-            effect="these steps have no tokens or samples per second",
-            advice="give the number of tokens or samples of the step",
-        )
+        example = "an argument of nbp.step(tokens=…, samples=…) is not a number, or is negative"
+        effect = "these steps have no tokens or samples per second"
+        advice = "give the number of tokens or samples of the step"
+        self.report.add("step-count-unread", "loss", unread, example, effect, advice)
 
     def abandon(self) -> None:
         """Forget everything."""

@@ -119,25 +119,18 @@ def _begin(
             why, where = (
                 ("the extension was unloaded", "left") if result.runs else ("an interrupt", "next saw it")
             )
-            session.report.add(
-                "end-not-told",
-                "loss",
-                example=f"{why} before the end of the cell",
-                effect=f"the account ends where the profiler {where}",
-                advice="run the cell again",
-            )
+            example = f"{why} before the end of the cell"
+            effect = f"the account ends where the profiler {where}"
+            advice = "run the cell again"
+            session.report.add("end-not-told", "loss", example=example, effect=effect, advice=advice)
         if restore is not None:
             restore()
         if isinstance(error, EndOfWindow):
             result.error_in_exec = error = None
         traces = session.close(failed=error is not None, error=error)
         if interrupt.count:
-            session.report.add(
-                "interrupted-late",
-                "info",
-                example="after the code of the cell had ended",
-                effect="the profile is whole",
-            )
+            example = "after the code of the cell had ended"
+            session.report.add("interrupted-late", "info", example=example, effect="the profile is whole")
         _deliver(shell, options, traces, info.raw_cell, failed=error is not None)
 
     interrupt = DelayedInterrupt(deliver=False)
@@ -297,12 +290,8 @@ def _deliver(
         try:
             profile.save(options.save)
         except Exception as error:
-            profile.trace.report.add(
-                "not-saved",
-                "loss",
-                example=f"{options.save}: {type(error).__name__}: {error}",
-                advice="save it with p.save(path)",
-            )
+            example = f"{options.save}: {type(error).__name__}: {error}"
+            profile.trace.report.add("not-saved", "loss", example=example, advice="save it with p.save(path)")
     deliver(shell, profile, name=options.name, quiet=options.quiet)
     traces[-1].start()  # last, so that the prompt does not wait for it
     if write is not None:
@@ -332,13 +321,10 @@ def _show(profile: Profile) -> None:
         except NotImplementedError:
             display(profile._repr_mimebundle_(), raw=True)
     except Exception as error:  # display(profile) would print a traceback below the user's output
-        profile.trace.report.add(
-            "display-failed",
-            "error",
-            example=f"{type(error).__name__}: {error}",
-            effect="the views are missing",
-            advice="please report it, with this text",
-        )
+        example = f"{type(error).__name__}: {error}"
+        effect = "the views are missing"
+        advice = "please report it, with this text"
+        profile.trace.report.add("display-failed", "error", example=example, effect=effect, advice=advice)
         text = f"The profile is in _profile, but it could not be shown: {type(error).__name__}: {error}"
         display({"text/plain": text}, raw=True)
 

@@ -53,13 +53,9 @@ def open_rank(file: RankFile, cache: Cache = None) -> tuple[Trace, ImportReport]
             twin.parent.mkdir(parents=True, exist_ok=True)
             _keep(trace, twin)
         except (NotebookProfError, OSError) as error:
-            report.add(
-                "cache-not-written",
-                "info",
-                example=str(error),
-                effect="the original will be read again next time",
-                advice="give cache= a writable folder",
-            )
+            effect = "the original will be read again next time"
+            advice = "give cache= a writable folder"
+            report.add("cache-not-written", "info", example=str(error), effect=effect, advice=advice)
     return trace, report
 
 
@@ -121,12 +117,9 @@ def reduce_rank(file: RankFile, analyses: Analyses, cache: Cache = None) -> Redu
         trace, trouble = open_rank(file, cache)
     except (NotebookProfError, OSError, MemoryError) as error:
         result.read = False
-        result.report.add(
-            "rank-unreadable",
-            "error",
-            example=f"rank {file.rank}: {error or type(error).__name__}",
-            effect="this rank is missing from all figures",
-        )
+        example = f"rank {file.rank}: {error or type(error).__name__}"
+        effect = "this rank is missing from all figures"
+        result.report.add("rank-unreadable", "error", example=example, effect=effect)
         return result
     result.report.extend(trace.report)
     result.report.extend(trouble)

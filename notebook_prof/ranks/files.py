@@ -152,13 +152,10 @@ def arranged(files: Sequence[RankFile], report: ImportReport) -> dict[int, RankF
         if file.rank < 0:
             continue
         if (first := chosen.get(file.rank)) is not None:
-            report.add(
-                "rank-duplicated",
-                "loss",
-                example=f"rank {file.rank} is in {_name(first)} and in {_name(file)}",
-                effect=f"only {_name(first)} is shown",
-                advice="give one file per rank",
-            )
+            example = f"rank {file.rank} is in {_name(first)} and in {_name(file)}"
+            effect = f"only {_name(first)} is shown"
+            advice = "give one file per rank"
+            report.add("rank-duplicated", "loss", example=example, effect=effect, advice=advice)
             continue
         chosen[file.rank] = file
     free = iter(number for number in range(len(files) + len(chosen) + 1) if number not in chosen)
@@ -180,33 +177,19 @@ def numbered(paths: Mapping[int, Any]) -> list[RankFile]:
 
 
 def _tell(chosen: Mapping[int, RankFile], unknown: Sequence[RankFile], report: ImportReport) -> None:
-    report.add(
-        "rank-by-order",
-        "info",
-        len(unknown),
-        example=", ".join(_name(file) for file in unknown[:3]),
-        effect="neither the file nor its name gives the rank: numbered in order",
-        advice="give a mapping of ranks to files",
-    )
+    example = ", ".join(_name(file) for file in unknown[:3])
+    effect = "neither the file nor its name gives the rank: numbered in order"
+    report.add("rank-by-order", "info", len(unknown), example, effect, "give a mapping of ranks to files")
     sizes = Counter(file.facts["world_size"] for file in chosen.values() if "world_size" in file.facts)
     if len(sizes) > 1:
         sizes_in_words = ", ".join(f"{count} of {size}" for size, count in sorted(sizes.items()))
-        report.add(
-            "runs-mixed",
-            "loss",
-            example=f"ranks of jobs of different sizes: {sizes_in_words}",
-            effect="figures across ranks may mix jobs",
-        )
+        example = f"ranks of jobs of different sizes: {sizes_in_words}"
+        report.add("runs-mixed", "loss", example=example, effect="figures across ranks may mix jobs")
     if sizes:
         world = max(sizes)
         missing = [rank for rank in range(world) if rank not in chosen]
-        report.add(
-            "rank-missing",
-            "loss",
-            len(missing),
-            example=f"{_ranks(missing)} of {world}",
-            effect="a missing rank cannot be seen to arrive late",
-        )
+        effect = "a missing rank cannot be seen to arrive late"
+        report.add("rank-missing", "loss", len(missing), f"{_ranks(missing)} of {world}", effect)
     _tell_versions(chosen, report)
 
 
@@ -218,12 +201,8 @@ def _tell_versions(chosen: Mapping[int, RankFile], report: ImportReport) -> None
     for key, values in by_key.items():
         if len(values) > 1:
             said = "; ".join(f"{value} on {_ranks(ranks)}" for value, ranks in sorted(values.items()))
-            report.add(
-                "versions-differ",
-                "info",
-                example=f"{key}: {said}",
-                effect="names of operators and kernels may differ between ranks",
-            )
+            effect = "names of operators and kernels may differ between ranks"
+            report.add("versions-differ", "info", example=f"{key}: {said}", effect=effect)
 
 
 def _ranks(ranks: Sequence[int]) -> str:

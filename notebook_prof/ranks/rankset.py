@@ -162,12 +162,9 @@ class RankSet(Mapping[int, T], Generic[T]):
             if errors and not frames[name]:
                 raise next(iter(errors.values()))
             for rank, error in errors.items():
-                self._report.add(
-                    "analysis-failed",
-                    "loss",
-                    example=f"rank {rank}: {type(error).__name__}: {error}",
-                    effect="the rank is missing from this table",
-                )
+                example = f"rank {rank}: {type(error).__name__}: {error}"
+                effect = "the rank is missing from this table"
+                self._report.add("analysis-failed", "loss", example=example, effect=effect)
         return {name: joined(parts) for name, parts in frames.items()}
 
     def _run(self, analyses: Analyses) -> Iterator[Reduction]:

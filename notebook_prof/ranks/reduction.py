@@ -200,13 +200,8 @@ def _without_main() -> Iterator[None]:
 
 def _lost_rank(file: RankFile, why: str, advice: str, code: str = "rank-lost") -> Reduction:
     result = Reduction(file.rank, read=False)
-    result.report.add(
-        code,
-        "error",
-        example=f"rank {file.rank}: {why}",
-        effect="these ranks are missing from all figures",
-        advice=advice,
-    )
+    effect = "these ranks are missing from all figures"
+    result.report.add(code, "error", example=f"rank {file.rank}: {why}", effect=effect, advice=advice)
     return result
 
 
@@ -266,14 +261,9 @@ def run_there(
             future.release()
         if client.status == "running":
             lost = workers - set(client.nthreads())
-            report.add(
-                "worker-lost",
-                "info",
-                len(lost),
-                example=min(lost, default=""),
-                effect="workers were lost: their unfinished ranks were read again elsewhere",
-                advice="if this was not intended, check whether they had enough memory",
-            )
+            effect = "workers were lost: their unfinished ranks were read again elsewhere"
+            advice = "if this was not intended, check whether they had enough memory"
+            report.add("worker-lost", "info", len(lost), min(lost, default=""), effect, advice)
         for file in waiting.values():
             yield _lost_rank(file, "the scheduler was lost", _ASK_AGAIN, "scheduler-lost")
         waiting.clear()

@@ -357,13 +357,10 @@ class Session:
         except OptionError:
             raise
         except Exception as error:  # the user's code must run in any case
-            self.report.add(
-                "collectors-failed",
-                "error",
-                example=f"{type(error).__name__}: {error}",
-                effect="nothing was recorded",
-                advice="please report it, with this text",
-            )
+            example = f"{type(error).__name__}: {error}"
+            effect = "nothing was recorded"
+            advice = "please report it, with this text"
+            self.report.add("collectors-failed", "error", example=example, effect=effect, advice=advice)
             return []
 
     def _next_recording(self) -> Recording:
@@ -420,13 +417,10 @@ class Session:
         try:
             return self._build(cycle)
         except Exception as error:  # the user's code has run, and must not fail because of us
-            self.report.add(
-                "profile-failed",
-                "error",
-                example=f"{type(error).__name__}: {error}",
-                effect="the recording could not be assembled",
-                advice="please report it, with this text",
-            )
+            example = f"{type(error).__name__}: {error}"
+            effect = "the recording could not be assembled"
+            advice = "please report it, with this text"
+            self.report.add("profile-failed", "error", example=example, effect=effect, advice=advice)
             return self._build(None)
 
     def _build(self, cycle: _Cycle | None) -> Trace:

@@ -117,54 +117,38 @@ def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int |
     if window.replaced is not None:
         weaker, count = window.replaced
         winner = _WORDS[window.source or TickSource.MARK]
-        report.add(
-            "steps-recounted",
-            "info",
-            example=f"{count} steps were first counted by {_WORDS[weaker]}, then {winner} began",
-            effect=f"steps are those of {winner}, counted from 0",
-        )
+        example = f"{count} steps were first counted by {_WORDS[weaker]}, then {winner} began"
+        effect = f"steps are those of {winner}, counted from 0"
+        report.add("steps-recounted", "info", example=example, effect=effect)
     for source, count in sorted(window.ignored.items(), reverse=True):
         if window.source is None and loop_line is not None and source is TickSource.HOOK:
-            report.add(
-                "loop-never-ran",
-                "loss",
-                example=f"the loop in line {loop_line} did not run, {_WORDS[source]} did, {count} times",
-                effect="steps were not counted",
-                advice="use --step-by optimizer",
-            )
+            example = f"the loop in line {loop_line} did not run, {_WORDS[source]} did, {count} times"
+            effect = "steps were not counted"
+            advice = "use --step-by optimizer"
+            report.add("loop-never-ran", "loss", example=example, effect=effect, advice=advice)
         elif window.source is not None and source > window.source:
-            report.add(
-                "better-steps-ignored",
-                "info",
-                count,
-                example=f"{_WORDS[source]} came after the window had been placed",
-                effect=f"steps are those of {_WORDS[window.source]}",
-                advice=f"use --step-by {'mark' if source is TickSource.MARK else 'loop'}",
-            )
+            example = f"{_WORDS[source]} came after the window had been placed"
+            effect = f"steps are those of {_WORDS[window.source]}"
+            advice = f"use --step-by {'mark' if source is TickSource.MARK else 'loop'}"
+            report.add("better-steps-ignored", "info", count, example, effect, advice)
 
 
 def loops_given_up(report: ImportReport, window: StepWindow) -> None:
     """Report loops whose iterations were too short to be counted."""
     for run in window.given_up:
-        report.add(
-            "steps-too-short",
-            "info",
-            example=f"iterations of line {run.line}, {run.text}, take less than {SHORTEST_NS // 1000} µs",
-            effect="counting them would cost more than they do: the loop went on without steps",
-            advice="count the steps of an enclosing loop with --loop LINE",
-        )
+        example = f"iterations of line {run.line}, {run.text}, take less than {SHORTEST_NS // 1000} µs"
+        effect = "counting them would cost more than they do: the loop went on without steps"
+        advice = "count the steps of an enclosing loop with --loop LINE"
+        report.add("steps-too-short", "info", example=example, effect=effect, advice=advice)
 
 
 def steps_elsewhere(report: ImportReport, thread: threading.Thread | None, cell: int) -> None:
     """Report that steps ran in a thread other than the cell's, in which torch records no operators."""
     if thread is not None and thread.ident != cell:
-        report.add(
-            "steps-in-another-thread",
-            "loss",
-            example=f"steps ran in thread {thread.name!r}, not in the cell's thread",
-            effect="torch records operators of other threads only if it does not record memory",
-            advice="use --no-memory, or train in the cell's own thread",
-        )
+        example = f"steps ran in thread {thread.name!r}, not in the cell's thread"
+        effect = "torch records operators of other threads only if it does not record memory"
+        advice = "use --no-memory, or train in the cell's own thread"
+        report.add("steps-in-another-thread", "loss", example=example, effect=effect, advice=advice)
 
 
 def partial_steps(report: ImportReport, steps: StepRecords) -> None:
@@ -173,25 +157,17 @@ def partial_steps(report: ImportReport, steps: StepRecords) -> None:
         first, why = min(steps.partial), " ended with an exception"
         if first in steps.halted:
             why = ": PyTorch's events were counted in it, since the process grew steadily"
-        report.add(
-            "partial-step",
-            "info",
-            len(steps.partial),
-            example=f"step {first}{why}",
-            effect="it is kept, and shorter than a complete one",
-        )
+        effect = "it is kept, and shorter than a complete one"
+        report.add("partial-step", "info", len(steps.partial), f"step {first}{why}", effect)
 
 
 def torch_came_late(report: ImportReport, collectors: Sequence[str]) -> None:
     """Report that torch was imported during the recording and not recorded."""
     if "torch" not in collectors:
-        report.add(
-            "torch-imported-late",
-            "loss",
-            example="torch was imported by another thread, or after the recorded steps",
-            effect="the profile has no operators",
-            advice="import torch before the recording, or in the thread that it began in",
-        )
+        example = "torch was imported by another thread, or after the recorded steps"
+        effect = "the profile has no operators"
+        advice = "import torch before the recording, or in the thread that it began in"
+        report.add("torch-imported-late", "loss", example=example, effect=effect, advice=advice)
 
 
 def first_launch_delay() -> dict[str, int]:

@@ -89,13 +89,10 @@ class OverheadMeter:
         measured = list(whole[SETTLE :: SETTLE + 1])
         pairs = min(len(measured), len(self._recorded))
         if pairs < FEWEST:
-            report.add(
-                "overhead-not-measured",
-                "info",
-                example=f"{pairs} pairs of recorded and unrecorded steps ran after step {end - 1}",
-                effect="the overhead of recording is not known",
-                advice=f"run at least {FEWEST * PAIR} more steps than the window, or record fewer",
-            )
+            example = f"{pairs} pairs of recorded and unrecorded steps ran after step {end - 1}"
+            effect = "the overhead of recording is not known"
+            advice = f"run at least {FEWEST * PAIR} more steps than the window, or record fewer"
+            report.add("overhead-not-measured", "info", example=example, effect=effect, advice=advice)
             return {}
         recorded, unrecorded = self._recorded[:pairs], measured[:pairs]
         from ..statistics import overhead_ratio
@@ -300,13 +297,10 @@ class StepSources:
             ticks = getattr(import_module("notebook_prof.collectors.torch.hooks"), name)
             self._undo_hooks.append(ticks(self._optimizer if name == "optimizer_ticks" else self._batch))
         except Exception as error:
-            self._report.add(
-                "step-hook-failed",
-                "loss",
-                example=f"{name}: {type(error).__name__}: {error}",
-                effect="steps are not counted by torch",
-                advice="count them yourself with nbp.step()",
-            )
+            example = f"{name}: {type(error).__name__}: {error}"
+            effect = "steps are not counted by torch"
+            advice = "count them yourself with nbp.step()"
+            self._report.add("step-hook-failed", "loss", example=example, effect=effect, advice=advice)
 
     def drop_hook(self) -> None:
         """Remove the library hooks, because a better source counts now, and a hook costs 4 µs per step."""

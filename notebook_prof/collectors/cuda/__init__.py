@@ -72,13 +72,10 @@ class EventRanges:
         """Record an event on each GPU in use as its time base, and watch for annotations."""
         cupy = self._cupy = sys.modules.get("cupy")
         if cupy is None:
-            self.report.add(
-                "no-kernel-records",
-                "info",
-                example="CuPy is not imported, so nothing on the device can be timed",
-                effect="the profile has no device work",
-                advice="see nbp.list_collectors() for how to record kernels",
-            )
+            example = "CuPy is not imported, so nothing on the device can be timed"
+            effect = "the profile has no device work"
+            advice = "see nbp.list_collectors() for how to record kernels"
+            self.report.add("no-kernel-records", "info", example=example, effect=effect, advice=advice)
             return
         self._now = clock.now_ns
         own = int(cupy.cuda.Device().id)
@@ -111,13 +108,9 @@ class EventRanges:
         }
         timed = [(one, times) for one in self._done if (times := self._times(one)) is not None]
         if self._failed:
-            self.report.add(
-                "events-failed",
-                "loss",
-                max(len(self._done) - len(timed), 1),
-                example=self._failed,
-                effect="ranges without a time on the device",
-            )
+            example = self._failed
+            effect = "ranges without a time on the device"
+            self.report.add("events-failed", "loss", max(len(self._done) - len(timed), 1), example, effect)
         if not timed:
             return
         done = [one for one, _ in timed]

@@ -210,13 +210,9 @@ class CuptiSession:
         except Exception as error:
             failed = failed or str(error)
         if failed:
-            self.report.add(
-                "device-not-waited-for",
-                "loss",
-                example=failed,
-                effect="its last work may be missing",
-                advice="a lost device or a sticky CUDA error does this: restart the kernel",
-            )
+            effect = "its last work may be missing"
+            advice = "a lost device or a sticky CUDA error does this: restart the kernel"
+            self.report.add("device-not-waited-for", "loss", example=failed, effect=effect, advice=advice)
         self._thread_names = {(self._pid, tid): name for tid, name in live_threads().items()}
         self._release()
 
@@ -296,12 +292,10 @@ class CuptiSession:
         assert self._first is not None
         start, end = frame["start"], frame["end"]
         bare = (start <= 0) | (end < start)
+        example = f"{kind} records without start and end"
+        effect = "they are left out"
         self.report.add(
-            "records-without-times",
-            "loss" if kind in ON_DEVICE else "info",
-            int(bare.sum()),
-            example=f"{kind} records without start and end",
-            effect="they are left out",
+            "records-without-times", "loss" if kind in ON_DEVICE else "info", int(bare.sum()), example, effect
         )
         return frame[~bare & (end >= self._first.device)]
 
@@ -313,22 +307,13 @@ class CuptiSession:
         return name.partition("_v")[0]
 
     def _report_losses(self) -> None:
-        self.report.add(
-            "records-dropped",
-            "loss",
-            self._dropped,
-            example=f"beyond {MOST_RECORDS:,} records, or by CUPTI itself",
-            effect="kernels and calls of the later part are missing",
-            advice="record fewer steps: --steps 3:14",
-        )
-        self.report.add(
-            "records-unreadable",
-            "loss",
-            int(bool(self._failed)),
-            example=self._failed,
-            effect="a buffer of records is missing",
-            advice="report it to the maintainers, with the version of cupti-python",
-        )
+        example = f"beyond {MOST_RECORDS:,} records, or by CUPTI itself"
+        effect = "kernels and calls of the later part are missing"
+        advice = "record fewer steps: --steps 3:14"
+        self.report.add("records-dropped", "loss", self._dropped, example, effect, advice)
+        effect = "a buffer of records is missing"
+        advice = "report it to the maintainers, with the version of cupti-python"
+        self.report.add("records-unreadable", "loss", int(bool(self._failed)), self._failed, effect, advice)
 
 
 def _put_devices(devices: dict[int, DeviceProperties], builder: TraceBuilder) -> None:

@@ -93,13 +93,10 @@ class NvmlCollector(Collector):
     def result(self, builder: TraceBuilder) -> None:
         """Add a counter per GPU and metric, such as ``GPU 0 power`` in W, and metadata ``pcie_links``."""
         if self._late:
-            self.report.add(
-                "gpu-counters-late",
-                "loss",
-                example=f"NVIDIA's driver did not answer within {LIMIT_S:g} s",
-                effect="the counters of GPUs end before the recording does, or are missing",
-                advice="check that nvidia-smi answers, and read the kernel's log (dmesg)",
-            )
+            example = f"NVIDIA's driver did not answer within {LIMIT_S:g} s"
+            effect = "the counters of GPUs end before the recording does, or are missing"
+            advice = "check that nvidia-smi answers, and read the kernel's log (dmesg)"
+            self.report.add("gpu-counters-late", "loss", example=example, effect=effect, advice=advice)
         if self._failure is not None:
             self.report.add("gpu-counters-failed", "loss", example=repr(self._failure))
         gpus = self._numbered()
@@ -132,13 +129,10 @@ class NvmlCollector(Collector):
                 gpu.card.number = self._uuids.index(gpu.card.key) if gpu.card.key in self._uuids else -1
             gpus = [gpu for gpu in gpus if gpu.card.number >= 0]
         elif not self._sure and len(gpus) > 1:
-            self.report.add(
-                "gpu-order-unknown",
-                "info",
-                example=f"cards of several kinds: {', '.join(gpu.card.name for gpu in gpus)}",
-                effect="they are numbered by PCI bus; CUDA, which was not used, may number them differently",
-                advice="set CUDA_DEVICE_ORDER=PCI_BUS_ID",
-            )
+            example = f"cards of several kinds: {', '.join(gpu.card.name for gpu in gpus)}"
+            effect = "they are numbered by PCI bus; CUDA, which was not used, may number them differently"
+            advice = "set CUDA_DEVICE_ORDER=PCI_BUS_ID"
+            self.report.add("gpu-order-unknown", "info", example=example, effect=effect, advice=advice)
         gpus = [gpu for gpu in gpus if self._keep is None or gpu.card.number in self._keep]
         return sorted(gpus, key=lambda gpu: gpu.card.number)
 
@@ -147,20 +141,12 @@ class NvmlCollector(Collector):
         for name in (*gpu.left_out, *gpu.failed):
             if name in gpu.readings:
                 reason = gpu.left_out.get(name) or str(gpu.failed[name][1])
-                self.report.add(
-                    "gpu-counters-ended",
-                    "loss",
-                    example=f"GPU {gpu.card.number} {name}: {reason}",
-                    effect="these counters end before the recording does",
-                    advice="see the kernel's log (dmesg) for a lost GPU or a reset driver",
-                )
-        self.report.add(
-            "gpu-counters-gaps",
-            "info",
-            gpu.gaps,
-            example=f"GPU {gpu.card.number}: the driver failed occasionally",
-            effect="single readings are missing",
-        )
+                example = f"GPU {gpu.card.number} {name}: {reason}"
+                effect = "these counters end before the recording does"
+                advice = "see the kernel's log (dmesg) for a lost GPU or a reset driver"
+                self.report.add("gpu-counters-ended", "loss", example=example, effect=effect, advice=advice)
+        example = f"GPU {gpu.card.number}: the driver failed occasionally"
+        self.report.add("gpu-counters-gaps", "info", gpu.gaps, example, "single readings are missing")
 
     def _missing(self, gpu: _Gpu) -> str:
         """Return one clause per reason for metrics without a value."""

@@ -106,12 +106,8 @@ class PythonCollector(Collector):
                 self._tracer = CallTracer(self._options.min_duration_ns, self.report)
                 self._tracer.start(clock)
                 return
-            self.report.add(
-                "calls-not-traced",
-                "loss",
-                example=why_not,
-                effect="lines were sampled instead of calls traced",
-            )
+            effect = "lines were sampled instead of calls traced"
+            self.report.add("calls-not-traced", "loss", example=why_not, effect=effect)
         self._thread = threading.current_thread().name
         self._clock = clock
         self._engine = self._choose()
@@ -176,12 +172,8 @@ class PythonCollector(Collector):
     def _tell_in_process(self, reason: str) -> None:
         self._instead = reason
         if reason != SHORT:
-            self.report.add(
-                "sampled-in-process",
-                "info",
-                example=reason,
-                effect="a thread of this process took the stacks; child processes have none",
-            )
+            effect = "a thread of this process took the stacks; child processes have none"
+            self.report.add("sampled-in-process", "info", example=reason, effect=effect)
 
     def _put(self, builder: TraceBuilder, recorded: Recorded) -> None:
         stacks = recorded.stacks

@@ -192,12 +192,8 @@ class Sampler:
         try:
             read = walk if has_gil() else MemoryReader()
         except (ImportError, OSError, RuntimeError) as error:
-            self._report.add(
-                "no-stacks",
-                "loss",
-                example=f"{type(error).__name__}: {error}",
-                effect="without a GIL stacks can be read from Python 3.14 on; statements and lines are timed",
-            )
+            effect = "without a GIL stacks can be read from Python 3.14 on; statements and lines are timed"
+            self._report.add("no-stacks", "loss", example=f"{type(error).__name__}: {error}", effect=effect)
             return
         walked, own, here = read(clock.now_ns), CallTree(), threading.get_ident()
         if here in walked.idents:
@@ -231,12 +227,9 @@ class Sampler:
         tree, look_ns = self._looks.tree, self.look_ns
         tell_folded(self._report, tree.folded, tree.deepest)
         if len(look_ns) > THIN_AFTER:
-            self._report.add(
-                "sampling-thinned",
-                "info",
-                example=f"every {self._interval_ns / 1e6:g} ms at the end",
-                effect="late parts of a long recording are coarser",
-            )
+            example = f"every {self._interval_ns / 1e6:g} ms at the end"
+            effect = "late parts of a long recording are coarser"
+            self._report.add("sampling-thinned", "info", example=example, effect=effect)
         seen = self._looks.threads
         nodes = np.unique(np.concatenate([np.empty(0, np.int64), *(np.array(one.node) for one in seen)]))
         threads = [self._samples(one, look_ns, nodes) for one in seen]

@@ -140,12 +140,8 @@ def keep_source_files(builder: TraceBuilder, frames: Iterable[PythonFrame], cell
         if not text:
             continue
         if len(text) > room:
-            builder.report.add(
-                "source-not-kept",
-                "info",
-                example=file,
-                effect="its lines are shown without the lines between them",
-            )
+            effect = "its lines are shown without the lines between them"
+            builder.report.add("source-not-kept", "info", example=file, effect=effect)
             continue
         kept[name] = text
         room -= len(text)

@@ -156,12 +156,9 @@ class PySpy:
                 self._attach()
                 self._look()
             except Exception as error:
-                self._report.add(
-                    "look-inside-failed",
-                    "info",
-                    example=f"{type(error).__name__}: {error}",
-                    effect="the process's children were sampled once less",
-                )
+                example = f"{type(error).__name__}: {error}"
+                effect = "the process's children were sampled once less"
+                self._report.add("look-inside-failed", "info", example=example, effect=effect)
             if self._next is None and (self._segments or self._handed_over_ns):
                 self._heartbeat.wait(self._quit)
             else:
@@ -234,12 +231,8 @@ class PySpy:
         self._hand_over()
         for attachment in self._launched:
             attachment.interrupt()
-        self._report.add(
-            "py-spy-left-early",
-            "info",
-            example=f"{self._net.deepest:,} frames",
-            effect="stacks are deep: from then on a thread took them; child processes have none",
-        )
+        effect = "stacks are deep: from then on a thread took them; child processes have none"
+        self._report.add("py-spy-left-early", "info", example=f"{self._net.deepest:,} frames", effect=effect)
 
     def _read(
         self, attachment: Attachment, window_ns: tuple[int, int], functions: Functions
@@ -316,13 +309,10 @@ class PySpy:
         )
 
     def _tell_starved(self, offset: Offset) -> None:
-        self._report.add(
-            "sampler-starved",
-            "loss",
-            example=f"a quarter of its samples were {offset.spread_ns / 1e6:.0f} ms late or later",
-            effect="shares of lines below the cell's statements may be off",
-            advice="leave a core free, or record longer",
-        )
+        example = f"a quarter of its samples were {offset.spread_ns / 1e6:.0f} ms late or later"
+        effect = "shares of lines below the cell's statements may be off"
+        advice = "leave a core free, or record longer"
+        self._report.add("sampler-starved", "loss", example=example, effect=effect, advice=advice)
 
 
 def _is_short(attachment: Attachment, recorded_ns: int) -> bool:

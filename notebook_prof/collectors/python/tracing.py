@@ -311,21 +311,13 @@ class CallTracer:
         if self._backend is None:
             return
         if self._giving_way is not None and self._giving_way.to:
-            self._report.add(
-                "calls-gave-way",
-                "loss",
-                example=f"the code used {self._giving_way.to}, which excludes tracing calls",
-                effect="calls were traced until then",
-            )
+            example = f"the code used {self._giving_way.to}, which excludes tracing calls"
+            self._report.add("calls-gave-way", "loss", example=example, effect="calls were traced until then")
         calls = self._backend.calls(self._clock)
         self._backend = None
-        self._report.add(
-            "calls-lost",
-            "loss",
-            calls.lost,
-            effect="there was no room for all calls",
-            advice="record fewer steps, or drop short calls with --min-duration 20us",
-        )
+        effect = "there was no room for all calls"
+        advice = "record fewer steps, or drop short calls with --min-duration 20us"
+        self._report.add("calls-lost", "loss", calls.lost, effect=effect, advice=advice)
         foreign = _calls_of(calls, lambda function: owner_of(function.file) in (MACHINERY, NOTEBOOK, OURS))
         cells = _calls_of(calls, lambda function: owner_of(function.file) == CELL)
         keep = ~foreign & (calls.dur >= self._min_duration_ns)

@@ -81,13 +81,10 @@ class TorchMemoryCollector(Collector):
         traces = snapshot.get("device_traces") or []
         for number, events in enumerate(traces):
             if len(events) >= MOST_EVENTS:
-                self.report.add(
-                    "memory-history-full",
-                    "loss",
-                    example=f"device {number}: {len(events):,} events, as many as the ring holds",
-                    effect="earlier ones of the recording are missing",
-                    advice="record fewer steps",
-                )
+                example = f"device {number}: {len(events):,} events, as many as the ring holds"
+                effect = "earlier ones of the recording are missing"
+                advice = "record fewer steps"
+                self.report.add("memory-history-full", "loss", example=example, effect=effect, advice=advice)
         inside = [
             [event for event in events if event.get("time_us", 0) >= self._start_us] for events in traces
         ]

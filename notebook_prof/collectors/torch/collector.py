@@ -119,25 +119,19 @@ class TorchCollector(Collector):
         self._running = False
         if self._is_superseded():
             self._session = None
-            self.report.add(
-                "profiler-overtaken",
-                "error",
-                example="another torch profiler was started while this one was recording",
-                effect="torch allows only one: the profile has no operators",
-                advice="remove torch.profiler from the cell, or read its file with read_trace()",
-            )
+            example = "another torch profiler was started while this one was recording"
+            effect = "torch allows only one: the profile has no operators"
+            advice = "remove torch.profiler from the cell, or read its file with read_trace()"
+            self.report.add("profiler-overtaken", "error", example=example, effect=effect, advice=advice)
             return
         self._finished = stop_or_strand(self._session)
         if self._finished:
             self._ask_for_reasons()
         else:
-            self.report.add(
-                "stopped-elsewhere",
-                "error",
-                example="the recording was stopped by another thread than the one that started it",
-                effect="torch gives an empty result then: the profile has no operators",
-                advice="stop it where it was started, or record without memory",
-            )
+            example = "the recording was stopped by another thread than the one that started it"
+            effect = "torch gives an empty result then: the profile has no operators"
+            advice = "stop it where it was started, or record without memory"
+            self.report.add("stopped-elsewhere", "error", example=example, effect=effect, advice=advice)
 
     def halt(self) -> int:
         """Stop. If few events were kept and no range is open, continue recording and return 0."""
@@ -182,33 +176,23 @@ class TorchCollector(Collector):
         if names := self._device_names():
             builder.metadata["devices"] = names
         if len(columns) > MANY_EVENTS:
-            self.report.add(
-                "many-events",
-                "info",
-                len(columns),
-                effect="recordings of this size take gigabytes of memory and slow down every view",
-                advice="record a few steps only: --steps 3:14, or steps=(3, 14)",
-            )
+            effect = "recordings of this size take gigabytes of memory and slow down every view"
+            advice = "record a few steps only: --steps 3:14, or steps=(3, 14)"
+            self.report.add("many-events", "info", len(columns), effect=effect, advice=advice)
         assemble(columns, builder)
         put_compilations(builder, self.report, self._watched_since_us)
         try:
             put_fused_kernels(builder)
         except Exception as error:  # another version of torch may generate different code
-            self.report.add(
-                "fused-kernels-unread",
-                "info",
-                example=f"{type(error).__name__}: {error}",
-                effect="the source lines of fused kernels are unknown",
-            )
+            example = f"{type(error).__name__}: {error}"
+            effect = "the source lines of fused kernels are unknown"
+            self.report.add("fused-kernels-unread", "info", example=example, effect=effect)
         try:
             put_loaders(self._loaders, builder, self._clock)
         except Exception as error:  # keep torch's recording in any case
-            self.report.add(
-                "loaders-unread",
-                "loss",
-                example=f"{type(error).__name__}: {error}",
-                effect="the work of DataLoader workers is unknown",
-            )
+            example = f"{type(error).__name__}: {error}"
+            effect = "the work of DataLoader workers is unknown"
+            self.report.add("loaders-unread", "loss", example=example, effect=effect)
 
     def abandon(self) -> None:
         """Stop without a result and remove every hook."""
@@ -252,13 +236,10 @@ class TorchCollector(Collector):
         release()
         if not profiling(self._torch):
             return False
-        self.report.add(
-            "profiler-busy",
-            "error",
-            example="a torch profiler is running already",
-            effect="torch allows only one: the profile has no operators",
-            advice="stop the other one first",
-        )
+        example = "a torch profiler is running already"
+        effect = "torch allows only one: the profile has no operators"
+        advice = "stop the other one first"
+        self.report.add("profiler-busy", "error", example=example, effect=effect, advice=advice)
         return True
 
     def _is_superseded(self) -> bool:
@@ -275,13 +256,10 @@ class TorchCollector(Collector):
             self._modules.remove()
             self._counts = self._modules.counts
             if self._modules.failure:
-                self.report.add(
-                    "modules-not-named",
-                    "loss",
-                    example=self._modules.failure,
-                    effect="calls of modules have no ranges from then on; the cell itself was not affected",
-                    advice="report it to notebook_prof with your version of torch",
-                )
+                example = self._modules.failure
+                effect = "calls of modules have no ranges from then on; the cell itself was not affected"
+                advice = "report it to notebook_prof with your version of torch"
+                self.report.add("modules-not-named", "loss", example=example, effect=effect, advice=advice)
             self._modules = None
         if self._conflicts is not None:
             self._conflicts.unwatch()
@@ -306,13 +284,9 @@ def put_compilations(builder: TraceBuilder, report: ImportReport, begin_us: int)
     if rows:
         builder.table(COMPILATIONS, pd.DataFrame(rows))
     if len(rows) == getattr(recorded, "maxlen", None):
-        report.add(
-            "compilations-forgotten",
-            "loss",
-            len(rows),
-            effect="TorchDynamo keeps its latest compilations only: earlier ones are not listed",
-            advice="torch._dynamo.utils.set_compilation_metrics_limit(1000) before the cell keeps more",
-        )
+        effect = "TorchDynamo keeps its latest compilations only: earlier ones are not listed"
+        advice = "torch._dynamo.utils.set_compilation_metrics_limit(1000) before the cell keeps more"
+        report.add("compilations-forgotten", "loss", len(rows), effect=effect, advice=advice)
 
 
 def _none_open(columns: KinetoColumns, stop_ns: int) -> bool:

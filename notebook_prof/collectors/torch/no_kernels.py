@@ -98,21 +98,12 @@ asked_once = lru_cache(maxsize=1)(ask_cupti)
 def tell(report: ImportReport, no_gpu: Reason | None, cupti: Cupti) -> None:
     """Report why a recording contains no device work."""
     if cupti.refusal is not None:
-        report.add(
-            "kernels-refused",
-            "loss",
-            example=cupti.refusal.example,
-            effect="the profile has no kernels; calls and operators of the host are there",
-            advice=cupti.refusal.advice,
-        )
+        effect = "the profile has no kernels; calls and operators of the host are there"
+        advice = cupti.refusal.advice
+        report.add("kernels-refused", "loss", example=cupti.refusal.example, effect=effect, advice=advice)
     if no_gpu is not None:
-        report.add(
-            "no-gpu-for-torch",
-            "info",
-            example=no_gpu.example,
-            effect="torch runs on the CPU",
-            advice=no_gpu.advice,
-        )
+        effect = "torch runs on the CPU"
+        report.add("no-gpu-for-torch", "info", example=no_gpu.example, effect=effect, advice=no_gpu.advice)
 
 
 def loaded_cupti(

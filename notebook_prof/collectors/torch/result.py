@@ -69,12 +69,8 @@ def take(
         columns.fill(events[start:], start, event, kinds, names, shape_texts)
         checkpoint()
         del events[start:]
-    report.add(
-        "unreadable-name",
-        "info",
-        columns.unreadable,
-        effect="these events are called 'unknown', as in the files that torch writes",
-    )
+    effect = "these events are called 'unknown', as in the files that torch writes"
+    report.add("unreadable-name", "info", columns.unreadable, effect=effect)
     rows = columns.without(names.get(_MEMORY_EVENT, -2))
     on_devices = rows.device_activities(kinds, names)
     activities: list[Any] = []

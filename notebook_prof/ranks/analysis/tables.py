@@ -182,30 +182,18 @@ class RankTables(RankSet[T]):
 
     def _tell_between(self, matches: pd.DataFrame, clocks: pd.DataFrame, arrived: pd.DataFrame) -> None:
         refused = clocks[~clocks["aligned"]]
-        self._report.add(
-            "clock-not-aligned",
-            "loss",
-            len(refused),
-            example=str(refused["reason"].iloc[0]) if len(refused) else "",
-            effect="these ranks have no arrivals and are not among the stragglers",
-        )
+        example = str(refused["reason"].iloc[0]) if len(refused) else ""
+        effect = "these ranks have no arrivals and are not among the stragglers"
+        self._report.add("clock-not-aligned", "loss", len(refused), example, effect)
         alone = int(matches["match"].isna().sum()) if len(clocks) > 1 else 0
-        self._report.add(
-            "collective-not-matched",
-            "info",
-            alone,
-            effect="other ranks have none or not equally many, so waiting is not separated from transfer",
-        )
+        effect = "other ranks have none or not equally many, so waiting is not separated from transfer"
+        self._report.add("collective-not-matched", "info", alone, effect=effect)
         impossible = int(matches["match"].nunique()) - int(arrived["match"].nunique())
         usable = matches[matches["rank"].isin(clocks.loc[clocks["aligned"], "rank"])]
         impossible = min(impossible, int(usable["match"].nunique()))
-        self._report.add(
-            "collective-not-the-same",
-            "info",
-            impossible,
-            effect="one rank left before another arrived: not the same collective, and not compared",
-            advice="recordings that name process groups (torch 2.3 and later) are matched better",
-        )
+        effect = "one rank left before another arrived: not the same collective, and not compared"
+        advice = "recordings that name process groups (torch 2.3 and later) are matched better"
+        self._report.add("collective-not-the-same", "info", impossible, effect=effect, advice=advice)
 
     def steps(self) -> pd.DataFrame:
         """Return start and end of each step of each rank on the common clock, for a Marey view.
@@ -276,13 +264,9 @@ class RankTables(RankSet[T]):
             trace.report.add(unread.code, unread.severity, count, unread.example, unread.effect)
         alone = [rank for rank in numbers if rank in clocks.index and not clocks.loc[rank, "aligned"]]
         if len(numbers) > 1:
-            trace.report.add(
-                "clock-not-aligned",
-                "loss",
-                len(alone),
-                example=str(clocks.loc[alone[0], "reason"]) if alone else "",
-                effect="its times are those of its own clock, and cannot be compared with the others'",
-            )
+            example = str(clocks.loc[alone[0], "reason"]) if alone else ""
+            effect = "its times are those of its own clock, and cannot be compared with the others'"
+            trace.report.add("clock-not-aligned", "loss", len(alone), example, effect)
         return trace
 
     def _retimed(self, rank: int) -> Trace:

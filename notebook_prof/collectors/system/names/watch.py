@@ -285,13 +285,10 @@ class NameWatch:
             roots.error, self.error = self.error, None
             return walk_names(roots)
         except Exception as error:  # the user's code must run in any case
-            self.report.add(
-                "names-failed",
-                "loss",
-                example=f"{type(error).__name__}: {error}",
-                effect="memory has no names",
-                advice="please report it, with this text",
-            )
+            example = f"{type(error).__name__}: {error}"
+            effect = "memory has no names"
+            advice = "please report it, with this text"
+            self.report.add("names-failed", "loss", example=example, effect=effect, advice=advice)
             return None
 
 

@@ -134,18 +134,10 @@ class _Parts:
             "instrumented",
             advice="record the cell that makes the iterator",
         )
-        builder.report.add(
-            "loader-batches-overwritten",
-            "loss",
-            self._overwritten,
-            effect=f"the last {rings.BATCHES:,} batches of each worker are kept; totals count all",
-        )
-        builder.report.add(
-            "loader-items-untimed",
-            "info",
-            self._untimed,
-            effect="one short item in several is timed, so that timing takes at most 1 % of their time",
-        )
+        effect = f"the last {rings.BATCHES:,} batches of each worker are kept; totals count all"
+        builder.report.add("loader-batches-overwritten", "loss", self._overwritten, effect=effect)
+        effect = "one short item in several is timed, so that timing takes at most 1 % of their time"
+        builder.report.add("loader-items-untimed", "info", self._untimed, effect=effect)
 
     def _note(
         self, loader: int, iterator: int, worker: int, records: RingRecords, state: LoaderIterator | None

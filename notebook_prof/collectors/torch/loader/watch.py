@@ -253,13 +253,10 @@ class LoaderWatch:
             for worker in range(state.workers):
                 Ring.create(path.format(worker))
         except OSError as error:
-            self.report.add(
-                "loader-workers-unwatched",
-                "loss",
-                example=f"{type(error).__name__}: {error}",
-                effect="the work of a DataLoader's workers is unknown",
-                advice="make room in the temporary folder",
-            )
+            example = f"{type(error).__name__}: {error}"
+            effect = "the work of a DataLoader's workers is unknown"
+            advice = "make room in the temporary folder"
+            self.report.add("loader-workers-unwatched", "loss", example=example, effect=effect, advice=advice)
             return ""
         return path
 
