@@ -50,7 +50,7 @@ def test_a_cell_that_waits_for_an_engine(kernel: Kernel, tmp_path: Path) -> None
     )
     kernel.must("%%profile alone --quiet\nask('generate')")
     sentence = kernel.value("alone.verdict.sentence")
-    assert f"waited for process {kernel.value('engine.pid')} `EngineCore`, whose kernels are not" in sentence
+    assert f"waits for process {kernel.value('engine.pid')} `EngineCore`, whose kernels are not" in sentence
     assert "--children FOLDER" in sentence
     assert kernel.value("all(claim.holds(alone.trace) for claim in alone.verdict.claims)")
     kernel.must(f"%%profile both --quiet --children {tmp_path}\nask('start')\nask('generate')\nask('stop')")
