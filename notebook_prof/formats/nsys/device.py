@@ -38,7 +38,7 @@ _WAITS: Final = ("Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Cont
 _UNIFIED_STREAM: Final = -2
 
 
-class DeviceWork(NamedTuple):
+class NsysWork(NamedTuple):
     """Work that calls may have launched, as columns of equal length."""
 
     pid: IntArray
@@ -46,7 +46,7 @@ class DeviceWork(NamedTuple):
     handle: IntArray
 
 
-def add_device_work(session: NsysSession) -> DeviceWork:
+def add_device_work(session: NsysSession) -> NsysWork:
     """Put kernels, copies, fills and graphs into the builder, each on its stream, and waits beside them."""
     rows = {table: session.rows(table, dict.fromkeys(names, INTS)) for table, names in _COLUMNS.items()}
     processes = (np.unique(pid_of(part.ints("globalPid"))).tolist() for part in rows.values())
@@ -63,7 +63,7 @@ def add_device_work(session: NsysSession) -> DeviceWork:
         session.builder.metadata.setdefault("tables", {})["device_events"] = events.table()
     none = np.empty(0, np.int64)
     columns = zip(*parts, strict=True) if parts else ((), (), ())
-    return DeviceWork(*(np.concatenate([none, *column]) for column in columns))
+    return NsysWork(*(np.concatenate([none, *column]) for column in columns))
 
 
 class _DeviceEvents:
@@ -87,7 +87,7 @@ class _DeviceEvents:
         return table.astype({"kind": "category"})
 
 
-def _kernels(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> DeviceWork:
+def _kernels(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> NsysWork:
     number = _first_of(rows, "demangledName", "shortName", "mangledName")
     name = session.names(number).named("unknown kernel")
     collective = marked(name, is_collective_kernel)
@@ -103,7 +103,7 @@ def _kernels(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> De
     return _add(session, rows, name, category, "kernel", events, facts)
 
 
-def _copies(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> DeviceWork:
+def _copies(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> NsysWork:
     code, first = groups(*(rows.ints(name) for name in ("copyKind", "srcKind", "dstKind")))
     kinds = zip(
         *(rows.ints(name)[first].tolist() for name in ("copyKind", "srcKind", "dstKind")), strict=True
@@ -116,10 +116,10 @@ def _copies(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> Dev
     unified = np.isin(rows.ints("copyKind"), _UNIFIED)
     work = _add(session, rows, name, "memcpy", "gpu_memcpy", events, facts, unified)
     # no call launched migrations: their numbers mean nothing
-    return DeviceWork(*(column[~unified] for column in work))
+    return NsysWork(*(column[~unified] for column in work))
 
 
-def _fills(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> DeviceWork:
+def _fills(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> NsysWork:
     code, first = groups(rows.ints("memKind"))
     kinds = [_memory(kind) for kind in rows.ints("memKind")[first].tolist()]
     name = Coded(code, [f"Memset ({kind})" if kind else "Memset" for kind in kinds])
@@ -130,7 +130,7 @@ def _fills(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> Devi
     return _add(session, rows, name, "memset", "gpu_memset", events, facts)
 
 
-def _graphs(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> DeviceWork:
+def _graphs(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> NsysWork:
     """Add launches of CUDA graphs that were recorded as a whole: one row for all of their kernels."""
     code, first = groups(rows.ints("graphId"))
     name = Coded(code, [f"CUDA graph {graph}" for graph in rows.ints("graphId")[first].tolist()])
@@ -186,7 +186,7 @@ def _add(
     events: _DeviceEvents,
     facts: dict[str, Any],
     unified: Any = None,
-) -> DeviceWork:
+) -> NsysWork:
     ts, dur = session.times(rows)
     pid = pid_of(rows.ints("globalPid"))
     device = session.devices(pid, rows.ints("deviceId", 0))
@@ -206,7 +206,7 @@ def _add(
     )
     where = {"device": device, "stream": stream, "start_unix_ns": ts, "correlation": correlation}
     events.add({**where, "kind": kind, **facts}, name)
-    return DeviceWork(pid, correlation, handle)
+    return NsysWork(pid, correlation, handle)
 
 
 def _streams(session: NsysSession, pid: IntArray, device: IntArray, stream: IntArray) -> IntArray:

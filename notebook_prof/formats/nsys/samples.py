@@ -23,7 +23,7 @@ from ...readers.codec.columns import (
 )
 from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.strings import Coded
-from .device import DeviceWork
+from .device import NsysWork
 from .session import NsysSession, pid_of
 
 _ON_DEVICE: Final = (2, 3, 4, 5, 6)
@@ -269,7 +269,7 @@ _LIBRARIES: Final = (28, 29)
 _STARTS_WORK: Final = re.compile(r"_*(?:cuda|cu|hip)\w*(?:Launch|Memcpy|Memset)")
 
 
-def add_calls(session: NsysSession, work: DeviceWork) -> None:
+def add_calls(session: NsysSession, work: NsysWork) -> None:
     """Put calls of CUDA into the builder, and arrows to what they launched."""
     # Of several calls with one number, as of a runtime call and the driver call inside it, the innermost has
     # the arrow. A call that launched no recorded work, and is not named like a launch, is overhead.
@@ -345,7 +345,7 @@ def _chains(rows: TableRows, backtrace: BoolArray) -> IntArray:
     return np.where(chain >= 0, chain, of_key[key])
 
 
-def launching_calls(rows: TableRows, pid: IntArray, work: DeviceWork) -> tuple[IntArray, BoolArray]:
+def launching_calls(rows: TableRows, pid: IntArray, work: NsysWork) -> tuple[IntArray, BoolArray]:
     """Return the call that launched each piece of work, -1 for none, and which calls have any."""
     n = len(rows)
     number = rows.ints("correlationId")
