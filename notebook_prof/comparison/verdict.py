@@ -183,8 +183,8 @@ def _basis(c: ComparedTables) -> str:
         return f"This is based on {c.runs[0]} {how}."
     rests = (
         f"The change is the median over all pairs of {_steps_of(c, 0)} and {_steps_of(c, 1)} steps; since "
-        f"steps do not show the noise between runs, the interval is {c.shift.factor:.3g} times what they "
-        f"alone give ({'assumed' if c.noise is None else 'as noise= says'})"
+        f"steps do not show the noise between runs, the interval is {c.shift.factor:.3g} times as wide as "
+        f"theirs ({'assumed' if c.noise is None else 'as noise= says'})"
     )
     if c.significant:
         return f"{rests}."

@@ -228,15 +228,22 @@ def test_a_step_that_only_the_device_has_seen_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("filled", "real"), [((3, 5), [3, 4, 5]), ((2, 3, 4, 5, 6), [2, 3, 4, 5, 6]), ((), [2, 3, 4, 5, 6])]
+    ("edge_us", "filled", "real"),
+    [
+        (20, (3, 5), [3, 4, 5]),
+        (900, (3, 5), [2, 3, 4, 5, 6]),
+        (20, (2, 3, 4, 5, 6), [2, 3, 4, 5, 6]),
+        (20, (), [2, 3, 4, 5, 6]),
+    ],
 )
-def test_a_step_with_nothing_in_it_at_an_edge_is_none(
-    tmp_path: Path, filled: tuple[int, ...], real: list[int]
+def test_a_short_step_with_nothing_in_it_at_an_edge_is_none(
+    tmp_path: Path, edge_us: int, filled: tuple[int, ...], real: list[int]
 ) -> None:
-    """The profiler was stopped as it began. One between others took time, and stays."""
+    """The profiler was stopped as it began. A long one took time, and stays."""
     rows = []
     for number in range(2, 7):
-        rows.append(op(f"ProfilerStep#{number}", str(1000 * number), "900", cat="user_annotation"))
+        length = str(edge_us if number in (2, 6) else 900)
+        rows.append(op(f"ProfilerStep#{number}", str(1000 * number), length, cat="user_annotation"))
         if number in filled:
             rows.append(op("aten::mm", str(1000 * number + 10), "300", tid=8))
     trace = read_trace(write(tmp_path, *rows))

@@ -165,6 +165,7 @@ def _fill_accumulation(
 _OF_DEVICE: Final = re.compile(r"GPU (?P<device>\d{1,4})? ?(?:Utilization|Est\. SM Efficiency)")
 """Names of counters that the TensorBoard plugin writes, as shares from 0 to 1."""
 _STEP: Final = re.compile(re.escape(STEP_PREFIX) + r"(\d{1,9})")
+_SHORT_STEP: Final = 0.1  # of the median step
 
 
 def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
@@ -310,7 +311,7 @@ def _steps(columns: KinetoColumns, ranges: BoolArray, builder: TraceBuilder) -> 
         "info",
         rows[empty],
         lambda i: columns.name.values[columns.name.codes[i]],
-        "nothing was recorded in these steps at the edge of the recording; they do not count as steps",
+        "nothing was recorded in these short steps at the edge of the recording; they do not count as steps",
     )
     rows = rows[~empty]
     if len(rows):
@@ -318,13 +319,14 @@ def _steps(columns: KinetoColumns, ranges: BoolArray, builder: TraceBuilder) -> 
 
 
 def _empty_at_the_ends(ts: IntArray, dur: IntArray, work: IntArray) -> BoolArray:
-    """Return a mask of the steps before and after all those in which something of `work` starts."""
-    # The profiler begins a step where it is started, and one more where it is stopped. An empty step between
-    # others took time. If all are empty, the steps are all that was recorded.
+    """Return a mask of the short steps before and after all those in which something of `work` starts."""
+    # The profiler begins a step where it is started, and one more where it is stopped. A long empty step may
+    # have waited or run plain Python. If all are empty, the steps are all that was recorded.
     filled = np.searchsorted(work, ts) < np.searchsorted(work, ts + dur)
     if not filled.any():
         return np.zeros(len(ts), bool)
-    return np.asarray((ts < ts[filled].min()) | (ts > ts[filled].max()))
+    short = dur < _SHORT_STEP * np.median(dur[filled])
+    return np.asarray(short & ((ts < ts[filled].min()) | (ts > ts[filled].max())))
 
 
 def _allocations(columns: KinetoColumns, builder: TraceBuilder) -> None:
