@@ -43,7 +43,7 @@ export function codeOfCell({by, label, values}, column, state, device) {
   }
   const call = `p.operators(${[...texts, ...(by === 'category' ? ['by="category"'] : [])].join(', ')}).set_index("${by}")`,
     at = JSON.stringify(label);
-  if (column === 'mean') return `${call}.eval("total_ns / count").at[${at}]`;
+  if (column === 'mean') return `${call}.pipe(lambda t: t["total_ns"] / t["count"]).at[${at}]`;
   return column in COLUMNS ? `${call}.at[${at}, "${COLUMNS[column]}"]` : '';
 }
 

@@ -10,7 +10,9 @@ test('a number of the table is a cell of p.operators', () => {
     'p.operators(window=(0,5), step=[1,2]).set_index("name").at["say \\"x\\"", "share"]',
   );
   expect(code('category', 'python', 'total')).toBe('p.operators(by="category").set_index("category").at["python", "total_ns"]');
-  expect(code('name', 'mm', 'mean')).toBe('p.operators().set_index("name").eval("total_ns / count").at["mm"]');
+  expect(code('name', 'mm', 'mean')).toBe(
+    'p.operators().set_index("name").pipe(lambda t: t["total_ns"] / t["count"]).at["mm"]',
+  );
   expect(code('name', 'mm', 'min', {step: [4]})).toBe('p.event_log(step=[4], name=["mm"])["dur"].min()');
   expect(code('category', 'python', 'max', {}, true)).toBe(
     `p.event_log(category=["python"]).merge(p.trace.tracks[["track", "kind"]]).query("kind in ['thread', 'process']")["dur"].max()`,

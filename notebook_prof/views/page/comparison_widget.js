@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/H43OO4BP.js";import{a as r}from"./chunks/CNRZAFZQ.js";import"./chunks/W2IDE72L.js";import"./chunks/RMZYGG7L.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/UHYKYNEP.js";import{a as r}from"./chunks/DA2LITWZ.js";import"./chunks/WHZHCZJS.js";import"./chunks/O2JTSWE5.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
