@@ -152,7 +152,7 @@ CELLS = (
         "pools of threads that run children",
         "the line waits, while children compute",
         "with ThreadPoolExecutor(4) as pool:\n"
-        "    done = list(pool.map(subprocess.run, [[sys.executable, '-c', 'sum(range(20_000_000))']] * 4))",
+        "    done = list(pool.map(subprocess.run, [[sys.executable, '-c', 'sum(range(60_000_000))']] * 4))",
         r"it waits, while .*child process",
         "import subprocess, sys\nfrom concurrent.futures import ThreadPoolExecutor",
     ),
