@@ -159,9 +159,10 @@ def test_memory_of_a_forked_child_is_what_it_has_of_its_own() -> None:
             os.close(end)
         os.waitpid(pids[0], 0)
     assert len(shared) < resident_bytes()
-    assert 90 * MB < memory_of_children(trace).max() < 120 * MB
     first, *others = memory_processes(trace).to_dict("records")
-    assert (first["kind"], [row["pid"] for row in others if row["pid"] not in kernels()]) == ("process", pids)
+    (child,) = (row for row in others if row["pid"] == pids[0])  # kernels of earlier tests may be there
+    assert 90 * MB < child["bytes"] < 120 * MB
+    assert first["kind"] == "process"
     assert first["bytes"] > 300 * MB
 
 
