@@ -168,7 +168,8 @@ def test_a_pool_of_threads_gets_its_cores(play: Play) -> None:
     run = play("cf_thread")
     rows = run.lines[run.lines["text"].str.contains("hashlib.sha256(data)", regex=False)]
     assert rows["threads"].max() >= 2
-    assert "Condition" not in run.verdict
+    assert "Condition" not in run.verdict.splitlines()[0]
+    assert "Condition.wait" not in run.verdict  # a thread may lose its core anywhere else, as in `__init__`
 
 
 @books
