@@ -80,7 +80,7 @@ def add_samples(
 
 
 def labels(frame: IntArray, frames_seen: Sequence[CallFrame]) -> Coded:
-    """Return the names of slices of these frames, making those of the used frames only."""
+    """Return the names of slices of these frames; only names that are used are built."""
     codes, used = pd.factorize(frame)
     return Coded(codes, [frames_seen[i].label() for i in used.tolist()])
 

@@ -97,8 +97,8 @@ class IndexPrefetcher:
     """Builds the indexes of a long trace in the order in which a page needs them."""
 
     # First the rows of the first picture; then the table and, in a second thread, the phases; then all rows,
-    # and whatever the first selection of each kind needs. Indexes of short traces are built on request, but
-    # those that the table, the phases and the account need, while the page mounts its figures.
+    # and whatever the first selection of each kind needs. Short traces have their indexes built on request;
+    # the table, the phases and the account are computed while the page mounts its figures.
     def __init__(self, store: ViewStore) -> None:
         self._store = store
         self._ready, self._done = threading.Event(), threading.Event()
@@ -141,7 +141,7 @@ class IndexPrefetcher:
             start_thread(self._foresee, "notebook_prof ahead")
 
     def _foresee(self) -> None:
-        """Compute what a page asks next, in the time in which it mounts its figures."""
+        """Compute what a page will ask next while it mounts its figures."""
         for ask in (table, phases, account):
             with suppress(Exception), self._store.lock:  # the question reports the error
                 ask(self._store, {}, {})

@@ -262,7 +262,7 @@ def _line_claim(run: AdviceContext, row: pd.Series[Any]) -> Claim:
 
 
 SLOW: Final = 1.25
-"""A slow step takes at least this many times the median."""
+"""A step is slow if it takes at least this many times the median."""
 _FEWEST: Final = 5
 _NAMED: Final = 5
 _MOSTLY: Final = 0.5
@@ -358,7 +358,7 @@ def uneven_steps(run: AdviceContext) -> Advice | None:
 
 
 def _phase(run: AdviceContext, slow: pd.DataFrame, steps: pd.DataFrame) -> Sentence:
-    """Return the phase, in words, that takes most of the slow steps' extra time, if one does."""
+    """Return, in words, the phase with most of the slow steps' extra time; empty if there is none."""
     table = phases(run.trace, **run.looking)
     numbers = tuple(int(number) for number in slow["step"])
     others = tuple(int(number) for number in steps["step"] if int(number) not in set(numbers))

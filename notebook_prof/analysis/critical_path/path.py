@@ -287,7 +287,7 @@ def resource_column(trace: Trace, track: IntArray) -> pd.Categorical:
 
 
 def path_sums(table: pd.DataFrame, by: list[str], spent: IntArray) -> pd.DataFrame:
-    """Sum the ns of a path's pieces by some of its columns, largest first; missing names are a group."""
+    """Sum a path's time in ns, grouped by some of its columns, largest first; missing names form a group."""
     groups = table.assign(path_ns=spent).groupby(by, observed=True, sort=False, dropna=False)["path_ns"]
     out = groups.agg(path_ns="sum", pieces="count").reset_index().astype({"path_ns": "int64"})
     out.insert(len(by) + 1, "share", out["path_ns"] / max(int(spent.sum()), 1))

@@ -1,4 +1,4 @@
-"""The walk backwards from the end of a window, which charges each instant to one cause; where to begin it."""
+"""Walks back from the end of a window and assigns each instant to one cause; also finds where to begin."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ class Stretch(NamedTuple):
     begin: int
     end: int
     track: int
-    # Row of the waiting call, of the work that begins at the end, or of the running slice; -1 if none.
+    # Row of the call that waits, of the work that begins at the end, or of the slice that runs; -1 if none.
     row: int
     # Where the walk back starts: a track and a row of device work, -1 on threads.
     from_track: int
@@ -278,7 +278,7 @@ def of_slice(graph: Dependences, row: int) -> tuple[int, Stretch]:
 
 
 def of_instant(graph: Dependences, ts: int, track: int | str | None) -> tuple[int, Stretch]:
-    """Return the track and the stretch around an instant; SelectionError if nothing was recorded there."""
+    """Return the track, and its stretch at an instant; SelectionError if nothing was recorded there."""
     key, until = _key(graph, track), graph.resources.trace.span.end
     if not 0 <= ts < until:
         raise SelectionError(f"nothing was recorded at {ts} ns: the trace lasts from 0 to {until} ns")
@@ -309,7 +309,7 @@ def _works(graph: Dependences, track: int) -> bool:
 
 
 def _of_stream(graph: Dependences, ts: int, track: int) -> Stretch:
-    """Return the idle stretch around an instant, or what delayed the work that runs at that instant."""
+    """Return the idle stretch at an instant or, if work is running then, what delayed that work."""
     stream = graph.streams[track]
     at = int(np.searchsorted(stream.start, ts, side="right")) - 1
     if at >= 0 and int(stream.end[: at + 1].max()) > ts:

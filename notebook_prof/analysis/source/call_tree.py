@@ -140,7 +140,7 @@ def bottom_up(
 
 
 def from_below(tree: pd.DataFrame, levels: int | None = None, least_share: float = 0.0) -> pd.DataFrame:
-    """Turn a call tree (without threads) upside down into `bottom_up`."""
+    """Invert a call tree (without threads) into the table of `bottom_up`."""
     up = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
     size = len(tree)
     kinds = tree["category"].cat

@@ -27,7 +27,7 @@ SOURCES: Final = ("found", "file")
 
 
 def _points(trace: Trace, spans: pd.DataFrame) -> dict[str, Any]:
-    """Return the points (ns) and their operators: from the file if it has them, otherwise detected."""
+    """Return the points (ns) and their operators, from the file or else by detection."""
     if "fp_ts" in spans:
         of_file: dict[str, Any] = {"points": "file"}
         for point in ("fp", "bp"):

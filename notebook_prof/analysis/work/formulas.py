@@ -43,7 +43,7 @@ class Call:
     name: str
     # One entry per argument; ``()`` for arguments that are not tensors, and for tensors without dimensions.
     shapes: Sequence[Any]
-    # Size of each argument's elements; 0 if it is not a tensor.
+    # Bytes per element of each argument; 0 for arguments that are not tensors.
     element_bytes: Sequence[float]
     # Arguments that are not tensors, as text; empty if unknown.
     values: Sequence[str]

@@ -105,7 +105,7 @@ def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray
 def since_last_look(
     ts: IntArray, stack: IntArray, look_ns: IntArray, start_ns: int
 ) -> tuple[IntArray, IntArray]:
-    """Return bounds and stacks of a thread's samples: each covers the time since the look before it."""
+    """Return bounds and stacks of a thread's samples; each covers the time since the previous look."""
     at = np.searchsorted(look_ns, ts)
     begin = np.maximum(np.where(at > 0, look_ns[np.maximum(at, 1) - 1], start_ns), start_ns)
     return with_gaps(np.maximum(begin, np.append(begin[:1], ts[:-1])), ts, stack)

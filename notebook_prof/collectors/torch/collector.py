@@ -267,7 +267,7 @@ class TorchCollector(Collector):
 
 
 def put_compilations(builder: TraceBuilder, report: ImportReport, begin_us: int) -> None:
-    """Add the table of compilations since then, if there were any."""
+    """Add the table of compilations since `begin_us`, if there were any."""
     # TorchDynamo itself keeps the metrics of its latest 64 compilations
     dynamo = sys.modules.get("torch._dynamo.utils")
     recorded = getattr(dynamo, "_compilation_metrics", None)

@@ -101,7 +101,7 @@ _DEVICE: Final = re.compile(r"(?:cpu|gpu|xpu|rocm|cuda|cambricon|atlas|multithre
 
 
 def is_device(name: str) -> bool:
-    """Return whether a thread's name is a computing node."""
+    """Return whether a thread is named after a computing node."""
     return _DEVICE.fullmatch(name) is not None
 
 

@@ -29,7 +29,7 @@ _QUEUE_COLUMNS: Final = ("get_ns", "push_ns", "total_ns")
 
 
 def host_queue(data: bytes, report: ImportReport) -> pd.DataFrame:
-    """Read ``device_queue_profiling_<id>.txt`` or ``dataset_iterator_profiling_<id>.txt``: a row a step."""
+    """Read ``device_queue_profiling_<id>.txt`` or ``dataset_iterator_profiling_<id>.txt``; a row per step."""
     # Lines are `0 <what> <step> <ms> <time ms>` (what: 0 get, 1 push, 2 total) and `1 <capacity> <step>
     # <size> <time ms>`; some versions leave out the time, which is then -1. Capacity, size and durations are
     # NaN where their line is missing.

@@ -1,4 +1,4 @@
-"""The figures of the ranks' page: empty, as the page fills them, and with data for ``ranks.plot``."""
+"""Figures of the ranks' page: empty ones, which the page fills, and ones with data for ``ranks.plot``."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ R = TypeVar("R")
 
 
 class EventFile(msgspec.Struct, Generic[R]):
-    """The object around events."""
+    """A file whose events are in one list."""
 
     traceEvents: list[R]
 
@@ -230,7 +230,7 @@ def decode_events(
 
 
 def decode_rows(data: bytes, row: type[R], report: ImportReport) -> list[R]:
-    """Decode the events of a file whose object around them does not matter; see `decode_events`."""
+    """Decode the events of a file and ignore its other fields; see `decode_events`."""
     file, listed = decode_events(data, EventFile[row], row, report)  # type: ignore[valid-type]
     return listed if listed is not None else file.traceEvents if file is not None else []
 

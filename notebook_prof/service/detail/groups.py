@@ -153,7 +153,7 @@ class GroupIndex:
 
     @locked_cached_property
     def _whole(self) -> GroupTotals:
-        """Totals of the whole recording, without sorting."""
+        """Return the totals of the whole recording, without sorting."""
         codes, size, (late, until) = self._of_chosen(self._codes), self.n_groups, self._late
         touched, total, own = sums_by_code(
             codes, size, self._of_chosen(self._dur), self._of_chosen(self._self_ns)

@@ -176,7 +176,7 @@ class _Entries:
     cell: IntArray
     kind: IntArray
     weight: npt.NDArray[np.float64]
-    # The entry of every slice.
+    # Index of each slice's entry.
     of_slice: IntArray
 
     def merged(self, group: IntArray, cell: IntArray) -> _Entries:

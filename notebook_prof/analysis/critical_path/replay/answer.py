@@ -34,7 +34,7 @@ MOST_ERROR: Final = 0.05
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the answers about a recording and about several ranks share; see `WhatIf`."""
+    """Fields common to answers about one recording and about several ranks; see `WhatIf`."""
 
     question: str
     before: int
@@ -60,7 +60,7 @@ class Prediction:
         return f"{text}; the replay is off by {format_share(self.replay_error)}."
 
     def unreliable(self, recording: str) -> str:
-        """Return why the replay of the unchanged recording, called so, is too far off for an answer."""
+        """Return why the replay is too far off for an answer; `recording` names what was replayed."""
         return (
             f"the replay of the unchanged {recording} is off by {format_share(self.replay_error)} when each "
             f"start and wait has the usual lag, more than {format_share(MOST_ERROR)}: what decides when work "
@@ -72,7 +72,7 @@ P = TypeVar("P", bound=Prediction)
 
 
 def by_schedule(answer: P, times: Sequence[int], off: float) -> P:
-    """Answer with the ns of a step by torch's schedule, one per replay; `off` is the schedule's error."""
+    """Return the answer for step times, ns, that torch's schedule gives; `off` is the schedule's error."""
     error = max(answer.replay_error, off)
     doubt, gains = round(error * answer.before), [answer.before - time for time in times]
     return replace(
