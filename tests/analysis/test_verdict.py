@@ -205,7 +205,7 @@ def test_overhead_bound():
     b.slices(ts=ts, dur=np.full(1000, 3 * US), name="aten::add", track=b.track("main"))
     result = verdict(b.seal())
     assert result.kind == "overhead-bound"
-    assert "1,000 operators with under 10 µs of self time" in result.sentence
+    assert "1,000 operators with less than 10 µs of self time" in result.sentence
     assert result.share == 1.0
 
 

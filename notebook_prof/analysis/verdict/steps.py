@@ -176,7 +176,7 @@ def _overhead(facts: VerdictInputs, share: float, states: list[str]) -> Verdict:
     )
     if small:
         a_step = f", {format_count(round(small / facts.count))} a step" if len(facts.steps) else ""
-        text = " and in {} operators with under 10 µs of self time{}"
+        text = " and in {} operators with less than 10 µs of self time{}"
         sentence += fill(text, cite(format_count(small), small, source), a_step)
     return Verdict("overhead-bound", sentence + ".", share)
 
