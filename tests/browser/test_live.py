@@ -16,21 +16,22 @@ from .jupyter_page import NotebookPage
 
 SETUP = """\
 %load_ext notebook_prof
-import os, torch
+import os, time, torch
 from torch import nn
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
 model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 30 * 30, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-images = torch.randn(1, 3, 32, 32).expand(96000, -1, -1, -1)
-data = torch.utils.data.TensorDataset(images, torch.randint(0, 10, (96000,)))
+images = torch.randn(1, 3, 32, 32).expand(960000, -1, -1, -1)
+data = torch.utils.data.TensorDataset(images, torch.randint(0, 10, (960000,)))
 loader = torch.utils.data.DataLoader(data, batch_size=16)
 
 def good_enough(loss):
+    time.sleep(0.01)  # with fewer steps a second, the recording does not reach its size limit
     return os.path.exists("enough")
 """
-STEPS = 6000
+STEPS = 60000
 TRAINING = """\
 %%profile p
 for x, y in loader:

@@ -11,7 +11,7 @@
  * @property {number} line head of the running loop; -1 where not known
  * @property {number | null} left
  * @property {'before' | 'recording' | 'after'} state
- * @property {'' | 'asked' | 'known'} reason
+ * @property {'' | 'asked' | 'known' | 'size'} reason
  * @property {number} recorded
  * @property {number[]} last
  * @property {number | null} median
@@ -53,6 +53,7 @@ const percent = (share) => `${Number((100 * share).toPrecision(2))} %`;
 export function stateText(state) {
   if (state.reason === 'asked') return 'Recording stopped; the cell goes on';
   if (state.reason === 'known') return 'The median is known: recording ended; the cell goes on';
+  if (state.reason === 'size') return 'The recording reached its size limit; the cell goes on';
   if (state.state === 'after') return 'The asked steps are recorded; the cell goes on';
   if (state.state === 'recording') return 'Recording';
   return state.window ? `Recording begins with step ${state.window[0]}` : 'Recording begins';

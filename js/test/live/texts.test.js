@@ -36,6 +36,7 @@ test('what the recording does', () => {
   expect(stateText({...state, state: 'after', window: [3, 14]})).toBe('The asked steps are recorded; the cell goes on');
   expect(stateText({...state, state: 'after', reason: 'asked'})).toBe('Recording stopped; the cell goes on');
   expect(stateText({...state, state: 'after', reason: 'known'})).toContain('The median is known');
+  expect(stateText({...state, state: 'after', reason: 'size'})).toContain('its size limit');
 });
 
 test('how long steps take, and how well that is known', () => {
