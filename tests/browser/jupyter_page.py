@@ -301,6 +301,7 @@ class NotebookPage(Dashboard):
             """(path) => { const {context} = window.jupyterapp?.shell?.currentWidget ?? {};
                  const s = context?.sessionContext, kernel = s?.isReady && s.session?.kernel;
                  return kernel && context.path.endsWith(path)
+                     && !document.querySelector('.jp-mod-restoring') // it opens its address's notebook
                      && kernel.connectionStatus === 'connected' && kernel.status === 'idle'; }""",
             arg=self.notebook,
         )
