@@ -22,7 +22,7 @@ from tests.strategies import traces
 
 NUMBER = re.compile(r"(?<![\w.])<?\d[\d,]*(?:\.\d+)? (?:%|ns|µs|ms|s|min|h)(?!\w)")
 """Shares and durations, as verdicts write them."""
-CONSTANTS = ("less than 10 µs", "takes 1 % of")
+CONSTANTS = ("less than 10 µs", "under 10 µs", "takes 1 % of")
 ANOTHER_WHOLE = re.compile(r" of (?:its|their|that|what|the device's) ")
 """Words that name another whole than the sentence's."""
 
