@@ -80,7 +80,7 @@ def add_samples(
 
 
 def labels(frame: IntArray, frames_seen: Sequence[CallFrame]) -> Coded:
-    """Return the names of slices of these frames; only names that are used are built."""
+    """Return the slice names of these frames; build only the names that occur."""
     codes, used = pd.factorize(frame)
     return Coded(codes, [frames_seen[i].label() for i in used.tolist()])
 

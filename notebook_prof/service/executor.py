@@ -141,7 +141,7 @@ class IndexPrefetcher:
             start_thread(self._foresee, "notebook_prof ahead")
 
     def _foresee(self) -> None:
-        """Compute what a page will ask next while it mounts its figures."""
+        """While the page mounts its figures, compute what it will ask for next."""
         for ask in (table, phases, account):
             with suppress(Exception), self._store.lock:  # the question reports the error
                 ask(self._store, {}, {})

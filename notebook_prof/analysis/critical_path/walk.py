@@ -1,4 +1,4 @@
-"""Walks back from the end of a window and assigns each instant to one cause; also finds where to begin."""
+"""Walk back from the end of a window and assign each instant to one cause; find where to begin the walk."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ class Stretch(NamedTuple):
     begin: int
     end: int
     track: int
-    # Row of the call that waits, of the work that begins at the end, or of the slice that runs; -1 if none.
+    # Row of the waiting call, of the work that begins at `end`, or of the running slice; -1 if there is none.
     row: int
     # Where the walk back starts: a track and a row of device work, -1 on threads.
     from_track: int
@@ -278,7 +278,7 @@ def of_slice(graph: Dependences, row: int) -> tuple[int, Stretch]:
 
 
 def of_instant(graph: Dependences, ts: int, track: int | str | None) -> tuple[int, Stretch]:
-    """Return the track, and its stretch at an instant; SelectionError if nothing was recorded there."""
+    """Return the track and its stretch at an instant. SelectionError if the instant is outside the trace."""
     key, until = _key(graph, track), graph.resources.trace.span.end
     if not 0 <= ts < until:
         raise SelectionError(f"nothing was recorded at {ts} ns: the trace lasts from 0 to {until} ns")

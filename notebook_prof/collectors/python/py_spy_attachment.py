@@ -235,7 +235,7 @@ def _keep(wake: threading.Event) -> None:
         refuse(f"py-spy could not be started: {error}")
         return
     with _lock:
-        # another py-spy may be warm by now, with a thread of its own
+        # meanwhile, another thread may have warmed another py-spy
         is_wanted = _keeps_warm and _wake is wake and not wake.is_set()
         if is_wanted:
             _warm = one

@@ -237,7 +237,7 @@ def _translated(column: pd.Series[Any], new_row: IntArray) -> Any:
 
 
 def _whole_steps(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per step, from its first start to its last end."""
+    """Return one row per step: from its start on the first rank to its end on the last."""
     ends = steps.assign(end=steps["ts"] + steps["dur"]).groupby("step", as_index=False)
     table = ends.agg(ts=("ts", "min"), end=("end", "max"), source=("source", "first"), loop=("loop", "first"))
     table = table.assign(dur=table["end"] - table["ts"])[list(steps.columns)]

@@ -197,7 +197,7 @@ R = TypeVar("R")
 
 
 class EventFile(msgspec.Struct, Generic[R]):
-    """A file whose events are in one list."""
+    """A file that holds its events in one list, `traceEvents`."""
 
     traceEvents: list[R]
 

@@ -106,7 +106,7 @@ _MOST_WITH_SUMS: Final = 750_000
 """Number of slices to start with if the file also has sums of others."""
 _FEWEST: Final = 10_000
 _AROUND: Final = 20_000
-"""Bytes that tags, policy, settings and notice take."""
+"""Bytes set aside for tags, policy, settings and notice."""
 _BODY_STYLE: Final = "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; } "
 _PAGE_STYLE: Final = (
     ".nbp-nothing { max-width: 620px; margin: 14vh auto; padding: 14px 28px 18px; line-height: 1.5; "

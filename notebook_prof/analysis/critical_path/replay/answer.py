@@ -60,7 +60,7 @@ class Prediction:
         return f"{text}; the replay is off by {format_share(self.replay_error)}."
 
     def unreliable(self, recording: str) -> str:
-        """Return why the replay is too far off for an answer; `recording` names what was replayed."""
+        """Return why the replay is not accurate enough to answer; `recording` names what was replayed."""
         return (
             f"the replay of the unchanged {recording} is off by {format_share(self.replay_error)} when each "
             f"start and wait has the usual lag, more than {format_share(MOST_ERROR)}: what decides when work "
@@ -72,7 +72,7 @@ P = TypeVar("P", bound=Prediction)
 
 
 def by_schedule(answer: P, times: Sequence[int], off: float) -> P:
-    """Return the answer for step times, ns, that torch's schedule gives; `off` is the schedule's error."""
+    """Return the answer with step times (ns) by torch's schedule; `off` is that prediction's error."""
     error = max(answer.replay_error, off)
     doubt, gains = round(error * answer.before), [answer.before - time for time in times]
     return replace(
