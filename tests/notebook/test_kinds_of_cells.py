@@ -12,7 +12,7 @@ import pytest
 from tests.notebook.conftest import Kernel
 
 CRUNCH = """
-def crunch_numbers(n=3_000_000):
+def crunch_numbers(n=10_000_000):
     return sum(i * i for i in range(n))
 """
 BODY = "return sum(i * i for i in range(n))"
