@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -55,6 +56,18 @@ def _run(client: Any, code: str) -> list[dict[str, Any]]:
     raise AssertionError(f"the cell did not end: {heard}")
 
 
+def _wait_heard(client: Any) -> None:
+    """Wait until messages of a restarted kernel arrive; outputs are connected some time after the shell."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        asked = client.kernel_info()
+        with suppress(Empty):
+            while client.get_iopub_msg(timeout=1)["parent_header"].get("msg_id") != asked:
+                pass  # of the kernel before, or of another question
+            return
+    raise AssertionError("no message of the restarted kernel came")
+
+
 def _printed(messages: list[dict[str, Any]]) -> str:
     return "".join(m["content"]["text"] for m in messages if m["msg_type"] == "stream")
 
@@ -78,6 +91,7 @@ def test_a_kernel_may_end_in_the_middle_of_it(how: str, tmp_path: Path) -> None:
         _in_the_middle(client, how)
         manager.restart_kernel()
         client.wait_for_ready(timeout=PATIENCE_S)
+        _wait_heard(client)
         assert _printed(_run(client, f"import threading; {LATE}")) == "[]\n"
         _in_the_middle(client, how)
         manager.shutdown_kernel()
