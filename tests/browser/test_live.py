@@ -158,7 +158,7 @@ def test_a_recording_is_watched_and_stopped_while_its_cell_runs(
     progress = rf"step \d+ of {STEPS} · [\d.]+ steps/s · about \d+ (s|min) left"
     shown.part(".nbp-live-progress", has_text=re.compile(progress)).wait_for()
     assert re.match(
-        r"\d+ recorded · median of the last 60 ", shown.part(".nbp-live-steps + .nbp-live-note").inner_text()
+        r"\d+ recorded · median of the last 60: ", shown.part(".nbp-live-steps + .nbp-live-note").inner_text()
     )
     _check_phases(shown)
     assert "loss.backward()" in shown.part(".nbp-live-lines").inner_text()

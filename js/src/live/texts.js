@@ -79,7 +79,7 @@ export function progressText(state) {
  */
 export function stepsText(state) {
   if (state.median === null) return '';
-  const parts = [`${state.recorded} recorded`, `median of the last ${state.last.length} ${timeText(state.median)}`];
+  const parts = [`${state.recorded} recorded`, `median of the last ${state.last.length}: ${timeText(state.median)}`];
   if (state.until) {
     const [asked, width] = state.until;
     parts.push(`${width === null ? 'not known yet' : `known to ±${percent(width)}`}, ±${percent(asked)} asked`);

@@ -40,7 +40,7 @@ test('what the recording does', () => {
 });
 
 test('how long steps take, and how well that is known', () => {
-  expect(stepsText(state)).toBe('37 recorded · median of the last 3 34 ms');
+  expect(stepsText(state)).toBe('37 recorded · median of the last 3: 34 ms');
   expect(stepsText({...state, until: [0.02, 0.0345]})).toContain('known to ±3.5 %, ±2 % asked');
   expect(stepsText({...state, until: [0.02, null]})).toContain('not known yet, ±2 % asked');
   expect(stepsText({...state, median: null})).toBe('');
