@@ -204,8 +204,8 @@ _IN_WORDS: Final = {
     "small operators": "operators under 10 µs",
     "operators": "operators",
     "python": "Python",
-    "range": "in ranges with nothing recorded inside",
-    "idle": "with nothing recorded on its thread",
+    "range": "ranges with nothing recorded inside",
+    "idle": "idle (nothing recorded on the thread)",
 }
 
 
