@@ -66,7 +66,7 @@ def test_a_cell_has_its_time_and_the_memory_that_it_kept(ran: NotebookPage) -> N
     assert (first, show) == ("", ""), "cells of ours have none"
     assert a.endswith("s")
     assert "·" not in a
-    assert "ms · +6" in b, "62 MiB"
+    assert "s · +6" in b, "62 MiB"
 
 
 def test_a_badge_selects_its_cell_in_the_view(ran: NotebookPage) -> None:
