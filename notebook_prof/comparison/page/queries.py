@@ -36,7 +36,7 @@ from .static_html import fragment
 
 if TYPE_CHECKING:
     from ...views.figures import Drawn
-    from ..linked import AlignedStep, LinkedSides
+    from ..comparison import AlignedStep, Comparison
 
 # A differential flame graph: the stacks of b, with the time of the same stack in a.
 
@@ -44,7 +44,7 @@ _MOST: Final = 2000
 _LEVELS: Final = 40
 
 
-def stacks_of_both(sides: LinkedSides) -> tuple[pd.DataFrame, pd.DataFrame]:
+def stacks_of_both(sides: Comparison) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the stacks of both recordings like `analysis.flame` without threads, in ns of a mean step."""
     # ``path`` is the same number on both sides for the same names from the root (as matched by the
     # comparison); ``other`` is the other side's time for that path, divided among its nodes by their totals;
@@ -58,7 +58,7 @@ def stacks_of_both(sides: LinkedSides) -> tuple[pd.DataFrame, pd.DataFrame]:
     return tables[0], tables[1]
 
 
-def flame_picture(sides: LinkedSides) -> Drawn | None:
+def flame_picture(sides: Comparison) -> Drawn | None:
     """Draw the stacks of b in colours that show the difference from a; None without stacks of b."""
     from ...views.figures import flame_difference
     from ...views.figures.drawn import patches
@@ -83,7 +83,7 @@ def flame_picture(sides: LinkedSides) -> Drawn | None:
     return flame_difference(table, title, labels)
 
 
-def _stacks(sides: LinkedSides, side: int) -> pd.DataFrame:
+def _stacks(sides: Comparison, side: int) -> pd.DataFrame:
     trace: Trace = sides.shown[side].trace
     steps = sides.counted_steps(side)
     threads = working_threads(trace)
@@ -134,7 +134,7 @@ _UNITS: Final = {
 _NOBODY: Final = {*IDLE.values(), SMALLER}
 
 
-def compared(c: LinkedSides) -> Answer:
+def compared(c: Comparison) -> Answer:
     """Return all content of a comparison for the page at once."""
     # ``parts`` are those of a tab (`notebook_prof.views.tab_answers.panel`); ``phases`` has ``phase a_ns b_ns
     # delta_ns sure colour``, ``source`` has ``change a_line b_line text delta_ns sure line`` for each line of
@@ -230,7 +230,7 @@ _MOST_STEPS: Final = 2000
 class ComparisonProtocol:
     """Answer the questions of every page that shows one comparison; see `can_be_shown`."""
 
-    def __init__(self, c: LinkedSides) -> None:
+    def __init__(self, c: Comparison) -> None:
         self.c = c
         self._sides: dict[tuple[str, int], PageQueries] = {}
         self._executor: LatestTaskExecutor[Answer] = LatestTaskExecutor()
@@ -295,12 +295,12 @@ class ComparisonProtocol:
         return {"state": self.c.selection.to_state(), "columns": []}
 
 
-def can_be_shown(c: LinkedSides) -> bool:
+def can_be_shown(c: Comparison) -> bool:
     """Return whether both sides have recordings with slices, and thus timelines."""
     return all(len(profile.trace.slices) > 0 for profile in c.shown) if c.has_recordings else False
 
 
-def page_document(c: LinkedSides) -> dict[str, Any]:
+def page_document(c: Comparison) -> dict[str, Any]:
     """Return the Bokeh documents of both sides."""
     documents = {}
     for side, profile in zip(SIDES, c.shown, strict=True):
@@ -310,7 +310,7 @@ def page_document(c: LinkedSides) -> dict[str, Any]:
     return documents
 
 
-def page_settings(c: LinkedSides) -> dict[str, Any]:
+def page_settings(c: Comparison) -> dict[str, Any]:
     """Return small facts: the verdict, the names of the sides, their steps, and counterparts."""
     words = c.selection.counterparts.words
     return {
@@ -332,7 +332,7 @@ def page_settings(c: LinkedSides) -> dict[str, Any]:
     }
 
 
-def _steps(c: LinkedSides, side: int) -> Any:
+def _steps(c: Comparison, side: int) -> Any:
     """Return ``step ts dur`` of the recording shown; if it has very many steps, every n-th and the aligned
     one."""
     at: AlignedStep = c.aligned[side]
@@ -343,12 +343,12 @@ def _steps(c: LinkedSides, side: int) -> Any:
     return rows.to_numpy(np.int64).tolist()
 
 
-def _runs(c: LinkedSides, side: int) -> list[list[int]]:
+def _runs(c: Comparison, side: int) -> list[list[int]]:
     """Return the number of each full recording, the step to align it at, and the step's duration."""
     return [[at.run, at.step, at.dur_ns] for at in c.median_steps(side)]
 
 
-def comparison_report(c: LinkedSides) -> str:
+def comparison_report(c: Comparison) -> str:
     """Return the whole HTML file as text: the page, with `fragment` as its static form."""
     # The file contains both recordings as in a single report, each with half of the space.
     static = fragment(c)
