@@ -15,7 +15,7 @@ import pandas as pd
 from ... import analysis
 from ...analysis.source.stack_nodes import working_threads
 from ...errors import NotebookProfError
-from ...service.executor import LatestTaskExecutor
+from ...service.executor import LatestTaskExecutor, patched
 from ...service.packing import Answer
 from ...service.palette import PHASES, name_styles
 from ...trace import Trace
@@ -96,23 +96,15 @@ def _stacks(sides: Comparison, side: int) -> pd.DataFrame:
 def _number_paths(tables: list[pd.DataFrame]) -> None:
     """Add ``path``: level by level, by the number of the parent's path and the name."""
     keys = {name: name_key(name) for table in tables for name in table["name"].unique()}
-    paths = [np.zeros(len(table) + 1, np.int64) for table in tables]  # the last entry is for roots
-    for numbers in paths:
-        numbers[-1] = -1
+    paths = [np.full(len(table) + 1, -1, np.int64) for table in tables]  # the last entry is for roots
     after = 0
     for depth in range(max((int(table["depth"].max()) + 1 for table in tables if len(table)), default=0)):
         rows = [np.flatnonzero(table["depth"].to_numpy() == depth) for table in tables]
-        level = pd.concat(
-            [
-                pd.DataFrame(
-                    {
-                        "above": numbers[table["parent"].iloc[at].to_numpy(np.int64, na_value=-1)],
-                        "key": table["name"].iloc[at].map(keys).to_numpy(),
-                    }
-                )
-                for table, numbers, at in zip(tables, paths, rows, strict=True)
-            ]
-        )
+        above, key = [], []
+        for table, numbers, at in zip(tables, paths, rows, strict=True):
+            above.append(numbers[table["parent"].iloc[at].to_numpy(np.int64, na_value=-1)])
+            key.append(table["name"].iloc[at].map(keys))
+        level = pd.DataFrame({"above": np.concatenate(above), "key": np.concatenate(key)})
         number = level.groupby(["above", "key"], sort=False).ngroup().to_numpy(np.int64) + after
         paths[0][rows[0]], paths[1][rows[1]] = number[: len(rows[0])], number[len(rows[0]) :]
         after = int(number.max(initial=after - 1)) + 1
@@ -208,17 +200,9 @@ def _source(c: ComparedTables) -> list[dict[str, Any]]:
         a, b = (None if pd.isna(row[key]) else int(row[key]) for key in ("a_line", "b_line"))
         line = f"cell:{b} of b" if a is None else f"cell:{a}"
         delta, sure = spent.get(line, (None, False))
-        rows.append(
-            {
-                "change": row["change"],
-                "a_line": a,
-                "b_line": b,
-                "text": row["b_text"] or row["a_text"],
-                "delta_ns": None if delta is None else int(delta),
-                "sure": bool(sure),
-                "line": None if delta is None else line,
-            }
-        )
+        lines = {"change": row["change"], "a_line": a, "b_line": b, "text": row["b_text"] or row["a_text"]}
+        known = {} if delta is None else {"delta_ns": int(delta), "line": line}
+        rows.append({**lines, "delta_ns": None, "line": None, **known, "sure": bool(sure)})
     return rows
 
 
@@ -270,12 +254,8 @@ class ComparisonProtocol:
             return {"failed": f"{type(error).__name__}: {error}", "columns": []}, []
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
-        """Apply a page's patch; see `notebook_prof.service.executor.QueryService.select`."""
-        try:
-            self.c.selection.apply_patch(patch, source, base_revision)
-        except NotebookProfError as error:
-            return {"failed": str(error), "state": self.c.selection.to_state()}
-        return {"state": self.c.selection.to_state()}
+        """Apply a page's patch; see `notebook_prof.service.executor.patched`."""
+        return patched(self.c.selection, patch, source, base_revision)
 
     def _queries(self, side: str, run: int | None) -> PageQueries:
         """Return the queries of a side's recording; made at the first question."""
