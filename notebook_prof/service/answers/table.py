@@ -53,10 +53,11 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         "device_range": _range(everything, picked, on_device=True),
         "error": "",
     }
+    query, narrow, left = Query(), state, own
     try:
         query, narrow, left = narrowed(store, Query.parse(str(request.get("filter", ""))), state, own)
     except OptionError as error:
-        (query, narrow, left), content["error"] = (Query(), state, own), str(error)
+        content["error"] = str(error)
     table_key = matching_key(narrow, without=left)
     same = scope == "all" and table_key == key
     rows = everything if same else _rows(store, by, table_key, SCOPES[scope], window)
