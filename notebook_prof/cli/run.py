@@ -17,8 +17,7 @@ from typing import Any
 
 from ..errors import OptionError
 from ..expectations.language import Expectation
-from .expect import add_expect_option
-from .run_outcome import FAILED, finish
+from .expect import FAILED, add_expect_option, finish
 
 
 def add_run(commands: Any) -> None:

@@ -15,7 +15,7 @@ from ..analysis.notebook.recorded import cell_runs
 from ..statistics import LEAST
 from ..trace import Trace
 from ..trace.schema import Table
-from ..units import format_items, format_ns
+from ..units import cut, format_items, format_ns
 from .parts import IDLE, MISSING, SMALLER
 from .tables import ComparedTables
 
@@ -109,7 +109,7 @@ def name_of(row: Mapping[str, Any], labels: Mapping[str, str]) -> str:
         text = str(row["text"])
         if not row["file"]:
             return text
-        short = text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
+        short = cut(text, _WIDEST)
         where = row["a_line"] if pd.isna(row["b_line"]) else row["b_line"]
         file = "" if row["file"] == "cell" else f" of {row['file']}"
         return f"line {where}{file}" + (f" `{short}`" if short else "")

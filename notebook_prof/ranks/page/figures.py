@@ -70,9 +70,7 @@ def page_settings(panels: list[str]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "title": PANELS[name]["title"],
-            "x": PANELS[name]["x"],
-            "y": PANELS[name]["y"],
+            **{key: PANELS[name][key] for key in ("title", "x", "y")},
             "legend": list(PANELS[name].get("parts", {}).values()),
         }
         for name in panels

@@ -36,29 +36,15 @@ def scene(
     return whole.darkened() if theme == "dark" else whole
 
 
-def write_png(
-    trace: Trace,
-    selection: Selection,
-    path: str | os.PathLike[str],
-    view: str = ALL,
-    width: int = 1000,
-    theme: str = "light",
-) -> None:
-    """Write a view as PNG, with two dots per pixel; see `scene`."""
-    data = png(pixels(scene(trace, selection, view, width, theme)))
+def write_png(scene: Scene, path: str | os.PathLike[str]) -> None:
+    """Write a picture as PNG, with two dots per pixel."""
+    data = png(pixels(scene))
     with atomic_file(path) as file:
         file.write(data)
 
 
-def write_svg(
-    trace: Trace,
-    selection: Selection,
-    path: str | os.PathLike[str],
-    view: str = ALL,
-    width: int = 1000,
-    theme: str = "light",
-) -> None:
-    """Write a view as SVG; see `scene`."""
-    text = scene(trace, selection, view, width, theme).svg()
+def write_svg(scene: Scene, path: str | os.PathLike[str]) -> None:
+    """Write a picture as SVG."""
+    text = scene.svg()
     with atomic_text(path) as file:
         file.write(text)
