@@ -81,20 +81,14 @@ def _check(options: argparse.Namespace) -> None:
     """Check expectations and paths before the run, which may take hours and change the folder."""
     for text in options.expect:
         Expectation.parse(text)
-    for name in ("output", "report", "save"):
-        if path := getattr(options, name):
-            setattr(options, name, os.path.abspath(path))
-            _check_writable(os.path.abspath(path))
-
-
-def _check_writable(path: str) -> None:
-    folder = os.path.dirname(path)
-    if not os.path.isdir(folder):
-        raise OptionError(f"there is no folder {folder!r} to write {os.path.basename(path)!r} to")
-    if not os.access(folder, os.W_OK):
-        raise OptionError(
-            f"the folder {folder!r} is not writable, so {os.path.basename(path)!r} cannot be written"
-        )
+    for option in ("output", "report", "save"):
+        if path := getattr(options, option):
+            setattr(options, option, os.path.abspath(path))
+            folder, name = os.path.split(os.path.abspath(path))
+            if not os.path.isdir(folder):
+                raise OptionError(f"there is no folder {folder!r} to write {name!r} to")
+            if not os.access(folder, os.W_OK):
+                raise OptionError(f"the folder {folder!r} is not writable, so {name!r} cannot be written")
 
 
 # Runs a script as Python would, under the profiler.

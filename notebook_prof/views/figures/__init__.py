@@ -7,13 +7,9 @@ take most of a second to import, and the first view does not need them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...lazy import lazy
-from .sizes import AXIS_PX as AXIS_PX
-from .sizes import GUTTER_PX as GUTTER_PX
-from .sizes import LANE_PX as LANE_PX
-from .sizes import MARGIN_PX as MARGIN_PX
 
 if TYPE_CHECKING:
     from .canvas import memory_figure as memory_figure
@@ -36,6 +32,12 @@ if TYPE_CHECKING:
     from .steps import kernels_figure as kernels_figure
     from .steps import operators_figure as operators_figure
     from .steps import steps_figure as steps_figure
+
+GUTTER_PX: Final = 184
+MARGIN_PX: Final = 14
+LANE_PX: Final = 18
+AXIS_PX: Final = 26
+"""Sizes of the dashboard's figures that the page shares, in pixels."""
 
 __all__ = [
     "AXIS_PX",

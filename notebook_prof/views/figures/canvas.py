@@ -21,7 +21,7 @@ from bokeh.plotting import figure
 
 from ...service.palette import COUNTER, MARK, MEMORY
 from ..time_axis import time_ticker
-from .sizes import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
+from . import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
 
 
 def bare_figure(name: str, height: int, x_range: Range1d, y_range: Range1d, axis: str = "below") -> figure:
