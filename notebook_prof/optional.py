@@ -111,10 +111,8 @@ def _requirements(extra: str) -> list[Requirement]:
         everything = [Requirement(line) for line in metadata.requires(_OWN) or ()]
     except Exception:  # run from a folder, without metadata; or packaging is what is broken
         return []
-    markers = ((one, one.marker) for one in everything)
-    return [
-        one for one, marker in markers if (not extra if marker is None else marker.evaluate({"extra": extra}))
-    ]
+    chosen = {"extra": extra}
+    return [one for one in everything if (one.marker.evaluate(chosen) if one.marker else not extra)]
 
 
 def _version(distribution: str) -> str:

@@ -88,7 +88,9 @@ class SliceColumns:
         self.track = slices["track"].to_numpy()
         self.depth = slices["depth"].to_numpy()
         deepest, busy = _sizes(self.track, self.depth, self.dur)
-        tracks = _drawn_tracks(trace.tracks, deepest, busy, self._evaluating(), self._waiting(len(deepest)))
+        # tracks on which autograd's engine runs operators
+        evaluating = set(np.unique(self.track[self._among(self.name, self.names, evaluates)]).tolist())
+        tracks = _drawn_tracks(trace.tracks, deepest, busy, evaluating, self._waiting(len(deepest)))
         self.busy_ns: IntArray = busy[[track.track for track in tracks]]
         level, tracks = self._levels(trace, tracks)
         self.row = self.nested_row = self._rows(tracks, level)
@@ -194,10 +196,6 @@ class SliceColumns:
     ) -> npt.NDArray[np.bool_]:
         """Return a mask of the slices whose text fits; a missing one (-1) reads the last entry."""
         return np.asarray(np.array([*map(fits, texts), False])[codes])
-
-    def _evaluating(self) -> set[int]:
-        """Return the tracks on which autograd's engine runs operators."""
-        return set(np.unique(self.track[self._among(self.name, self.names, evaluates)]).tolist())
 
     def _waiting(self, tracks: int) -> npt.NDArray[np.float64]:
         """Return the share of each track's self time in functions that wait, judged by name."""

@@ -303,7 +303,11 @@ def page_settings(c: Comparison) -> dict[str, Any]:
             for side, profile in zip(SIDES, c.shown, strict=True)
         },
         "steps": {side: _steps(c, number) for number, side in enumerate(SIDES)},
-        "runs": {side: _runs(c, number) for number, side in enumerate(SIDES)},
+        # of each full recording: its number, the step to align it at, and the step's duration
+        "runs": {
+            side: [[at.run, at.step, at.dur_ns] for at in c.median_steps(number)]
+            for number, side in enumerate(SIDES)
+        },
         "shown": [at.run for at in c.aligned],
         "words": {
             dimension: [{key: list(raws) for key, raws in side.items()} for side in sides]
@@ -321,11 +325,6 @@ def _steps(c: Comparison, side: int) -> Any:
     keep = (table.reset_index().index % apart == 0) | (table["step"] == at.step).to_numpy()
     rows = table.loc[keep, ["step", "ts", "dur_ns"]]
     return rows.to_numpy(np.int64).tolist()
-
-
-def _runs(c: Comparison, side: int) -> list[list[int]]:
-    """Return the number of each full recording, the step to align it at, and the step's duration."""
-    return [[at.run, at.step, at.dur_ns] for at in c.median_steps(side)]
 
 
 def comparison_report(c: Comparison) -> str:
