@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -183,11 +184,11 @@ class Comparison(ComparedTables):
             If the history has only totals of a run that is to be written without source.
         """
         from ..atomic_files import atomic_file
-        from .page.queries import can_be_shown, comparison_report
         from .page.static_html import page
 
+        queries = importlib.import_module("notebook_prof.comparison.page.queries")
         c = self if source else self._without_source()
-        text = comparison_report(c) if can_be_shown(c) else page(c)
+        text = queries.comparison_report(c) if queries.can_be_shown(c) else page(c)
         with atomic_file(path) as file:
             file.write(text.encode("utf-8"))
 
@@ -346,9 +347,7 @@ class Comparison(ComparedTables):
 
     def _ipython_display_(self, **kwargs: Any) -> None:
         """Show the linked page. For sides without timelines, IPython falls back to `_repr_mimebundle_`."""
-        from .page.queries import can_be_shown
-
-        if not can_be_shown(self):
+        if not importlib.import_module("notebook_prof.comparison.page.queries").can_be_shown(self):
             raise NotImplementedError
         display(self, **kwargs)
 

@@ -112,7 +112,8 @@ def _satisfies(table: pd.DataFrame, condition: Condition) -> BoolArray:
     values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     if field == STEP and isinstance(condition.value, tuple):
         inside = np.zeros(len(values), dtype=bool)
-        for first, last, *_ in condition.value:
+        for entry in condition.value:
+            first, last = entry[0], entry[1]
             inside |= (values >= float(-np.inf if first is None else first)) & (
                 values < float(np.inf if last is None else last)
             )

@@ -19,7 +19,6 @@ from ..trace import Trace
 from ..trace.arrays import IntArray
 from ..trace.nesting import crossing_frames
 from .cached import locked_cached_property
-from .detail import CrossesParent
 
 _BUSY_LEVELS: Final = 10
 _WAITING: Final = 0.95
@@ -65,6 +64,27 @@ class DrawnCounter(NamedTuple):
     unit: str
     low: float
     high: float
+
+
+class CrossesParent(NamedTuple):
+    """Slices that something inside them outlives. For nesting they end where that begins, at `until` (ns)."""
+
+    slices: IntArray
+    until: IntArray
+    rows: IntArray
+
+    @classmethod
+    def none(cls) -> CrossesParent:
+        """Return an empty set."""
+        return cls(*(np.empty(0, np.int64) for _ in cls._fields))
+
+    def cut(self, ts: IntArray, dur: IntArray) -> IntArray:
+        """Return the length of every slice, with these slices cut at `until`."""
+        if not len(self.slices):
+            return dur
+        out = dur.copy()
+        out[self.slices] = self.until - ts[self.slices]
+        return out
 
 
 class SliceColumns:

@@ -33,27 +33,6 @@ class GroupTotals:
     touched: IntArray
 
 
-class CrossesParent(NamedTuple):
-    """Slices that something inside them outlives. For nesting they end where that begins, at `until` (ns)."""
-
-    slices: IntArray
-    until: IntArray
-    rows: IntArray
-
-    @classmethod
-    def none(cls) -> CrossesParent:
-        """Return an empty set."""
-        return cls(*(np.empty(0, np.int64) for _ in cls._fields))
-
-    def cut(self, ts: IntArray, dur: IntArray) -> IntArray:
-        """Return the length of every slice, with these slices cut at `until`."""
-        if not len(self.slices):
-            return dur
-        out = dur.copy()
-        out[self.slices] = self.until - ts[self.slices]
-        return out
-
-
 T = TypeVar("T", bound=np.integer)
 
 
