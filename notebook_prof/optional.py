@@ -52,8 +52,8 @@ def _wrong(requirement: Requirement) -> str:
     wanted, found = f"{requirement.name}{requirement.specifier}", _version(requirement.name)
     if not found:
         return f'{wanted}, which is not installed: pip install "{wanted}"'
-    if not requirement.specifier.contains(found, prereleases=True):
-        return f'{wanted}, and {requirement.name} {found} is installed: pip install "{wanted}"'
+    if wrong := _out_of_bounds(requirement, found):
+        return wrong
     module = _MODULES.get(requirement.name.lower(), requirement.name)
     if module and (not installed(module) or _is_empty(importlib.util.find_spec(module))):
         return _broken(wanted, f"{requirement.name} {found}", "its files are missing")
@@ -88,7 +88,11 @@ def _told(module: str, extra: str, purpose: str, reason: str) -> str:
 def _wrong_version(module: str, extra: str) -> str:
     requirement = _requirement(module, extra)
     found = _version(requirement.name) if requirement is not None else ""
-    if requirement is None or not found or requirement.specifier.contains(found, prereleases=True):
+    return _out_of_bounds(requirement, found) if requirement is not None and found else ""
+
+
+def _out_of_bounds(requirement: Requirement, found: str) -> str:
+    if requirement.specifier.contains(found, prereleases=True):
         return ""
     wanted = f"{requirement.name}{requirement.specifier}"
     return f'{wanted}, and {requirement.name} {found} is installed: pip install "{wanted}"'
@@ -107,13 +111,8 @@ def _requirements(extra: str) -> list[Requirement]:
         everything = [Requirement(line) for line in metadata.requires(_OWN) or ()]
     except Exception:  # run from a folder, without metadata; or packaging is what is broken
         return []
-    return [one for one in everything if _applies(one, extra)]
-
-
-def _applies(requirement: Requirement, extra: str) -> bool:
-    if requirement.marker is None:
-        return not extra
-    return bool(requirement.marker.evaluate({"extra": extra}))
+    chosen = {"extra": extra}
+    return [one for one in everything if (one.marker.evaluate(chosen) if one.marker else not extra)]
 
 
 def _version(distribution: str) -> str:

@@ -61,7 +61,7 @@ def draw(
     handles: dict[str, list[int]] = {}
     lines = [line for line in picture.splitlines() if line.strip()]
     tracks = [(track, body) for track, body in map(_split, lines)]
-    margin = min((_margin(body) for _, body in tracks), default=0)
+    margin = min((len(body) - len(body.lstrip()) for _, body in tracks), default=0)
     for track, body in tracks:
         for match in _SLICE.finditer(body):
             ts, dur = (match.start() - margin) * unit_ns, (match.end() - match.start()) * unit_ns
@@ -95,10 +95,6 @@ def _split(line: str) -> tuple[str, str]:
     if not colon or "[" in track:
         raise OptionError(f"the line {line!r} has no track: write it as 'main: [mm ]'")
     return track.strip(), " " * (len(track) + 1) + body.rstrip()
-
-
-def _margin(body: str) -> int:
-    return len(body) - len(body.lstrip())
 
 
 def _track(builder: TraceBuilder, name: str) -> int:

@@ -118,6 +118,11 @@ def format_items(count: int, noun: str) -> str:
     return f"{format_count(count)} {noun}{'s' * (count != 1)}"
 
 
+def cut(text: str, most: int) -> str:
+    """Return the beginning of a text that is too long, with ``…``."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def parse_share(text: str | float, what: str = "until") -> float:
     """Parse a share between 0 and 1, such as ``"2%"`` or 0.02. Raises OptionError for anything else."""
     words = str(text).strip()

@@ -11,7 +11,8 @@ from bokeh.document import Document
 from bokeh.models import Range1d
 
 from notebook_prof.views.dashboard import SHORTEST_VIEW_NS, TEMPLATE
-from notebook_prof.views.figures import memory_figure, overview_figure, phase_figure, timeline_figure
+
+from .dashboard_figures import memory_figure, overview_figure, phase_figure, timeline_figure
 
 _LANES: Final = 6
 _ID: Final = re.compile(r'"p\d+"')

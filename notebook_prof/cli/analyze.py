@@ -29,10 +29,7 @@ def flop_text(value: float, unit: str) -> str:
     >>> flop_text(12_460_032, "FLO"), flop_text(float("nan"), "FLOPS")
     ('12.46\\nMFLO', 'N/A\\nFLOPS')
     """
-    if not math.isfinite(value):
-        return f"{'N/A' if math.isnan(value) else 'inf'}\n{unit}"
-    number, at = _scaled(value, 1000, len(_THOUSANDS))
-    return f"{number:.2f}\n{_THOUSANDS[at]}{unit}"
+    return _scaled(value, 1000, [f"{prefix}{unit}" for prefix in _THOUSANDS])
 
 
 def byte_text(value: float, suffix: str = "") -> str:
@@ -41,10 +38,7 @@ def byte_text(value: float, suffix: str = "") -> str:
     >>> byte_text(306_688), byte_text(0, "/s")
     ('299.50\\nKiB', '0.00\\nbyte/s')
     """
-    if not math.isfinite(value):
-        return f"{'N/A' if math.isnan(value) else 'inf'}\nbyte{suffix}"
-    number, at = _scaled(value, 1024, len(_BYTES))
-    return f"{number:.2f}\n{_BYTES[at]}{suffix}"
+    return _scaled(value, 1024, [f"{unit}{suffix}" for unit in _BYTES])
 
 
 def seconds_text(value: float) -> str:
@@ -85,11 +79,13 @@ def bar(value: float, largest: float) -> str:
     return "#" * int(value / largest * 15) if math.isfinite(value) and largest > 0 else ""
 
 
-def _scaled(value: float, base: int, count: int) -> tuple[float, int]:
+def _scaled(value: float, base: int, units: Sequence[str]) -> str:
+    if not math.isfinite(value):
+        return f"{'N/A' if math.isnan(value) else 'inf'}\n{units[0]}"
     at = 0
-    while abs(value) >= base and at < count - 1:
+    while abs(value) >= base and at < len(units) - 1:
         value, at = value / base, at + 1
-    return value, at
+    return f"{value:.2f}\n{units[at]}"
 
 
 _HEADS = (
@@ -140,7 +136,8 @@ def run(options: argparse.Namespace) -> int:
     ranked = {part: _ranked(options, table, part, totals) for part in parts}
     if shape in ("json", "csv"):
         joined = [frame.assign(on=part) for part, frame in ranked.items()]
-        say(data_text(shape, pd.concat(joined) if joined else _totals_frame(totals)))
+        sums = pd.DataFrame({"name": list(totals), "time_s": list(totals.values())})
+        say(data_text(shape, pd.concat(joined) if joined else sums))
         return 0
     texts = []
     if options.print_only in (None, "summary"):
@@ -151,7 +148,9 @@ def run(options: argparse.Namespace) -> int:
         elif options.confluence:
             texts.append(_wiki_table(frame, bool(options.aggregate or options.aggregate_by)))
         else:
-            texts.append(drawn(shape, [f"{part} self time", *_HEADS], _cells(frame, shape == "grid")))
+            spell = wrapped if shape == "grid" else str
+            cells = [_cell(i, row, spell) for i, row in enumerate(frame.to_dict("records"))]
+            texts.append(drawn(shape, [f"{part} self time", *_HEADS], cells))
     say("\n\n".join(texts))
     return 0
 
@@ -196,10 +195,6 @@ def _totals(table: pd.DataFrame, copies: bool) -> dict[str, float]:
     return totals
 
 
-def _totals_frame(totals: dict[str, float]) -> pd.DataFrame:
-    return pd.DataFrame({"name": list(totals), "time_s": list(totals.values())})
-
-
 def _summary(totals: dict[str, float], format: str) -> str:
     values = [(name, f"{seconds:g}") for name, seconds in totals.items()]
     if format == "markdown":
@@ -212,10 +207,6 @@ def _summary(totals: dict[str, float], format: str) -> str:
 
 def _line(row: dict[Any, Any]) -> str:
     return " ".join(str(row[key]) for key in ("name", "type", "id") if row[key])
-
-
-def _cells(frame: pd.DataFrame, wrap: bool) -> list[list[str]]:
-    return [_cell(i, row, wrapped if wrap else str) for i, row in enumerate(frame.to_dict("records"))]
 
 
 def _cell(rank: int, row: dict[Any, Any], spell: Callable[[str], str]) -> list[str]:
@@ -237,15 +228,8 @@ def _cell(rank: int, row: dict[Any, Any], spell: Callable[[str], str]) -> list[s
 def _wiki_table(frame: pd.DataFrame, aggregated: bool) -> str:
     heads = ["#", "time", "ratio", "time bar", "cum-time", "cum-time ratio"]
     heads += ["opr type", "opr count", "opr id"] if aggregated else ["opr name", "opr type", "opr id"]
-    heads += [
-        "computation (MFLO)",
-        "MFLOPS",
-        "MFLOPS-bar",
-        "memory (MB)",
-        "bandwidth (MiB/s)",
-        "bandwidth bar",
-    ]
-    heads += ["in_shapes", "out_shapes"]
+    heads += ["computation (MFLO)", "MFLOPS", "MFLOPS-bar", "memory (MB)", "bandwidth (MiB/s)"]
+    heads += ["bandwidth bar", "in_shapes", "out_shapes"]
     largest = frame[["time_s", "flops_per_s", "bytes_per_s"]].max().to_dict()
     rows = [_wiki_row(i, row, aggregated, largest) for i, row in enumerate(frame.to_dict("records"))]
     return markdown(heads, rows)

@@ -1,12 +1,13 @@
-"""``notebook-prof expect``: checks a recording against limits."""
+"""``notebook-prof expect``: checks a recording against limits; and the end of a run, which does so, too."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, Final
 
 from ..expectations.outcomes import FAIL, PASS, Expectations
 from ..profiles.files import open_profile
+from ..profiles.profile import Profile
 from .output import data_text, say
 
 
@@ -42,6 +43,24 @@ def add_expect_option(parser: argparse.ArgumentParser, examples: str) -> None:
         default=[],
         help=f"an expectation: {examples}; may be repeated. Exit code 1: one failed; 2: not decided",
     )
+
+
+FAILED: Final = 1
+"""Exit code of a run with a cell or a script that failed."""
+
+
+def finish(profile: Profile, options: argparse.Namespace) -> int:
+    """Print and write the results of ``run``; returns 1 or 2 if an expectation did not pass."""
+    say(profile.headline)
+    if options.save:
+        profile.save(options.save, source=not options.no_source)
+    if options.report:
+        profile.export.html(options.report, source=not options.no_source)
+    if not options.expect:
+        return 0
+    results = profile.expect(*options.expect, check=False)
+    say(str(results))
+    return exit_code(results)
 
 
 def exit_code(results: Expectations) -> int:

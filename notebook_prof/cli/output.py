@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Final, TypeAlias
 
 import pandas as pd
@@ -33,12 +34,10 @@ def grid(heads: Sequence[str], rows: Rows) -> str:
         return left + middle.join(line * (width + 2) for width in widths) + right
 
     def block(row: Sequence[Sequence[str]]) -> str:
-        height = max(map(len, row))
-        lines = [
-            "│ " + " │ ".join(_line_at(cell, i).ljust(w) for cell, w in zip(row, widths, strict=True)) + " │"
-            for i in range(height)
-        ]
-        return "\n".join(lines)
+        return "\n".join(
+            f"│ {' │ '.join(text.ljust(width) for text, width in zip(line, widths, strict=True))} │"
+            for line in zip_longest(*row, fillvalue="")
+        )
 
     inner = rule("├", "─", "┼", "┤")
     body = f"\n{inner}\n".join(block(row) for row in cells[1:])
@@ -60,11 +59,7 @@ def markdown(heads: Sequence[str], rows: Rows) -> str:
     |---|---|
     | 1 | x |
     """
-    flat = [
-        [_line_at(cell.split("\n"), i) for cell in row]
-        for row in rows
-        for i in range(max(len(cell.split("\n")) for cell in row))
-    ]
+    flat = [line for row in rows for line in zip_longest(*(c.split("\n") for c in row), fillvalue="")]
     widths = [max(map(len, column)) for column in zip(heads, *flat, strict=True)]
     lines = [heads, *flat]
     drawn = [
@@ -86,10 +81,6 @@ def plain(heads: Sequence[str], rows: Rows) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in (heads, *flat)
     )
-
-
-def _line_at(lines: Sequence[str], at: int) -> str:
-    return lines[at] if at < len(lines) else ""
 
 
 FORMATS: Final = ("auto", "grid", "plain", "markdown", "json", "csv")

@@ -17,8 +17,7 @@ from typing import Any
 
 from ..errors import OptionError
 from ..expectations.language import Expectation
-from .expect import add_expect_option
-from .run_outcome import FAILED, finish
+from .expect import FAILED, add_expect_option, finish
 
 
 def add_run(commands: Any) -> None:
@@ -82,20 +81,14 @@ def _check(options: argparse.Namespace) -> None:
     """Check expectations and paths before the run, which may take hours and change the folder."""
     for text in options.expect:
         Expectation.parse(text)
-    for name in ("output", "report", "save"):
-        if path := getattr(options, name):
-            setattr(options, name, os.path.abspath(path))
-            _check_writable(os.path.abspath(path))
-
-
-def _check_writable(path: str) -> None:
-    folder = os.path.dirname(path)
-    if not os.path.isdir(folder):
-        raise OptionError(f"there is no folder {folder!r} to write {os.path.basename(path)!r} to")
-    if not os.access(folder, os.W_OK):
-        raise OptionError(
-            f"the folder {folder!r} is not writable, so {os.path.basename(path)!r} cannot be written"
-        )
+    for option in ("output", "report", "save"):
+        if path := getattr(options, option):
+            setattr(options, option, os.path.abspath(path))
+            folder, name = os.path.split(os.path.abspath(path))
+            if not os.path.isdir(folder):
+                raise OptionError(f"there is no folder {folder!r} to write {name!r} to")
+            if not os.access(folder, os.W_OK):
+                raise OptionError(f"the folder {folder!r} is not writable, so {name!r} cannot be written")
 
 
 # Runs a script as Python would, under the profiler.

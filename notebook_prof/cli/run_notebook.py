@@ -29,7 +29,7 @@ from ..profiles.files import open_profile
 from ..runs import writing
 from ..runs.notebook_cells import last_run_ns, remember_cells
 from ..units import format_ns
-from .run_outcome import FAILED, finish
+from .expect import FAILED, finish
 
 _CALL: Final = "__import__('notebook_prof.jupyter.notebook.remote', None, None, ['begin']).{call}"
 _PURPOSE: Final = "notebook-prof run"

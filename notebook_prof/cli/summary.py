@@ -15,7 +15,7 @@ from ..formats.paddle.summary import UNITS, VIEWS
 from ..formats.paddle.summary_events import SORTED_KEYS
 from ..profiles.files import open_profile
 from ..profiles.topics import TOPICS
-from ..units import format_bytes, format_count, format_ns, format_share
+from ..units import cut, format_bytes, format_count, format_ns, format_share
 from .output import add_from, add_output_options, chosen_format, data_text, drawn, say
 
 _LONGEST: Final = 60
@@ -170,7 +170,7 @@ def _cell(column: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        return value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…"
+        return cut(value, _LONGEST)
     if column.endswith("_ns") or column in ("ts", "dur"):
         return format_ns(float(value))
     if column.endswith("share"):

@@ -283,22 +283,13 @@ class Side:
 
 def stalls_of(sides: Sequence[Side]) -> pd.DataFrame:
     """Divide the difference of mean steps into usual and slow steps; see `Comparison.stalls`."""
-    rows: dict[str, list[float]] = {name: [] for name in ("all", "usual", "count", "slow")}
-    for side in sides:
+    table = pd.DataFrame({"part": ["usual steps", "slow steps"]})
+    for name, side in zip("ab", sides, strict=True):
         used = side.steps[side.steps["used"]]
         usual = used.loc[~used["slow"], "dur_ns"]
-        rows["all"].append(float(used["dur_ns"].mean()))
-        rows["usual"].append(float(usual.mean()) if len(usual) else rows["all"][-1])
-        rows["count"].append(len(usual))
-        rows["slow"].append(len(used) - len(usual))
-    table = pd.DataFrame(
-        {
-            "part": ["usual steps", "slow steps"],
-            "a_ns": [rows["usual"][0], rows["all"][0] - rows["usual"][0]],
-            "b_ns": [rows["usual"][1], rows["all"][1] - rows["usual"][1]],
-        }
-    )
+        whole = float(used["dur_ns"].mean())
+        middle = float(usual.mean()) if len(usual) else whole
+        table[f"{name}_ns"] = [middle, whole - middle]
+        table[f"{name}_steps"] = np.array([len(usual), len(used) - len(usual)], np.int64)
     table["delta_ns"] = table["b_ns"] - table["a_ns"]
-    table["a_steps"] = np.array([rows["count"][0], rows["slow"][0]], np.int64)
-    table["b_steps"] = np.array([rows["count"][1], rows["slow"][1]], np.int64)
-    return table
+    return table[["part", "a_ns", "b_ns", "delta_ns", "a_steps", "b_steps"]]

@@ -15,7 +15,7 @@ from ..analysis.notebook.recorded import cell_runs
 from ..statistics import LEAST
 from ..trace import Trace
 from ..trace.schema import Table
-from ..units import format_items, format_ns
+from ..units import cut, format_items, format_ns
 from .parts import IDLE, MISSING, SMALLER
 from .tables import ComparedTables
 
@@ -109,7 +109,7 @@ def name_of(row: Mapping[str, Any], labels: Mapping[str, str]) -> str:
         text = str(row["text"])
         if not row["file"]:
             return text
-        short = text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
+        short = cut(text, _WIDEST)
         where = row["a_line"] if pd.isna(row["b_line"]) else row["b_line"]
         file = "" if row["file"] == "cell" else f" of {row['file']}"
         return f"line {where}{file}" + (f" `{short}`" if short else "")
@@ -117,21 +117,18 @@ def name_of(row: Mapping[str, Any], labels: Mapping[str, str]) -> str:
     return labels.get(name, name) or "other"
 
 
-def _steps_of(c: ComparedTables, side: int) -> int:
+def used_times(c: ComparedTables, side: int) -> pd.Series[int]:
+    """Return the durations of the steps of a side that count, ns."""
     table = c.steps
-    return int(((table["side"] == c.names[side]) & table["used"]).sum())
-
-
-def _median(c: ComparedTables, side: int) -> str:
-    table = c.steps
-    return format_ns(float(table.loc[(table["side"] == c.names[side]) & table["used"], "dur_ns"].median()))
+    return table.loc[(table["side"] == c.names[side]) & table["used"], "dur_ns"]
 
 
 def _headline(c: ComparedTables) -> str:
     a, b = c.names
     if math.isnan(c.interval[0]):
         return _cannot_tell(c)
-    median = f"the median step takes {_median(c, 0)} in {a} and {_median(c, 1)} in {b}"
+    medians = [format_ns(float(used_times(c, side).median())) for side in (0, 1)]
+    median = f"the median step takes {medians[0]} in {a} and {medians[1]} in {b}"
     if c.starved:
         return (
             f"≈ No difference between {a} and {b} can be shown, the machine was too busy: {_core(c)}. "
@@ -153,7 +150,7 @@ def _cannot_tell(c: ComparedTables) -> str:
     if all(whole):
         why = f"One recording of each, without steps, cannot show whether {b} is faster."
     else:
-        counts = [0 if whole[side] else _steps_of(c, side) for side in (0, 1)]
+        counts = [0 if whole[side] else len(used_times(c, side)) for side in (0, 1)]
         why = (
             f"Whether {b} is faster cannot be said: {format_items(counts[0], 'step')} of {a} and {counts[1]} "
             f"of {b} count, and at least {LEAST} of each are needed."
@@ -181,8 +178,9 @@ def _basis(c: ComparedTables) -> str:
     if c.by_runs:
         how = "pairs of runs" if c.paired else f"and {c.runs[1]} runs"
         return f"This is based on {c.runs[0]} {how}."
+    counts = [len(used_times(c, side)) for side in (0, 1)]
     rests = (
-        f"The change is the median over all pairs of {_steps_of(c, 0)} and {_steps_of(c, 1)} steps; since "
+        f"The change is the median over all pairs of {counts[0]} and {counts[1]} steps; since "
         f"steps do not show the noise between runs, the interval is {c.shift.factor:.3g} times as wide as "
         f"theirs ({'assumed' if c.noise is None else 'as noise= says'})"
     )

@@ -121,7 +121,8 @@ def kernel_label(name: str) -> tuple[str, str] | None:
         return f"reduce {_operation(name) or 'kernel'}", _dtype(name)
     for pattern, label in _FIXED:
         if pattern.search(text):
-            return _detailed(label, name)
+            tile = _TILE.search(name) if label.startswith("conv") else None
+            return label, " ".join(filter(None, (_dtype(name), f"{tile[1]}×{tile[2]}" if tile else "")))
     return None
 
 
@@ -156,11 +157,6 @@ def _gemm_dtype(name: str) -> str:
         return written.group(1).lower().replace("fp", "f")
     letter = re.search(r"(?:^|_)([hsdi])(?:\d+)?gemm", name)
     return _CUTLASS_LETTER[letter.group(1)] if letter else _dtype(name)
-
-
-def _detailed(label: str, name: str) -> tuple[str, str]:
-    tile = _TILE.search(name) if label.startswith("conv") else None
-    return label, " ".join(part for part in (_dtype(name), f"{tile[1]}×{tile[2]}" if tile else "") if part)
 
 
 def _dtype(name: str) -> str:

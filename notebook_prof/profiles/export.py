@@ -91,10 +91,10 @@ class Export(Namespace):
         >>> file.read_bytes()[1:4]
         b'PNG'
         """
-        from ..views.pictures import write_png
+        from ..views.pictures import scene, write_png
 
         p = self._shared(source)
-        write_png(p.trace, p.selection, path, view, width, theme)
+        write_png(scene(p.trace, p.selection, view, width, theme), path)
 
     def svg(
         self,
@@ -117,10 +117,10 @@ class Export(Namespace):
         >>> file.read_text(encoding="utf-8")[:4]
         '<svg'
         """
-        from ..views.pictures import write_svg
+        from ..views.pictures import scene, write_svg
 
         p = self._shared(source)
-        write_svg(p.trace, p.selection, path, view, width, theme)
+        write_svg(scene(p.trace, p.selection, view, width, theme), path)
 
     def chrome(self, path: str | os.PathLike[str], *, source: bool = True) -> None:
         """Write Chrome trace JSON, which Perfetto, TensorBoard and `open_profile` open.

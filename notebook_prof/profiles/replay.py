@@ -255,19 +255,9 @@ def _recorded_steps(trace: Trace, name: str) -> tuple[pd.DataFrame, list[Any]]:
     _check_name(trace, name)
     steps = optimizer_steps(trace, name)
     times = analysis.operators(trace, name=name)
-    row = {
-        "name": name,
-        "shapes": str(steps.shapes),
-        "dtypes": json.dumps(steps.dtypes),
-        "strides": "",
-        "concrete": "",
-    }
-    table = ARGUMENTS.frame(
-        {
-            **{key: [value] for key, value in row.items()},
-            **{c: times[c] for c in ("count", "total_ns", "device_ns")},
-        }
-    )
+    texts = {"shapes": [str(steps.shapes)], "dtypes": [json.dumps(steps.dtypes)]}
+    sums = {column: times[column] for column in ("count", "total_ns", "device_ns")}
+    table = ARGUMENTS.frame({"name": [name], **texts, "strides": [""], "concrete": [""], **sums})
     device = "cuda" if table["device_ns"].sum() > 0 else "cpu"
     shapes = tuple(tuple(shape) for shape in steps.shapes)
     return table, [

@@ -10,7 +10,7 @@ import pandas as pd
 from .. import analysis
 from ..analysis.verdict.claims import Sentence
 from ..trace.trace import Trace
-from ..units import format_count, format_items, format_ns, format_share
+from ..units import cut, format_count, format_items, format_ns, format_share
 
 _NAME_WIDTH: Final = 48
 _EXAMPLE_WIDTH: Final = 120
@@ -59,7 +59,7 @@ def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
     count_width = max(map(len, counts), default=0)
     return [
         f"  {location.rjust(width)}  {_bar(share)}  {format_share(share).rjust(7)}"
-        f"  {format_ns(total).rjust(7)}  {count.rjust(count_width)}{_short(text)}".rstrip()
+        f"  {format_ns(total).rjust(7)}  {count.rjust(count_width)}{cut(text, _NAME_WIDTH)}".rstrip()
         for location, share, total, count, text in zip(
             locations, shown["share"], shown["total_ns"], counts, shown["text"], strict=True
         )
@@ -92,7 +92,7 @@ def summary_text(
 
 def _account_lines(account: pd.DataFrame) -> list[str]:
     labels = [
-        _short(" ".join(filter(None, dict.fromkeys(words))))
+        cut(" ".join(filter(None, dict.fromkeys(words))), _NAME_WIDTH)
         for words in zip(account["part"], account["text"], strict=True)
     ]
     width = max(map(len, labels))
@@ -146,13 +146,10 @@ def _with_share(finding: str, share: float) -> str:
 
 def _explained(code: str, finding: str, share: float, effect: str, advice: str, example: str) -> str:
     """Describe a finding with its effect on the numbers, what to do, and the first or worst example."""
-    parts = [_with_share(finding, share), effect, advice, f"for example: {_cut(example)}" if example else ""]
+    shown = f"for example: {cut(example, _EXAMPLE_WIDTH)}" if example else ""
+    parts = [_with_share(finding, share), effect, advice, shown]
     sentences = (f"{part[0].upper()}{part[1:].rstrip('.')}." for part in parts if part)
     return f"{' '.join(sentences)} [{code}]"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _EXAMPLE_WIDTH else text[: _EXAMPLE_WIDTH - 1] + "…"
 
 
 def operator_table(operators: pd.DataFrame, by: str, rows: int) -> PlainText:
@@ -162,7 +159,7 @@ def operator_table(operators: pd.DataFrame, by: str, rows: int) -> PlainText:
     # only if it doubts a row
     shown = operators.head(rows)
     columns = {
-        by: ["–" if pd.isna(label) else _short(str(label)) for label in shown[by]],
+        by: ["–" if pd.isna(label) else cut(str(label), _NAME_WIDTH) for label in shown[by]],
         "calls": [format_count(int(count)) for count in shown["count"]],
         "self": [format_ns(value) for value in shown["self_ns"]],
         "share": [format_share(value) for value in shown["share"]],
@@ -184,7 +181,3 @@ def operator_table(operators: pd.DataFrame, by: str, rows: int) -> PlainText:
 def _line(cells: list[str], widths: list[int]) -> str:
     first, *others = cells
     return "  ".join([first.ljust(widths[0]), *(c.rjust(w) for c, w in zip(others, widths[1:], strict=True))])
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= _NAME_WIDTH else label[: _NAME_WIDTH - 1] + "…"

@@ -162,22 +162,16 @@ def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
         return pd.DataFrame({"rank": np.empty(0, np.int32)})
     parts = [frame for frame in frames if len(frame)] or [frames[0]]
     parts.sort(key=lambda frame: int(frame["rank"].iloc[0]) if len(frame) else -1)
-    shared = [name for name in parts[0] if all(name in part and _is_category(part[name]) for part in parts)]
-    if shared and len(parts) > 1:
-        words = {name: _words([part[name] for part in parts]) for name in shared}
-        parts = [
-            part.assign(**{name: part[name].cat.set_categories(words[name]) for name in shared})
-            for part in parts
-        ]
-    return pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0].reset_index(drop=True)
-
-
-def _is_category(column: Any) -> bool:
-    return isinstance(column.dtype, pd.CategoricalDtype)
-
-
-def _words(columns: Sequence[pd.Series[Any]]) -> list[Any]:
-    return list(dict.fromkeys(word for column in columns for word in column.cat.categories))
+    if len(parts) == 1:
+        return parts[0].reset_index(drop=True)
+    words: dict[str, list[Any]] = {}
+    for name in parts[0]:
+        if all(name in part and isinstance(part[name].dtype, pd.CategoricalDtype) for part in parts):
+            words[name] = list(dict.fromkeys(word for part in parts for word in part[name].cat.categories))
+    return pd.concat(
+        [part.assign(**{n: part[n].cat.set_categories(words[n]) for n in words}) for part in parts],
+        ignore_index=True,
+    )
 
 
 def _facts(trace: Trace) -> dict[str, Any]:

@@ -148,7 +148,9 @@ class RankSet(Mapping[int, T], Generic[T]):
         bar = Bar(len(self._files), self._progress)
         try:
             for result in self._run(analyses):
-                self._take(result)
+                self._tell(result.rank, result.report, named=not result.read)
+                if result.read:
+                    self._facts[result.rank] = {**result.facts, "seconds": result.seconds}
                 for name, frame in result.frames.items():
                     frames[name].append(frame)
                 for name, error in result.failures.items():
@@ -173,12 +175,6 @@ class RankSet(Mapping[int, T], Generic[T]):
             return run_there(files, analyses, self._cache, self._client, self._report)
         work = functools.partial(reduce_rank, analyses=analyses, cache=self._cache)
         return run_here(files, work, processes_for(files, self._processes), self._report)
-
-    def _take(self, result: Reduction) -> None:
-        """Keep a rank's facts, once."""
-        self._tell(result.rank, result.report, named=not result.read)
-        if result.read:
-            self._facts[result.rank] = {**result.facts, "seconds": result.seconds}
 
     def _tell(self, rank: int, report: ImportReport, named: bool) -> None:
         """Add losses and errors of a rank to the report, each once; `named` ones already name the rank."""

@@ -155,16 +155,10 @@ def _in_pool(
                 result = future.result()
                 del flight[future]
                 yield result
-    finally:
-        _stop(executor, bool(flight))
-
-
-def _stop(executor: ProcessPoolExecutor, busy: bool) -> None:
-    """Release the processes; busy ones are terminated."""
-    own = list((getattr(executor, "_processes", None) or {}).values())
-    executor.shutdown(wait=not busy, cancel_futures=True)
-    if busy:
-        for process in own:
+    finally:  # release the processes; busy ones are terminated
+        own = list((getattr(executor, "_processes", None) or {}).values())
+        executor.shutdown(wait=not flight, cancel_futures=True)
+        for process in own if flight else ():
             process.terminate()
 
 

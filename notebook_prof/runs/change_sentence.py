@@ -20,6 +20,7 @@ from ..comparison.verdict import (
     name_of,
     signed_ns,
     signed_percent,
+    used_times,
 )
 from ..errors import NotebookProfError
 from ..statistics import LEAST, MOST_PAIRS, factor_of_runs, learned_factor
@@ -106,10 +107,10 @@ def sentence(c: Comparison, why: str, noise: Noise, core: float = 1.0) -> str:
 
 def _unclear(c: Comparison, before: str, noise: Noise, core: float) -> str:
     if math.isnan(c.interval[0]):
-        a, b = (format_ns(_mean(c, side)) for side in range(2))
+        a, b = (format_ns(float(used_times(c, side).mean())) for side in range(2))
         if (c.steps["step"] == -1).any():
             return f"≈ It took {a} in {before} and {b} in this one, and one run of each cannot show a change"
-        counts = [int((c.steps.loc[c.steps["side"] == name, "used"]).sum()) for name in c.names]
+        counts = [len(used_times(c, side)) for side in range(2)]
         return (
             f"≈ A step took {a} in {before} and {b} in this one, and {counts[0]} and "
             f"{format_items(counts[1], 'step')} cannot show a change: {LEAST} each can"
@@ -124,11 +125,6 @@ def _unclear(c: Comparison, before: str, noise: Noise, core: float) -> str:
         unlike = "steps of one run and two kernels" if noise.other_kernel else "steps of one run"
         return f"≈ No change against {before} can be shown: {unlike} differ too much from one another"
     return f"≈ No change against {before} is shown ({rests})"
-
-
-def _mean(c: Comparison, side: int) -> float:
-    table = c.steps
-    return float(table.loc[(table["side"] == c.names[side]) & table["used"], "dur_ns"].mean())
 
 
 def _basis(noise: Noise) -> str:

@@ -123,10 +123,10 @@ def _content(summary: Summary) -> bytes:
     return zlib.compress(text.encode("utf-8", "replace"), 6)
 
 
-_COLUMNS = (
-    "id, at_ns, kernel, notebook, cell, cell_hash, name, options, environment, load, core_share, p50_ns, "
-    "steps, source, content"
-)
+_COLUMNS: Final = (
+    "id", "at_ns", "kernel", "notebook", "cell", "cell_hash", "name", "options", "environment", "load",
+    "core_share", "p50_ns",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -175,23 +175,19 @@ _WITHOUT = "Its recording was not kept (%%profile --keep does); nbp.compare() ac
 
 def read_run(store: Store, run: int) -> HistoryRun:
     """Read a run. Raises OptionError for an unknown number, HistoryError for an unreadable file or row."""
-    rows = store.select(_COLUMNS, "WHERE id = ?", (run,))
+    rows = store.select(", ".join([*_COLUMNS, "steps", "source", "content"]), "WHERE id = ?", (run,))
     if not rows:
         numbers = store.select("min(id), max(id)")
         first, last = numbers[0] if numbers else (None, None)
         there = "it is empty" if first is None else f"it has {first} to {last}, except deleted ones"
         raise OptionError(f"the history has no run {run}: {there}")
-    columns: dict[str, Any] = dict(zip(_COLUMNS.split(", "), rows[0], strict=True))
+    *values, steps, source, content = rows[0]
+    columns: dict[str, Any] = dict(zip(_COLUMNS, values, strict=True))
     number, name = columns.pop("id"), columns["name"]
     title = f"run {number} of the history" + (f" ({name})" if name else "")
-    source, content, columns["used_steps"] = (
-        columns.pop("source"),
-        columns.pop("content"),
-        columns.pop("steps"),
-    )
     try:
         summary = unpacked(source, content, title)
     except (ValueError, KeyError, IndexError, zlib.error) as error:
         raise HistoryError(f"{title} is damaged: {type(error).__name__}: {error}") from error
-    values = {field.name: getattr(summary, field.name) for field in fields(Summary)}
-    return HistoryRun(**values, run=number, **columns)
+    totals = {field.name: getattr(summary, field.name) for field in fields(Summary)}
+    return HistoryRun(**totals, run=number, used_steps=steps, **columns)

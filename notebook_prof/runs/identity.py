@@ -70,6 +70,17 @@ class Link:
     why: str
 
 
+def of_run(me: Identity, link: Link | None) -> dict[str, Any]:
+    """Return the columns of the history that identify a run and the one before it."""
+    before = {} if link is None else {"lineage": link.lineage, "earlier": link.run}
+    return {
+        **{name: getattr(me, name) for name in ("at_ns", "kernel", "notebook", "cell", "name")},
+        "cell_hash": cell_hash(me.source),
+        "link": "" if link is None else link.why,
+        **before,
+    }
+
+
 @lru_cache(maxsize=256)
 def tokens(source: str) -> tuple[str, ...]:
     """Return the program in a source: its tokens, without comments, blank lines and our magic."""

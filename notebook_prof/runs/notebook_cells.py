@@ -20,9 +20,9 @@ from ..trace import Trace
 from ..units import format_ns
 from .entry import packed
 from .folder import history_folder
-from .identity import Identity, cell_hash, earlier_run, is_dirty, kernel_id, load_now, revision_of
+from .identity import Identity, earlier_run, is_dirty, kernel_id, load_now, of_run, revision_of
 from .previous_run import OF_A_MACHINE
-from .store import RunRow, Store
+from .store import Store
 
 OPTIONS: Final = "notebook"
 
@@ -59,18 +59,15 @@ def remember_cells(profile: Profile, path: str) -> int:
         source, content = packed(_summary(trace, row, me.source, facts))
         wall_ns = int(row["wall_ns"])
         store.add(
-            RunRow(
-                at_ns=now_ns, kernel=me.kernel, notebook=notebook, cell=me.cell,
-                cell_hash=cell_hash(me.source), name="", options=OPTIONS,
-                environment={name: facts.get(name, "") for name in OF_A_MACHINE},
-                revision=revision, dirty=dirty, failed=bool(row["error"]),
-                steps=1, p50_ns=wall_ns, mean_ns=wall_ns, total_ns=wall_ns,
-                peak_bytes=int(row["peak_bytes"]), overhead=None, load=load, core_share=None,
-                verdict=f"{row['name']} took {format_ns(wall_ns)}.", trust="",
-                lineage=None if link is None else link.lineage,
-                earlier=None if link is None else link.run, link="" if link is None else link.why,
-                noise=None, kept="", source=source, content=content,
-            )
+            {
+                **of_run(me, link), "options": OPTIONS,
+                "environment": {name: facts.get(name, "") for name in OF_A_MACHINE},
+                "revision": revision, "dirty": dirty, "failed": bool(row["error"]),
+                "steps": 1, "p50_ns": wall_ns, "mean_ns": wall_ns, "total_ns": wall_ns,
+                "peak_bytes": int(row["peak_bytes"]), "load": load,
+                "verdict": f"{row['name']} took {format_ns(wall_ns)}.", "trust": "",
+                "kept": "", "source": source, "content": content,
+            }
         )  # fmt: skip
     return len(table)
 

@@ -8,7 +8,6 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, fields
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
@@ -46,43 +45,6 @@ CREATE INDEX IF NOT EXISTS by_noise ON runs (environment, at_ns) WHERE noise IS 
 """
 
 
-@dataclass(frozen=True)
-class RunRow:
-    """A stored run. Names and units are those of the columns of `notebook_prof.history`."""
-
-    at_ns: int
-    kernel: str
-    notebook: str
-    cell: str
-    cell_hash: str
-    name: str
-    options: str
-    environment: Mapping[str, str]
-    revision: str
-    dirty: bool | None
-    failed: bool
-    steps: int
-    p50_ns: float | None
-    mean_ns: float | None
-    total_ns: int
-    peak_bytes: int | None
-    overhead: float | None
-    load: float | None
-    core_share: float | None
-    verdict: str
-    trust: str
-    lineage: int | None
-    earlier: int | None
-    link: str
-    noise: float | None
-    kept: str
-    source: bytes
-    content: bytes
-
-
-_COLUMNS: Final = tuple(field.name for field in fields(RunRow))
-
-
 class Store:
     """The runs of a project. The folder is made when the first run is added."""
 
@@ -94,8 +56,8 @@ class Store:
         """The file."""
         return self.folder / FILE
 
-    def add(self, row: RunRow) -> int:
-        """Add a run and return its number."""
+    def add(self, row: Mapping[str, Any]) -> int:
+        """Add a run, by column of `_SCHEMA` and with the facts of its environment; return its number."""
         # Raises HistoryError if the file cannot be written, is locked by another kernel for too long, or was
         # made by a newer version. A damaged file is set aside, and a new one started.
         try:
@@ -114,10 +76,10 @@ class Store:
         except sqlite3.Error as error:
             raise HistoryError(f"the history {str(self.path)!r} cannot be read: {error}") from error
 
-    def _add(self, row: RunRow) -> int:
-        key, facts = environment_hash(row.environment)
-        size = len(row.source) + len(row.content) + _OVERHEAD
-        values = {name: getattr(row, name) for name in _COLUMNS} | {"environment": key, "bytes": size}
+    def _add(self, row: Mapping[str, Any]) -> int:
+        key, facts = environment_hash(row["environment"])
+        size = len(row["source"]) + len(row["content"]) + _OVERHEAD
+        values = {**row, "environment": key, "bytes": size}
         names = ", ".join(values)
         marks = ", ".join("?" * len(values))
         with self._writing() as connection:

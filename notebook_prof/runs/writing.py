@@ -7,7 +7,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,13 +16,11 @@ from ..errors import NotebookProfError
 from ..own_processes import at_exit
 from ..units import format_items
 from .folder import history_folder, notebook_path, start_folder
-from .identity import Identity, cell_hash, is_dirty, kernel_id, load_now, revision_of
+from .identity import Identity, is_dirty, kernel_id, load_now, of_run, revision_of
 from .previous_run import PreviousRun
-from .store import RunRow, Store
+from .store import Store
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ..profiles.profile import Profile
 
 THREAD: Final = "notebook_prof history"
@@ -31,16 +28,6 @@ _MOST_WAITING: Final = 16
 """If more rows wait, they are written without pauses, because each keeps a recording in memory."""
 _LEAVES_S: Final = 2.0
 _LOOK_S: Final = 0.05
-
-
-@dataclass(frozen=True)
-class _Recorded:
-    """A recording whose row is to be written."""
-
-    profile: Profile
-    previous: PreviousRun
-    kept: bool
-    at: Path
 
 
 def remember(
@@ -62,21 +49,16 @@ def remember(
         path = notebook_path()
         folder = history_folder(path)
         if folder is None:
-            return _do_nothing
+            return lambda: None
         notebook = os.path.relpath(path or start_folder(), folder.parent).replace(os.sep, "/")
         me = Identity(time.time_ns(), kernel_id(), notebook, cell, name, source)
         previous = PreviousRun(Store(folder), me, options, failed, load=load_now())
         profile._history = previous
         at = Path(path).parent if path else start_folder()
-        recorded = _Recorded(profile, previous, kept, at)
-        return lambda: _writer.put(recorded, hold)
+        return lambda: _writer.put(profile, lambda: write(profile, previous, kept, at), hold)
     except Exception as error:  # the user's cell has run: it must not fail because of us
         _writer.lose(error)
-        return _do_nothing
-
-
-def _do_nothing() -> None:
-    pass
+        return lambda: None
 
 
 def missing() -> str:
@@ -107,10 +89,10 @@ class _Writer:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._waiting: deque[_Recorded] = deque()
+        self._waiting: deque[tuple[Profile, Callable[[], int]]] = deque()
         self._thread: threading.Thread | None = None
         self._hold: Callable[[], bool] = bool
-        self._idle = IdleTime(lambda: self._hold(), UNSEEN_S, lambda: self._too_many)
+        self._idle = IdleTime(lambda: self._hold(), UNSEEN_S, lambda: len(self._waiting) > _MOST_WAITING)
         self.lost, self.reason = 0, ""
 
     @property
@@ -119,14 +101,10 @@ class _Writer:
         with self._changed:
             return len(self._waiting) + (self._thread is not None)
 
-    @property
-    def _too_many(self) -> bool:
-        return len(self._waiting) > _MOST_WAITING
-
-    def put(self, recorded: _Recorded, hold: Callable[[], bool]) -> None:
-        """Write a row later."""
+    def put(self, profile: Profile, add: Callable[[], int], hold: Callable[[], bool]) -> None:
+        """Add the row of a recording later."""
         with self._changed:
-            self._waiting.append(recorded)
+            self._waiting.append((profile, add))
             self._hold = hold
             if self._thread is None:
                 at_exit(_leave)
@@ -151,25 +129,24 @@ class _Writer:
                     self._thread = None
                     self._changed.notify_all()
                     return
-                recorded = self._waiting.popleft()
+                profile, add = self._waiting.popleft()
             try:
-                self._write(recorded)
+                self._write(profile, add)
             except BaseException as error:  # the next row must be written regardless
                 self.lose(error)
-            del recorded  # perhaps the last reference
+            del profile, add  # perhaps the last references
 
-    def _write(self, recorded: _Recorded) -> None:
-        pending = recorded.profile.pending
+    def _write(self, profile: Profile, add: Callable[[], int]) -> None:
+        pending = profile.pending
         if pending is not None:
             with self._idle.used():
                 checkpoint()
             pending.start()
             while not pending.wait(_LOOK_S) and not self._idle.is_hurried:
                 pass
-        trace = recorded.profile.trace
+        trace = profile.trace
         with self._idle.used():
-            row = sharing(lambda _: write(recorded.profile, recorded.previous, recorded.kept, recorded.at))
-            row(trace)
+            sharing(lambda _: add())(trace)
 
 
 def write(profile: Profile, previous: PreviousRun, kept: bool, at: Path) -> int:
@@ -193,45 +170,32 @@ def write(profile: Profile, previous: PreviousRun, kept: bool, at: Path) -> int:
     source, content = packed(summary)
     used = summary.steps.loc[summary.steps["used"], "dur_ns"]
     overhead = trace.metadata.get("overhead")
-    row = RunRow(
-        at_ns=me.at_ns,
-        kernel=me.kernel,
-        notebook=me.notebook,
-        cell=me.cell,
-        cell_hash=cell_hash(me.source),
-        name=me.name,
-        options=previous.options,
-        environment=previous.environment(profile),
-        revision=revision,
-        dirty=is_dirty(at) if revision else None,
-        failed=previous.failed,
-        steps=int(summary.phases().steps),
-        p50_ns=float(used.median()) if len(used) else None,
-        mean_ns=float(used.mean()) if len(used) else None,
-        total_ns=int(trace.span.dur),
-        peak_bytes=_peak(summary.memory),
-        overhead=float(overhead["ratio"]) if isinstance(overhead, dict) and "ratio" in overhead else None,
-        load=previous.load,
-        core_share=core_share(trace),
-        verdict=verdict,
-        trust=" ".join(trust.loc[trust["severity"] != "info", "code"]),
-        lineage=None if pair is None else pair[0].lineage,
-        earlier=None if pair is None else pair[0].run,
-        link="" if pair is None else pair[0].why,
-        noise=noise,
-        kept=keep(previous.store.folder, profile, f"{me.at_ns:x}-{me.kernel[:6]}") if kept else "",
-        source=source,
-        content=content,
-    )
+    memory = summary.memory
+    # the peak of a device or, without a device, of the host
+    peaks = memory.loc[memory["device"] >= 0, "bytes"] if (memory["device"] >= 0).any() else memory["bytes"]
+    row = {
+        **of_run(me, None if pair is None else pair[0]),
+        "options": previous.options,
+        "environment": previous.environment(profile),
+        "revision": revision,
+        "dirty": is_dirty(at) if revision else None,
+        "failed": previous.failed,
+        "steps": int(summary.phases().steps),
+        "p50_ns": float(used.median()) if len(used) else None,
+        "mean_ns": float(used.mean()) if len(used) else None,
+        "total_ns": int(trace.span.dur),
+        "peak_bytes": int(peaks.max()) if len(peaks) else None,
+        "overhead": float(overhead["ratio"]) if isinstance(overhead, dict) and "ratio" in overhead else None,
+        "load": previous.load,
+        "core_share": core_share(trace),
+        "verdict": verdict,
+        "trust": " ".join(trust.loc[trust["severity"] != "info", "code"]),
+        "noise": noise,
+        "kept": keep(previous.store.folder, profile, f"{me.at_ns:x}-{me.kernel[:6]}") if kept else "",
+        "source": source,
+        "content": content,
+    }
     return previous.store.add(row)
-
-
-def _peak(memory: pd.DataFrame) -> int | None:
-    """Return the peak memory of a device or, without a device, of the host."""
-    if not len(memory):
-        return None
-    devices = memory[memory["device"] >= 0]
-    return int((devices if len(devices) else memory)["bytes"].max())
 
 
 _writer = _Writer()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -41,16 +42,13 @@ def filtered(
     else:
         arguments = {name: where[name] for name in ARGUMENTS if name in free and where.get(name) is not None}
         table = analysis(trace, *args, **{**arguments, **options})
-        clauses = _clauses(where, table, {**arguments, **options})
+        given = {**arguments, **options}
+        names = [name for name in ARGUMENTS if name in table.columns and name not in given]
+        clauses = {name: where[name] for name in names if where.get(name) is not None}
         if not clauses:
             return table  # type: ignore[no-any-return]
         keep = Selection(**clauses).mask(table)
     return table[keep].reset_index(drop=True)  # type: ignore[no-any-return]
-
-
-def _clauses(state: Mapping[str, Any], table: pd.DataFrame, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    names = [name for name in ARGUMENTS if name in table.columns and name not in arguments]
-    return {name: state[name] for name in names if state.get(name) is not None}
 
 
 def split_query(where: str, trace: Trace, free: set[str]) -> tuple[Query, dict[str, Any]]:
@@ -75,6 +73,7 @@ def split_query(where: str, trace: Trace, free: set[str]) -> tuple[Query, dict[s
     return Query(query.words, query.patterns, tuple(left)), arguments
 
 
+_COMPARE: Final = {">": gt, ">=": ge, "<": lt, "<=": le, "=": eq, "!=": ne}
 _TEXT: Final = ("name", "operator", "function", "shapes", "module", "file", "description", "kernel")
 _COLUMNS: Final = {
     "avg": ("mean_ns", "avg_ns"),
@@ -99,41 +98,28 @@ def passing(table: pd.DataFrame, query: Query) -> BoolArray:
     return keep
 
 
-def column_for(table: pd.DataFrame, field: str) -> str | None:
-    """Return the column for a condition's field; None if the table has none."""
-    candidates = (field, f"{field}_ns", f"{field}_bytes", *_COLUMNS.get(field, ()))
-    return next((name for name in candidates if name in table.columns), None)
-
-
 def _satisfies(table: pd.DataFrame, condition: Condition) -> BoolArray:
-    name = column_for(table, condition.field)
+    field = condition.field
+    candidates = (field, f"{field}_ns", f"{field}_bytes", *_COLUMNS.get(field, ()))
+    name = next((name for name in candidates if name in table.columns), None)
     if name is None:
         raise OptionError(
-            f"this table cannot be filtered by {condition.field!r}: "
-            f"its columns are {', '.join(table.columns)}"
+            f"this table cannot be filtered by {field!r}: its columns are {', '.join(table.columns)}"
         )
     column = table[name]
-    if condition.field in (*EXACT, *PARTS):
-        return _among(line_texts(table) if condition.field == "line" else column, condition)
+    if field in (*EXACT, *PARTS):
+        return _among(line_texts(table) if field == "line" else column, condition)
     values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    if condition.field == STEP and isinstance(condition.value, tuple):
+    if field == STEP and isinstance(condition.value, tuple):
         inside = np.zeros(len(values), dtype=bool)
         for entry in condition.value:
             first, last = entry[0], entry[1]
-            inside |= (values >= (-np.inf if first is None else float(first))) & (
-                values < (np.inf if last is None else float(last))
+            inside |= (values >= float(-np.inf if first is None else first)) & (
+                values < float(np.inf if last is None else last)
             )
         return inside if condition.operator == "=" else ~inside & ~np.isnan(values)
     limit = float(condition.value)  # type: ignore[arg-type]
-    compare = {
-        ">": np.greater,
-        ">=": np.greater_equal,
-        "<": np.less,
-        "<=": np.less_equal,
-        "=": np.equal,
-        "!=": np.not_equal,
-    }[condition.operator]
-    return np.asarray(compare(values, limit) & ~np.isnan(values), dtype=bool)
+    return np.asarray(_COMPARE[condition.operator](values, limit) & ~np.isnan(values), dtype=bool)
 
 
 def _among(column: pd.Series[Any], condition: Condition) -> BoolArray:

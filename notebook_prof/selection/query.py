@@ -85,11 +85,8 @@ class Query:
         words: list[str] = []
         patterns: list[str] = []
         conditions: list[Condition] = []
-        text = (
-            _GAPS.sub(r"\1\2", _SPACED.sub(r"\1\2\3\4", text))
-            if "/" not in text and '"' not in text
-            else text
-        )
+        if "/" not in text and '"' not in text:
+            text = _GAPS.sub(r"\1\2", _SPACED.sub(r"\1\2\3\4", text))
         for token in _TOKEN.findall(text):
             if len(token) > 2 and token[0] == token[-1] == "/":
                 patterns.append(_pattern(token))
@@ -110,9 +107,8 @@ class Query:
         if self.words:
             folded = [text.casefold() for text in texts]
             keep &= np.array([all(word in text for word in self.words) for text in folded], dtype=bool)
-        if self.patterns:
-            for pattern in self.patterns:
-                keep &= _search(pattern, texts)
+        for pattern in self.patterns:
+            keep &= _search(pattern, texts)
         return keep
 
     def split(self, fields: Iterable[str]) -> tuple[Query, tuple[Condition, ...]]:
@@ -121,21 +117,6 @@ class Query:
         removed = tuple(c for c in self.conditions if c.field in chosen)
         left = tuple(c for c in self.conditions if c.field not in chosen)
         return Query(self.words, self.patterns, left), removed
-
-
-def holds(condition: Condition, value: float) -> bool:
-    """Return whether a number satisfies a condition."""
-    limit = condition.value
-    if not isinstance(limit, int | float):
-        raise OptionError(f"{condition.field} is not a number")
-    return {
-        ">": value > limit,
-        ">=": value >= limit,
-        "<": value < limit,
-        "<=": value <= limit,
-        "=": value == limit,
-        "!=": value != limit,
-    }[condition.operator]
 
 
 def _is_field(field: str, value: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +19,6 @@ from ..trace import Trace
 from ..trace.arrays import IntArray
 from ..trace.nesting import crossing_frames
 from .cached import locked_cached_property
-from .detail import CrossesParent
 
 _BUSY_LEVELS: Final = 10
 _WAITING: Final = 0.95
@@ -67,6 +66,27 @@ class DrawnCounter(NamedTuple):
     high: float
 
 
+class CrossesParent(NamedTuple):
+    """Slices that something inside them outlives. For nesting they end where that begins, at `until` (ns)."""
+
+    slices: IntArray
+    until: IntArray
+    rows: IntArray
+
+    @classmethod
+    def none(cls) -> CrossesParent:
+        """Return an empty set."""
+        return cls(*(np.empty(0, np.int64) for _ in cls._fields))
+
+    def cut(self, ts: IntArray, dur: IntArray) -> IntArray:
+        """Return the length of every slice, with these slices cut at `until`."""
+        if not len(self.slices):
+            return dur
+        out = dur.copy()
+        out[self.slices] = self.until - ts[self.slices]
+        return out
+
+
 class SliceColumns:
     """NumPy columns of ``trace.slices``: times in ns, and texts as codes into a list."""
 
@@ -88,7 +108,9 @@ class SliceColumns:
         self.track = slices["track"].to_numpy()
         self.depth = slices["depth"].to_numpy()
         deepest, busy = _sizes(self.track, self.depth, self.dur)
-        tracks = _drawn_tracks(trace.tracks, deepest, busy, self._evaluating(), self._waiting(len(deepest)))
+        # tracks on which autograd's engine runs operators
+        evaluating = set(np.unique(self.track[self._among(self.name, self.names, evaluates)]).tolist())
+        tracks = _drawn_tracks(trace.tracks, deepest, busy, evaluating, self._waiting(len(deepest)))
         self.busy_ns: IntArray = busy[[track.track for track in tracks]]
         level, tracks = self._levels(trace, tracks)
         self.row = self.nested_row = self._rows(tracks, level)
@@ -113,11 +135,11 @@ class SliceColumns:
         """Return a mask of the folded library frames and step marks; None if there are none."""
         if self.n > _MOST_FOLDED:
             return None
-        python = np.array([*(name == "python" for name in self.categories), False])[self.category]
-        marks = np.array([*(name.startswith(STEP_MARKS) for name in self.names), False])[self.name]
-        folded = (
-            marks & ~self.of_kind("stream", tracks=tracks) if len(trace.steps) else np.zeros(self.n, bool)
-        )
+        python = self._among(self.category, self.categories, lambda name: name == "python")
+        folded = np.zeros(self.n, bool)
+        if len(trace.steps):
+            marks = self._among(self.name, self.names, lambda name: name.startswith(STEP_MARKS))
+            folded = marks & ~self.of_kind("stream", tracks=tracks)
         if python.any():
             folded |= python & ~shown_frames(trace)
         return folded if folded.any() else None
@@ -126,8 +148,8 @@ class SliceColumns:
         self, trace: Trace, tracks: list[DrawnTrack]
     ) -> tuple[npt.NDArray[np.integer], list[DrawnTrack]]:
         """Return the row of every slice in its track, and the tracks with the rows that they need."""
-        kinds = np.array([*(name == "annotation" for name in self.categories), False])
-        marks = kinds[self.category] & self.of_kind("stream", tracks=tracks)
+        marks = self._among(self.category, self.categories, lambda name: name == "annotation")
+        marks &= self.of_kind("stream", tracks=tracks)
         # On streams, ranges that only mark are in the first rows. Work is drawn below as if they were absent,
         # so that a kernel has the same row with and without a range around it.
         return self._apart(trace, tracks, self.depth, marks, "marks") if marks.any() else (self.depth, tracks)
@@ -188,10 +210,12 @@ class SliceColumns:
             out.append(replace(track, outer_rows=shown))
         return out
 
-    def _evaluating(self) -> set[int]:
-        """Return the tracks on which autograd's engine runs operators."""
-        runs = np.array([evaluates(name) for name in self.names] + [False])
-        return set(np.unique(self.track[runs[self.name]]).tolist()) if runs.any() else set()
+    @staticmethod
+    def _among(
+        codes: npt.NDArray[np.integer], texts: list[str], fits: Callable[[str], bool]
+    ) -> npt.NDArray[np.bool_]:
+        """Return a mask of the slices whose text fits; a missing one (-1) reads the last entry."""
+        return np.asarray(np.array([*map(fits, texts), False])[codes])
 
     def _waiting(self, tracks: int) -> npt.NDArray[np.float64]:
         """Return the share of each track's self time in functions that wait, judged by name."""
@@ -266,15 +290,8 @@ class SliceColumns:
     @locked_cached_property
     def code_of(self) -> dict[str, dict[str, int]]:
         """The code of every known value of ``name category phase line``."""
-        values_of = {
-            "name": self.names,
-            "category": self.categories,
-            "phase": self.phases,
-            "line": self.lines,
-        }
-        return {
-            column: {value: code for code, value in enumerate(values)} for column, values in values_of.items()
-        }
+        lists = {"name": self.names, "category": self.categories, "phase": self.phases, "line": self.lines}
+        return {column: {value: code for code, value in enumerate(lists[column])} for column in lists}
 
     def codes(self, column: str, values: Iterable[Any]) -> list[int]:
         """Return the codes of some values of ``name category phase line``, ascending, less unknown ones."""
@@ -288,10 +305,6 @@ class SliceColumns:
         if len(numbers) == len(tracks):
             return np.ones(self.n, bool)
         return np.isin(self.track, numbers)
-
-    def on_device(self) -> npt.NDArray[np.bool_]:
-        """Return a mask of the slices on streams."""
-        return self.of_kind("stream")
 
 
 def _row_below(tracks: list[DrawnTrack]) -> IntArray:
@@ -334,35 +347,31 @@ def _drawn_tracks(
     evaluating: set[int],
     waiting: npt.NDArray[np.float64],
 ) -> list[DrawnTrack]:
-    used = np.flatnonzero(deepest >= 0)
-    if not len(used):
-        return []
-    table = tracks.set_index("track")
-    most = max(float(busy.max()), 1.0)
-    quiet = {int(key): bool(waiting[key] > _WAITING or busy[key] < _IDLE * most) for key in used}
-    still = _quiet_processes(table, quiet)
-    keyed = [(_order(table, int(key), busy, quiet[int(key)], still), int(key)) for key in used]
+    used = np.flatnonzero(deepest >= 0).tolist()
+    most = max(float(busy.max(initial=0)), 1.0)
+    quiet = {key: bool(waiting[key] > _WAITING or busy[key] < _IDLE * most) for key in used}
+    infos = tracks.set_index("track").to_dict("index")
+    pids = {key: _int_or_missing(infos[key]["pid"]) for key in used if infos[key]["kind"] == "thread"}
+    working = {pid for key, pid in pids.items() if not quiet[key]}
+    # processes whose threads all wait while another process works
+    still = set(pids.values()) - working if working else set()
     out: list[DrawnTrack] = []
     row = 0
-    for _, key in sorted(keyed):
-        info = table.loc[key]
+    # about equally busy: by name
+    level = {key: -round(_BUSY_LEVELS * float(busy[key]) / most) for key in used}
+    for key in sorted(used, key=lambda key: _order(infos[key], key, level[key], quiet[key], still)):
+        info = infos[key]
         kind, depths = str(info["kind"]), int(deepest[key]) + 1
         name = str(info["name"]) or f"{kind} {key}"
-        label = track_label(
-            name, _int_or_missing(info["pid"]), _int_or_missing(info["tid"]), key in evaluating
-        )
-        rests = kind == "thread" and quiet[key] and (label != "main" or _int_or_missing(info["pid"]) in still)
-        rank = _int_or_missing(info["rank"])
+        rank, pid, tid = (_int_or_missing(info[column]) for column in ("rank", "pid", "tid"))
+        label = track_label(name, pid, tid, key in evaluating)
+        rests = kind == "thread" and quiet[key] and (label != "main" or pid in still)
         out.append(DrawnTrack(key, name, _group(info), kind, row, depths, rank, label, 0, rests))
         row += depths
-    return _told_apart(out)
-
-
-def _told_apart(tracks: list[DrawnTrack]) -> list[DrawnTrack]:
-    """Write the full name if two tracks of a group would have the same label."""
-    times = collections.Counter((track.group, track.label) for track in tracks)
+    # the full name if two tracks of a group would have the same label
+    times = collections.Counter((track.group, track.label) for track in out)
     return [
-        replace(track, label=track.name) if times[track.group, track.label] > 1 else track for track in tracks
+        replace(track, label=track.name) if times[track.group, track.label] > 1 else track for track in out
     ]
 
 
@@ -373,26 +382,12 @@ def labels_without_heading(tracks: list[DrawnTrack]) -> list[str]:
     return [track.name if times[label] > 1 else label for track, label in zip(tracks, labels, strict=True)]
 
 
-def _quiet_processes(table: pd.DataFrame, quiet: dict[int, bool]) -> set[int]:
-    """Return the processes whose threads all wait while another process works."""
-    pids = {
-        key: _int_or_missing(table.loc[key, "pid"])
-        for key in quiet
-        if str(table.loc[key, "kind"]) == "thread"
-    }
-    busy = {pid for key, pid in pids.items() if not quiet[key]}
-    return {pid for pid in pids.values() if pid not in busy} if busy else set()
-
-
 def _order(
-    table: pd.DataFrame, key: int, busy: IntArray, quiet: bool, quiet_processes: set[int]
+    info: dict[Any, Any], key: int, level: int, quiet: bool, quiet_processes: set[int]
 ) -> tuple[Any, ...]:
-    info = table.loc[key]
     kinds = ("stream", "thread", "process")
     kind = kinds.index(str(info["kind"])) if str(info["kind"]) in kinds else len(kinds)
     rank, pid, device, stream = (_int_or_missing(info[c]) for c in ("rank", "pid", "device", "stream"))
-    # about equally busy: by name
-    level = -round(_BUSY_LEVELS * float(busy[key]) / max(float(busy.max()), 1.0))
     if kind == 1:
         main = _int_or_missing(info["tid"]) != pid
         return rank, kind, pid in quiet_processes, pid, main, quiet, level, _natural(str(info["name"])), key
@@ -404,12 +399,12 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def _group(info: pd.Series[Any]) -> str:
+def _group(info: dict[Any, Any]) -> str:
     rank = "" if pd.isna(info["rank"]) else f"rank {int(info['rank'])} · "
-    if str(info["kind"]) == "stream":
+    if info["kind"] == "stream":
         device = "device" if pd.isna(info["device"]) else f"GPU {int(info['device'])}"
         return rank + device
-    if str(info["kind"]) == "thread":
+    if info["kind"] == "thread":
         return rank + ("threads" if pd.isna(info["pid"]) else f"process {int(info['pid'])}")
     return rank + str(info["kind"])
 
@@ -423,19 +418,9 @@ def drawn_counters(trace: Trace) -> list[DrawnCounter]:
     values = trace.counters
     finite = values[np.isfinite(values["value"].to_numpy())]
     ranges = finite.groupby("track")["value"].agg(["min", "max"])
-    tracks = trace.tracks.set_index("track")
-    keys = [key for key in tracks.index if key in ranges.index]
-    return [_drawn(int(key), tracks.loc[key], *map(float, ranges.loc[key])) for key in keys]
-
-
-def _drawn(key: int, info: pd.Series[Any], low: float, high: float) -> DrawnCounter:
-    rank = "" if pd.isna(info["rank"]) else f"rank {int(info['rank'])} · "
-    unit = "" if pd.isna(info["unit"]) else str(info["unit"])
-    return DrawnCounter(
-        track=key,
-        name=str(info["name"]) or f"counter {key}",
-        group=f"{rank}counters",
-        unit=unit,
-        low=low,
-        high=high,
-    )
+    out = []
+    for info in trace.tracks[trace.tracks["track"].isin(ranges.index)].to_dict("records"):
+        key, rank = int(info["track"]), "" if pd.isna(info["rank"]) else f"rank {int(info['rank'])} · "
+        name, unit = str(info["name"]) or f"counter {key}", "" if pd.isna(info["unit"]) else str(info["unit"])
+        out.append(DrawnCounter(key, name, f"{rank}counters", unit, *map(float, ranges.loc[key])))
+    return out

@@ -202,6 +202,22 @@ class IndexPrefetcher:
 
 # Questions of a page and their answers.
 
+
+def patched(
+    selection: Selection, patch: Mapping[str, Any], source: str, base_revision: int | None
+) -> dict[str, Any]:
+    """Apply a page's patch; return the new state, or a message in ``failed`` and the unchanged state."""
+    # `base_revision` is the revision that the page had seen
+    failed = {}
+    try:
+        selection.apply_patch(patch, source, base_revision)
+    except NotebookProfError as error:
+        failed = {"failed": str(error)}
+    except Exception as error:  # tell the page: the patch or the revision has the wrong type
+        failed = {"failed": f"{type(error).__name__}: {error}"}
+    return {**failed, "state": selection.to_state()}
+
+
 _LONG: Final = 100_000
 """Number of slices from which sums by part of the account are computed in the background."""
 
@@ -232,10 +248,9 @@ class QueryService:
             if (ask := self.questions.get(kind)) is None:
                 raise NotebookProfError(f"no question {kind!r}: {nearest(kind, self.questions)}")
             request = decode(request)
-            made = self._make_answer(kind, ask, state, request) if self.prefetcher.ready(kind) else None
-            if made is None:
+            result = self._make_answer(kind, ask, state, request) if self.prefetcher.ready(kind) else None
+            if result is None:
                 return {"pending": True, "columns": [], "seq": request.get("seq")}, []
-            result = made
         except Exception as error:  # tell the page, since nobody reads the kernel's log
             result = Answer({"failed": f"{type(error).__name__}: {error}", "columns": []})
         self.prefetcher.answered(kind)
@@ -269,13 +284,5 @@ class QueryService:
         return self.executor.get(key, lambda: ask(still))
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
-        """Apply a page's patch; return the new state, or a message in ``failed`` and the unchanged state."""
-        # `base_revision` is the revision that the page had seen
-        try:
-            self.selection.apply_patch(patch, source, base_revision)
-        except NotebookProfError as error:
-            return {"failed": str(error), "state": self.selection.to_state()}
-        except Exception as error:  # tell the page: the patch or the revision has the wrong type
-            message = f"{type(error).__name__}: {error}"
-            return {"failed": message, "state": self.selection.to_state()}
-        return {"state": self.selection.to_state()}
+        """Apply a page's patch; see `patched`."""
+        return patched(self.selection, patch, source, base_revision)

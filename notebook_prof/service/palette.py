@@ -147,7 +147,9 @@ class NameStyles:
         codes = name_colours(self.families, self._annotations)
         coloured = np.flatnonzero(codes < HUES)
         family, words = pd.factorize(np.array(self.families, object)[coloured])
-        spent = np.bincount(family, self._self_ns[coloured], len(words))
+        name = self._slices["name"].astype("category").cat.codes.to_numpy().astype(np.intp)
+        own_ns = np.bincount(name + 1, self._slices["self_ns"].to_numpy(), len(self.names) + 1)[1:]
+        spent = np.bincount(family, own_ns[coloured], len(words))
         heaviest = np.argsort(-spent, kind="stable")[:_DISTINCT].tolist()
         hue = np.zeros(len(words), np.uint8)
         hue[family] = codes[coloured]
@@ -160,13 +162,6 @@ class NameStyles:
                 hue[k] = next(free)
         codes[coloured] = hue[family]
         return codes
-
-    @locked_cached_property
-    def _self_ns(self) -> npt.NDArray[np.float64]:
-        slices = self._slices
-        codes = slices["name"].astype("category").cat.codes.to_numpy().astype(np.intp)
-        sums = np.bincount(codes + 1, slices["self_ns"].to_numpy(), len(self.names) + 1)
-        return np.asarray(sums[1:], np.float64)
 
     @locked_cached_property
     def families(self) -> list[str]:

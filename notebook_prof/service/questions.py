@@ -220,31 +220,8 @@ class SelectedRequest(PageQuestion):
 
 QUESTIONS: Final[Mapping[str, type[PageQuestion]]] = {
     declared.t: declared
-    for declared in (
-        MetaRequest,
-        DoubtsRequest,
-        NamesRequest,
-        AccountRequest,
-        TimelineRequest,
-        LegendRequest,
-        StripRequest,
-        MemoryRequest,
-        CountersRequest,
-        PhasesRequest,
-        TableRequest,
-        DetailRequest,
-        FindRequest,
-        NeighbourRequest,
-        WhyRequest,
-        SearchRequest,
-        CallsRequest,
-        PanelRequest,
-        RecordingRequest,
-        RanksRequest,
-        PathRequest,
-        SelectedRequest,
-        WhatIfRequest,
-    )
+    for declared in (*PageQuestion.__subclasses__(), *CurveRequest.__subclasses__())
+    if declared is not CurveRequest
 }
 """Questions by name."""
 
@@ -258,5 +235,4 @@ def decode(request: Mapping[str, Any]) -> dict[str, Any]:
         read = msgspec.convert(request, declared, strict=False)
     except msgspec.ValidationError as error:
         raise NotebookProfError(f"the question {declared.t!r} is invalid: {error}") from error
-    fields = ((name, getattr(read, name)) for name in read.__struct_fields__)
-    return {**request, **{name: value for name, value in fields if value is not UNSET}}
+    return {**request, **msgspec.to_builtins(read)}  # without fields that are `UNSET`

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, reduce
+from operator import and_
 from typing import Any, Final
 
 import numpy as np
@@ -77,7 +78,7 @@ class Choices:
 
     def effective(self, key: Key) -> Key:
         """Return the key without clauses that keep every slice."""
-        return tuple(clause for clause in key if not self._keeps_all(*clause))
+        return tuple(clause for clause in key if self._clause(*clause).count < self._columns.n)
 
     def count(self, key: Key) -> int:
         """Return an upper bound for the slices that a key keeps: the number for its narrowest clause."""
@@ -87,10 +88,7 @@ class Choices:
     def chosen(self, key: Key) -> Chosen | None:
         """Return the positions that an effective key keeps; None for everything."""
         parts = sorted((self._clause(*clause) for clause in key), key=len)
-        common = None
-        for part in parts:
-            common = part if common is None else common & part
-        return common
+        return reduce(and_, parts) if parts else None
 
     def slices(self, key: Key) -> IntArray | None:
         """Return the rows of ``trace.slices`` that an effective key keeps, ascending; None for all."""
@@ -102,15 +100,13 @@ class Choices:
         assert chosen is not None
         return np.sort(self._index.order[chosen.positions()]).astype(np.int64)
 
-    def _keeps_all(self, dimension: str, values: tuple[Any, ...]) -> bool:
-        return self._clause(dimension, values).count == self._columns.n
-
     def _matching(self, dimension: str, values: tuple[Any, ...]) -> Chosen:
         c = self._columns
-        if dimension == "track":
-            return self._tracks(track for track in c.tracks if track.track in values)
-        if dimension == "rank":
-            return self._tracks(track for track in c.tracks if track.rank in values)
+        if dimension in ("track", "rank"):
+            tracks = [track for track in c.tracks if getattr(track, dimension) in values]
+            pairs = [(t.first_row, t.first_row + t.depths) for t in tracks]
+            ends = self._index.pointer[np.array(pairs, np.int64).reshape(-1, 2)]
+            return Chosen(self._index, *ends.astype(self._index.order.dtype).T)
         if dimension == "step":
             return self.runs_of("step").chosen(values)
         codes = c.codes(dimension, values)
@@ -119,14 +115,11 @@ class Choices:
         if self.members.count(codes) * _FEW > c.n and len(codes) > 1:
             keep = np.zeros(len(c.names) + 1, bool)
             keep[codes] = True
-            return _as_runs(self._index, keep[c.name[self._index.order]])
+            keep = keep[c.name[self._index.order]]
+            heads = _heads(self._index, keep)
+            first, stop = heads[:-1], heads[1:]
+            return Chosen(self._index, first[keep[first]], stop[keep[first]])
         return self.members.chosen(codes)
-
-    def _tracks(self, tracks: Iterable[Any]) -> Chosen:
-        pointer = self._index.pointer
-        pairs = [(pointer[t.first_row], pointer[t.first_row + t.depths]) for t in tracks]
-        both = np.array(pairs, self._index.order.dtype).reshape(-1, 2)
-        return Chosen(self._index, both[:, 0], both[:, 1])
 
     def runs_of(self, dimension: str) -> ValueRuns:
         """Return where ``step``, ``phase``, ``category`` or ``line`` changes, by position; cached."""
@@ -140,10 +133,3 @@ class Choices:
 def _heads(index: RowIndex, value: Any) -> Any:
     turns = np.flatnonzero(value[1:] != value[:-1]) + 1
     return np.concatenate([[0] if len(value) else [], turns, [len(value)]]).astype(index.order.dtype)
-
-
-def _as_runs(index: RowIndex, keep: BoolArray) -> Chosen:
-    heads = _heads(index, keep)
-    first, stop = heads[:-1], heads[1:]
-    kept = keep[first]
-    return Chosen(index, first[kept], stop[kept])

@@ -263,10 +263,18 @@ class ViewStore:
         return len(groups) == 2 and all(one.is_ready(windowed) for one in groups)
 
     def _grouped(self, by: str, key: Key, side: str) -> GroupIndex:
-        chosen = self._on_side(self.choices.slices(key) if key else None, side)
+        here = self.side(side)
+        chosen = self.choices.slices(key) if key else None
+        if chosen is not None:
+            chosen = chosen[here[chosen]]
+        elif not here.all():
+            chosen = np.flatnonzero(here)
         if side == "device":
             return self.sums(by, chosen)
-        launches, members = self._launches_of(key), None
+        work, launcher = self.launches
+        of_work = tuple(clause for clause in key if clause[0] in ("step", "phase", "rank", "line"))
+        kept = self.matches(of_work, work)
+        launches, members = (work[kept], launcher[kept]), None
         of_host = tuple(clause for clause in key if clause[0] in ("name", "track", "rank"))
         if of_host and len(launches[0]):
             members = np.where(matching_mask(self.columns, of_host), self.grouping(by)[0], -1)
@@ -282,51 +290,16 @@ class ViewStore:
         """Return running sums by group of the chosen slices, and of the device work that they launched."""
         c = self.columns
         codes, names, _ = self.grouping(by)
-        again, around = self.again
         # a strong reference would be a cycle, which keeps the trace alive until garbage is collected
         mine = weakref.proxy(self)
         launched = None
         if launches is not None and len(launches[0]):
-            launched = LaunchedIndex(
-                lambda: mine.nested,
-                codes if members is None else members,
-                len(names),
-                ts=c.ts,
-                dur=c.dur,
-                work=launches[0],
-                launcher=launches[1],
-                parent=c.parent,
-            )
+            members = codes if members is None else members
+            launched = LaunchedIndex(lambda: mine.nested, c, members, len(names), launches)
         return GroupIndex(
-            lambda: mine.nested,
-            codes,
-            len(names),
-            ts=c.ts,
-            dur=c.dur,
-            self_ns=c.self_ns,
-            track=c.track,
-            again=again,
-            parent=around,
-            launched=launched,
-            chosen=chosen,
-            around=c.parent if self.shallow else None,
-            crosses_parent=c.crosses_parent._replace(
-                rows=c.nested_row[c.crosses_parent.slices].astype(np.int64)
-            ),
-        )
-
-    def _on_side(self, slices: IntArray | None, side: str) -> IntArray | None:
-        here = self.side(side)
-        if slices is not None:
-            return slices[here[slices]]
-        return None if here.all() else np.flatnonzero(here)
-
-    def _launches_of(self, key: Key) -> tuple[IntArray, IntArray]:
-        """Return the device work of the selected steps and phases, and its launchers."""
-        work, launcher = self.launches
-        of_work = tuple(clause for clause in key if clause[0] in ("step", "phase", "rank", "line"))
-        kept = self.matches(of_work, work)
-        return work[kept], launcher[kept]
+            lambda: mine.nested, c, codes, len(names),
+            again=self.again, launched=launched, chosen=chosen, shallow=self.shallow,
+        )  # fmt: skip
 
     @locked_cached_property
     def counters(self) -> list[DrawnCounter]:
@@ -363,22 +336,18 @@ class ViewStore:
         """Return the curves ``allocated`` and ``reserved`` of a device."""
 
         def make() -> dict[str, StepCurve]:
-            # For resident memory: its level, and its initial level; ``blocks`` is the allocator's part.
-            if device == -1 and self.resident is not None:
-                ts = self.resident["ts"].to_numpy(np.int64)
-                level = self.resident["allocated_bytes"].to_numpy()
-                rows = self._allocations(device)
-                allocated = rows["allocated"].to_numpy()
-                return {
-                    "allocated": StepCurve(ts, level),
-                    "reserved": StepCurve(ts, np.full_like(level, level[0])),
-                    "blocks": StepCurve(
-                        rows["ts"].to_numpy(np.int64), allocated - min(allocated.min(initial=0), 0)
-                    ),
-                }
             rows = self._allocations(device)
-            ts = rows["ts"].to_numpy(np.int64)
-            return {name: StepCurve(ts, rows[name].to_numpy()) for name in ("allocated", "reserved")}
+            ts, allocated = rows["ts"].to_numpy(np.int64), rows["allocated"].to_numpy()
+            if device != -1 or self.resident is None:
+                reserved = rows["reserved"].to_numpy()
+                return {"allocated": StepCurve(ts, allocated), "reserved": StepCurve(ts, reserved)}
+            # For resident memory: its level, and its initial level; ``blocks`` is the allocator's part.
+            at, level = (self.resident[name].to_numpy() for name in ("ts", "allocated_bytes"))
+            return {
+                "allocated": StepCurve(at, level),
+                "reserved": StepCurve(at, np.full_like(level, level[0])),
+                "blocks": StepCurve(ts, allocated - min(allocated.min(initial=0), 0)),
+            }
 
         return self.keep(("curves", device), make)
 
@@ -393,8 +362,6 @@ class ViewStore:
             ts = rows["ts"].to_numpy(np.int64)
             owner, size = self.memory_owners(device)
             counted = np.flatnonzero(self.matches(key, np.maximum(owner, 0)) & (owner >= 0))
-            if not len(ts):
-                return StepCurve(ts, ts)
             # it begins and ends with the recording, at nothing
             edges = np.append(np.append(ts[0], ts[counted]), ts[-1])
             alive = np.append(0, np.cumsum(size[counted]))

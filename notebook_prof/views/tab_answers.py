@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api import types
 
-from ..errors import OptionError, nearest
+from ..errors import check_option
 from ..selection.frames import ARGUMENTS
 from ..service.packing import Answer, pack, plain_patch
 from ..service.palette import NameStyles
@@ -72,8 +72,7 @@ def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     # ``own``: dimensions that this tab itself set last, which do not filter it; ``top``: rows per table
     # (300). `notebook_prof.views.tabs.base` and the messages describe the parts.
     name = str(request.get("name"))
-    if name not in TABS:
-        raise OptionError(f"no tab {name!r}: {nearest(name, TABS)}")
+    check_option("no tab", name, TABS)
     own = set(request.get("own") or ())
     tab = TABS[name]
     left = {k: None if k in own else v for k, v in state.items()}

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from bokeh.models import Column, Div, UIElement
 
-from ..errors import OptionError, nearest
+from ..errors import OptionError, check_option
 from ..selection import Selection
 from ..trace import Trace
 from . import figures
@@ -18,8 +18,7 @@ from .tabs.base import Panel, Picture
 
 def tab_pictures(trace: Trace, selection: Selection, name: str) -> UIElement:
     """Return a tab's titled pictures, or a sentence that says why there are none; OptionError if unknown."""
-    if name not in TABS:
-        raise OptionError(f"no tab {name!r}: {nearest(name, TABS)}")
+    check_option("no tab", name, TABS)
     made = TABS[name].build(trace, selection.to_state())
     if not isinstance(made, Panel):
         return _text(made.sentence)

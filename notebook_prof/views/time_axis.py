@@ -25,25 +25,16 @@ TIME_CODE: Final = (
 
 def time_ticker() -> CompositeTicker:
     """Put ticks at round parts of a second, a minute, an hour and a day; positions are nanoseconds."""
-
-    def part(mantissas: tuple[int, ...], base: int, least: float, most: float | None) -> AdaptiveTicker:
-        return AdaptiveTicker(
-            mantissas=list(mantissas),
-            base=base,
-            min_interval=least,
-            max_interval=most,
-            desired_num_ticks=6,
-            num_minor_ticks=0,
-        )
-
-    return CompositeTicker(
-        tickers=[
-            part((1, 2, 5), 10, 0, 0.5 * _S),
-            part(_SIXTIETHS, 60, _S, 30 * _S),
-            part(_SIXTIETHS, 60, _MIN, 30 * _MIN),
-            part(_HOURS, 24, _H, 12 * _H),
-            part((1, 2, 5), 10, _DAY, None),
-        ],
-        desired_num_ticks=6,
-        num_minor_ticks=0,
+    parts: tuple[tuple[tuple[int, ...], int, float, float | None], ...] = (
+        ((1, 2, 5), 10, 0, 0.5 * _S),
+        (_SIXTIETHS, 60, _S, 30 * _S),
+        (_SIXTIETHS, 60, _MIN, 30 * _MIN),
+        (_HOURS, 24, _H, 12 * _H),
+        ((1, 2, 5), 10, _DAY, None),
     )
+    few = {"desired_num_ticks": 6, "num_minor_ticks": 0}
+    tickers = [
+        AdaptiveTicker(mantissas=list(mantissas), base=base, min_interval=least, max_interval=most, **few)
+        for mantissas, base, least, most in parts
+    ]
+    return CompositeTicker(tickers=tickers, **few)

@@ -33,7 +33,7 @@ def trace() -> Trace:
 
 @pytest.mark.parametrize("view", CHOICES)
 def test_every_view_is_a_picture(trace: Trace, view: str, tmp_path: Path) -> None:
-    write_png(trace, Selection(), tmp_path / "view.png", view)
+    write_png(scene(trace, Selection(), view), tmp_path / "view.png")
     image = Image.open(tmp_path / "view.png")
     assert image.size[0] == 2000
     longest = trace.slices.groupby("name", observed=True)["self_ns"].sum().idxmax()
@@ -46,7 +46,7 @@ def test_every_view_is_a_picture(trace: Trace, view: str, tmp_path: Path) -> Non
         "all": PHASES["forward"],
     }
     assert rgb(colour_of[view]) in _colours(tmp_path / "view.png")
-    write_svg(trace, Selection(), tmp_path / "view.svg", view)
+    write_svg(scene(trace, Selection(), view), tmp_path / "view.svg")
     assert ET.parse(tmp_path / "view.svg").getroot().tag.endswith("svg")
 
 
@@ -66,15 +66,15 @@ def test_names_of_strangers_are_text(tmp_path: Path) -> None:
     builder = TraceBuilder()
     builder.slices(ts=[0], dur=[10**6], name=[evil], track=builder.track(evil))
     trace = builder.seal()
-    write_svg(trace, Selection(), tmp_path / "evil.svg")
+    write_svg(scene(trace, Selection()), tmp_path / "evil.svg")
     root = ET.parse(tmp_path / "evil.svg").getroot()
     assert not [part for part in root.iter() if part.tag.endswith("script")]
-    write_png(trace, Selection(), tmp_path / "evil.png")
+    write_png(scene(trace, Selection()), tmp_path / "evil.png")
 
 
 @pytest.mark.parametrize("view", CHOICES)
 def test_nothing_is_a_picture_too(view: str, tmp_path: Path) -> None:
-    write_png(EMPTY, Selection(), tmp_path / "nothing.png", view)
+    write_png(scene(EMPTY, Selection(), view), tmp_path / "nothing.png")
     wide, high = Image.open(tmp_path / "nothing.png").size
     assert wide == 2000
     assert 40 < high < 300, "a line for each view, not a page of white"
@@ -109,11 +109,11 @@ def test_dark_pictures_have_light_texts_and_the_same_data(trace: Trace, view: st
         assert isinstance(before, Polyline) or before._replace(colour=after.colour) == after
         if rgb(before.colour) in data:
             assert after.colour == before.colour
-    write_png(trace, selection, tmp_path / "dark.png", view, theme="dark")
+    write_png(scene(trace, selection, view, theme="dark"), tmp_path / "dark.png")
     image = np.asarray(Image.open(tmp_path / "dark.png"))
     assert tuple(image[0, 0]) == (17, 17, 17)
     assert image.mean() < 128
-    write_svg(trace, selection, tmp_path / "dark.svg", view, theme="dark")
+    write_svg(scene(trace, selection, view, theme="dark"), tmp_path / "dark.svg")
     assert 'fill="#111111"' in (tmp_path / "dark.svg").read_text()
 
 

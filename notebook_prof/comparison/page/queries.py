@@ -15,7 +15,7 @@ import pandas as pd
 from ... import analysis
 from ...analysis.source.stack_nodes import working_threads
 from ...errors import NotebookProfError
-from ...service.executor import LatestTaskExecutor
+from ...service.executor import LatestTaskExecutor, patched
 from ...service.packing import Answer
 from ...service.palette import PHASES, name_styles
 from ...trace import Trace
@@ -36,7 +36,7 @@ from .static_html import fragment
 
 if TYPE_CHECKING:
     from ...views.figures import Drawn
-    from ..linked import AlignedStep, LinkedSides
+    from ..comparison import AlignedStep, Comparison
 
 # A differential flame graph: the stacks of b, with the time of the same stack in a.
 
@@ -44,7 +44,7 @@ _MOST: Final = 2000
 _LEVELS: Final = 40
 
 
-def stacks_of_both(sides: LinkedSides) -> tuple[pd.DataFrame, pd.DataFrame]:
+def stacks_of_both(sides: Comparison) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the stacks of both recordings like `analysis.flame` without threads, in ns of a mean step."""
     # ``path`` is the same number on both sides for the same names from the root (as matched by the
     # comparison); ``other`` is the other side's time for that path, divided among its nodes by their totals;
@@ -58,7 +58,7 @@ def stacks_of_both(sides: LinkedSides) -> tuple[pd.DataFrame, pd.DataFrame]:
     return tables[0], tables[1]
 
 
-def flame_picture(sides: LinkedSides) -> Drawn | None:
+def flame_picture(sides: Comparison) -> Drawn | None:
     """Draw the stacks of b in colours that show the difference from a; None without stacks of b."""
     from ...views.figures import flame_difference
     from ...views.figures.drawn import patches
@@ -83,7 +83,7 @@ def flame_picture(sides: LinkedSides) -> Drawn | None:
     return flame_difference(table, title, labels)
 
 
-def _stacks(sides: LinkedSides, side: int) -> pd.DataFrame:
+def _stacks(sides: Comparison, side: int) -> pd.DataFrame:
     trace: Trace = sides.shown[side].trace
     steps = sides.counted_steps(side)
     threads = working_threads(trace)
@@ -96,23 +96,15 @@ def _stacks(sides: LinkedSides, side: int) -> pd.DataFrame:
 def _number_paths(tables: list[pd.DataFrame]) -> None:
     """Add ``path``: level by level, by the number of the parent's path and the name."""
     keys = {name: name_key(name) for table in tables for name in table["name"].unique()}
-    paths = [np.zeros(len(table) + 1, np.int64) for table in tables]  # the last entry is for roots
-    for numbers in paths:
-        numbers[-1] = -1
+    paths = [np.full(len(table) + 1, -1, np.int64) for table in tables]  # the last entry is for roots
     after = 0
     for depth in range(max((int(table["depth"].max()) + 1 for table in tables if len(table)), default=0)):
         rows = [np.flatnonzero(table["depth"].to_numpy() == depth) for table in tables]
-        level = pd.concat(
-            [
-                pd.DataFrame(
-                    {
-                        "above": numbers[table["parent"].iloc[at].to_numpy(np.int64, na_value=-1)],
-                        "key": table["name"].iloc[at].map(keys).to_numpy(),
-                    }
-                )
-                for table, numbers, at in zip(tables, paths, rows, strict=True)
-            ]
-        )
+        above, key = [], []
+        for table, numbers, at in zip(tables, paths, rows, strict=True):
+            above.append(numbers[table["parent"].iloc[at].to_numpy(np.int64, na_value=-1)])
+            key.append(table["name"].iloc[at].map(keys))
+        level = pd.DataFrame({"above": np.concatenate(above), "key": np.concatenate(key)})
         number = level.groupby(["above", "key"], sort=False).ngroup().to_numpy(np.int64) + after
         paths[0][rows[0]], paths[1][rows[1]] = number[: len(rows[0])], number[len(rows[0]) :]
         after = int(number.max(initial=after - 1)) + 1
@@ -134,7 +126,7 @@ _UNITS: Final = {
 _NOBODY: Final = {*IDLE.values(), SMALLER}
 
 
-def compared(c: LinkedSides) -> Answer:
+def compared(c: Comparison) -> Answer:
     """Return all content of a comparison for the page at once."""
     # ``parts`` are those of a tab (`notebook_prof.views.tab_answers.panel`); ``phases`` has ``phase a_ns b_ns
     # delta_ns sure colour``, ``source`` has ``change a_line b_line text delta_ns sure line`` for each line of
@@ -208,17 +200,9 @@ def _source(c: ComparedTables) -> list[dict[str, Any]]:
         a, b = (None if pd.isna(row[key]) else int(row[key]) for key in ("a_line", "b_line"))
         line = f"cell:{b} of b" if a is None else f"cell:{a}"
         delta, sure = spent.get(line, (None, False))
-        rows.append(
-            {
-                "change": row["change"],
-                "a_line": a,
-                "b_line": b,
-                "text": row["b_text"] or row["a_text"],
-                "delta_ns": None if delta is None else int(delta),
-                "sure": bool(sure),
-                "line": None if delta is None else line,
-            }
-        )
+        lines = {"change": row["change"], "a_line": a, "b_line": b, "text": row["b_text"] or row["a_text"]}
+        known = {} if delta is None else {"delta_ns": int(delta), "line": line}
+        rows.append({**lines, "delta_ns": None, "line": None, **known, "sure": bool(sure)})
     return rows
 
 
@@ -230,7 +214,7 @@ _MOST_STEPS: Final = 2000
 class ComparisonProtocol:
     """Answer the questions of every page that shows one comparison; see `can_be_shown`."""
 
-    def __init__(self, c: LinkedSides) -> None:
+    def __init__(self, c: Comparison) -> None:
         self.c = c
         self._sides: dict[tuple[str, int], PageQueries] = {}
         self._executor: LatestTaskExecutor[Answer] = LatestTaskExecutor()
@@ -270,12 +254,8 @@ class ComparisonProtocol:
             return {"failed": f"{type(error).__name__}: {error}", "columns": []}, []
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
-        """Apply a page's patch; see `notebook_prof.service.executor.QueryService.select`."""
-        try:
-            self.c.selection.apply_patch(patch, source, base_revision)
-        except NotebookProfError as error:
-            return {"failed": str(error), "state": self.c.selection.to_state()}
-        return {"state": self.c.selection.to_state()}
+        """Apply a page's patch; see `notebook_prof.service.executor.patched`."""
+        return patched(self.c.selection, patch, source, base_revision)
 
     def _queries(self, side: str, run: int | None) -> PageQueries:
         """Return the queries of a side's recording; made at the first question."""
@@ -295,12 +275,12 @@ class ComparisonProtocol:
         return {"state": self.c.selection.to_state(), "columns": []}
 
 
-def can_be_shown(c: LinkedSides) -> bool:
+def can_be_shown(c: Comparison) -> bool:
     """Return whether both sides have recordings with slices, and thus timelines."""
     return all(len(profile.trace.slices) > 0 for profile in c.shown) if c.has_recordings else False
 
 
-def page_document(c: LinkedSides) -> dict[str, Any]:
+def page_document(c: Comparison) -> dict[str, Any]:
     """Return the Bokeh documents of both sides."""
     documents = {}
     for side, profile in zip(SIDES, c.shown, strict=True):
@@ -310,7 +290,7 @@ def page_document(c: LinkedSides) -> dict[str, Any]:
     return documents
 
 
-def page_settings(c: LinkedSides) -> dict[str, Any]:
+def page_settings(c: Comparison) -> dict[str, Any]:
     """Return small facts: the verdict, the names of the sides, their steps, and counterparts."""
     words = c.selection.counterparts.words
     return {
@@ -323,7 +303,11 @@ def page_settings(c: LinkedSides) -> dict[str, Any]:
             for side, profile in zip(SIDES, c.shown, strict=True)
         },
         "steps": {side: _steps(c, number) for number, side in enumerate(SIDES)},
-        "runs": {side: _runs(c, number) for number, side in enumerate(SIDES)},
+        # of each full recording: its number, the step to align it at, and the step's duration
+        "runs": {
+            side: [[at.run, at.step, at.dur_ns] for at in c.median_steps(number)]
+            for number, side in enumerate(SIDES)
+        },
         "shown": [at.run for at in c.aligned],
         "words": {
             dimension: [{key: list(raws) for key, raws in side.items()} for side in sides]
@@ -332,7 +316,7 @@ def page_settings(c: LinkedSides) -> dict[str, Any]:
     }
 
 
-def _steps(c: LinkedSides, side: int) -> Any:
+def _steps(c: Comparison, side: int) -> Any:
     """Return ``step ts dur`` of the recording shown; if it has very many steps, every n-th and the aligned
     one."""
     at: AlignedStep = c.aligned[side]
@@ -343,12 +327,7 @@ def _steps(c: LinkedSides, side: int) -> Any:
     return rows.to_numpy(np.int64).tolist()
 
 
-def _runs(c: LinkedSides, side: int) -> list[list[int]]:
-    """Return the number of each full recording, the step to align it at, and the step's duration."""
-    return [[at.run, at.step, at.dur_ns] for at in c.median_steps(side)]
-
-
-def comparison_report(c: LinkedSides) -> str:
+def comparison_report(c: Comparison) -> str:
     """Return the whole HTML file as text: the page, with `fragment` as its static form."""
     # The file contains both recordings as in a single report, each with half of the space.
     static = fragment(c)

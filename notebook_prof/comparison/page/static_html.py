@@ -28,6 +28,7 @@ from ..verdict import (
     sentences,
     signed_ns,
     signed_percent,
+    used_times,
 )
 
 _ROWS: Final = 12
@@ -136,7 +137,7 @@ def _dots(c: ComparedTables, largest: float) -> Scene:
             scene.parts.append(Rect(at - 2, over, 4, 4, colour, 0.6))
             if not used:
                 scene.parts.append(Rect(at - 1, over + 1, 2, 2, PAPER))
-        middle = float(table.loc[(table["side"] == name) & table["used"], "dur_ns"].median())
+        middle = float(used_times(c, side).median())
         at = _LEFT + min(middle / largest, 1) * room
         scene.parts.append(Rect(at - 1, top + 2, 2, 38, colour))
     for tick in np.arange(0, largest, tick_step_ns(largest / 5)).tolist():

@@ -111,8 +111,7 @@ class RankBoard:
     @functools.cached_property
     def _of_path(self) -> list[str]:
         """Say where the critical path is, if the ranks are small enough to be read together quickly."""
-        files = self.ranks.files
-        if len(self.ranks) < 2 or files["slices"].sum() > _MOST_SLICES:
+        if len(self.ranks) < 2 or self.ranks.files["slices"].sum() > _MOST_SLICES:
             return []
         try:
             return path_sentence(self.ranks.critical_path(by=["rank", "class"], end="last"))
@@ -149,9 +148,12 @@ class RankBoard:
 
     def _timelines_in_file(self, numbers: Sequence[int] | None) -> tuple[Profile | None, str]:
         """Return the timelines in a file, and a sentence about them."""
-        ranks, why = (
-            (list(numbers), "those asked for") if numbers is not None else self._ranks_worth_showing()
-        )
+        if numbers is not None:
+            ranks, why = list(numbers), "those asked for"
+        else:
+            slices = self.ranks.files.set_index("rank")["slices"].dropna().astype("int64").to_dict()
+            late, folded = self.ranks.stragglers(), self.ranks.fold().ranks
+            ranks, why = worth_showing(slices, late, folded, self.selection.rank or ())
         if not ranks:
             return None, "This file has no timelines: open the run in a notebook to see them."
         try:
@@ -163,12 +165,6 @@ class RankBoard:
         named = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
         sentence = f"This file has the timelines of {named}: {why}."
         return opened, f"{sentence} Open the run in a notebook for the others."
-
-    def _ranks_worth_showing(self) -> tuple[list[int], str]:
-        files = self.ranks.files
-        slices = files.set_index("rank")["slices"].dropna().astype("int64").to_dict()
-        chosen = self.selection.rank or ()
-        return worth_showing(slices, self.ranks.stragglers(), self.ranks.fold().ranks, chosen)
 
 
 def _groups(folded: pd.DataFrame) -> list[tuple[str, str, list[int]]]:

@@ -82,10 +82,6 @@ def _alpha(values: Any, chosen: Any) -> list[float]:
     return alpha
 
 
-def _lower_of(a: list[float], b: list[float]) -> list[float]:
-    return [min(pair) for pair in zip(a, b, strict=True)]
-
-
 def _as_integers(values: Any) -> list[int]:
     """Round to integers, which are shorter to write."""
     numbers: list[int] = np.rint(values).astype(np.int64).tolist()
@@ -154,7 +150,7 @@ def _heat(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     cells = frames.heat.head(MAX_CELLS)
     value = cells["value"].to_numpy(np.float64)
     rank, step = cells["rank"].tolist(), cells["step"].astype("int64").tolist()
-    alpha = _lower_of(_alpha(rank, state.get("rank")), np.where(cells["kept"], 1.0, FADED).tolist())
+    alpha = np.minimum(_alpha(rank, state.get("rank")), np.where(cells["kept"], 1.0, FADED)).tolist()
     columns = {"x": step, "y": rank, "value": _as_integers(value), "alpha": alpha}
     drawn = {"sources": {"heat_data": columns}, "x": _padded_range(step), "y": _padded_range(rank)}
     if state.get("group") is not None:
@@ -172,7 +168,7 @@ def _marey(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     steps = frames.steps[frames.steps["start_ns"].notna()].sort_values(["step", "rank"]).head(MAX_CELLS)
     start, end = (steps[name].to_numpy(np.float64) for name in ("start_ns", "end_ns"))
     rank, step = steps["rank"].tolist(), steps["step"].astype("int64").tolist()
-    alpha = _lower_of(_alpha(rank, state.get("rank")), np.where(steps["kept"], 1.0, FADED).tolist())
+    alpha = np.minimum(_alpha(rank, state.get("rank")), np.where(steps["kept"], 1.0, FADED)).tolist()
     pale = (0.45 * np.array(alpha)).round(3).tolist()
     spans = {"y": rank, "step": step, "left": _as_integers(start), "right": _as_integers(end), "alpha": pale}
     lines: Drawn = {"xs": [], "ys": [], "alpha": []}

@@ -33,7 +33,6 @@ from bokeh.plotting import figure
 from ...errors import check_option
 from ...service.palette import ACCOUNT, CATEGORIES, IDLE, MARK, NAMES
 from ...units import format_ns
-from ...views.figures.canvas import empty_source
 from ...views.time_axis import TIME_CODE, time_ticker
 from .columns import page_columns
 from .frames import BUBBLES, PARTS, TALK, PageFrames
@@ -70,9 +69,7 @@ def page_settings(panels: list[str]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "title": PANELS[name]["title"],
-            "x": PANELS[name]["x"],
-            "y": PANELS[name]["y"],
+            **{key: PANELS[name][key] for key in ("title", "x", "y")},
             "legend": list(PANELS[name].get("parts", {}).values()),
         }
         for name in panels
@@ -101,6 +98,11 @@ def empty_figure(name: str) -> figure:
         whole = BasicTicker(min_interval=1, num_minor_ticks=0)
         axis.ticker = time_ticker() if PANELS[name][letter] == "time" else whole
     return _FIGURES[name](plot)
+
+
+def empty_source(name: str, columns: str) -> ColumnDataSource:
+    """Return a data source with empty columns that the page fills."""
+    return ColumnDataSource(data={column: [] for column in columns.split()}, name=name)
 
 
 def _stacked(plot: figure) -> figure:

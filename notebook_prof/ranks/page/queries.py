@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import bokeh
 
 from ...errors import NotebookProfError
+from ...service.executor import patched
 from ...views.bundle import stylesheet
 from ...views.dashboard import dashboard_document, dashboard_settings
 from ...views.page_queries import PageQueries
@@ -66,12 +67,8 @@ class RankProtocol:
             return {"failed": str(error), "columns": []}, []
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
-        """Apply a page's patch; see `notebook_prof.service.executor.QueryService.select`."""
-        try:
-            self.selection.apply_patch(patch, source, base_revision)
-        except NotebookProfError as error:
-            return {"failed": str(error), "state": self.selection.to_state()}
-        return {"state": self.selection.to_state()}
+        """Apply a page's patch; see `notebook_prof.service.executor.patched`."""
+        return patched(self.selection, patch, source, base_revision)
 
     def _drawn(self) -> dict[str, Any]:
         state = self.selection.to_state()
@@ -87,12 +84,11 @@ class RankProtocol:
         self.selection.clear("track")
         self.selection.focus = None
         self.selection.pinned = ()
-        settings = dashboard_settings(profile.trace, profile.headline)
         return {
             "of": self._number,
             "ranks": list(profile.trace.metadata.get("ranks", ranks)),
             "document": dashboard_document(profile.trace),
-            "settings": settings,
+            "settings": dashboard_settings(profile.trace, profile.headline),
             "columns": [],
         }
 

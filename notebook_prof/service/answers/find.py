@@ -91,14 +91,8 @@ def _links(store: ViewStore, row: int) -> list[dict[str, Any]]:
     for own, other, direction in ((src, dst, "to"), (dst, src, "from")):
         for k in np.flatnonzero(own == row)[:_MOST_LINKS].tolist():
             end = int(other[k])
-            out.append(
-                {
-                    "kind": str(kinds[k]),
-                    "direction": direction,
-                    "name": c.names[c.name[end]][:200],
-                    **location(store, end),
-                }
-            )
+            link = {"kind": str(kinds[k]), "direction": direction, "name": c.names[c.name[end]][:200]}
+            out.append({**link, **location(store, end)})
     return out
 
 
@@ -152,15 +146,15 @@ def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
     # a 1 in each of `px` bins in which a match begins
     bins = max(1, min(int(request.get("px", 1000)), _MOST_MARKS))
     nothing = {"count": 0, "place": None, "id": None, "error": ""}
+    marks = np.zeros(bins, np.uint8)
     try:
         matches = matching_slices(store, text)
     except OptionError as error:
-        return pack({**nothing, "error": str(error)}, {"marks": np.zeros(bins, np.uint8)})
+        return pack({**nothing, "error": str(error)}, {"marks": marks})
     if not len(matches):
-        return pack(nothing, {"marks": np.zeros(bins, np.uint8)})
+        return pack(nothing, {"marks": marks})
     ts, span = store.columns.ts, store.trace.span
     share = (ts[matches] - span.start) / max(span.dur, 1)
-    marks = np.zeros(bins, np.uint8)
     marks[np.minimum((share * bins).astype(np.int64), bins - 1)] = 1
     if request.get("id") is None:
         at = int(np.searchsorted(ts[matches], int(request.get("at", 0))))
@@ -183,7 +177,7 @@ def calls(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     key = store.effective(matching_key(clauses))
     among = store.choices.slices(key) if key else np.arange(store.columns.n)
     assert among is not None  # the key is not empty
-    among = among[store.columns.on_device()[among] == device]
+    among = among[store.columns.of_kind("stream")[among] == device]
     position, row = request.get("place"), request.get("id")
     if row is not None:
         position = next(iter(np.flatnonzero(among == int(row)).tolist()), None)

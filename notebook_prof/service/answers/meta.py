@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
@@ -62,11 +63,8 @@ def _families(store: ViewStore) -> tuple[npt.NDArray[np.integer], list[str], lis
     of_name, families = pd.factorize(np.array(texts, dtype=object))
     colour = np.zeros(len(families), np.uint8)
     colour[of_name] = styles.codes
-    return (
-        np.append(of_name, -1)[name],  # code -1 (no name) reads the last
-        [str(text) for text in families],
-        [palette.NAMES[k] for k in colour.tolist()],
-    )
+    code = np.append(of_name, -1)[name]  # code -1 (no name) reads the last
+    return code, [str(text) for text in families], [palette.NAMES[k] for k in colour.tolist()]
 
 
 def _items(
@@ -123,7 +121,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
         "steps": len(trace.steps),
         **_raised(trace),
         **({} if request.get("doubts") == "later" else doubts(store, state, request).content),
-        "steps_source": str(trace.metadata.get("steps_source") or _first(trace.steps["source"])),
+        "steps_source": str(trace.metadata.get("steps_source") or next(iter(trace.steps["source"]), "")),
         "colours": {
             "names": list(palette.NAMES),
             "phases": [palette.PHASES.get(name, "#B4B4B4") for name in c.phases],
@@ -145,21 +143,8 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
 
 
 def _told(t: DrawnTrack, busy: float) -> dict[str, Any]:
-    return {
-        "track": t.track,
-        "name": t.name,
-        "label": t.label,
-        "outer_rows": t.outer_rows,
-        "quiet": t.quiet,
-        "marks": t.marks,
-        "folded": t.folded,
-        "group": t.group,
-        "kind": t.kind,
-        "row": t.first_row,
-        "depths": t.depths,
-        "rank": t.rank,
-        "busy": round(busy, 6),
-    }
+    fields = asdict(t)
+    return {"row": fields.pop("first_row"), **fields, "busy": round(busy, 6)}
 
 
 def _raised(trace: Trace) -> dict[str, Any]:
@@ -201,7 +186,3 @@ def _is_used(store: ViewStore, by: str) -> bool:
     if by == "category":
         return len(store.columns.categories) > 1
     return bool(store.trace.slices[by].notna().any())
-
-
-def _first(column: Any) -> str:
-    return str(column.iloc[0]) if len(column) else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
@@ -22,24 +21,12 @@ from ..store import GROUPINGS, SCOPES, ViewStore
 _MOST_ROWS: Final = 1000
 _MANY: Final = 500_000
 _LONGEST_DETAIL: Final = 600
+_TOTALS: Final = ("count", "total_ns", "self_ns", "device_ns", "touched")
 _SORTS: Final = ("label", "count", "total_ns", "mean_ns", "min_ns", "max_ns", "self_ns", "device_ns")
 
 
-@dataclass(slots=True)
-class _TableRows:
-    """All rows of the table: one per group on one side (host or device)."""
-
-    group: IntArray
-    count: IntArray
-    total_ns: IntArray
-    self_ns: IntArray
-    device_ns: IntArray
-    touched: IntArray
-    # The shortest and the longest slice that touches the window; 0 if unknown, or for very many slices.
-    min_ns: IntArray
-    max_ns: IntArray
-    share: npt.NDArray[np.float64]
-    on_device: npt.NDArray[np.bool_]
+_Rows = dict[str, npt.NDArray[Any]]
+"""Columns of all rows of the table, one per group on one side; see `_side`."""
 
 
 # With ``by_side``, total and self are sorted as times of the host; a kernel's self time counts as the
@@ -56,37 +43,41 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     only = set(map(merged_name, state[own[0]])) if own and state.get(own[0]) is not None else None
     chosen_groups = None if only is None else np.array([label in only for label in labels], bool)
     everything = _rows(store, by, key, SCOPES["all"], window)
-    picked = slice(None) if chosen_groups is None else chosen_groups[everything.group]
+    picked = slice(None) if chosen_groups is None else chosen_groups[everything["group"]]
     content = {
         "by": by,
-        "count": int(everything.touched[picked].sum()),
-        "self_ns": int(everything.self_ns[picked].sum()),
-        "device_self_ns": int(everything.self_ns[everything.on_device].sum()),
+        "count": int(everything["touched"][picked].sum()),
+        "self_ns": int(everything["self_ns"][picked].sum()),
+        "device_self_ns": int(everything["self_ns"][everything["on_device"]].sum()),
         "host_range": _range(everything, picked, on_device=False),
         "device_range": _range(everything, picked, on_device=True),
         "error": "",
     }
-    (query, narrow, left), content["error"] = _filter(store, str(request.get("filter", "")), state, own)
+    query, narrow, left = Query(), state, own
+    try:
+        query, narrow, left = narrowed(store, Query.parse(str(request.get("filter", ""))), state, own)
+    except OptionError as error:
+        content["error"] = str(error)
     table_key = matching_key(narrow, without=left)
     same = scope == "all" and table_key == key
     rows = everything if same else _rows(store, by, table_key, SCOPES[scope], window)
-    chosen = np.arange(len(rows.group))
+    group, on_device = rows["group"], rows["on_device"]
+    chosen = np.arange(len(group))
     try:
         chosen = chosen[passing(_frame(by, rows, labels, details), query)] if query else chosen
     except OptionError as error:
         content["error"] = str(error)
-    wait = _waits(store, names[rows.group])
+    wait = np.append(store.waits, False)[names[group]]  # name -1 (none) reads the last
     content["waits"] = int(wait[chosen].sum())
     if not request.get("waits", True):
         chosen = chosen[~wait[chosen]]
     order = chosen[_order(request, rows, labels, chosen)]
-    start, stop = _page(request)
+    start = max(0, int(request.get("start", 0)))
+    stop = start + max(1, min(int(request.get("top", 200)), _MOST_ROWS))
     page = order[start:stop]
-    if (
-        chosen_groups is not None and start == 0
-    ):  # selected rows are shown even if they are not among the first
-        page = np.append(page, order[stop:][chosen_groups[rows.group[order[stop:]]]])[:_MOST_ROWS]
-    shown = rows.group[page].tolist()
+    if chosen_groups is not None and start == 0:  # selected rows are shown wherever they are
+        page = np.append(page, order[stop:][chosen_groups[group[order[stop:]]]])[:_MOST_ROWS]
+    shown = group[page].tolist()
     second = details if by == "shapes" else store.module_classes if by == "module" else None
     content |= {
         "rows": len(chosen),
@@ -95,27 +86,27 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         "detail": ["" if second is None else second[k][:_LONGEST_DETAIL] for k in shown],
     }
     columns: dict[str, npt.NDArray[Any]] = {
-        "name": names[rows.group[page]].astype(np.uint32),
-        "side": rows.on_device[page].astype(np.uint8),
-        "share": rows.share[page],
+        "name": names[group[page]].astype(np.uint32),
+        "side": on_device[page].astype(np.uint8),
+        "share": rows["share"][page],
         "waits": wait[page].astype(np.uint8),
     }
     for name in ("count", "total_ns", "min_ns", "max_ns", "self_ns", "device_ns"):
-        columns[name] = getattr(rows, name)[page].astype(np.float64)
+        columns[name] = rows[name][page].astype(np.float64)
     return pack(content, columns)
 
 
-def _range(rows: _TableRows, picked: BoolArray | slice, *, on_device: bool) -> list[int]:
+def _range(rows: _Rows, picked: BoolArray | slice, *, on_device: bool) -> list[int]:
     """Return the shortest and the longest slice of some rows on one side; empty if unknown."""
-    known = (rows.on_device[picked] == on_device) & (rows.touched[picked] > 0)
-    low, high = rows.min_ns[picked][known], rows.max_ns[picked][known]
+    known = (rows["on_device"][picked] == on_device) & (rows["touched"][picked] > 0)
+    low, high = rows["min_ns"][picked][known], rows["max_ns"][picked][known]
     return [int(low.min()), int(high.max())] if high.any() else []
 
 
 def _extremes(
     store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int]
 ) -> tuple[IntArray, IntArray]:
-    """Return `_TableRows.min_ns` and `_TableRows.max_ns` of all groups."""
+    """Return ``min_ns`` and ``max_ns`` of all groups, as in `_side`."""
     c, size = store.columns, len(store.labels(by))
     low, high = np.full(size, np.iinfo(np.int64).max), np.zeros(size, np.int64)
     if store.choices.count(key := store.effective(key)) > _MANY:
@@ -130,29 +121,14 @@ def _extremes(
     return np.where(low > high, 0, low), high
 
 
-def _waits(store: ViewStore, names: npt.NDArray[np.integer]) -> BoolArray:
-    """Return a mask of the names that only wait."""
-    return np.asarray(np.append(store.waits, False)[names], bool)
-
-
-def _filter(
-    store: ViewStore, text: str, state: Mapping[str, Any], own: tuple[str, ...]
-) -> tuple[tuple[Query, Mapping[str, Any], tuple[str, ...]], str]:
-    """Return `narrowed` for a text, or for an empty one together with the error."""
-    try:
-        return narrowed(store, Query.parse(text), state, own), ""
-    except OptionError as error:
-        return (Query(), state, own), str(error)
-
-
-def _frame(by: str, rows: _TableRows, labels: list[str], details: list[str]) -> pd.DataFrame:
+def _frame(by: str, rows: _Rows, labels: list[str], details: list[str]) -> pd.DataFrame:
     """Return the rows under the column names of ``p.operators()`` and ``p.kernels()``, for the filter."""
-    group = rows.group.tolist()
+    group = rows["group"].tolist()
     out: dict[str, Any] = {"module" if by == "module" else "name": [labels[k] for k in group]}
     if by == "shapes":
         out["shapes"] = [details[k] for k in group]
-    out |= {name: getattr(rows, name) for name in ("count", "total_ns", "self_ns", "device_ns", "share")}
-    out["mean_ns"] = rows.total_ns / np.maximum(rows.count, 1)
+    out |= {name: rows[name] for name in ("count", "total_ns", "self_ns", "device_ns", "share")}
+    out["mean_ns"] = rows["total_ns"] / np.maximum(rows["count"], 1)
     return pd.DataFrame(out)
 
 
@@ -172,57 +148,45 @@ def _grouped(state: Mapping[str, Any], request: Mapping[str, Any]) -> tuple[str,
     return by, own, matching_key(state, without=own)
 
 
-def _rows(store: ViewStore, by: str, key: Key, sides: tuple[str, ...], window: tuple[int, int]) -> _TableRows:
+def _rows(store: ViewStore, by: str, key: Key, sides: tuple[str, ...], window: tuple[int, int]) -> _Rows:
     parts = [_side(store, by, key, side, window) for side in sides]
-    return _TableRows(
-        *(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(_TableRows))
-    )
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _side(store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int]) -> _TableRows:
-    groups = store.groups(by, key, side)
-    totals = groups.totals(int(window[0]), int(window[1]), store.columns.row_below)
+def _side(store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int]) -> _Rows:
+    totals = store.groups(by, key, side).totals(int(window[0]), int(window[1]), store.columns.row_below)
     present = totals.touched > 0
     if not any(dimension == "category" for dimension, _ in key):
         present |= totals.device_ns > 0
     group = np.flatnonzero(present)
     own = totals.self_ns[group]
     low, high = _extremes(store, by, key, side, window)
-    return _TableRows(
-        group,
-        totals.count[group],
-        totals.total_ns[group],
-        own,
-        totals.device_ns[group],
-        totals.touched[group],
-        low[group],
-        high[group],
-        own / max(int(own.sum()), 1),
-        np.full(len(group), side == "device"),
-    )
-
-
-def _page(request: Mapping[str, Any]) -> tuple[int, int]:
-    start = max(0, int(request.get("start", 0)))
-    return start, start + max(1, min(int(request.get("top", 200)), _MOST_ROWS))
+    return {
+        "group": group,
+        **{name: getattr(totals, name)[group] for name in _TOTALS},
+        # the shortest and the longest slice that touches the window; 0 if unknown, or for very many slices
+        "min_ns": low[group],
+        "max_ns": high[group],
+        "share": own / max(int(own.sum()), 1),
+        "on_device": np.full(len(group), side == "device"),
+    }
 
 
 def _order(
-    request: Mapping[str, Any], rows: _TableRows, labels: list[str], chosen: npt.NDArray[np.int64]
+    request: Mapping[str, Any], rows: _Rows, labels: list[str], chosen: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     sort = str(request.get("sort", "self_ns"))
     if sort == "label":
-        keys = [labels[k].casefold() for k in rows.group[chosen].tolist()]
+        keys = [labels[k].casefold() for k in rows["group"][chosen].tolist()]
         order = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
         return order[::-1] if request.get("descending", False) else order
     sort = sort if sort in _SORTS else "self_ns"
     mean = sort == "mean_ns"
-    values = rows.total_ns / np.maximum(rows.count, 1) if mean else getattr(rows, sort)
-    values = values[chosen]
+    values = (rows["total_ns"] / np.maximum(rows["count"], 1) if mean else rows[sort])[chosen]
     if request.get("by_side"):
-        device = rows.on_device[chosen]
+        device = rows["on_device"][chosen]
         if sort == "device_ns":
-            values = np.where(device, rows.self_ns[chosen], values)
+            values = np.where(device, rows["self_ns"][chosen], values)
         elif sort != "count":
             values = np.where(device, 0, values)
     return np.argsort(-values if request.get("descending", True) else values, kind="stable")

@@ -12,7 +12,6 @@ from ...errors import OptionError
 from ...trace.arrays import IntArray
 from ..columns import DrawnTrack
 from ..detail import Density, DrawnIndex, RowPicture, density
-from ..detail.chosen import Chosen
 from ..detail.rows import RowIndex, spread
 from ..packing import Answer, pack
 from ..palette import HUES
@@ -77,17 +76,14 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     drawn, px, tint = store.drawn(rows, key), int(request.get("px", 1000)), str(request.get("tint", "name"))
 
     def make() -> RowPicture:
-        return RowPicture(drawn.rows, c.n, np.empty(0, np.int64), _density(drawn, rows, span, px))
+        cells = density(drawn.rows, drawn.blocks, rows, span, px)
+        return RowPicture(drawn.rows, c.n, np.empty(0, np.int64), cells)
 
     number, picture = store.pictures.get(("strip", px, tint, len(pairs)), drawn.rows, make)
     d = picture.density
     assert d is not None
-    content = {
-        "tracks": [k for k, _ in pairs],
-        "busy_rows": busy_rows,
-        "filtered": bool(key),
-        "picture": number,
-    }
+    tracks = [k for k, _ in pairs]
+    content = {"tracks": tracks, "busy_rows": busy_rows, "filtered": bool(key), "picture": number}
     marks = {"bright": _selected_brightness(store, picture.index, d, key)}
     if request.get("picture") == number:
         return pack({**content, "same": True}, marks)
@@ -116,8 +112,11 @@ def selected(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, A
         "end_before": np.full(len(rows), -1.0),
         "start_after": np.full(len(rows), -1.0),
     }
-    columns["end_before"][before > 0] = index.ends(_positions(chosen, numbers[1][before > 0] - 1))
-    columns["start_after"][after > 0] = index.starts(_positions(chosen, numbers[2][after > 0]))
+    last, next_ = numbers[1][before > 0] - 1, numbers[2][after > 0]
+    if chosen is not None:
+        last, next_ = chosen.nth(last), chosen.nth(next_)
+    columns["end_before"][before > 0] = index.ends(last)
+    columns["start_after"][after > 0] = index.starts(next_)
     if window is not None:
         _add_crossing(store, matching_key(state), int(window[0]), request, columns)
     count = columns["before"] + columns["inside"] + columns["after"]
@@ -143,11 +142,6 @@ def _add_crossing(
     first[np.isinf(first)] = -1
 
 
-def _positions(chosen: Chosen | None, numbers: IntArray) -> IntArray:
-    """Return the positions of some of the selected slices by number."""
-    return numbers if chosen is None else chosen.nth(numbers)
-
-
 def _rows_of_busy_time(track: DrawnTrack) -> range:
     """Return the rows of a track that show how busy it is."""
     if track.kind == "stream":
@@ -166,12 +160,12 @@ def _picture(
     if total <= limit:
         return RowPicture(drawn.rows, total, spread(first, stop), None)
     at = drawn.wide.find(first, stop, _NARROWEST_PX * (b - a) / width, limit)
-    inside, bins = _recorded_part(store, window, width)
-    return RowPicture(drawn.rows, total, at, _density(drawn, rows, inside, bins))
-
-
-def _density(drawn: DrawnIndex, rows: IntArray, window: tuple[float, float], bins: int) -> Density:
-    return density(drawn.rows, drawn.blocks, rows, window, bins)
+    # bins only in the part of the window that is inside the recording, by its share of the pixels
+    first_ns, last_ns = float(store.trace.span.start), float(max(store.trace.span.end, 1))
+    left = min(max(a, first_ns), last_ns)
+    right = max(min(b, last_ns), left + 1)
+    bins = max(1, int(np.ceil(width * (right - left) / (b - a))))
+    return RowPicture(drawn.rows, total, at, density(drawn.rows, drawn.blocks, rows, (left, right), bins))
 
 
 def _bins(d: Density) -> dict[str, Any]:
@@ -247,16 +241,6 @@ def _selected_brightness(store: ViewStore, index: RowIndex, d: Density, key: Key
     return np.clip(np.ceil(share * 255), 0, 255).astype(np.uint8)
 
 
-def _recorded_part(
-    store: ViewStore, window: tuple[float, float], width: int
-) -> tuple[tuple[float, float], int]:
-    """Return the part of a window inside the recording, and its share of the pixels."""
-    first, last = float(store.trace.span.start), float(max(store.trace.span.end, 1))
-    a = min(max(window[0], first), last)
-    b = max(min(window[1], last), a + 1)
-    return (a, b), max(1, int(np.ceil(width * (b - a) / (window[1] - window[0]))))
-
-
 def _names(store: ViewStore, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(np.maximum(codes, 0), np.uint16 if len(store.columns.names) < 65_536 else np.uint32)
 
@@ -290,11 +274,10 @@ def memory(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
     a, b, width = float(request["a"]), float(request["b"]), max(1, min(int(request.get("px", 1000)), 4000))
     curves = store.memory_curves(device)
     x, y = curves["allocated"].sample(a, b, width)
-    rx, ry = np.empty(0), np.empty(0)
+    rx = ry = sx = sy = np.empty(0)
     if (curves["reserved"].value > 0).any():
         rx, ry = curves["reserved"].sample(a, b, width)
     key = matching_key(state, without=("window",))
-    sx, sy = np.empty(0), np.empty(0)
     chosen, part = store.selected_memory(device, key), "selection"
     if chosen is None and "blocks" in curves and len(curves["blocks"].ts):
         chosen, part = curves["blocks"], "blocks"
@@ -334,9 +317,6 @@ def counters(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, A
     drawn_tracks = {drawn.track for drawn in store.counters}
     tracks = [int(key) for key in request.get("tracks", ()) if int(key) in drawn_tracks][:_MOST]
     parts = [store.counter_curve(key).sample(a, b, width) for key in tracks]
-    empty = np.empty(0)
-    columns = {
-        "x": np.concatenate([x for x, _ in parts]) if parts else empty,
-        "y": np.concatenate([y for _, y in parts]) if parts else empty,
-    }
+    x, y = map(np.concatenate, zip(*parts, strict=True)) if parts else (np.empty(0), np.empty(0))
+    columns = {"x": x, "y": y}
     return pack({"tracks": tracks, "sizes": [len(x) for x, _ in parts]}, columns)

@@ -3,12 +3,11 @@
 from .curve import StepCurve
 from .density import Density, density
 from .drawn import DrawnIndex, EarlyIndex, PictureCache, RowPicture, WideSlices
-from .groups import CrossesParent, GroupIndex, GroupTotals
+from .groups import GroupIndex, GroupTotals
 from .launched import LaunchedIndex
 from .rows import RowIndex
 
 __all__ = [
-    "CrossesParent",
     "Density",
     "DrawnIndex",
     "EarlyIndex",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,9 @@ from ...trace.arrays import BoolArray, IntArray, sums_by_code
 from ..cached import is_cached, locked_cached_property
 from .launched import Codes, LaunchedIndex, late_inside, late_when_sorted
 from .rows import RowIndex, grouped_order, running_sum
+
+if TYPE_CHECKING:
+    from ..columns import SliceColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,27 +31,6 @@ class GroupTotals:
     device_ns: IntArray
     # Slices that touch the window.
     touched: IntArray
-
-
-class CrossesParent(NamedTuple):
-    """Slices that something inside them outlives. For nesting they end where that begins, at `until` (ns)."""
-
-    slices: IntArray
-    until: IntArray
-    rows: IntArray
-
-    @classmethod
-    def none(cls) -> CrossesParent:
-        """Return an empty set."""
-        return cls(*(np.empty(0, np.int64) for _ in cls._fields))
-
-    def cut(self, ts: IntArray, dur: IntArray) -> IntArray:
-        """Return the length of every slice, with these slices cut at `until`."""
-        if not len(self.slices):
-            return dur
-        out = dur.copy()
-        out[self.slices] = self.until - ts[self.slices]
-        return out
 
 
 T = TypeVar("T", bound=np.integer)
@@ -80,31 +62,29 @@ class GroupIndex:
     def __init__(
         self,
         index: Callable[[], RowIndex],
+        columns: SliceColumns,
         codes: npt.NDArray[np.integer],
         n_groups: int,
         *,
-        ts: IntArray,
-        dur: IntArray,
-        self_ns: IntArray,
-        track: npt.NDArray[np.integer],
-        again: IntArray,
-        parent: IntArray,
-        launched: LaunchedIndex | None = None,
-        chosen: IntArray | None = None,
-        around: npt.NDArray[np.integer] | None = None,
-        crosses_parent: CrossesParent | None = None,
+        again: tuple[IntArray, IntArray],
+        launched: LaunchedIndex | None,
+        chosen: IntArray | None,
+        shallow: bool,
     ) -> None:
-        self._index, self.n_groups = index, n_groups
-        self._codes, self._ts, self._dur, self._self_ns = codes, ts, dur, self_ns
-        self._track, self._around, self._launched = track, around, launched
-        self._crosses_parent = CrossesParent.none() if crosses_parent is None else crosses_parent
+        self._index, self.n_groups, self._codes, self._launched = index, n_groups, codes, launched
+        self._ts, self._dur, self._self_ns = columns.ts, columns.dur, columns.self_ns
+        self._track, self._around = columns.track, columns.parent if shallow else None
+        crossing = columns.crosses_parent
+        rows = columns.nested_row[crossing.slices].astype(np.int64)
+        self._crosses_parent = crossing._replace(rows=rows)
         if chosen is None and (codes < 0).any():
             chosen = np.flatnonzero(codes >= 0)
         elif chosen is not None:
             chosen = chosen[codes[chosen] >= 0]
         self._chosen = chosen
-        again = again[codes[again] == codes[parent]]
-        self._again = again[self._keeps(again)]
+        slices, around = again
+        slices = slices[codes[slices] == codes[around]]
+        self._again = slices[self._keeps(slices)]
 
     def _of_chosen(self, column: npt.NDArray[T]) -> npt.NDArray[T]:
         return column if self._chosen is None else column[self._chosen]
@@ -185,9 +165,8 @@ class GroupIndex:
         first, last = self._bounds
         if start <= first and end > last:
             return self._whole
-        index = self._index()
+        index, sums = self._index(), self._sums
         stride = index.stride
-        sums = self._sums
         at = np.clip(np.array([start, end], np.int64) - index.origin, 0, stride - 1)
         base = np.arange(self.n_groups, dtype=np.int64)[:, None] * stride
         edges = np.searchsorted(sums.key, (base + at[None, :]).ravel()).reshape(-1, 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,9 @@ from ...analysis.grouping import nested_in_own_group
 from ...trace.arrays import IntArray, sums_by_code
 from ..cached import locked_cached_property
 from .rows import RowIndex, grouped_order, running_sum
+
+if TYPE_CHECKING:
+    from ..columns import SliceColumns
 
 # Slices covered by earlier ones of their group and track, so that recursion counts once.
 
@@ -95,17 +98,15 @@ class LaunchedIndex:
     def __init__(
         self,
         index: Callable[[], RowIndex],
+        columns: SliceColumns,
         codes: npt.NDArray[np.integer],
         n_groups: int,
-        *,
-        ts: IntArray,
-        dur: IntArray,
-        work: IntArray,
-        launcher: IntArray,
-        parent: npt.NDArray[np.integer],
+        launches: tuple[IntArray, IntArray],
     ) -> None:
-        self._index, self._ts, self._dur, self._n_groups = index, ts, dur, n_groups
-        groups, slices = _pairs(np.asarray(codes), work, launcher, parent)
+        # `launches`: device slices, and the host slice that launched each
+        self._index, self._n_groups = index, n_groups
+        self._ts, self._dur = columns.ts, columns.dur
+        groups, slices = _pairs(np.asarray(codes), *launches, columns.parent)
         by_slice = np.argsort(slices, kind="stable")
         self._groups, self._slices = groups[by_slice], slices[by_slice]
 

@@ -1,4 +1,4 @@
-"""The four figures that the page fills, and those of the tabs, which have their own data.
+"""The figures of the tabs, with their own data; those that the page fills are in ``page/dashboard.json``.
 
 A tab's figure is a function ``(trace, selection, **options) -> Drawn | None`` for the rail, `p.plot` and the
 report; None means that there is nothing to draw. Names are imported on first use (PEP 562): Bokeh's models
@@ -7,19 +7,11 @@ take most of a second to import, and the first view does not need them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...lazy import lazy
-from .sizes import AXIS_PX as AXIS_PX
-from .sizes import GUTTER_PX as GUTTER_PX
-from .sizes import LANE_PX as LANE_PX
-from .sizes import MARGIN_PX as MARGIN_PX
 
 if TYPE_CHECKING:
-    from .canvas import memory_figure as memory_figure
-    from .canvas import overview_figure as overview_figure
-    from .canvas import phase_figure as phase_figure
-    from .canvas import timeline_figure as timeline_figure
     from .drawn import Drawn as Drawn
     from .drawn import standalone as standalone
     from .flame import flame_difference as flame_difference
@@ -37,6 +29,12 @@ if TYPE_CHECKING:
     from .steps import operators_figure as operators_figure
     from .steps import steps_figure as steps_figure
 
+GUTTER_PX: Final = 184
+MARGIN_PX: Final = 14
+LANE_PX: Final = 18
+AXIS_PX: Final = 26
+"""Sizes of the dashboard's figures that the page shares, in pixels."""
+
 __all__ = [
     "AXIS_PX",
     "GUTTER_PX",
@@ -45,7 +43,6 @@ __all__ = [
     *lazy(
         __name__,
         {
-            "canvas": "memory_figure overview_figure phase_figure timeline_figure",
             "drawn": "Drawn standalone",
             "flame": "flame_difference flame_figure",
             "idle": "idle_figure layers_figure",

@@ -11,7 +11,7 @@ from bokeh.models import BasicTicker, FixedTicker, Range1d
 
 from ... import analysis
 from ...analysis.device.kernels import LAUNCH
-from ...errors import OptionError, nearest
+from ...errors import OptionError, check_option, nearest
 from ...selection import Selection
 from ...service.palette import CATEGORIES, PHASES, RESOURCE, name_styles
 from ...trace import Trace
@@ -81,8 +81,7 @@ def kernels_figure(
     Bars are by ``name``, or by ``launch`` attributes; `category` None adds copies, fills and collectives.
     None if there are no kernels; OptionError for an unknown grouping.
     """
-    if by not in ("name", "launch"):
-        raise OptionError(f"kernels cannot be drawn by {by!r}: {nearest(by, ('name', 'launch'))}")
+    check_option("kernels cannot be drawn by", by, ("name", "launch"))
     keys = ["name", *LAUNCH] if by == "launch" else ["name"]
     narrowed = scope(selection, "window", "step", "phase")
     table = analysis.kernels(trace, by=keys, category=category, **narrowed)
@@ -181,8 +180,7 @@ def steps_figure(trace: Trace, selection: Selection, *, kind: str = "breakdown")
     `kind` is ``breakdown`` (the TensorBoard plugin's parts) or ``step_trace`` (MindInsight's); OptionError
     for any other.
     """
-    if kind not in KINDS:
-        raise OptionError(f"steps cannot be divided by {kind!r}: {nearest(kind, KINDS)}")
+    check_option("steps cannot be divided by", kind, KINDS)
     made = analysis.step_breakdown if kind == "breakdown" else analysis.step_trace
     table = made(trace, **scope(selection, "window"))
     return stacked(table, BREAKDOWN if kind == "breakdown" else STEP_TRACE, selection, "Time by step")

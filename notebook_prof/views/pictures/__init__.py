@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 from ...atomic_files import atomic_file, atomic_text
-from ...errors import OptionError, nearest
+from ...errors import OptionError, check_option
 from ...selection import Selection
 from ...service.store import ViewStore
 from ...trace import Trace
@@ -23,12 +23,10 @@ def scene(
     trace: Trace, selection: Selection, view: str = ALL, width: int = 1000, theme: str = "light"
 ) -> Scene:
     """Draw a view, or all of them one below the other."""
-    if view not in CHOICES:
-        raise OptionError(f"there is no view {view!r}: {nearest(view, CHOICES)}")
+    check_option("there is no view", view, CHOICES)
     if width < _NARROWEST:
         raise OptionError(f"width={width} is too narrow for a picture: use {_NARROWEST} pixels or more")
-    if theme not in THEMES:
-        raise OptionError(f"there is no theme {theme!r}: {nearest(theme, THEMES)}")
+    check_option("there is no theme", theme, THEMES)
     store = ViewStore(trace, fold=True)
     whole = Scene(width, 0)
     for draw in VIEWS.values() if view == ALL else [VIEWS[view]]:
@@ -36,29 +34,15 @@ def scene(
     return whole.darkened() if theme == "dark" else whole
 
 
-def write_png(
-    trace: Trace,
-    selection: Selection,
-    path: str | os.PathLike[str],
-    view: str = ALL,
-    width: int = 1000,
-    theme: str = "light",
-) -> None:
-    """Write a view as PNG, with two dots per pixel; see `scene`."""
-    data = png(pixels(scene(trace, selection, view, width, theme)))
+def write_png(scene: Scene, path: str | os.PathLike[str]) -> None:
+    """Write a picture as PNG, with two dots per pixel."""
+    data = png(pixels(scene))
     with atomic_file(path) as file:
         file.write(data)
 
 
-def write_svg(
-    trace: Trace,
-    selection: Selection,
-    path: str | os.PathLike[str],
-    view: str = ALL,
-    width: int = 1000,
-    theme: str = "light",
-) -> None:
-    """Write a view as SVG; see `scene`."""
-    text = scene(trace, selection, view, width, theme).svg()
+def write_svg(scene: Scene, path: str | os.PathLike[str]) -> None:
+    """Write a picture as SVG."""
+    text = scene.svg()
     with atomic_text(path) as file:
         file.write(text)

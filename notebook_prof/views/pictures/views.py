@@ -228,9 +228,7 @@ VIEWS: Final[dict[str, Callable[[ViewStore, Selection, int], Scene]]] = {
 
 def _nothing(width: int, text: str) -> Scene:
     """Draw one line that says what is missing."""
-    scene = Scene(width, EMPTY)
-    scene.parts.append(Label(10, EMPTY / 2, text, MUTED))
-    return scene
+    return Scene(width, EMPTY, [Label(10, EMPTY / 2, text, MUTED)])
 
 
 def _window(store: ViewStore, selection: Selection) -> tuple[float, float]:
@@ -274,13 +272,5 @@ def _density(
                 colour = NAMES[int(tint[row, a]) % len(NAMES)] if bright[row, a] else FADED
                 alpha = min(1.0, 0.45 + 0.55 * float(busy[row, a]) / 255)
                 left = max(x, GUTTER)
-                scene.parts.append(
-                    Rect(
-                        left,
-                        top + 1 + LANE * row,
-                        max(x + wide * (b - a) - left, 0.5),
-                        LANE - 2,
-                        colour,
-                        alpha,
-                    )
-                )
+                width = max(x + wide * (b - a) - left, 0.5)
+                scene.parts.append(Rect(left, top + 1 + LANE * row, width, LANE - 2, colour, alpha))

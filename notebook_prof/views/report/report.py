@@ -107,6 +107,7 @@ _MOST_WITH_SUMS: Final = 750_000
 _FEWEST: Final = 10_000
 _AROUND: Final = 20_000
 """Bytes set aside for tags, policy, settings and notice."""
+_NO_STACKS: Final = "Stacks are not in this file: open the profile in a notebook to see them."
 _BODY_STYLE: Final = "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; } "
 _PAGE_STYLE: Final = (
     ".nbp-nothing { max-width: 620px; margin: 14vh auto; padding: 14px 28px 18px; line-height: 1.5; "
@@ -173,7 +174,8 @@ def trace_blocks(
     room -= sum(len(text.encode()) for text in (document, json_text(settings), json_text(panels)))
     store = ViewStore(trace, fold=True)
     columns, settings["notice"], whole = _columns_that_fit(store, room)
-    settings["absent"] = "" if has_stacks(store, whole) else _what_is_missing(trace)
+    left_out = not has_stacks(store, whole) and trace.slices["stack"].notna().any()
+    settings["absent"] = _NO_STACKS if left_out else ""
     parts = {
         "document": document,
         "given": columns,
@@ -213,13 +215,6 @@ def _thinned(store: ViewStore, most: int) -> str:
         f"Of {format_count(events)} memory events the file has the lowest and the highest of each stretch, "
         "not what the selection allocated."
     )
-
-
-def _what_is_missing(trace: Trace) -> str:
-    """Return a sentence that says what the file lacks; empty if nothing."""
-    if trace.slices["stack"].notna().any():
-        return "Stacks are not in this file: open the profile in a notebook to see them."
-    return ""
 
 
 def note_of(store: ViewStore, keep: BoolArray, cell_ns: int) -> str:

@@ -23,7 +23,7 @@ from ...service.columns import labels_without_heading
 from ...service.palette import NAMES
 from ...service.store import ViewStore
 from ...trace import Trace
-from ...units import format_bytes, format_count, format_items, format_ns, format_share
+from ...units import cut, format_bytes, format_count, format_items, format_ns, format_share
 from ..pictures.account import STRIP, account_colours, account_strip, has_strip
 from ..pictures.images import MOST_ROWS, data_uri, density_picture, pixels
 from ..pictures.scene import MUTED, Label, Scene, fit
@@ -206,7 +206,7 @@ def _account(store: ViewStore) -> str:
         if part["dur"] >= least and len(sentences) < _PARTS:
             mark, ink = ("&#9640;", MUTED) if part["kind"] == "outside-window" else ("&#9632;", colour)
             told = part["kind"] != "code" or part["text"] in ("", part["part"])
-            text = "" if told else f" ({_cut(part['text'])})"
+            text = "" if told else f" ({cut(part['text'], _NAME)})"
             words = f"{part['part']}{text}: {format_ns(part['dur'])}, {format_share(part['share'])}"
             sentences.append(f'<span style="color:{ink}">{mark}</span> {escape(words)}')
     if len(parts) > len(sentences):
@@ -226,7 +226,7 @@ def _lines(store: ViewStore) -> str:
             + f'<th style="{left}">of {whole_of(store.trace, {})}</th>']  # fmt: skip
     for row in table.head(_LINES).to_dict("records"):
         location = f"{row['file'].replace(chr(92), '/').rpartition('/')[2]}:{row['line']}"
-        source = f"<code>{escape(location)}&nbsp; {escape(_cut(row['text'].strip()))}</code>"
+        source = f"<code>{escape(location)}&nbsp; {escape(cut(row['text'].strip(), _NAME))}</code>"
         bar = f'<span style="color:{NAMES[0]}">{_bar(row["share"])}</span>'
         share = f"{bar} {escape(format_share(row['share']))}"
         times = "".join(
@@ -250,7 +250,7 @@ def _stack(store: ViewStore) -> str:
         f'<th style="{left}">of thread time</th>'
     ]
     for depth, name, total, share in zip(*(shown[key] for key in _STACK), strict=True):
-        label = f"<code>{'&nbsp;' * 2 * depth}{escape(_cut(str(name)))}</code>"
+        label = f"<code>{'&nbsp;' * 2 * depth}{escape(cut(str(name), _NAME))}</code>"
         bar = f'<span style="color:{NAMES[0]}">{_bar(share)}</span> {escape(format_share(share))}'
         rows.append(
             f'<td style="{left}">{label}</td><td style="{_CELL}">{escape(format_ns(total))}</td>'
@@ -264,10 +264,6 @@ def _stack(store: ViewStore) -> str:
 def _bar(share: float) -> str:
     whole, eighths = divmod(round(8 * _BAR * share), 8)
     return "█" * whole + " ▏▎▍▌▋▊▉"[eighths].strip()
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _NAME else text[: _NAME - 1] + "…"
 
 
 def _operators(store: ViewStore, selection: Selection) -> str:
@@ -285,7 +281,7 @@ def _operators(store: ViewStore, selection: Selection) -> str:
     for k in range(len(answer.content["label"])):
         colour = NAMES[int(store.name_colours[codes[k]])]
         swatch = f'<span style="color:{colour}">&#9632;</span> '
-        name = _cut(store.short_names[codes[k]])
+        name = cut(store.short_names[codes[k]], _NAME)
         cells = [format_count(int(count[k])), format_ns(total[k]), format_ns(own[k])]
         cells += [format_ns(device[k]) if device[k] else ""] if with_device else []
         cells.append(format_share(share[k]))

@@ -34,7 +34,7 @@ def without_memory(trace: Trace) -> str:
 def without_input(trace: Trace) -> str:
     """Return why the origin of the data is unknown."""
     if recorded_table(trace, "minddata_queue") is not None or (
-        _has_value(trace, "phase", "data") and len(trace.steps)
+        has_value(trace, "phase", "data") and len(trace.steps)
     ):
         return ""
     return (
@@ -45,7 +45,7 @@ def without_input(trace: Trace) -> str:
 
 def without_collectives(trace: Trace) -> str:
     """Return why there is no communication."""
-    if _has_value(trace, "category", "collective") or recorded_table(trace, "collectives") is not None:
+    if has_value(trace, "category", "collective") or recorded_table(trace, "collectives") is not None:
         return ""
     return "No communication was recorded: this run used one process, or its collectives were not recorded."
 
@@ -60,12 +60,8 @@ def without_device(trace: Trace) -> str:
     )
 
 
-def has_category(trace: Trace, category: str) -> bool:
-    """Return whether any slice is of the category."""
-    return _has_value(trace, "category", category)
-
-
-def _has_value(trace: Trace, column: str, value: str) -> bool:
+def has_value(trace: Trace, column: str, value: str) -> bool:
+    """Return whether any slice has this category, phase or the like."""
     values = trace.slices[column]
     code = int(values.cat.categories.get_indexer([value])[0])
     return code >= 0 and bool(np.any(values.cat.codes.to_numpy() == code))

@@ -20,6 +20,9 @@ _TREE: Final = "call_tree"
 _EVERY_FRAME: Final = "every_frame"
 _BOTTOM_UP: Final = "bottom_up"
 _LOG: Final = "event_log"
+_MODES: Final = {
+    _TREE: "Call tree", _EVERY_FRAME: "Every frame", _BOTTOM_UP: "Bottom-up", _LOG: "Event log",
+}  # fmt: skip
 _LEAST_SHARE: Final = 1e-4
 """Callers are listed for entries with at least this share of the time or of the device work."""
 _NUMBERS: Final = {
@@ -52,7 +55,9 @@ def calls(trace: Trace, state: Mapping[str, Any], *, mode: str = _TREE) -> Panel
         if mode != _LOG:
             return Absent("There is no stack in the selection.")
     part = _log(trace, state) if mode == _LOG else _tree(tree, mode, {**narrowed, **options})
-    name = _one_name(state) if mode == _LOG else None
+    # a single selected name filters the log, not the trees
+    names = list(state.get("name") or [])
+    name = str(names[0]) if mode == _LOG and len(names) == 1 else None
     stack = heaviest_of(tree, name)
     shown = StackTable(
         stack[["name", "total_ns", "share"]],
@@ -70,12 +75,6 @@ def calls(trace: Trace, state: Mapping[str, Any], *, mode: str = _TREE) -> Panel
         notes.append(Note("Threads on which no operator ran are left out; select one to see it."))
     under = followed(analysis.event_log if mode == _LOG else analysis.call_tree)
     return Panel("Calls", (part, *((shown,) if len(stack) else ()), *notes), under)
-
-
-def _one_name(state: Mapping[str, Any]) -> str | None:
-    """Return the selected name, if there is exactly one: it filters the log, not the trees."""
-    names = list(state.get("name") or [])
-    return str(names[0]) if len(names) == 1 else None
 
 
 def _tree(tree: pd.DataFrame, mode: str, options: Mapping[str, Any]) -> TreeTable:
@@ -123,11 +122,5 @@ TAB: Final = Tab(
     place=25,
     summary="Call tree, bottom-up and event log of the selection, with its heaviest stack.",
     calls=("p.call_tree()", "p.bottom_up()", "p.event_log()", "p.heaviest_stack()"),
-    choices=(
-        Choice(
-            "mode",
-            "view",
-            {_TREE: "Call tree", _EVERY_FRAME: "Every frame", _BOTTOM_UP: "Bottom-up", _LOG: "Event log"},
-        ),
-    ),
+    choices=(Choice("mode", "view", _MODES),),
 )

@@ -38,15 +38,9 @@ def cells_panel(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         )
     ]  # fmt: skip
     if len(held):
-        tables.append(
-            Table(
-                held[list(_HOLDERS)],
-                {"name": "text"},
-                heads={"made_in": "made in", "used_in": "used in"},
-                title="What holds memory",
-                call="p.memory.names()",
-            )
-        )
+        heads = {"made_in": "made in", "used_in": "used in"}
+        title, call = "What holds memory", "p.memory.names()"
+        tables.append(Table(held[list(_HOLDERS)], {"name": "text"}, heads, title=title, call=call))
     return Panel("Cells", tuple(tables))
 
 

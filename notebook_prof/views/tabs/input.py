@@ -30,11 +30,8 @@ def input_data(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         return Absent(without_input(trace) or "There is no step in the selection.")
     selection = selection_of(state)
     queues, stages = analysis.input_queues(trace), analysis.input_operators(trace)
-    drawn = (
-        figures.pipeline_figure(trace, selection),
-        figures.queues_figure(trace, selection),
-        figures.input_figure(trace, selection),
-    )
+    draw = (figures.pipeline_figure, figures.queues_figure, figures.input_figure)
+    drawn = (figure(trace, selection) for figure in draw)
     parts: list[Part] = [_facts(table), *loader_notes(trace), *_bottleneck_notes(queues, stages)]
     parts += [*pictures(*drawn), *loader_tables(trace)]
     if len(stages):
@@ -52,11 +49,8 @@ def _facts(table: pd.DataFrame) -> Facts:
     facts = [Fact("loader", ", ".join(kinds) or "none")]
     if table["fetches"].any():
         facts.append(Fact("fetches", format_count(table["fetches"].sum())))
-    for column, label in {
-        "fetch_ns": "getting data",
-        "wait_ns": "of it waiting",
-        "push_ns": "pushing",
-    }.items():
+    labels = {"fetch_ns": "getting data", "wait_ns": "of it waiting", "push_ns": "pushing"}
+    for column, label in labels.items():
         spent = int(table[column].sum())
         if spent or column == "fetch_ns":
             share = format_share(spent / whole) + " of the steps" if whole else ""
@@ -64,9 +58,8 @@ def _facts(table: pd.DataFrame) -> Facts:
     if table["workers"].max() > 0:
         facts.append(Fact("workers seen", format_count(int(table["workers"].max()))))
     if table["empty"].notna().any():
-        facts.append(
-            Fact("queue empty", f"{format_count(table['empty'].sum())} of {format_count(len(table))}")
-        )
+        empty = f"{format_count(table['empty'].sum())} of {format_count(len(table))}"
+        facts.append(Fact("queue empty", empty))
         facts.append(Fact("queue full", format_count(table["full"].sum())))
     return Facts(tuple(facts))
 
@@ -90,14 +83,8 @@ def _bottleneck_notes(queues: pd.DataFrame, stages: pd.DataFrame) -> list[Note]:
 def _stages(stages: pd.DataFrame) -> Table:
     table = stages.drop(columns=[*_lone_rank(stages), "parent"])
     table["suspect"] = table["suspect"].map({True: "bottleneck", False: ""})
-    units = {
-        "usage": "share",
-        "input_usage": "share",
-        "op_id": "",
-        "queue_mean": "number",
-        "workers": "count",
-    }
-    units["queue_length"] = "count"
+    units = {"usage": "share", "input_usage": "share", "op_id": "", "queue_mean": "number"}
+    units |= {"workers": "count", "queue_length": "count"}
     heads = {"suspect": "finding", "usage": "queue behind it", "input_usage": "queue before it"}
     return Table(table, units, heads, title="Stages of the pipeline", call="p.input.operators()")
 

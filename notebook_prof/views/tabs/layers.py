@@ -23,29 +23,16 @@ def layers(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     empty = [name for name in table if table[name].isna().all() or _is_zero(table[name])]
     shown = table[table["module"].notna()].drop(columns=["parent", *empty], errors="ignore")
     units = {"depth": "count", "parameters": "count", "share": "share"}
-    return Panel(
-        "Layers",
-        (
-            *pictures(figures.layers_figure(trace, selection_of(state))),
-            Table(
-                shown,
-                {k: v for k, v in units.items() if k in shown},
-                {"share": "of all phases"},
-                title="Modules",
-                call="p.layers()",
-                of=analysis.layers,
-            ),
-        ),
-        followed(analysis.layers),
-    )
+    units = {name: unit for name, unit in units.items() if name in shown}
+    heads = {"share": "of all phases"}
+    part = Table(shown, units, heads, title="Modules", call="p.layers()", of=analysis.layers)
+    drawn = pictures(figures.layers_figure(trace, selection_of(state)))
+    return Panel("Layers", (*drawn, part), followed(analysis.layers))
 
 
 def _is_zero(column: Any) -> bool:
-    return (
-        column.dtype.kind in "iuf"
-        and column.name != "depth"
-        and not bool(np.any(column.to_numpy(na_value=0)))
-    )
+    number = column.dtype.kind in "iuf" and column.name != "depth"
+    return number and not bool(np.any(column.to_numpy(na_value=0)))
 
 
 def without_modules(trace: Trace) -> str:

@@ -14,7 +14,7 @@ from ...analysis.time.account import ACCOUNT
 from ...selection import filtered
 from ...selection.clauses import line_texts
 from ...trace import Trace
-from .analyses import followed, has_category
+from .analyses import followed, has_value
 from .base import Absent, Note, Panel, Tab, Table
 
 _COSTS: Final = (
@@ -43,29 +43,24 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     if not len(table):
         return Absent(without_lines(trace) or "None of your lines ran in the selection.")
     gone = _constant_columns(table)
-    return Panel(
-        "Lines",
-        (
-            Table(
-                table[[name for name in _SHOWN if name not in gone]],
-                units={"text": "code", "line": "count", "threads": "count"},
-                heads={
-                    "text": "source of the cell" if "file" in gone else "source",
-                    "unrecorded_ns": "not recorded",
-                    "share": f"of {whole_of(trace, state)}",
-                    "backward_device_ns": "backward device",
-                    "bytes_kept": "kept",
-                    "peak_bytes": "at peak",
-                },
-                bars=("total_ns", "self_ns"),
-                select=selecting_lines(trace, table),
-                call="p.lines()",
-                of=analysis.lines,
-            ),
-            meaning(table[[name for name in _SHOWN if name not in gone]]),
-        ),
-        followed(analysis.lines),
+    shown = table[[name for name in _SHOWN if name not in gone]]
+    part = Table(
+        shown,
+        units={"text": "code", "line": "count", "threads": "count"},
+        heads={
+            "text": "source of the cell" if "file" in gone else "source",
+            "unrecorded_ns": "not recorded",
+            "share": f"of {whole_of(trace, state)}",
+            "backward_device_ns": "backward device",
+            "bytes_kept": "kept",
+            "peak_bytes": "at peak",
+        },
+        bars=("total_ns", "self_ns"),
+        select=selecting_lines(trace, table),
+        call="p.lines()",
+        of=analysis.lines,
     )
+    return Panel("Lines", (part, meaning(shown)), followed(analysis.lines))
 
 
 def meaning(table: pd.DataFrame) -> Note:
@@ -114,7 +109,7 @@ def without_lines(trace: Trace) -> str:
     """Return why there are no lines."""
     if len(trace.slices["line"].cat.categories):
         return ""
-    if has_category(trace, "python"):
+    if has_value(trace, "category", "python"):
         return "No lines were recorded: the recording of Python has only functions."
     return "No lines were recorded: no Python code was sampled. Record a cell with %%profile to see them."
 

@@ -38,9 +38,9 @@ def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         select = [{"name": str(name)} for name in tables.annotations["name"]]
         parts.append(Table(tables.annotations, {"name": "name"}, select=select, title="Your own ranges",
                            call=f"{call}.annotations"))  # fmt: skip
-    parts.append(
-        Table(_without_facts(tables.configuration), title="Configuration", call=f"{call}.configuration")
-    )
+    # without rows that the facts at the top show in better units
+    shown = ~tables.configuration["item"].isin(["recorded_ns", "slices", "steps"])
+    parts.append(Table(tables.configuration[shown], title="Configuration", call=f"{call}.configuration"))
     return Panel("Overview", tuple(parts), (*followed(analysis.overview), "category", "step", "phase"))
 
 
@@ -73,19 +73,8 @@ def _fused_kernels(kernels: pd.DataFrame) -> Table:
 
 
 _OF_COMPILATIONS: Final = [
-    *(
-        "id",
-        "function",
-        "place",
-        "step",
-        "backward",
-        "dur",
-        "dynamo_ns",
-        "aot_ns",
-        "inductor_ns",
-        "codegen_ns",
-    ),
-    *("operators", "guards", "cached", "guard", "guard_place"),
+    *("id", "function", "place", "step", "backward", "dur", "dynamo_ns", "aot_ns", "inductor_ns"),
+    *("codegen_ns", "operators", "guards", "cached", "guard", "guard_place"),
 ]
 
 _DEVICE_UNITS = {
@@ -127,11 +116,6 @@ def _phases(phases: pd.DataFrame, call: str) -> Table:
     ]
     return Table(phases.drop(columns=list(gone)), select=select, title="Time by phase, over the steps",
                  call=call)  # fmt: skip
-
-
-def _without_facts(configuration: pd.DataFrame) -> pd.DataFrame:
-    """Drop rows that the facts at the top show in better units."""
-    return configuration[~configuration["item"].isin(["recorded_ns", "slices", "steps"])]
 
 
 def _of_event(side: str, category: object, phase: object) -> dict[str, Any]:

@@ -36,27 +36,19 @@ def roofline(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     table = filtered(analysis.roofline, trace, state, **limits)
     if not len(table):
         return Absent(without_shapes(trace) or "There is no operator of known work in the selection.")
-    note = (
-        Note(f"Ceilings of {ceilings.name}, measured here ({ceilings.how}).")
-        if ceilings is not None
-        else Note(_UNKNOWN.format("" if "file" in trace.metadata else ", and draws them here from then on"))
-    )
+    text = _UNKNOWN.format("" if "file" in trace.metadata else ", and draws them here from then on")
+    if ceilings is not None:
+        text = f"Ceilings of {ceilings.name}, measured here ({ceilings.how})."
     shown = table.dropna(axis=1, how="all").assign(
         on_device=["yes" if on else "no" for on in table["on_device"]]
     )
-    select = [{"name": str(name)} for name in table["name"]]
-    return Panel(
-        "Roofline",
-        (
-            note,
-            *pictures(figures.roofline_figure(trace, selection_of(state), **limits)),
-            Table(
-                shown, {k: v for k, v in _UNITS.items() if k in shown}, select=select, title="Operators",
-                call="p.device.roofline()", of=analysis.roofline,
-            ),
-        ),
-        followed(analysis.roofline),
+    part = Table(
+        shown, {k: v for k, v in _UNITS.items() if k in shown}, title="Operators",
+        select=[{"name": str(name)} for name in table["name"]],
+        call="p.device.roofline()", of=analysis.roofline,
     )  # fmt: skip
+    drawn = pictures(figures.roofline_figure(trace, selection_of(state), **limits))
+    return Panel("Roofline", (Note(text), *drawn, part), followed(analysis.roofline))
 
 
 def without_shapes(trace: Trace) -> str:

@@ -21,37 +21,27 @@ _POINTS = ("fp_point", "bp_point", "points")
 
 def steps(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Show averages, a stacked bar a step, and the tables of `analysis.step_trace` and `step_breakdown`."""
-    table, parts = (
-        filtered(analysis.step_trace, trace, state),
-        filtered(analysis.step_breakdown, trace, state),
-    )
+    of = (analysis.step_trace, analysis.step_breakdown)
+    table, parts = (filtered(function, trace, state) for function in of)
     if not len(table):
         return Absent(NO_STEPS if not len(trace.steps) else "There is no step in the selection.")
     selection = selection_of(state)
-    drawn = pictures(
-        figures.steps_figure(trace, selection, kind="breakdown"),
-        figures.steps_figure(trace, selection, kind="step_trace"),
-    )
+    kinds = ("breakdown", "step_trace")
+    drawn = pictures(*(figures.steps_figure(trace, selection, kind=kind) for kind in kinds))
     shown = [name for name in _OF_TRACE if name != "rank" or table["rank"].notna().any()]
-    shown += list(_POINTS)
-    return Panel(
-        "Steps",
-        (
-            _facts(table),
-            *drawn,
-            Table(
-                table[shown], {"fp_point": "name", "bp_point": "name"},
-                heads={"fp_bp_ns": "forward + backward", "all_reduce_ns": "all-reduce"},
-                select=_choose(table), title="From the first operator to the last gradient",
-                call="p.steps.trace()", of=analysis.step_trace,
-            ),
-            Table(
-                parts, select=_choose(parts), title="What ran: each instant counts for the first of these",
-                call="p.steps.breakdown()", of=analysis.step_breakdown,
-            ),
+    tables = (
+        Table(
+            table[[*shown, *_POINTS]], {"fp_point": "name", "bp_point": "name"},
+            heads={"fp_bp_ns": "forward + backward", "all_reduce_ns": "all-reduce"},
+            select=_choose(table), title="From the first operator to the last gradient",
+            call="p.steps.trace()", of=analysis.step_trace,
         ),
-        followed(analysis.step_trace),
+        Table(
+            parts, select=_choose(parts), title="What ran: each instant counts for the first of these",
+            call="p.steps.breakdown()", of=analysis.step_breakdown,
+        ),
     )  # fmt: skip
+    return Panel("Steps", (_facts(table), *drawn, *tables), followed(analysis.step_trace))
 
 
 def _choose(table: pd.DataFrame) -> list[dict[str, Any]]:

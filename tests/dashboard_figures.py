@@ -1,5 +1,7 @@
 """The four figures that the page fills: timeline, overview, memory and phases, on one axis of time.
 
+The package has them as a file, which `tests.generated` writes.
+
 Figures only draw: gestures, tooltips, ticks and colours belong to the page (``js/src``). So no Bokeh tool
 captures a wheel that should scroll the notebook, no template can run text from a trace, and themes can change
 while the page is open.
@@ -19,9 +21,9 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from ...service.palette import COUNTER, MARK, MEMORY
-from ..time_axis import time_ticker
-from .sizes import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
+from notebook_prof.service.palette import COUNTER, MARK, MEMORY
+from notebook_prof.views.figures import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
+from notebook_prof.views.time_axis import time_ticker
 
 
 def bare_figure(name: str, height: int, x_range: Range1d, y_range: Range1d, axis: str = "below") -> figure:
