@@ -246,7 +246,7 @@ class NotebookMagics(Magics):  # type: ignore[misc]
         ``nbp.notebook()``. A cell with ``%%profile`` is also recorded in full.
         """
         # imported here, since it imports all analyses
-        from ..cells.current import notebook
+        from ..cells.build import notebook
         from .notebook import events
 
         word = line.strip()
