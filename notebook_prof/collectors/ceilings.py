@@ -112,9 +112,8 @@ def _host(dtype: str) -> Ceilings:
         how = "NumPy"
     source = np.ones(_HOST_BYTES, np.uint8)
     target = np.empty_like(source)
-    seconds = _best(product)
-    copied = _best(lambda: np.copyto(target, source))
-    return Ceilings(HOST, 2 * n**3 / seconds, 2 * _HOST_BYTES / copied, dtype, f"{how}, {n} × {n} {dtype}")
+    rates = 2 * n**3 / _best(product), 2 * _HOST_BYTES / _best(lambda: np.copyto(target, source))
+    return Ceilings(HOST, *rates, dtype, f"{how}, {n} × {n} {dtype}")
 
 
 def _torch_cuda(torch: Any, gpu: int, dtype: str) -> Ceilings:
@@ -123,10 +122,9 @@ def _torch_cuda(torch: Any, gpu: int, dtype: str) -> Ceilings:
     source = torch.ones(_DEVICE_BYTES, dtype=torch.uint8, device=where)
     target = torch.empty_like(source)
     wait = partial(torch.cuda.synchronize, gpu)
-    seconds = _best(lambda: torch.mm(one, one), wait)
-    copied = _best(lambda: target.copy_(source), wait)
+    product, copied = _best(lambda: torch.mm(one, one), wait), _best(lambda: target.copy_(source), wait)
+    rates = 2 * n**3 / product, 2 * _DEVICE_BYTES / copied
     name = str(torch.cuda.get_device_name(gpu))
-    rates = 2 * n**3 / seconds, 2 * _DEVICE_BYTES / copied
     return Ceilings(name, *rates, dtype, f"PyTorch, {n} × {n} {dtype}")
 
 

@@ -220,6 +220,3 @@ def _pool(cupy: Any, device: int) -> tuple[int, int]:
     with cupy.cuda.Device(device):
         pool = cupy.get_default_memory_pool()
         return int(pool.used_bytes()), int(pool.total_bytes())
-
-
-__all__ = ["CupyCollector"]

@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
+from itertools import compress
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from ..formats.jax.assemble import PlaneLine, Space, assemble
 from ..formats.jax.xplane import decode
@@ -156,23 +156,16 @@ def _ids(lines: Any) -> set[Any]:
 
 def _without_launches(line: PlaneLine, ids: set[Any]) -> PlaneLine:
     """Return the line without the events that belong to these launches."""
-    values = line.stats.get(_ID)
-    if values is None or not ids:
+    values, args = line.stats.get(_ID), line.args
+    if values is None or not ids.intersection(values):
         return line
-    keep = np.fromiter((value not in ids for value in values), bool, len(values))
-    return line if keep.all() else _subset(line, keep)
-
-
-def _subset(line: PlaneLine, keep: npt.NDArray[np.bool_]) -> PlaneLine:
-    args = line.args
+    keep = np.array([value not in ids for value in values], bool)
     return replace(
         line,
         ts=line.ts[keep],
         dur=line.dur[keep],
         names=Coded(line.names.codes[keep], line.names.values),
-        stats={
-            name: [values[i] for i in np.flatnonzero(keep).tolist()] for name, values in line.stats.items()
-        },
+        stats={name: list(compress(values, keep)) for name, values in line.stats.items()},
         args=None if args is None else Coded(args.codes[keep], args.values),
     )
 
@@ -248,6 +241,3 @@ class JaxCollector(Collector):
         effect = "JAX allows only one: nothing of it is recorded from then on"
         advice = "remove jax.profiler from the cell, or read its folder with read_trace()"
         self.report.add("profiler-overtaken", "loss", example=example, effect=effect, advice=advice)
-
-
-__all__ = ["JaxCollector"]

@@ -138,7 +138,9 @@ class Journal:
         now_ns = time.time_ns()
         self._window_ns = (self._window_ns[0], now_ns)
         for span in tuple(self._open.values()):
-            self._keep(_cut(span, now_ns))
+            cut = copy.copy(span)  # the original stays open for its owner
+            cut.end_ns = now_ns
+            self._keep(cut)
         for span in self._spans:
             span.start_ns = max(span.start_ns, self._window_ns[0])
 
@@ -166,13 +168,6 @@ class Journal:
             self._spans.append(span)
         else:
             self.dropped += 1
-
-
-def _cut(span: Annotation, end_ns: int) -> Annotation:
-    """Return a closed copy, while the original stays open for its owner."""
-    cut = copy.copy(span)
-    cut.end_ns = end_ns
-    return cut
 
 
 def _opener(frame: FrameType) -> CodeType:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
@@ -122,7 +123,9 @@ class annotate:
         The slice of a coroutine lasts from its first to its last instruction, including waits; that of a
         generator from its first item to its end.
         """
-        return cast("Callable[P, T]", _wrapped(function, self.name, self.phase))
+        name, phase = self.name, self.phase
+        made = within(function, lambda: annotate(name, phase), idle=lambda: _journal is None)
+        return cast("Callable[P, T]", made)
 
 
 def _close_latest(spans: list[Annotation]) -> None:
@@ -142,12 +145,18 @@ def _number(value: Any) -> float | None:
     return number if 0 <= number < float("inf") else None
 
 
-def _wrapped(function: Callable[..., Any], name: str, phase: str | None) -> Callable[..., Any]:
+def within(
+    function: Callable[..., Any],
+    context: Callable[[], AbstractContextManager[object]],
+    idle: Callable[[], bool] = lambda: False,
+) -> Callable[..., Any]:
+    """Return a function each of whose calls is in a context, up to the end of a coroutine or generator."""
+    # while `idle`, calls of other functions do without
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def coroutine(*args: Any, **kwargs: Any) -> Any:
-            with annotate(name, phase):
+            with context():
                 return await function(*args, **kwargs)
 
         return coroutine
@@ -155,16 +164,16 @@ def _wrapped(function: Callable[..., Any], name: str, phase: str | None) -> Call
 
         @functools.wraps(function)
         def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            with annotate(name, phase):
+            with context():
                 return (yield from function(*args, **kwargs))
 
         return generator
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if _journal is None:
+        if idle():
             return function(*args, **kwargs)
-        with annotate(name, phase):
+        with context():
             return function(*args, **kwargs)
 
     return call

@@ -32,7 +32,7 @@ from .records import EarlyEnd, Run, SizeWatch, StepRecords
 from .schedule import ScheduleFunction
 from .sources import Interleaved, OverheadMeter, StepSources, allowed
 from .ticks import LoopTicker
-from .window import StepWindow, TickSource
+from .window import Actions, StepWindow, TickSource
 
 _EARLIER: Final = "a loop of an earlier cell"
 
@@ -48,7 +48,7 @@ class _Cycle:
     """The result, if it was taken early because the same collectors run again to measure the overhead."""
 
 
-class Session:
+class Session(Actions):
     """Runs a `Plan` in this process. Raises OptionError for an unknown collector or ``step_by``."""
 
     # `loops` are the rewritten loops of the cell. If one of them trains, no other loops count. If `marked` is

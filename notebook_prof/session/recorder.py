@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from ..collectors.base import Collector
+from ..collectors.marks import within
 from ..collectors.options import CollectorOptions, EngineName, PythonMode
 from ..collectors.system.names.watch import NameWatch, roots_of_process
 from ..errors import NotRecordedError, OptionError
@@ -221,29 +220,7 @@ class profile:
 
     def __call__(self, function: _F) -> _F:
         """Record every call of a function. After a call, this object and ``nbp.last`` are its Profile."""
-        if inspect.iscoroutinefunction(function):
-
-            @functools.wraps(function)
-            async def recorded_coroutine(*args: Any, **kwargs: Any) -> Any:
-                with self._unless_inside():
-                    return await function(*args, **kwargs)
-
-            return cast("_F", recorded_coroutine)
-        if inspect.isgeneratorfunction(function):
-
-            @functools.wraps(function)
-            def recorded_generator(*args: Any, **kwargs: Any) -> Any:
-                with self._unless_inside():
-                    return (yield from function(*args, **kwargs))
-
-            return cast("_F", recorded_generator)
-
-        @functools.wraps(function)
-        def recorded(*args: Any, **kwargs: Any) -> Any:
-            with self._unless_inside():
-                return function(*args, **kwargs)
-
-        return cast("_F", recorded)
+        return cast("_F", within(function, self._unless_inside))
 
     def __repr__(self) -> str:
         if self._session is None and self._cycles:

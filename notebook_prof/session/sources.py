@@ -314,7 +314,7 @@ class StepSources:
         while self._undo:
             self._undo.pop()()
         self._loops.end()
-        self._after = _nothing
+        self._after = lambda: None
 
     def tick(self, source: str = "mark") -> None:
         """End a step at an explicit mark. Called by `collectors.marks`."""
@@ -361,7 +361,3 @@ class StepSources:
         if self._thread is None:
             self._thread, self.thread = me, threading.current_thread()
         return me == self._thread
-
-
-def _nothing() -> None:
-    """A callback that does nothing."""

@@ -7,7 +7,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import Final, Protocol
 
 from ..interrupts import DelayedInterrupt
 from .records import EarlyEnd, Run, StepRecords, WindowProgress
@@ -31,8 +30,8 @@ class TickSource(enum.IntEnum):
         return "loop" if self is TickSource.WEAK_LOOP else self.name.lower()
 
 
-class Actions(Protocol):
-    """The actions of a window on the collectors of a recording."""
+class Actions:
+    """The actions of a window on the collectors of a recording. These are those of one that has ended."""
 
     def warm(self) -> None:
         """Run the collectors without keeping their data."""
@@ -45,21 +44,6 @@ class Actions(Protocol):
 
     def abandon(self) -> None:
         """Discard a warm-up that was not followed by a recording."""
-
-
-class _Nobody:
-    """The actions of a window that has ended."""
-
-    def warm(self) -> None:
-        pass
-
-    start = abandon = warm
-
-    def stop(self, steps: StepRecords) -> None:
-        pass
-
-
-_NOBODY: Final = _Nobody()
 
 
 class StepWindow:
@@ -228,7 +212,7 @@ class StepWindow:
 
     def release(self) -> None:
         """Release the collectors, since their owner refers to this object. Call this only after the end."""
-        self._actions = _NOBODY
+        self._actions = Actions()
 
     def _state_of(self, step: int) -> RecordingState:
         state = self._schedule(step)

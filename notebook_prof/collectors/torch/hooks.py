@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pandas as pd
@@ -116,17 +117,11 @@ Range = Any
 Names = dict[int, str]
 
 
-class FirstForward:
-    """When a module was first called in training since `ns` was set to 0. Unix ns; 0 if none was yet."""
+first_forward: Final = SimpleNamespace(ns=0)
+"""When a module was first called in training since `ns` was set to 0, in Unix ns; 0 if none was yet.
 
-    __slots__ = ("ns",)
-
-    def __init__(self) -> None:
-        self.ns = 0
-
-
-first_forward: Final = FirstForward()
-"""Set by the hooks of `ModuleRanges`, and reset by the step counter."""
+Set by the hooks of `ModuleRanges`, and reset by the step counter.
+"""
 
 
 class ModuleRanges:
@@ -245,14 +240,9 @@ class ModuleRanges:
             opened.pop()
             span.__exit__(None, None, None)
         elif any(entry[0] is module for entry in opened):  # an exception skipped the hooks of inner modules
-            self._close_down_to(module, opened)
-
-    def _close_down_to(self, module: Any, opened: list[tuple[Any, Range]]) -> None:
-        while opened:
-            inner, span = opened.pop()
-            span.__exit__(None, None, None)
-            if inner is module:
-                return
+            while inner is not module:
+                inner, span = opened.pop()
+                span.__exit__(None, None, None)
 
     def _names(self, root: Any) -> Names:
         entry = self._cache.get(id(root))

@@ -79,7 +79,7 @@ class ConflictWatch:
     def unwatch(self) -> None:
         """Restore the originals. A second call does nothing."""
         self._patches.restore()
-        self._before = _nothing
+        self._before = lambda: None
 
     def _telling(self, original: Any, count: int) -> Any:
         def tell(*args: Any, **kwargs: Any) -> Any:
@@ -88,10 +88,6 @@ class ConflictWatch:
             return original(*args, **kwargs)
 
         return tell
-
-
-def _nothing() -> None:
-    """Replaces `before` once our recording has ended."""
 
 
 _ONE_CYCLE: Final = ".*Profiler clears events at the end of each cycle"
