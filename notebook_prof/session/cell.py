@@ -109,10 +109,8 @@ def account(
     open_end = _ends_of_given_up(runs, ts, end)
     run_ts = np.array([run.begin_ns for run in runs], np.int64)
     run_end = np.array([open_end.get(i, run.end_ns) for i, run in enumerate(runs)], np.int64)
-    steps = list(recorded)
-    step_ts = np.concatenate([np.empty(0, np.int64), *(np.asarray(part.ts, np.int64) for part in steps)])
-    step_dur = np.concatenate([np.empty(0, np.int64), *(np.asarray(part.dur, np.int64) for part in steps)])
-    step_loop = np.concatenate([np.empty(0, np.int64), *(np.asarray(part.loop, np.int64) for part in steps)])
+    steps = [np.array([part.ts, part.dur, part.loop], np.int64) for part in recorded]
+    step_ts, step_dur, step_loop = np.concatenate([np.empty((3, 0), np.int64), *steps], axis=1)
     order = np.argsort(step_ts, kind="stable")
     step_ts, step_end, step_loop = step_ts[order], (step_ts + step_dur)[order], step_loop[order]
     move_ts, move_end = union(*(np.array([move[i] for move in moves], np.int64) for i in range(2)))

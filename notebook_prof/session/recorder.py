@@ -146,7 +146,7 @@ class profile:
             options=recorded,
             stop_after=stop_after,
             until=None if until is None else parse_share(until),
-            on_cycle=None if on_trace_ready is None else self._deliver_trace,
+            on_cycle=None if on_trace_ready is None else lambda trace: on_trace_ready(self._add(trace)),
             title="started by nbp.profile(...)",
         )
         Session(self._plan).let_go()  # raises for invalid options here, not in start()
@@ -293,10 +293,6 @@ class profile:
             kept=self._keep,
             hold=current.is_recording,
         )()
-
-    def _deliver_trace(self, trace: Trace) -> None:
-        assert self._on_trace_ready is not None
-        self._on_trace_ready(self._add(trace))
 
     def _add(self, trace: Trace | DeferredTrace) -> Profile:
         made = Profile(trace)

@@ -59,7 +59,9 @@ class Awaits:
 
     def look(self, since_ns: int, now_ns: int) -> None:
         """Record where tasks are suspended, for the time since `since_ns`, unless a task is running now."""
-        if not self._is_idle():
+        idle: list[bool] = []
+        in_one_call([partial(idle.extend, map(is_, map(_call, [self._running]), repeat(None)))])
+        if not idle[0]:
             return
         lines = self._suspended()
         if self._rows and self._rows[-1][1:] == (since_ns, lines):
@@ -79,11 +81,6 @@ class Awaits:
                 rows += [(begin, end - begin, *place) for place in {texts[line] for line in lines}]
         if rows:
             builder.table("awaits", pd.DataFrame(rows, columns=["ts", "dur", "file", "line", "text"]))
-
-    def _is_idle(self) -> bool:
-        idle: list[bool] = []
-        in_one_call([partial(idle.extend, map(is_, map(_call, [self._running]), repeat(None)))])
-        return idle[0]
 
     def _suspended(self) -> frozenset[Line]:
         """Return the user's innermost line in each task that does not await another task."""

@@ -232,7 +232,11 @@ class Sampler:
             self._report.add("sampling-thinned", "info", example=example, effect=effect)
         seen = self._looks.threads
         nodes = np.unique(np.concatenate([np.empty(0, np.int64), *(np.array(one.node) for one in seen)]))
-        threads = [self._samples(one, look_ns, nodes) for one in seen]
+        threads = []
+        for one in seen:
+            stack = np.searchsorted(nodes, np.array(one.node, dtype=np.int64))
+            bounds, stack = since_last_look(one.ts, stack, look_ns, self._start_ns)
+            threads.append(ThreadSamples(os.getpid(), one.tid, one.name, "", bounds, stack))
         context: list[PythonFrame] = []
         if self._own is not None:
             node, own = self._own
@@ -253,12 +257,6 @@ class Sampler:
     def all_threads(self) -> list[ObservedThread]:
         """All sampled threads. The kernel's and ours have no stacks."""
         return self._looks.all_threads
-
-    def _samples(self, one: ObservedThread, look_ns: IntArray, nodes: IntArray) -> ThreadSamples:
-        """Return a thread's samples. Each covers the time since the previous look, if that saw the thread."""
-        stack = np.searchsorted(nodes, np.array(one.node, dtype=np.int64))
-        bounds, stack = since_last_look(one.ts, stack, look_ns, self._start_ns)
-        return ThreadSamples(os.getpid(), one.tid, one.name, "", bounds, stack)
 
     def _run(self) -> None:
         pause_s, looks, now_ns, since_ns = INTERVAL_S, 0, self._now_ns, self._start_ns

@@ -113,7 +113,7 @@ def samples_by_thread(
     # `look_ns`. The returned stacks are nodes of `paths`.
     homes = _with_numbers([paths.home[node] for node in changes.node[:-1].tolist()], changes, paths)
     tid = np.array([home.tid for home in homes], dtype=np.int64)
-    names = _names(homes)
+    names = {home.tid: home.name for home in dict.fromkeys(homes) if home.name}  # the last of each thread
     if changes.pid == os.getpid():
         with_ident = [thread for thread in inside if thread.ident == changes.ident]
         tid = np.where(tid > 0, _owners(tid, bounds[:-1], with_ident, look_ns), 0)
@@ -142,11 +142,6 @@ def _with_numbers(homes: list[StackOwner], changes: Changes, paths: CallPaths) -
         # the stacks of all other threads begin in `threading`
         number = number if path and path[0][0] == "_bootstrap" else changes.pid
     return [home._replace(tid=number) if home.tid == changes.ident else home for home in homes]
-
-
-def _names(homes: Sequence[StackOwner]) -> dict[int, str]:
-    """Return the last name of each thread number."""
-    return {home.tid: home.name for home in dict.fromkeys(homes) if home.name}
 
 
 def _owners(

@@ -117,7 +117,10 @@ class MonitoringBackend:
         ts = np.array([event[0] for event in events], dtype=np.int64)
         tid = np.array([event[1] for event in events], dtype=np.int64)
         code = np.array([number.get(id(event[2]), -1) for event in events], dtype=np.int64)
-        begin, end = _pairs(tid, ts, code >= 0, self._end_ns)
+        pairs = pair(tid, ts, code >= 0)
+        begin = np.concatenate([pairs.begin, pairs.unclosed]).astype(np.int64)
+        still = np.full(len(pairs.unclosed), self._end_ns, np.int64)  # open calls end with the trace
+        end = np.concatenate([ts[pairs.end], still]).astype(np.int64)
         return Calls(
             ts=ts[begin],
             dur=end - ts[begin],
@@ -173,14 +176,6 @@ class MonitoringBackend:
         if tid not in self._threads:
             self._threads[tid] = live_threads().get(tid, f"thread {tid}")
         self._events.append((time.time_ns(), tid, code))
-
-
-def _pairs(tid: IntArray, ts: IntArray, opens: Any, end_ns: int) -> tuple[IntArray, IntArray]:
-    """Return the positions of the begins, and the ends of their calls. Open calls end with the trace."""
-    pairs = pair(tid, ts, opens)
-    begin = np.concatenate([pairs.begin, pairs.unclosed]).astype(np.int64)
-    still = np.full(len(pairs.unclosed), end_ns, np.int64)
-    return begin, np.concatenate([ts[pairs.end], still]).astype(np.int64)
 
 
 def _function_of(code: CodeType) -> Function:

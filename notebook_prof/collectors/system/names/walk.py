@@ -39,6 +39,7 @@ PART: Final = 512
 SAMPLE: Final = 256
 LONGEST_NAME: Final = 120
 _SEQUENCES: Final = (list, tuple, set, frozenset, deque)
+_HOLDERS: Final = (types.MethodType, partial, types.GeneratorType, types.CellType)
 _FOREIGN: Final = ("IPython", "ipykernel", "notebook_prof", "zmq", "tornado", "traitlets", "comm")
 """Packages whose objects are not the user's data."""
 
@@ -160,7 +161,7 @@ class Walk:
         try:
             return self._plan_of(cls)
         except Exception:  # no rule covers this type
-            return self._others
+            return partial(self.inside, own_values)
 
     def _plan_of(self, cls: type) -> Plan:
         if cls is _Rest:
@@ -182,12 +183,10 @@ class Walk:
                 )
         if cls is types.FunctionType:
             return self._function
-        if cls is types.MethodType or cls is partial:
-            return self._same_name
-        if cls is types.GeneratorType or cls is types.CellType:
-            return self._same_name
+        if any(cls is one for one in _HOLDERS):
+            return partial(self.inside, referents)
         fields = fields_of(cls)
-        return partial(self._instance, fields) if fields else self._others
+        return partial(self._instance, fields) if fields else partial(self.inside, own_values)
 
     def _flat(self, base: Any, obj: Any, name: str, kind: str) -> None:
         size = base.__sizeof__(obj)
@@ -220,13 +219,9 @@ class Walk:
             if id(one) not in numbers and one is not instance_dict:
                 self._queue.append((one, name, kind))
 
-    def _others(self, obj: Any, name: str, kind: str) -> None:
-        for one in own_values(obj):
-            self._queue.append((one, name, kind))
-
-    def _same_name(self, obj: Any, name: str, kind: str) -> None:
-        for one in referents(obj):
-            self._queue.append((one, name, kind))
+    def inside(self, contents: Callable[[object], list[Any]], obj: Any, name: str, kind: str) -> None:
+        """Queue the contents of an object by its own name."""
+        self._queue.extend([(one, name, kind) for one in contents(obj)])
 
     def _function(self, obj: Any, name: str, kind: str) -> None:
         for one in (*(obj.__closure__ or ()), *(obj.__defaults__ or ()), obj.__kwdefaults__, obj.__dict__):

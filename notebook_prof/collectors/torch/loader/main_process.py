@@ -117,14 +117,11 @@ class PinWatch:
                 raise
             finally:
                 self._inside.discard(me)
-                self._note(me, data, begin)
+                pinned = self._pinned.setdefault(me, [])
+                if type(data).__name__ not in _NO_BATCHES and len(pinned) < _MOST_EVENTS:
+                    pinned.append((begin, clock()))
 
         return pin_memory
-
-    def _note(self, me: int, data: Any, begin: int) -> None:
-        pinned = self._pinned.setdefault(me, [])
-        if type(data).__name__ not in _NO_BATCHES and len(pinned) < _MOST_EVENTS:
-            pinned.append((begin, clock()))
 
     def _is_of_a_loader(self, me: int) -> bool:
         """Return whether a thread pins for an iterator, even one that is not complete yet."""

@@ -303,17 +303,12 @@ def _main_side(state: LoaderIterator) -> pd.DataFrame:
 
 def _batch_taken(returned: pd.DataFrame, arrived: pd.DataFrame, in_order: bool) -> npt.NDArray[np.int64]:
     """Return each ``next``'s batch: in order, the one that was due; otherwise the one that arrived."""
-    if in_order or not len(arrived):
-        return _in_order(returned, arrived)
-    last = (
-        np.searchsorted(arrived["arrive_end"].to_numpy(), returned["next_end"].to_numpy(), side="right") - 1
-    )
-    return np.asarray(arrived["batch"].to_numpy()[np.maximum(last, 0)], np.int64)
-
-
-def _in_order(returned: pd.DataFrame, arrived: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Return, for each ``next``, the first batch that arrived, from the one that was due on."""
-    # a worker whose IterableDataset has ended never answers its tasks
+    if not in_order and len(arrived):
+        ends = arrived["arrive_end"].to_numpy()
+        last = np.searchsorted(ends, returned["next_end"].to_numpy(), side="right") - 1
+        return np.asarray(arrived["batch"].to_numpy()[np.maximum(last, 0)], np.int64)
+    # in order, it is the first that arrived, from the one that was due on: a worker whose IterableDataset has
+    # ended never answers its tasks
     batch = np.asarray(returned["due"].to_numpy(), np.int64).copy()
     for epoch in returned["epoch"].unique():
         own = (returned["epoch"] == epoch).to_numpy()
