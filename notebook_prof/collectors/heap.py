@@ -31,7 +31,6 @@ HEAP: Final = "heap"
 _ABSENT: Final = 'memray is not installed: pip install "notebook-prof[heap]"'
 KEYS: Final = ("line", "text", "allocated_by")
 NUMBERS: Final = ("bytes", "count", "kept_bytes", "kept_count")
-_IMPORTING: Final = "<frozen importlib"
 
 
 class HeapCollector(Collector):
@@ -42,7 +41,6 @@ class HeapCollector(Collector):
     holds: ClassVar[frozenset[str]] = frozenset({"tracing of the heap"})
 
     def __init__(self, options: CollectorOptions | None = None) -> None:
-        del options
         self._tracer: MemrayTracer | None = None
 
     @classmethod
@@ -54,7 +52,6 @@ class HeapCollector(Collector):
 
     def start(self, clock: Clock) -> None:
         """Start tracing. RecordingError if memray is missing or one of the user's tools is in the way."""
-        del clock
         if not installed("memray"):
             raise RecordingError(_ABSENT)
         if sys.getprofile() is not None:
@@ -136,7 +133,7 @@ def _keys_of(stack: Sequence[StackLine], cells: Mapping[str, str]) -> tuple[str,
         line, _, text = line_name(placed([frame])[0], cells).partition("  ")
     if not stack:
         return line, text, ""
-    if any(one.file.startswith(_IMPORTING) for one in stack):
+    if any(one.file.startswith("<frozen importlib") for one in stack):
         return line, text, "import"
     innermost = next((one for one in stack if owner_of(one.file) != OURS), stack[0])
     owner = owner_of(innermost.file)

@@ -46,11 +46,8 @@ class MemorySession:
 
     def start(self) -> None:
         """Start recording."""
-        self._session = (
-            self._native.ProfilerSession()
-            if self._options is None
-            else self._native.ProfilerSession(self._options)
-        )
+        given = () if self._options is None else (self._options,)
+        self._session = self._native.ProfilerSession(*given)
 
     def stop(self) -> bytes:
         """Stop recording, and return the planes unchanged."""
@@ -106,8 +103,6 @@ def _options(jax: Any, python: bool) -> Any:
     options.python_tracer_level = int(python)
     return options
 
-
-# The jax collector runs JAX's profiler during the window, and reads its planes in memory.
 
 # Stops our profiler when the user's code starts JAX's, which would otherwise raise in that code.
 
@@ -170,9 +165,6 @@ def _without_launches(line: PlaneLine, ids: set[Any]) -> PlaneLine:
     )
 
 
-_CUDA_PLUGINS: Final = ("jax_cuda13_plugin", "jax_cuda12_plugin")
-
-
 class JaxCollector(Collector):
     """Records XLA operations, kernels, transfers and the host's calls with JAX's profiler."""
 
@@ -200,7 +192,7 @@ class JaxCollector(Collector):
 
     def claims(self) -> frozenset[str]:
         """Claim CUPTI too, if JAX's plugin for NVIDIA GPUs is installed."""
-        on_gpu = any(installed(plugin) for plugin in _CUDA_PLUGINS)
+        on_gpu = installed("jax_cuda13_plugin") or installed("jax_cuda12_plugin")
         return self.holds | {"CUPTI"} if on_gpu else self.holds
 
     def start(self, clock: Clock) -> None:

@@ -18,23 +18,20 @@ _MAGICS = (ProfileMagics, OpenMagics, TurnsMagics, HistoryMagics, NotebookMagics
 
 def load(shell: Any) -> None:
     """Register transformers, events and magics; does nothing if they are registered already."""
-    if strip_magic not in shell.input_transformers_cleanup:
-        with DelayedInterrupt():  # otherwise half might stay, and the next `load` would do nothing
-            _load(shell)
-
-
-def _load(shell: Any) -> None:
-    # last: leading empty lines and prompts are gone by then
-    shell.input_transformers_cleanup.append(strip_magic)
-    shell.input_transformers_post.insert(0, OneLine(shell))  # where IPython transforms it
-    shell.ast_transformers.append(
-        CellTransformer(lambda: shell.user_ns, lambda: str(shell.ast_node_interactivity))
-    )
-    shell.events.register("pre_run_cell", watch.pre_run_cell)
-    shell.events.register("post_run_cell", watch.post_run_cell)
-    shell.register_magics(*_MAGICS)
-    registry.prepare()
-    py_spy.keep_warm()
+    if strip_magic in shell.input_transformers_cleanup:
+        return
+    with DelayedInterrupt():  # otherwise half might stay, and the next `load` would do nothing
+        # last: leading empty lines and prompts are gone by then
+        shell.input_transformers_cleanup.append(strip_magic)
+        shell.input_transformers_post.insert(0, OneLine(shell))  # where IPython transforms it
+        shell.ast_transformers.append(
+            CellTransformer(lambda: shell.user_ns, lambda: str(shell.ast_node_interactivity))
+        )
+        shell.events.register("pre_run_cell", watch.pre_run_cell)
+        shell.events.register("post_run_cell", watch.post_run_cell)
+        shell.register_magics(*_MAGICS)
+        registry.prepare()
+        py_spy.keep_warm()
 
 
 def unload(shell: Any) -> None:

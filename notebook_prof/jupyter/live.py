@@ -41,7 +41,6 @@ PERIOD_S: Final = 0.5
 CONTROL: Final = "notebook_prof_live"
 """The type of the page's messages on the control channel."""
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
-_GONE: Final = {"text/plain": ""}
 
 
 class LiveWidget(QuietWidget):
@@ -98,7 +97,7 @@ class LiveDisplay:
                 if widget is not None:
                     self._handlers.pop(CONTROL, None)
                     widget.close()
-                    display(_GONE, raw=True, display_id=self._uid, update=True)
+                    display({"text/plain": ""}, raw=True, display_id=self._uid, update=True)
         except Exception:  # the display must not make a cell fail
             return
 

@@ -22,7 +22,6 @@ from ..errors import OptionError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
 from ..trace.builder import TraceBuilder
-from ..trace.clocks import Clock
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from . import current, findings
@@ -349,7 +348,7 @@ class Session(Actions):
         made = []
         if names or not collectors:
             made = self._make(lambda: registry.make(names or None, self._options))
-        return Recording([*(part for part in collectors if isinstance(part, Collector)), *made], Clock())
+        return Recording([*(part for part in collectors if isinstance(part, Collector)), *made])
 
     def _make(self, make: Callable[[], list[Collector]]) -> list[Collector]:
         try:

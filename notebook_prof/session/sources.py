@@ -242,8 +242,6 @@ _ALLOWED: Final = {
 }
 _HOOKS: Final = {"auto": "optimizer_ticks", "optimizer": "optimizer_ticks", "dataloader": "dataloader_ticks"}
 
-_MODULES: Final = "notebook_prof.collectors.torch.hooks"
-
 
 def allowed(step_by: str) -> frozenset[TickSource]:
     """Return the sources that count for a ``step_by``. Raises OptionError for an unknown value."""
@@ -345,7 +343,8 @@ class StepSources:
     def _optimizer(self, optimizer: object) -> None:
         __tracebackhide__ = True
         if self._is_mine():
-            forward = getattr(sys.modules.get(_MODULES), "first_forward", None)
+            hooks = sys.modules.get("notebook_prof.collectors.torch.hooks")
+            forward = getattr(hooks, "first_forward", None)
             if forward is not None:
                 self._loops.first_forward_ns, forward.ns = forward.ns, 0
             self._loops.stepped(optimizer)

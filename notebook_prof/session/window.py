@@ -107,14 +107,11 @@ class StepWindow:
 
     def progress(self) -> WindowProgress:
         """Return the progress, with the durations of the last 60 steps. Any thread may call this."""
-        run, steps = self._run, self._steps
+        run, steps = self._run or Run(None, -1, "", 0), self._steps
         if not len(steps):
             steps = self._last_steps
-        times = steps.dur[-60:].tolist()
-        first, line, text, begin_ns = 0, -1, "", 0
-        if run is not None:
-            first, line, text, begin_ns = run.first, run.line, run.text, run.begin_ns
-        return WindowProgress(self.step_count, first, len(steps), times, line, text, begin_ns)
+        times, of_run = steps.dur[-60:].tolist(), (run.line, run.text, run.begin_ns)
+        return WindowProgress(self.step_count, run.first, len(steps), times, *of_run)
 
     def open(self) -> None:
         """Begin step 0."""
@@ -246,7 +243,6 @@ class StepWindow:
         run.loop = self._loops.setdefault(run.key, len(self._loops))
         if run not in self.runs:
             run.first = self.step_count
-        if run not in self.runs:
             self.runs.append(run)
         if self._begun_ns < run.begin_ns <= now_ns:
             self._begun_ns = run.begin_ns

@@ -54,7 +54,6 @@ MOST_EVENTS: Final = 2_000_000
 """Limit on the begins and ends of calls. Beyond it, nothing is recorded."""
 
 _TOOLS: Final = (4, 3, 2)
-_NAME: Final = "notebook_prof"
 _MONITORING: Final[Any] = getattr(sys, "monitoring", None)
 _DISABLE: Final[Any] = getattr(_MONITORING, "DISABLE", None)
 
@@ -91,7 +90,7 @@ class MonitoringBackend:
         if tool < 0:
             raise RuntimeError(monitoring_refusal())
         monitoring = _MONITORING
-        monitoring.use_tool_id(tool, _NAME)
+        monitoring.use_tool_id(tool, "notebook_prof")
         self._tool = tool
         for event, callback in self._callbacks().items():
             monitoring.register_callback(tool, event, callback)

@@ -81,7 +81,6 @@ def _defined(kind: type, name: str) -> FunctionType | None:
     return None
 
 
-_LOOP: Final = "_pin_memory_loop"
 _NO_BATCHES: Final = ("_IterableDatasetStopIteration", "_ResumeIteration")
 _MOST_EVENTS: Final = 1_000_000
 
@@ -130,7 +129,7 @@ class PinWatch:
         if me in self._pinned:
             return True
         target = vars(threading.current_thread()).get("_target")
-        if getattr(target, "__name__", "") != _LOOP:
+        if getattr(target, "__name__", "") != "_pin_memory_loop":
             return False
         self._pinned[me] = []
         return True

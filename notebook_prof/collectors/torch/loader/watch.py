@@ -21,7 +21,6 @@ from .main_process import Pinned, PinWatch, note_loader
 from .ring import Ring, clock
 
 _STATE: Final = "_notebook_prof_iterator"
-_NO_MORE: Final = "_IterableDatasetStopIteration"
 _MOST_EVENTS: Final = 1_000_000
 
 Event = tuple[int, ...]
@@ -215,7 +214,7 @@ class LoaderWatch:
             state.note_exits(iterator)
         elif result[0] and type(result[1][0]) is int and len(state.arrived) < _MOST_EVENTS:
             (begin, cpu), (number, batch) = before, result[1]
-            if type(batch).__name__ != _NO_MORE:
+            if type(batch).__name__ != "_IterableDatasetStopIteration":
                 spent = time.thread_time_ns() - cpu
                 state.arrived.append((state.epoch, number, begin, clock(), spent))
 
