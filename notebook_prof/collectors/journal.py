@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from types import CodeType, FrameType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -37,26 +37,17 @@ class AnnotationEdges(NamedTuple):
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), [])
 
 
-class Watcher(Protocol):
-    """Is notified when annotations open and close, in their threads."""
-
-    def opened(self, span: Annotation) -> None:
-        """Handle an annotation that has just opened."""
-
-    def closed(self, span: Annotation) -> None:
-        """Handle an annotation that has just closed."""
+_watchers: tuple[Any, ...] = ()
 
 
-_watchers: tuple[Watcher, ...] = ()
-
-
-def watch(watcher: Watcher) -> None:
-    """Notify `watcher` of every annotation from now on. The watcher's methods must not raise."""
+def watch(watcher: Any) -> None:
+    """Call ``watcher.opened`` and ``closed`` with every annotation from now on, in its thread."""
+    # these must not raise
     global _watchers
     _watchers = (*_watchers, watcher)
 
 
-def unwatch(watcher: Watcher) -> None:
+def unwatch(watcher: Any) -> None:
     """Stop notifying `watcher`; safe to repeat."""
     global _watchers
     _watchers = tuple(one for one in _watchers if one is not watcher)

@@ -108,14 +108,17 @@ class annotate:
     def end(self) -> None:
         """Close the latest open slice that this thread opened with this object, if any."""
         if self._open:
-            _close_latest(self._open)
+            spans = self._open
+            from_here = next((span for span in reversed(spans) if span.is_of_this_thread()), spans[-1])
+            spans.remove(from_here)
+            from_here.close()
 
     def __enter__(self) -> annotate:
         return self if _journal is None else self.begin()
 
     def __exit__(self, *exception: object) -> None:
         if self._open:
-            _close_latest(self._open)
+            self.end()
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         """Decorate a function, which gets one slice per call.
@@ -126,12 +129,6 @@ class annotate:
         name, phase = self.name, self.phase
         made = within(function, lambda: annotate(name, phase), idle=lambda: _journal is None)
         return cast("Callable[P, T]", made)
-
-
-def _close_latest(spans: list[Annotation]) -> None:
-    from_here = next((span for span in reversed(spans) if span.is_of_this_thread()), spans[-1])
-    spans.remove(from_here)
-    from_here.close()
 
 
 def _number(value: Any) -> float | None:

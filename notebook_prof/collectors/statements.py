@@ -43,12 +43,6 @@ class Statements(NamedTuple):
     line: IntArray  # line in the cell, from 1 like in IPython; `SHOWING` or `AFTER` for what comes after it
     thread: int = -1  # native id of the thread that ran the cell; -1 without statements
 
-    @classmethod
-    def none(cls) -> Statements:
-        """Return no statements."""
-        nothing = np.empty(0, np.int64)
-        return cls(nothing, nothing, nothing)
-
 
 class Marks:
     """The marks of a recorded cell, as (absolute ns, line) pairs in one array."""
@@ -159,5 +153,5 @@ def watched_lines() -> FunctionLines | None:
 
 def statements() -> Statements:
     """Return the statements of the recording being assembled or the latest one; empty without a cell."""
-    marks = getattr(_offered, "marks", None) or _latest
-    return marks.statements() if marks is not None else Statements.none()
+    marks, nothing = getattr(_offered, "marks", None) or _latest, np.empty(0, np.int64)
+    return marks.statements() if marks is not None else Statements(nothing, nothing, nothing)

@@ -164,7 +164,7 @@ def show(profile: Profile | Other, *, as_widget: bool = False, **_options: Any) 
     if as_widget:
         return _widget(profile)
     shell = get_ipython()
-    if shell is None or not has_front_end(shell):
+    if shell is None or getattr(shell, "kernel", None) is None:
         print(repr(profile))  # noqa: T201 - in a terminal this is the display
         return None
     try:
@@ -235,11 +235,6 @@ def _is_comparison(shown: Profile | Other) -> TypeGuard[Comparison]:
     """Return whether an object is a Comparison, without importing its package."""
     room = sys.modules.get("notebook_prof.comparison.comparison")
     return room is not None and isinstance(shown, room.Comparison)
-
-
-def has_front_end(shell: InteractiveShell) -> bool:
-    """Return whether the shell runs in a kernel, so that a front-end may draw widgets."""
-    return getattr(shell, "kernel", None) is not None
 
 
 def close_shown(cell: str, shell: InteractiveShell) -> None:

@@ -68,9 +68,7 @@ class Cell:
     def text(self, line: int) -> str:
         """Return the source of a line of the cell."""
         if self._lines is None:
-            source = text_lines(self._source)
-            blank = next((i for i, text in enumerate(source) if text.strip()), 0)
-            self._lines = [text.strip() for text in source[blank:]]
+            self._lines = [text.strip() for text in text_lines(self._source.lstrip())]
         return self._lines[line - 1] if 0 < line <= len(self._lines) else ""
 
     def put(self, builder: TraceBuilder, window: StepWindow, recorded: Sequence[StepRecords]) -> None:

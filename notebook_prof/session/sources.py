@@ -97,15 +97,8 @@ class OverheadMeter:
         recorded, unrecorded = self._recorded[:pairs], measured[:pairs]
         from ..statistics import overhead_ratio
 
-        ratio, low, high = overhead_ratio(recorded, unrecorded)
-        return {
-            "ratio": ratio,
-            "low": low,
-            "high": high,
-            "pairs": pairs,
-            "recorded_ns": recorded,
-            "unrecorded_ns": unrecorded,
-        }
+        known = dict(zip(("ratio", "low", "high"), overhead_ratio(recorded, unrecorded), strict=True))
+        return {**known, "pairs": pairs, "recorded_ns": recorded, "unrecorded_ns": unrecorded}
 
 
 CodeLocation = Callable[[], tuple[int, str, int]]

@@ -109,7 +109,8 @@ class Awaits:
         steps += [kept.clear for kept in (tasks, found, *chains)]
         in_one_call(steps)
         stacks = {tuple(stack) for stack in zip(*map(zip, codes, lines), strict=True)}
-        return frozenset(inner for stack in stacks for inner in [_innermost(stack)] if inner is not None)
+        own = ([place for place in stack if _is_own(*place)] for stack in stacks)
+        return frozenset(places[-1] for places in own if places)
 
 
 def _are(objects: Iterable[Any], kind: type) -> Iterator[bool]:
@@ -123,13 +124,8 @@ def _of_coroutines(objects: list[Any], name: str) -> Iterator[Any]:
     return map(_call, map(partial, readers, objects))
 
 
-def _innermost(stack: Iterable[tuple[Any, int]]) -> Line | None:
-    own = [
-        (code, line)
-        for code, line in stack
-        if isinstance(code, CodeType) and line and owner_of(code.co_filename) in (CELL, USER)
-    ]
-    return own[-1] if own else None
+def _is_own(code: Any, line: int) -> bool:
+    return isinstance(code, CodeType) and line > 0 and owner_of(code.co_filename) in (CELL, USER)
 
 
 def _named(code: CodeType, line: int, cells: Mapping[str, str], cell: list[str]) -> tuple[str, int, str]:

@@ -81,12 +81,6 @@ class Recorded:
         np.minimum.at(result, self.stacks.frames, np.repeat(stack_ns, self.stacks.lengths))
         return result
 
-    @classmethod
-    def nothing(cls, interval_ns: int) -> Recorded:
-        """Return a result without threads."""
-        empty = np.empty(0, np.int64)
-        return cls([], PackedStacks(empty, empty, []), interval_ns)
-
 
 def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray, IntArray]:
     """Return bounds and stacks, as in `ThreadSamples`, for disjoint pieces in order of time."""

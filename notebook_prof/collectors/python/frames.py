@@ -95,14 +95,10 @@ class PackedStacks:
 
 def tell_folded(report: ImportReport, stacks: int, deepest: int) -> None:
     """Report how many stacks lack frames in the middle."""
-    report.add(
-        "deep-stacks-folded",
-        "info",
-        stacks,
-        example=f"the deepest has {deepest:,} frames",
-        effect=f"the outermost {KEPT_FRAMES} and the innermost {KEPT_FRAMES} frames of each are kept; "
-        f"'{FOLDED.function}' replaces the others",
-    )
+    example = f"the deepest has {deepest:,} frames"
+    kept = f"the outermost {KEPT_FRAMES} and the innermost {KEPT_FRAMES} frames of each are kept"
+    effect = f"{kept}; '{FOLDED.function}' replaces the others"
+    report.add("deep-stacks-folded", "info", stacks, example, effect)
 
 
 def trim(stacks: PackedStacks, context: Sequence[PythonFrame] = ()) -> PackedStacks:

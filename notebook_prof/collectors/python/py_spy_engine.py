@@ -18,7 +18,7 @@ from ...trace.report import ImportReport
 from . import py_spy_attachment as spy
 from .awaits import Awaits
 from .engine import CALM_S, Recorded, Sampler, join
-from .frames import PythonFrame
+from .frames import PackedStacks, PythonFrame
 from .py_spy_attachment import Attachment
 from .py_spy_file import CallPaths, Changes, Functions, Heartbeat, Offset, align, parse, stacks_of
 from .py_spy_threads import Children, ended, samples_by_thread
@@ -273,7 +273,8 @@ class PySpy:
         for change in changes:
             bounds = self._clock.from_monotonic(change.ts_us * 1000 + shift_ns)
             threads += samples_by_thread(change, bounds, paths, inside, look_ns)
-        recorded = Recorded(threads, Recorded.nothing(0).stacks, interval_ns).within(*window_ns)
+        nothing = np.empty(0, np.int64)
+        recorded = Recorded(threads, PackedStacks(nothing, nothing, []), interval_ns).within(*window_ns)
         nodes = np.unique(np.concatenate([np.array([0]), *(thread.stack for thread in recorded.threads)]))
         nodes = nodes[nodes >= 0]
         threads = [

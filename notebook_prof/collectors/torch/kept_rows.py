@@ -45,7 +45,9 @@ def users_only(columns: KinetoColumns) -> KinetoColumns:
     end = columns.ts + columns.dur
     for tid in pd.unique(columns.tid[python]):
         here = python & (columns.tid == tid)
-        drop |= here & _rows_within(columns, bare & here)
+        starts = columns.ts[bare & here]
+        ours = union(starts, starts + np.maximum(columns.dur[bare & here], 1))
+        drop |= here & contains(ours, columns.ts)
         if (cells := cell & here).any():
             inside = (columns.ts >= columns.ts[cells].min()) & (end <= end[cells].max())
             drop |= here & ~inside
@@ -77,12 +79,6 @@ def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: Im
 def _rows_named(columns: KinetoColumns, pattern: re.Pattern[str]) -> BoolArray:
     matches = [pattern.search(name) is not None for name in columns.name.values]
     return rows_of(columns.name, np.array(matches, bool))
-
-
-def _rows_within(columns: KinetoColumns, outer: BoolArray) -> BoolArray:
-    """Return a mask of the rows that start inside one of the rows `outer`."""
-    starts = columns.ts[outer]
-    return contains(union(starts, starts + np.maximum(columns.dur[outer], 1)), columns.ts)
 
 
 # Details that Kineto reports about device work and collectives: launch settings, bytes moved.
