@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
 import time
 from collections.abc import Callable
 from functools import partial
@@ -156,8 +155,6 @@ def _best(work: Work, wait: Work = lambda: None) -> float:
 
 def _library(name: str) -> Any:
     """Import a library and return it; None if that is impossible."""
-    if name not in sys.modules and importlib.util.find_spec(name) is None:
-        return None
     try:
         return importlib.import_module(name)
     except Exception:  # a broken installation counts as not installed

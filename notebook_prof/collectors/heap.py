@@ -79,8 +79,8 @@ class HeapCollector(Collector):
             tracer.close()
         builder.table(HEAP, blocks_table(at_peak, kept, builder.metadata.get(OTHER_CELLS, {})), times=())
         builder.metadata[HEAP] = {"tool": tracer.tool, "peak_bytes": tracer.peak_bytes}
-        if tracer.gave_way_to:
-            example = f"the code used {tracer.gave_way_to}, which excludes tracing the heap"
+        if tracer.giving_way.to:
+            example = f"the code used {tracer.giving_way.to}, which excludes tracing the heap"
             self.report.add("heap-gave-way", "loss", example=example, effect="the heap was traced until then")
         effect = "code that calls many functions, or makes many objects, ran slower than without tracing"
         advice = "measure times in a recording without --heap"
@@ -152,12 +152,7 @@ class MemrayTracer:
         self._folder = ""
         self._tracker: Any = None
         self._error: Exception | None = None
-        self._giving_way = GivingWay(self._end)
-
-    @property
-    def gave_way_to(self) -> str:
-        """The user's tool because of which tracing ended early; empty if there was none."""
-        return self._giving_way.to
+        self.giving_way = GivingWay(self._end)
 
     def start(self) -> None:
         """Start tracing all threads of the process."""
@@ -168,7 +163,7 @@ class MemrayTracer:
         self._tracker = memray.Tracker(
             destination=destination, file_format=memray.FileFormat.AGGREGATED_ALLOCATIONS
         )
-        self._giving_way.watch()
+        self.giving_way.watch()
         # memray drops as many outermost frames as the starting thread has then, so it is started in a new
         # thread
         starter = threading.Thread(target=self._enter, name="notebook_prof heap")
@@ -176,12 +171,12 @@ class MemrayTracer:
         starter.join()
         if self._error is not None:
             raise self._error
-        self._giving_way.hook = threading._profile_hook
-        self._giving_way.armed = True
+        self.giving_way.hook = threading._profile_hook
+        self.giving_way.armed = True
 
     def stop(self) -> None:
         """Stop tracing. The result stays in the file."""
-        self._giving_way.unwatch()
+        self.giving_way.unwatch()
         self._end()
 
     def _end(self) -> None:

@@ -277,12 +277,9 @@ class CallTracer:
     def start(self, clock: Clock) -> None:
         """Install the best backend's hooks. Raises RuntimeError if there is none or another tool has them."""
         self._clock = clock
-        if not viztracer_refusal():
-            self._backend = VizBackend(self._min_duration_ns)
-        elif not monitoring_refusal():
-            self._backend = MonitoringBackend()
-        else:
-            raise RuntimeError(viztracer_refusal())
+        if why_not := self.refusal():
+            raise RuntimeError(why_not)
+        self._backend = MonitoringBackend() if viztracer_refusal() else VizBackend(self._min_duration_ns)
         self._giving_way = GivingWay(self._backend.stop, self._backend.slot, self._backend.sets_profile)
         self._giving_way.watch()
         self._backend.start()
