@@ -67,10 +67,6 @@ class Annotation:
         self.end_ns = 0
         self.start_ns = time.time_ns()
 
-    def is_of_this_thread(self) -> bool:
-        """Return whether the calling thread opened this annotation."""
-        return self.tid == threading.get_native_id()
-
     def close(self) -> None:
         """Close this annotation now."""
         self.end_ns = time.time_ns()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
@@ -108,8 +109,8 @@ class annotate:
     def end(self) -> None:
         """Close the latest open slice that this thread opened with this object, if any."""
         if self._open:
-            spans = self._open
-            from_here = next((span for span in reversed(spans) if span.is_of_this_thread()), spans[-1])
+            spans, me = self._open, threading.get_native_id()
+            from_here = next((span for span in reversed(spans) if span.tid == me), spans[-1])
             spans.remove(from_here)
             from_here.close()
 

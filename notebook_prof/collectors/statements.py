@@ -95,10 +95,6 @@ class Marks:
         """Begin of the running statement; 0 before the first."""
         return self.rows[-2] if self.rows else 0
 
-    def of_this_thread(self) -> bool:
-        """Return whether the calling thread runs the cell."""
-        return threading.get_ident() == self.identity
-
     def table(self) -> tuple[IntArray, IntArray]:
         """Return the times and lines of all marks. Times never go back, even if the clock does."""
         pairs = np.array(self.rows, np.int64).reshape(-1, 2)

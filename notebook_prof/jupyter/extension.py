@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from ..collectors import registry
@@ -45,7 +44,11 @@ def _unload(shell: Any) -> None:
     if watch.end_all():  # called inside a profiled cell, whose rest is not recorded
         from ..session import ticks
 
-        _when_over(shell, ticks.withdraw)
+        def over(result: Any) -> None:
+            shell.events.unregister("post_run_cell", over)
+            ticks.withdraw()
+
+        shell.events.register("post_run_cell", over)
     shell.input_transformers_cleanup.remove(strip_magic)
     post = shell.input_transformers_post
     post[:] = [transformer for transformer in post if not isinstance(transformer, OneLine)]
@@ -63,13 +66,3 @@ def _unload(shell: Any) -> None:
     configurables = getattr(shell, "configurables", [])  # IPython never removes any
     configurables[:] = [one for one in configurables if not isinstance(one, _MAGICS)]
     py_spy.let_cool()
-
-
-def _when_over(shell: Any, action: Callable[[], None]) -> None:
-    """Run `action` once, after the running cell has ended."""
-
-    def once(result: Any) -> None:
-        shell.events.unregister("post_run_cell", once)
-        action()
-
-    shell.events.register("post_run_cell", once)

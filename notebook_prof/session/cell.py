@@ -58,7 +58,7 @@ class Cell:
         """Return line, text and begin of the statement that this thread runs; line -1 if there is none."""
         if self.span is None:
             return -1, "", 0
-        if not self.marks.of_this_thread():
+        if threading.get_ident() != self.marks.identity:
             # the statement that waits for this thread, or that started it
             line = self._elsewhere.setdefault(threading.get_ident(), self.marks.line)
             return line, self.text(line), 0

@@ -122,8 +122,7 @@ def trim(stacks: PackedStacks, context: Sequence[PythonFrame] = ()) -> PackedSta
     recorded = [frame.file for frame in context if frame.owner == CELL][-1:]
     inner = own.first(own.of(lambda frame: frame.owner == CELL and frame.file in recorded))
     cell = np.where(inner < own.ends, inner, cell)
-    is_marker = own.of(lambda frame: frame.owner == CELL and _is_marker(frame))
-    at_marker = (cell < own.ends) & is_marker[np.minimum(cell, len(own.owner) - 1)]
+    at_marker = (cell < own.ends) & own.of(_is_marker)[np.minimum(cell, len(own.owner) - 1)]
     begin = np.where(at_marker, own.ends, np.where(cell < own.ends, cell, begin))
     return own.kept(begin)
 
@@ -211,7 +210,8 @@ def _runs(magic: str) -> Callable[[PythonFrame], bool]:
 
 
 def _is_marker(frame: PythonFrame) -> bool:
-    return frame.line == 1 and "".join(lines_now(frame.file)[:1]).startswith(MARKERS)
+    first = frame.owner == CELL and frame.line == 1
+    return first and "".join(lines_now(frame.file)[:1]).startswith(MARKERS)
 
 
 def _is_pool(frame: PythonFrame) -> bool:

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from threading import Event
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -163,18 +163,13 @@ class Functions:
 
 
 def _parts_by_name(file: str) -> dict[str, list[CodePart]]:
+    code = None if owner_of(file) == CELL else cached_code(file)
+    if code is None and (lines := lines_now(file)):
+        code = compiled(lines, file)
     parts: defaultdict[str, list[CodePart]] = defaultdict(list)
-    if (code := _code(file)) is not None:
-        for part in parts_of(code):
-            parts[part.name].append(part)
-    return dict(parts)
-
-
-def _code(file: str) -> CodeType | None:
-    if owner_of(file) != CELL and (cached := cached_code(file)) is not None:
-        return cached
-    lines = lines_now(file)
-    return compiled(lines, file) if lines else None
+    for part in parts_of(code) if code is not None else ():
+        parts[part.name].append(part)
+    return parts
 
 
 _PROCESS: Final = re.compile(r'process \d+:"(.*)"\Z', re.DOTALL)

@@ -28,25 +28,20 @@ class Children:
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
         self._look_ns: list[int] = []
-        self._last: dict[int, int] = {}
+        self.last: dict[int, int] = {}  # when each was last seen
 
     def look(self) -> None:
         """Record the live children and their children."""
         waiting, now = [os.getpid()] if _has_children() else [], self._now_ns()
         for _ in range(3):
             waiting = [child for pid in waiting for child in _children(pid)]
-            self._last.update(dict.fromkeys(waiting, now))
+            self.last.update(dict.fromkeys(waiting, now))
         self._look_ns.append(now)
-
-    @property
-    def seen_pids(self) -> frozenset[int]:
-        """Children that were alive at a look."""
-        return frozenset(self._last)
 
     def ends(self) -> dict[int, tuple[int, int]]:
         """Return when each child that ended was last seen, and when it was first missing."""
         look_ns = np.array(self._look_ns, dtype=np.int64)
-        return {pid: pair for pid, last in self._last.items() if (pair := _missed(look_ns, last)) is not None}
+        return {pid: pair for pid, last in self.last.items() if (pair := _missed(look_ns, last)) is not None}
 
 
 def ended(

@@ -79,29 +79,26 @@ class ParameterCounts:
     def add(self, root: Any, names: dict[int, str]) -> None:
         """Count the parameters of a module and all modules inside it. `names` has their names by ``id``."""
         torch = sys.modules["torch"]
-        with torch._C.DisableTorchFunction():  # hides these calls from the user's modes and subclasses
-            self._add(root, names)
-
-    def _add(self, root: Any, names: dict[int, str]) -> None:
         counted: set[int] = set()
-        for module in root.modules():
-            count = trainable = size = 0
-            for parameter in getattr(module, "_parameters", {}).values():
-                if parameter is None or id(parameter) in counted:
-                    continue
-                counted.add(id(parameter))
-                try:
-                    own, width = parameter.numel(), parameter.element_size()
-                except (AttributeError, RuntimeError, TypeError, ValueError):
-                    continue  # a lazy module's parameter has no size yet
-                if type(own) is not int:  # a symbol: int() would add a guard
-                    continue
-                count, size = count + own, size + own * width
-                trainable += own * bool(getattr(parameter, "requires_grad", False))
-            name = names.get(id(module))
-            if name is not None:
-                row = count, trainable, size, type(module).__name__
-                self._rows.setdefault(name.removeprefix(MODULE_PREFIX), row)
+        with torch._C.DisableTorchFunction():  # hides these calls from the user's modes and subclasses
+            for module in root.modules():
+                count = trainable = size = 0
+                for parameter in getattr(module, "_parameters", {}).values():
+                    if parameter is None or id(parameter) in counted:
+                        continue
+                    counted.add(id(parameter))
+                    try:
+                        own, width = parameter.numel(), parameter.element_size()
+                    except (AttributeError, RuntimeError, TypeError, ValueError):
+                        continue  # a lazy module's parameter has no size yet
+                    if type(own) is not int:  # a symbol: int() would add a guard
+                        continue
+                    count, size = count + own, size + own * width
+                    trainable += own * bool(getattr(parameter, "requires_grad", False))
+                name = names.get(id(module))
+                if name is not None:
+                    row = count, trainable, size, type(module).__name__
+                    self._rows.setdefault(name.removeprefix(MODULE_PREFIX), row)
 
     def table(self) -> pd.DataFrame | None:
         """Return ``module parameters trainable parameter_bytes class``, or None without modules."""

@@ -150,10 +150,9 @@ class _Columns:
             self.with_concrete += map(concrete_matters, islice(names, len(self.with_concrete), None))
             matters = np.array(self.with_concrete, bool)[self.arrays["name"][here]] & with_shapes
             matters[first] = True
-            for i in np.flatnonzero(matters).tolist():
-                self.arrays["concrete"][here.start + i] = self.concrete[
-                    _as_text(event.concrete_inputs(chunk[i]))
-                ]
+            for i in np.flatnonzero(matters).tolist():  # spelled as in torch's files; empty for tensors
+                values = ["" if value is None else str(value) for value in event.concrete_inputs(chunk[i])]
+                self.arrays["concrete"][here.start + i] = self.concrete[to_json(values)]
 
     def _new_calls(
         self, name: npt.NDArray[Any], shapes: npt.NDArray[Any], dtypes: npt.NDArray[Any]
@@ -250,11 +249,6 @@ class _Columns:
             thread_names={(pid, tid): name for tid, name in threads.items()},
             memory=memory,
         )
-
-
-def _as_text(values: list[Any]) -> str:
-    """Return the values of arguments as text, spelled as in torch's files; empty for tensors."""
-    return to_json(["" if value is None else str(value) for value in values])
 
 
 def _memory(activities: list[Any]) -> MemoryColumns:

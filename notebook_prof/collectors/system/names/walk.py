@@ -111,9 +111,31 @@ class Walk:
 
     def run(self, until_ns: int | None = None) -> None:
         """Visit all queued objects until `until_ns` or the end of the budget; never raises an Exception."""
-        limit = self._budget_ns if until_ns is None else min(until_ns, self._budget_ns)
+        limit_ns = self._budget_ns if until_ns is None else min(until_ns, self._budget_ns)
+        queue, visited, plans, log = self._queue, self._visited, self._plans, self.log
+        turns = 0
         with self.timed():
-            self._run(limit)
+            while queue:
+                turns += 1
+                if not turns & 31 and self._now_ns() >= limit_ns:
+                    return
+                obj, name, kind = queue.popleft()
+                number, cls = id(obj), type(obj)
+                if number in visited:
+                    log.again(number, name)
+                    continue
+                if id(cls) in LEAVES:
+                    continue
+                visited[number] = obj
+                self.objects += 1
+                log.looking_at = number
+                cached = plans.get(id(cls))
+                if cached is None:
+                    cached = plans[id(cls)] = cls, self._plan(cls)
+                try:
+                    cached[1](obj, name, kind)
+                except Exception:  # the object was changed meanwhile, or a library raised an error
+                    continue
 
     @contextmanager
     def timed(self) -> Iterator[None]:
@@ -131,31 +153,6 @@ class Walk:
     def _now_ns(self) -> int:
         """Return the time spent so far."""
         return self.spent_ns + (time.thread_time_ns() - self._begun_ns if self._begun_ns else 0)
-
-    def _run(self, limit_ns: int) -> None:
-        queue, visited, plans, log = self._queue, self._visited, self._plans, self.log
-        turns = 0
-        while queue:
-            turns += 1
-            if not turns & 31 and self._now_ns() >= limit_ns:
-                return
-            obj, name, kind = queue.popleft()
-            number, cls = id(obj), type(obj)
-            if number in visited:
-                log.again(number, name)
-                continue
-            if id(cls) in LEAVES:
-                continue
-            visited[number] = obj
-            self.objects += 1
-            log.looking_at = number
-            cached = plans.get(id(cls))
-            if cached is None:
-                cached = plans[id(cls)] = cls, self._plan(cls)
-            try:
-                cached[1](obj, name, kind)
-            except Exception:  # the object was changed meanwhile, or a library raised an error
-                continue
 
     def _plan(self, cls: type) -> Plan:
         try:

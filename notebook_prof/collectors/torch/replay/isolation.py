@@ -31,11 +31,11 @@ def isolated(torch: Any) -> Iterator[None]:
     # The state consists of the random states of torch on every device, of Python and of NumPy, the number of
     # threads, the default element type, deterministic algorithms, and the flags of cuDNN, cuBLAS and oneDNN.
     restore_random, before = random_states(), list(_settings(torch))
-    no_autocast = torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False)
     try:
-        with warnings.catch_warnings(), torch.no_grad(), no_autocast[0], no_autocast[1]:
+        with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            yield
+            with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+                yield
     finally:
         restore_random()
         for (_, value), (put, now) in zip(before, _settings(torch), strict=True):
