@@ -44,7 +44,7 @@ _HOMES = {
     "list_collectors": "collectors.registry",
     "list_formats": "readers",
     "load": "runs.table",
-    "notebook": "cells.current",
+    "notebook": "cells.build",
     "measure_device": "collectors.ceilings",
     "merge_trace_events": "ranks.profiles",
     "open_profile": "profiles.files",

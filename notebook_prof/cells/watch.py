@@ -6,7 +6,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,8 +22,12 @@ from ..collectors.system.names.watch import Roots, Walked, walk_names
 from ..collectors.system.polling import MOVED_BYTES, UsageReader, resident_bytes
 from ..trace.arrays import IntArray
 from ..trace.clocks import Clock
-from . import marks
 
+LINE_BITS: Final = 24
+now: Final = time.time_ns
+rows: Final[array[int]] = array("q")
+note: Final[Callable[[Iterable[int]], None]] = rows.extend
+"""Stores a mark of a watched cell: ``note((now(), mark))`` is C calls only, so no traceback shows it."""
 GROWN_BYTES: Final = 32 << 20
 """Growth of the process after which the names are walked."""
 LARGE_BYTES: Final = 1 << 20
@@ -78,6 +83,18 @@ class CellRun:
     previous: CellRun | None = None  # the cell that ran around it, in the same thread
 
 
+def mark_of(run: int, line: int) -> int:
+    """Encode the run and the line of a mark in one number."""
+    return run << LINE_BITS | line
+
+
+def _take_rows() -> array[int]:
+    """Return and clear the marks so far."""
+    taken = rows[:]
+    del rows[: len(taken)]
+    return taken
+
+
 class NotebookWatch:
     """Watches the cells of one kernel until `stop`."""
 
@@ -111,7 +128,7 @@ class NotebookWatch:
         self._parked = False
         self._wake, self._quit = threading.Event(), threading.Event()
         self._read(self.begin_ns)
-        marks.take()  # discard those of an earlier watch
+        _take_rows()  # discard those of an earlier watch
         self.walk(None)  # no cell of the session made the objects that exist already
         self._thread: threading.Thread | None = None
         if threads:
@@ -236,13 +253,13 @@ class NotebookWatch:
 
     def _take_marks(self) -> None:
         """Assign the marks to their runs."""
-        rows = np.array(marks.take(), np.int64).reshape(-1, 2)
-        while len(rows):  # nearly always all of one run
-            mine = rows[:, 1] >> marks.LINE_BITS == rows[0, 1] >> marks.LINE_BITS
-            run, own = self.runs[int(rows[0, 1]) >> marks.LINE_BITS], rows[mine]
-            own[:, 1] &= (1 << marks.LINE_BITS) - 1
+        left = np.array(_take_rows(), np.int64).reshape(-1, 2)
+        while len(left):  # nearly always all of one run
+            mine = left[:, 1] >> LINE_BITS == left[0, 1] >> LINE_BITS
+            run, own = self.runs[int(left[0, 1]) >> LINE_BITS], left[mine]
+            own[:, 1] &= (1 << LINE_BITS) - 1
             run.statements = np.concatenate([run.statements, own]) if len(run.statements) else own
-            rows = rows[~mine]
+            left = left[~mine]
 
     def _imported(self) -> str:
         names = {name.partition(".")[0] for name in list(sys.modules)}

@@ -129,22 +129,19 @@ class Recording:
 
     def open(self) -> None:
         """Tell every collector that the code is about to run."""
-        for collector in tuple(self._alive):
-            self._try(collector, "open", collector.open)
+        self._let_all("open")
 
     def warm(self) -> None:
         """Warm every collector."""
-        self._prepare()
-        for collector in tuple(self._alive):
-            self._try(collector, "warm", partial(collector.warm, self.clock))
+        self._let_all("prepare")
+        self._let_all("warm", self.clock)
 
     def start(self) -> None:
         """Prepare all collectors, mark the clock, and start the collectors in order."""
-        self._prepare()
+        self._let_all("prepare")
         self.clock.mark()
         self._started = True
-        for collector in tuple(self._alive):
-            self._try(collector, "start", partial(collector.start, self.clock))
+        self._let_all("start", self.clock)
 
     def join(self, collector: Collector) -> None:
         """Add a collector, and start it if the others have started. Its result is read first."""
@@ -223,9 +220,9 @@ class Recording:
         self._alive.clear()
         self._stopped = True
 
-    def _prepare(self) -> None:
+    def _let_all(self, doing: str, *arguments: Clock) -> None:
         for collector in tuple(self._alive):
-            self._try(collector, "prepare", collector.prepare)
+            self._try(collector, doing, partial(getattr(collector, doing), *arguments))
 
     def _try(self, collector: Collector, doing: str, action: Callable[[], T]) -> T | None:
         try:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
 import time
 from collections.abc import Callable
 from functools import partial
@@ -112,9 +111,8 @@ def _host(dtype: str) -> Ceilings:
         how = "NumPy"
     source = np.ones(_HOST_BYTES, np.uint8)
     target = np.empty_like(source)
-    seconds = _best(product)
-    copied = _best(lambda: np.copyto(target, source))
-    return Ceilings(HOST, 2 * n**3 / seconds, 2 * _HOST_BYTES / copied, dtype, f"{how}, {n} × {n} {dtype}")
+    rates = 2 * n**3 / _best(product), 2 * _HOST_BYTES / _best(lambda: np.copyto(target, source))
+    return Ceilings(HOST, *rates, dtype, f"{how}, {n} × {n} {dtype}")
 
 
 def _torch_cuda(torch: Any, gpu: int, dtype: str) -> Ceilings:
@@ -123,10 +121,9 @@ def _torch_cuda(torch: Any, gpu: int, dtype: str) -> Ceilings:
     source = torch.ones(_DEVICE_BYTES, dtype=torch.uint8, device=where)
     target = torch.empty_like(source)
     wait = partial(torch.cuda.synchronize, gpu)
-    seconds = _best(lambda: torch.mm(one, one), wait)
-    copied = _best(lambda: target.copy_(source), wait)
+    product, copied = _best(lambda: torch.mm(one, one), wait), _best(lambda: target.copy_(source), wait)
+    rates = 2 * n**3 / product, 2 * _DEVICE_BYTES / copied
     name = str(torch.cuda.get_device_name(gpu))
-    rates = 2 * n**3 / seconds, 2 * _DEVICE_BYTES / copied
     return Ceilings(name, *rates, dtype, f"PyTorch, {n} × {n} {dtype}")
 
 
@@ -158,8 +155,6 @@ def _best(work: Work, wait: Work = lambda: None) -> float:
 
 def _library(name: str) -> Any:
     """Import a library and return it; None if that is impossible."""
-    if name not in sys.modules and importlib.util.find_spec(name) is None:
-        return None
     try:
         return importlib.import_module(name)
     except Exception:  # a broken installation counts as not installed

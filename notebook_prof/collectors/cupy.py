@@ -19,8 +19,6 @@ from ..trace.clocks import Clock
 from .base import Availability, Collector
 from .devices import gpu_extra, in_use
 
-# The cupy collector: records allocations in CuPy's memory pool through CuPy's memory hook.
-
 _EVENT: Final = ("ts", "addr", "bytes", "device", "allocated", "reserved")
 PINNED: Final = "CuPy pinned memory, free blocks"
 _left: dict[int, Any] = {}
@@ -220,6 +218,3 @@ def _pool(cupy: Any, device: int) -> tuple[int, int]:
     with cupy.cuda.Device(device):
         pool = cupy.get_default_memory_pool()
         return int(pool.used_bytes()), int(pool.total_bytes())
-
-
-__all__ = ["CupyCollector"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ..trace.report import ImportReport
 
@@ -19,14 +19,6 @@ def gpu_extra() -> str:
     """Return the extra whose libraries are for the CUDA of torch, if torch is loaded."""
     cuda = getattr(getattr(sys.modules.get("torch"), "version", None), "cuda", None)
     return "gpu-cuda12" if str(cuda).startswith("12.") else "gpu-cuda13"
-
-
-class Primary(NamedTuple):
-    """The primary context of a GPU, used by CUDA's runtime and so by every library."""
-
-    code: int  # the driver's return code; 0 for success
-    device: ctypes.c_int  # the GPU's handle
-    active: bool
 
 
 def driver(load: Callable[[str], Any] = ctypes.CDLL) -> Any:
@@ -46,16 +38,17 @@ def in_use(load: Callable[[str], Any] = ctypes.CDLL) -> set[int] | None:
         return None
     if code := int(cuda.cuDeviceGetCount(ctypes.byref(count))):
         return set() if code == _NOT_INITIALIZED else None
-    return {number for number in range(count.value) if primary_context(cuda, number).active}
+    return {number for number in range(count.value) if _primary_context(cuda, number)[2]}
 
 
-def primary_context(cuda: Any, number: int) -> Primary:
-    """Read whether a GPU's primary context is active, without activating it."""
+def _primary_context(cuda: Any, number: int) -> tuple[int, ctypes.c_int, bool]:
+    """Return the driver's return code, a GPU's handle, and whether its primary context is active."""
+    # CUDA's runtime uses this context, and so does every library. It is not activated here.
     device, flags, active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
     code = int(cuda.cuDeviceGet(ctypes.byref(device), number)) or int(
         cuda.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
     )
-    return Primary(code, device, not code and bool(active.value))
+    return code, device, not code and bool(active.value)
 
 
 def settle(devices: Sequence[int] | None = None, load: Callable[[str], Any] = ctypes.CDLL) -> str:
@@ -69,22 +62,22 @@ def settle(devices: Sequence[int] | None = None, load: Callable[[str], Any] = ct
     codes = {} if devices is not None else {"this thread's context": int(cuda.cuCtxSynchronize())}
     for number in range(count.value):
         if devices is None or number in devices:
-            codes[f"GPU {number}"] = _settle_card(cuda, primary_context(cuda, number))
+            codes[f"GPU {number}"] = _settle_card(cuda, *_primary_context(cuda, number))
     return "; ".join(f"{what}: {_words(cuda, code)}" for what, code in codes.items() if code not in _IDLE)
 
 
-def _settle_card(cuda: Any, primary: Primary) -> int:
+def _settle_card(cuda: Any, code: int, device: ctypes.c_int, active: bool) -> int:
     """Wait for a GPU's primary context, if it is active."""
     context, before = ctypes.c_void_p(), ctypes.c_void_p()
-    if not primary.active:
-        return primary.code
-    if code := int(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), primary.device)):
+    if not active:
+        return code
+    if code := int(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)):
         return code
     code = int(cuda.cuCtxPushCurrent_v2(context))
     if not code:
         code = int(cuda.cuCtxSynchronize())
         cuda.cuCtxPopCurrent_v2(ctypes.byref(before))
-    cuda.cuDevicePrimaryCtxRelease_v2(primary.device)
+    cuda.cuDevicePrimaryCtxRelease_v2(device)
     return code
 
 

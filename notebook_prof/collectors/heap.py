@@ -31,7 +31,6 @@ HEAP: Final = "heap"
 _ABSENT: Final = 'memray is not installed: pip install "notebook-prof[heap]"'
 KEYS: Final = ("line", "text", "allocated_by")
 NUMBERS: Final = ("bytes", "count", "kept_bytes", "kept_count")
-_IMPORTING: Final = "<frozen importlib"
 
 
 class HeapCollector(Collector):
@@ -42,7 +41,6 @@ class HeapCollector(Collector):
     holds: ClassVar[frozenset[str]] = frozenset({"tracing of the heap"})
 
     def __init__(self, options: CollectorOptions | None = None) -> None:
-        del options
         self._tracer: MemrayTracer | None = None
 
     @classmethod
@@ -54,7 +52,6 @@ class HeapCollector(Collector):
 
     def start(self, clock: Clock) -> None:
         """Start tracing. RecordingError if memray is missing or one of the user's tools is in the way."""
-        del clock
         if not installed("memray"):
             raise RecordingError(_ABSENT)
         if sys.getprofile() is not None:
@@ -82,8 +79,8 @@ class HeapCollector(Collector):
             tracer.close()
         builder.table(HEAP, blocks_table(at_peak, kept, builder.metadata.get(OTHER_CELLS, {})), times=())
         builder.metadata[HEAP] = {"tool": tracer.tool, "peak_bytes": tracer.peak_bytes}
-        if tracer.gave_way_to:
-            example = f"the code used {tracer.gave_way_to}, which excludes tracing the heap"
+        if tracer.giving_way.to:
+            example = f"the code used {tracer.giving_way.to}, which excludes tracing the heap"
             self.report.add("heap-gave-way", "loss", example=example, effect="the heap was traced until then")
         effect = "code that calls many functions, or makes many objects, ran slower than without tracing"
         advice = "measure times in a recording without --heap"
@@ -136,7 +133,7 @@ def _keys_of(stack: Sequence[StackLine], cells: Mapping[str, str]) -> tuple[str,
         line, _, text = line_name(placed([frame])[0], cells).partition("  ")
     if not stack:
         return line, text, ""
-    if any(one.file.startswith(_IMPORTING) for one in stack):
+    if any(one.file.startswith("<frozen importlib") for one in stack):
         return line, text, "import"
     innermost = next((one for one in stack if owner_of(one.file) != OURS), stack[0])
     owner = owner_of(innermost.file)
@@ -155,12 +152,7 @@ class MemrayTracer:
         self._folder = ""
         self._tracker: Any = None
         self._error: Exception | None = None
-        self._giving_way = GivingWay(self._end)
-
-    @property
-    def gave_way_to(self) -> str:
-        """The user's tool because of which tracing ended early; empty if there was none."""
-        return self._giving_way.to
+        self.giving_way = GivingWay(self._end)
 
     def start(self) -> None:
         """Start tracing all threads of the process."""
@@ -171,7 +163,7 @@ class MemrayTracer:
         self._tracker = memray.Tracker(
             destination=destination, file_format=memray.FileFormat.AGGREGATED_ALLOCATIONS
         )
-        self._giving_way.watch()
+        self.giving_way.watch()
         # memray drops as many outermost frames as the starting thread has then, so it is started in a new
         # thread
         starter = threading.Thread(target=self._enter, name="notebook_prof heap")
@@ -179,12 +171,12 @@ class MemrayTracer:
         starter.join()
         if self._error is not None:
             raise self._error
-        self._giving_way.hook = threading._profile_hook
-        self._giving_way.armed = True
+        self.giving_way.hook = threading._profile_hook
+        self.giving_way.armed = True
 
     def stop(self) -> None:
         """Stop tracing. The result stays in the file."""
-        self._giving_way.unwatch()
+        self.giving_way.unwatch()
         self._end()
 
     def _end(self) -> None:

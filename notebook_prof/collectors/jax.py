@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
+from itertools import compress
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from ..formats.jax.assemble import PlaneLine, Space, assemble
 from ..formats.jax.xplane import decode
@@ -46,11 +46,8 @@ class MemorySession:
 
     def start(self) -> None:
         """Start recording."""
-        self._session = (
-            self._native.ProfilerSession()
-            if self._options is None
-            else self._native.ProfilerSession(self._options)
-        )
+        given = () if self._options is None else (self._options,)
+        self._session = self._native.ProfilerSession(*given)
 
     def stop(self) -> bytes:
         """Stop recording, and return the planes unchanged."""
@@ -107,8 +104,6 @@ def _options(jax: Any, python: bool) -> Any:
     return options
 
 
-# The jax collector runs JAX's profiler during the window, and reads its planes in memory.
-
 # Stops our profiler when the user's code starts JAX's, which would otherwise raise in that code.
 
 _START: Final = "start_trace"
@@ -156,28 +151,18 @@ def _ids(lines: Any) -> set[Any]:
 
 def _without_launches(line: PlaneLine, ids: set[Any]) -> PlaneLine:
     """Return the line without the events that belong to these launches."""
-    values = line.stats.get(_ID)
-    if values is None or not ids:
+    values, args = line.stats.get(_ID), line.args
+    if values is None or not ids.intersection(values):
         return line
-    keep = np.fromiter((value not in ids for value in values), bool, len(values))
-    return line if keep.all() else _subset(line, keep)
-
-
-def _subset(line: PlaneLine, keep: npt.NDArray[np.bool_]) -> PlaneLine:
-    args = line.args
+    keep = np.array([value not in ids for value in values], bool)
     return replace(
         line,
         ts=line.ts[keep],
         dur=line.dur[keep],
         names=Coded(line.names.codes[keep], line.names.values),
-        stats={
-            name: [values[i] for i in np.flatnonzero(keep).tolist()] for name, values in line.stats.items()
-        },
+        stats={name: list(compress(values, keep)) for name, values in line.stats.items()},
         args=None if args is None else Coded(args.codes[keep], args.values),
     )
-
-
-_CUDA_PLUGINS: Final = ("jax_cuda13_plugin", "jax_cuda12_plugin")
 
 
 class JaxCollector(Collector):
@@ -207,7 +192,7 @@ class JaxCollector(Collector):
 
     def claims(self) -> frozenset[str]:
         """Claim CUPTI too, if JAX's plugin for NVIDIA GPUs is installed."""
-        on_gpu = any(installed(plugin) for plugin in _CUDA_PLUGINS)
+        on_gpu = installed("jax_cuda13_plugin") or installed("jax_cuda12_plugin")
         return self.holds | {"CUPTI"} if on_gpu else self.holds
 
     def start(self, clock: Clock) -> None:
@@ -248,6 +233,3 @@ class JaxCollector(Collector):
         effect = "JAX allows only one: nothing of it is recorded from then on"
         advice = "remove jax.profiler from the cell, or read its folder with read_trace()"
         self.report.add("profiler-overtaken", "loss", example=example, effect=effect, advice=advice)
-
-
-__all__ = ["JaxCollector"]

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from types import CodeType, FrameType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -37,26 +37,17 @@ class AnnotationEdges(NamedTuple):
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), [])
 
 
-class Watcher(Protocol):
-    """Is notified when annotations open and close, in their threads."""
-
-    def opened(self, span: Annotation) -> None:
-        """Handle an annotation that has just opened."""
-
-    def closed(self, span: Annotation) -> None:
-        """Handle an annotation that has just closed."""
+_watchers: tuple[Any, ...] = ()
 
 
-_watchers: tuple[Watcher, ...] = ()
-
-
-def watch(watcher: Watcher) -> None:
-    """Notify `watcher` of every annotation from now on. The watcher's methods must not raise."""
+def watch(watcher: Any) -> None:
+    """Call ``watcher.opened`` and ``closed`` with every annotation from now on, in its thread."""
+    # these must not raise
     global _watchers
     _watchers = (*_watchers, watcher)
 
 
-def unwatch(watcher: Watcher) -> None:
+def unwatch(watcher: Any) -> None:
     """Stop notifying `watcher`; safe to repeat."""
     global _watchers
     _watchers = tuple(one for one in _watchers if one is not watcher)
@@ -75,10 +66,6 @@ class Annotation:
         self.tid = threading.get_native_id()
         self.end_ns = 0
         self.start_ns = time.time_ns()
-
-    def is_of_this_thread(self) -> bool:
-        """Return whether the calling thread opened this annotation."""
-        return self.tid == threading.get_native_id()
 
     def close(self) -> None:
         """Close this annotation now."""
@@ -138,7 +125,9 @@ class Journal:
         now_ns = time.time_ns()
         self._window_ns = (self._window_ns[0], now_ns)
         for span in tuple(self._open.values()):
-            self._keep(_cut(span, now_ns))
+            cut = copy.copy(span)  # the original stays open for its owner
+            cut.end_ns = now_ns
+            self._keep(cut)
         for span in self._spans:
             span.start_ns = max(span.start_ns, self._window_ns[0])
 
@@ -166,13 +155,6 @@ class Journal:
             self._spans.append(span)
         else:
             self.dropped += 1
-
-
-def _cut(span: Annotation, end_ns: int) -> Annotation:
-    """Return a closed copy, while the original stays open for its owner."""
-    cut = copy.copy(span)
-    cut.end_ns = end_ns
-    return cut
 
 
 def _opener(frame: FrameType) -> CodeType:

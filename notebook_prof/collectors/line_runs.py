@@ -167,12 +167,8 @@ class FunctionLines(NamedTuple):
         """Return the timed runs: ``ts``, ``dur``, ``line`` and ``file``. `names` has cells' names by file."""
         # The recorded cell's statements outside functions are left out, since marks time them, and events of
         # the marks would count as runs.
-        nothing = np.empty(0, np.int64)
-        runs = [*self.threads.values(), LineRuns(nothing, nothing, nothing, nothing, nothing, nothing, [])]
-        begin = np.concatenate([thread.begin for thread in runs])
-        end = np.concatenate([thread.end for thread in runs])
-        line = np.concatenate([thread.line for thread in runs])
-        code = np.concatenate([thread.code for thread in runs])
+        runs = [np.stack([one.begin, one.end, one.line, one.code]) for one in self.threads.values()]
+        begin, end, line, code = np.concatenate([np.empty((4, 0), np.int64), *runs], axis=1)
         lines, pair = np.unique(np.stack([code, line]), axis=1, return_inverse=True)
         watched = [(self.codes[number], at) for number, at in lines.T.tolist()]
         is_timed = np.array([

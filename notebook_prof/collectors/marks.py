@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
@@ -107,14 +109,17 @@ class annotate:
     def end(self) -> None:
         """Close the latest open slice that this thread opened with this object, if any."""
         if self._open:
-            _close_latest(self._open)
+            spans, me = self._open, threading.get_native_id()
+            from_here = next((span for span in reversed(spans) if span.tid == me), spans[-1])
+            spans.remove(from_here)
+            from_here.close()
 
     def __enter__(self) -> annotate:
         return self if _journal is None else self.begin()
 
     def __exit__(self, *exception: object) -> None:
         if self._open:
-            _close_latest(self._open)
+            self.end()
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         """Decorate a function, which gets one slice per call.
@@ -122,13 +127,9 @@ class annotate:
         The slice of a coroutine lasts from its first to its last instruction, including waits; that of a
         generator from its first item to its end.
         """
-        return cast("Callable[P, T]", _wrapped(function, self.name, self.phase))
-
-
-def _close_latest(spans: list[Annotation]) -> None:
-    from_here = next((span for span in reversed(spans) if span.is_of_this_thread()), spans[-1])
-    spans.remove(from_here)
-    from_here.close()
+        name, phase = self.name, self.phase
+        made = within(function, lambda: annotate(name, phase), idle=lambda: _journal is None)
+        return cast("Callable[P, T]", made)
 
 
 def _number(value: Any) -> float | None:
@@ -142,12 +143,18 @@ def _number(value: Any) -> float | None:
     return number if 0 <= number < float("inf") else None
 
 
-def _wrapped(function: Callable[..., Any], name: str, phase: str | None) -> Callable[..., Any]:
+def within(
+    function: Callable[..., Any],
+    context: Callable[[], AbstractContextManager[object]],
+    idle: Callable[[], bool] = lambda: False,
+) -> Callable[..., Any]:
+    """Return a function each of whose calls is in a context, up to the end of a coroutine or generator."""
+    # while `idle`, calls of other functions do without
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def coroutine(*args: Any, **kwargs: Any) -> Any:
-            with annotate(name, phase):
+            with context():
                 return await function(*args, **kwargs)
 
         return coroutine
@@ -155,16 +162,16 @@ def _wrapped(function: Callable[..., Any], name: str, phase: str | None) -> Call
 
         @functools.wraps(function)
         def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            with annotate(name, phase):
+            with context():
                 return (yield from function(*args, **kwargs))
 
         return generator
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if _journal is None:
+        if idle():
             return function(*args, **kwargs)
-        with annotate(name, phase):
+        with context():
             return function(*args, **kwargs)
 
     return call

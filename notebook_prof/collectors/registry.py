@@ -27,12 +27,12 @@ COLLECTORS: Final = Table.of("collectors", "name:str available:bool reason:str r
 
 @dataclass(frozen=True, slots=True)
 class _CollectorEntry:
-    module: str
-    attribute: str
+    place: str  # module:class
     records: str
 
     def load(self) -> type[Any]:
-        loaded: type[Any] = getattr(importlib.import_module(self.module, __package__), self.attribute)
+        module, _, attribute = self.place.partition(":")
+        loaded: type[Any] = getattr(importlib.import_module(module, __package__), attribute)
         return loaded
 
     def availability(self) -> Availability:
@@ -44,26 +44,23 @@ class _CollectorEntry:
 
 
 _BUILT_IN: Final = {
-    "torch": _CollectorEntry(
-        ".torch.collector", "TorchCollector", "operators, kernels, memory and modules of PyTorch"
-    ),
-    "python": _CollectorEntry(".python", "PythonCollector", "lines and functions of Python code"),
-    "system": _CollectorEntry(
-        ".system", "SystemCollector", "memory and CPU time of process, threads and children"
-    ),
-    "nvml": _CollectorEntry(".nvml", "NvmlCollector", "use, memory, power and clocks of NVIDIA GPUs"),
-    "marks": _CollectorEntry(".marks", "MarksCollector", "nbp.annotate in your code"),
-    "cuda": _CollectorEntry(
-        ".cuda", "CudaCollector", "kernels and copies of any CUDA library in the process"
-    ),
-    "cupy": _CollectorEntry(".cupy", "CupyCollector", "allocations of CuPy's memory pool"),
-    "torch_memory": _CollectorEntry(
-        ".torch.allocator_history",
-        "TorchMemoryCollector",
-        "blocks of PyTorch's CUDA allocator with stacks, on request",
-    ),
-    "jax": _CollectorEntry(".jax", "JaxCollector", "operations and kernels of JAX"),
-    "heap": _CollectorEntry(".heap", "HeapCollector", "what allocated the heap at its peak, on request"),
+    name: _CollectorEntry(place, records)
+    for name, place, records in (
+        ("torch", ".torch.collector:TorchCollector", "operators, kernels, memory and modules of PyTorch"),
+        ("python", ".python:PythonCollector", "lines and functions of Python code"),
+        ("system", ".system:SystemCollector", "memory and CPU time of process, threads and children"),
+        ("nvml", ".nvml:NvmlCollector", "use, memory, power and clocks of NVIDIA GPUs"),
+        ("marks", ".marks:MarksCollector", "nbp.annotate in your code"),
+        ("cuda", ".cuda:CudaCollector", "kernels and copies of any CUDA library in the process"),
+        ("cupy", ".cupy:CupyCollector", "allocations of CuPy's memory pool"),
+        (
+            "torch_memory",
+            ".torch.allocator_history:TorchMemoryCollector",
+            "blocks of PyTorch's CUDA allocator with stacks, on request",
+        ),
+        ("jax", ".jax:JaxCollector", "operations and kernels of JAX"),
+        ("heap", ".heap:HeapCollector", "what allocated the heap at its peak, on request"),
+    )
 }
 
 
@@ -180,7 +177,7 @@ def _entries(cached: bool = False) -> dict[str, _CollectorEntry]:
     if _foreign is None or not cached:
         _foreign = {
             point.name: _CollectorEntry(
-                point.module, point.attr, f"what {point.module.partition('.')[0]} records"
+                f"{point.module}:{point.attr}", f"what {point.module.partition('.')[0]} records"
             )
             for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)
             if point.name not in _BUILT_IN

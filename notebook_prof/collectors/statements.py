@@ -43,12 +43,6 @@ class Statements(NamedTuple):
     line: IntArray  # line in the cell, from 1 like in IPython; `SHOWING` or `AFTER` for what comes after it
     thread: int = -1  # native id of the thread that ran the cell; -1 without statements
 
-    @classmethod
-    def none(cls) -> Statements:
-        """Return no statements."""
-        nothing = np.empty(0, np.int64)
-        return cls(nothing, nothing, nothing)
-
 
 class Marks:
     """The marks of a recorded cell, as (absolute ns, line) pairs in one array."""
@@ -100,10 +94,6 @@ class Marks:
     def since_ns(self) -> int:
         """Begin of the running statement; 0 before the first."""
         return self.rows[-2] if self.rows else 0
-
-    def of_this_thread(self) -> bool:
-        """Return whether the calling thread runs the cell."""
-        return threading.get_ident() == self.identity
 
     def table(self) -> tuple[IntArray, IntArray]:
         """Return the times and lines of all marks. Times never go back, even if the clock does."""
@@ -159,5 +149,5 @@ def watched_lines() -> FunctionLines | None:
 
 def statements() -> Statements:
     """Return the statements of the recording being assembled or the latest one; empty without a cell."""
-    marks = getattr(_offered, "marks", None) or _latest
-    return marks.statements() if marks is not None else Statements.none()
+    marks, nothing = getattr(_offered, "marks", None) or _latest, np.empty(0, np.int64)
+    return marks.statements() if marks is not None else Statements(nothing, nothing, nothing)

@@ -164,23 +164,25 @@ def show(profile: Profile | Other, *, as_widget: bool = False, **_options: Any) 
     if as_widget:
         return _widget(profile)
     shell = get_ipython()
-    if shell is None or not has_front_end(shell):
+    if shell is None or getattr(shell, "kernel", None) is None:
         print(repr(profile))  # noqa: T201 - in a terminal this is the display
         return None
     try:
         _show_views(profile, shell)
     except Exception as error:  # the cell has run; a failing view must not look like a failing cell
         reason = f"The views could not be created ({type(error).__name__}: {error})."
-        display({"text/plain": f"{_text(profile)}\n{reason}"}, raw=True)
+        is_other = _is_board(profile) or _is_comparison(profile)
+        text = repr(profile if is_other else cast("Profile", profile).trace)
+        display({"text/plain": f"{text}\n{reason}"}, raw=True)
     return None
 
 
-def _widget(shown: Profile | Other) -> LinkedWidget:
+def _widget(shown: Profile | Other, uid: str = "") -> LinkedWidget:
     if _is_board(shown):
-        return RankWidget(shown)
+        return RankWidget(shown, uid)
     if _is_comparison(shown):
-        return ComparisonWidget(shown)
-    return ProfileWidget(cast("Profile", shown))
+        return ComparisonWidget(shown, uid)
+    return ProfileWidget(cast("Profile", shown), uid)
 
 
 def _show_views(profile: Profile | Other, shell: InteractiveShell) -> None:
@@ -188,12 +190,21 @@ def _show_views(profile: Profile | Other, shell: InteractiveShell) -> None:
     close_shown(cell, shell)
     uid = uuid.uuid4().hex[:12]
     if _is_board(profile):
-        _display(_board(profile, uid), cell, shell)
+        from ..ranks.page.queries import rank_fragment
+
+        html = rank_fragment(profile.frames({}), profile.headline, uid)
+    elif _is_comparison(profile):
+        from ..comparison.page.static_html import fragment
+
+        html = fragment(profile, uid)
+    else:
+        _show_profile(cast("Profile", profile), cell, shell, uid)
         return
-    if _is_comparison(profile):
-        _display(_comparison(profile, uid), cell, shell)
-        return
-    shown = cast("Profile", profile)
+    display({"text/plain": repr(profile), "text/html": html}, raw=True)
+    _display(_widget(profile, uid), cell, shell)
+
+
+def _show_profile(shown: Profile, cell: str, shell: InteractiveShell, uid: str) -> None:
     if cell and (shown.pending is not None or len(shown.trace.slices)):
         if shown.pending is None:
             queries_of(shown).prefetcher.start()
@@ -214,26 +225,6 @@ def _display(widget: LinkedWidget, cell: str, shell: InteractiveShell) -> None:
     display({_MIME: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}, raw=True)
 
 
-def _board(board: RankBoard, uid: str) -> LinkedWidget:
-    from ..ranks.page.queries import rank_fragment
-
-    html = rank_fragment(board.frames({}), board.headline, uid)
-    display({"text/plain": repr(board), "text/html": html}, raw=True)
-    return RankWidget(board, uid)
-
-
-def _comparison(comparison: Comparison, uid: str) -> LinkedWidget:
-    from ..comparison.page.static_html import fragment
-
-    html = fragment(comparison, uid)
-    display({"text/plain": repr(comparison), "text/html": html}, raw=True)
-    return ComparisonWidget(comparison, uid)
-
-
-def _text(shown: Profile | Other) -> str:
-    return repr(shown) if _is_board(shown) or _is_comparison(shown) else repr(cast("Profile", shown).trace)
-
-
 def _is_board(shown: Profile | Other) -> TypeGuard[RankBoard]:
     """Return whether an object is a RankBoard, without importing its package."""
     room = sys.modules.get("notebook_prof.ranks.page.board")
@@ -244,11 +235,6 @@ def _is_comparison(shown: Profile | Other) -> TypeGuard[Comparison]:
     """Return whether an object is a Comparison, without importing its package."""
     room = sys.modules.get("notebook_prof.comparison.comparison")
     return room is not None and isinstance(shown, room.Comparison)
-
-
-def has_front_end(shell: InteractiveShell) -> bool:
-    """Return whether the shell runs in a kernel, so that a front-end may draw widgets."""
-    return getattr(shell, "kernel", None) is not None
 
 
 def close_shown(cell: str, shell: InteractiveShell) -> None:

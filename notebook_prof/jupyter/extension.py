@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from ..collectors import registry
@@ -18,23 +17,20 @@ _MAGICS = (ProfileMagics, OpenMagics, TurnsMagics, HistoryMagics, NotebookMagics
 
 def load(shell: Any) -> None:
     """Register transformers, events and magics; does nothing if they are registered already."""
-    if strip_magic not in shell.input_transformers_cleanup:
-        with DelayedInterrupt():  # otherwise half might stay, and the next `load` would do nothing
-            _load(shell)
-
-
-def _load(shell: Any) -> None:
-    # last: leading empty lines and prompts are gone by then
-    shell.input_transformers_cleanup.append(strip_magic)
-    shell.input_transformers_post.insert(0, OneLine(shell))  # where IPython transforms it
-    shell.ast_transformers.append(
-        CellTransformer(lambda: shell.user_ns, lambda: str(shell.ast_node_interactivity))
-    )
-    shell.events.register("pre_run_cell", watch.pre_run_cell)
-    shell.events.register("post_run_cell", watch.post_run_cell)
-    shell.register_magics(*_MAGICS)
-    registry.prepare()
-    py_spy.keep_warm()
+    if strip_magic in shell.input_transformers_cleanup:
+        return
+    with DelayedInterrupt():  # otherwise half might stay, and the next `load` would do nothing
+        # last: leading empty lines and prompts are gone by then
+        shell.input_transformers_cleanup.append(strip_magic)
+        shell.input_transformers_post.insert(0, OneLine(shell))  # where IPython transforms it
+        shell.ast_transformers.append(
+            CellTransformer(lambda: shell.user_ns, lambda: str(shell.ast_node_interactivity))
+        )
+        shell.events.register("pre_run_cell", watch.pre_run_cell)
+        shell.events.register("post_run_cell", watch.post_run_cell)
+        shell.register_magics(*_MAGICS)
+        registry.prepare()
+        py_spy.keep_warm()
 
 
 def unload(shell: Any) -> None:
@@ -48,7 +44,11 @@ def _unload(shell: Any) -> None:
     if watch.end_all():  # called inside a profiled cell, whose rest is not recorded
         from ..session import ticks
 
-        _when_over(shell, ticks.withdraw)
+        def over(result: Any) -> None:
+            shell.events.unregister("post_run_cell", over)
+            ticks.withdraw()
+
+        shell.events.register("post_run_cell", over)
     shell.input_transformers_cleanup.remove(strip_magic)
     post = shell.input_transformers_post
     post[:] = [transformer for transformer in post if not isinstance(transformer, OneLine)]
@@ -66,13 +66,3 @@ def _unload(shell: Any) -> None:
     configurables = getattr(shell, "configurables", [])  # IPython never removes any
     configurables[:] = [one for one in configurables if not isinstance(one, _MAGICS)]
     py_spy.let_cool()
-
-
-def _when_over(shell: Any, action: Callable[[], None]) -> None:
-    """Run `action` once, after the running cell has ended."""
-
-    def once(result: Any) -> None:
-        shell.events.unregister("post_run_cell", once)
-        action()
-
-    shell.events.register("post_run_cell", once)

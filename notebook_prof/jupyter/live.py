@@ -23,7 +23,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
-import anywidget
 import numpy as np
 import traitlets
 from IPython import get_ipython
@@ -34,6 +33,7 @@ from ..session.records import WindowProgress
 from ..session.schedule import StepRange
 from ..trace.arrays import IntArray
 from ..views.bundle import script, stylesheet
+from .widget import QuietWidget
 
 AFTER_S: Final = 1.0
 """Cells that take less time show nothing."""
@@ -41,10 +41,9 @@ PERIOD_S: Final = 0.5
 CONTROL: Final = "notebook_prof_live"
 """The type of the page's messages on the control channel."""
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
-_GONE: Final = {"text/plain": ""}
 
 
-class LiveWidget(anywidget.AnyWidget):
+class LiveWidget(QuietWidget):
     """One display of a running recording."""
 
     _esm = script("live_widget")
@@ -67,12 +66,6 @@ class LiveWidget(anywidget.AnyWidget):
         """Do what the page asks for. Any thread may call this."""
         if message.get("t") == "stop":
             self._session.early_end.ask()
-
-    def _send(self, msg: Mapping[str, Any], buffers: Any = None) -> None:
-        """Send the message, then drop the subshell of the page's last one; see `LinkedWidget`."""
-        super()._send(msg, buffers)
-        if self.comm is not None:
-            getattr(self.comm, "__dict__", {}).pop("_reply_subshell_id", None)
 
 
 class LiveDisplay:
@@ -104,7 +97,7 @@ class LiveDisplay:
                 if widget is not None:
                     self._handlers.pop(CONTROL, None)
                     widget.close()
-                    display(_GONE, raw=True, display_id=self._uid, update=True)
+                    display({"text/plain": ""}, raw=True, display_id=self._uid, update=True)
         except Exception:  # the display must not make a cell fail
             return
 
@@ -172,12 +165,13 @@ class LiveState:
         # ones in µs, ``median``: their median; ``window``: first and last requested step; ``lines``: line,
         # text, share of the last steps, phase; ``phases``: their shares; ``until``: the request, and how well
         # the median is known.
-        window, end = self._session.window, self._session.early_end
+        window, end, schedule = self._session.window, self._session.early_end, self._session.schedule
         progress = window.progress()
         self._counts.append((now_ns, progress.steps))
         while len(self._counts) > 2 and now_ns - self._counts[0][0] > _RATE_NS:
             self._counts.popleft()
-        rate = self._rate()
+        (first_ns, first), (last_ns, last) = self._counts[0], self._counts[-1]
+        rate = (last - first) * 1e9 / (last_ns - first_ns) if last_ns > first_ns else 0.0
         length = None if not progress.text else loop_length(progress.text, self._namespace)
         within = progress.steps - progress.first
         left = (length - within) / rate if length and rate > 0 and length >= within else None
@@ -194,7 +188,7 @@ class LiveState:
             "recorded": progress.recorded,
             "last": [round(time / 1000) for time in progress.times],
             "median": _figures(float(np.median(progress.times)) / 1000) if progress.times else None,
-            "window": self._window(),
+            "window": [schedule.first, schedule.end] if isinstance(schedule, StepRange) else None,
             **self._spent(progress),
             "until": None,
         }
@@ -203,14 +197,6 @@ class LiveState:
             width = max(high - median, median - low) / median if median > 0 else math.inf
             message["until"] = [end.until, _figures(width) if math.isfinite(width) else None]
         return message
-
-    def _rate(self) -> float:
-        (first_ns, first), (last_ns, last) = self._counts[0], self._counts[-1]
-        return (last - first) * 1e9 / (last_ns - first_ns) if last_ns > first_ns else 0.0
-
-    def _window(self) -> list[int | None] | None:
-        schedule = self._session.schedule
-        return [schedule.first, schedule.end] if isinstance(schedule, StepRange) else None
 
     def _spent(self, progress: WindowProgress) -> dict[str, Any]:
         """Return the most expensive statements of the last steps, and the phases."""
@@ -286,12 +272,11 @@ def _integer(node: ast.expr, namespace: Mapping[str, Any]) -> int | None:
 
 
 def _size(value: Any) -> int | None:
-    if type(value) in _SIZED:
-        return len(value) if getattr(value, "ndim", 1) else None
     kind = type(value)
-    if kind.__name__ != "DataLoader" or not kind.__module__.startswith("torch."):
-        return None
-    return _batches(value)
+    if kind in _SIZED:
+        return len(value) if getattr(value, "ndim", 1) else None
+    is_loader = kind.__name__ == "DataLoader" and kind.__module__.startswith("torch.")
+    return _batches(value) if is_loader else None
 
 
 def _batches(loader: Any) -> int | None:

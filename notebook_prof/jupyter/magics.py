@@ -174,9 +174,6 @@ def _existing(text: str) -> Path:
     raise UsageError(f"{_OPEN}: there is no file or folder {text!r}: {there}")
 
 
-_HISTORY: Final = "%profile_history"
-
-
 @magics_class
 class HistoryMagics(Magics):  # type: ignore[misc]
     """``%profile_history``."""
@@ -207,7 +204,7 @@ class HistoryMagics(Magics):  # type: ignore[misc]
             store = open_store()
             return cell_history(store, line.strip(), _notes(store.folder))
         except NotebookProfError as error:
-            raise UsageError(f"{_HISTORY}: {error}") from None
+            raise UsageError(f"%profile_history: {error}") from None
 
 
 def _notes(folder: Any) -> tuple[str, ...]:
@@ -246,7 +243,7 @@ class NotebookMagics(Magics):  # type: ignore[misc]
         ``nbp.notebook()``. A cell with ``%%profile`` is also recorded in full.
         """
         # imported here, since it imports all analyses
-        from ..cells.current import notebook
+        from ..cells.build import notebook
         from .notebook import events
 
         word = line.strip()

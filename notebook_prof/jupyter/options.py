@@ -7,11 +7,11 @@ import functools
 import keyword
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import NoReturn, cast, get_args
+from typing import NoReturn, get_args
 
-from ..collectors.options import GONE, CollectorOptions, EngineName, PythonMode
+from ..collectors.options import GONE, CollectorOptions, EngineName
 from ..errors import OptionError, nearest
 from ..session.plan import recording_text
 from ..session.schedule import StepRange, step_range
@@ -145,6 +145,7 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
     add("--pcie", action="store_true", help="also record PCIe throughput, with the other counters")
     add(
         "--children",
+        default="",
         metavar="FOLDER",
         help="import traces that child processes write there with torch.profiler, such as an inference "
         "engine's",
@@ -197,19 +198,10 @@ def _checked(namespace: argparse.Namespace, prog: str) -> MagicOptions:
         until = None if namespace.until is None else parse_share(namespace.until, "--until")
         if until is not None and namespace.measure_overhead:
             raise OptionError("--until and --measure-overhead contradict each other; give one")
-        minimum = parse_ns(namespace.min_duration)
+        namespace.min_duration_ns = parse_ns(namespace.min_duration)
+        namespace.devices = _devices(namespace.devices)
         recorded = CollectorOptions(
-            shapes=namespace.shapes,
-            memory=namespace.memory,
-            modules=namespace.modules,
-            stack=namespace.stack,
-            python=cast("PythonMode | None", namespace.python),
-            min_duration_ns=minimum,
-            devices=_devices(namespace.devices),
-            pcie=namespace.pcie,
-            engine=cast("EngineName", namespace.engine),
-            heap=namespace.heap,
-            children=namespace.children or "",
+            **{field.name: getattr(namespace, field.name) for field in fields(CollectorOptions)}
         )
     except OptionError as error:
         raise OptionError(f"{prog}: {error}") from None

@@ -235,16 +235,12 @@ def _session(
     shell = get_ipython()
     namespace: dict[str, Any] = {} if shell is None else shell.user_ns
     names = NameWatch(lambda: Roots(namespace, running_frames(namespace)))
-    metadata = {"cell_source": source, OTHER_CELLS: _other_cells(shell, file)}
+    others = {other: f"In[{number}]" for other, number in _numbers(shell) if other != file}
+    metadata = {"cell_source": source, OTHER_CELLS: others}
     CELLS.update(_odd_cells(shell))
     if shell is not None and (cell := current_cell(shell)):
         metadata["cell_id"] = cell
     return Session(plan, loops=loops, marked=marked, metadata=metadata, names=names)
-
-
-def _other_cells(shell: Any, running: str) -> dict[str, str]:
-    """Return the displayed names, such as ``In[3]``, of the files of cells before the running one."""
-    return {file: f"In[{number}]" for file, number in _numbers(shell) if file != running}
 
 
 def _numbers(shell: Any) -> list[tuple[str, int]]:

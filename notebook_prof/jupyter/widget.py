@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import weakref
 from base64 import b64encode
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import anywidget
@@ -103,8 +103,12 @@ class LinkedWidget(QuietWidget):
     def _receive(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
         self._telling = threading.get_ident()
         try:
-            for together in _answer_groups(_questions(message)):
-                self._tell(together)
+            messages = _questions(message)
+            # answered together: selections with the first other request, then the rest
+            first = next((k for k, one in enumerate(messages) if one.get("t") != "select"), len(messages)) + 1
+            for together in (messages[:first], messages[first:]):
+                if together:
+                    self._tell(together)
         finally:
             self._telling = None
             self._mirror(self._shown)  # this page learns it from the answer, but other pages do not
@@ -148,7 +152,7 @@ class ProfileWidget(LinkedWidget):
         self._begun: dict[str, Any] = {}
         self._early: list[Mapping[str, Any]] | None = [] if profile.pending is not None else None
         self._beginning = threading.Lock()
-        self._headline: Callable[[], tuple[str, Claims]] = _nothing if late else lambda: headline_of(profile)
+        self._headline: Callable[[], tuple[str, Claims]] = lambda: ("", ()) if late else headline_of(profile)
         self._facts = {"uid": uid, "late": late}
         settings = {**self._facts, "bokeh": VERSION}
         super().__init__(lambda: queries_of(profile), profile.selection, "", settings)
@@ -210,14 +214,6 @@ def _questions(message: object) -> list[Mapping[str, Any]]:
     )
 
 
-def _answer_groups(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Group requests to be answered together: selections with the first other request, then the rest."""
-    first = next((k for k, one in enumerate(messages) if one.get("t") != "select"), len(messages)) + 1
-    for together in (messages[:first], messages[first:]):
-        if together:
-            yield together
-
-
 _MOST_STEPS_BEFORE: Final = 300
 
 
@@ -242,10 +238,6 @@ def headline_of(profile: Profile) -> tuple[str, Claims]:
         return profile.headline, profile.verdict.claims
     except Exception as error:
         return f"The verdict could not be computed ({type(error).__name__}: {error}).", ()
-
-
-def _nothing() -> tuple[str, Claims]:
-    return "", ()
 
 
 _QUERIES: weakref.WeakKeyDictionary[Profile, PageQueries] = weakref.WeakKeyDictionary()

@@ -58,7 +58,7 @@ class Cell:
         """Return line, text and begin of the statement that this thread runs; line -1 if there is none."""
         if self.span is None:
             return -1, "", 0
-        if not self.marks.of_this_thread():
+        if threading.get_ident() != self.marks.identity:
             # the statement that waits for this thread, or that started it
             line = self._elsewhere.setdefault(threading.get_ident(), self.marks.line)
             return line, self.text(line), 0
@@ -68,9 +68,7 @@ class Cell:
     def text(self, line: int) -> str:
         """Return the source of a line of the cell."""
         if self._lines is None:
-            source = text_lines(self._source)
-            blank = next((i for i, text in enumerate(source) if text.strip()), 0)
-            self._lines = [text.strip() for text in source[blank:]]
+            self._lines = [text.strip() for text in text_lines(self._source.lstrip())]
         return self._lines[line - 1] if 0 < line <= len(self._lines) else ""
 
     def put(self, builder: TraceBuilder, window: StepWindow, recorded: Sequence[StepRecords]) -> None:
@@ -109,10 +107,8 @@ def account(
     open_end = _ends_of_given_up(runs, ts, end)
     run_ts = np.array([run.begin_ns for run in runs], np.int64)
     run_end = np.array([open_end.get(i, run.end_ns) for i, run in enumerate(runs)], np.int64)
-    steps = list(recorded)
-    step_ts = np.concatenate([np.empty(0, np.int64), *(np.asarray(part.ts, np.int64) for part in steps)])
-    step_dur = np.concatenate([np.empty(0, np.int64), *(np.asarray(part.dur, np.int64) for part in steps)])
-    step_loop = np.concatenate([np.empty(0, np.int64), *(np.asarray(part.loop, np.int64) for part in steps)])
+    steps = [np.array([part.ts, part.dur, part.loop], np.int64) for part in recorded]
+    step_ts, step_dur, step_loop = np.concatenate([np.empty((3, 0), np.int64), *steps], axis=1)
     order = np.argsort(step_ts, kind="stable")
     step_ts, step_end, step_loop = step_ts[order], (step_ts + step_dur)[order], step_loop[order]
     move_ts, move_end = union(*(np.array([move[i] for move in moves], np.int64) for i in range(2)))

@@ -22,7 +22,6 @@ from ..errors import OptionError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
 from ..trace.builder import TraceBuilder
-from ..trace.clocks import Clock
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from . import current, findings
@@ -32,7 +31,7 @@ from .records import EarlyEnd, Run, SizeWatch, StepRecords
 from .schedule import ScheduleFunction
 from .sources import Interleaved, OverheadMeter, StepSources, allowed
 from .ticks import LoopTicker
-from .window import StepWindow, TickSource
+from .window import Actions, StepWindow, TickSource
 
 _EARLIER: Final = "a loop of an earlier cell"
 
@@ -48,7 +47,7 @@ class _Cycle:
     """The result, if it was taken early because the same collectors run again to measure the overhead."""
 
 
-class Session:
+class Session(Actions):
     """Runs a `Plan` in this process. Raises OptionError for an unknown collector or ``step_by``."""
 
     # `loops` are the rewritten loops of the cell. If one of them trains, no other loops count. If `marked` is
@@ -349,7 +348,7 @@ class Session:
         made = []
         if names or not collectors:
             made = self._make(lambda: registry.make(names or None, self._options))
-        return Recording([*(part for part in collectors if isinstance(part, Collector)), *made], Clock())
+        return Recording([*(part for part in collectors if isinstance(part, Collector)), *made])
 
     def _make(self, make: Callable[[], list[Collector]]) -> list[Collector]:
         try:

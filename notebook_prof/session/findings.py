@@ -46,22 +46,17 @@ def steps_missing(
             "or by a loop of the cell with --loop LINE"
         )
     if isinstance(schedule, StepRange):
+        requested = f"steps {steps_text} were requested, {ran}"
         if step_count <= schedule.first and (schedule.first or schedule.end is not None):
             effect = "nothing was recorded" if not window.cycles else "no complete step was recorded"
-            report.add(
-                "steps-not-reached", "loss", 1, f"steps {steps_text} were requested, {ran}", effect, advice
-            )
+            report.add("steps-not-reached", "loss", 1, requested, effect, advice)
         elif schedule.end is not None and step_count < schedule.end:
             effect = f"steps {schedule.first} to {step_count - 1} are recorded"
-            report.add("fewer-steps", "info", 1, f"steps {steps_text} were requested, {ran}", effect)
+            report.add("fewer-steps", "info", 1, requested, effect)
         if schedule.first == 0:
-            report.add(
-                "no-warmup",
-                "info",
-                example="step 0 is the first recorded one, so none could warm up before it",
-                effect="one-time costs count in step 0",
-                advice="begin at step 1 or later",
-            )
+            example = "step 0 is the first recorded one, so none could warm up before it"
+            effect, advice = "one-time costs count in step 0", "begin at step 1 or later"
+            report.add("no-warmup", "info", 1, example, effect, advice)
     elif not window.cycles:
         report.add("steps-not-reached", "loss", 1, f"{steps_text}; {ran}", "nothing was recorded", advice)
 

@@ -80,7 +80,7 @@ class Plan:
     # end when the median step is known to within this fraction; see `EarlyEnd`
     until: float | None = None
     # called with the Trace of each cycle when it ends; otherwise Traces are built at the end
-    on_cycle: Callable[[Trace], None] | None = None
+    on_cycle: Callable[[Trace], object] | None = None
     title: str = "a recording"  # name of the recording in messages
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from ..collectors.base import Collector
+from ..collectors.marks import within
 from ..collectors.options import CollectorOptions, EngineName, PythonMode
 from ..collectors.system.names.watch import NameWatch, roots_of_process
 from ..errors import NotRecordedError, OptionError
@@ -147,7 +146,7 @@ class profile:
             options=recorded,
             stop_after=stop_after,
             until=None if until is None else parse_share(until),
-            on_cycle=None if on_trace_ready is None else self._deliver_trace,
+            on_cycle=None if on_trace_ready is None else lambda trace: on_trace_ready(self._add(trace)),
             title="started by nbp.profile(...)",
         )
         Session(self._plan).let_go()  # raises for invalid options here, not in start()
@@ -221,29 +220,7 @@ class profile:
 
     def __call__(self, function: _F) -> _F:
         """Record every call of a function. After a call, this object and ``nbp.last`` are its Profile."""
-        if inspect.iscoroutinefunction(function):
-
-            @functools.wraps(function)
-            async def recorded_coroutine(*args: Any, **kwargs: Any) -> Any:
-                with self._unless_inside():
-                    return await function(*args, **kwargs)
-
-            return cast("_F", recorded_coroutine)
-        if inspect.isgeneratorfunction(function):
-
-            @functools.wraps(function)
-            def recorded_generator(*args: Any, **kwargs: Any) -> Any:
-                with self._unless_inside():
-                    return (yield from function(*args, **kwargs))
-
-            return cast("_F", recorded_generator)
-
-        @functools.wraps(function)
-        def recorded(*args: Any, **kwargs: Any) -> Any:
-            with self._unless_inside():
-                return function(*args, **kwargs)
-
-        return cast("_F", recorded)
+        return cast("_F", within(function, self._unless_inside))
 
     def __repr__(self) -> str:
         if self._session is None and self._cycles:
@@ -316,10 +293,6 @@ class profile:
             kept=self._keep,
             hold=current.is_recording,
         )()
-
-    def _deliver_trace(self, trace: Trace) -> None:
-        assert self._on_trace_ready is not None
-        self._on_trace_ready(self._add(trace))
 
     def _add(self, trace: Trace | DeferredTrace) -> Profile:
         made = Profile(trace)

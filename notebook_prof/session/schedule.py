@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,27 +179,19 @@ def step_range(steps: StepsLike, warmup: int = 1) -> StepRange:
 
 
 def _bounds(steps: Any) -> tuple[int, int | None]:
-    problem = OptionError(f"steps {steps!r} cannot be understood: write a:b, as in 3:14, or a tuple (3, 14)")
-    if isinstance(steps, str):
-        first, colon, end = (part.strip() for part in steps.partition(":"))
-        try:
-            if not colon:
-                return int(first), int(first) + 1
-            return (int(first) if first else 0), (int(end) if end else None)
-        except ValueError:
-            raise problem from None
     if isinstance(steps, slice | range):
         if steps.step not in (None, 1):
             raise OptionError(f"steps {steps!r}: all steps of the window are recorded, without a stride")
         return int(steps.start or 0), None if steps.stop is None else int(steps.stop)
     if isinstance(steps, int) and not isinstance(steps, bool):
         return steps, steps + 1
-    if isinstance(steps, Sequence) and len(steps) == 2:
-        try:
+    with suppress(TypeError, ValueError):
+        if isinstance(steps, str):
+            first, colon, end = (part.strip() for part in steps.partition(":"))
+            return (int(first or 0), int(end) if end else None) if colon else (int(first), int(first) + 1)
+        if isinstance(steps, Sequence) and len(steps) == 2:
             return int(steps[0] or 0), None if steps[1] is None else int(steps[1])
-        except (TypeError, ValueError):
-            raise problem from None
-    raise problem
+    raise OptionError(f"steps {steps!r} cannot be understood: write a:b, as in 3:14, or a tuple (3, 14)")
 
 
 def as_state(value: Any) -> RecordingState:

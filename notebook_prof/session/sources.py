@@ -97,15 +97,8 @@ class OverheadMeter:
         recorded, unrecorded = self._recorded[:pairs], measured[:pairs]
         from ..statistics import overhead_ratio
 
-        ratio, low, high = overhead_ratio(recorded, unrecorded)
-        return {
-            "ratio": ratio,
-            "low": low,
-            "high": high,
-            "pairs": pairs,
-            "recorded_ns": recorded,
-            "unrecorded_ns": unrecorded,
-        }
+        known = dict(zip(("ratio", "low", "high"), overhead_ratio(recorded, unrecorded), strict=True))
+        return {**known, "pairs": pairs, "recorded_ns": recorded, "unrecorded_ns": unrecorded}
 
 
 CodeLocation = Callable[[], tuple[int, str, int]]
@@ -242,8 +235,6 @@ _ALLOWED: Final = {
 }
 _HOOKS: Final = {"auto": "optimizer_ticks", "optimizer": "optimizer_ticks", "dataloader": "dataloader_ticks"}
 
-_MODULES: Final = "notebook_prof.collectors.torch.hooks"
-
 
 def allowed(step_by: str) -> frozenset[TickSource]:
     """Return the sources that count for a ``step_by``. Raises OptionError for an unknown value."""
@@ -314,7 +305,7 @@ class StepSources:
         while self._undo:
             self._undo.pop()()
         self._loops.end()
-        self._after = _nothing
+        self._after = lambda: None
 
     def tick(self, source: str = "mark") -> None:
         """End a step at an explicit mark. Called by `collectors.marks`."""
@@ -345,7 +336,8 @@ class StepSources:
     def _optimizer(self, optimizer: object) -> None:
         __tracebackhide__ = True
         if self._is_mine():
-            forward = getattr(sys.modules.get(_MODULES), "first_forward", None)
+            hooks = sys.modules.get("notebook_prof.collectors.torch.hooks")
+            forward = getattr(hooks, "first_forward", None)
             if forward is not None:
                 self._loops.first_forward_ns, forward.ns = forward.ns, 0
             self._loops.stepped(optimizer)
@@ -361,7 +353,3 @@ class StepSources:
         if self._thread is None:
             self._thread, self.thread = me, threading.current_thread()
         return me == self._thread
-
-
-def _nothing() -> None:
-    """A callback that does nothing."""

@@ -7,7 +7,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import Final, Protocol
 
 from ..interrupts import DelayedInterrupt
 from .records import EarlyEnd, Run, StepRecords, WindowProgress
@@ -31,8 +30,8 @@ class TickSource(enum.IntEnum):
         return "loop" if self is TickSource.WEAK_LOOP else self.name.lower()
 
 
-class Actions(Protocol):
-    """The actions of a window on the collectors of a recording."""
+class Actions:
+    """The actions of a window on the collectors of a recording. These are those of one that has ended."""
 
     def warm(self) -> None:
         """Run the collectors without keeping their data."""
@@ -45,21 +44,6 @@ class Actions(Protocol):
 
     def abandon(self) -> None:
         """Discard a warm-up that was not followed by a recording."""
-
-
-class _Nobody:
-    """The actions of a window that has ended."""
-
-    def warm(self) -> None:
-        pass
-
-    start = abandon = warm
-
-    def stop(self, steps: StepRecords) -> None:
-        pass
-
-
-_NOBODY: Final = _Nobody()
 
 
 class StepWindow:
@@ -123,14 +107,11 @@ class StepWindow:
 
     def progress(self) -> WindowProgress:
         """Return the progress, with the durations of the last 60 steps. Any thread may call this."""
-        run, steps = self._run, self._steps
+        run, steps = self._run or Run(None, -1, "", 0), self._steps
         if not len(steps):
             steps = self._last_steps
-        times = steps.dur[-60:].tolist()
-        first, line, text, begin_ns = 0, -1, "", 0
-        if run is not None:
-            first, line, text, begin_ns = run.first, run.line, run.text, run.begin_ns
-        return WindowProgress(self.step_count, first, len(steps), times, line, text, begin_ns)
+        times, of_run = steps.dur[-60:].tolist(), (run.line, run.text, run.begin_ns)
+        return WindowProgress(self.step_count, run.first, len(steps), times, *of_run)
 
     def open(self) -> None:
         """Begin step 0."""
@@ -228,7 +209,7 @@ class StepWindow:
 
     def release(self) -> None:
         """Release the collectors, since their owner refers to this object. Call this only after the end."""
-        self._actions = _NOBODY
+        self._actions = Actions()
 
     def _state_of(self, step: int) -> RecordingState:
         state = self._schedule(step)
@@ -262,7 +243,6 @@ class StepWindow:
         run.loop = self._loops.setdefault(run.key, len(self._loops))
         if run not in self.runs:
             run.first = self.step_count
-        if run not in self.runs:
             self.runs.append(run)
         if self._begun_ns < run.begin_ns <= now_ns:
             self._begun_ns = run.begin_ns

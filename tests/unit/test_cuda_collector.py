@@ -12,8 +12,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.collectors import cuda
 from notebook_prof.collectors.base import Availability, Recording
-from notebook_prof.collectors.cuda import CudaCollector, choose, routes
-from notebook_prof.collectors.cuda.routes import ROUTES, CudaFacts, Route
+from notebook_prof.collectors.cuda import ROUTES, CudaCollector, CudaFacts, Route, choose, routes
 from notebook_prof.collectors.registry import make
 from notebook_prof.collectors.torch.collector import TorchCollector
 from notebook_prof.session import findings
@@ -26,7 +25,7 @@ NO_DRIVER = Availability(False, "no NVIDIA driver: not found")
 REFUSED = Availability(False, "Insufficient Permissions")
 CUPTI = Availability(True, "cupti-python 13.4.0, by NVIDIA")
 ABSENT = Availability(False, "cupti-python is not installed: pip install cupti-python")
-home_routes = sys.modules["notebook_prof.collectors.cuda.routes"]
+home_routes = sys.modules["notebook_prof.collectors.cuda"]
 
 
 @pytest.mark.parametrize(

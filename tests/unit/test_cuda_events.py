@@ -13,8 +13,7 @@ import notebook_prof as nbp
 from notebook_prof.collectors import cuda, journal
 from notebook_prof.collectors import cuda as events
 from notebook_prof.collectors.base import Availability
-from notebook_prof.collectors.cuda import CudaCollector
-from notebook_prof.collectors.cuda.routes import CudaFacts
+from notebook_prof.collectors.cuda import CudaCollector, CudaFacts
 
 
 class Device:

@@ -368,8 +368,7 @@ def test_a_forked_child_stops_nothing(cupti: Cupti) -> None:
 def test_a_whole_recording(cupti: Cupti, monkeypatch: pytest.MonkeyPatch) -> None:
     from notebook_prof.collectors import cuda
     from notebook_prof.collectors.base import Availability
-    from notebook_prof.collectors.cuda import CudaCollector
-    from notebook_prof.collectors.cuda.routes import CudaFacts
+    from notebook_prof.collectors.cuda import CudaCollector, CudaFacts
 
     facts = CudaFacts(Availability(True), cupti=Availability(True, "by NVIDIA"))
     monkeypatch.setattr(cuda, "survey", lambda *_: facts)

@@ -105,7 +105,7 @@ def test_without_a_gil_stacks_are_read_from_copies_of_memory(monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "_remote_debugging", SimpleNamespace(RemoteUnwinder=Reader))
     sampler = Sampler(ImportReport())
     sampler.start(Clock())
-    while not len(sampler.look_ns):
+    while not len(sampler.looks.ts):
         time.sleep(0.001)
     sampler.stop()
     recorded = sampler.recorded()

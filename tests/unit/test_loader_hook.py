@@ -37,8 +37,7 @@ from notebook_prof.collectors.torch.hooks import dataloader_ticks  # noqa: E402
 from notebook_prof.collectors.torch.loader import fetching as inside  # noqa: E402
 from notebook_prof.collectors.torch.loader import ring as rings  # noqa: E402
 from notebook_prof.collectors.torch.loader import watch as watching  # noqa: E402
-from notebook_prof.collectors.torch.loader.records import RingRecords, parse  # noqa: E402
-from notebook_prof.collectors.torch.loader.tables import put  # noqa: E402
+from notebook_prof.collectors.torch.loader.tables import RingRecords, parse, put  # noqa: E402
 from notebook_prof.collectors.torch.loader.watch import LoaderWatch  # noqa: E402
 from notebook_prof.trace import TraceBuilder  # noqa: E402
 from notebook_prof.trace.clocks import Clock  # noqa: E402

@@ -29,9 +29,9 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     driver = Driver()
     monkeypatch.setattr(nvml.importlib, "import_module", lambda name: driver)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    nvml._question.cache_clear()
+    nvml._asked.cache_clear()
     yield driver
-    nvml._question.cache_clear()
+    nvml._asked.cache_clear()
 
 
 def recorded(collector: NvmlCollector) -> Trace:
@@ -133,11 +133,11 @@ def test_cards_of_several_kinds_are_found_by_uuid(
 def test_without_a_driver_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = Driver(nvmlInit=failing(9, "library not found"))
     monkeypatch.setattr(nvml.importlib, "import_module", lambda name: driver)
-    nvml._question.cache_clear()
+    nvml._asked.cache_clear()
     try:
         assert NvmlCollector.availability().reason == "no NVIDIA driver: library not found"
     finally:
-        nvml._question.cache_clear()
+        nvml._asked.cache_clear()
 
 
 @pytest.mark.parametrize("where", ["nvmlInit", "nvmlDeviceGetPowerUsage"])
@@ -173,7 +173,7 @@ def test_a_driver_that_hangs_holds_nobody(
     thread.join(60)
     assert not thread.is_alive()
     if where == "nvmlInit":  # the answer that came late counts from then on
-        assert nvml._question()._answered.wait(60)
+        assert nvml._asked().result(60).ok
         assert NvmlCollector.availability().ok
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import notebook_prof as nbp
 from notebook_prof.collectors.python.assemble import Exact, TimedStacks, put
-from notebook_prof.collectors.python.engine import Recorded, Sampler, ThreadSamples, join
+from notebook_prof.collectors.python.engine import Recorded, ThreadSamples, join
 from notebook_prof.collectors.python.frames import (
     CELL,
     FOLDED,
@@ -584,11 +584,11 @@ def test_a_py_spy_that_ends_after_its_recording_is_not_taken_over() -> None:
     assert not engine._handed_over_ns
 
 
-def test_where_stacks_are_deep_py_spy_leaves_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_stacks_are_deep_py_spy_leaves_to_a_thread() -> None:
     """It would write each of their frames that comes or goes."""
     left, report = Ended(), ImportReport()
     engine = beside(left, report)
-    monkeypatch.setattr(Sampler, "deepest", MOST_FRAMES + 1)
+    engine._net.looks.tree.deepest = MOST_FRAMES + 1
     engine._look()
     assert left.interrupted
     assert engine._handed_over_ns

@@ -15,7 +15,7 @@ from notebook_prof.collectors.torch.allocator_history import TorchMemoryCollecto
 from notebook_prof.trace import TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
-home_routes = sys.modules["notebook_prof.collectors.cuda.routes"]
+home_routes = sys.modules["notebook_prof.collectors.cuda"]
 FRAMES = [{"name": "forward", "filename": "cell.py", "line": 3}]
 
 

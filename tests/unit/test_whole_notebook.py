@@ -14,7 +14,6 @@ from notebook_prof.analysis.notebook.cells import badges
 from notebook_prof.analysis.notebook.names import names_of
 from notebook_prof.analysis.notebook.recorded import cell_runs
 from notebook_prof.cells import build as built
-from notebook_prof.cells import marks
 from notebook_prof.cells import watch as watch_module
 from notebook_prof.cells.watch import NotebookWatch
 from notebook_prof.collectors.python import thread_stacks
@@ -47,7 +46,7 @@ class Session:
         self.number += 1
         run = self.watch.begin(source, self.number, cell)
         for line, took in enumerate(ms, 1):
-            marks.note((self.clock.now_ns(), marks.mark_of(run.run, line)))
+            watch_module.note((self.clock.now_ns(), watch_module.mark_of(run.run, line)))
             self.clock.advance(took * MS)
         self.watch.end(run, error)
         return self.number

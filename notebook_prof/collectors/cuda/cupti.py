@@ -114,7 +114,7 @@ def _refusal(installed: str, state: driver.DriverState, words: str) -> str:
 def availability() -> Availability:
     """Return whether this route works. Loads neither CUDA nor the package."""
     version = driver.package_version()
-    problem = unusable(version, driver.ask_in_child() if version else driver.version_only())
+    problem = unusable(version, driver.ask_in_child() if version else driver.ask(version_only=True))
     return Availability(not problem, problem or f"cupti-python {version}, by NVIDIA")
 
 

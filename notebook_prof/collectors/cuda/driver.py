@@ -47,28 +47,21 @@ class DriverState(NamedTuple):
         return "" if self.cards else f"CUDA finds no GPU: {_ADVICE[100]}"
 
 
-def ask(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
+def ask(load: Callable[[str], Any] = ctypes.CDLL, *, version_only: bool = False) -> DriverState:
     """Initialise CUDA in this process and ask it. `load` loads a library by name."""
+    # with `version_only`, nothing is initialised, and the rest is assumed to work
     try:
         cuda = load("libcuda.so.1")
     except OSError as error:
         return DriverState(-1, words=f"no NVIDIA driver: {error}")
     count, version, name = ctypes.c_int(), ctypes.c_int(), ctypes.c_char_p()
+    if version_only:
+        cuda.cuDriverGetVersion(ctypes.byref(version))
+        return DriverState(0, 1, version.value)
     code = int(cuda.cuInit(0)) or int(cuda.cuDeviceGetCount(ctypes.byref(count)))
     cuda.cuDriverGetVersion(ctypes.byref(version))
     cuda.cuGetErrorName(ctypes.c_int(code), ctypes.byref(name))
     return DriverState(code, count.value, version.value, (name.value or b"error").decode(errors="replace"))
-
-
-def version_only() -> DriverState:
-    """Ask the driver only for its CUDA version, without initialising it; assume that the rest works."""
-    try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-    except OSError as error:
-        return DriverState(-1, words=f"no NVIDIA driver: {error}")
-    version = ctypes.c_int()
-    cuda.cuDriverGetVersion(ctypes.byref(version))
-    return DriverState(0, 1, version.value)
 
 
 def package_version() -> str:

@@ -6,6 +6,7 @@ import importlib
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -239,35 +240,25 @@ def _library() -> Iterator[Any]:
             nvml.nvmlShutdown()
 
 
-class _Question:
-    """Asks the driver in a thread, once per process, so nobody waits long for a driver that hangs."""
-
-    def __init__(self) -> None:
-        self._answer: Availability | None = None
-        self._answered = threading.Event()
-        threading.Thread(target=self._ask, name="notebook_prof nvml", daemon=True).start()
-        self._answered.wait(LIMIT_S)
-
-    def answer(self) -> Availability:
-        """Return the driver's answer so far."""
-        return self._answer or Availability(False, f"NVIDIA's driver did not answer within {LIMIT_S:g} s")
-
-    def _ask(self) -> None:
-        try:
-            with _library() as nvml:
-                count = len(visible(nvml)[0])
-        except Exception as error:
-            self._answer = Availability(False, f"no NVIDIA driver: {error}")
-        else:
-            self._answer = (
-                Availability(True, f"{count} GPU{'s' if count > 1 else ''}")
-                if count
-                else Availability(False, "there is an NVIDIA driver, but no GPU that CUDA may use")
-            )
-        self._answered.set()
+@lru_cache(maxsize=1)
+def _asked() -> Future[Availability]:
+    """Ask the driver in a thread, once per process, so nobody waits long for a driver that hangs."""
+    answer: Future[Availability] = Future()
+    ask = threading.Thread(target=lambda: answer.set_result(_ask()), name="notebook_prof nvml", daemon=True)
+    ask.start()
+    ask.join(LIMIT_S)
+    return answer
 
 
-_question = lru_cache(maxsize=1)(_Question)
+def _ask() -> Availability:
+    try:
+        with _library() as nvml:
+            count = len(visible(nvml)[0])
+    except Exception as error:
+        return Availability(False, f"no NVIDIA driver: {error}")
+    if not count:
+        return Availability(False, "there is an NVIDIA driver, but no GPU that CUDA may use")
+    return Availability(True, f"{count} GPU{'s' if count > 1 else ''}")
 
 
 def _availability() -> Availability:
@@ -275,4 +266,6 @@ def _availability() -> Availability:
         return Availability(
             False, f'nvidia-ml-py is not installed: pip install "notebook-prof[{gpu_extra()}]"'
         )
-    return _question().answer()
+    if not (answer := _asked()).done():
+        return Availability(False, f"NVIDIA's driver did not answer within {LIMIT_S:g} s")
+    return answer.result()

@@ -162,15 +162,13 @@ def _temperature(nvml: Any, handle: Any) -> float:
     return float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
 
 
-def _utilisation(nvml: Any, handle: Any) -> float:
-    return float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100)
-
-
 METRICS: Final = (
     Metric("memory", "bytes", _memory),
     Metric("memory of this process", "bytes", _own_memory),
     Metric("power", "W", lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu) / 1000),
-    Metric("utilisation", "share", _utilisation, slow=True),
+    Metric(
+        "utilisation", "share", lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100, slow=True
+    ),
     Metric("SM clock", "MHz", _clock("SM"), slow=True),
     Metric("memory clock", "MHz", _clock("MEM"), slow=True),
     Metric("temperature", "°C", _temperature, slow=True),

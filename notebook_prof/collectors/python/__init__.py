@@ -336,6 +336,3 @@ def _rank(pid: int) -> int:
         return next((int(word[5:]) for word in words if word.startswith(b"RANK=")), -1)
     except (OSError, ValueError):
         return -1
-
-
-__all__ = ["PythonCollector"]

@@ -67,14 +67,6 @@ class Exact(NamedTuple):
     lines: tuple[LineRuns, list[WatchedCode]] | None = None  # timed runs of the user's lines
 
 
-class Level(NamedTuple):
-    """All slices at one depth of the stack."""
-
-    begin_ns: IntArray
-    end_ns: IntArray
-    node: IntArray  # a call path, shared by all samples whose stacks begin with it
-
-
 @dataclass(frozen=True, slots=True)
 class PathTree:
     """Distinct call paths."""
@@ -199,8 +191,9 @@ def grow(stacks: PackedStacks) -> PathTree:
     return PathTree(np.concatenate([empty, *parents]), np.concatenate([empty, *labels]), node_at)
 
 
-def levels(spans: SampleSpans, tree: PathTree) -> Iterator[Level]:
+def levels(spans: SampleSpans, tree: PathTree) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
     """Merge neighbouring samples with the same call path into slices, depth by depth, in order of time."""
+    # yields the begins and ends of all slices at a depth, and their nodes, that is, call paths
     begin, end, stack, breaks = spans
     alive = np.arange(len(stack))
     for depth, node_at in enumerate(tree.node_at):
@@ -213,7 +206,7 @@ def levels(spans: SampleSpans, tree: PathTree) -> Iterator[Level]:
         first[1:] |= (node[1:] != node[:-1]) | (alive[1:] != alive[:-1] + 1)
         starts = np.flatnonzero(first)
         lasts = np.append(starts[1:], len(alive)) - 1
-        yield Level(begin[alive[starts]], end[alive[lasts]], node[starts])
+        yield begin[alive[starts]], end[alive[lasts]], node[starts]
 
 
 def put(
@@ -262,15 +255,15 @@ def put(
     if exact.others is not None:
         spans = beside_ranges(spans, tree.node_at, exact.others, interval_ns)
     keys = np.array(_stack_keys(builder, tree, labels), dtype=np.int64)
-    for level in levels(spans, tree):
+    for ts, until, node in levels(spans, tree):
         checkpoint()
         builder.slices(
-            ts=level.begin_ns,
-            dur=level.end_ns - level.begin_ns,
+            ts=ts,
+            dur=until - ts,
             track=track,
-            name=Coded(tree.label[level.node], labels.names),
+            name=Coded(tree.label[node], labels.names),
             category="python",
-            stack=keys[level.node],
+            stack=keys[node],
         )
 
 

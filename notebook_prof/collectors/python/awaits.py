@@ -59,7 +59,9 @@ class Awaits:
 
     def look(self, since_ns: int, now_ns: int) -> None:
         """Record where tasks are suspended, for the time since `since_ns`, unless a task is running now."""
-        if not self._is_idle():
+        idle: list[bool] = []
+        in_one_call([partial(idle.extend, map(is_, map(_call, [self._running]), repeat(None)))])
+        if not idle[0]:
             return
         lines = self._suspended()
         if self._rows and self._rows[-1][1:] == (since_ns, lines):
@@ -79,11 +81,6 @@ class Awaits:
                 rows += [(begin, end - begin, *place) for place in {texts[line] for line in lines}]
         if rows:
             builder.table("awaits", pd.DataFrame(rows, columns=["ts", "dur", "file", "line", "text"]))
-
-    def _is_idle(self) -> bool:
-        idle: list[bool] = []
-        in_one_call([partial(idle.extend, map(is_, map(_call, [self._running]), repeat(None)))])
-        return idle[0]
 
     def _suspended(self) -> frozenset[Line]:
         """Return the user's innermost line in each task that does not await another task."""
@@ -112,7 +109,8 @@ class Awaits:
         steps += [kept.clear for kept in (tasks, found, *chains)]
         in_one_call(steps)
         stacks = {tuple(stack) for stack in zip(*map(zip, codes, lines), strict=True)}
-        return frozenset(inner for stack in stacks for inner in [_innermost(stack)] if inner is not None)
+        own = ([place for place in stack if _is_own(*place)] for stack in stacks)
+        return frozenset(places[-1] for places in own if places)
 
 
 def _are(objects: Iterable[Any], kind: type) -> Iterator[bool]:
@@ -126,13 +124,8 @@ def _of_coroutines(objects: list[Any], name: str) -> Iterator[Any]:
     return map(_call, map(partial, readers, objects))
 
 
-def _innermost(stack: Iterable[tuple[Any, int]]) -> Line | None:
-    own = [
-        (code, line)
-        for code, line in stack
-        if isinstance(code, CodeType) and line and owner_of(code.co_filename) in (CELL, USER)
-    ]
-    return own[-1] if own else None
+def _is_own(code: Any, line: int) -> bool:
+    return isinstance(code, CodeType) and line > 0 and owner_of(code.co_filename) in (CELL, USER)
 
 
 def _named(code: CodeType, line: int, cells: Mapping[str, str], cell: list[str]) -> tuple[str, int, str]:

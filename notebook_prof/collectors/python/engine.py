@@ -18,7 +18,7 @@ from ...trace.report import ImportReport
 from ..machine import has_gil
 from .awaits import Awaits
 from .frames import PackedStacks, PythonFrame, cell_runner, context_of, tell_folded
-from .thread_stacks import CallTree, MemoryReader, ObservedThread, ThreadStacks, decode, walk
+from .thread_stacks import CallTree, MemoryReader, ThreadStacks, decode, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +80,6 @@ class Recorded:
         result = np.full(len(self.stacks.distinct), np.iinfo(np.int64).max)
         np.minimum.at(result, self.stacks.frames, np.repeat(stack_ns, self.stacks.lengths))
         return result
-
-    @classmethod
-    def nothing(cls, interval_ns: int) -> Recorded:
-        """Return a result without threads."""
-        empty = np.empty(0, np.int64)
-        return cls([], PackedStacks(empty, empty, []), interval_ns)
 
 
 def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray, IntArray]:
@@ -175,7 +169,7 @@ class Sampler:
     def __init__(self, report: ImportReport) -> None:
         self._report = report
         self._now_ns = Clock().now_ns
-        self._looks = ThreadStacks(self._now_ns)
+        self.looks = ThreadStacks(self._now_ns)
         self._start_ns = 0
         self._is_calm = False
         self._interval_ns = 0
@@ -199,7 +193,7 @@ class Sampler:
         if here in walked.idents:
             at = walked.idents.index(here)
             self._own = own.node(walked.codes[at], walked.instructions[at]), own
-        self._looks = ThreadStacks(clock.now_ns, cell_runner(sys._getframe()), read)
+        self.looks = ThreadStacks(clock.now_ns, cell_runner(sys._getframe()), read)
         self.awaits = Awaits.of_this_thread()
         self._start_ns = clock.now_ns()
         self._thread = threading.Thread(target=self._run, name="notebook_prof sampler", daemon=True)
@@ -214,7 +208,7 @@ class Sampler:
         self._quit.set()
         if self._thread is not None:
             self._thread.join()
-        self._looks.let_go()
+        self.looks.let_go()
 
     def abandon(self) -> None:
         """End without a result."""
@@ -224,41 +218,24 @@ class Sampler:
         """Return the complete stacks of all threads."""
         for failure in self._failures:
             self._report.add("looks-failed", "loss", example=repr(failure), effect="samples are missing")
-        tree, look_ns = self._looks.tree, self.look_ns
+        tree, look_ns = self.looks.tree, self.looks.ts
         tell_folded(self._report, tree.folded, tree.deepest)
         if len(look_ns) > THIN_AFTER:
             example = f"every {self._interval_ns / 1e6:g} ms at the end"
             effect = "late parts of a long recording are coarser"
             self._report.add("sampling-thinned", "info", example=example, effect=effect)
-        seen = self._looks.threads
+        seen = self.looks.threads
         nodes = np.unique(np.concatenate([np.empty(0, np.int64), *(np.array(one.node) for one in seen)]))
-        threads = [self._samples(one, look_ns, nodes) for one in seen]
+        threads = []
+        for one in seen:
+            stack = np.searchsorted(nodes, np.array(one.node, dtype=np.int64))
+            bounds, stack = since_last_look(one.ts, stack, look_ns, self._start_ns)
+            threads.append(ThreadSamples(os.getpid(), one.tid, one.name, "", bounds, stack))
         context: list[PythonFrame] = []
         if self._own is not None:
             node, own = self._own
             context = context_of(decode(np.array([node]), own))
         return Recorded(threads, decode(nodes, tree), self._interval_ns, context)
-
-    @property
-    def look_ns(self) -> IntArray:
-        """Times of the samples."""
-        return self._looks.ts
-
-    @property
-    def deepest(self) -> int:
-        """Depth of the deepest folded stack; 0 if none was folded."""
-        return self._looks.tree.deepest
-
-    @property
-    def all_threads(self) -> list[ObservedThread]:
-        """All sampled threads. The kernel's and ours have no stacks."""
-        return self._looks.all_threads
-
-    def _samples(self, one: ObservedThread, look_ns: IntArray, nodes: IntArray) -> ThreadSamples:
-        """Return a thread's samples. Each covers the time since the previous look, if that saw the thread."""
-        stack = np.searchsorted(nodes, np.array(one.node, dtype=np.int64))
-        bounds, stack = since_last_look(one.ts, stack, look_ns, self._start_ns)
-        return ThreadSamples(os.getpid(), one.tid, one.name, "", bounds, stack)
 
     def _run(self) -> None:
         pause_s, looks, now_ns, since_ns = INTERVAL_S, 0, self._now_ns, self._start_ns
@@ -268,7 +245,7 @@ class Sampler:
                 return
             took_ns = 0
             try:
-                took_ns = self._looks.look(due_ns)
+                took_ns = self.looks.look(due_ns)
                 if self.awaits is not None and now_ns() - since_ns >= AWAITS_NS:
                     since_ns, before_ns = now_ns(), since_ns
                     with suppress(Exception):  # tasks are then left out

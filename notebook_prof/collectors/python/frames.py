@@ -95,14 +95,10 @@ class PackedStacks:
 
 def tell_folded(report: ImportReport, stacks: int, deepest: int) -> None:
     """Report how many stacks lack frames in the middle."""
-    report.add(
-        "deep-stacks-folded",
-        "info",
-        stacks,
-        example=f"the deepest has {deepest:,} frames",
-        effect=f"the outermost {KEPT_FRAMES} and the innermost {KEPT_FRAMES} frames of each are kept; "
-        f"'{FOLDED.function}' replaces the others",
-    )
+    example = f"the deepest has {deepest:,} frames"
+    kept = f"the outermost {KEPT_FRAMES} and the innermost {KEPT_FRAMES} frames of each are kept"
+    effect = f"{kept}; '{FOLDED.function}' replaces the others"
+    report.add("deep-stacks-folded", "info", stacks, example, effect)
 
 
 def trim(stacks: PackedStacks, context: Sequence[PythonFrame] = ()) -> PackedStacks:
@@ -119,14 +115,14 @@ def trim(stacks: PackedStacks, context: Sequence[PythonFrame] = ()) -> PackedSta
     own = _Owners(stacks)
     begin = own.first(own.owner != MACHINERY)
     if any(frame.owner == NOTEBOOK for frame in context):
-        begin = own.first((own.owner == USER) | own.of(_draws_figures))
+        draws = own.of(lambda frame: frame.file.replace(os.sep, "/").endswith(_FIGURES))
+        begin = own.first((own.owner == USER) | draws)
     begin = np.maximum(begin, own.offsets + _shared(stacks, context))
     cell = own.first(own.owner == CELL)
     recorded = [frame.file for frame in context if frame.owner == CELL][-1:]
     inner = own.first(own.of(lambda frame: frame.owner == CELL and frame.file in recorded))
     cell = np.where(inner < own.ends, inner, cell)
-    marker = np.array([frame.owner == CELL and _is_marker(frame) for frame in stacks.distinct], dtype=bool)
-    at_marker = (cell < own.ends) & marker[stacks.frames[np.minimum(cell, len(own.owner) - 1)]]
+    at_marker = (cell < own.ends) & own.of(_is_marker)[np.minimum(cell, len(own.owner) - 1)]
     begin = np.where(at_marker, own.ends, np.where(cell < own.ends, cell, begin))
     return own.kept(begin)
 
@@ -170,7 +166,11 @@ class _Owners:
 
     def first(self, mask: BoolArray) -> IntArray:
         """Return the first position in each stack where `mask` is true, or the stack's end."""
-        return _first(mask, self.home, self.ends)
+        positions = np.flatnonzero(mask)
+        homes, first = np.unique(self.home[positions], return_index=True)
+        result = self.ends.copy()
+        result[homes] = positions[first]
+        return result
 
     def last(self, mask: BoolArray) -> IntArray:
         """Return the last position in each stack where `mask` is true, or the position before its start."""
@@ -186,7 +186,9 @@ class _Owners:
         foreign = ((owner == OURS) | (owner == NOTEBOOK)) & (self.position > own[self.home])
         end = self.first(foreign & (self.position >= begin[self.home]))
         keep = (self.position >= begin[self.home]) & (self.position < end[self.home])
-        keep &= (owner != OURS) & (owner != NOTEBOOK) & ~self.of(_imports) & ~self._of_line_magics()
+        keep &= (owner != OURS) & (owner != NOTEBOOK) & ~self._of_line_magics()
+        # tracebacks omit the frames of Python's import system, too
+        keep &= ~self.of(lambda frame: frame.file.startswith("<frozen importlib"))
         # an innermost wrapper is kept, since the time is its own
         keep &= (self.position >= self.last(keep)[self.home]) | ~self.of(
             lambda frame: passes_on(frame.function, frame.file)
@@ -197,22 +199,19 @@ class _Owners:
     def _of_line_magics(self) -> BoolArray:
         """Return a mask of the frames between a line's ``%time`` or ``%timeit`` and the code that it runs."""
         # that code is part of the line, but its own lines are numbered from 1
-        line, cell = self.last(self.of(_runs_line_magic)), self.last(self.of(_runs_cell_magic))
+        line, cell = self.last(self.of(_runs("run_line_magic"))), self.last(self.of(_runs("run_cell_magic")))
         body = self.last(self.of(lambda frame: _MAGIC_FILE.search(frame.file) is not None))
         inside = (self.position > line[self.home]) & (self.position <= body[self.home])
         return np.asarray(inside & (line > cell)[self.home])
 
 
-def _runs_line_magic(frame: PythonFrame) -> bool:
-    return frame.owner == NOTEBOOK and frame.function.endswith("run_line_magic")
-
-
-def _runs_cell_magic(frame: PythonFrame) -> bool:
-    return frame.owner == NOTEBOOK and frame.function.endswith("run_cell_magic")
+def _runs(magic: str) -> Callable[[PythonFrame], bool]:
+    return lambda frame: frame.owner == NOTEBOOK and frame.function.endswith(magic)
 
 
 def _is_marker(frame: PythonFrame) -> bool:
-    return frame.line == 1 and "".join(lines_now(frame.file)[:1]).startswith(MARKERS)
+    first = frame.owner == CELL and frame.line == 1
+    return first and "".join(lines_now(frame.file)[:1]).startswith(MARKERS)
 
 
 def _is_pool(frame: PythonFrame) -> bool:
@@ -221,39 +220,15 @@ def _is_pool(frame: PythonFrame) -> bool:
     return path is not None and (path.split(os.sep)[0] in _POOLS or "externals" in path.split(os.sep))
 
 
-def _imports(frame: PythonFrame) -> bool:
-    """Return whether this is a frame of Python's import system, which tracebacks omit too."""
-    return frame.file.startswith("<frozen importlib")
-
-
 def _shows(frame: PythonFrame) -> bool:
     """Return whether this frame of the notebook calls the display of a value."""
     return frame.owner == NOTEBOOK and frame.file.replace(os.sep, "/").endswith(_SHOWS)
 
 
-def _draws_figures(frame: PythonFrame) -> bool:
-    """Return whether this frame draws the figures of a cell."""
-    return frame.file.replace(os.sep, "/").endswith(_FIGURES)
-
-
 def _starts_process(frame: PythonFrame) -> bool:
     """Return whether this function runs a child process's work, or is the last one before it."""
-    return _is_one_of(frame, _STARTERS)
-
-
-def _is_one_of(frame: PythonFrame, functions: Sequence[tuple[str, tuple[str, ...]]]) -> bool:
-    function = frame.function.rpartition(".")[2]
-    file = frame.file.replace(os.sep, "/")
-    return any(file.endswith(ending) and function in names for ending, names in functions)
-
-
-def _first(mask: BoolArray, home: IntArray, otherwise: IntArray) -> IntArray:
-    """Return the first position in each stack where `mask` is true."""
-    positions = np.flatnonzero(mask)
-    owners, first = np.unique(home[positions], return_index=True)
-    result = otherwise.copy()
-    result[owners] = positions[first]
-    return result
+    function, file = frame.function.rpartition(".")[2], frame.file.replace(os.sep, "/")
+    return any(file.endswith(ending) and function in names for ending, names in _STARTERS)
 
 
 def _shared(stacks: PackedStacks, context: Sequence[PythonFrame]) -> IntArray:

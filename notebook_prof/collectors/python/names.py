@@ -148,13 +148,9 @@ def keep_source_files(builder: TraceBuilder, frames: Iterable[PythonFrame], cell
 
 
 def _tell_edited(builder: TraceBuilder, file: str, effect: str, severity: Severity) -> None:
-    builder.report.add(
-        "source-edited",
-        severity,
-        example=f"{file} was edited after it was imported",
-        effect=effect,
-        advice="reload the module, or restart the kernel, and record again",
-    )
+    example = f"{file} was edited after it was imported"
+    advice = "reload the module, or restart the kernel, and record again"
+    builder.report.add("source-edited", severity, 1, example, effect, advice)
 
 
 _FORMS: Final = (
@@ -183,30 +179,24 @@ class SampledProcess(NamedTuple):
     rank: int = -1  # from its environment; -1 for none
 
 
-def name_processes(
-    children: Sequence[SampledProcess], named: Mapping[int, str] | None = None
-) -> dict[int, str]:
+def name_processes(children: Sequence[SampledProcess], named: Mapping[int, str]) -> dict[int, str]:
     """Name child processes by the work they do, in order of pid."""
     counts: Counter[str] = Counter()
     names: dict[int, str] = {}
     for child in sorted(children, key=lambda child: child.pid):
         if any(word in child.command for word in _SILENT):
-            # these only serve other processes
-            continue
+            continue  # it only serves other processes
         form, first = _name_form(child)
         if form == "rank {}" and child.rank >= 0:
             names[child.pid] = form.format(child.rank)
-            continue
-        if form is None:
-            own = (named or {}).get(child.pid, "")
-            if own:
-                names[child.pid] = own
-                continue
+        elif form is not None:
+            names[child.pid] = form.format(first + counts[form])
+            counts[form] += 1
+        elif own := named.get(child.pid, ""):
+            names[child.pid] = own
+        else:
             counts["process"] += 1
             names[child.pid] = f"process {counts['process']}: {short_command(child.command)}".rstrip(": ")
-            continue
-        names[child.pid] = form.format(first + counts[form])
-        counts[form] += 1
     return names
 
 

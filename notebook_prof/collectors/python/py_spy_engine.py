@@ -18,7 +18,7 @@ from ...trace.report import ImportReport
 from . import py_spy_attachment as spy
 from .awaits import Awaits
 from .engine import CALM_S, Recorded, Sampler, join
-from .frames import PythonFrame
+from .frames import PackedStacks, PythonFrame
 from .py_spy_attachment import Attachment
 from .py_spy_file import CallPaths, Changes, Functions, Heartbeat, Offset, align, parse, stacks_of
 from .py_spy_threads import Children, ended, samples_by_thread
@@ -131,7 +131,7 @@ class PySpy:
 
     def recorded(self) -> Recorded:
         """Return the samples of the thread and of all py-spy processes within the recording."""
-        inside, look_ns, children = self._net.recorded(), self._net.look_ns, self._children.ends()
+        inside, look_ns, children = self._net.recorded(), self._net.looks.ts, self._children.ends()
         segments = [] if self._gave_back else self._segments
         begins = [begin_ns for _, begin_ns in segments]
         begin_ns, end_ns = self._window_ns[0], self._handed_over_ns or self._window_ns[1]
@@ -142,7 +142,7 @@ class PySpy:
         for (attachment, begin_ns), end in zip(segments, [*begins, end_ns][1:], strict=True):
             within = replace(inside.within(begin_ns, end), interval_ns=NET_NS)
             part = self._read(attachment, (begin_ns, end), functions)
-            alive = self._children.seen_pids
+            alive = self._children.last
             parts.append(within if part is None else ended(part, inside, look_ns, children, alive, begin_ns))
         if self._handed_over_ns:
             parts.append(inside.within(self._handed_over_ns, self._window_ns[1]))
@@ -213,7 +213,7 @@ class PySpy:
             return
         self._look_ns = now
         self._children.look()
-        if self._net.deepest > MOST_FRAMES:
+        if self._net.looks.tree.deepest > MOST_FRAMES:
             self._leave_to_thread()
         elif not self._segments[-1][0].is_running():
             self._hand_over()
@@ -231,8 +231,9 @@ class PySpy:
         self._hand_over()
         for attachment in self._launched:
             attachment.interrupt()
+        example = f"{self._net.looks.tree.deepest:,} frames"
         effect = "stacks are deep: from then on a thread took them; child processes have none"
-        self._report.add("py-spy-left-early", "info", example=f"{self._net.deepest:,} frames", effect=effect)
+        self._report.add("py-spy-left-early", "info", example=example, effect=effect)
 
     def _read(
         self, attachment: Attachment, window_ns: tuple[int, int], functions: Functions
@@ -269,11 +270,12 @@ class PySpy:
         functions: Functions,
     ) -> Recorded:
         """Return the stacks of all the user's threads within a window."""
-        threads, inside, look_ns = [], self._net.all_threads, self._net.look_ns
+        threads, inside, look_ns = [], self._net.looks.all_threads, self._net.looks.ts
         for change in changes:
             bounds = self._clock.from_monotonic(change.ts_us * 1000 + shift_ns)
             threads += samples_by_thread(change, bounds, paths, inside, look_ns)
-        recorded = Recorded(threads, Recorded.nothing(0).stacks, interval_ns).within(*window_ns)
+        nothing = np.empty(0, np.int64)
+        recorded = Recorded(threads, PackedStacks(nothing, nothing, []), interval_ns).within(*window_ns)
         nodes = np.unique(np.concatenate([np.array([0]), *(thread.stack for thread in recorded.threads)]))
         nodes = nodes[nodes >= 0]
         threads = [

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from threading import Event
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -163,18 +163,13 @@ class Functions:
 
 
 def _parts_by_name(file: str) -> dict[str, list[CodePart]]:
+    code = None if owner_of(file) == CELL else cached_code(file)
+    if code is None and (lines := lines_now(file)):
+        code = compiled(lines, file)
     parts: defaultdict[str, list[CodePart]] = defaultdict(list)
-    if (code := _code(file)) is not None:
-        for part in parts_of(code):
-            parts[part.name].append(part)
-    return dict(parts)
-
-
-def _code(file: str) -> CodeType | None:
-    if owner_of(file) != CELL and (cached := cached_code(file)) is not None:
-        return cached
-    lines = lines_now(file)
-    return compiled(lines, file) if lines else None
+    for part in parts_of(code) if code is not None else ():
+        parts[part.name].append(part)
+    return parts
 
 
 _PROCESS: Final = re.compile(r'process \d+:"(.*)"\Z', re.DOTALL)
@@ -240,7 +235,7 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
     """Parse a JSON list of ``B`` and ``E`` events into the changes of each thread, and the call paths."""
     # Any other content, such as the file of a killed py-spy, is a ValueError.
     paths = CallPaths()
-    threads: dict[tuple[int, int], _ThreadState] = {}
+    threads: dict[tuple[int, int], tuple[list[int], list[int]]] = {}  # times and stacks
     below, parent = paths.below, paths.parent
     # py-spy writes a stack as a difference from the last one with the same thread identifier. A forked child
     # has its parent's identifiers, so that last stack may be one of another process.
@@ -248,17 +243,24 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
     for event in _events(data):  # one pass over the parsed JSON
         key = (event["pid"], event["tid"])
         if (thread := threads.get(key)) is None:
-            thread = threads[key] = _ThreadState()
-        if event["ts"] != thread.at:
-            thread.put(event["ts"])
+            thread = threads[key] = [], []
         if event["ph"] == "B":
             location = event["args"]
             file, line = location["filename"] or "", location["line"] or 0
-            thread.now = below(now.get(event["tid"], 0), event["name"], file, line)
+            node = below(now.get(event["tid"], 0), event["name"], file, line)
         else:
-            thread.now = parent[now.get(event["tid"], 0)]
-        now[event["tid"]] = thread.now
-    return [thread.changes(*key) for key, thread in threads.items()], paths
+            node = parent[now.get(event["tid"], 0)]
+        now[event["tid"]] = node
+        ts, nodes = thread
+        if ts and ts[-1] == event["ts"]:
+            nodes[-1] = node  # an instant's last event completes the stack
+        else:
+            ts.append(event["ts"])
+            nodes.append(node)
+    return [
+        Changes(*key, np.array(ts, dtype=np.int64), np.array(nodes, dtype=np.int64))
+        for key, (ts, nodes) in threads.items()
+    ], paths
 
 
 def _events(data: bytes) -> Iterator[dict[str, Any]]:
@@ -274,29 +276,6 @@ def _events(data: bytes) -> Iterator[dict[str, Any]]:
         end = data.find(_NEXT_EVENT, begin + _PIECE_BYTES)  # in a JSON string, the quotes would be escaped
         yield from json.loads(b"[" + (data[begin : end + 1] + b"]" if end >= 0 else data[begin:]))
         begin = end + 2 if end >= 0 else len(data)
-
-
-class _ThreadState:
-    """The reader's state for one thread."""
-
-    __slots__ = ("at", "nodes", "now", "ts")
-
-    def __init__(self) -> None:
-        self.at: int | None = None
-        self.now = 0
-        self.ts: list[int] = []
-        self.nodes: list[int] = []
-
-    def put(self, ts: int) -> None:
-        """Store the events of the previous instant, which is now complete."""
-        if self.at is not None:
-            self.ts.append(self.at)
-            self.nodes.append(self.now)
-        self.at = ts
-
-    def changes(self, pid: int, ident: int) -> Changes:
-        self.put(0)
-        return Changes(pid, ident, np.array(self.ts, dtype=np.int64), np.array(self.nodes, dtype=np.int64))
 
 
 def stacks_of(

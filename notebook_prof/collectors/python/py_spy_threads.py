@@ -28,25 +28,20 @@ class Children:
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
         self._look_ns: list[int] = []
-        self._last: dict[int, int] = {}
+        self.last: dict[int, int] = {}  # when each was last seen
 
     def look(self) -> None:
         """Record the live children and their children."""
         waiting, now = [os.getpid()] if _has_children() else [], self._now_ns()
         for _ in range(3):
             waiting = [child for pid in waiting for child in _children(pid)]
-            self._last.update(dict.fromkeys(waiting, now))
+            self.last.update(dict.fromkeys(waiting, now))
         self._look_ns.append(now)
-
-    @property
-    def seen_pids(self) -> frozenset[int]:
-        """Children that were alive at a look."""
-        return frozenset(self._last)
 
     def ends(self) -> dict[int, tuple[int, int]]:
         """Return when each child that ended was last seen, and when it was first missing."""
         look_ns = np.array(self._look_ns, dtype=np.int64)
-        return {pid: pair for pid, last in self._last.items() if (pair := _missed(look_ns, last)) is not None}
+        return {pid: pair for pid, last in self.last.items() if (pair := _missed(look_ns, last)) is not None}
 
 
 def ended(
@@ -113,7 +108,7 @@ def samples_by_thread(
     # `look_ns`. The returned stacks are nodes of `paths`.
     homes = _with_numbers([paths.home[node] for node in changes.node[:-1].tolist()], changes, paths)
     tid = np.array([home.tid for home in homes], dtype=np.int64)
-    names = _names(homes)
+    names = {home.tid: home.name for home in dict.fromkeys(homes) if home.name}  # the last of each thread
     if changes.pid == os.getpid():
         with_ident = [thread for thread in inside if thread.ident == changes.ident]
         tid = np.where(tid > 0, _owners(tid, bounds[:-1], with_ident, look_ns), 0)
@@ -142,11 +137,6 @@ def _with_numbers(homes: list[StackOwner], changes: Changes, paths: CallPaths) -
         # the stacks of all other threads begin in `threading`
         number = number if path and path[0][0] == "_bootstrap" else changes.pid
     return [home._replace(tid=number) if home.tid == changes.ident else home for home in homes]
-
-
-def _names(homes: Sequence[StackOwner]) -> dict[int, str]:
-    """Return the last name of each thread number."""
-    return {home.tid: home.name for home in dict.fromkeys(homes) if home.name}
 
 
 def _owners(

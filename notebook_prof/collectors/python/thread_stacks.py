@@ -22,6 +22,7 @@ import numpy as np
 
 from ...trace.arrays import IntArray
 from ...trace.strings import readable
+from ..patches import OWN_THREADS
 from .frames import FOLDED, KEPT_FRAMES, PackedStacks, PythonFrame, owner_of
 from .py_spy_file import Functions
 
@@ -234,7 +235,6 @@ def _lines(code: CodeType) -> _Lines:
 
 
 _SERVANTS: Final = ("iopub", "control", "heartbeat", "shell channel", "subshell", "ipythonhistory")
-_OWN: Final = "notebook_prof"
 PROMPT_NS: Final = 300_000
 """Delay above which a sample has waited for the GIL."""
 
@@ -242,7 +242,7 @@ PROMPT_NS: Final = 300_000
 def is_servant(thread: str) -> bool:
     """Return whether a thread of this name, such as "IOPub", belongs to the notebook's kernel or to us."""
     lowered = thread.lower()
-    return lowered.startswith((*_SERVANTS, _OWN)) or "_watch_pipe_fd" in lowered
+    return lowered.startswith((*_SERVANTS, OWN_THREADS)) or "_watch_pipe_fd" in lowered
 
 
 class ObservedThread(NamedTuple):

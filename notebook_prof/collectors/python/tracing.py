@@ -54,7 +54,6 @@ MOST_EVENTS: Final = 2_000_000
 """Limit on the begins and ends of calls. Beyond it, nothing is recorded."""
 
 _TOOLS: Final = (4, 3, 2)
-_NAME: Final = "notebook_prof"
 _MONITORING: Final[Any] = getattr(sys, "monitoring", None)
 _DISABLE: Final[Any] = getattr(_MONITORING, "DISABLE", None)
 
@@ -91,7 +90,7 @@ class MonitoringBackend:
         if tool < 0:
             raise RuntimeError(monitoring_refusal())
         monitoring = _MONITORING
-        monitoring.use_tool_id(tool, _NAME)
+        monitoring.use_tool_id(tool, "notebook_prof")
         self._tool = tool
         for event, callback in self._callbacks().items():
             monitoring.register_callback(tool, event, callback)
@@ -117,7 +116,10 @@ class MonitoringBackend:
         ts = np.array([event[0] for event in events], dtype=np.int64)
         tid = np.array([event[1] for event in events], dtype=np.int64)
         code = np.array([number.get(id(event[2]), -1) for event in events], dtype=np.int64)
-        begin, end = _pairs(tid, ts, code >= 0, self._end_ns)
+        pairs = pair(tid, ts, code >= 0)
+        begin = np.concatenate([pairs.begin, pairs.unclosed]).astype(np.int64)
+        still = np.full(len(pairs.unclosed), self._end_ns, np.int64)  # open calls end with the trace
+        end = np.concatenate([ts[pairs.end], still]).astype(np.int64)
         return Calls(
             ts=ts[begin],
             dur=end - ts[begin],
@@ -173,14 +175,6 @@ class MonitoringBackend:
         if tid not in self._threads:
             self._threads[tid] = live_threads().get(tid, f"thread {tid}")
         self._events.append((time.time_ns(), tid, code))
-
-
-def _pairs(tid: IntArray, ts: IntArray, opens: Any, end_ns: int) -> tuple[IntArray, IntArray]:
-    """Return the positions of the begins, and the ends of their calls. Open calls end with the trace."""
-    pairs = pair(tid, ts, opens)
-    begin = np.concatenate([pairs.begin, pairs.unclosed]).astype(np.int64)
-    still = np.full(len(pairs.unclosed), end_ns, np.int64)
-    return begin, np.concatenate([ts[pairs.end], still]).astype(np.int64)
 
 
 def _function_of(code: CodeType) -> Function:
@@ -283,12 +277,9 @@ class CallTracer:
     def start(self, clock: Clock) -> None:
         """Install the best backend's hooks. Raises RuntimeError if there is none or another tool has them."""
         self._clock = clock
-        if not viztracer_refusal():
-            self._backend = VizBackend(self._min_duration_ns)
-        elif not monitoring_refusal():
-            self._backend = MonitoringBackend()
-        else:
-            raise RuntimeError(viztracer_refusal())
+        if why_not := self.refusal():
+            raise RuntimeError(why_not)
+        self._backend = MonitoringBackend() if viztracer_refusal() else VizBackend(self._min_duration_ns)
         self._giving_way = GivingWay(self._backend.stop, self._backend.slot, self._backend.sets_profile)
         self._giving_way.watch()
         self._backend.start()

@@ -17,19 +17,7 @@ from ...units import format_bytes
 from ..base import Availability, Collector
 from ..machine import live_children, live_threads, usable_cores
 from . import polling
-from .polling import (
-    Poller,
-    ProcessFacts,
-    Records,
-    UsageReader,
-    busy_share,
-    child_memory,
-    cpu_table,
-    decode,
-    longest_gap_ns,
-    resident,
-    total_bytes,
-)
+from .polling import Poller, Records, UsageReader
 from .process_tree import REAPED, RECORD, RSS, THREAD
 
 CPU_INTERVAL_NS: Final = 100_000_000
@@ -99,7 +87,7 @@ class SystemCollector(Collector):
         """Add counters of memory and CPU (share of all cores); tables ``cpu``, ``child_memory``."""
         name_threads, self._name_threads = self._name_threads, id  # it refers to this collector
         name_threads(Clock().now_ns())
-        records = decode(self._data)
+        records = polling.decode(self._data)
         if not len(records):
             return
         if self._failure is not None:
@@ -108,7 +96,8 @@ class SystemCollector(Collector):
         if (records["kind"] == RSS).any():
             self._tell_freed(builder)
             if not is_exact:
-                self._tell_gap(longest_gap_ns(records), int(records["b"][records["kind"] == RSS].max()))
+                highest = int(records["b"][records["kind"] == RSS].max())
+                self._tell_gap(polling.longest_gap_ns(records), highest)
         self._tell_unread_children(int((records["kind"] == REAPED).sum()))
         builder.metadata["cpu"] = {"pid": os.getpid(), "tid": self._tid, "cores": usable_cores()}
 
@@ -173,17 +162,17 @@ def put_readings(
 ) -> bool:
     """Add counters of memory and CPU use, and their tables; return whether the peak of memory is exact."""
     pid, ours = os.getpid(), own_processes.pids()
-    ts, level, is_exact = resident(records)
+    ts, level, is_exact = polling.resident(records)
     if len(ts):
         builder.counter(builder.track(RSS_TRACK, "counter", pid=pid, unit="bytes"), ts, level)
-    ts, share = busy_share(records, usable_cores(), CPU_INTERVAL_NS)
+    ts, share = polling.busy_share(records, usable_cores(), CPU_INTERVAL_NS)
     if len(ts):
         builder.counter(builder.track(CPU_TRACK, "counter", pid=pid, unit="share"), ts, share)
-    processes = ProcessFacts(pid, ours, threads, children)
-    builder.table("cpu", cpu_table(records, processes))
-    if len(memory := child_memory(records, processes)):
+    processes = polling.ProcessFacts(pid, ours, threads, children)
+    builder.table("cpu", polling.cpu_table(records, processes))
+    if len(memory := polling.child_memory(records, processes)):
         builder.table("child_memory", memory)
-        total = total_bytes(memory)
+        total = polling.total_bytes(memory)
         track = builder.track(CHILDREN_TRACK, "counter", pid=pid, unit="bytes")
         builder.counter(track, total.index.to_numpy(np.int64), total.to_numpy(np.float64))
     return is_exact

@@ -149,26 +149,23 @@ class Poller:
         self._thread.join()
 
     def _run(self) -> None:
-        try:
-            self._loop()
-        except Exception as error:
-            self.failure = error
-
-    def _loop(self) -> None:
         interval, readings, level = INTERVAL_NS, 0, 0
         due = self._clock.now_ns() + interval
         next_look = due + LOOK_NS - interval
-        while not self._quit.wait(max(0, due - self._clock.now_ns()) / 1e9):
-            now = self._clock.now_ns()
-            before, level = level, self._reader.memory(now)
-            readings += 1
-            if readings % DOUBLE_EVERY == 0:
-                interval *= 2
-            if now >= next_look:
-                began = time.thread_time_ns()  # CPU time: wall time would include waits for the GIL
-                self._reader.look(now)
-                next_look = now + max(LOOK_NS, interval, (time.thread_time_ns() - began) * LOOK_SHARE)
-            due = now + interval * (1 if abs(level - before) >= MOVED_BYTES else STILL_EVERY)
+        try:
+            while not self._quit.wait(max(0, due - self._clock.now_ns()) / 1e9):
+                now = self._clock.now_ns()
+                before, level = level, self._reader.memory(now)
+                readings += 1
+                if readings % DOUBLE_EVERY == 0:
+                    interval *= 2
+                if now >= next_look:
+                    began = time.thread_time_ns()  # CPU time: wall time would include waits for the GIL
+                    self._reader.look(now)
+                    next_look = now + max(LOOK_NS, interval, (time.thread_time_ns() - began) * LOOK_SHARE)
+                due = now + interval * (1 if abs(level - before) >= MOVED_BYTES else STILL_EVERY)
+        except Exception as error:
+            self.failure = error
 
 
 Records = npt.NDArray[np.void]

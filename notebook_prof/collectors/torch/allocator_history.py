@@ -71,7 +71,7 @@ class TorchMemoryCollector(Collector):
         try:
             self._snapshot = self._torch.cuda.memory._snapshot()
         finally:
-            self._turn_off()
+            self.abandon()
 
     def result(self, builder: TraceBuilder) -> None:
         """Add allocations, slices named after the allocating frame, and the tables of blocks and events."""
@@ -92,7 +92,9 @@ class TorchMemoryCollector(Collector):
 
     def abandon(self) -> None:
         """Turn the history off if it was turned on here."""
-        self._turn_off()
+        if self._ours:
+            self._ours = False
+            self._torch.cuda.memory._record_memory_history(None)
 
     def _of_devices(self, snapshot: dict[str, Any]) -> dict[str, Any]:
         """Return the snapshot of the selected devices only."""
@@ -103,8 +105,3 @@ class TorchMemoryCollector(Collector):
         inside = [events if number in self._keep else [] for number, events in enumerate(traces)]
         tell_left_out(self.report, self._keep, "blocks", sum(map(len, traces)) - sum(map(len, inside)))
         return {**snapshot, "segments": kept_segments, "device_traces": inside}
-
-    def _turn_off(self) -> None:
-        if self._ours:
-            self._ours = False
-            self._torch.cuda.memory._record_memory_history(None)

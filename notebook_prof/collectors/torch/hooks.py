@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pandas as pd
@@ -78,29 +79,26 @@ class ParameterCounts:
     def add(self, root: Any, names: dict[int, str]) -> None:
         """Count the parameters of a module and all modules inside it. `names` has their names by ``id``."""
         torch = sys.modules["torch"]
-        with torch._C.DisableTorchFunction():  # hides these calls from the user's modes and subclasses
-            self._add(root, names)
-
-    def _add(self, root: Any, names: dict[int, str]) -> None:
         counted: set[int] = set()
-        for module in root.modules():
-            count = trainable = size = 0
-            for parameter in getattr(module, "_parameters", {}).values():
-                if parameter is None or id(parameter) in counted:
-                    continue
-                counted.add(id(parameter))
-                try:
-                    own, width = parameter.numel(), parameter.element_size()
-                except (AttributeError, RuntimeError, TypeError, ValueError):
-                    continue  # a lazy module's parameter has no size yet
-                if type(own) is not int:  # a symbol: int() would add a guard
-                    continue
-                count, size = count + own, size + own * width
-                trainable += own * bool(getattr(parameter, "requires_grad", False))
-            name = names.get(id(module))
-            if name is not None:
-                row = count, trainable, size, type(module).__name__
-                self._rows.setdefault(name.removeprefix(MODULE_PREFIX), row)
+        with torch._C.DisableTorchFunction():  # hides these calls from the user's modes and subclasses
+            for module in root.modules():
+                count = trainable = size = 0
+                for parameter in getattr(module, "_parameters", {}).values():
+                    if parameter is None or id(parameter) in counted:
+                        continue
+                    counted.add(id(parameter))
+                    try:
+                        own, width = parameter.numel(), parameter.element_size()
+                    except (AttributeError, RuntimeError, TypeError, ValueError):
+                        continue  # a lazy module's parameter has no size yet
+                    if type(own) is not int:  # a symbol: int() would add a guard
+                        continue
+                    count, size = count + own, size + own * width
+                    trainable += own * bool(getattr(parameter, "requires_grad", False))
+                name = names.get(id(module))
+                if name is not None:
+                    row = count, trainable, size, type(module).__name__
+                    self._rows.setdefault(name.removeprefix(MODULE_PREFIX), row)
 
     def table(self) -> pd.DataFrame | None:
         """Return ``module parameters trainable parameter_bytes class``, or None without modules."""
@@ -116,17 +114,11 @@ Range = Any
 Names = dict[int, str]
 
 
-class FirstForward:
-    """When a module was first called in training since `ns` was set to 0. Unix ns; 0 if none was yet."""
+first_forward: Final = SimpleNamespace(ns=0)
+"""When a module was first called in training since `ns` was set to 0, in Unix ns; 0 if none was yet.
 
-    __slots__ = ("ns",)
-
-    def __init__(self) -> None:
-        self.ns = 0
-
-
-first_forward: Final = FirstForward()
-"""Set by the hooks of `ModuleRanges`, and reset by the step counter."""
+Set by the hooks of `ModuleRanges`, and reset by the step counter.
+"""
 
 
 class ModuleRanges:
@@ -245,14 +237,9 @@ class ModuleRanges:
             opened.pop()
             span.__exit__(None, None, None)
         elif any(entry[0] is module for entry in opened):  # an exception skipped the hooks of inner modules
-            self._close_down_to(module, opened)
-
-    def _close_down_to(self, module: Any, opened: list[tuple[Any, Range]]) -> None:
-        while opened:
-            inner, span = opened.pop()
-            span.__exit__(None, None, None)
-            if inner is module:
-                return
+            while inner is not module:
+                inner, span = opened.pop()
+                span.__exit__(None, None, None)
 
     def _names(self, root: Any) -> Names:
         entry = self._cache.get(id(root))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +21,6 @@ from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ..devices import tell_left_out
 
-_PYTHON: Final = "python_function"
 _CELL: Final = re.compile(r"(?:ipykernel_\d+[/\\]\d+\.py|<ipython-input-[^>]*>)\(\d+\): <module>$")
 _KERNEL: Final = re.compile(r"(?:^|[/\\])ipykernel[/\\]")
 _OURS: Final = re.compile(r"(?:^|[/\\])notebook_prof[/\\]")
@@ -38,14 +37,17 @@ def users_only(columns: KinetoColumns) -> KinetoColumns:
     # These are dropped: on a thread that runs a cell, calls outside the cell; on a thread that runs ipykernel
     # but no cell, every Python call; on all threads, our own calls but those that start and stop the
     # recording, and what they call, unless they are wrappers. In a script, only the last rule applies.
-    python = rows_of(columns.kind, np.array([kind == _PYTHON for kind in columns.kind.values], bool))
+    kinds = [kind == "python_function" for kind in columns.kind.values]
+    python = rows_of(columns.kind, np.array(kinds, bool))
     drop, bare, kept, kernel, cell = (
         python & _rows_named(columns, test) for test in (_OURS, _NO_WRAPPER, _START_AND_STOP, _KERNEL, _CELL)
     )
     end = columns.ts + columns.dur
     for tid in pd.unique(columns.tid[python]):
         here = python & (columns.tid == tid)
-        drop |= here & _rows_within(columns, bare & here)
+        starts = columns.ts[bare & here]
+        ours = union(starts, starts + np.maximum(columns.dur[bare & here], 1))
+        drop |= here & contains(ours, columns.ts)
         if (cells := cell & here).any():
             inside = (columns.ts >= columns.ts[cells].min()) & (end <= end[cells].max())
             drop |= here & ~inside
@@ -79,12 +81,6 @@ def _rows_named(columns: KinetoColumns, pattern: re.Pattern[str]) -> BoolArray:
     return rows_of(columns.name, np.array(matches, bool))
 
 
-def _rows_within(columns: KinetoColumns, outer: BoolArray) -> BoolArray:
-    """Return a mask of the rows that start inside one of the rows `outer`."""
-    starts = columns.ts[outer]
-    return contains(union(starts, starts + np.maximum(columns.dur[outer], 1)), columns.ts)
-
-
 # Details that Kineto reports about device work and collectives: launch settings, bytes moved.
 
 COMMUNICATION: Final = "record_param_comms"
@@ -93,24 +89,14 @@ _CHUNK: Final = 2048
 _KEY: Final = ["device", "resource", "ts"]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceActivities:
-    """The rows that can have details, with the keys by which these are found."""
-
-    names: frozenset[str]  # names of the host rows among `rows`
-    rows: npt.NDArray[Any]  # int64, shape (k,)
-    device: npt.NDArray[Any]  # -1 for host rows
-    resource: npt.NDArray[Any]  # stream, or native thread
-    ts: npt.NDArray[Any]  # Unix ns
-
-
 def details(
-    activities: Sequence[Any], on_devices: DeviceActivities, n: int, report: ImportReport
+    activities: Sequence[Any], rows: pd.DataFrame, host: frozenset[str], n: int, report: ImportReport
 ) -> Coded | None:
     """Read the activities' JSON metadata as texts by row, like `KinetoColumns.extra`; None without any."""
-    if not len(on_devices.rows):
+    # `rows` can have details. They have row numbers as index, and the keys by which the details are found:
+    # device (-1 for host rows), stream or native thread, and Unix ns. `host` has the names of host rows.
+    if not len(rows):
         return None
-    host = on_devices.names
     telling: list[Any] = []
     for start in range(0, len(activities), _CHUNK):
         checkpoint()
@@ -127,13 +113,8 @@ def details(
         "ts": _numbers(telling, "timestamp"),
     }
     coded = pd.DataFrame({**keys, "code": extra.codes}).drop_duplicates(_KEY)
-    keys_of_rows = pd.DataFrame(
-        {"device": on_devices.device, "resource": on_devices.resource, "ts": on_devices.ts}
-    )
     codes = np.full(n, -1, np.int64)
-    codes[on_devices.rows] = (
-        keys_of_rows.merge(coded, on=_KEY, how="left")["code"].fillna(-1).to_numpy(np.int64)
-    )
+    codes[rows.index] = rows.merge(coded, on=_KEY, how="left")["code"].fillna(-1).to_numpy(np.int64)
     return Coded(codes, extra.values)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from ...background import checkpoint
 from ...readers.kineto import KinetoColumns, MemoryColumns
@@ -18,14 +19,13 @@ from ...readers.kineto.columns import DEVICE_TYPES, EXTRAS, concrete_matters, fl
 from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from .kept_rows import DeviceActivities, details
+from .kept_rows import details
 
 _CHUNK: Final = 2048
 """Events per chunk. Each property is read for a whole chunk, so the events stay in the cache, which halves
 the time."""
 
 _MEMORY_EVENT: Final = "[memory]"
-_INSTANT: Final = "cpu_instant_event"
 _ACCESSORS: Final = (
     "name", "activity_type", "start_ns", "duration_ns", "start_thread_id", "device_index",
     "device_resource_id", "correlation_id", "sequence_nr", "fwd_thread_id",
@@ -72,13 +72,13 @@ def take(
     effect = "these events are called 'unknown', as in the files that torch writes"
     report.add("unreadable-name", "info", columns.unreadable, effect=effect)
     rows = columns.without(names.get(_MEMORY_EVENT, -2))
-    on_devices = rows.device_activities(kinds, names)
+    on_devices, host = rows.device_activities(kinds, names)
     activities: list[Any] = []
-    if memory or len(on_devices.rows):
+    if memory or len(on_devices):
         checkpoint()
         activities = result.trace_activities()
     allocations = _memory(activities) if memory else MemoryColumns.empty()
-    extra = details(activities, on_devices, len(rows.arrays["ts"]), report)
+    extra = details(activities, on_devices, host, len(rows.arrays["ts"]), report)
     read = rows.to_kineto(kinds, names, shape_texts, allocations, extra, pid, threads)
     checkpoint()  # next, the caller frees the result, in one piece
     return read
@@ -150,10 +150,9 @@ class _Columns:
             self.with_concrete += map(concrete_matters, islice(names, len(self.with_concrete), None))
             matters = np.array(self.with_concrete, bool)[self.arrays["name"][here]] & with_shapes
             matters[first] = True
-            for i in np.flatnonzero(matters).tolist():
-                self.arrays["concrete"][here.start + i] = self.concrete[
-                    _as_text(event.concrete_inputs(chunk[i]))
-                ]
+            for i in np.flatnonzero(matters).tolist():  # spelled as in torch's files; empty for tensors
+                values = ["" if value is None else str(value) for value in event.concrete_inputs(chunk[i])]
+                self.arrays["concrete"][here.start + i] = self.concrete[to_json(values)]
 
     def _new_calls(
         self, name: npt.NDArray[Any], shapes: npt.NDArray[Any], dtypes: npt.NDArray[Any]
@@ -203,15 +202,16 @@ class _Columns:
         marked = np.array([kind in DEVICE_TYPES for kind in kinds] + [False], bool)
         return np.asarray(marked[self.arrays["kind"]] & self.with_device)
 
-    def device_activities(self, kinds: _Codes, names: _Codes) -> DeviceActivities:
-        """Return the rows on devices, and the host rows with details of a launch or an exchange."""
+    def device_activities(self, kinds: _Codes, names: _Codes) -> tuple[pd.DataFrame, frozenset[str]]:
+        """Return the rows on devices, the host rows with details of a launch or exchange, and their names."""
         a, on_device = self.arrays, self._on_device(kinds)
         telling = [bool(flags_of_name(name) & EXTRAS) for name in names]
         host = np.array([*telling, False], bool)[a["name"]] & ~on_device
         rows = np.flatnonzero(on_device | host)
         device = np.where(on_device, a["device"], -1) if self.with_device else np.full(len(host), -1)
         called = frozenset(name for name, tells in zip(names, telling, strict=True) if tells)
-        return DeviceActivities(called, rows, device[rows], a["resource"][rows], a["ts"][rows])
+        keys = {"device": device[rows], "resource": a["resource"][rows], "ts": a["ts"][rows]}
+        return pd.DataFrame(keys, index=rows), called
 
     def to_kineto(
         self,
@@ -251,17 +251,12 @@ class _Columns:
         )
 
 
-def _as_text(values: list[Any]) -> str:
-    """Return the values of arguments as text, spelled as in torch's files; empty for tensors."""
-    return to_json(["" if value is None else str(value) for value in values])
-
-
 def _memory(activities: list[Any]) -> MemoryColumns:
     """Return the ``[memory]`` instants, whose addresses and totals are only in their JSON metadata."""
     parts = []
     for start in range(0, len(activities), _CHUNK):
         checkpoint()
-        instants = [one for one in activities[start : start + _CHUNK] if one.type() == _INSTANT]
+        instants = [one for one in activities[start : start + _CHUNK] if one.type() == "cpu_instant_event"]
         of_memory = [one for one in instants if one.name() == _MEMORY_EVENT]
         if of_memory:
             parts.append(_allocations(of_memory))

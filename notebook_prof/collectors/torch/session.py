@@ -44,15 +44,11 @@ def release() -> None:
         session.stop()
 
 
-_STARTS: Final = "_run_on_profiler_start"
-_OBSERVES: Final = "_enable_execution_trace_observer"
-_FLAG: Final = "_is_profiler_enabled"
-
-
 def profiling(torch: Any) -> bool:
     """Return whether a torch profiler is running in this process."""
     # The C++ test sees only this thread's profiler, while torch's Python flag also covers one of all threads.
-    return bool(torch.autograd._profiler_enabled() or getattr(torch.autograd.profiler, _FLAG, False))
+    enabled = getattr(torch.autograd.profiler, "_is_profiler_enabled", False)
+    return bool(torch.autograd._profiler_enabled() or enabled)
 
 
 class ConflictWatch:
@@ -65,7 +61,10 @@ class ConflictWatch:
     # `before` is called before another profiler or an observer of execution traces starts. An observer is not
     # counted, since it can record beside us.
     def __init__(self, torch: Any, before: Callable[[], None]) -> None:
-        self._homes = (torch.autograd.profiler, _STARTS, 1), (torch.profiler.profiler, _OBSERVES, 0)
+        self._homes = (
+            (torch.autograd.profiler, "_run_on_profiler_start", 1),
+            (torch.profiler.profiler, "_enable_execution_trace_observer", 0),
+        )
         self._before = before
         self._patches = Patches()
         self.count = 0
@@ -79,7 +78,7 @@ class ConflictWatch:
     def unwatch(self) -> None:
         """Restore the originals. A second call does nothing."""
         self._patches.restore()
-        self._before = _nothing
+        self._before = lambda: None
 
     def _telling(self, original: Any, count: int) -> Any:
         def tell(*args: Any, **kwargs: Any) -> Any:
@@ -90,16 +89,11 @@ class ConflictWatch:
         return tell
 
 
-def _nothing() -> None:
-    """Replaces `before` once our recording has ended."""
-
-
 _ONE_CYCLE: Final = ".*Profiler clears events at the end of each cycle"
 """A warning of torch 2.11 for every profiler, which does not matter, since ours has only one cycle."""
 
 
 _LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
-_ERRORS: Final = "6"
 
 
 def open_session(torch: Any, options: CollectorOptions) -> Session:
@@ -254,7 +248,7 @@ def _kineto_is_quiet() -> Iterator[None]:
     if _LOG_LEVEL in os.environ:
         yield
         return
-    os.environ[_LOG_LEVEL] = _ERRORS
+    os.environ[_LOG_LEVEL] = "6"  # errors
     try:
         yield
     finally:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ...cells import marks
-from ...cells.current import remember
-from ...cells.watch import CellRun, NotebookWatch
+from ...cells.build import remember
+from ...cells.watch import CellRun, NotebookWatch, mark_of
 from ...collectors import statements
 from ...interrupts import DelayedInterrupt
 from ..cell import current_cell, frames_of_cells, watch
@@ -117,7 +116,7 @@ def marked(body: list[ast.stmt], run: int) -> list[ast.stmt]:
     for i, node in enumerate(body):
         if i and not is_future(node):  # the first one begins with the cell
             line = min(part.lineno for part in (node, *getattr(node, "decorator_list", ())))
-            made += mark_at(line, marks.mark_of(run, line), marks.__name__)
+            made += mark_at(line, mark_of(run, line), NotebookWatch.__module__)
         made.append(node)
     return made
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from IPython import get_ipython
 
-from ...cells.build import build
-from ...cells.current import latest
+from ...cells.build import build, latest
 from .. import extension
 from . import events
 

@@ -53,7 +53,7 @@ class ArrayObjects:
         if any(type_name(base) in _FRAMES for base in pandas):
             return partial(self._frame, fields_of(cls))
         if pandas:
-            return self._part_of_frame
+            return partial(self._walk.inside, own_values)
         if type_module(cls).partition(".")[0] == "pyarrow":
             if hasattr(cls, "column_names") and hasattr(cls, "columns"):
                 return self._arrow_table
@@ -127,10 +127,6 @@ class ArrayObjects:
         for attribute, value in attributes.items():
             if attribute != "_item_cache":
                 walk.add(value, walk.longer(name, f".{attribute}"), kind)
-
-    def _part_of_frame(self, obj: Any, name: str, kind: str) -> None:
-        for one in own_values(obj):
-            self._walk.add(one, name, kind)
 
     def _arrow_table(self, obj: Any, name: str, kind: str) -> None:
         for column, values in zip(obj.column_names, obj.columns, strict=True):

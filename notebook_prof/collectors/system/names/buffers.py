@@ -168,12 +168,9 @@ class BufferLog:
 
     def objects(self, name: str, size: int) -> None:
         """Add bytes of Python objects to which a name leads."""
-        total = self._objects.get(name)
-        if total is None:
-            self._objects[name] = [size, 1]
-        else:
-            total[0] += size
-            total[1] += 1
+        total = self._objects.setdefault(name, [0, 0])
+        total[0] += size
+        total[1] += 1
 
     def table(self) -> pd.DataFrame:
         """Return one row per buffer, with `BUFFER_COLUMNS`, sorted by device and address."""

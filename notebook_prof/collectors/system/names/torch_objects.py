@@ -25,7 +25,6 @@ from .walk import Plan, Walk
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER, SAVED, TENSOR = (
     "parameter", "gradient", "buffer", "optimizer", "saved", "tensor",
 )  # fmt: skip
-_SAVED: Final = "_raw_saved_"
 _MANY: Final = 32
 
 
@@ -224,7 +223,7 @@ def _graph_getters(cls: type) -> tuple[Any, tuple[Any, ...]]:
                 continue
             if name == "next_functions" and before is None:
                 before = value.__get__
-            elif name.startswith(_SAVED) and name not in saved:
+            elif name.startswith("_raw_saved_") and name not in saved:
                 saved[name] = value.__get__
     return before, tuple(saved.values())
 

@@ -39,6 +39,7 @@ PART: Final = 512
 SAMPLE: Final = 256
 LONGEST_NAME: Final = 120
 _SEQUENCES: Final = (list, tuple, set, frozenset, deque)
+_HOLDERS: Final = (types.MethodType, partial, types.GeneratorType, types.CellType)
 _FOREIGN: Final = ("IPython", "ipykernel", "notebook_prof", "zmq", "tornado", "traitlets", "comm")
 """Packages whose objects are not the user's data."""
 
@@ -110,9 +111,31 @@ class Walk:
 
     def run(self, until_ns: int | None = None) -> None:
         """Visit all queued objects until `until_ns` or the end of the budget; never raises an Exception."""
-        limit = self._budget_ns if until_ns is None else min(until_ns, self._budget_ns)
+        limit_ns = self._budget_ns if until_ns is None else min(until_ns, self._budget_ns)
+        queue, visited, plans, log = self._queue, self._visited, self._plans, self.log
+        turns = 0
         with self.timed():
-            self._run(limit)
+            while queue:
+                turns += 1
+                if not turns & 31 and self._now_ns() >= limit_ns:
+                    return
+                obj, name, kind = queue.popleft()
+                number, cls = id(obj), type(obj)
+                if number in visited:
+                    log.again(number, name)
+                    continue
+                if id(cls) in LEAVES:
+                    continue
+                visited[number] = obj
+                self.objects += 1
+                log.looking_at = number
+                cached = plans.get(id(cls))
+                if cached is None:
+                    cached = plans[id(cls)] = cls, self._plan(cls)
+                try:
+                    cached[1](obj, name, kind)
+                except Exception:  # the object was changed meanwhile, or a library raised an error
+                    continue
 
     @contextmanager
     def timed(self) -> Iterator[None]:
@@ -131,36 +154,11 @@ class Walk:
         """Return the time spent so far."""
         return self.spent_ns + (time.thread_time_ns() - self._begun_ns if self._begun_ns else 0)
 
-    def _run(self, limit_ns: int) -> None:
-        queue, visited, plans, log = self._queue, self._visited, self._plans, self.log
-        turns = 0
-        while queue:
-            turns += 1
-            if not turns & 31 and self._now_ns() >= limit_ns:
-                return
-            obj, name, kind = queue.popleft()
-            number, cls = id(obj), type(obj)
-            if number in visited:
-                log.again(number, name)
-                continue
-            if id(cls) in LEAVES:
-                continue
-            visited[number] = obj
-            self.objects += 1
-            log.looking_at = number
-            cached = plans.get(id(cls))
-            if cached is None:
-                cached = plans[id(cls)] = cls, self._plan(cls)
-            try:
-                cached[1](obj, name, kind)
-            except Exception:  # the object was changed meanwhile, or a library raised an error
-                continue
-
     def _plan(self, cls: type) -> Plan:
         try:
             return self._plan_of(cls)
         except Exception:  # no rule covers this type
-            return self._others
+            return partial(self.inside, own_values)
 
     def _plan_of(self, cls: type) -> Plan:
         if cls is _Rest:
@@ -182,12 +180,10 @@ class Walk:
                 )
         if cls is types.FunctionType:
             return self._function
-        if cls is types.MethodType or cls is partial:
-            return self._same_name
-        if cls is types.GeneratorType or cls is types.CellType:
-            return self._same_name
+        if any(cls is one for one in _HOLDERS):
+            return partial(self.inside, referents)
         fields = fields_of(cls)
-        return partial(self._instance, fields) if fields else self._others
+        return partial(self._instance, fields) if fields else partial(self.inside, own_values)
 
     def _flat(self, base: Any, obj: Any, name: str, kind: str) -> None:
         size = base.__sizeof__(obj)
@@ -220,13 +216,9 @@ class Walk:
             if id(one) not in numbers and one is not instance_dict:
                 self._queue.append((one, name, kind))
 
-    def _others(self, obj: Any, name: str, kind: str) -> None:
-        for one in own_values(obj):
-            self._queue.append((one, name, kind))
-
-    def _same_name(self, obj: Any, name: str, kind: str) -> None:
-        for one in referents(obj):
-            self._queue.append((one, name, kind))
+    def inside(self, contents: Callable[[object], list[Any]], obj: Any, name: str, kind: str) -> None:
+        """Queue the contents of an object by its own name."""
+        self._queue.extend([(one, name, kind) for one in contents(obj)])
 
     def _function(self, obj: Any, name: str, kind: str) -> None:
         for one in (*(obj.__closure__ or ()), *(obj.__defaults__ or ()), obj.__kwdefaults__, obj.__dict__):

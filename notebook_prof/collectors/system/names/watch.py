@@ -256,17 +256,12 @@ class NameWatch:
 
     def before(self) -> None:
         """Record the names before anything else is recorded."""
-        walked = self._walk()
-        if walked is not None and not walked.facts["left"]:
-            self._before = walked
+        self._before = self._complete()
 
     def at_first_step(self) -> None:
         """Record the size of each name before the first recorded step, if unrecorded steps precede it."""
-        if self._at_first_step is not None:
-            return
-        walked = self._walk()
-        if walked is not None and not walked.facts["left"]:
-            self._at_first_step = walked
+        if self._at_first_step is None:
+            self._at_first_step = self._complete()
 
     def now(self) -> Walked | None:
         """Return the current names, compared with those before. Failure is reported and returns None."""
@@ -278,6 +273,10 @@ class NameWatch:
         if not walked.facts["left"]:
             walked.at_first_step = self._at_first_step
         return walked
+
+    def _complete(self) -> Walked | None:
+        walked = self._walk()
+        return None if walked is None or walked.facts["left"] else walked
 
     def _walk(self) -> Walked | None:
         try:

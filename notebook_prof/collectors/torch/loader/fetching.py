@@ -297,10 +297,8 @@ class WorkerInit:
 
     def __call__(self, worker: int) -> None:
         ring = None
-        try:
+        with suppress(Exception):  # a failure of ours must not affect the user's code
             ring = _arm(self.pattern.format(worker), worker)
-        except Exception:  # a failure of ours must not affect the user's code
-            ring = None
         if self.inner is not None:
             try:
                 self.inner(worker)

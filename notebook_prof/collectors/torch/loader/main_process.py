@@ -81,7 +81,6 @@ def _defined(kind: type, name: str) -> FunctionType | None:
     return None
 
 
-_LOOP: Final = "_pin_memory_loop"
 _NO_BATCHES: Final = ("_IterableDatasetStopIteration", "_ResumeIteration")
 _MOST_EVENTS: Final = 1_000_000
 
@@ -117,14 +116,11 @@ class PinWatch:
                 raise
             finally:
                 self._inside.discard(me)
-                self._note(me, data, begin)
+                pinned = self._pinned.setdefault(me, [])
+                if type(data).__name__ not in _NO_BATCHES and len(pinned) < _MOST_EVENTS:
+                    pinned.append((begin, clock()))
 
         return pin_memory
-
-    def _note(self, me: int, data: Any, begin: int) -> None:
-        pinned = self._pinned.setdefault(me, [])
-        if type(data).__name__ not in _NO_BATCHES and len(pinned) < _MOST_EVENTS:
-            pinned.append((begin, clock()))
 
     def _is_of_a_loader(self, me: int) -> bool:
         """Return whether a thread pins for an iterator, even one that is not complete yet."""
@@ -133,7 +129,7 @@ class PinWatch:
         if me in self._pinned:
             return True
         target = vars(threading.current_thread()).get("_target")
-        if getattr(target, "__name__", "") != _LOOP:
+        if getattr(target, "__name__", "") != "_pin_memory_loop":
             return False
         self._pinned[me] = []
         return True

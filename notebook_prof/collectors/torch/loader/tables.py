@@ -1,8 +1,9 @@
-"""Turns the recorded work of DataLoaders into tables, slices, flows and counters of a trace."""
+"""Parses the recorded work of DataLoaders, and puts it into tables, slices, flows and counters of a trace."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -10,22 +11,82 @@ import numpy.typing as npt
 import pandas as pd
 
 from ....background import checkpoint
+from ....trace import taxonomy
 from ....trace.arrays import IntArray
 from ....trace.builder import TraceBuilder
 from ....trace.clocks import Clock
 from ....trace.strings import Coded
-from ....trace.taxonomy import (
-    LOADER_COLLATE,
-    LOADER_FETCH,
-    LOADER_PIN,
-    LOADER_SEND,
-    LOADER_START,
-    LOADER_WAIT,
-)
 from ....trace.taxonomy import LOADER_MISSING as MISSING
 from . import ring as rings
-from .records import RingRecords, parse
 from .watch import LoaderIterator, LoaderWatch
+
+
+def _row(names: str) -> np.dtype[np.void]:
+    return np.dtype([(name, "<i8") for name in names.split()])
+
+
+_BATCH: Final = _row("status epoch seq begin collate end cpu_ns collate_cpu_ns delay_ns")
+_ITEM: Final = _row("kind index begin end")
+_SEND: Final = _row("epoch batch begin end send_cpu_ns send_bytes")
+_COUNTS: Final = (rings.BATCH_COUNT, rings.ITEMS_MADE, rings.ITEMS_TIMED)
+
+
+@dataclass(frozen=True, slots=True)
+class RingRecords:
+    """The content of one ring. Tables are sorted by time, with as many rows as fitted into the ring."""
+
+    header: tuple[int, ...]
+    totals: list[tuple[int, int]]  # count and ns by kind
+    names: list[str]  # name of each kind; ``""`` for items
+    batches: pd.DataFrame
+    items: pd.DataFrame
+    sends: pd.DataFrame
+
+    def since(self, instant: int) -> RingRecords:
+        """Return the records that end at `instant` or later, with the same header and totals."""
+        batches, items, sends = (
+            rows[rows["end"] >= instant].reset_index(drop=True)
+            for rows in (self.batches, self.items, self.sends)
+        )
+        return replace(self, batches=batches, items=items, sends=sends)
+
+    @property
+    def overwritten(self) -> int:
+        """Number of batches that were overwritten."""
+        return max(self.header[rings.BATCH_COUNT] - rings.BATCHES, 0)
+
+
+def parse(data: bytes, before: bytes = b"") -> RingRecords:
+    """Parse the bytes of `Ring.read`, less the counts of `before`, the bytes of `Ring.read_totals`."""
+    header = rings.HEADER.unpack_from(data)
+    text = data[rings.NAMES_AT : rings.NAMES_AT + header[rings.NAMES_SIZE]].decode("utf-8", "replace")
+    names = ["", *text.split("\0")] if text else [""]
+    totals: list[tuple[int, int]] = [
+        rings.TOTAL.unpack_from(data, rings.TOTALS_AT + kind * rings.TOTAL.size) for kind in range(len(names))
+    ]
+    if before:
+        earlier = rings.HEADER.unpack_from(before)
+        counted = [value - earlier[i] if i in _COUNTS else value for i, value in enumerate(header)]
+        for kind, (count, spent) in enumerate(totals):
+            skipped, skipped_ns = rings.TOTAL.unpack_from(before, rings.TOTALS_AT + kind * rings.TOTAL.size)
+            totals[kind] = count - skipped, spent - skipped_ns
+    else:
+        counted = list(header)
+    return RingRecords(
+        tuple(counted),
+        totals,
+        names,
+        _records(data, _BATCH, rings.BATCHES_AT, rings.BATCHES, header[rings.BATCH_COUNT]),
+        _records(data, _ITEM, rings.ITEMS_AT, rings.ITEMS, header[rings.ITEM_COUNT]),
+        _records(data, _SEND, rings.SENDS_AT, rings.SENDS, header[rings.SEND_COUNT]),
+    )
+
+
+def _records(data: bytes, dtype: np.dtype[Any], at: int, capacity: int, count: int) -> pd.DataFrame:
+    rows = np.frombuffer(data, dtype, capacity, at)
+    rows = rows[:count] if count <= capacity else np.roll(rows, -(count % capacity))
+    return pd.DataFrame({name: rows[name].astype(np.int64) for name in dtype.names or ()})
+
 
 _IN_PROCESS: Final = -1
 _MOMENTS: Final = (
@@ -204,7 +265,7 @@ class _Parts:
             tid, name = state.thread
             track = self._builder.track(name, pid=os.getpid(), tid=tid)
             begin = waited["next_begin"].to_numpy(np.int64)
-            targets = self._slices(begin, waited["next_end"].to_numpy(np.int64), track, LOADER_WAIT)
+            targets = self._slices(begin, waited["next_end"].to_numpy(np.int64), track, taxonomy.LOADER_WAIT)
             if sources:
                 arrows = waited[_KEY].assign(target=targets).merge(pd.concat(sources), on=_KEY).dropna()
                 self._builder.flows("link", arrows["handle"].astype(np.int64), arrows["target"])
@@ -217,7 +278,7 @@ class _Parts:
         pinned = pinned[pinned[:, 1] > self._start_ns]
         if len(pinned):
             track = self._builder.track("loader pin memory", pid=os.getpid(), tid=state.pin_thread)
-            self._slices(pinned[:, 0], pinned[:, 1], track, LOADER_PIN)
+            self._slices(pinned[:, 0], pinned[:, 1], track, taxonomy.LOADER_PIN)
 
     def _track(self, number: int, records: RingRecords, dataset: str) -> dict[int, int]:
         """Add a worker's track. Returns the slices of batches, by the keys of `_row_keys`."""
@@ -225,19 +286,18 @@ class _Parts:
         track = self._builder.track(f"loader {number}", pid=pid, tid=pid)
         header, records = records.header, records.since(self._start_ns)
         if header[rings.INIT_END] > self._start_ns:
-            self._slices(
-                np.array([header[rings.OPENED]]), np.array([header[rings.INIT_END]]), track, LOADER_START
-            )
+            begin, end = [header[rings.OPENED]], [header[rings.INIT_END]]
+            self._slices(begin, end, track, taxonomy.LOADER_START)
         rows = records.batches
-        handles = self._slices(rows["begin"], rows["end"], track, LOADER_FETCH)
+        handles = self._slices(rows["begin"], rows["end"], track, taxonomy.LOADER_FETCH)
         collated = rows[rows["end"] > rows["collate"]]
-        self._slices(collated["collate"], collated["end"], track, LOADER_COLLATE, "python")
+        self._slices(collated["collate"], collated["end"], track, taxonomy.LOADER_COLLATE, "python")
         items = records.items
         names = Coded(items["kind"].to_numpy(np.int32), [dataset, *records.names[1:]])
         self._slices(items["begin"], items["end"], track, names, "python")
         if len(records.sends):
             queue = self._builder.track(f"loader {number} sends", pid=pid, tid=header[rings.SENDER])
-            self._slices(records.sends["begin"], records.sends["end"], queue, LOADER_SEND, "io")
+            self._slices(records.sends["begin"], records.sends["end"], queue, taxonomy.LOADER_SEND, "io")
         return dict(zip(_row_keys(rows), handles.tolist(), strict=True))
 
     def _dataset(self, state: LoaderIterator) -> str:
@@ -303,17 +363,12 @@ def _main_side(state: LoaderIterator) -> pd.DataFrame:
 
 def _batch_taken(returned: pd.DataFrame, arrived: pd.DataFrame, in_order: bool) -> npt.NDArray[np.int64]:
     """Return each ``next``'s batch: in order, the one that was due; otherwise the one that arrived."""
-    if in_order or not len(arrived):
-        return _in_order(returned, arrived)
-    last = (
-        np.searchsorted(arrived["arrive_end"].to_numpy(), returned["next_end"].to_numpy(), side="right") - 1
-    )
-    return np.asarray(arrived["batch"].to_numpy()[np.maximum(last, 0)], np.int64)
-
-
-def _in_order(returned: pd.DataFrame, arrived: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Return, for each ``next``, the first batch that arrived, from the one that was due on."""
-    # a worker whose IterableDataset has ended never answers its tasks
+    if not in_order and len(arrived):
+        ends = arrived["arrive_end"].to_numpy()
+        last = np.searchsorted(ends, returned["next_end"].to_numpy(), side="right") - 1
+        return np.asarray(arrived["batch"].to_numpy()[np.maximum(last, 0)], np.int64)
+    # in order, it is the first that arrived, from the one that was due on: a worker whose IterableDataset has
+    # ended never answers its tasks
     batch = np.asarray(returned["due"].to_numpy(), np.int64).copy()
     for epoch in returned["epoch"].unique():
         own = (returned["epoch"] == epoch).to_numpy()

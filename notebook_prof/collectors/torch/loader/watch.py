@@ -21,7 +21,6 @@ from .main_process import Pinned, PinWatch, note_loader
 from .ring import Ring, clock
 
 _STATE: Final = "_notebook_prof_iterator"
-_NO_MORE: Final = "_IterableDatasetStopIteration"
 _MOST_EVENTS: Final = 1_000_000
 
 Event = tuple[int, ...]
@@ -103,8 +102,10 @@ class LoaderWatch:
         several = torch_side._MultiProcessingDataLoaderIter
         patches.replace(torch_side.DataLoader, "_get_iterator", self._get_iterator)
         patches.watch(several, "_reset", self._begin_again, lambda *_: None)
-        patches.watch(several, "_try_put_index", self._before_put, self._after_put)
-        patches.watch(several, "_try_get_data", self._before_get, self._after_get)
+        patches.watch(several, "_try_put_index", lambda iterator: iterator._send_idx, self._after_put)
+        patches.watch(
+            several, "_try_get_data", lambda *_, **__: (clock(), time.thread_time_ns()), self._after_get
+        )
         patches.watch(several, "_next_data", self._before_next, self._after_next)
         patches.replace(
             import_module("torch.utils.data._utils.pin_memory"), "pin_memory", self._pinning.timed
@@ -198,18 +199,12 @@ class LoaderWatch:
 
         return _get_iterator
 
-    # Called before and after functions of torch's iterators.
-
-    def _before_put(self, iterator: Any) -> Any:
-        return iterator._send_idx
+    # Called after functions of torch's iterators, and before one of them.
 
     def _after_put(self, iterator: Any, number: int, *_: Any) -> None:
         state = self._state_of(iterator)
         if state is not None and iterator._send_idx != number and len(state.sent) < _MOST_EVENTS:
             state.sent.append((state.epoch, number, iterator._task_info[number][0], clock()))
-
-    def _before_get(self, iterator: Any, *_: Any, **__: Any) -> Any:
-        return clock(), time.thread_time_ns()
 
     def _after_get(self, iterator: Any, before: Any, result: Any, failed: bool) -> None:
         state = self._state_of(iterator)
@@ -219,7 +214,7 @@ class LoaderWatch:
             state.note_exits(iterator)
         elif result[0] and type(result[1][0]) is int and len(state.arrived) < _MOST_EVENTS:
             (begin, cpu), (number, batch) = before, result[1]
-            if type(batch).__name__ != _NO_MORE:
+            if type(batch).__name__ != "_IterableDatasetStopIteration":
                 spent = time.thread_time_ns() - cpu
                 state.arrived.append((state.epoch, number, begin, clock(), spent))
 

@@ -254,9 +254,7 @@ def _parsed(name: str, text: str) -> Any:
         return [
             _parsed(name[len("List[") :].rstrip("]"), one.strip()) for one in text[1:-1].split(",") if one
         ]
-    if name == "str":
-        return text
-    if name == "Device":
+    if name in ("str", "Device"):
         return text
     if text in ("True", "False"):
         return text == "True"

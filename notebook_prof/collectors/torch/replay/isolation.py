@@ -7,7 +7,7 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -30,19 +30,17 @@ def isolated(torch: Any) -> Iterator[None]:
     """Run a block without autograd, autocast and warnings. Restores torch's state, even after errors."""
     # The state consists of the random states of torch on every device, of Python and of NumPy, the number of
     # threads, the default element type, deterministic algorithms, and the flags of cuDNN, cuBLAS and oneDNN.
-    before = _State(torch)
+    restore_random, before = random_states(), list(_settings(torch))
     try:
-        with warnings.catch_warnings(), torch.no_grad(), _no_autocast(torch):
+        with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            yield
+            with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+                yield
     finally:
-        before.restore()
-
-
-@contextmanager
-def _no_autocast(torch: Any) -> Iterator[None]:
-    with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
-        yield
+        restore_random()
+        for (_, value), (put, now) in zip(before, _settings(torch), strict=True):
+            if now != value:
+                put(value)
 
 
 def random_states() -> Callable[[], None]:
@@ -63,47 +61,21 @@ def random_states() -> Callable[[], None]:
     return restore
 
 
-class _State:
-    """torch's current global state, and the random states."""
-
-    def __init__(self, torch: Any) -> None:
-        self._torch = torch
-        self._restore_random = random_states()
-        self._threads = torch.get_num_threads()
-        self._dtype = torch.get_default_dtype()
-        self._deterministic = torch.are_deterministic_algorithms_enabled()
-        self._warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-        self._flags = list(self._read_flags())
-
-    def _read_flags(self) -> Iterator[tuple[Any, str, Any]]:
-        for path, names in _FLAGS.items():
-            module = self._torch
-            for part in path.split("."):
-                module = getattr(module, part, None)
-            for name in names:
-                try:
-                    value = getattr(module, name)
-                except (AttributeError, RuntimeError):  # missing in this version or on this machine
-                    continue
-                yield module, name, value
-
-    def restore(self) -> None:
-        """Restore the settings that have changed, without touching the others."""
-        torch = self._torch
-        self._restore_random()
-        if torch.get_num_threads() != self._threads:
-            torch.set_num_threads(self._threads)
-        if torch.get_default_dtype() != self._dtype:
-            torch.set_default_dtype(self._dtype)
-        now = (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-        )
-        if now != (self._deterministic, self._warn_only):
-            torch.use_deterministic_algorithms(self._deterministic, warn_only=self._warn_only)
-        for module, name, value in self._flags:
-            if getattr(module, name) != value:
-                setattr(module, name, value)
+def _settings(torch: Any) -> Iterator[tuple[Callable[[Any], object], Any]]:
+    """Yield a function that sets each of torch's settings, and the setting's value."""
+    yield torch.set_num_threads, torch.get_num_threads()
+    yield torch.set_default_dtype, torch.get_default_dtype()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    deterministic = torch.are_deterministic_algorithms_enabled(), warn_only
+    yield lambda both: torch.use_deterministic_algorithms(both[0], warn_only=both[1]), deterministic
+    for path, names in _FLAGS.items():
+        module = torch
+        for part in path.split("."):
+            module = getattr(module, part, None)
+        for name in names:
+            # some are missing in this version or on this machine
+            with suppress(AttributeError, RuntimeError):
+                yield partial(setattr, module, name), getattr(module, name)
 
 
 # Tries, that is, variants of a call: other layouts or types of its inputs, other numbers of threads,
