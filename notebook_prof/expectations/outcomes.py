@@ -105,15 +105,11 @@ def expect(trace: Trace, *expectations: str, check: bool = True) -> Expectations
     expectations: 1 passed
     PASS          operator mm < 70%: 53.8 % (p.operators())
     """
-    result = _judged_together(trace, expectations)
+    together = sharing(lambda _: judge(expectations, lambda one: measured(trace, one), check=False))
+    result = together(trace)
     if check:
         result.check()
     return result
-
-
-@sharing
-def _judged_together(trace: Trace, texts: Sequence[str]) -> Expectations:
-    return judge(texts, lambda one: measured(trace, one), check=False)
 
 
 def judge(texts: Sequence[str], measure: Callable[[Expectation], Measured], check: bool) -> Expectations:

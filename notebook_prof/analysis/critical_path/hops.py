@@ -195,11 +195,6 @@ def critical_path_doubts(
     [['no-launches', 1, 1]]
     """
     graph, spans = spans_of(trace, window, step, end)
-    return doubts_table(graph, spans)
-
-
-def doubts_table(graph: Dependences, spans: Sequence[PathSpan]) -> pd.DataFrame:
-    """Return the table of `critical_path_doubts` for these paths."""
     every = path_pieces(graph, spans)
     total = sum(one.path.end - one.path.begin for one in spans)
     rows = [row for row in _rows(graph, spans, every) if row[1]]

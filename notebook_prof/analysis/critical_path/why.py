@@ -191,17 +191,15 @@ def why(
     graph = dependences(trace)
     if (ts is None) == (slice is None):
         raise OptionError("why() needs an instant, as in why(12_000, track), or a slice, as in why(slice=7)")
-    if slice is not None:
-        key, stretch = of_slice(graph, slice)
-    else:
-        key, stretch = of_instant(graph, int(ts or 0), track)
+    stretch = of_instant(graph, int(ts or 0), track) if slice is None else of_slice(graph, slice)
     path = walk(graph, stretch.begin, stretch.end, stretch.from_track, stretch.from_row)
     spans = [PathSpan(-1, "host", stretch.from_track, 0, path)] if stretch.end > stretch.begin else []
     pieces, hops = pieces_table(graph, spans), hops_table(graph, spans)
     keys, labels = resource_names(trace)
-    resource = labels[int(np.searchsorted(keys, key))]
+    resource = labels[int(np.searchsorted(keys, stretch.track))]
     text = "\n".join(_sentences(trace, stretch, resource, pieces, hops))
-    return Why(stretch.kind, key, resource, stretch.begin, stretch.end, stretch.row, pieces, hops, text)
+    of = stretch.kind, stretch.track, resource, stretch.begin, stretch.end, stretch.row
+    return Why(*of, pieces, hops, text)
 
 
 _CAUSES: Final = {
@@ -309,9 +307,8 @@ def _of_hops(trace: Trace, hops: pd.DataFrame, label: _ShortLabels) -> list[str]
 
 def _shares(pieces: pd.DataFrame, label: _ShortLabels, length: int) -> str:
     """List the classes of the stretch's path, largest first."""
-    by_class = (
-        pieces.groupby("class", observed=True)["dur_ns"].sum().sort_values(ascending=False, kind="stable")
-    )
+    by_class = pieces.groupby("class", observed=True)["dur_ns"].sum()
+    by_class = by_class.sort_values(ascending=False, kind="stable")
     parts = []
     for name, spent in by_class.head(_CLASSES_IN_TEXT).items():
         own = pieces[(pieces["class"] == name) & pieces["slice"].notna()]
