@@ -112,11 +112,7 @@ def _shared(trace: Trace, table: Callable[[Trace], pd.DataFrame]) -> pd.DataFram
 
 
 def _used(trace: Trace) -> pd.DataFrame:
-    return _shared(trace, _counted)
-
-
-def _counted(trace: Trace) -> pd.DataFrame:
-    steps = counted_steps(trace)
+    steps = _shared(trace, counted_steps)
     return steps[steps["used"] & (steps["step"] >= 0)]
 
 
@@ -336,8 +332,6 @@ _MEASURES: Final[dict[str, Callable[[Trace, Expectation], Measured]]] = {
     "operator": _operator,
     "kernel": _kernel,
     "line": _line,
-    "notebook": _notebook,
-    "cell": _notebook,
-    "slower": _of_two,
-    "faster": _of_two,
+    **dict.fromkeys(("notebook", "cell"), _notebook),
+    **dict.fromkeys(("slower", "faster"), _of_two),
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace, Window, subtract
@@ -13,7 +12,6 @@ from ...trace.arrays import IntArray
 from ...trace.schema import Table
 from ..scope import (
     Numbers,
-    Scope,
     WindowLike,
     bounds,
     length_within,
@@ -113,30 +111,22 @@ def input_pipeline(trace: Trace, *, window: WindowLike = None, step: Numbers = N
     return _ordered(_torch(trace, step_spans(trace, window, step)))
 
 
-def loader_kinds(scope: Scope) -> npt.NDArray[np.int8]:
-    """Classify slices by name: 0 is no fetch, 1 an in-process fetch, 2 a fetch from workers."""
-    words = [str(word) for word in scope.slices["name"].cat.categories]
-    kind = [0 if not w.startswith(LOADER_PREFIXES) else 2 if _MULTIPLE in w else 1 for w in words]
-    return np.append(np.array(kind, dtype=np.int8), np.int8(0))[scope.codes("name")]
-
-
 def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
     host = on_host(trace)
     stepping = host.ints("track") == stepping_track(trace)
     data = host.among("phase", ("data",))
-    kind = loader_kinds(host)
     start, end = bounds(spans)
     fetching = host.open(stepping & data)
-    loads = (kind > 0) & stepping
+    loads = stepping & host.named(lambda name: name.startswith(LOADER_PREFIXES))
+    multiple = loads & host.named(lambda name: _MULTIPLE in name)
     from_workers = subtract(
-        host.open(loads & (kind == 2)),
-        host.open(stepping & data & host.among("category", ("operator",)) & ~loads),
+        host.open(multiple), host.open(stepping & data & host.among("category", ("operator",)) & ~loads)
     )
     begins = host.ts[loads]
     count = np.searchsorted(begins, end, side="left") - np.searchsorted(begins, start, side="left")
-    most = int(kind[loads].max(initial=0))
     fetch = length_within(fetching, start, end)
-    loader = np.where((count > 0) | (fetch > 0), max(most, 1), 0)
+    kind = _LOADERS.index("workers" if multiple.any() else "in-process")
+    loader = np.where((count > 0) | (fetch > 0), kind, 0)
     work = data & ~stepping
     process = _processes(trace, host.ints("track"))
     active = np.zeros(len(start), dtype=np.int64)
