@@ -16,6 +16,7 @@ from .resources import EVENT, EVENTS, FAR, NOTHING, WAITS, StreamWork
 
 RUNS: Final = ("host", "wait-wakeup", "work", "launch-latency", "event-latency")
 """Kinds of runs: thread time, wake-up after a wait, stream work, launch latency, event latency."""
+HOST, WAKE, WORK, LAUNCH_LATENCY, EVENT_LATENCY = range(len(RUNS))
 
 HOPS: Final = (*WAITS, "launch", *EVENTS[1:], "unrecorded")
 """Kinds of hops: waits of threads, then causes of device work."""
@@ -89,7 +90,6 @@ def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row
     """Follow what each instant of a window (ns) waited for, back from its end; the runs partition it."""
     # The walk starts on `track`, by default the main thread; on a stream, at `row`, its last device work.
     walker = _Walker(begin, graph.main if track is None else track, row, end)
-    host = RUNS.index("host")
     while walker.t > begin:
         walker.still += 1
         if walker.track in graph.streams:
@@ -101,11 +101,11 @@ def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row
             side = "right" if walker.still < STUCK else "left"
             k = int(np.searchsorted(waits.done, walker.t, side=side)) - 1  # type: ignore[call-overload]
         if k < 0 or waits is None:
-            walker.charge(begin, host)
+            walker.charge(begin, HOST)
             break
-        walker.charge(min(int(waits.end[k]), walker.t), host)
+        walker.charge(min(int(waits.end[k]), walker.t), HOST)
         call, kind = int(waits.slice[k]), int(waits.kind[k])
-        walker.charge(int(waits.done[k]), RUNS.index("wait-wakeup"), call)
+        walker.charge(int(waits.done[k]), WAKE, call)
         if walker.t > begin:
             walker.go(int(waits.track[k]), int(waits.row[k]), call, kind, int(waits.margin[k]))
     shape = np.array(walker.runs, np.int64).reshape(-1, len(PathRuns._fields)).T
@@ -118,15 +118,15 @@ def _leave_stream(graph: Dependences, walker: _Walker) -> None:
     stream: StreamWork = graph.streams[walker.track]
     root = int(stream.root[graph.position[walker.row]])
     first = int(stream.rows[root])
-    walker.charge(int(stream.start[root]), RUNS.index("work"), walker.row)
+    walker.charge(int(stream.start[root]), WORK, walker.row)
     track, cause, kind, margin = graph.main_of(walker.track), -1, "unrecorded", FAR
     if stream.bound[root] != NOTHING:
-        cause, since, latency, kind = stream.call[root], stream.launched[root], "launch-latency", "launch"
+        cause, since, latency, kind = stream.call[root], stream.launched[root], LAUNCH_LATENCY, "launch"
         if stream.bound[root] == EVENT:
             cause, kind = stream.event[root], EVENTS[int(stream.event_kind[root])]
-            since, latency = graph.resources.end[cause], "event-latency"
+            since, latency = graph.resources.end[cause], EVENT_LATENCY
         track, margin = int(graph.resources.track[cause]), int(stream.margin[root])
-        walker.charge(int(since), RUNS.index(latency), first)
+        walker.charge(int(since), latency, first)
     if walker.t > walker.begin:
         walker.go(track, int(cause), first, HOPS.index(kind), margin)
 
@@ -135,7 +135,7 @@ def cut_at_owners(graph: Dependences, runs: PathRuns) -> tuple[PathRuns, IntArra
     """Cut runs where the owner changes; return the pieces, and the run of each."""
     # The pieces partition their runs: they are in the order of the runs, and by start within each. `row` is
     # the charged slice, -1 if there is none; for a latency, the delayed slice.
-    whole = (runs.kind == RUNS.index("launch-latency")) | (runs.kind == RUNS.index("event-latency"))
+    whole = (runs.kind == LAUNCH_LATENCY) | (runs.kind == EVENT_LATENCY)
     tracks = [(track, np.flatnonzero((runs.track == track) & ~whole)) for track in np.unique(runs.track)]
     first, count = np.zeros(len(runs.start), np.int64), np.ones(len(runs.start), np.int64)
     for track, cut in tracks:
