@@ -63,18 +63,13 @@ def stream_busy_times(trace: Trace) -> dict[int, BusyTime]:
         if len(rows):
             begins = ts[rows]
             streams[stream] = Scope(slices, rows, begins, begins + slices["dur"].to_numpy()[rows], own[rows])
-    device = {stream: int(device_of(trace, _first(work))[0]) for stream, work in streams.items()}
-    windows: dict[int, Window] = {}
+    device, begin, end = {}, dict[int, int](), dict[int, int]()
     for stream, work in streams.items():
-        span, so_far = device_window(work), windows.get(device[stream])
-        widest = span if so_far is None else Window(min(span.start, so_far.start), max(span.end, so_far.end))
-        windows[device[stream]] = widest
-    cuts = {stream: windows[device[stream]] for stream in streams}
+        number = device[stream] = int(device_of(trace, work.only(work.rows == work.rows[0]))[0])
+        span = device_window(work)
+        begin[number] = min(begin.get(number, span.start), span.start)
+        end[number] = max(end.get(number, span.end), span.end)
     return {
-        stream: busy_time(work, as_ints([cuts[stream].start]), as_ints([cuts[stream].end]))
+        stream: busy_time(work, as_ints([begin[device[stream]]]), as_ints([end[device[stream]]]))
         for stream, work in streams.items()
     }
-
-
-def _first(work: Scope) -> Scope:
-    return Scope(work.slices, work.rows[:1], work.ts[:1], work.end[:1], work.self_ns[:1])

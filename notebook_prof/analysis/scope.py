@@ -54,15 +54,8 @@ _FEW_CODES = 8
 """Maximum number of codes to compare with one by one; for more, a look-up table is faster."""
 
 
-class _SharedResults(threading.local):
-    """Results that the analysis running in this thread has already computed from its trace."""
-
-    def __init__(self) -> None:
-        self.trace: Trace | None = None
-        self.results: dict[Hashable, Any] = {}
-
-
-_shared = _SharedResults()
+_shared = threading.local()
+"""The `trace` of the analysis running in this thread, and `results` already computed from it."""
 
 
 def sharing(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate[Trace, P], R]:
@@ -70,21 +63,20 @@ def sharing(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenat
 
     @functools.wraps(analysis)
     def run(trace: Trace, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        if _shared.trace is not None:
+        if getattr(_shared, "trace", None) is not None:
             return analysis(trace, *args, **kwargs)
-        _shared.trace = trace
+        _shared.trace, _shared.results = trace, {}
         try:
             return analysis(trace, *args, **kwargs)
         finally:
-            _shared.trace = None
-            _shared.results.clear()
+            _shared.trace = _shared.results = None
 
     return run
 
 
 def once(trace: Trace, key: Hashable, make: Callable[[], R]) -> R:
     """Return the result of `make`, cached by key while an analysis is `sharing`."""
-    if _shared.trace is not trace:
+    if getattr(_shared, "trace", None) is not trace:
         return make()
     if key not in _shared.results:
         checkpoint()

@@ -18,13 +18,9 @@ UNITS: Final = {
     "device": ("share",),
     "peak": ("bytes",),
     "sync": ("count",),
-    "operator": ("share", "count"),
-    "kernel": ("share", "count"),
-    "line": ("share", "count"),
-    "notebook": ("ns",),
-    "cell": ("ns",),
-    "slower": ("share",),
-    "faster": ("share",),
+    **dict.fromkeys(("operator", "kernel", "line"), ("share", "count")),
+    **dict.fromkeys(("notebook", "cell"), ("ns",)),
+    **dict.fromkeys(("slower", "faster"), ("share",)),
 }
 """Quantities, and the units of their limits."""
 _WRITE: Final = {
@@ -96,9 +92,8 @@ def value_text(value: float, unit: str) -> str:
     """
     if not math.isfinite(value):
         return "unknown" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    return {"ns": format_ns, "share": format_share, "bytes": format_bytes, "count": format_number}[unit](
-        value
-    )
+    formats = {"ns": format_ns, "share": format_share, "bytes": format_bytes, "count": format_number}
+    return formats[unit](value)
 
 
 def _limit(text: str, quantity: str, value: str) -> tuple[float, str]:

@@ -105,15 +105,11 @@ def expect(trace: Trace, *expectations: str, check: bool = True) -> Expectations
     expectations: 1 passed
     PASS          operator mm < 70%: 53.8 % (p.operators())
     """
-    result = _judged_together(trace, expectations)
+    together = sharing(lambda _: judge(expectations, lambda one: measured(trace, one), check=False))
+    result = together(trace)
     if check:
         result.check()
     return result
-
-
-@sharing
-def _judged_together(trace: Trace, texts: Sequence[str]) -> Expectations:
-    return judge(texts, lambda one: measured(trace, one), check=False)
 
 
 def judge(texts: Sequence[str], measure: Callable[[Expectation], Measured], check: bool) -> Expectations:
@@ -127,23 +123,17 @@ def judge(texts: Sequence[str], measure: Callable[[Expectation], Measured], chec
     return result
 
 
-def _judged(one: Expectation, result: Measured) -> dict[str, object]:
+def _judged(one: Expectation, result: Measured) -> tuple[object, ...]:
+    """Return a row of the table."""
     ends = {one.holds(result.low), one.holds(result.high)}
     decided = not math.isnan(result.value) and len(ends) == 1
     outcome = INCONCLUSIVE if not decided else PASS if ends == {True} else FAIL
     reason = result.reason if outcome == INCONCLUSIVE or result.low == result.high else ""
     if outcome == INCONCLUSIVE and not reason:
         reason = "the interval contains the limit"
-    numbers = {"value": result.value, "low": result.low, "high": result.high, "limit": one.limit}
-    return {
-        "expectation": one.text,
-        "outcome": outcome,
-        **numbers,
-        "unit": one.unit,
-        "call": result.call,
-        "reason": reason,
-        "parts": () if outcome == PASS else tuple(result.parts()),
-    }
+    numbers = result.value, result.low, result.high, one.limit, one.unit
+    parts = () if outcome == PASS else tuple(result.parts())
+    return one.text, outcome, *numbers, result.call, reason, parts
 
 
 def _line(row: dict[str, object]) -> str:

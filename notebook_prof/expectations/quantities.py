@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -61,9 +61,8 @@ def measured(trace: Trace, expectation: Expectation) -> Measured:
     """Measure the quantity of an expectation."""
     # counted values have no interval: both ends are the value; an unknown value is nan, with a reason
     result = _MEASURES[expectation.quantity](trace, expectation)
-    return (
-        replace(result, parts=lambda: _parts(trace, expectation)) if not math.isnan(result.value) else result
-    )
+    is_known = not math.isnan(result.value)
+    return replace(result, parts=lambda: _parts(trace, expectation)) if is_known else result
 
 
 def _parts(trace: Trace, expectation: Expectation) -> list[str]:
@@ -113,20 +112,8 @@ def _shared(trace: Trace, table: Callable[[Trace], pd.DataFrame]) -> pd.DataFram
 
 
 def _used(trace: Trace) -> pd.DataFrame:
-    return _shared(trace, _counted)
-
-
-def _counted(trace: Trace) -> pd.DataFrame:
-    steps = counted_steps(trace)
+    steps = _shared(trace, counted_steps)
     return steps[steps["used"] & (steps["step"] >= 0)]
-
-
-def _operators_by_step(trace: Trace) -> pd.DataFrame:
-    return operators(trace, by=("name", "step"))
-
-
-def _kernels_by_step(trace: Trace) -> pd.DataFrame:
-    return kernels(trace, by=("name", "step"))
 
 
 def _call_of_steps(call: str, used: pd.DataFrame) -> str:
@@ -238,32 +225,26 @@ def _operator(trace: Trace, expectation: Expectation) -> Measured:
             return missing(call, _NOT_COUNTED)
         if not own.any() and (python.all() if "::" in name else python.any()):
             return missing(call, _NOT_COUNTED)
-    table = _shared(trace, operators)
-    result = _named(table, expectation, call)
-    if expectation.unit == "count" or math.isnan(result.value):
-        return result
-    by_step = _shared(trace, _operators_by_step)
-    return _with_interval(trace, result, by_step, "self_ns", _names(name), int(table["self_ns"].sum()))
+    return _of_name(trace, expectation, operators, "self_ns", call)
 
 
 def _kernel(trace: Trace, expectation: Expectation) -> Measured:
-    table = _shared(trace, kernels)
-    result = _named(table, expectation, "p.kernels()")
+    return _of_name(trace, expectation, kernels, "total_ns", "p.kernels()")
+
+
+def _of_name(
+    trace: Trace, expectation: Expectation, analysis: Callable[..., pd.DataFrame], column: str, call: str
+) -> Measured:
+    """Return the count of a name, or its share with an interval."""
+    table = _shared(trace, analysis)
+    result = _named(table, expectation, call)
     if expectation.unit == "count" or math.isnan(result.value):
         return result
-    by_step = _shared(trace, _kernels_by_step)
-    names = _names(expectation.of)
-    return _with_interval(trace, result, by_step, "total_ns", names, int(table["total_ns"].sum()))
-
-
-def _with_interval(
-    trace: Trace, result: Measured, by_step: pd.DataFrame, column: str, names: Sequence[str], total: int
-) -> Measured:
-    """Return the share of some names with its interval."""
-    rows = by_step[by_step["step"].notna()]
+    rows = once(trace, ("by step", analysis), lambda: analysis(trace, by=("name", "step")))
+    rows = rows[rows["step"].notna()]
     whole = rows.groupby("step")[column].sum()
-    own = rows[rows["name"].astype(str).isin(names)].groupby("step")[column].sum()
-    return _interval_of_share(result, _used(trace), own, whole, total)
+    own = rows[rows["name"].astype(str).isin(_names(expectation.of))].groupby("step")[column].sum()
+    return _interval_of_share(result, _used(trace), own, whole, int(table[column].sum()))
 
 
 def _interval_of_share(
@@ -351,8 +332,6 @@ _MEASURES: Final[dict[str, Callable[[Trace, Expectation], Measured]]] = {
     "operator": _operator,
     "kernel": _kernel,
     "line": _line,
-    "notebook": _notebook,
-    "cell": _notebook,
-    "slower": _of_two,
-    "faster": _of_two,
+    **dict.fromkeys(("notebook", "cell"), _notebook),
+    **dict.fromkeys(("slower", "faster"), _of_two),
 }

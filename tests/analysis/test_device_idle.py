@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from notebook_prof.analysis import device, device_idle, idle_causes, why
 from notebook_prof.analysis.critical_path.dependences import dependences
 from notebook_prof.analysis.critical_path.walk import walk
-from notebook_prof.analysis.critical_path.why import walk_each
+from notebook_prof.analysis.device.idle import walk_each
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder

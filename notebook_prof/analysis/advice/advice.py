@@ -13,49 +13,17 @@ from ...trace.arrays import IntArray
 from ...trace.schema import Table
 from ...units import format_ns
 from ..scope import WindowLike, sharing
-from .arrays import RULES as ARRAY_RULES
+from . import arrays, device, host, keeping, loading
 from .context import Advice, AdviceContext
-from .device import (
-    communication_exposed,
-    copy_bound,
-    low_occupancy,
-    pageable_copies,
-    sync_points,
-    tensor_cores_unused,
-)
-from .host import (
-    launch_bound,
-    pool_overhead,
-    recompilations,
-    small_operators,
-    threads_take_turns,
-    uneven_steps,
-    unfused_optimizer,
-)
-from .keeping import fragmented_memory, memory_growth_rule, near_full_memory, small_allocations
-from .loading import input_bound, items_one_by_one, loader_workers
+from .host import small_operators
 
 RULES = (
-    input_bound,
-    loader_workers,
-    items_one_by_one,
-    communication_exposed,
-    recompilations,
-    uneven_steps,
-    launch_bound,
-    unfused_optimizer,
-    sync_points,
-    pageable_copies,
-    copy_bound,
-    low_occupancy,
-    tensor_cores_unused,
-    *ARRAY_RULES,
-    threads_take_turns,
-    pool_overhead,
-    memory_growth_rule,
-    near_full_memory,
-    fragmented_memory,
-    small_allocations,
+    *(loading.input_bound, loading.loader_workers, loading.items_one_by_one),
+    *(device.communication_exposed, host.recompilations, host.uneven_steps),
+    *(host.launch_bound, host.unfused_optimizer, device.sync_points, device.pageable_copies),
+    *(device.copy_bound, device.low_occupancy, device.tensor_cores_unused),
+    *(*arrays.RULES, host.threads_take_turns, host.pool_overhead, keeping.memory_growth_rule),
+    *(keeping.near_full_memory, keeping.fragmented_memory, keeping.small_allocations),
 )
 
 _COLUMNS: Final = Table.of(

@@ -181,11 +181,6 @@ class AdviceContext:
         """Words after a number divided by `step_count`, `` a step`` with its space; empty without steps."""
         return " a step" if len(self.facts.steps) else ""
 
-    @property
-    def each_step(self) -> str:
-        """Words before a number divided by `step_count`: ``Each step``, or ``The run`` without steps."""
-        return "Each step" if len(self.facts.steps) else "The run"
-
     @cached_property
     def host(self) -> Scope:
         """Slices of the steps' thread during the steps."""

@@ -44,9 +44,7 @@ def sync_points(run: AdviceContext) -> Advice | None:
         "sync-points",
         fill(
             "The host waits for the device {}{}, {} in all, in {}; the device then runs out of work.",
-            often,
-            run.a_step,
-            run.each(waited, run.on_thread("self_ns", names)),
+            *(often, run.a_step, run.each(waited, run.on_thread("self_ns", names))),
             ", ".join(map(str, callers.index[:_SHOWN])),
         ),
         "Keep values on the device: collect losses as tensors and read them occasionally, instead of calling "
@@ -84,9 +82,7 @@ def pageable_copies(run: AdviceContext) -> Advice | None:
         "pageable-copies",
         fill(
             "{} copies to the device come from unpinned memory, and take {}{}.",
-            cite(format_count(count), count, times),
-            cite_ns(spent, took),
-            run.share(spent, took),
+            *(cite(format_count(count), count, times), cite_ns(spent, took), run.share(spent, took)),
         ),
         "Pin the memory (DataLoader(pin_memory=True) or tensor.pin_memory()) and copy with "
         ".to(device, non_blocking=True), so that copies overlap with work.",
@@ -124,17 +120,10 @@ def copy_bound(run: AdviceContext) -> Advice | None:
     whole, memory = (
         Source("device", column, {"device": number}, run.looking) for column in ("busy_ns", "memory_ns")
     )
-    sentence = fill(
-        "Device {} copies for {}, {} of its busy time{}.",
-        number,
-        cite_ns(moved, memory),
-        cite_share(moved / busy, memory, whole),
-        more,
-    )
-    names = names_of(work, own)
+    share, names = cite_share(moved / busy, memory, whole), names_of(work, own)
     return Advice(
         "copy-bound",
-        sentence,
+        fill("Device {} copies for {}, {} of its busy time{}.", number, cite_ns(moved, memory), share, more),
         f"{remedies[0][:1].upper()}{'; '.join(remedies)[1:]}.",
         gain_ns=min(moved, run.total_ns),
         bound=True,
@@ -243,20 +232,21 @@ def tensor_cores_unused(run: AdviceContext) -> Advice | None:
         return None
     found = evidence(work, plain)
     longest = short(work.slices["name"].iloc[int(found["rows"][0])], 32)
+    names = names_of(work, plain)
+    share = _of_kernels(run, names, int(spent[plain].sum()), int(spent[kernel].sum()))
     return Advice(
         "tensor-cores-unused",
         fill(
             "Matrix products and convolutions without tensor cores take {} of the kernels' time; the longest "
             "is {}.",
-            _of_kernels(run, names_of(work, plain), int(spent[plain].sum()), int(spent[kernel].sum())),
-            longest,
+            *(share, longest),
         ),
         "Compute in half precision: torch.autocast('cuda', dtype=torch.float16 or bfloat16); on Ampere and "
         "later torch.set_float32_matmul_precision('high'); sizes that are multiples of 8.",
         gain_ns=int(spent[plain].sum()) * (_FASTER - 1) // _FASTER,
         bound=True,
-        what_if={"scale": dict.fromkeys(names_of(work, plain), 1 / _FASTER)},
-        select={"name": names_of(work, plain)},
+        what_if={"scale": dict.fromkeys(names, 1 / _FASTER)},
+        select={"name": names},
         **found,
     )
 
@@ -283,9 +273,7 @@ def communication_exposed(run: AdviceContext) -> Advice | None:
         "communication-exposed",
         fill(
             "Nothing computes during {} of communication{}{}.",
-            run.each(spent, source),
-            run.a_step,
-            run.share(spent, source),
+            *(run.each(spent, source), run.a_step, run.share(spent, source)),
         ),
         "Overlap it with backward (DDP's buckets: bucket_cap_mb, gradient_as_bucket_view), exchange less "
         "often (no_sync with gradient accumulation) or less (compression hooks, bfloat16), and look for a "

@@ -88,9 +88,8 @@ def near_full_memory(run: AdviceContext) -> Advice | None:
     """Find a device whose memory is nearly all reserved."""
     peaks = run.facts.peak
     peaks = peaks[peaks["device"] >= 0]
-    for number, reserved, ts in zip(
-        peaks["device"].tolist(), peaks["reserved_peak_bytes"].tolist(), peaks["ts"].tolist(), strict=True
-    ):
+    for row in peaks.to_dict("records"):
+        number, reserved, ts = row["device"], row["reserved_peak_bytes"], row["ts"]
         size = device_properties(run.trace, number).get("memory_bytes", np.nan)
         if reserved >= _FULL * size:
             return Advice(

@@ -268,7 +268,8 @@ def _busy(run: AdviceContext) -> int:
 def _found(run: AdviceContext, spent: int, before: str, after: str) -> dict[str, Any]:
     """Return the fields of a rule's advice other than code, remedy and gain."""
     took = run.facts.in_phase("data")
-    text = say(f"{run.each_step} {before}", run.each(spent, took), after, run.share(spent, took))
+    who = "Each step" if len(run.facts.steps) else "The run"
+    text = say(f"{who} {before}", run.each(spent, took), after, run.share(spent, took))
     location = ""
     if len(run.loader_facts) == 1:
         row = run.loader_facts.iloc[0]

@@ -14,7 +14,7 @@ from ..scope import Numbers, WindowLike, sharing
 from .dependences import Dependences
 from .path import DOUBTS, HOP_TABLE, SPANS, End, PathPieces, PathSpan, path_pieces, spans_of
 from .resources import EVENTS, FAR, WAITS, stacked
-from .walk import CLASSES, HOPS, RUNS, Hops, class_codes, resource_names
+from .walk import CLASSES, HOPS, WORK, Hops, class_codes, resource_names
 
 
 @sharing
@@ -133,7 +133,7 @@ def critical_path_spans(
     number = np.array([one.step for one in spans], np.int32)
     start = np.array([one.path.begin for one in spans], np.int64)
     until = np.array([one.path.end for one in spans], np.int64)
-    work = (every.pieces.kind == RUNS.index("work")) & (every.pieces.row >= 0)
+    work = (every.pieces.kind == WORK) & (every.pieces.row >= 0)
     spent = np.where(work, every.pieces.end - every.pieces.start, 0)
     device = np.bincount(every.span, spent, minlength=len(spans)).astype(np.int64)
     decided, near = every.margin < FAR, every.margin < 2 * graph.latencies.noise
@@ -195,11 +195,6 @@ def critical_path_doubts(
     [['no-launches', 1, 1]]
     """
     graph, spans = spans_of(trace, window, step, end)
-    return doubts_table(graph, spans)
-
-
-def doubts_table(graph: Dependences, spans: Sequence[PathSpan]) -> pd.DataFrame:
-    """Return the table of `critical_path_doubts` for these paths."""
     every = path_pieces(graph, spans)
     total = sum(one.path.end - one.path.begin for one in spans)
     rows = [row for row in _rows(graph, spans, every) if row[1]]

@@ -272,18 +272,13 @@ def pieces_columns(
         elif name == "track":
             data[name] = pd.arrays.IntegerArray(pieces.track.astype(np.int32), pieces.track < 0)
         elif name == "resource":
-            data[name] = resource_column(graph.resources.trace, pieces.track)
+            keys, labels = resource_names(graph.resources.trace)
+            data[name] = pd.Categorical.from_codes(positions(keys, pieces.track), categories=labels)
         else:
             column = slices[name].cat
             codes = np.append(column.codes.to_numpy(), -1)[pieces.row]
             data[name] = pd.Categorical.from_codes(codes, categories=column.categories)
     return data
-
-
-def resource_column(trace: Trace, track: IntArray) -> pd.Categorical:
-    """Return the names of tracks; missing for track -1."""
-    keys, labels = resource_names(trace)
-    return pd.Categorical.from_codes(positions(keys, track), categories=labels)
 
 
 def path_sums(table: pd.DataFrame, by: list[str], spent: IntArray) -> pd.DataFrame:

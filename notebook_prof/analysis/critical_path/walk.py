@@ -12,10 +12,11 @@ from ...trace import Trace
 from ...trace.arrays import IntArray
 from ..scope import matching_codes
 from .dependences import Dependences
-from .resources import EVENT, EVENTS, FAR, LAUNCH, NOTHING, WAITS, StreamWork
+from .resources import EVENT, EVENTS, FAR, NOTHING, WAITS, StreamWork
 
 RUNS: Final = ("host", "wait-wakeup", "work", "launch-latency", "event-latency")
 """Kinds of runs: thread time, wake-up after a wait, stream work, launch latency, event latency."""
+HOST, WAKE, WORK, LAUNCH_LATENCY, EVENT_LATENCY = range(len(RUNS))
 
 HOPS: Final = (*WAITS, "launch", *EVENTS[1:], "unrecorded")
 """Kinds of hops: waits of threads, then causes of device work."""
@@ -89,7 +90,6 @@ def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row
     """Follow what each instant of a window (ns) waited for, back from its end; the runs partition it."""
     # The walk starts on `track`, by default the main thread; on a stream, at `row`, its last device work.
     walker = _Walker(begin, graph.main if track is None else track, row, end)
-    host = RUNS.index("host")
     while walker.t > begin:
         walker.still += 1
         if walker.track in graph.streams:
@@ -101,11 +101,11 @@ def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row
             side = "right" if walker.still < STUCK else "left"
             k = int(np.searchsorted(waits.done, walker.t, side=side)) - 1  # type: ignore[call-overload]
         if k < 0 or waits is None:
-            walker.charge(begin, host)
+            walker.charge(begin, HOST)
             break
-        walker.charge(min(int(waits.end[k]), walker.t), host)
+        walker.charge(min(int(waits.end[k]), walker.t), HOST)
         call, kind = int(waits.slice[k]), int(waits.kind[k])
-        walker.charge(int(waits.done[k]), RUNS.index("wait-wakeup"), call)
+        walker.charge(int(waits.done[k]), WAKE, call)
         if walker.t > begin:
             walker.go(int(waits.track[k]), int(waits.row[k]), call, kind, int(waits.margin[k]))
     shape = np.array(walker.runs, np.int64).reshape(-1, len(PathRuns._fields)).T
@@ -118,34 +118,24 @@ def _leave_stream(graph: Dependences, walker: _Walker) -> None:
     stream: StreamWork = graph.streams[walker.track]
     root = int(stream.root[graph.position[walker.row]])
     first = int(stream.rows[root])
-    walker.charge(int(stream.start[root]), RUNS.index("work"), walker.row)
-    if walker.t <= walker.begin:
-        return
-    bound, margin = stream.bound[root], int(stream.margin[root])
-    if bound == LAUNCH:
-        call = int(stream.call[root])
-        walker.charge(int(stream.launched[root]), RUNS.index("launch-latency"), first)
-        _go_inside(walker, int(graph.resources.track[call]), call, first, "launch", margin)
-    elif bound == EVENT:
-        source = int(stream.event[root])
-        walker.charge(int(graph.resources.end[source]), RUNS.index("event-latency"), first)
-        kind = EVENTS[int(stream.event_kind[root])]
-        _go_inside(walker, int(graph.resources.track[source]), source, first, kind, margin)
-    elif bound == NOTHING:
-        _go_inside(walker, graph.main_of(walker.track), -1, first, "unrecorded", FAR)
-
-
-def _go_inside(walker: _Walker, track: int, row: int, slice_: int, kind: str, margin: int) -> None:
-    """Continue at a cause, unless the walk has reached the start of the window."""
+    walker.charge(int(stream.start[root]), WORK, walker.row)
+    track, cause, kind, margin = graph.main_of(walker.track), -1, "unrecorded", FAR
+    if stream.bound[root] != NOTHING:
+        cause, since, latency, kind = stream.call[root], stream.launched[root], LAUNCH_LATENCY, "launch"
+        if stream.bound[root] == EVENT:
+            cause, kind = stream.event[root], EVENTS[int(stream.event_kind[root])]
+            since, latency = graph.resources.end[cause], EVENT_LATENCY
+        track, margin = int(graph.resources.track[cause]), int(stream.margin[root])
+        walker.charge(int(since), latency, first)
     if walker.t > walker.begin:
-        walker.go(track, row, slice_, HOPS.index(kind), margin)
+        walker.go(track, int(cause), first, HOPS.index(kind), margin)
 
 
 def cut_at_owners(graph: Dependences, runs: PathRuns) -> tuple[PathRuns, IntArray]:
     """Cut runs where the owner changes; return the pieces, and the run of each."""
     # The pieces partition their runs: they are in the order of the runs, and by start within each. `row` is
     # the charged slice, -1 if there is none; for a latency, the delayed slice.
-    whole = (runs.kind == RUNS.index("launch-latency")) | (runs.kind == RUNS.index("event-latency"))
+    whole = (runs.kind == LAUNCH_LATENCY) | (runs.kind == EVENT_LATENCY)
     tracks = [(track, np.flatnonzero((runs.track == track) & ~whole)) for track in np.unique(runs.track)]
     first, count = np.zeros(len(runs.start), np.int64), np.ones(len(runs.start), np.int64)
     for track, cut in tracks:
@@ -261,28 +251,27 @@ class Stretch(NamedTuple):
     from_row: int
 
 
-def of_slice(graph: Dependences, row: int) -> tuple[int, Stretch]:
-    """Return a slice's track and the stretch that explains it; SelectionError for an unknown row."""
+def of_slice(graph: Dependences, row: int) -> Stretch:
+    """Return the stretch that explains a slice; SelectionError for an unknown row."""
     resources = graph.resources
     if not 0 <= row < len(resources.ts):
         raise SelectionError(f"there is no slice {row}: the trace has {len(resources.ts)}")
     key = int(resources.track[row])
     if key in graph.streams and (at := int(graph.position[row])) >= 0:
-        return key, _of_work(graph, key, at)
+        return _of_work(graph, key, at)
     waits = graph.threads.get(key)
     if waits is not None and len(own := np.flatnonzero(waits.slice == row)):
         begin, end = int(waits.begin[own].min()), int(waits.end[own].max())
-        return key, Stretch("wait", begin, end, key, row, key, -1)
-    begin, end = int(resources.ts[row]), int(resources.end[row])
-    return key, Stretch("work", begin, end, key, row, key, -1)
+        return Stretch("wait", begin, end, key, row, key, -1)
+    return _running(graph, row)
 
 
-def of_instant(graph: Dependences, ts: int, track: int | str | None) -> tuple[int, Stretch]:
-    """Return the track and its stretch at an instant. SelectionError if the instant is outside the trace."""
+def of_instant(graph: Dependences, ts: int, track: int | str | None) -> Stretch:
+    """Return the stretch of a track at an instant. SelectionError if the instant is outside the trace."""
     key, until = _key(graph, track), graph.resources.trace.span.end
     if not 0 <= ts < until:
         raise SelectionError(f"nothing was recorded at {ts} ns: the trace lasts from 0 to {until} ns")
-    return key, _of_stream(graph, ts, key) if key in graph.streams else _of_thread(graph, ts, key)
+    return _of_stream(graph, ts, key) if key in graph.streams else _of_thread(graph, ts, key)
 
 
 def _key(graph: Dependences, track: int | str | None) -> int:
@@ -296,31 +285,27 @@ def _key(graph: Dependences, track: int | str | None) -> int:
         if track not in names:
             raise SelectionError(f"there is no track {track!r}: {nearest(track, labels)}")
         track = int(names[track])
-    if not _works(graph, track):
-        have = [f"{key} ({label})" for label, key in names.items() if _works(graph, key)]
+    working = {*graph.streams, *graph.resources.threads}
+    if track not in working:
+        have = [f"{key} ({label})" for label, key in names.items() if key in working]
         raise SelectionError(
             f"track {track} is not a thread or stream with slices: those are {', '.join(have)}"
         )
     return int(track)
 
 
-def _works(graph: Dependences, track: int) -> bool:
-    return track in graph.streams or track in graph.resources.threads
-
-
 def _of_stream(graph: Dependences, ts: int, track: int) -> Stretch:
     """Return the idle stretch at an instant or, if work is running then, what delayed that work."""
     stream = graph.streams[track]
-    at = int(np.searchsorted(stream.start, ts, side="right")) - 1
-    if at >= 0 and int(stream.end[: at + 1].max()) > ts:
-        while int(stream.end[at]) <= ts:
-            at -= 1
-        return _of_work(graph, track, at)
-    begin = int(stream.end[: at + 1].max()) if at >= 0 else 0
-    if at + 1 == len(stream.start):
+    begun = int(np.searchsorted(stream.start, ts, side="right"))
+    running = np.flatnonzero(stream.end[:begun] > ts)
+    if len(running):
+        return _of_work(graph, track, int(running[-1]))
+    begin = int(stream.end[:begun].max(initial=0))
+    if begun == len(stream.start):
         return Stretch("idle", begin, graph.resources.trace.span.end, track, -1, graph.main, -1)
-    row = int(stream.rows[at + 1])
-    return Stretch("idle", begin, int(stream.start[at + 1]), track, row, track, row)
+    row = int(stream.rows[begun])
+    return Stretch("idle", begin, int(stream.start[begun]), track, row, track, row)
 
 
 def _of_work(graph: Dependences, track: int, at: int) -> Stretch:
@@ -345,11 +330,16 @@ def _of_thread(graph: Dependences, ts: int, track: int) -> Stretch:
             return Stretch("wait", begin, end, track, int(waits.slice[k]), track, -1)
     starts, owner = graph.segments(track)
     at = int(np.searchsorted(starts, ts, side="right")) - 1
-    row = int(owner[at])
-    if row >= 0:
-        begin, end = int(graph.resources.ts[row]), int(graph.resources.end[row])
-        return Stretch("work", begin, end, track, row, track, -1)
-    until = graph.resources.trace.span.end
-    end = int(starts[at + 1]) if at + 1 < len(starts) else until
-    after = int(owner[at + 1]) if at + 1 < len(starts) else -1
+    if owner[at] >= 0:
+        return _running(graph, int(owner[at]))
+    is_last = at + 1 == len(starts)
+    end = graph.resources.trace.span.end if is_last else int(starts[at + 1])
+    after = -1 if is_last else int(owner[at + 1])
     return Stretch("idle", max(int(starts[at]), 0), end, track, after, track, -1)
+
+
+def _running(graph: Dependences, row: int) -> Stretch:
+    """Return the stretch of a thread's slice."""
+    resources = graph.resources
+    track, begin, end = (int(column[row]) for column in (resources.track, resources.ts, resources.end))
+    return Stretch("work", begin, end, track, row, track, -1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -11,100 +11,12 @@ import pandas as pd
 from ...errors import OptionError
 from ...labels import track_label, variants
 from ...trace import Trace
-from ...trace.arrays import IntArray
 from ...units import format_items, format_ns, format_share
 from ..source.annotated import source_texts
-from .dependences import Dependences, dependences
+from .dependences import dependences
 from .hops import hops_table
 from .path import PathSpan, pieces_table
-from .resources import EVENT, FAR, LAUNCH, stacked
-from .walk import RUNS, STUCK, Kind, Stretch, of_instant, of_slice, resource_names, walk
-
-# Many backward walks at once: each round moves every walk by one hop. Pure numpy.
-
-_HOST, _WAKE, _WORK, _LAUNCH, _EVENT = (
-    RUNS.index(name) for name in ("host", "wait-wakeup", "work", "launch-latency", "event-latency")
-)
-
-
-class ManyRuns(NamedTuple):
-    """Runs of many paths, unordered; columns of int64: `of` is the walk, the others are as in `PathRuns`."""
-
-    of: IntArray
-    track: IntArray
-    start: IntArray
-    end: IntArray
-    kind: IntArray
-    row: IntArray
-
-
-class _Walkers:
-    """Positions of walks, and the time charged so far; arrays of shape (walks,)."""
-
-    def __init__(self, begin: IntArray, end: IntArray, track: IntArray, row: IntArray) -> None:
-        self.begin, self.t = begin, end.copy()
-        self.track, self.row = track.copy(), row.copy()
-        self.still = np.zeros(len(end), np.int64)
-        self.parts: list[tuple[IntArray, ...]] = []
-
-    def charge(self, who: IntArray, start: IntArray, kind: int, row: IntArray) -> None:
-        start = np.maximum(start, self.begin[who])
-        more = start < self.t[who]
-        who, start = who[more], start[more]
-        self.parts.append((who, self.track[who], start, self.t[who], np.full(len(who), kind), row[more]))
-        self.t[who], self.still[who] = start, 0
-
-    def go(self, who: IntArray, track: IntArray, row: IntArray) -> None:
-        self.track[who], self.row[who] = track, row
-
-
-def walk_each(graph: Dependences, begin: IntArray, end: IntArray, track: IntArray, row: IntArray) -> ManyRuns:
-    """Walk many windows as `walk` does with one; each starts at its `track` and `row`."""
-    walkers = _Walkers(begin, end, track, row)
-    active = np.flatnonzero(walkers.t > begin)
-    while len(active):
-        walkers.still[active] += 1
-        on = walkers.track[active]
-        for key in np.unique(on).tolist():
-            hop = _leave_stream if key in graph.streams else _leave_thread
-            hop(graph, walkers, active[on == key], key)
-        active = active[walkers.t[active] > begin[active]]
-    return stacked(ManyRuns, walkers.parts)
-
-
-def _leave_thread(graph: Dependences, walkers: _Walkers, who: IntArray, key: int) -> None:
-    """Charge a thread back to its last wait, charge that wait, and continue at its cause."""
-    waits = graph.threads.get(key)
-    t, none = walkers.t[who], np.full(len(who), -1)
-    if waits is None or not len(waits.done):
-        walkers.charge(who, walkers.begin[who], _HOST, none)
-        return
-    strict = walkers.still[who] >= STUCK
-    before, until = (np.searchsorted(waits.done, t, side=side) for side in ("left", "right"))
-    last = np.where(strict, before, until)
-    k = np.maximum(last - 1, 0)
-    begun = last > 0
-    walkers.charge(who, np.where(begun, np.minimum(waits.end[k], t), walkers.begin[who]), _HOST, none)
-    who, k = who[begun], k[begun]
-    walkers.charge(who, waits.done[k], _WAKE, waits.slice[k])
-    walkers.go(who, waits.track[k], waits.row[k])
-
-
-def _leave_stream(graph: Dependences, walkers: _Walkers, who: IntArray, key: int) -> None:
-    """Charge the work that only waited for its stream, and continue at the cause of the first of it."""
-    stream, resources = graph.streams[key], graph.resources
-    root = stream.root[graph.position[walkers.row[who]]]
-    first = stream.rows[root]
-    walkers.charge(who, stream.start[root], _WORK, walkers.row[who])
-    launched, evented = stream.bound[root] == LAUNCH, stream.bound[root] == EVENT
-    call, source = stream.call[root], stream.event[root]
-    since = np.where(launched, stream.launched[root], np.where(evented, resources.end[source], FAR))
-    for kind, here in ((_LAUNCH, launched), (_EVENT, evented)):
-        walkers.charge(who[here], since[here], kind, first[here])
-    causes = [resources.track[call], resources.track[source]]
-    track = np.select([launched, evented], causes, np.int64(graph.main))
-    walkers.go(who, track, np.where(evented, source, -1))
-
+from .walk import Kind, Stretch, of_instant, of_slice, resource_names, walk
 
 _HOPS_IN_TEXT: Final = 3
 """Maximum number of hops in the text; the table has all."""
@@ -191,17 +103,15 @@ def why(
     graph = dependences(trace)
     if (ts is None) == (slice is None):
         raise OptionError("why() needs an instant, as in why(12_000, track), or a slice, as in why(slice=7)")
-    if slice is not None:
-        key, stretch = of_slice(graph, slice)
-    else:
-        key, stretch = of_instant(graph, int(ts or 0), track)
+    stretch = of_instant(graph, int(ts or 0), track) if slice is None else of_slice(graph, slice)
     path = walk(graph, stretch.begin, stretch.end, stretch.from_track, stretch.from_row)
     spans = [PathSpan(-1, "host", stretch.from_track, 0, path)] if stretch.end > stretch.begin else []
     pieces, hops = pieces_table(graph, spans), hops_table(graph, spans)
     keys, labels = resource_names(trace)
-    resource = labels[int(np.searchsorted(keys, key))]
+    resource = labels[int(np.searchsorted(keys, stretch.track))]
     text = "\n".join(_sentences(trace, stretch, resource, pieces, hops))
-    return Why(stretch.kind, key, resource, stretch.begin, stretch.end, stretch.row, pieces, hops, text)
+    of = stretch.kind, stretch.track, resource, stretch.begin, stretch.end, stretch.row
+    return Why(*of, pieces, hops, text)
 
 
 _CAUSES: Final = {
@@ -309,9 +219,8 @@ def _of_hops(trace: Trace, hops: pd.DataFrame, label: _ShortLabels) -> list[str]
 
 def _shares(pieces: pd.DataFrame, label: _ShortLabels, length: int) -> str:
     """List the classes of the stretch's path, largest first."""
-    by_class = (
-        pieces.groupby("class", observed=True)["dur_ns"].sum().sort_values(ascending=False, kind="stable")
-    )
+    by_class = pieces.groupby("class", observed=True)["dur_ns"].sum()
+    by_class = by_class.sort_values(ascending=False, kind="stable")
     parts = []
     for name, spent in by_class.head(_CLASSES_IN_TEXT).items():
         own = pieces[(pieces["class"] == name) & pieces["slice"].notna()]

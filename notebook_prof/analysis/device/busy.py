@@ -57,16 +57,16 @@ def uses_tensor_cores(name: object) -> bool:
     return any(mark in text for mark in _TENSOR_CORES)
 
 
-_GPU: Final = r"^GPU (\d+) (.+)$"
-_COUNTERS: Final = {
+_GPU: Final = r"^GPU (?P<device>\d+) (?P<counter>.+)$"
+_COUNTERS: Final[dict[str, tuple[str, str | Callable[[pd.Series[float]], float]]]] = {
     "power_w": ("power", "mean"),
     "power_max_w": ("power", "max"),
-    "energy_j": ("energy", "grown"),
+    "energy_j": ("energy", lambda readings: readings.iloc[-1] - readings.iloc[0]),
     "temperature_max_c": ("temperature", "max"),
     "sm_clock_mhz": ("SM clock", "mean"),
     "memory_used_bytes": ("memory", "max"),
     "own_memory_bytes": ("memory of this process", "max"),
-    "throttled_share": ("throttle reasons", "above"),
+    "throttled_share": ("throttle reasons", lambda readings: (readings > 0).mean()),
 }
 """Column → counter of the `nvml` collector, and how to reduce its readings."""
 
@@ -74,33 +74,17 @@ _COUNTERS: Final = {
 def device_counters(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     """Sum up the counters of the `nvml` collector by device; NaN for a counter without readings."""
     tracks = trace.tracks[trace.tracks["kind"] == "counter"]
-    parts = tracks["name"].astype(str).str.extract(_GPU)
-    counter_of = dict(zip(tracks["track"], zip(parts[0], parts[1], strict=True), strict=True))
+    parts = tracks["name"].astype(str).str.extract(_GPU).set_index(tracks["track"]).dropna()
     counters = trace.counters
     if window is not None:
         cut = Window.of(window)
         counters = counters[(counters["ts"] >= cut.start) & (counters["ts"] < cut.end)]
-    values = {
-        (int(counter_of[key][0]), counter_of[key][1]): part
-        for key, part in counters.groupby("track")["value"]
-        if isinstance(counter_of.get(key, (None,))[0], str)
+    readings = counters.join(parts.astype({"device": "int64"}), on="track", how="inner")
+    columns = {
+        name: readings[readings["counter"] == counter].groupby("device")["value"].agg(how)
+        for name, (counter, how) in _COUNTERS.items()
     }
-    names = {counter for counter, _ in _COUNTERS.values()}
-    devices = sorted({device for device, name in values if name in names})
-    none = pd.Series(dtype=float)
-    rows = {
-        column: [_REDUCED[how](values.get((device, counter), none)) for device in devices]
-        for column, (counter, how) in _COUNTERS.items()
-    }
-    return pd.DataFrame(rows, index=pd.Index(devices, dtype="int64", name="device"), dtype="float64")
-
-
-_REDUCED: Final[dict[str, Callable[[pd.Series[float]], float]]] = {
-    "mean": lambda readings: readings.mean(),
-    "max": lambda readings: readings.max(),
-    "above": lambda readings: (readings > 0).mean(),
-    "grown": lambda readings: readings.iloc[-1] - readings.iloc[0] if len(readings) else np.nan,
-}
+    return pd.DataFrame(columns, dtype="float64").rename_axis("device")
 
 
 _COLUMNS: Final = Table.of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,9 +14,9 @@ from ...trace.intervals import as_ints, first_claims
 from ...trace.schema import Table
 from ..busy_time import device_of, device_window
 from ..critical_path.dependences import Dependences, dependences
+from ..critical_path.resources import EVENT, FAR, LAUNCH, stacked
 from ..critical_path.waits import waiting_calls
-from ..critical_path.walk import RUNS
-from ..critical_path.why import ManyRuns, walk_each
+from ..critical_path.walk import EVENT_LATENCY, HOST, LAUNCH_LATENCY, STUCK, WAKE, WORK
 from ..scope import Scope, WindowLike, ints, length_within, on_device, sharing
 from ..time.host_states import STATES, host_states
 from .busy import device
@@ -147,12 +147,12 @@ def _causes(
     device = np.full(int(tracks["track"].max()) + 1, -1)
     device[tracks["track"].to_numpy()] = np.maximum(ints(tracks["device"]), 0)
     on_stream = np.isin(runs.track, list(graph.streams))
-    late = (runs.kind == _LAUNCH) | (runs.kind == _EVENT)
+    late = (runs.kind == LAUNCH_LATENCY) | (runs.kind == EVENT_LATENCY)
     late |= on_stream & (device[runs.track] == device[streams[runs.of]])
     elsewhere = on_stream & ~late
     shared = elsewhere & resources.category("collective", rows=runs.row)
     # the latency of a launch counts from the start of its call
-    own = (runs.kind == _HOST) & (runs.track == resources.track[call][runs.of])
+    own = (runs.kind == HOST) & (runs.track == resources.track[call][runs.of])
     called = np.where(own, np.clip(resources.ts[call][runs.of], runs.start, runs.end), runs.end)
     host = ~late & ~on_stream
     under_way = np.where(late, length, np.where(host, runs.end - called, 0))
@@ -172,14 +172,91 @@ def _causes(
             time = length_within(open_, runs.start[here], called[here])
             yield name, runs.of[here], time
             left = left - time
-        woken = (runs.kind[here] == _WAKE) & waits[runs.row[here]]
+        woken = (runs.kind[here] == WAKE) & waits[runs.row[here]]
         yield "sync", runs.of[here[woken]], left[woken]
         yield "host-bound", runs.of[here[~woken]], left[~woken]
 
 
-_HOST, _WAKE, _LAUNCH, _EVENT = (
-    RUNS.index(name) for name in ("host", "wait-wakeup", "launch-latency", "event-latency")
-)
+# Many backward walks at once: each round moves every walk by one hop. Pure numpy.
+
+
+class ManyRuns(NamedTuple):
+    """Runs of many paths, unordered; columns of int64: `of` is the walk, the others are as in `PathRuns`."""
+
+    of: IntArray
+    track: IntArray
+    start: IntArray
+    end: IntArray
+    kind: IntArray
+    row: IntArray
+
+
+class _Walkers:
+    """Positions of walks, and the time charged so far; arrays of shape (walks,)."""
+
+    def __init__(self, begin: IntArray, end: IntArray, track: IntArray, row: IntArray) -> None:
+        self.begin, self.t = begin, end.copy()
+        self.track, self.row = track.copy(), row.copy()
+        self.still = np.zeros(len(end), np.int64)
+        self.parts: list[tuple[IntArray, ...]] = []
+
+    def charge(self, who: IntArray, start: IntArray, kind: int, row: IntArray) -> None:
+        start = np.maximum(start, self.begin[who])
+        more = start < self.t[who]
+        who, start = who[more], start[more]
+        self.parts.append((who, self.track[who], start, self.t[who], np.full(len(who), kind), row[more]))
+        self.t[who], self.still[who] = start, 0
+
+    def go(self, who: IntArray, track: IntArray, row: IntArray) -> None:
+        self.track[who], self.row[who] = track, row
+
+
+def walk_each(graph: Dependences, begin: IntArray, end: IntArray, track: IntArray, row: IntArray) -> ManyRuns:
+    """Walk many windows as `walk` does with one; each starts at its `track` and `row`."""
+    walkers = _Walkers(begin, end, track, row)
+    active = np.flatnonzero(walkers.t > begin)
+    while len(active):
+        walkers.still[active] += 1
+        on = walkers.track[active]
+        for key in np.unique(on).tolist():
+            hop = _leave_stream if key in graph.streams else _leave_thread
+            hop(graph, walkers, active[on == key], key)
+        active = active[walkers.t[active] > begin[active]]
+    return stacked(ManyRuns, walkers.parts)
+
+
+def _leave_thread(graph: Dependences, walkers: _Walkers, who: IntArray, key: int) -> None:
+    """Charge a thread back to its last wait, charge that wait, and continue at its cause."""
+    waits = graph.threads.get(key)
+    t, none = walkers.t[who], np.full(len(who), -1)
+    if waits is None or not len(waits.done):
+        walkers.charge(who, walkers.begin[who], HOST, none)
+        return
+    strict = walkers.still[who] >= STUCK
+    before, until = (np.searchsorted(waits.done, t, side=side) for side in ("left", "right"))
+    last = np.where(strict, before, until)
+    k = np.maximum(last - 1, 0)
+    begun = last > 0
+    walkers.charge(who, np.where(begun, np.minimum(waits.end[k], t), walkers.begin[who]), HOST, none)
+    who, k = who[begun], k[begun]
+    walkers.charge(who, waits.done[k], WAKE, waits.slice[k])
+    walkers.go(who, waits.track[k], waits.row[k])
+
+
+def _leave_stream(graph: Dependences, walkers: _Walkers, who: IntArray, key: int) -> None:
+    """Charge the work that only waited for its stream, and continue at the cause of the first of it."""
+    stream, resources = graph.streams[key], graph.resources
+    root = stream.root[graph.position[walkers.row[who]]]
+    first = stream.rows[root]
+    walkers.charge(who, stream.start[root], WORK, walkers.row[who])
+    launched, evented = stream.bound[root] == LAUNCH, stream.bound[root] == EVENT
+    call, source = stream.call[root], stream.event[root]
+    since = np.where(launched, stream.launched[root], np.where(evented, resources.end[source], FAR))
+    for kind, here in ((LAUNCH_LATENCY, launched), (EVENT_LATENCY, evented)):
+        walkers.charge(who[here], since[here], kind, first[here])
+    causes = [resources.track[call], resources.track[source]]
+    track = np.select([launched, evented], causes, np.int64(graph.main))
+    walkers.go(who, track, np.where(evented, source, -1))
 
 
 _CAUSE_COLUMNS: Final = Table.of(

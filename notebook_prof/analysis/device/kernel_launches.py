@@ -21,9 +21,7 @@ def launch_calls(trace: Trace) -> IntArray:
     """Return the row of each slice's launching call: a runtime call, or else an operator; -1 if unknown."""
     flows = trace.flows
     launches = (flows["kind"] == "launch").to_numpy()
-    call = np.full(
-        len(trace.slices) + 1, -1, dtype=np.int64
-    )  # one extra entry, to look up a missing row (-1)
+    call = np.full(len(trace.slices) + 1, -1, np.int64)  # the last entry is for a missing row (-1)
     call[flows["dst"].to_numpy()[launches]] = flows["src"].to_numpy()[launches]
     return call
 

@@ -19,28 +19,14 @@ from ..device.kernel_launches import launch_calls
 from ..scope import Numbers, Scope, WindowLike, ints, on_device, on_host, recorded_table
 from ..time.phases import stepping_track
 
-_OPERATIONS: Final = (
-    ("crossdevicereduce", "all_reduce"),
-    ("allreduce", "all_reduce"),
-    ("reducescatter", "reduce_scatter"),
-    ("allgather", "all_gather"),
-    ("alltoall", "all_to_all"),
-    ("sendrecv", "send_recv"),
-    ("broadcast", "broadcast"),
-    ("notify", "notify"),
-    ("dispatchlayout", "layout"),
-    ("putsignal", "send"),
-    ("waitsignal", "recv"),
-    ("barrier", "barrier"),
-    ("dispatch", "dispatch"),
-    ("combine", "combine"),
-    ("scatter", "scatter"),
-    ("gather", "gather"),
-    ("reduce", "reduce"),
-    ("send", "send"),
-    ("recv", "recv"),
-    ("receive", "recv"),
+_MARKS: Final = (
+    "crossdevicereduce:all_reduce allreduce:all_reduce reducescatter:reduce_scatter allgather:all_gather "
+    "alltoall:all_to_all sendrecv:send_recv broadcast:broadcast notify:notify dispatchlayout:layout "
+    "putsignal:send waitsignal:recv barrier:barrier dispatch:dispatch combine:combine scatter:scatter "
+    "gather:gather reduce:reduce send:send recv:recv receive:recv"
 )
+"""What names contain → the operation; the first one that fits counts."""
+_OPERATIONS: Final = tuple(pair.split(":") for pair in _MARKS.split())
 SYMMETRIC: Final = frozenset(
     {"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "barrier", "send_recv"}
 )

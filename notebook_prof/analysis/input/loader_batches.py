@@ -71,7 +71,7 @@ def _batches(trace: Trace) -> pd.DataFrame:
     ends = (table["sent"] + table["next_end"]).where(table["next_end"] != MISSING)
     begins = (table["sent"] + table["next_begin"]).where(table["next_begin"] != MISSING)
     after = begins.groupby([table["iterator"], table["epoch"]]).shift(-1)
-    as_recorded = {name: table[name].where(table[name] != MISSING) for name in _AS_RECORDED}
+    as_recorded = ("cpu_ns", "delay_ns", "send_bytes", "receive_cpu_ns")
     columns = {
         **{name: table[name] for name in ("loader", "iterator", "epoch", "batch")},
         "worker": table["worker"].where(table["worker"] >= 0),
@@ -79,7 +79,7 @@ def _batches(trace: Trace) -> pd.DataFrame:
         "ts": (table["sent"] + table["begin"]).where(table["begin"] != MISSING),
         "items_ns": between("begin", "collate"),
         "collate_ns": between("collate", "end"),
-        **as_recorded,
+        **{name: table[name].where(table[name] != MISSING) for name in as_recorded},
         "send_ns": between("send_begin", "send_end"),
         "receive_ns": arrived.where(table["send_end"] != MISSING).clip(lower=0),
         "wait_ns": between("next_begin", "next_end"),
@@ -88,9 +88,6 @@ def _batches(trace: Trace) -> pd.DataFrame:
         "failed": table["status"] == 1,
     }
     return BATCHES.frame(columns)
-
-
-_AS_RECORDED: Final = ("cpu_ns", "delay_ns", "send_bytes", "receive_cpu_ns")
 
 
 def loader_workers(trace: Trace) -> pd.DataFrame:
@@ -118,17 +115,11 @@ def loader_workers(trace: Trace) -> pd.DataFrame:
     spent = batches[["items_ns", "collate_ns"]].sum(axis="columns", min_count=2)
     own = batches.assign(worker=batches["worker"].fillna(-1), end=batches["ts"] + spent, busy=spent)
     own.loc[own["worker"] < 0, "iterator"] = MISSING
-    sums = own.groupby(["loader", "iterator", "worker"]).agg(
-        **{
-            name: (name, "sum")
-            for name in ("items_ns", "collate_ns", "send_ns", "cpu_ns", "delay_ns", "busy")
-        },
-        first=("ts", "min"),
-        last=("end", "max"),
-    )
-    table = table.drop(columns=["created"]).merge(
-        sums.reset_index(), on=["loader", "iterator", "worker"], how="left"
-    )
+    keys = ["loader", "iterator", "worker"]
+    groups = own.groupby(keys)
+    sums = groups[["items_ns", "collate_ns", "send_ns", "cpu_ns", "delay_ns", "busy"]].sum()
+    sums = sums.assign(first=groups["ts"].min(), last=groups["end"].max())
+    table = table.drop(columns=["created"]).merge(sums.reset_index(), on=keys, how="left")
     missing = table.where(table != MISSING)
     alive = (missing["last"] - missing["first"]).astype("float64")
     table = missing.assign(
@@ -141,7 +132,7 @@ def loader_workers(trace: Trace) -> pd.DataFrame:
     )
     counted = [column.name for column in WORKERS.columns if column.dtype == "int64"]
     table[counted] = table[counted].fillna(0)
-    table = table.sort_values(["loader", "iterator", "worker"], kind="stable", na_position="first")
+    table = table.sort_values(keys, kind="stable", na_position="first")
     return WORKERS.frame({name: table[name].reset_index(drop=True) for name in WORKERS.names})
 
 
@@ -171,19 +162,9 @@ def loader_transforms(trace: Trace) -> pd.DataFrame:
     for loader, own in items.groupby("loader", sort=True):
         made, parts = _parts(own, batches[batches["loader"] == loader])
         whole = sum(total for *_, total in parts)
-        rows += [
-            (
-                loader,
-                part,
-                name,
-                made,
-                timed,
-                round(total),
-                total / (made or np.nan),
-                total / (whole or np.nan),
-            )
-            for part, name, timed, total in parts
-        ]
+        for part, name, timed, total in parts:
+            mean, share = total / (made or np.nan), total / (whole or np.nan)
+            rows.append((loader, part, name, made, timed, round(total), mean, share))
     return TRANSFORMS.of_tuples(rows)
 
 

@@ -181,11 +181,10 @@ def _suspects(inputs: dict[int, list[int]], usage: dict[int, float], root: int) 
     used = {op: use for op, use in usage.items() if not np.isnan(use)}
     if not used:
         return set()
-    leaves = {op for op in used if not inputs[op]}
     if all(use >= HIGH for use in used.values()):
         return {root}
     after_drop = {op for op in used if any(usage[child] - used[op] > _DROP for child in inputs[op])}
-    return after_drop | {op for op in leaves if used[op] < LOW}
+    return after_drop | {op for op, use in used.items() if not inputs[op] and use < LOW}
 
 
 def _processor(trace: Trace, rank: Any, ids: list[int]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace, Window, subtract
@@ -13,7 +12,6 @@ from ...trace.arrays import IntArray
 from ...trace.schema import Table
 from ..scope import (
     Numbers,
-    Scope,
     WindowLike,
     bounds,
     length_within,
@@ -54,7 +52,12 @@ LOADER_PREFIXES: Final = ("enumerate(DataLoader)#", "_DataLoaderIter")
 """Prefixes of the names of slices in which PyTorch's or Paddle's DataLoader fetches a batch."""
 _MULTIPLE: Final = "MultiProcess"
 _LOADERS: Final = ("none", "in-process", "workers", "pipeline")
-_INTEGERS: Final = ("queue_size", "queue_capacity")
+_COLUMNS: Final = Table.of(
+    "input_pipeline",
+    "step:int64 rank:Int32 dur:int64 loader:category fetches:int64 fetch_ns:int64 wait_ns:int64 "
+    "push_ns:int64 worker_ns:int64 workers:int64 queue_size:Int64 queue_capacity:Int64 empty:boolean "
+    "full:boolean share:float64",
+)
 
 
 def input_pipeline(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
@@ -108,30 +111,22 @@ def input_pipeline(trace: Trace, *, window: WindowLike = None, step: Numbers = N
     return _ordered(_torch(trace, step_spans(trace, window, step)))
 
 
-def loader_kinds(scope: Scope) -> npt.NDArray[np.int8]:
-    """Classify slices by name: 0 is no fetch, 1 an in-process fetch, 2 a fetch from workers."""
-    words = [str(word) for word in scope.slices["name"].cat.categories]
-    kind = [0 if not w.startswith(LOADER_PREFIXES) else 2 if _MULTIPLE in w else 1 for w in words]
-    return np.append(np.array(kind, dtype=np.int8), np.int8(0))[scope.codes("name")]
-
-
 def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
     host = on_host(trace)
     stepping = host.ints("track") == stepping_track(trace)
     data = host.among("phase", ("data",))
-    kind = loader_kinds(host)
     start, end = bounds(spans)
     fetching = host.open(stepping & data)
-    loads = (kind > 0) & stepping
+    loads = stepping & host.named(lambda name: name.startswith(LOADER_PREFIXES))
+    multiple = loads & host.named(lambda name: _MULTIPLE in name)
     from_workers = subtract(
-        host.open(loads & (kind == 2)),
-        host.open(stepping & data & host.among("category", ("operator",)) & ~loads),
+        host.open(multiple), host.open(stepping & data & host.among("category", ("operator",)) & ~loads)
     )
     begins = host.ts[loads]
     count = np.searchsorted(begins, end, side="left") - np.searchsorted(begins, start, side="left")
-    most = int(kind[loads].max(initial=0))
     fetch = length_within(fetching, start, end)
-    loader = np.where((count > 0) | (fetch > 0), max(most, 1), 0)
+    kind = _LOADERS.index("workers" if multiple.any() else "in-process")
+    loader = np.where((count > 0) | (fetch > 0), kind, 0)
     work = data & ~stepping
     process = _processes(trace, host.ints("track"))
     active = np.zeros(len(start), dtype=np.int64)
@@ -150,6 +145,7 @@ def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
             "push_ns": 0,
             "worker_ns": length_within(host.open(work), start, end),
             "workers": active,
+            **dict.fromkeys(("queue_size", "queue_capacity"), pd.array([pd.NA] * len(spans), dtype="Int64")),
         }
     )
 
@@ -176,36 +172,22 @@ def _minddata(trace: Trace, queue: pd.DataFrame, window: WindowLike, step: Numbe
         keep &= ((queue["time_ns"] >= 0) & (at >= cut.start) & (at < cut.end)).to_numpy()
     queue = queue[keep]
     dur = trace.steps.drop_duplicates("step").set_index("step")["dur"].reindex(queue["step"])
-    table = pd.DataFrame(
-        {
-            "step": queue["step"].to_numpy(dtype=np.int64),
-            "rank": queue["rank"].astype("Int32").array,
-            "dur": dur.fillna(0).to_numpy(dtype=np.int64),
-            "loader": pd.Categorical(["pipeline"] * len(queue), categories=list(_LOADERS)),
-            "fetches": 1,
-            "worker_ns": 0,
-            "workers": 0,
-        }
+    times = ["total_ns", "get_ns", "push_ns"]
+    table = queue[["step", "rank", *times]].fillna(dict.fromkeys(times, 0))
+    return table.rename(columns={"total_ns": "fetch_ns", "get_ns": "wait_ns"}).assign(
+        dur=dur.fillna(0).to_numpy(np.int64),
+        loader=pd.Categorical(["pipeline"] * len(queue), categories=list(_LOADERS)),
+        fetches=1,
+        worker_ns=0,
+        workers=0,
+        queue_size=queue["size"].astype("Int64"),
+        queue_capacity=queue["capacity"].astype("Int64"),
     )
-    for name, column in (("fetch_ns", "total_ns"), ("wait_ns", "get_ns"), ("push_ns", "push_ns")):
-        table[name] = queue[column].fillna(0).to_numpy().astype(np.int64)
-    table["queue_size"] = queue["size"].astype("Int64").array
-    table["queue_capacity"] = queue["capacity"].astype("Int64").array
-    return table
 
 
 def _ordered(table: pd.DataFrame) -> pd.DataFrame:
-    n = len(table)
-    if "queue_size" in table:
-        full = (table["queue_size"] >= table["queue_capacity"]).astype("boolean")
-        table = table.assign(empty=(table["queue_size"] == 0).astype("boolean"), full=full)
-    else:
-        unknown = np.ones(n, dtype=bool)
-        sizes = {name: pd.arrays.IntegerArray(np.ones(n, np.int64), unknown) for name in _INTEGERS}
-        flags = {name: pd.arrays.BooleanArray(np.zeros(n, bool), unknown) for name in ("empty", "full")}
-        table = table.assign(**sizes, **flags)
+    table["empty"] = table["queue_size"] == 0
+    table["full"] = table["queue_size"] >= table["queue_capacity"]
     table["share"] = table["fetch_ns"] / table["dur"].where(table["dur"] > 0)
-    numbers = ["dur", "fetches", "fetch_ns", "wait_ns", "push_ns", "worker_ns", "workers"]
-    table = table.astype({**dict.fromkeys(numbers, "int64"), "share": "float64"})
-    order = ["step", "rank", "dur", "loader", *numbers[1:], *_INTEGERS, "empty", "full", "share"]
-    return table[order].sort_values(["rank", "step"], kind="stable").reset_index(drop=True)
+    table = _COLUMNS.frame({str(name): column for name, column in table.items()})
+    return table.sort_values(["rank", "step"], kind="stable").reset_index(drop=True)

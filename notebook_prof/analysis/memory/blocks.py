@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import PHASES, Trace, Window
-from ...trace.arrays import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.nesting import climb
 from ...trace.schema import Table
 from ...units import parse_ns
@@ -48,9 +48,7 @@ def lives(events: pd.DataFrame) -> Lives:
     last = min(len(ts), 1)
     next_ts = np.append(np.where(same, ts[1:], FOREVER), np.full(last, FOREVER))
     next_event = np.append(np.where(same, order[1:], -1), np.full(last, -1))
-    after_birth = np.append(np.zeros(last, bool), same & (size[:-1] > 0))
-    after_any = np.append(np.zeros(last, bool), same)
-    born, orphan = size > 0, (size < 0) & ~after_birth & ~after_any
+    born, orphan = size > 0, (size < 0) & ~np.append(np.zeros(last, bool), same)
     return Lives(
         np.concatenate([order[born], order[orphan]]),
         np.concatenate([ts[born], np.full(int(orphan.sum()), -1)]),
@@ -211,6 +209,21 @@ def block_table(trace: Trace, events: pd.DataFrame, blocks: Lives) -> pd.DataFra
     return pd.DataFrame(data | {"step": pd.arrays.IntegerArray(number, number < 0)})
 
 
+def chosen_events(trace: Trace, window: WindowLike, step: Numbers, phase: Texts) -> BoolArray:
+    """Return a mask of the allocations and releases in a window, and in slices of these steps and phases."""
+    slices, events = trace.slices, trace.allocations
+    row, keep = ints(events["slice"]), np.ones(len(events), dtype=bool)
+    if window is not None:
+        cut = Window.of(window)
+        keep &= ((events["ts"] >= cut.start) & (events["ts"] < cut.end)).to_numpy()
+    if step is not None:
+        keep &= np.append(np.isin(ints(slices["step"]), many(step)), False)[row]
+    if phase is not None:
+        words = checked_words("phase", phase, PHASES)
+        keep &= np.append(slices["phase"].isin(words).to_numpy(), False)[row]
+    return keep
+
+
 # Where the host's heap at its peak was allocated, and what remains at the end.
 
 By = Literal["line", "function"]
@@ -316,21 +329,11 @@ def memory_operators(
     >>> memory_operators(b.seal())[["name", "allocated_bytes", "increase_bytes"]].values.tolist()
     [['mm', 64, 64], ['free', 0, -64]]
     """
-    slices, events = trace.slices, trace.allocations
-    row = ints(events["slice"])
-    keep = np.ones(len(events), dtype=bool)
-    if window is not None:
-        cut = Window.of(window)
-        keep &= ((events["ts"] >= cut.start) & (events["ts"] < cut.end)).to_numpy()
+    events, keep = trace.allocations, chosen_events(trace, window, step, phase)
     if device is not None:
         keep &= (events["device"] == device).to_numpy()
-    if step is not None:
-        keep &= np.append(np.isin(ints(slices["step"]), many(step)), False)[row]
-    if phase is not None:
-        words = checked_words("phase", phase, PHASES)
-        keep &= np.append(slices["phase"].isin(words).to_numpy(), False)[row]
-    groups = group(slices, by)
-    code = np.append(groups.code, -1)[row[keep]]
+    groups = group(trace.slices, by)
+    code = np.append(groups.code, -1)[ints(events["slice"])[keep]]
     size = events["bytes"].to_numpy()[keep]
     where = events["device"].to_numpy()[keep].astype(np.int64)
     used, inverse = np.unique(code * 2**16 + where + 1, return_inverse=True)

@@ -69,11 +69,7 @@ def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
     hottest, hottest_ns = _hottest(trace, table["track"].to_numpy(), begin, end)
     stale = stale_cells(table)
     columns: dict[str, Any] = {
-        **{
-            name: table[name].to_numpy()
-            for name in ("cell", "number", "ts", "peak_bytes", "peak_exact", "kept_bytes", "device_bytes")
-        },
-        **{name: table[name] for name in ("name", "error", "imports", "full", "cell_id")},
+        **{name: table[name] for name in CELLS.names if name in table},
         "wall_ns": end - begin,
         "share": 0.0,
         "cpu_ns": pd.Series(cpu, table.index, "Int64"),
@@ -85,7 +81,7 @@ def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
         "runs": table.groupby("cell")["run"].transform("size").to_numpy(),
         "stale": [stale.get(run, "") for run in table["run"].tolist()],
     }
-    made = CELLS.frame({name: columns[name] for name in CELLS.names})
+    made = CELLS.frame(columns)
     if not runs:
         made = made.drop_duplicates("cell", keep="last").sort_values("cell")
         shown = (made["number"] > 0) | (made["cell_id"] != "")  # others are requests of a front-end's tools
@@ -144,12 +140,5 @@ def badges(runs: pd.DataFrame) -> list[dict[str, Any]]:
 
 def badge(cell_id: str, number: int, wall_ns: int, kept_bytes: int, source: str) -> dict[str, Any]:
     """Return the row of a run about which nothing else is known yet."""
-    return {
-        "id": cell_id,
-        "number": number,
-        "wall_ns": wall_ns,
-        "kept_bytes": kept_bytes,
-        "source": source,
-        "name": "",
-        "stale": "",
-    }
+    times = {"id": cell_id, "number": number, "wall_ns": wall_ns, "kept_bytes": kept_bytes}
+    return {**times, "source": source, "name": "", "stale": ""}

@@ -7,18 +7,25 @@ from typing import Any, Final
 import pandas as pd
 
 from ...trace import Trace
-from ...units import format_bytes, format_items, format_ns
+from ...units import format_items
 from ..memory.names import MAPPED, memory_names
-from ..verdict.claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, say, short
+from ..verdict.claims import (
+    Sentence,
+    Source,
+    Verdict,
+    cite,
+    cite_bytes,
+    cite_ns,
+    cite_share,
+    fill,
+    say,
+    short,
+)
 from .cells import cells
 
 _NAMED_SHARE: Final = 0.05
 _MOST: Final = 3
 _MUCH: Final = 0.02
-
-
-def _joined(pieces: list[Sentence], between: str) -> Sentence:
-    return say(*(part for i, piece in enumerate(pieces) for part in ([between, piece] if i else [piece])))
 
 
 def judge_notebook(trace: Trace) -> Verdict:
@@ -31,7 +38,7 @@ def judge_notebook(trace: Trace) -> Verdict:
     longest = table.sort_values("wall_ns", ascending=False, kind="stable")
     shown = longest[longest["share"] >= _NAMED_SHARE].head(_MOST)
     pieces = [_cell(row, whole) for row in (shown if len(shown) else longest.head(1)).to_dict("records")]
-    sentence = say("Run All takes about ", cite_ns(total, whole), ": ", _joined(pieces, ", "), ".")
+    sentence = say("Run All takes about ", cite_ns(total, whole), ": ", say(*pieces, between=", "), ".")
     first = longest.iloc[0]
     select = {"name": str(first["name"])}
     lines = [_again(trace, table), _memory(trace), _stale(table), _failed(table)]
@@ -53,19 +60,16 @@ def _again(trace: Trace, table: pd.DataFrame) -> Sentence:
     if len(every) == len(table) or spent - once < _MUCH * spent:
         return say()
     source = Source("cells", "wall_ns", {}, {"runs": True})
-    count = cite(
-        format_items(len(every), "run"), len(every), Source("cells", "cell", {}, {"runs": True}, "count")
-    )
+    runs = Source("cells", "cell", {}, {"runs": True}, "count")
+    count = cite(format_items(len(every), "run"), len(every), runs)
     most = every.groupby("cell")["wall_ns"].agg(["sum", "size"])
     most = most[most["size"] > 1].sort_values("sum")
     cell, row = int(most.index[-1]), most.iloc[-1]
     name = str(table.loc[table["cell"] == cell, "name"].iloc[0])
     own = Source("cells", "wall_ns", {"cell": cell}, {"runs": True})
     times = cite(f"{int(row['size'])} ×", int(row["size"]), Source("cells", "runs", {"cell": cell}))
-    return say(
-        "The session ran cells for ", cite_ns(spent, source), " in ", count, "; longest of the repeated: ",
-        f"{short(name)} ", times, ", ", cite_ns(int(row["sum"]), own), ".",
-    )  # fmt: skip
+    text = "The session ran cells for {} in {}; longest of the repeated: {} {}, {}."
+    return fill(text, cite_ns(spent, source), count, short(name), times, cite_ns(int(row["sum"]), own))
 
 
 def _memory(trace: Trace) -> Sentence:
@@ -82,14 +86,8 @@ def _memory(trace: Trace) -> Sentence:
     of = Source("memory_names", "bytes", {"device": -1, "kind": kinds})
     where = {"device": -1, "name": tuple(large["name"].tolist())}
     words = [_holder(row) for row in large.to_dict("records")]
-    return say(
-        cite(format_bytes(held), held, Source("memory_names", "bytes", where)),
-        " of ",
-        cite(format_bytes(used), used, of),
-        " are held by ",
-        _joined(words, ", "),
-        ".",
-    )
+    named_bytes = cite_bytes(held, Source("memory_names", "bytes", where))
+    return fill("{} of {} are held by {}.", named_bytes, cite_bytes(used, of), say(*words, between=", "))
 
 
 def _holder(row: dict[Any, Any]) -> Sentence:
@@ -99,7 +97,7 @@ def _holder(row: dict[Any, Any]) -> Sentence:
             source = Source("memory_names", column, {"name": row["name"], "device": -1})
             parts.append(say(word, cite(row[column], row[column], source)))
     name = say(f"`{short(row['name'])}`")
-    return say(name, " (", _joined(parts, ", "), ")") if parts else name
+    return say(name, " (", say(*parts, between=", "), ")") if parts else name
 
 
 def _stale(table: pd.DataFrame) -> Sentence:
@@ -110,12 +108,8 @@ def _stale(table: pd.DataFrame) -> Sentence:
     where = {"cell": tuple(rows["cell"].tolist())}
     count = cite(format_items(len(rows), "result"), len(rows), Source("cells", "cell", where, reduce="count"))
     why = Source("cells", "stale", {"cell": int(first["cell"])})
-    verb = "is" if len(rows) == 1 else "are"
-    return say(count, f" {verb} stale, such as In[{first['number']}]: ", _text(str(first["stale"]), why), ".")
-
-
-def _text(text: str, source: Source) -> Claim:
-    return cite(text, text, source)
+    verb, reason = "is" if len(rows) == 1 else "are", str(first["stale"])
+    return say(count, f" {verb} stale, such as In[{first['number']}]: ", cite(reason, reason, why), ".")
 
 
 def _failed(table: pd.DataFrame) -> Sentence:
@@ -125,7 +119,5 @@ def _failed(table: pd.DataFrame) -> Sentence:
     row = rows.iloc[-1]
     error = Source("cells", "error", {"cell": int(row["cell"])})
     wall = Source("cells", "wall_ns", {"cell": int(row["cell"])})
-    return say(
-        f"In[{row['number']}] ended with ", _text(str(row["error"]), error), " after ",
-        cite(format_ns(int(row["wall_ns"])), int(row["wall_ns"]), wall), ".",
-    )  # fmt: skip
+    name, took = str(row["error"]), cite_ns(int(row["wall_ns"]), wall)
+    return fill("In[{}] ended with {} after {}.", row["number"], cite(name, name, error), took)

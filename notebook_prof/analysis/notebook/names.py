@@ -89,13 +89,7 @@ class _Visitor(ast.NodeVisitor):
         if binds:
             self.bound.add(name)
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        self._changes(node)
-
-    def visit_Subscript(self, node: ast.Subscript) -> None:
-        self._changes(node)
-
-    def _changes(self, node: ast.Attribute | ast.Subscript) -> None:
+    def visit_Attribute(self, node: ast.Attribute | ast.Subscript) -> None:
         """Count an assignment to an item or attribute as a change of the named object."""
         self.generic_visit(node)
         root: ast.expr = node
@@ -103,6 +97,8 @@ class _Visitor(ast.NodeVisitor):
             root = root.value
         if not isinstance(node.ctx, ast.Load) and isinstance(root, ast.Name):
             self.writes.add(root.id)
+
+    visit_Subscript = visit_Attribute
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
@@ -204,13 +200,8 @@ def _free(arguments: ast.arguments, body: list[ast.stmt] | list[ast.expr]) -> se
     own = {argument.arg for argument in every if argument is not None}
     for part in body:
         inner.visit(part)
-    shared = {
-        name
-        for part in body
-        for node in ast.walk(part)
-        if isinstance(node, ast.Global)
-        for name in node.names
-    }
+    nodes = (node for part in body for node in ast.walk(part))
+    shared = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
     local = (inner.bound | own) - shared
     used = inner.reads.union(*inner.later)
     return used - local

@@ -105,7 +105,10 @@ def _written(runs: pd.DataFrame) -> list[set[str]]:
 
 def stale_cells(runs: pd.DataFrame) -> dict[int, str]:
     """Return why results are out of date, by run. Only the latest run of each cell is judged."""
-    reads, setters = _reads(runs), _setters(runs)
+    reads, setters = _reads(runs), dict[str, list[int]]()
+    for run, written in enumerate(_written(runs)):
+        for name in written:
+            setters.setdefault(name, []).append(run)
     place = runs["position"].where(runs["position"] >= 0, runs["cell"]).tolist()
     number = runs["number"].tolist()
     why: dict[int, str] = {}
@@ -126,14 +129,6 @@ def stale_cells(runs: pd.DataFrame) -> dict[int, str]:
             if run in why:
                 break
     return why
-
-
-def _setters(runs: pd.DataFrame) -> dict[str, list[int]]:
-    setters: dict[str, list[int]] = {}
-    for run, written in enumerate(_written(runs)):
-        for name in written:
-            setters.setdefault(name, []).append(run)
-    return setters
 
 
 def last_uses(trace: Trace) -> tuple[dict[str, int], dict[str, int]]:

@@ -11,7 +11,7 @@ import pandas as pd
 from ...errors import OptionError, check_option, nearest
 from ...trace import Trace
 from ...trace.arrays import IntArray, number_rows, positions
-from ..grouping import outermost
+from ..grouping import outermost, sums
 from ..scope import Numbers, Texts, WindowLike, many, on_device, on_host
 from .call_tree import call_tree
 from .line_calls import shown_frames
@@ -208,26 +208,20 @@ def sandwich_of(tree: pd.DataFrame, names: list[str], metric: str = "self_ns") -
 
 def _callees(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, own: str) -> pd.DataFrame:
     """Merge the rows below `top`, whose rows become the root."""
-    of = np.full(len(tree) + 1, -1, dtype=np.int64)
+    of = np.full(len(tree) + 1, -1, dtype=np.int64)  # the last entry is for no parent
     of[top] = 0
-    parents, first, made = [np.full(min(len(top), 1), -1)], [top[:1]], min(len(top), 1)
-    depths, todo = [np.zeros(made, np.int64)], np.flatnonzero(of[:-1] < 0)
+    depth, made = np.zeros(len(tree), np.int64), min(len(top), 1)
+    todo = np.flatnonzero(of[:-1] < 0)
     # a row comes before those below it, so each round goes one level down
     while len(now := todo[of[up[todo]] >= 0]):
         code, keys = pd.factorize(of[up[now]] * (int(label.max()) + 1) + label[now])
-        index = np.unique(code, return_index=True)[1]
-        parents.append(of[up[now]][index])
-        first.append(now[index])
-        depths.append(np.full(len(keys), len(depths)))
         of[now], made = made + code, made + len(keys)
+        depth[now] = depth[up[now]] + 1
         todo = todo[of[todo] < 0]
-    table = _nodes(tree, first, parents, depths)
     rows = np.flatnonzero(of[:-1] >= 0)
-    sums = {
-        name: np.bincount(of[rows], tree[column].to_numpy()[rows], minlength=made).astype(np.int64)
-        for name, column in (("value", own), ("count", "count"))
-    }
-    return table.assign(**sums)
+    first = rows[np.unique(of[rows], return_index=True)[1]]
+    value, count = (sums(of[rows], tree[name].to_numpy()[rows], made) for name in (own, "count"))
+    return _nodes(tree, first, of[up[first]], depth[first]).assign(value=value, count=count)
 
 
 def _callers(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, whole: str) -> pd.DataFrame:
@@ -235,7 +229,7 @@ def _callers(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, w
     weights = [tree[name].to_numpy()[top] for name in (whole, "count")]
     of, at, made = np.zeros(len(top), np.int64), up[top], min(len(top), 1)
     parents, first, depths = [np.full(made, -1)], [top[:1]], [np.zeros(made, np.int64)]
-    sums = [[np.bincount(of, values, minlength=made)] for values in weights]
+    totals_of = [[np.bincount(of, values, minlength=made)] for values in weights]
     while len(kept := np.flatnonzero(at >= 0)):
         of, at, weights = of[kept], at[kept], [values[kept] for values in weights]
         code, keys = pd.factorize(of * (int(label.max()) + 1) + label[at])
@@ -243,20 +237,16 @@ def _callers(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, w
         parents.append(of[index])
         first.append(at[index])
         depths.append(np.full(len(keys), len(depths)))
-        for total, values in zip(sums, weights, strict=True):
+        for total, values in zip(totals_of, weights, strict=True):
             total.append(np.bincount(code, values))
         of, at, made = made + code, up[at], made + len(keys)
-    totals, counts = (np.concatenate(parts).astype(np.int64) for parts in sums)
-    table, value = _nodes(tree, first, parents, depths), totals.copy()
-    parent = table["parent"].to_numpy()
+    totals, counts = (np.concatenate(parts).astype(np.int64) for parts in totals_of)
+    parent, value = np.concatenate(parents), totals.copy()
+    table = _nodes(tree, np.concatenate(first), parent, np.concatenate(depths))
     np.subtract.at(value, parent[parent >= 0], totals[parent >= 0])
     return table.assign(count=counts, value=value)
 
 
-def _nodes(
-    tree: pd.DataFrame, first: list[IntArray], parent: list[IntArray], depth: list[IntArray]
-) -> pd.DataFrame:
-    named = tree[["name", "category"]].iloc[np.concatenate(first)].reset_index(drop=True)
-    return named.assign(parent=np.concatenate(parent), depth=np.concatenate(depth)).astype(
-        {"parent": np.int64, "depth": np.int64}
-    )
+def _nodes(tree: pd.DataFrame, first: IntArray, parent: IntArray, depth: IntArray) -> pd.DataFrame:
+    named = tree[["name", "category"]].iloc[first].reset_index(drop=True)
+    return named.assign(parent=parent.astype(np.int64), depth=depth.astype(np.int64))

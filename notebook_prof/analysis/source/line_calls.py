@@ -20,7 +20,7 @@ from ...trace.taxonomy import passes_on
 from ..grouping import covered_by_code, outermost
 from ..scope import Scope, WindowLike, ints, on_host, once
 from .frames import SourceFrames, frames
-from .lines import CELL, LINE, line_codes_of, line_slices
+from .lines import LINE, described, line_codes_of, line_slices
 
 COLUMNS: Final = Table.of(
     "line_calls", "file:str line:int64 text:str module:str function:str count:int64 total_ns:int64"
@@ -85,17 +85,9 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     first = np.full(len(line_codes), -1, np.int64)
     first[number[::-1]] = scope.rows[::-1]
     row = first[keys // len(called) // len(words)]
-    matches = [LINE.fullmatch(name) for name in slices["name"].iloc[row].astype("str")]
-    paths = where.file[where.code[row]]
     table = COLUMNS.frame(
         {
-            "file": [
-                match["file"] if match["file"] == CELL or not path else str(path)
-                for match, path in zip(matches, paths, strict=True)
-                if match
-            ],
-            "line": [int(match["line"]) for match in matches if match],
-            "text": [match["text"] for match in matches if match],
+            **described(trace, row),
             "module": [str(word) for word in words[keys // len(called) % len(words)]],
             "function": [str(word) for word in called[keys % len(called)]],
             "count": np.bincount(group, minlength=len(keys)),

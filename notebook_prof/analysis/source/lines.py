@@ -289,15 +289,7 @@ def lines_of_slices(
     track = scope.ints("track")
     first = np.empty(size, np.int64)
     first[code[::-1]] = scope.rows[::-1]
-    words = scope.slices["name"].iloc[first].astype("str").tolist()
-    matches = [match for word in words if (match := LINE.fullmatch(word))]
-    where = frames(trace)
-    files = [
-        match["file"] if match["file"] == CELL or match["file"].startswith("In[") or not path else str(path)
-        for match, path in zip(matches, where.file[where.code[first]], strict=True)
-    ]
-    numbers = [int(match["line"]) for match in matches]
-    descriptions = {"file": files, "line": numbers, "text": [match["text"] for match in matches]}
+    descriptions = described(trace, first)
     total = covered_by_code(as_ints(code), scope.ts, scope.end, size)
     pairs = np.unique(code * (int(track.max()) + 1) + track) // (int(track.max()) + 1)
     count = _counts(trace, descriptions, total, union(scope.ts, scope.end))
@@ -322,6 +314,18 @@ def lines_of_slices(
         }
     )
     return table.iloc[order].reset_index(drop=True), scope, row[code]
+
+
+def described(trace: Trace, rows: IntArray) -> dict[str, list[Any]]:
+    """Return ``file line text`` of these line slices."""
+    matches = [match for name in trace.slices["name"].iloc[rows] if (match := LINE.fullmatch(str(name)))]
+    where = frames(trace)
+    files = [
+        match["file"] if match["file"] == CELL or match["file"].startswith("In[") or not path else str(path)
+        for match, path in zip(matches, where.file[where.code[rows]], strict=True)
+    ]
+    numbers = [int(match["line"]) for match in matches]
+    return {"file": files, "line": numbers, "text": [match["text"] for match in matches]}
 
 
 def _during(lines: Scope, slices: Scope, kept: BoolArray) -> Scope:

@@ -12,7 +12,7 @@ from ...trace import Intervals, Trace, overlap, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import NOTHING
 from ..device.kernel_launches import launch_calls
-from ..scope import Scope, WindowLike, bounds, matching_codes, on_device, on_host, once
+from ..scope import Scope, bounds, matching_codes, on_device, on_host, once
 
 LATE_NS: Final = 1_000
 """Rounding between two clocks: a call that ends before its awaited work by no more than this did wait."""
@@ -113,11 +113,11 @@ STATES: Final = ("input", "sync", "memcpy", "communication")
 """The first of several that claim an instant gets it."""
 
 
-def host_states(trace: Trace, track: int, window: WindowLike = None) -> dict[str, Intervals]:
+def host_states(trace: Trace, track: int) -> dict[str, Intervals]:
     """Return disjoint, sorted intervals of a thread for each of `STATES`; different states may overlap."""
     # In order: a slice of phase data, a call that waits for the device, a runtime call that copies memory,
     # a collective on any thread.
-    host = on_host(trace, window)
+    host = on_host(trace)
     on_track = host.ints("track") == track
     return {
         "input": host.open(on_track & host.among("phase", ("data",))),

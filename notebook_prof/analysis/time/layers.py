@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...trace import Trace, Window, inherit
+from ...trace import Trace, inherit
 from ...trace.arrays import IntArray
 from ...trace.intervals import as_ints
 from ...trace.schema import Table
+from ..memory.blocks import chosen_events
 from ..name_labels import module_classes
-from ..scope import Numbers, WindowLike, ints, many, on_device, on_host, recorded_table
+from ..scope import Numbers, WindowLike, ints, on_device, on_host, recorded_table
+from ..source.stack_nodes import placed, with_children
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +37,7 @@ class ModuleTree:
 
     def with_children(self, own: IntArray) -> IntArray:
         """Return the sum of values over each module and all modules below it; shape (size + 1,)."""
-        total = own.copy()
-        for position in range(self.size - 1, -1, -1):  # backwards, since children come after their parents
-            if self.parent[position] >= 0:
-                total[self.parent[position]] += total[position]
-        return total
+        return with_children(self.parent, self.depth, own)
 
     def frame(self) -> pd.DataFrame:
         """Return ``module parent depth``, with a last row for no module."""
@@ -89,26 +87,20 @@ def _enclosing_module(parent: IntArray, code: IntArray, called: npt.NDArray[np.b
 def _ordered(
     words: npt.NDArray[np.object_], first: IntArray, parent: IntArray, used: npt.NDArray[np.bool_]
 ) -> ModuleTree:
+    codes = np.flatnonzero(used)
+    number = np.full(len(words) + 1, -1)
+    number[codes] = np.arange(len(codes))
     # a parent must begin before its child, so that there are no cycles
-    parent = np.where((parent >= 0) & (first[parent] < first), parent, -1)
-    children: dict[int, list[int]] = {}
-    for code in np.argsort(first, kind="stable")[::-1].tolist():
-        if used[code]:
-            children.setdefault(int(parent[code]), []).append(code)
-    order: list[int] = []
-    depth: list[int] = []
-    stack = [(code, 0) for code in children.get(-1, [])]
-    while stack:
-        code, level = stack.pop()
-        order.append(code)
-        depth.append(level)
-        stack += [(child, level + 1) for child in children.get(code, [])]
-    codes = np.array(order, dtype=np.int64)
-    position = np.full(len(words) + 1, len(order), dtype=np.int64)
-    position[codes] = np.arange(len(order))
-    up = parent[codes]
-    above = np.where(up < 0, -1, position[up])
-    return ModuleTree(len(order), words[codes], above, np.array(depth, np.int64), position)
+    up = number[np.where((parent >= 0) & (first[parent] < first), parent, -1)][codes]
+    depth, above = np.zeros(len(codes), np.int64), up
+    while (above >= 0).any():
+        depth, above = depth + (above >= 0), np.append(up, -1)[above]
+    size = with_children(up, depth, np.ones(len(codes), np.int64))
+    row, _ = placed(up, depth, size, [first[codes]], gap=1)
+    position = np.full(len(words) + 1, len(codes))
+    position[codes] = row
+    order = np.argsort(row)
+    return ModuleTree(len(codes), words[codes][order], np.append(row, -1)[up][order], depth[order], position)
 
 
 _PHASES: Final = ("forward", "backward", "optimizer")
@@ -219,17 +211,9 @@ def _parameters(trace: Trace, tree: ModuleTree) -> dict[str, Any]:
 
 def _memory(trace: Trace, tree: ModuleTree, window: WindowLike, step: Numbers) -> tuple[IntArray, IntArray]:
     """Return the bytes allocated and kept in the forward of each module, without its children."""
-    slices, events = trace.slices, trace.allocations
-    row = ints(events["slice"])
-    keep = row >= 0
-    if window is not None:
-        cut = Window.of(window)
-        keep &= ((events["ts"] >= cut.start) & (events["ts"] < cut.end)).to_numpy()
-    if step is not None:
-        keep &= np.append(np.isin(ints(slices["step"]), many(step)), False)[row]
-    forward = np.append((slices["phase"] == "forward").to_numpy(), False)
-    keep &= forward[row]
-    positions = tree.positions(slices["module"].cat.codes.to_numpy()[row[keep]])
+    events, row = trace.allocations, ints(trace.allocations["slice"])
+    keep = chosen_events(trace, window, step, "forward")
+    positions = tree.positions(trace.slices["module"].cat.codes.to_numpy()[row[keep]])
     size = events["bytes"].to_numpy()[keep]
     allocated = np.bincount(positions, np.maximum(size, 0), minlength=tree.size + 1)
     return allocated.astype(np.int64), np.bincount(positions, size, minlength=tree.size + 1).astype(np.int64)

@@ -11,6 +11,7 @@ import pandas as pd
 from ...trace import CATEGORIES, DEVICE_CATEGORIES, PHASES, Intervals, Trace, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
+from ...trace.schema import Table
 from ..busy_time import busy_time, device_of, device_window
 from ..device.busy import device_attributes, device_counters, uses_tensor_cores
 from ..grouping import covered
@@ -19,21 +20,14 @@ from .operators import operators
 from .phases import phases
 
 HOST: Final = -1
-_COLUMNS: Final = {
-    "device": "int16",
-    "name": "str",
-    "memory_bytes": "float64",
-    "capability": "str",
-    "window_ns": "int64",
-    "utilization": "float64",
-    "busy_share": "float64",
-    "sm_efficiency": "float64",
-    "occupancy": "float64",
-    "tensor_core_share": "float64",
-}
+_DEVICES: Final = Table.of(
+    "overview_devices",
+    "device:int16 name:str memory_bytes:float64 capability:str window_ns:int64 utilization:float64 "
+    "busy_share:float64 sm_efficiency:float64 occupancy:float64 tensor_core_share:float64",
+)
 
 
-def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+def _devices(trace: Trace, window: WindowLike) -> pd.DataFrame:
     """Return the utilization of the host (device -1, if it was recorded) and of each device."""
     # The formulas are those of the overviews of VisualDL and PyTorch's TensorBoard plugin, with the sum of
     # the steps as window. ``sm_efficiency`` is ``Σ min(blocks per SM, 1) · duration in the steps / window``,
@@ -58,10 +52,7 @@ def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame
         rows.append({"device": number, **device_properties(trace, number), "window_ns": time.window_ns})
         rows[-1] |= _use(work, here, attributes, whole)
         rows[-1]["busy_share"] = time.share
-    table = pd.DataFrame(rows, columns=list(_COLUMNS))
-    # in pandas 2, `astype` would turn missing values into the text "nan"
-    table["capability"] = pd.Series([row.get("capability") for row in rows], dtype="str")
-    table = table.astype({name: kind for name, kind in _COLUMNS.items() if name != "capability"})
+    table = _DEVICES.frame({name: [row.get(name) for row in rows] for name in _DEVICES.names})
     counters = device_counters(trace, window=window)
     return table if counters.empty else table.join(counters, on="device")
 
@@ -113,15 +104,8 @@ def device_properties(trace: Trace, number: int) -> dict[str, Any]:
 _NONE = "none"
 
 
-def overview_events(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Count and time slices by side, category and phase, in the order of ``CATEGORIES`` and ``PHASES``."""
-    # On the host, ``self_ns`` is self time, which sums to the busy time of threads; on devices, duration.
-    host, device = on_host(trace, window), on_device(trace, window)
-    parts = [_side("host", host, host.self_ns), _side("device", device, device.end - device.ts)]
-    return pd.concat(parts, ignore_index=True)
-
-
-def _side(side: str, scope: Scope, own: IntArray) -> pd.DataFrame:
+def _events(side: str, scope: Scope, own: IntArray) -> pd.DataFrame:
+    """Count and time slices by category and phase, in the order of ``CATEGORIES`` and ``PHASES``."""
     table = pd.DataFrame({"total_ns": 0, "self_ns": own, "count": 1})
     for column, allowed in (("category", CATEGORIES), ("phase", PHASES)):
         words = [word if word in allowed else _NONE for word in scope.slices[column].cat.categories]
@@ -199,13 +183,15 @@ def overview(trace: Trace, *, window: WindowLike = None) -> Overview:
     >>> overview(trace).phases[["phase", "calls", "host_ns"]].head(3).values.tolist()
     [['step', 1, 18], ['data', 1, 11], ['forward', 1, 7]]
     """
-    steps = phases(trace, window=window)
+    steps, host, device = phases(trace, window=window), on_host(trace, window), on_device(trace, window)
+    # on the host, ``self_ns`` is self time, which sums to the busy time of threads; on devices, duration
+    sides = _events("host", host, host.self_ns), _events("device", device, device.end - device.ts)
     return Overview(
         _configuration(trace),
-        overview_devices(trace, window=window),
+        _devices(trace, window),
         _phases(trace, steps, window),
         steps,
-        overview_events(trace, window=window),
+        pd.concat(sides, ignore_index=True),
         _annotations(trace, window),
     )
 

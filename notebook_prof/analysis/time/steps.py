@@ -271,7 +271,8 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
 def _intervals(host: Scope, device: Scope) -> dict[str, Intervals]:
     """Return when each of `PARTS` runs, as a union over all tracks."""
     loader = host.named(lambda name: name.startswith("enumerate(DataLoader)#") and name.endswith("__next__"))
-    step, query = host.named(lambda name: name.startswith(STEP_PREFIX)), host.named(_is_query)
+    step = host.named(lambda name: name.startswith(STEP_PREFIX))
+    query = host.named(lambda name: call_category(name) == "overhead")
     work = host.among("category", _CPU)
     talks = [scope.open(scope.among("category", ("collective",))) for scope in (host, device)]
     return {
@@ -281,10 +282,6 @@ def _intervals(host: Scope, device: Scope) -> dict[str, Intervals]:
         "dataloader": host.open(work & loader),
         "cpu": host.open(work & ~loader & ~step),
     }
-
-
-def _is_query(name: str) -> bool:
-    return call_category(name) == "overhead"
 
 
 def _extended(

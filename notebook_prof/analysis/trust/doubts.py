@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.arrays import IntArray, positions
+from ...trace.arrays import FloatArray, IntArray, positions
 from ...trace.report import Statement
 from ..device.kernel_launches import launching_rows, owning_rows
 from ..grouping import Groups, group, inclusive
@@ -28,6 +28,8 @@ _OF_DEVICE: Final = ("stream-overlap", "throttled", "card-shared")
 _OF_LAUNCHES: Final = (*(f"kernels-lost-{x}" for x in ("at-start", "between", "at-end")), "no-device-work")
 """Findings about calls that lost their device work."""
 
+_Sums: TypeAlias = Callable[[IntArray, FloatArray], npt.NDArray[Any]]
+
 
 def kernel_doubts(trace: Trace, work: Scope, code: IntArray, n: int, window: WindowLike = None) -> list[str]:
     """Return, per group of device work, comma-separated codes of doubts; none that affects less than 1 %."""
@@ -44,53 +46,47 @@ def operator_doubts(
     trace: Trace, host: Scope, work: Scope, groups: Groups, parent: IntArray, window: WindowLike = None
 ) -> list[str]:
     """Return the doubts about operators' device times, one text per group, like `kernel_doubts`."""
+
     # Calls that lost their kernels are counted as a share of all calls that started some; work with wrong
     # times is weighted by its time.
-    n = len(groups.keys)
-    launcher = launching_rows(trace)[work.rows]
-    spent = (work.end - work.ts).astype(np.float64)
-    parts = []
-    for finding in _serious(trace, window, (*_OF_DEVICE, *_OF_LAUNCHES)):
-        if finding.code in _OF_LAUNCHES:
-            lost = owning_rows(trace, finding.rows[np.isin(finding.rows, host.rows)])
-            affected, _ = inclusive(groups, parent, lost, np.ones(len(lost)))
-            recorded, _ = inclusive(groups, parent, launcher, np.ones(len(launcher)))
-            whole = recorded + affected
-        else:
-            hit = np.isin(work.rows, finding.rows)
-            affected, _ = inclusive(groups, parent, launcher[hit], spent[hit])
-            whole, _ = inclusive(groups, parent, launcher, spent)
-        parts.append((finding.code, affected / np.maximum(whole, 1)))
-    return _texts(parts, n)
+    def of_calls(calls: IntArray, weights: FloatArray) -> IntArray:
+        return inclusive(groups, parent, owning_rows(trace, calls), weights)[0]
+
+    def of_work(rows: IntArray, weights: FloatArray) -> IntArray:
+        return inclusive(groups, parent, launching_rows(trace)[rows], weights)[0]
+
+    return _texts(_shares(trace, window, host, work, of_calls, of_work), len(groups.keys))
 
 
 def step_doubts(trace: Trace, steps: IntArray, window: WindowLike = None) -> list[str]:
     """Return the doubts about steps, one text each, like `kernel_doubts`; codes about the step come first."""
     # Lost kernels are counted as a share of all work in the step.
-    n = len(steps)
-    host, work = on_host(trace, window), on_device(trace, window)
-    parts = [
-        (finding.code, (steps == finding.step).astype(np.float64)) for finding in step_findings(trace, window)
-    ]
     every = ints(trace.slices["step"])
+
+    def by_step(rows: IntArray, weights: FloatArray) -> FloatArray:
+        at = positions(steps, every[rows])
+        return np.bincount(at[at >= 0], weights[at >= 0], minlength=len(steps)).astype(np.float64)
+
+    host, work = on_host(trace, window), on_device(trace, window)
+    of_steps = [(found.code, steps == found.step) for found in step_findings(trace, window)]
+    return _texts([*of_steps, *_shares(trace, window, host, work, by_step, by_step)], len(steps))
+
+
+def _shares(
+    trace: Trace, window: WindowLike, host: Scope, work: Scope, of_calls: _Sums, of_work: _Sums
+) -> Iterator[tuple[str, FloatArray]]:
+    """Yield the code of each finding, and its share of each group."""
+    # `of_calls` and `of_work` sum the weights of calls, and of device work, by group.
     spent = (work.end - work.ts).astype(np.float64)
     for finding in _serious(trace, window, (*_OF_DEVICE, *_OF_LAUNCHES)):
         if finding.code in _OF_LAUNCHES:
             lost = finding.rows[np.isin(finding.rows, host.rows)]
-            affected = _by_step(steps, every[lost], np.ones(len(lost)))
-            whole = affected + _by_step(steps, every[work.rows], np.ones(len(work.rows)))
+            affected = of_calls(lost, np.ones(len(lost)))
+            whole = affected + of_work(work.rows, np.ones(len(work.rows)))
         else:
             hit = np.isin(work.rows, finding.rows)
-            affected = _by_step(steps, every[work.rows[hit]], spent[hit])
-            whole = _by_step(steps, every[work.rows], spent)
-        parts.append((finding.code, affected / np.maximum(whole, 1)))
-    return _texts(parts, n)
-
-
-def _by_step(steps: IntArray, own: IntArray, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the sum of weights for each step."""
-    at = positions(steps, own)
-    return np.bincount(at[at >= 0], weights[at >= 0], minlength=len(steps)).astype(np.float64)
+            affected, whole = of_work(work.rows[hit], spent[hit]), of_work(work.rows, spent)
+        yield finding.code, affected / np.maximum(whole, 1)
 
 
 @sharing
@@ -129,7 +125,7 @@ def _serious(trace: Trace, window: WindowLike, codes: Iterable[str]) -> Iterator
             yield finding
 
 
-def _texts(parts: list[tuple[str, npt.NDArray[np.float64]]], n: int) -> list[str]:
+def _texts(parts: Iterable[tuple[str, npt.NDArray[Any]]], n: int) -> list[str]:
     texts = [""] * n
     for code, share in parts:
         for at in np.flatnonzero(share >= LEAST).tolist():

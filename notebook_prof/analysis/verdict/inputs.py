@@ -93,11 +93,6 @@ class VerdictInputs:
         return "the cell" if self.is_cell else "the recording" if self.window is None else "the window"
 
     @property
-    def has_time_line(self) -> bool:
-        """Whether slices have the times at which they ran, or are mere sums."""
-        return self.trace.metadata.get("time_line", True) is not False
-
-    @property
     def has_time_unit(self) -> bool:
         """Whether durations are times. Otherwise they are weights without a unit."""
         return self.trace.metadata.get("time_unit", True) is not False

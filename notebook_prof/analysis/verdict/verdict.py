@@ -128,7 +128,7 @@ def _judge_unreliable(facts: VerdictInputs) -> Verdict | None:
         return Verdict("clock-jumped", say(what))
     if facts.total_ns <= _INSTANT_NS:
         return _nothing(facts) if span_ns <= _INSTANT_NS else None
-    return None if facts.has_time_line else _judge_sums(facts)
+    return _judge_sums(facts) if facts.trace.metadata.get("time_line") is False else None
 
 
 def _judge(facts: VerdictInputs) -> Verdict:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -30,15 +30,24 @@ _FIRST: Final = (_EMBEDDING, *_CONVOLUTIONS, _LINEAR)
 """Operators that models run first; their inputs show the batch."""
 
 
-class Counts(NamedTuple):
-    """Tokens or samples of steps (NaN if unknown), their source, or the reason why they are unknown."""
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A quantity of steps (NaN if unknown), its source, or the reason why it is unknown."""
 
     values: FloatArray
     source: str
-    reason: str
+    reason: str = ""
+
+    def per(self, other: Quantity) -> Quantity:
+        """Return this quantity divided by another, step by step."""
+        reason = self.reason or other.reason
+        source = "" if reason else f"{self.source}; {other.source}"
+        with np.errstate(divide="ignore", invalid="ignore"):
+            quotient = self.values / other.values
+        return Quantity(np.where(np.isfinite(quotient), quotient, np.nan), source, reason)
 
 
-def step_counts(trace: Trace, steps: pd.DataFrame, what: str) -> Counts:
+def step_counts(trace: Trace, steps: pd.DataFrame, what: str) -> Quantity:
     """Count the ``tokens`` or the ``samples`` of each step."""
     # ``nbp.step(tokens=…, samples=…)`` comes first. Otherwise use the shapes of the first operator of the
     # forward pass. The indices of an embedding have the shape ``(samples, length)``, with a token each; the
@@ -53,11 +62,11 @@ def step_counts(trace: Trace, steps: pd.DataFrame, what: str) -> Counts:
         inside = (at >= 0) & (marked["ts"].to_numpy(np.int64) <= until[np.maximum(at, 0)])
         values = np.full(len(steps), np.nan)
         values[at[inside]] = marked[what].to_numpy(np.float64)[inside]
-        return Counts(values, f"nbp.step({what}=…)", "")
+        return Quantity(values, f"nbp.step({what}=…)")
     return _by_shapes(trace, begin, until, what)
 
 
-def _by_shapes(trace: Trace, begin: FloatArray, until: FloatArray, what: str) -> Counts:
+def _by_shapes(trace: Trace, begin: FloatArray, until: FloatArray, what: str) -> Quantity:
     unknown = np.full(len(begin), np.nan)
     advice = f"give them, as in nbp.step({what}=…) or p.training({what}=…)"
     slices = trace.slices
@@ -68,7 +77,7 @@ def _by_shapes(trace: Trace, begin: FloatArray, until: FloatArray, what: str) ->
     rows, at = rows[inside], at[inside]
     if not len(rows):
         what_lacks = "no embedding, convolution or linear layer with shapes was recorded"
-        return Counts(unknown, "", f"{what_lacks}: {advice}")
+        return Quantity(unknown, "", f"{what_lacks}: {advice}")
     name, shape = (ints(slices[column].cat.codes)[rows] for column in ("name", "shapes"))
     words, texts = slices["name"].cat.categories, slices["shapes"].cat.categories
     kinds, code = np.unique(np.stack([name, shape], axis=1), axis=0, return_inverse=True)
@@ -87,8 +96,8 @@ def _by_shapes(trace: Trace, begin: FloatArray, until: FloatArray, what: str) ->
     values[of_first < 0] = np.nan
     if not np.isfinite(values).any():
         operator = str(words[name[first[0]]])
-        return Counts(unknown, "", f"the shapes of {operator} do not give the {what}: {advice}")
-    return Counts(values, f"shapes of {words[name[first[0]]]}", "")
+        return Quantity(unknown, "", f"the shapes of {operator} do not give the {what}: {advice}")
+    return Quantity(values, f"shapes of {words[name[first[0]]]}")
 
 
 def _facts(name: str, text: str) -> dict[str, Any]:
@@ -123,21 +132,6 @@ _FORWARD_ONLY: Final = (
     "aten::scaled_dot_product_attention",
 )  # fmt: skip
 """Operators that autograd decomposes, so that the backward pass runs them only in recomputation."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Quantity:
-    values: FloatArray
-    source: str
-    reason: str = ""
-
-    def per(self, other: _Quantity) -> _Quantity:
-        """Return this quantity divided by another, step by step."""
-        reason = self.reason or other.reason
-        source = "" if reason else f"{self.source}; {other.source}"
-        with np.errstate(divide="ignore", invalid="ignore"):
-            quotient = self.values / other.values
-        return _Quantity(np.where(np.isfinite(quotient), quotient, np.nan), source, reason)
 
 
 def training(
@@ -198,7 +192,7 @@ def training(
     """
     steps = counted_steps(trace)
     steps = steps[steps["used"]].reset_index(drop=True)
-    seconds = _Quantity(steps["dur_ns"].to_numpy(np.float64) / 1e9, "steps")
+    seconds = Quantity(steps["dur_ns"].to_numpy(np.float64) / 1e9, "steps")
     one_each = {
         "samples": _counts(trace, steps, "samples", samples),
         "tokens": _counts(trace, steps, "tokens", tokens),
@@ -219,7 +213,7 @@ def training(
     return TRAINING.of_tuples([_row(*row) for row in rows])
 
 
-def _row(name: str, quantity: _Quantity, unit: str) -> tuple[Any, ...]:
+def _row(name: str, quantity: Quantity, unit: str) -> tuple[Any, ...]:
     nothing = float("nan")
     values = quantity.values[np.isfinite(quantity.values)]
     if quantity.reason or not len(values):
@@ -231,10 +225,9 @@ def _row(name: str, quantity: _Quantity, unit: str) -> tuple[Any, ...]:
     return (name, float(np.median(values)), *ends, unit, quantity.source, "")
 
 
-def _counts(trace: Trace, steps: pd.DataFrame, what: str, count: Any) -> _Quantity:
+def _counts(trace: Trace, steps: pd.DataFrame, what: str, count: Any) -> Quantity:
     if count is None:
-        counts: Counts = step_counts(trace, steps, what)
-        return _Quantity(counts.values, counts.source, counts.reason)
+        return step_counts(trace, steps, what)
     values = np.asarray(count, dtype=np.float64) if _are_numbers(count) else np.array([np.nan])
     if values.ndim > 1 or not (np.isfinite(values) & (values > 0)).all():
         raise OptionError(f"{what}={count!r} must be a positive number of {what}, or one for each step")
@@ -242,7 +235,7 @@ def _counts(trace: Trace, steps: pd.DataFrame, what: str, count: Any) -> _Quanti
         raise OptionError(
             f"{what}= has {len(values)} numbers, but {len(steps)} steps count: {steps['step'].tolist()}"
         )
-    return _Quantity(np.broadcast_to(values, len(steps)), f"{what}=")
+    return Quantity(np.broadcast_to(values, len(steps)), f"{what}=")
 
 
 def _are_numbers(value: Any) -> bool:
@@ -253,7 +246,7 @@ def _are_numbers(value: Any) -> bool:
     return not isinstance(value, str | bool)
 
 
-def _flops(trace: Trace, steps: pd.DataFrame) -> tuple[_Quantity, _Quantity]:
+def _flops(trace: Trace, steps: pd.DataFrame) -> tuple[Quantity, Quantity]:
     """Return the FLOPs of each step, without and with recomputation in the backward pass."""
     work = slice_work(trace)
     rows = np.flatnonzero(work.outermost)
@@ -261,7 +254,7 @@ def _flops(trace: Trace, steps: pd.DataFrame) -> tuple[_Quantity, _Quantity]:
     if not len(rows):
         reason = "no operator whose work is known was recorded with shapes: record with shapes=True"
     if reason:
-        nothing = _Quantity(np.full(len(steps), np.nan), "", reason)
+        nothing = Quantity(np.full(len(steps), np.nan), "", reason)
         return nothing, nothing
     begin = steps["ts"].to_numpy(np.int64)
     number = ints(trace.slices["step"])[rows]
@@ -277,7 +270,7 @@ def _flops(trace: Trace, steps: pd.DataFrame) -> tuple[_Quantity, _Quantity]:
         return np.asarray(flops, dtype=np.float64)
 
     source = "shapes of operators"
-    return _Quantity(total(~anew), source), _Quantity(total(np.ones(len(rows), bool)), source)
+    return Quantity(total(~anew), source), Quantity(total(np.ones(len(rows), bool)), source)
 
 
 _HEAVY: Final = re.compile(
@@ -313,7 +306,7 @@ def _computed_anew(trace: Trace) -> Any:
     return inherit(ints(slices["parent"]), np.where(anew, 0, -1)) >= 0
 
 
-def _peak(trace: Trace, steps: pd.DataFrame, flops_per_s: float | None) -> _Quantity:
+def _peak(trace: Trace, steps: pd.DataFrame, flops_per_s: float | None) -> Quantity:
     """Return the FLOPs per second that all devices with work could reach."""
     on_device = trace.slices.loc[(trace.slices["category"] == "kernel").to_numpy(), "device"]
     count = max(int(on_device.dropna().nunique()), 1)
@@ -322,20 +315,20 @@ def _peak(trace: Trace, steps: pd.DataFrame, flops_per_s: float | None) -> _Quan
             raise OptionError(
                 f"flops_per_s={flops_per_s!r} must be a positive number: 989e12 for an H100's bfloat16, say"
             )
-        return _Quantity(np.full(len(steps), flops_per_s * count), "flops_per_s=")
+        return Quantity(np.full(len(steps), flops_per_s * count), "flops_per_s=")
     if (ceilings := ceilings_of(trace)) is None:
         reason = (
             "the device's limit is unknown: call nbp.measure_device() on its machine, or give flops_per_s="
         )
-        return _Quantity(np.full(len(steps), np.nan), "", reason)
+        return Quantity(np.full(len(steps), np.nan), "", reason)
     source = f"measured: {ceilings.dtype}, {ceilings.how}"
-    return _Quantity(np.full(len(steps), ceilings.flops_per_s * count), source)
+    return Quantity(np.full(len(steps), ceilings.flops_per_s * count), source)
 
 
 _ENERGY: Final = r"GPU \d+ (energy|power)"
 
 
-def _joules(trace: Trace, steps: pd.DataFrame) -> _Quantity:
+def _joules(trace: Trace, steps: pd.DataFrame) -> Quantity:
     """Return the energy of a step: the mean power while steps ran, times their mean length."""
     # With fewer than two readings during the steps, use the mean power of the whole recording.
     tracks = trace.tracks[(trace.tracks["kind"] == "counter").to_numpy()]
@@ -360,6 +353,6 @@ def _joules(trace: Trace, steps: pd.DataFrame) -> _Quantity:
         reason = "no counter of a GPU's energy or power was recorded"
         if len(tracks):
             reason = "fewer than two readings of energy are in the steps: record more"
-        return _Quantity(np.full(count, np.nan), "", reason)
+        return Quantity(np.full(count, np.nan), "", reason)
     mean_seconds = float(steps["dur_ns"].mean()) / 1e9
-    return _Quantity(np.full(count, sum(watts.values()) * mean_seconds), f"readings of {', '.join(watts)}")
+    return Quantity(np.full(count, sum(watts.values()) * mean_seconds), f"readings of {', '.join(watts)}")

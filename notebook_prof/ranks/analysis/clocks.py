@@ -52,9 +52,7 @@ def fit_clocks(instants: pd.DataFrame, count: int) -> ClockFit:
     instants = instants.assign(at=instants["end"] - reference)
     steady = _solve(instants, count, reference, drifts=False)
     moving = _solve(instants, count, reference, drifts=True)
-    if not _is_better(instants, steady, moving):
-        return steady
-    return moving
+    return moving if _is_better(instants, steady, moving) else steady
 
 
 def _solve(instants: pd.DataFrame, count: int, reference: float, *, drifts: bool) -> ClockFit:
@@ -83,10 +81,8 @@ def _refine(
     instants: pd.DataFrame, offset: FloatArray, drift: FloatArray, drifts: bool
 ) -> tuple[FloatArray, FloatArray]:
     for _ in range(_ROUNDS):
-        new_offset, drift = _fit_against(instants, offset, drift, drifts)
-        still = np.allclose(new_offset, offset, atol=1.0, equal_nan=True)
-        offset = new_offset
-        if still:
+        before, (offset, drift) = offset, _fit_against(instants, offset, drift, drifts)
+        if np.allclose(offset, before, atol=1.0, equal_nan=True):
             break
     return offset, drift
 

@@ -227,7 +227,8 @@ def pipeline(work: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
         return _PIPELINES.empty()
     table["pipeline"] = table["pipeline"].astype("int64")
     table["stage"] = _stages(table)
-    start, end = _windows(table)
+    groups = table.groupby(["pipeline", "step", np.where(table["aligned"], -1, table["rank"])])
+    start, end = as_ints(groups["first_ns"].transform("min")), as_ints(groups["last_ns"].transform("max"))
     first, last = table["first_ns"].to_numpy(np.int64), table["last_ns"].to_numpy(np.int64)
     table["window_ns"] = end - start
     table["warmup_ns"], table["drain_ns"] = first - start, end - last
@@ -264,13 +265,6 @@ def _stages(table: pd.DataFrame) -> Any:
     middle = middle.sort_values(["pipeline", "after", "rank"], kind="stable")
     stage_of_rank = dict(zip(middle["rank"], middle.groupby("pipeline").cumcount(), strict=True))
     return table["rank"].map(stage_of_rank).to_numpy(np.int64)
-
-
-def _windows(table: pd.DataFrame) -> tuple[IntArray, IntArray]:
-    aligned = table["aligned"].to_numpy(bool)
-    alone = np.where(aligned, -1, table["rank"])
-    groups = table.groupby(["pipeline", "step", alone])
-    return as_ints(groups["first_ns"].transform("min")), as_ints(groups["last_ns"].transform("max"))
 
 
 def _microbatches(table: pd.DataFrame, links: pd.DataFrame) -> Any:

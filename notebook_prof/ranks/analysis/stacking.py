@@ -199,12 +199,7 @@ def _device(column: pd.Series[Any], devices: dict[int, int]) -> Any:
     numbers = column.to_numpy(dtype=np.int64, na_value=_HOST)
     new_number = np.full(max(devices, default=-1) + 2, _HOST, np.int64)
     new_number[list(devices)] = list(devices.values())
-    renumbered = new_number[numbers].astype(np.int16)  # the host uses the last one
-    return (
-        renumbered
-        if isinstance(column.dtype, np.dtype)
-        else pd.arrays.IntegerArray(renumbered, renumbered < 0)
-    )
+    return _like(column, new_number[numbers].astype(np.int16))  # the host uses the last one
 
 
 def _next_key(keys: pd.Series[Any]) -> int:
@@ -232,8 +227,12 @@ def _in_order(slices: pd.DataFrame) -> tuple[pd.DataFrame, IntArray]:
 
 
 def _translated(column: pd.Series[Any], new_row: IntArray) -> Any:
-    rows = np.append(new_row, -1)[column.to_numpy(dtype=np.int64, na_value=-1)]
-    return rows if isinstance(column.dtype, np.dtype) else pd.arrays.IntegerArray(rows, rows < 0)
+    return _like(column, np.append(new_row, -1)[column.to_numpy(dtype=np.int64, na_value=-1)])
+
+
+def _like(column: pd.Series[Any], numbers: Any) -> Any:
+    """Return whole numbers as a column of the same kind: -1 is missing if it can miss values."""
+    return numbers if isinstance(column.dtype, np.dtype) else pd.arrays.IntegerArray(numbers, numbers < 0)
 
 
 def _whole_steps(steps: pd.DataFrame) -> pd.DataFrame:

@@ -170,7 +170,7 @@ class WhatIf(Prediction):
         return retimed(self._trace, self._replay)
 
     def __str__(self) -> str:
-        return self.said("", " a step" if self._spans is not None and self._spans.are_steps else "")
+        return self.said("", " a step" if self._spans is not None and (self._spans.number >= 0).any() else "")
 
     @property
     def _classes_a_step(self) -> list[tuple[str, float, float]]:

@@ -145,10 +145,6 @@ class Constraints:
     # All launches that could wait for room in a queue; see `launch_queues`.
     queues: GraphEdges
 
-    def piece_of_wait(self, wait: IntArray) -> IntArray:
-        """Return the number of the piece that begins with the end of a wait."""
-        return np.asarray(wait + 1 + self.waits.thread[wait], dtype=np.int64)
-
     def piece(self, thread: IntArray, instants: IntArray) -> IntArray:
         """Return the piece of its thread that contains each instant; a wait's end is in the next piece."""
         out = np.empty(len(instants), np.int64)

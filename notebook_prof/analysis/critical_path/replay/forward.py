@@ -194,7 +194,7 @@ class Forward:
         self.edges, self.change = edges, change
         self.clocks = Clocks(edges, change.factor)
         self.pieces = int(edges.first_piece[-1])
-        self.own = edges.piece_of_wait(np.arange(len(edges.waits.end)))
+        self.own = np.arange(len(edges.waits.end)) + 1 + edges.waits.thread
         self.parts: list[Arcs] = []
         self._events, loose = edges.events, np.zeros(len(work.rows), bool)
         if free is not None:

@@ -245,11 +245,6 @@ class Spans:
     def __len__(self) -> int:
         return len(self.number)
 
-    @property
-    def are_steps(self) -> bool:
-        """Whether the spans are steps, not a window."""
-        return bool((self.number >= 0).any())
-
     def bounds(self, one: Replay | None = None) -> Bounds:
         """Return the begins and ends in a replay or, without one, in the recording."""
         begin, until = self._on_thread(one)
