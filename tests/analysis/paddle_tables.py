@@ -1,7 +1,5 @@
 """Paddle's event types, phases and device time from a Trace with plain pandas."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The account and the lines of drawn cells, and the laws that they keep."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

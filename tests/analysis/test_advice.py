@@ -1,7 +1,5 @@
 """Each rule of advice on a drawing that has its cause, and on one that has not."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import shutil

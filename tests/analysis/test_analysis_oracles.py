@@ -1,7 +1,5 @@
 """Figures of the analyses that other tools and independent code give for the same files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

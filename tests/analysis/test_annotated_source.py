@@ -1,7 +1,5 @@
 """Source code with what each line took: the text of the cell and of files, times, and times by step."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

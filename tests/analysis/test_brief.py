@@ -1,7 +1,5 @@
 """The brief: each number in it is a cell of a table that its own calls give."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import pstats

@@ -1,7 +1,5 @@
 """Call trees, from callers down and from callees up: drawn, by definition, and by law on every sample."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``notebook-prof analyze`` against the outputs of MegEngine's ``profile_analyze``, run on the same file."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

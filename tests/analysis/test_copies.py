@@ -1,7 +1,5 @@
 """Copies: rates against the file's own numbers, pinned or not, and the link."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

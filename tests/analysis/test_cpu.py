@@ -1,7 +1,5 @@
 """CPU time by thread and child, cores got, and parts of a cell."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

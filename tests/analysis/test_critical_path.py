@@ -1,7 +1,5 @@
 """The critical path: laws, and figures of real recordings."""
 
-from __future__ import annotations
-
 import gc
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Counters of a card, summed up, and in the overview."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Idle gaps and their causes: drawn, and by law."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

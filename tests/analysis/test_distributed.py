@@ -1,7 +1,5 @@
 """Communication and computation, against other tools' figures for the same files."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 

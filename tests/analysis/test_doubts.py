@@ -1,7 +1,5 @@
 """Rows of tables that the trust report doubts are marked, and no others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Expectations: values stand in public tables, intervals judge limits, words are read or refused."""
 
-from __future__ import annotations
-
 import functools
 import json
 import math

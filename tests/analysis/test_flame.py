@@ -1,7 +1,5 @@
 """Merged stacks: drawn, and by law."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

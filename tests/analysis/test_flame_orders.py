@@ -1,7 +1,5 @@
 """Flames in the order of time, and sandwiches: drawn, and by law on any trace."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Profiles of the Firefox Profiler, against what another reader counts in them, and some made by hand."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

@@ -1,7 +1,5 @@
 """CUDA graphs by their nodes: drawn, with the recorder's numbers and without, and of a V100 and an MI300."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Growth by step: in resident memory, which is noisy, and under names that change."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Hand-overs between threads against the definition, written out for each rest."""
 
-from __future__ import annotations
-
 from itertools import groupby, pairwise
 from pathlib import Path
 

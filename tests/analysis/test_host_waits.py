@@ -1,7 +1,5 @@
 """What the thread of the steps does, what it waits for, and what happens once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

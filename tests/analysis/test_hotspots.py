@@ -1,7 +1,5 @@
 """Self time by function and line."""
 
-from __future__ import annotations
-
 import pytest
 
 from notebook_prof.analysis import hotspots

@@ -1,7 +1,5 @@
 """Waiting for data: PyTorch's loaders, and MindData's pipelines against MindInsight's answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """JAX's recordings: xplane against JAX's own JSON of the same run, and against JAX's own decoder."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Launches, delays and queues: drawn, by law, and against HTA's figures."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

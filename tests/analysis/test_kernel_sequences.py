@@ -1,7 +1,5 @@
 """Sequences of kernels: against HTA's answers, and against counting by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

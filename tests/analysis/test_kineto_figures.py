@@ -1,7 +1,5 @@
 """TraceLens' and HTA's tables for NVIDIA's and AMD's recordings, from our slices and flows."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

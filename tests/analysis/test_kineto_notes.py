@@ -1,7 +1,5 @@
 """What the project's notes on Kineto's files measured with other tools: leftovers, annotations, Triton."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Figures that other tools give for the same files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The module tree: drawn, recorded, and by law."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lines and what they cost elsewhere: conservation laws on drawn traces and on cells that really ran."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The machine, DataLoaders and imports, as a recording tells them."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Figures of MegEngine's own profiler and of ``profile_analyze``, from what the reader gives."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

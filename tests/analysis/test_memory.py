@@ -1,7 +1,5 @@
 """memory, its peak, and what is live."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

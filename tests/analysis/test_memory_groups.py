@@ -1,7 +1,5 @@
 """Who holds memory, who allocates it, and who keeps it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Names of memory: joined with the recorded blocks, they sum to what is used."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

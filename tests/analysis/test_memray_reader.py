@@ -1,7 +1,5 @@
 """Recordings and tables of memray, against what memray itself tells of them."""
 
-from __future__ import annotations
-
 import gzip
 import importlib.metadata
 import json

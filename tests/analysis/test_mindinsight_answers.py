@@ -1,7 +1,5 @@
 """MindInsight's answers about steps, queues, operators and timelines that no other test compares."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

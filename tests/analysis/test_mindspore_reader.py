@@ -1,7 +1,5 @@
 """MindSpore's profiles against MindInsight's answers for the same folders."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

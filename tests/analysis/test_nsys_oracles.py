@@ -1,7 +1,5 @@
 """Reports of Nsight Systems, against what sqlite3 alone counts in them."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from functools import cache

@@ -1,7 +1,5 @@
 """operators and kernels on drawn traces."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """The overview and launch attributes, against VisualDL's answers for the same file."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

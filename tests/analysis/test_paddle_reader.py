@@ -1,7 +1,5 @@
 """Paddle's recordings: both of its formats, what they keep, and kernels by VisualDL."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """p.compat.paddle_summary() has every table, row and number that Paddle printed for its own recordings."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from enum import Enum

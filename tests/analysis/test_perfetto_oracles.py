@@ -1,7 +1,5 @@
 """Perfetto traces, against what the messages of Google's library say, and PyTorch's against their JSON."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

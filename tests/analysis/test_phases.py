@@ -1,7 +1,5 @@
 """phases and steps on drawn traces."""
 
-from __future__ import annotations
-
 from notebook_prof.analysis import phases, steps
 from notebook_prof.analysis.time.phases import stepping_track
 from notebook_prof.testing import draw

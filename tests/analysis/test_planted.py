@@ -1,7 +1,5 @@
 """Real runs of PyTorch with a planted cause: the verdict names it, and advice says what to do."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Profiles of pprof, against what a decoder of its own counts in them, and one made by hand."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Proton's trees and execution traces, against independent sums of their nodes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

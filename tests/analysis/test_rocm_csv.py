@@ -1,7 +1,5 @@
 """CSV files of rocprofv3, against the database of the same run and what a plain reading of them gives."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

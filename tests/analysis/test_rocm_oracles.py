@@ -1,7 +1,5 @@
 """AMD's databases, against what sqlite3 alone counts in them."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import sqlite3

@@ -1,7 +1,5 @@
 """FLOPs and bytes against PyTorch's counters, TraceLens' figures and MegEngine's footprints."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -7,8 +7,6 @@ Beside them names of collectives, what the verdict and advice say, and what othe
 ``NBP_UPDATE_SAMPLES=1`` writes the expectations anew: look at the difference before you keep it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The TensorBoard plugin's step breakdown."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The step trace: drawn, against MindInsight's figures, and by law."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

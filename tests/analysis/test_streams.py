@@ -1,7 +1,5 @@
 """Work on several streams of a real recording, against the events of its file taken apart here."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Where the thread of the steps spends its time: operators against the Python that they call."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

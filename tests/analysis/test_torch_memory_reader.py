@@ -1,7 +1,5 @@
 """Memory snapshots and memory timelines of PyTorch, against its own figures."""
 
-from __future__ import annotations
-
 import copyreg
 import gzip
 import json

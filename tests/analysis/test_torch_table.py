@@ -1,7 +1,5 @@
 """p.compat.torch_table() against PyTorch's own table of the same recording."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

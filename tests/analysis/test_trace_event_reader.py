@@ -1,7 +1,5 @@
 """Generic trace events: every edge case that catapult, speedscope and Perfetto keep, and mutations."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

@@ -1,7 +1,5 @@
 """TraceLens' tables of kernels by operator and of operators by their arguments, and HTA's own figures."""
 
-from __future__ import annotations
-
 import ast
 import gzip
 import json

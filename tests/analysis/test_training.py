@@ -1,7 +1,5 @@
 """Numbers of training: throughput, utilisation of FLOPs, energy, exposed communication, Paddle's timer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The trust report: every fault injected by itself, and real recordings with known figures."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The verdict on drawn traces: what bounds them is plain to see."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

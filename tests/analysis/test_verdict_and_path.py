@@ -1,7 +1,5 @@
 """What bounds a run by its verdict, and what its critical path says: the two do not contradict each other."""
 
-from __future__ import annotations
-
 import pytest
 
 from notebook_prof.analysis import critical_path_next, verdict, what_if

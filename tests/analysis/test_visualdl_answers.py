@@ -1,7 +1,5 @@
 """VisualDL's answers that are right, for every run that it answered; its errors are in test_paddle_reader."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

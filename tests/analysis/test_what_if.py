@@ -1,7 +1,5 @@
 """What if: drawings, errors, and real files; samples of every format are asked in ``test_samples.py``."""
 
-from __future__ import annotations
-
 import doctest
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Replay against simulated programs: one with other durations, run again, is the truth."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache

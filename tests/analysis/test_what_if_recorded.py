@@ -1,7 +1,5 @@
 """What if, on real recordings: what is predicted is what a second recording measures."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

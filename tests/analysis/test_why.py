@@ -1,7 +1,5 @@
 """Why a thread or stream did what it did: laws, and sentences of drawn recordings."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

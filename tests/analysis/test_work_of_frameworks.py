@@ -1,7 +1,5 @@
 """Work of MegEngine's and Paddle's operators: MegEngine's own figures, and arithmetic by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Fixtures: a server, a browser, an open notebook that shows a drawn Profile, and reports."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

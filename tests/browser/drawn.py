@@ -1,7 +1,5 @@
 """A drawn training run: what the browser tests profile, without torch and always the same."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

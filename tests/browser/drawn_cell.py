@@ -1,7 +1,5 @@
 """A drawn cell with account and lines: setup, a training loop, an evaluation, and what nobody recorded."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A drawn training on two GPUs, as one of its ranks sees it: what the pictures of the tabs show."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A drawn run of many tracks: more than a timeline has room for."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from notebook_prof.profiles.profile import Profile

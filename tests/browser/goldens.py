@@ -3,8 +3,6 @@
 ``NBP_UPDATE_IMAGES=1`` writes those of ``docs/images`` anew.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import time

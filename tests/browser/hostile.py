@@ -1,7 +1,5 @@
 """A profile whose every text is markup, script or template, and a hand that touches all of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """More than a million slices on 64 tracks, made in a second: tables straight from NumPy, no builder."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

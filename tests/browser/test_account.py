@@ -1,7 +1,5 @@
 """The account on top, the lines, and links of the headline: by mouse, by keyboard, in a report and live."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Badges at the cells of a watched notebook, in JupyterLab and Notebook 7."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The animated picture of a brush in the README: frames of a report, with the pointer drawn into them."""
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A comparison of several runs a side: which is shown, how another is, and what a saved notebook keeps."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

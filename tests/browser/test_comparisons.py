@@ -1,7 +1,5 @@
 """Two cells recorded in turns in JupyterLab, and what comparing them shows there."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

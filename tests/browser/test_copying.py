@@ -1,7 +1,5 @@
 """C copies code that gives exactly the number that is shown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 

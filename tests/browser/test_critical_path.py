@@ -1,7 +1,5 @@
 """The critical path over the tracks, in a notebook and in a report: what is drawn, what is said."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The heat of lines beside the recorded cell, in the editors of JupyterLab and Notebook 7."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """At 1,400 × 900 the answer, timeline, memory, phases and ten rows of the table are on screen together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Strangers' texts: in the live views, the report and the static form they are text, and nothing runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A cell that runs out of memory, in JupyterLab: its Profile opens on the names that hold memory."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

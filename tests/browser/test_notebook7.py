@@ -1,7 +1,5 @@
 """The same dashboard in Notebook 7."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

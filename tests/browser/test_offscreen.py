@@ -1,7 +1,5 @@
 """Selected slices that are out of sight: a sentence at the timeline's edge, and a click that goes there."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 ``NBP_UPDATE_GOLDEN=1`` writes the golden pictures anew, ``NBP_UPDATE_IMAGES=1`` those in ``docs/images``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal

@@ -1,7 +1,5 @@
 """The report of many ranks: linked figures, timelines in the file, and no stranger's text that runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The linked page of many ranks in JupyterLab: clicks, Python, and the timelines below."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

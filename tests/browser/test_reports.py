@@ -1,7 +1,5 @@
 """The report: the same views without a kernel. What it answers is in ``tests/unit/test_page_twins.py``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

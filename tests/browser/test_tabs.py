@@ -1,7 +1,5 @@
 """The rail of tabs: asked for when looked at, joined to the selection, by keyboard too."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

@@ -5,8 +5,6 @@ with nothing but a `NotebookProfError`. ``make fuzz`` runs this for a while. JSO
 rest as bytes, and native recordings as tables that are written with right checksums.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import gzip

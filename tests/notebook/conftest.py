@@ -1,7 +1,5 @@
 """Real kernels, one of each kind for all modules that leave it as it was, with an empty IPython directory."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The Binder demo: what its requirements bring, and nothing else, runs the quickstart and stories."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A profiled cell is the cell: what it computes, shows, raises, and on which line."""
 
-from __future__ import annotations
-
 import re
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """The text of a line is that of the code that ran, whatever happened to its file since."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The history in a real kernel: rows of cells, the second line, and outputs that stay what they were."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Kinds of cells for which profilers report the wrong lines: tasks, decorators, greenlets, hooks."""
 
-from __future__ import annotations
-
 import re
 import sys
 import textwrap

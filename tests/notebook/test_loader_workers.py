@@ -1,7 +1,5 @@
 """Workers of a DataLoader whose dataset is a class of the notebook, in a real kernel."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Processes of ours beside a user's handlers of SIGCHLD, waits for children, and forks."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ Shares are compared with wide margins: on a loaded machine looks come late by te
 cell of a second then has a few per cent of its time on a neighbouring line.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The stories of the gallery, each run in a kernel from its first cell to its finding."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Training loops as people write them: which steps are found, by whom, and what is recorded of them."""
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Unloading in the middle of a profiled cell ends the recording, not the cell; a restart ends both."""
 
-from __future__ import annotations
-
 import time
 from queue import Empty
 

@@ -1,7 +1,5 @@
 """Cells under ``%profile_notebook`` do what they do without, and nothing of ours is left when it is off."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What holds of the analyses for any trace, checked against definitions instant by instant."""
 
-from __future__ import annotations
-
 import inspect
 from collections import Counter, defaultdict
 from contextlib import suppress

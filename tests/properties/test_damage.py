@@ -1,7 +1,5 @@
 """Whatever is done to a file of any format: a Trace with a report, or an error that says what was seen."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import zipfile

@@ -1,7 +1,5 @@
 """What holds of the selection for any sequence of changes."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

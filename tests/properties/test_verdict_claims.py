@@ -1,7 +1,5 @@
 """What a verdict says of drawn traces: its tables must carry it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

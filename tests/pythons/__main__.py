@@ -4,8 +4,6 @@
 run in chroots (root only), all others where an interpreter is there. Environments are kept in ``.pythons/``.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

@@ -3,8 +3,6 @@
 ``make test-wheel``. The package index is needed; where it cannot be reached the tests are skipped.
 """
 
-from __future__ import annotations
-
 import email
 import hashlib
 import json

@@ -4,8 +4,6 @@
 adds the runs to a file, for `tests.workloads.truth`.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

@@ -4,8 +4,6 @@ The runner hands over ``PROFILE``, ``TARGET`` (a file for the answers) and ``BEF
 used before the cell) and executes this in a namespace of its own: nothing of it stays in the notebook.
 """
 
-from __future__ import annotations
-
 import operator
 import pickle
 import resource

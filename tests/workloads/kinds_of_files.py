@@ -1,7 +1,5 @@
 """Kinds of files that were once reported wrongly: what is true of each, and what must be said."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable

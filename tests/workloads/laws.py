@@ -1,7 +1,5 @@
 """What must hold for the Profile of any cell whatever, and how far two runs of one cell may differ."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -4,8 +4,6 @@ Measured independently: the clock of the client, every top-level statement of a 
 its process, and the high-water mark of its memory as the operating system keeps it, read from outside.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import os

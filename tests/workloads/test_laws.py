@@ -1,7 +1,5 @@
 """Laws that the Profile of every workload keeps."""
 
-from __future__ import annotations
-
 import pytest
 
 from .conftest import Play

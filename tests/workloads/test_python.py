@@ -3,8 +3,6 @@
 Each truth is in docs/truth.md. Shares are compared with `laws.margin`; other margins give their reason.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

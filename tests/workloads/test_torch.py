@@ -3,8 +3,6 @@
 Each truth is in docs/truth.md; what the cell prints itself is the truth of the same run.
 """
 
-from __future__ import annotations
-
 import re
 
 from .conftest import Play, books, compared, timed

@@ -5,8 +5,6 @@
 workloads that no file holds stay.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """What the journeys talk to: servers that are no `Server`, and kernels by their connection files."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """ipywidgets' html-manager in sandboxed frames on one kernel: what VS Code and Colab resemble."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import json

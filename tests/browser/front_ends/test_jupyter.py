@@ -1,7 +1,5 @@
 """JupyterLab and Notebook 7 themselves: the journey that the others are held to, in both themes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """marimo in run mode: plain ``p`` and its anywidget, each in a shadow root, in a light and a dark page."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 import textwrap

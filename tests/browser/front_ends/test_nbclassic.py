@@ -1,7 +1,5 @@
 """The classic notebook (nbclassic): no cell ids, Bootstrap's style sheet, RequireJS."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Voila: a notebook as an application, on another version of JupyterLab; every page has a new kernel."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
