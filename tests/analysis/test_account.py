@@ -26,14 +26,8 @@ def recorded(rows: list[tuple[int, str, int, int, int]]) -> Trace:
 
 
 def test_evaluation_outside_of_steps() -> None:
-    rows = [
-        (30, "code", 2, -1, 0),
-        (10, "steps", 4, 0, 3),
-        (50, "code", 8, -1, 0),
-        (10, "steps", 4, 0, 2),
-        (50, "code", 8, -1, 0),
-        (5, "profiler", -1, -1, 0),
-    ]
+    code, steps = (50, "code", 8, -1, 0), (10, "steps", 4, 0)
+    rows = [(30, "code", 2, -1, 0), (*steps, 3), code, (*steps, 2), code, (5, "profiler", -1, -1, 0)]
     table = account(recorded(rows))
     assert table[["kind", "dur", "steps"]].values.tolist() == [
         ["code", 30, 0],

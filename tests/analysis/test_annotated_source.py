@@ -78,14 +78,11 @@ def test_without_the_text_only_lines_that_ran_have_rows() -> None:
         annotated_source(trace, "tain.py")
 
 
-def test_a_line_behind_the_recorded_text_is_not_lost() -> None:
+def test_what_is_outside_of_the_text_is_shown_too() -> None:
     table = annotated_source(_long_file(3, at=7), "long.py")
     assert table["line"].tolist() == [1, 2, 3, 7]
     assert table["text"].tolist() == ["line 1", "line 2", "line 3", "line 7"]
     assert table["total_ns"].tolist() == [0, 0, 0, 9]
-
-
-def test_a_long_file_is_shown_around_what_ran() -> None:
     trace = _long_file(5000, at=2500)
     part = panel(ViewStore(trace), EVERYTHING, {"name": "source"}).content["parts"][0]
     assert part["texts"]["text"] == [f"line {number}" for number in range(2497, 2504)]

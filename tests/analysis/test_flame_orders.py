@@ -12,6 +12,8 @@ from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 from tests.strategies import traces
 
+from .test_call_tree import paths
+
 PICTURE = """
 main:  [train            ][eval      ]
 main:   [linear ][relu]    [linear ]
@@ -62,10 +64,7 @@ def test_a_sandwich_holds_all_of_its_name(trace: Trace, metric: str) -> None:
         check_layout(table)
         assert table["node"].tolist() == list(range(len(table)))
         tree = call_tree(trace)
-        paths: list[tuple[str, ...]] = []
-        for one, up in zip(tree["name"], tree["parent"].fillna(-1), strict=True):
-            paths.append((*(paths[int(up)] if up >= 0 else ()), one))
-        outermost = tree[[path[-1] == name and name not in path[:-1] for path in paths]]
+        outermost = tree[[path[-1] == name and name not in path[:-1] for path in paths(tree)]]
         assert table["total"][0] == outermost[whole].sum()
         callers = table[table["depth"] < 0]
         called = tree.loc[outermost["parent"].dropna().astype(int), "name"]
@@ -81,10 +80,8 @@ def test_neighbours_in_time_are_one_node() -> None:
     assert top["count"].tolist() == [1, 1, 2]
     assert top["start"].tolist() == [0, 4, 8]
     steps = "main: [ProfilerStep#1 ][ProfilerStep#2 ]"
-    assert flame(draw(steps), order="time", by_thread=False)["name"].tolist() == [
-        "ProfilerStep#1",
-        "ProfilerStep#2",
-    ]
+    names = flame(draw(steps), order="time", by_thread=False)["name"].tolist()
+    assert names == ["ProfilerStep#1", "ProfilerStep#2"]
     with pytest.raises(OptionError, match="left_heavy"):
         flame(draw(LOOP), order="left heavy")
 

@@ -19,15 +19,9 @@ from .. import samples
 from ..properties.test_verdict_claims import check_verdict
 
 SHARED = samples.ROOTS["shared"]
-FILES = [
-    "firefox/cli_limit_boundaries.json",
-    "firefox/gecko-2.json",
-    "firefox/processed-3.json",
-    "firefox/unsymbolicated.json.gz",
-    "python_samplers/tachyon315_live_opcodes.gecko.json.xz",
-    "python_samplers/tachyon315_none.gecko.json.xz",
-    "python_samplers/tachyon315_zstd.gecko.json.xz",
-]
+FILES = [f"firefox/{name}.json" for name in ("cli_limit_boundaries", "gecko-2", "processed-3")]
+FILES.append("firefox/unsymbolicated.json.gz")
+FILES += [f"python_samplers/tachyon315_{mode}.gecko.json.xz" for mode in ("live_opcodes", "none", "zstd")]
 shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared recordings are not here")
 
 
@@ -117,11 +111,8 @@ def test_durations_sum_to_the_weights(name: str) -> None:
         table = each["samples"]
         time = table["time"] if "time" in table else [row[table["schema"]["time"]] for row in table["data"]]
         weight = table.get("weight")
-        expected = (
-            sum(weight) * listed["meta"]["interval"] * 1e6
-            if weight
-            else sample_durations(np.rint(np.array(time) * 1e6).astype(np.int64)).sum()
-        )
+        until = sample_durations(np.rint(np.array(time) * 1e6).astype(np.int64)).sum()
+        expected = sum(weight) * listed["meta"]["interval"] * 1e6 if weight else until
         slices = trace.slices[trace.slices["track"] == track]
         assert slices["self_ns"].sum() == expected
         assert slices.loc[slices["depth"] == 0, "dur"].sum() == expected
@@ -336,11 +327,16 @@ def test_markers(old: bool, tmp_path: Path) -> None:
     assert trace.slices.loc[trace.slices["category"] != "annotation", "self_ns"].sum() == 3_000_000
 
 
-def test_processes_inside_of_a_profile_have_their_own_clock(tmp_path: Path) -> None:
+def test_processes_have_their_own_clock_and_threads_of_the_same_numbers_their_own_track(
+    tmp_path: Path,
+) -> None:
     inner = profile(thread(pid="9", tid=10), meta={"startTime": 1.7e12 + 50})
     trace = read(tmp_path, profile(thread(), processes=[inner]))
     assert trace.tracks["pid"].tolist() == [7, 9]
     assert trace.slices.groupby("track")["ts"].min().tolist() == [0, 50_000_000]
+    trace = read(tmp_path, profile(thread(), thread(), thread(pid=None, tid=None)))
+    assert trace.tracks["name"].tolist() == ["GeckoMain", "GeckoMain 2", "GeckoMain"]
+    assert trace.slices["self_ns"].sum() == 9_000_000
 
 
 def test_profiles_of_2016(tmp_path: Path) -> None:
@@ -357,12 +353,6 @@ def test_profiles_of_2016(tmp_path: Path) -> None:
     trace = read(tmp_path, profile(thread(stringArray=None)))
     assert set(trace.slices["name"]) == {"[unknown]"}
     assert trace.report["names-missing"].count == 1
-
-
-def test_threads_with_the_same_numbers_do_not_overlap(tmp_path: Path) -> None:
-    trace = read(tmp_path, profile(thread(), thread(), thread(pid=None, tid=None)))
-    assert trace.tracks["name"].tolist() == ["GeckoMain", "GeckoMain 2", "GeckoMain"]
-    assert trace.slices["self_ns"].sum() == 9_000_000
 
 
 def test_what_is_broken_is_counted(tmp_path: Path) -> None:

@@ -120,17 +120,12 @@ def test_real_graphs(name: str, graphs: dict[int, int], shared_traces: Path) -> 
     assert (by_graph["least"] == by_graph["most"]).all()
     assert (table["count"] == table["replays"]).all()
     events = json.loads(gzip.decompress((shared_traces / name).read_bytes()))["traceEvents"]
-    calls = {
-        event["args"]["correlation"]
-        for event in events
-        if "GraphLaunch" in str(event.get("name")) and "dur" in event
-    }
+    launches = [event for event in events if "GraphLaunch" in str(event.get("name")) and "dur" in event]
+    calls = {event["args"]["correlation"] for event in launches}
     works = defaultdict(list)
     for event in events:
-        if (
-            event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
-            and event["args"]["correlation"] in calls
-        ):
+        on_device = event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
+        if on_device and event["args"]["correlation"] in calls:
             works[event["args"]["correlation"]].append(event)
     assert Counter(map(len, works.values())) == graphs
     sums: Counter[str] = Counter()

@@ -1,6 +1,6 @@
 """Hand-overs between threads against the definition, written out for each rest."""
 
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -83,14 +83,9 @@ def test_they_are_those_of_the_definition(threads: int, bursts: int) -> None:
     for seed in range(8 if bursts < 10 else 2):
         trace = many_threads(seed, threads, bursts)
         parts = dependences.wakeups(Resources(trace), 0, np.empty(0, np.int64))
-        waits = {
-            row
-            for one in parts
-            for row in zip(
-                *(c.tolist() for c in (one.thread, one.begin, one.done, one.end, one.track, one.margin)),
-                strict=True,
-            )
-        }
+        columns = ("thread", "begin", "done", "end", "track", "margin")
+        rows = (zip(*(getattr(one, name).tolist() for name in columns), strict=True) for one in parts)
+        waits = set(chain.from_iterable(rows))
         assert waits == expected(trace, 0)
 
 

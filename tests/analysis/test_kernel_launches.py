@@ -67,11 +67,8 @@ def test_hta_adds_up_the_same_launches(shared_traces: Path, rank: int):
     reported = oracle["launch_stats"][str(rank)]
     sums = table[["call_ns", "dur", "delay_ns"]].sum() / 1000
     assert len(table) == reported["n"]
-    assert sums.tolist() == [
-        reported["cpu_duration_sum"],
-        reported["gpu_duration_sum"],
-        reported["launch_delay_sum"],
-    ]
+    columns = ("cpu_duration_sum", "gpu_duration_sum", "launch_delay_sum")
+    assert sums.tolist() == [reported[column] for column in columns]
     longest = table.groupby("stream")["queue"].max()
     for row in oracle["queue_length_summary"]:
         if row["('rank', '')"] == rank:

@@ -10,13 +10,9 @@ import pytest
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import DEVICE_CATEGORIES, Intervals, Trace, length, overlap, subtract, union
 
-TRACELENS = (
-    "h100/Falconsai_nsfw_image_detection__1016002",
-    "h100/Qwen_Qwen1.5-0.5B-Chat__1016005",
-    "h100/gaunernst_bert-small-uncased__1016001",
-    "mi300/Falconsai_nsfw_image_detection__1016002",
-    "mi300/gaunernst_bert-small-uncased__1016001",
-)
+MODELS = ("Falconsai_nsfw_image_detection__1016002", "gaunernst_bert-small-uncased__1016001")
+TRACELENS = [f"{card}/{model}" for card in ("h100", "mi300") for model in MODELS]
+TRACELENS.append("h100/Qwen_Qwen1.5-0.5B-Chat__1016005")
 HTA = [
     *(("trace_filter_2rank", rank, f"hta/trace_filter_2rank/sampled_rank-{rank}.json.gz") for rank in (0, 1)),
     ("trace_diff_control_rank3", 3, "hta/trace_diff/control.json.gz"),

@@ -21,11 +21,8 @@ def test_hta_puts_device_work_under_the_same_annotations(shared_traces: Path) ->
     trace = read_trace(shared_traces / NS_RESOLUTION)
     s = trace.slices
     ranges = s[(s["category"] == "annotation") & s["device"].notna()]
-    assert set(ranges["name"].astype(str)) == {
-        "DistributedDataParallel.forward",
-        "## backward ##",
-        "Optimizer.step#SGD.step",
-    }
+    names = {"DistributedDataParallel.forward", "## backward ##", "Optimizer.step#SGD.step"}
+    assert set(ranges["name"].astype(str)) == names
     on_device, parent = work(trace), s["parent"].to_numpy(np.int64, na_value=-1)
     number = s["correlation"].to_numpy(np.int64, na_value=-1)
     # HTA leaves out the last step

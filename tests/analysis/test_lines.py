@@ -114,6 +114,11 @@ def test_kernels_count_for_the_launching_line_and_backward_for_the_forward_one()
     assert table["device_ns"].to_dict() == {2: 50, 3: 50, 4: 100}
     assert table["backward_ns"].to_dict() == {2: 50, 3: 50, 4: 0}
     assert table["backward_device_ns"].to_dict() == {2: 50, 3: 50, 4: 0}
+    trace = training().seal()
+    half = lines(trace, window=(0, 250), remainder=True).set_index("line")
+    assert half["backward_ns"].to_dict() == {2: 0, 3: 30, 4: 0, 0: 0}
+    assert half["device_ns"].sum() == 0
+    assert lines(trace, window=(1000, 1025), remainder=True)["device_ns"].tolist() == [25]
 
 
 def test_what_a_line_runs_inside_a_backward_node_is_its_own() -> None:
@@ -131,14 +136,6 @@ def test_what_a_line_runs_inside_a_backward_node_is_its_own() -> None:
     check_laws(trace)
     table = lines(trace, remainder=True).set_index("line")["backward_ns"]
     assert table.to_dict() == {2: 30, 4: 0, 9: 20, 0: 9}
-
-
-def test_a_window_cuts_the_costs() -> None:
-    trace = training().seal()
-    half = lines(trace, window=(0, 250), remainder=True).set_index("line")
-    assert half["backward_ns"].to_dict() == {2: 0, 3: 30, 4: 0, 0: 0}
-    assert half["device_ns"].sum() == 0
-    assert lines(trace, window=(1000, 1025), remainder=True)["device_ns"].tolist() == [25]
 
 
 def test_lines_follow_steps_and_phases() -> None:

@@ -105,9 +105,6 @@ def test_imports_get_no_advice_and_no_share() -> None:
     main = builder.track("main", tid=1)
     imported(builder, main, 0, "pandas")
     assert advice(builder.seal()).empty
-
-
-def test_a_cell_with_nothing_in_it_gets_no_advice() -> None:
     with nbp.profile("python") as profile:
         x = 1 + 1
     assert x == 2

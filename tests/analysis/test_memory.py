@@ -30,20 +30,14 @@ def trace():
     return b.seal()
 
 
-def test_the_curve_is_a_step_function(trace):
+def test_the_curve_is_a_step_function_with_a_peak(trace):
     table = memory(trace)
     assert table[["ts", "allocated_bytes"]].values.tolist() == [[5, 0], [13, 64], [35, 96], [40, 32], [60, 0]]
     assert set(table["device"]) == {-1}
     assert set(table["source"]) == {"allocator"}
-
-
-def test_a_window_starts_at_the_level_on_entering(trace):
     table = memory(trace, window=(20, 40))
     assert table[["ts", "allocated_bytes"]].values.tolist() == [[20, 64], [35, 96]]
     assert memory(trace, device=0).empty
-
-
-def test_peak(trace):
     table = memory_peak(trace)
     row = table.iloc[0]
     assert (row["ts"], row["peak_bytes"], row["end_bytes"], row["step"]) == (35, 96, 0, 1)
@@ -62,14 +56,11 @@ def test_live_blocks_name_who_made_them(trace):
     assert trace.slices["name"].iloc[table["slice"].iloc[0]] == "aten::mm"
 
 
-def test_live_by_default_at_the_peak(trace):
+def test_live_by_default_at_the_peak_and_before_the_recording(trace):
     assert memory_live(trace).equals(memory_live(trace, 35))
     assert memory_live(trace, "35ns").equals(memory_live(trace, 35))
     with pytest.raises(OptionError, match="not a duration"):
         memory_live(trace, "soon")
-
-
-def test_a_block_from_before_the_recording_is_known_by_its_end(trace):
     table = memory_live(trace, 0)
     assert table["bytes"].tolist() == [16]
     assert table["birth_ts"].isna().all()
@@ -77,13 +68,10 @@ def test_a_block_from_before_the_recording_is_known_by_its_end(trace):
     assert memory_live(trace, 5).empty
 
 
-def test_a_missed_free_ends_with_the_next_block_at_the_address():
+def test_blocks_are_told_apart_by_address_and_device():
     b = TraceBuilder()
     b.allocations(ts=[0, 10], addr=[1, 1], bytes=[64, 8], device=0, allocated=[64, 8], reserved=64)
     assert memory_live(b.seal(), 20)["bytes"].tolist() == [8]
-
-
-def test_the_same_address_on_two_devices_is_two_blocks():
     b = TraceBuilder()
     b.allocations(ts=[0, 1], addr=[7, 7], bytes=[64, 32], device=[0, 1], allocated=[64, 32], reserved=128)
     trace = b.seal()

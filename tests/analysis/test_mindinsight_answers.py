@@ -15,13 +15,9 @@ from notebook_prof.trace import Trace
 
 RESOURCE = Path("fetched", "mindinsight", "tests", "utils", "resource")
 ORACLE = Path("fetched", "mindinsight_oracle")
-FOLDERS = {
-    "run_1": RESOURCE / "run_1",
-    "run_2": RESOURCE / "run_2",
-    "profiler_0": RESOURCE / "profiler",
-    "profiler_1": RESOURCE / "profiler",
-    "v200_minddata": Path("mindspore", "v200_minddata"),
-}
+FOLDERS = {run: RESOURCE / run for run in ("run_1", "run_2")}
+FOLDERS |= dict.fromkeys(("profiler_0", "profiler_1"), RESOURCE / "profiler")
+FOLDERS["v200_minddata"] = Path("mindspore", "v200_minddata")
 MS, US = 1e6, 1e3
 
 

@@ -163,14 +163,10 @@ def labelled(types: list[tuple[str, str]], rows: list[tuple[list[int], dict[str,
 
     content = b"".join(message(1, number(1, text(kind)), number(2, text(unit))) for kind, unit in types)
     for values, labels in rows:
-        said = [
-            message(
-                3,
-                number(1, text(key)),
-                number(2, text(value)) if isinstance(value, str) else number(3, value),
-            )
-            for key, value in labels.items()
-        ]
+        said = []
+        for key, value in labels.items():
+            kind = number(2, text(value)) if isinstance(value, str) else number(3, value)
+            said.append(message(3, number(1, text(key)), kind))
         content += message(2, message(1, b"\1"), message(2, bytes(values)), *said)
     content += message(4, number(1, 1), message(4, number(1, 1), number(2, 9))) + message(
         5, number(1, 1), number(2, 1)
@@ -227,18 +223,17 @@ def test_the_default_of_several_times_is_taken(tmp_path: Path) -> None:
     assert read(tmp_path, content + number(14, 2)).slices["self_ns"].sum() == 5
 
 
+HEAP = [(f"{which}_{what}", unit) for which in ("alloc", "inuse")
+        for what, unit in (("objects", "count"), ("space", "bytes"))]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("types", "words"),
     [
         ([("goroutine", "count")], "goroutine in count"),
         ([("threadcreate", "count")], "threadcreate in count"),
         (
-            [
-                ("alloc_objects", "count"),
-                ("alloc_space", "bytes"),
-                ("inuse_objects", "count"),
-                ("inuse_space", "bytes"),
-            ],
+            HEAP,
             "alloc_objects in count, alloc_space in bytes, inuse_objects in count, inuse_space in bytes",
         ),
     ],

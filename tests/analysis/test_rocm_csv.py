@@ -93,19 +93,13 @@ def test_other_files_are_none_of_it() -> None:
         assert kind_of(head) is None
 
 
-def test_markers_are_annotations_whatever_their_text() -> None:
+def test_markers_allocations_and_counted_kernels() -> None:
     trace = read_trace(FOLDER / "v3_docs_marker_api_trace.csv")
     assert set(trace.slices["category"]) == {"annotation"}
     assert "hipMemcpy" in set(trace.slices["name"])
-
-
-def test_allocations_have_addresses_and_sizes() -> None:
     allocations = read_trace(FOLDER / "v3_docs_memory_allocation_trace.csv").allocations
     assert allocations["bytes"].tolist() == [1024, 1024, -1024, -1024]
     assert allocations["addr"].tolist()[:2] == [0x7FFB26354000, 0x7FFB168D6000]
-
-
-def test_kernels_whose_counters_were_collected_are_there_once() -> None:
     path = FOLDER / f"{RUN}_stall_counter_collection.csv"
     trace, rows = read_trace(path), pd.read_csv(path)
     once = rows.drop_duplicates("Dispatch_Id")

@@ -76,8 +76,7 @@ RESOURCE = "fetched/mindinsight/tests/utils/resource"
 
 
 @pytest.mark.parametrize(
-    ("folder", "summary"),
-    [("run_1/normal_run/profiler", "run_1"), ("profiler", "profiler_0")],
+    ("folder", "summary"), [("run_1/normal_run/profiler", "run_1"), ("profiler", "profiler_0")]
 )
 def test_mindinsight_gives_the_same_parts(shared_traces: Path, folder: str, summary: str):
     table = step_trace(read_trace(shared_traces / RESOURCE / folder))

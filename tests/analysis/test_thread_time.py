@@ -27,9 +27,6 @@ def test_python_that_an_operator_calls_is_python() -> None:
     )
     # Back 28 without f 14 and f 6, mm 6 without h 3; 32 in all
     assert times == {"operators": 8 + 3, "python": 32 - 11}
-
-
-def test_an_operator_without_python_is_all_operator() -> None:
     assert spent("main: [line          ]\nmain:   [mm    ]\nmain:    [add]") == {"operators": 8, "python": 8}
 
 

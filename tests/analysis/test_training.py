@@ -32,15 +32,8 @@ def drawn(steps: int = 12, *, counts: bool = False, anew: bool = False, **slices
     if anew:
         parts.append(("aten::linear", "backward", 4, "[[4, 8], [16, 8], []]"))
     for name, phase, at, shapes in parts:
-        builder.slices(
-            ts=begin + at * MS,
-            dur=np.full(steps, MS // 2),
-            name=name,
-            phase=phase,
-            shapes=shapes,
-            track=main,
-            **slices,
-        )
+        row = {"name": name, "phase": phase, "shapes": shapes, "track": main, **slices}
+        builder.slices(ts=begin + at * MS, dur=np.full(steps, MS // 2), **row)
     if counts:
         table = {"ts": begin + np.array(length) - 10, "tokens": 512.0 + begin / MS, "samples": np.nan}
         builder.table("step_counts", pd.DataFrame(table).astype({"ts": "int64"}))

@@ -124,17 +124,14 @@ def behind() -> Trace:
     return builder.seal()
 
 
-def test_without_waits_devices_still_need_their_time() -> None:
-    """The host would be done at once; what the device falls behind counts."""
+def test_without_waits_or_costs_of_launches_devices_still_need_their_time() -> None:
+    # The host would be done at once; what the device falls behind counts.
     answer = Profile(behind()).what_if(remove="sync")
     assert answer.steps["after_ns"].sum() == 30_000
     assert 80_000 <= answer.after <= 90_000
     assert (answer.steps["after_ns"] + answer.steps["backlog_ns"]).mean() == pytest.approx(
         answer.after, abs=1
     )
-
-
-def test_launches_that_cost_nothing() -> None:
     answer = Profile(behind()).what_if(launch=0)
     assert answer.gain == 15_000
     assert Profile(behind()).what_if(launch=0.5).gain == 7_500
@@ -223,7 +220,7 @@ def test_lines_by_number_or_label() -> None:
         profile.what_if(line={22: 0})
 
 
-def test_without_launches_there_is_no_answer() -> None:
+def test_what_was_not_recorded_has_no_answer() -> None:
     answer = Profile(draw("main:     [mm]\nstream 7:    [gemm]")).what_if(scale={"gemm": 0.5})
     assert answer.refused
     assert "device work was recorded (1 slice) but none of its launches" in answer.reason
@@ -232,15 +229,9 @@ def test_without_launches_there_is_no_answer() -> None:
     assert "refused" in answer._repr_html_()
     assert answer.critical_path.empty
     assert answer.classes.empty
-
-
-def test_without_a_loader_workers_are_not_predicted() -> None:
     answer = Profile(loop()).what_if(workers=4)
     assert answer.refused
     assert "no DataLoader" in answer.reason
-
-
-def test_nothing_at_all() -> None:
     empty = Profile(TraceBuilder().seal())
     assert empty.what_if(data=0).refused
 

@@ -66,15 +66,12 @@ def closest(predicted: float, again: Any) -> float:
     return min(errors)
 
 
-def test_input_that_costs_nothing() -> None:
+def test_input_that_costs_nothing_or_half() -> None:
     profile = train(ITEM)
     answer = profile.what_if(data=0)
     assert answer.gain is not None
     assert answer.gain > 0.4 * answer.before
     assert closest(float(answer.after or 0), lambda: train(0)) < AGREES
-
-
-def test_input_that_takes_half() -> None:
     answer = train(ITEM).what_if(phase={"data": 0.5})
     assert closest(float(answer.after or 0), lambda: train(ITEM / 2)) < AGREES
 

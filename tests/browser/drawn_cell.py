@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 
 from notebook_prof.profiles.profile import Profile
@@ -47,17 +46,10 @@ def drawn_cell(
          loop if steps else -1, count if steps else 0)
         for a, b, kind, line, loop, count in ACCOUNT
     ]  # fmt: skip
-    table = pd.DataFrame(
-        {
-            "ts": [MS * row[0] for row in rows],
-            "dur": [MS * (row[1] - row[0]) for row in rows],
-            "kind": [row[2] for row in rows],
-            "line": np.array([row[3] for row in rows], np.int64),
-            "text": [SOURCE.get(row[3], "") + evil for row in rows],
-            "loop": np.array([row[4] for row in rows], np.int64),
-            "steps": np.array([row[5] for row in rows], np.int64),
-        }
-    )
+    table = pd.DataFrame(rows, columns=["ts", "dur", "kind", "line", "loop", "steps"])
+    table["dur"] = MS * (table["dur"] - table["ts"])
+    table["ts"] *= MS
+    table.insert(4, "text", [SOURCE.get(line, "") + evil for line in table["line"]])
     metadata: dict[str, Any] = {"source": "recording", "tables": {"account": table}}
     if text:
         metadata["cell_source"] = CELL.replace("\n", f"{evil}\n")
@@ -69,11 +61,8 @@ def drawn_cell(
     slices += [_line(a, b, line, evil) for a, b, _, line, _, _ in rows if line > 0 and line != 4]
     for k in range(20):
         at = 180 + 16 * k
-        slices += [
-            _line(at, at + 16, 4, evil),
-            _line(at + 1, at + 9, 5, evil),
-            _line(at + 9, at + 15, 6, evil),
-        ]
+        lines = ((at, at + 16, 4), (at + 1, at + 9, 5), (at + 9, at + 15, 6))
+        slices += [_line(*one, evil) for one in lines]
         slices.append(_operator(at + 2, at + 8, "aten::linear" + evil, "forward"))
         slices.append(_operator(at + 10, at + 14, "aten::addmm" + evil, "backward"))
     slices += [_operator(600 + 40 * k, 630 + 40 * k, "aten::linear" + evil, "other") for k in range(30)]

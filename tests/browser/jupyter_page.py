@@ -27,16 +27,9 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 from .dashboard import Dashboard
 
 CHROMIUM_FLAGS = [
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--force-device-scale-factor=1",
-    "--font-render-hinting=none",
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--force-device-scale-factor=1", "--font-render-hinting=none"),
 ]
 PATIENCE_MS = 120_000
 """For whatever a page waits: two loaded cores need a minute for what takes a second otherwise."""
@@ -253,17 +246,8 @@ class Browser:
 def write_notebook(path: Path, cells: Sequence[str]) -> None:
     """A notebook of code cells for the kernel ``python3``."""
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    made = [
-        {
-            "id": f"c{i}",
-            "cell_type": "code",
-            "metadata": {},
-            "source": source,
-            "outputs": [],
-            "execution_count": None,
-        }
-        for i, source in enumerate(cells)
-    ]
+    bare = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    made = [{"id": f"c{i}", "source": source, **bare} for i, source in enumerate(cells)]
     notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": made}
     path.write_text(json.dumps(notebook))
 

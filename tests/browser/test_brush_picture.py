@@ -55,17 +55,9 @@ class Film:
 
     def save(self, path: Path) -> None:
         """Write the frames as a WebP that starts again at its end."""
-        self.frames[0].save(
-            path,
-            save_all=True,
-            append_images=self.frames[1:],
-            duration=self.times,
-            loop=0,
-            quality=78,
-            method=6,
-            minimize_size=True,
-            kmax=0,
-        )
+        small = {"quality": 78, "method": 6, "minimize_size": True, "kmax": 0}
+        first, *others = self.frames
+        first.save(path, save_all=True, append_images=others, duration=self.times, loop=0, **small)
 
 
 def recorded(folder: Path) -> Profile:

@@ -70,14 +70,8 @@ def _long_names(builder: TraceBuilder) -> None:
     word = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
     names = [f"{word * 12} {k}" for k in range(20)]
     ts = np.arange(20) * 10**6
-    builder.slices(
-        ts=ts,
-        dur=np.full(20, 900_000),
-        name=names,
-        track=builder.track("thread " * 30, pid=1, tid=1),
-        module=word,
-        shapes=word,
-    )
+    row = {"track": builder.track("thread " * 30, pid=1, tid=1), "module": word, "shapes": word}
+    builder.slices(ts=ts, dur=np.full(20, 900_000), name=names, **row)
 
 
 def _instants(builder: TraceBuilder) -> None:

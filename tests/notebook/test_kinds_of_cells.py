@@ -15,31 +15,13 @@ def crunch_numbers(n=10_000_000):
 """
 BODY = "return sum(i * i for i in range(n))"
 
+NAP = "import asyncio\nasync def nap_and_crunch():\n    await asyncio.sleep(0)\n    crunch_numbers()\n"
 TASKS = {
-    "a group of tasks": """
-        import asyncio
-        async def nap_and_crunch():
-            await asyncio.sleep(0)
-            crunch_numbers()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(nap_and_crunch())
-            group.create_task(nap_and_crunch())
-        """,
-    "tasks as they complete": """
-        import asyncio
-        async def nap_and_crunch():
-            await asyncio.sleep(0)
-            crunch_numbers()
-        for done in asyncio.as_completed([nap_and_crunch(), nap_and_crunch()]):
-            await done
-        """,
-    "a task with a limit": """
-        import asyncio
-        async def nap_and_crunch():
-            await asyncio.sleep(0)
-            crunch_numbers()
-        await asyncio.wait_for(nap_and_crunch(), 600)
-        """,
+    "a group of tasks": f"{NAP}async with asyncio.TaskGroup() as group:\n"
+    "    group.create_task(nap_and_crunch())\n    group.create_task(nap_and_crunch())",
+    "tasks as they complete": f"{NAP}both = [nap_and_crunch(), nap_and_crunch()]\n"
+    "for done in asyncio.as_completed(both):\n    await done",
+    "a task with a limit": f"{NAP}await asyncio.wait_for(nap_and_crunch(), 600)",
     "a callback of the loop": """
         import asyncio
         over = asyncio.Event()

@@ -71,10 +71,6 @@ def test_what_holds_the_gil_has_its_own_line(spied: Kernel) -> None:
     assert moved < 0.1 * whole
 
 
-def test_an_engine_that_there_was_is_refused(spied: Kernel) -> None:
-    assert "use 'thread'" in spied.run("%%profile --engine alarm\npass").message
-
-
 @pytest.mark.parametrize("engine", ["py-spy", "thread"])
 def test_every_thread_has_its_own_track(spied: Kernel, engine: str) -> None:
     spied.must(

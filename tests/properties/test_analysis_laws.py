@@ -223,14 +223,6 @@ def test_host_waits_are_their_definition(trace):
 
 
 @given(traces())
-def test_causes_of_idle_time_sum_to_idle_time(trace):
-    table, busy = analysis.idle_causes(trace), analysis.device(trace)
-    assert table.groupby("device")["idle_ns"].sum().tolist() == busy["idle_ns"].tolist()
-    assert table.groupby("device")["window_ns"].first().tolist() == busy["window_ns"].tolist()
-    assert (table["share"] <= 1).all()
-
-
-@given(traces())
 def test_device_busy_and_idle_sum_to_the_window(trace):
     table = analysis.device(trace)
     assert (table["busy_ns"] + table["idle_ns"] == table["window_ns"]).all()

@@ -121,12 +121,7 @@ class Frames:
 
 @pytest.mark.parametrize("buffers", ["1", "0"], ids=["buffers", "no buffers"])
 def test_html_manager(
-    needs: Callable[[str], str],
-    site: Path,
-    clean: Browser,
-    closing: ExitStack,
-    tmp_path: Path,
-    buffers: str,
+    needs: Callable[[str], str], site: Path, clean: Browser, closing: ExitStack, tmp_path: Path, buffers: str
 ) -> None:
     """The journey from frame to frame, also where all binary buffers are dropped, and a new page."""
     needs("jupyterlab")

@@ -16,12 +16,7 @@ OWN = ("Cannot read properties of undefined (reading 'schema')", "@jupyter/docpr
 
 @pytest.mark.parametrize(("app", "package"), [("lab", "jupyterlab"), ("notebook", "notebook")])
 def test_jupyter(
-    needs: Callable[[str], str],
-    clean: Browser,
-    closing: ExitStack,
-    tmp_path: Path,
-    app: str,
-    package: str,
+    needs: Callable[[str], str], clean: Browser, closing: ExitStack, tmp_path: Path, app: str, package: str
 ) -> None:
     """The journey, the dark theme and back, and a reload."""
     needs(package)

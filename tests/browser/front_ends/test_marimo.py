@@ -57,10 +57,7 @@ SCRIPT = """
     if __name__ == "__main__":
         app.run()
 """
-FORMS = {
-    "plain": ("p", "p"),
-    "anywidget": ("mo.ui.anywidget(ProfileWidget(p))", "ProfileWidget(p)"),
-}
+FORMS = {"plain": ("p", "p"), "anywidget": ("mo.ui.anywidget(ProfileWidget(p))", "ProfileWidget(p)")}
 
 
 def _serve(tmp_path: Path, closing: ExitStack, form: str, theme: str) -> str:

@@ -13,12 +13,8 @@ from .journey import OPEN, Display, assert_dark, step_both_ways, walk
 from .processes import Kernel, Program
 
 OWN = (
-    *(
-        "net::ERR_NAME_NOT_RESOLVED",
-        "net::ERR_INTERNET_DISCONNECTED",
-        "cdn.jsdelivr.net",
-        "cdnjs.cloudflare.com",
-    ),
+    *("net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNET_DISCONNECTED"),
+    *("cdn.jsdelivr.net", "cdnjs.cloudflare.com"),
     "/voila/labextensions/@jupyter",
     "403 (Forbidden)",
 )
