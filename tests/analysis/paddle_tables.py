@@ -47,7 +47,6 @@ def outermost(table: pd.DataFrame, types: tuple[str, ...]) -> pd.DataFrame:
 
 
 def busy(table: pd.DataFrame) -> tuple[Any, Any]:
-    """Union of the slices."""
     return union(table["ts"], table["ts"] + table["dur"])
 
 

@@ -10,6 +10,7 @@ from notebook_prof.analysis import account, lines
 from notebook_prof.analysis.time.account import account_spans
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
+from tests.recording import add_slices
 
 
 def recorded(rows: list[tuple[int, str, int, int, int]]) -> Trace:
@@ -92,9 +93,7 @@ def test_lines_count_recursion_once_and_threads_together() -> None:
 def test_lines_of_files_of_the_same_name_are_apart() -> None:
     b = TraceBuilder()
     stacks = [b.stack([("f", f"/{folder}/train.py", 3)]) for folder in "ab"]
-    b.slices(
-        ts=[0, 10], dur=[10, 5], name="train.py:3  x", category="python", stack=stacks, track=b.track("t")
-    )
+    add_slices(b, b.track("t"), "train.py:3  x", [0, 10], [10, 5], "python", stack=stacks)
     assert lines(b.seal())["file"].tolist() == ["/a/train.py", "/b/train.py"]
 
 

@@ -22,6 +22,7 @@ from notebook_prof.readers import read_trace
 from notebook_prof.selection import Selection
 from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
+from tests.recording import add_slices
 from tests.strategies import traces
 
 US = 1000
@@ -30,6 +31,7 @@ MB = 2**20
 DATA = Path(__file__).parents[1] / "data"
 NUMBER = re.compile(r"(?<![\w.])<?\d[\d,]*(?:\.\d+)? (?:%|ns|µs|ms|s|min|h|B|[KMGT]iB|cores)(?!\w)")
 CONSTANT = "less than 64 KiB each"
+SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 SEVERAL = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
 
@@ -64,9 +66,7 @@ def stepped(n=4, us=100, extra=()):
     main = b.track("main", tid=1)
     stream = b.track("", "stream", device=0, stream=7)
     b.steps(np.arange(n), np.arange(n) * us * US, np.full(n, us * US), "loop")
-    b.slices(
-        ts=np.arange(n) * us * US, dur=np.full(n, us * US // 2), name="aten::mm", phase="forward", track=main
-    )
+    add_slices(b, main, "aten::mm", np.arange(n) * us * US, us * US // 2, phase="forward")
     return b, main, stream, np.arange(n) * us * US
 
 
@@ -126,9 +126,7 @@ def test_exposed_communication():
 
 def test_a_device_that_waits_for_launches():
     b, main, stream, at = stepped()
-    calls = b.slices(
-        ts=at + 55 * US, dur=np.full(4, 2 * US), name="cudaLaunchKernel", category="launch", track=main
-    )
+    calls = add_slices(b, main, "cudaLaunchKernel", at + 55 * US, 2 * US, "launch")
     work = b.slices(ts=at + 58 * US, dur=np.full(4, 5 * US), name="add", category="kernel", track=stream)
     b.flows("launch", calls, work)
     row = advice_row(b.seal(), "launch-bound")
@@ -404,38 +402,19 @@ def test_what_looks_like_a_habit_and_is_none(calls):
 
 def loading(cpus=2, item_ms=1.0, busy=0.1, start_method="fork", slower=1, steps=True, line="", **facts):
     """Ten steps of 40 ms, 32 of them data that the loop's own thread gets, or slower ones."""
-    loader = {
-        "dataset": "Slow",
-        "method": "__getitem__",
-        "file": "/tmp/ipykernel_7/1.py",
-        "line": 9,
-        "in_memory": False,
-        "batched": False,
-        "batch_size": 32,
-        "num_workers": 0,
-        "prefetch_factor": 0,
-        "pin_memory": False,
-        "persistent_workers": False,
-        "iterators": 1,
-        **facts,
-    }
-    b = TraceBuilder(
-        metadata={
-            "machine": {"cpus": cpus, "accelerators": [], "start_method": start_method},
-            "loaders": [loader],
-        }
-    )
+    loader = dict.fromkeys(("in_memory", "batched", "pin_memory", "persistent_workers"), False)
+    loader |= {"dataset": "Slow", "method": "__getitem__", "file": "/tmp/ipykernel_7/1.py", "line": 9}
+    loader |= {"batch_size": 32, "num_workers": 0, "prefetch_factor": 0, "iterators": 1, **facts}
+    machine = {"cpus": cpus, "accelerators": [], "start_method": start_method}
+    b = TraceBuilder(metadata={"machine": machine, "loaders": [loader]})
     main = b.track("MainThread", pid=1, tid=1)
     ms = 1_000_000 * slower
     at = np.arange(10) * 40 * ms
     if steps:
         b.steps(np.arange(10), at, np.full(10, 40 * ms), "loop")
-    workers = "Multi" if loader["num_workers"] else "Single"
-    kind = f"_{workers}ProcessDataLoaderIter" if workers == "Single" else "_MultiProcessingDataLoaderIter"
     data = int(32 * item_ms * ms)
-    b.slices(
-        ts=at, dur=np.full(10, data), name=f"enumerate(DataLoader)#{kind}.__next__", phase="data", track=main
-    )
+    name = SEVERAL if loader["num_workers"] else SINGLE
+    b.slices(ts=at, dur=np.full(10, data), name=name, phase="data", track=main)
     if line:
         b.slices(ts=at + ms, dur=np.full(10, data - 2 * ms), name=line, category="python", track=main)
     b.slices(ts=at + data, dur=np.full(10, 5 * ms), name="aten::mm", phase="forward", track=main)
@@ -598,9 +577,7 @@ def test_gains_are_those_of_the_critical_path(waits, gain):
     at = np.arange(4) * 100 * US
     b.steps(np.arange(4), at, np.full(4, 100 * US), "loop")
     calls = b.slices(ts=at, dur=np.full(4, 5 * US), name="cudaLaunchKernel", category="launch", track=main)
-    kernels = b.slices(
-        ts=at + 10 * US, dur=np.full(4, 80 * US), name="volta_sgemm_64x64_nt", category="kernel", track=stream
-    )
+    kernels = add_slices(b, stream, "volta_sgemm_64x64_nt", at + 10 * US, 80 * US, "kernel")
     name, category = ("cudaStreamSynchronize", "sync") if waits else ("aten::sort", "operator")
     b.slices(ts=at + 6 * US, dur=np.full(4, 90 * US), name=name, category=category, track=main)
     b.flows("launch", calls, kernels)

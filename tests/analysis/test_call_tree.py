@@ -178,15 +178,12 @@ def test_a_call_tree_is_listed_from_the_longest_down() -> None:
     assert paths(only) == [("linear",), ("linear", "mm")]
 
 
-def test_bottom_up_begins_with_what_took_longest_itself() -> None:
+def test_bottom_up_begins_with_what_took_longest_itself_and_may_leave_callers_of_little_out() -> None:
     table = bottom_up(draw(PICTURE, launches=[("add", "gemm")]))
     of_mm = {path: ns for path, ns in zip(paths(table), table["self_ns"], strict=True) if path[0] == "mm"}
     assert of_mm == {("mm",): 19, ("mm", "linear"): 19, ("mm", "linear", "train"): 11}
     assert paths(table)[0] == ("mm",)
     assert table.loc[table["name"] == "add", "device_self_ns"].tolist() == [12]
-
-
-def test_callers_of_little_may_be_left_out() -> None:
     every, little = bottom_up(draw(PICTURE)), bottom_up(draw(PICTURE), least_share=0.3)
     share = every[every["depth"] == 0].set_index("name")["share"]
     assert 0 < (share < 0.3).sum() < len(share)

@@ -16,6 +16,7 @@ from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
+from tests.recording import add_slices
 
 DEVICE = ("kernel", "copy", "communication")
 
@@ -108,12 +109,8 @@ def shifted(ns: int) -> Trace:
     """A host that launches two kernels and waits, so much later."""
     builder = TraceBuilder()
     main, stream = builder.track("main", tid=1), builder.track("s", "stream", device=0, stream=7)
-    calls = builder.slices(
-        ts=ns + np.array([0, 20]), dur=[10, 10], name="cudaLaunchKernel", category="launch", track=main
-    )
-    work = builder.slices(
-        ts=ns + np.array([15, 70]), dur=[50, 40], name=["k1", "k2"], category="kernel", track=stream
-    )
+    calls = add_slices(builder, main, "cudaLaunchKernel", ns + np.array([0, 20]), [10, 10], "launch")
+    work = add_slices(builder, stream, ["k1", "k2"], ns + np.array([15, 70]), [50, 40], "kernel")
     builder.slices(ts=ns + 40, dur=80, name="cudaDeviceSynchronize", category="sync", track=main)
     builder.flows("launch", calls, work)
     builder.steps([0], [ns], [125], "mark")

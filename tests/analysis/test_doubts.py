@@ -9,6 +9,7 @@ from notebook_prof.analysis.trust.doubts import doubts_by_name
 from notebook_prof.service.answers.meta import meta
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace
+from tests.recording import add_slices
 
 
 def recording(
@@ -111,9 +112,7 @@ def stepped(*, lost: tuple[int, ...] = (), throttled: bool = False, first_ns: in
     at = (begin[:, None] + 1_000 * np.arange(10)).ravel()
     calls = b.slices(ts=at, dur=np.full(50, 50), name="cudaLaunchKernel", category="launch", track=main)
     kept = np.setdiff1d(np.arange(50), lost)
-    work = b.slices(
-        ts=at[kept] + 100, dur=np.full(len(kept), 500), name="gemm", category="kernel", track=stream, device=0
-    )
+    work = add_slices(b, stream, "gemm", at[kept] + 100, 500, "kernel", device=0)
     b.flows("launch", calls[kept], work)
     if throttled:
         counter = b.track("GPU 0 throttle reasons", "counter", device=0)
@@ -128,16 +127,10 @@ def test_steps_are_marked() -> None:
     doubts = ["kernels-lost-at-start", "", "kernels-lost-between, throttled", "", ""]
     assert table["doubt"].tolist() == doubts
     assert steps(stepped(lost=(0, 1, 25)), step=[4, 5])["doubt"].tolist() == ["", "kernels-lost-between"]
-
-
-def test_steps_that_are_no_fair_ones_are_marked() -> None:
     slow = steps(stepped(first_ns=25_000))
     assert slow["doubt"].tolist() == ["slow-first-step", "", "", "", ""]
     partial = steps(stepped(lost=tuple(range(46, 50))))
     assert partial["doubt"].tolist() == ["", "", "", "", "partial-last-step, kernels-lost-at-end"]
-
-
-def test_in_a_window_its_own_losses_count() -> None:
     trace = stepped(lost=(25,))
     begin = int(trace.steps["ts"].iloc[3])
     assert "doubt" not in steps(trace, window=(begin, begin + 20_000))

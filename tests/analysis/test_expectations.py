@@ -326,7 +326,6 @@ def test_shares_of_operators_have_intervals_that_hold_the_truth() -> None:
 
 
 def p_share(trace: Trace, name: str) -> float:
-    """Share of an operator by its table."""
     table = nbp.analysis.operators(trace)
     return float(table.loc[table["name"] == name, "share"].iloc[0])
 

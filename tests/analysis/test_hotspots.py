@@ -22,25 +22,19 @@ def trace():
     return b.seal()
 
 
-def test_by_function_with_its_hottest_line(trace):
+def test_by_function_line_and_operator(trace):
     table = hotspots(trace)
     assert table[["name", "file", "line", "count", "total_ns", "self_ns"]].values.tolist() == [
         ["train", "cell.py", 3, 4, 100, 70],
         ["loss", "loss.py", 8, 1, 30, 30],
     ]
     assert table["share"].tolist() == [0.7, 0.3]
-
-
-def test_by_line_operators_count_for_the_line_that_called_them(trace):
     table = hotspots(trace, by="line")
     assert table[["file", "line", "self_ns"]].values.tolist() == [
         ["cell.py", 3, 50],
         ["loss.py", 8, 30],
         ["cell.py", 1, 20],
     ]
-
-
-def test_by_operator_and_in_a_window(trace):
     table = hotspots(trace, by="operator").set_index("name")
     assert table.loc["aten::add", ["file", "line", "self_ns"]].tolist() == ["cell.py", 3, 10]
     assert table.loc["aten::mm", "total_ns"] == 20

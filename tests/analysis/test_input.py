@@ -10,6 +10,7 @@ from hypothesis import given
 from notebook_prof.analysis import input_operators, input_pipeline, input_queues, phases
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import TraceBuilder
+from tests.recording import add_slices
 from tests.strategies import traces
 
 SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -27,9 +28,7 @@ def loading(name, workers=()):
     b.slices(ts=[5, 102], dur=[10, 5], name="aten::stack", phase="data", track=main)
     b.slices(ts=[45, 125], dur=[50, 70], name="aten::mm", phase="forward", track=main)
     for number, (ts, dur) in enumerate(workers):
-        b.slices(
-            ts=ts, dur=dur, name="decode", phase="data", track=b.track(f"worker {number}", tid=10 + number)
-        )
+        add_slices(b, b.track(f"worker {number}", tid=10 + number), "decode", ts, dur, phase="data")
     b.steps([0, 1], [0, 100], [100, 100], "loop")
     return b.seal(window=(0, 200))
 

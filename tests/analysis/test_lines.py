@@ -14,6 +14,7 @@ from notebook_prof.analysis.source.lines import NOT_IN_LINES, lines
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.profiles.files import open_profile
 from notebook_prof.trace import Trace, TraceBuilder, length, union
+from tests.recording import add_slices
 from tests.strategies import traces
 
 from ..unit.test_source_lines import training
@@ -128,9 +129,7 @@ def test_what_a_line_runs_inside_a_backward_node_is_its_own() -> None:
     b.slices(ts=[0, 100, 120], dur=[100, 100, 20], name=names, category="python", track=main)
     forward = b.slices(ts=10, dur=5, name="f", phase="forward", track=main)
     node = b.slices(ts=110, dur=50, name="fBackward", phase="backward", track=main)
-    b.slices(
-        ts=[125, 145, 170], dur=[10, 5, 9], name=["mul", "mm", "AccumulateGrad"], phase="backward", track=main
-    )
+    add_slices(b, main, ["mul", "mm", "AccumulateGrad"], [125, 145, 170], [10, 5, 9], phase="backward")
     b.flows("fwdbwd", forward, node)
     trace = b.seal()
     check_laws(trace)

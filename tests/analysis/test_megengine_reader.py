@@ -33,15 +33,12 @@ def sampled(folder: Path) -> Trace:
     return read_trace(folder / "dyn_sampled.chrome_timeline.json.gz")
 
 
-def test_totals(table: pd.DataFrame, static: Trace) -> None:
+def test_totals_phases_and_modules_of_a_static_graph(table: pd.DataFrame, static: Trace) -> None:
     assert table["device_ns"].sum() == 18_813_000
     assert table["host_ns"].sum() == 4_038_000
     slices = static.slices
     assert slices.loc[slices["device"].notna(), "dur"].sum() == 18_813_000
     assert (len(table), int(table["device_ns"].notna().sum()), len(static.flows)) == (210, 207, 207)
-
-
-def test_static_phases_and_modules(static: Trace) -> None:
     slices = static.slices
     top = slices[slices["device"].notna()].nlargest(1, "dur").iloc[0]
     assert top["name"] == "backward.ConvolutionBackwardFilterV2"

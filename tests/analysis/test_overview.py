@@ -77,11 +77,17 @@ def test_visualdl_tells_the_same_of_kernels(two_gpus: Trace, shared_traces: Path
     assert round(whole["computation_ns"] / 1e6, 2) == 3.97
 
 
-def test_attributes_that_were_not_recorded():
+def test_what_was_not_recorded():
     trace = draw("stream 7: [gemm]")
     assert "occupancy" not in kernels(trace)
     with pytest.raises(OptionError, match="was not recorded"):
         kernels(trace, by=["name", "grid"])
+    result = overview(TraceBuilder().seal())
+    assert result.phases.empty
+    assert result.devices.empty
+    assert result.events.empty
+    assert result.annotations.empty
+    assert "configuration" in repr(result)
 
 
 def test_the_parts_of_a_drawing():
@@ -104,15 +110,6 @@ def test_the_parts_of_a_drawing():
     items = result.configuration.set_index("item")["value"]
     assert (items["steps"], items["threads"], items["streams"]) == ("2", "1", "1")
     assert "augment" in repr(result)
-
-
-def test_nothing_recorded():
-    result = overview(TraceBuilder().seal())
-    assert result.phases.empty
-    assert result.devices.empty
-    assert result.events.empty
-    assert result.annotations.empty
-    assert "configuration" in repr(result)
 
 
 @given(traces())

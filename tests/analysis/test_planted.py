@@ -1,7 +1,6 @@
 """Real runs of PyTorch with a planted cause: the verdict names it, and advice says what to do."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,13 @@ from notebook_prof.profiles.profile import Profile
 from notebook_prof.readers import read_trace
 
 from ..properties.test_verdict_claims import value_of
+from .test_what_if_recorded import Slow, one_thread
+
+__all__ = ["one_thread"]
 
 torch = pytest.importorskip("torch")
 
 BUSY = pytest.mark.clock("what a real run took is chance on a machine with other jobs")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Timing on a shared machine is steadier with one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def record(batches: Any, body: Callable[[Any], None], steps: tuple[int, int] = (2, 7)) -> Profile:
@@ -47,17 +40,6 @@ def rules(profile: Profile) -> list[str]:
     return profile.advice()["rule"].tolist()
 
 
-class Slow(torch.utils.data.Dataset[Any]):
-    """Takes 15 ms to read an item: more than other jobs take away from a step."""
-
-    def __len__(self) -> int:
-        return 32
-
-    def __getitem__(self, index: int) -> Any:
-        time.sleep(0.015)
-        return torch.full((16,), float(index))
-
-
 def small_training() -> Callable[[Any], None]:
     model = torch.nn.Linear(16, 4)
     optimizer = torch.optim.SGD(model.parameters())
@@ -74,7 +56,7 @@ def small_training() -> Callable[[Any], None]:
 def test_a_slow_loader(monkeypatch):
     # seven batches are not worth the start of workers by other methods
     monkeypatch.setattr("notebook_prof.collectors.machine._start_method", lambda: "fork")
-    profile = record(torch.utils.data.DataLoader(Slow(), batch_size=4), small_training())
+    profile = record(torch.utils.data.DataLoader(Slow(0.015), batch_size=4), small_training())
     assert profile.verdict.kind == "input-bound"
     assert profile.verdict.share > 0.5
     assert "dataloader-workers" in rules(profile)

@@ -13,7 +13,6 @@ WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
 def covered(spans: list[tuple[int, int]]) -> int:
-    """Length of the union."""
     total, reach = 0, -1
     for begin, end in sorted(spans):
         total += max(end - max(begin, reach), 0)

@@ -267,15 +267,12 @@ def test_plain_data_loads_as_pickle_does(value: Any, protocol: int) -> None:
     assert load_plain(pickle.dumps(shared, protocol=protocol)) == shared
 
 
-def test_another_pickle_is_named(tmp_path: Path) -> None:
+def test_other_pickles_and_cut_ones_are_named(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(pickle.dumps({"weights": [1]}))
     with pytest.raises(FormatError, match=r"x: .*not recognised"):
         read_trace(tmp_path / "x")
     with pytest.raises(FormatError, match=r"dict with the keys \['weights'\], not a memory snapshot"):
         read_trace(tmp_path / "x", format="torch_memory")
-
-
-def test_a_pickle_that_is_cut_off(tmp_path: Path) -> None:
     whole = pickle.dumps(snapshot())
     for kept in (200, len(whole) // 2, len(whole) - 1):
         (tmp_path / "x").write_bytes(whole[:kept])

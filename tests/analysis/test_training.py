@@ -12,6 +12,7 @@ from notebook_prof import Profile, TraceBuilder
 from notebook_prof.errors import OptionError
 from notebook_prof.statistics import counted_steps, dependence, quantile_interval
 from notebook_prof.testing import draw
+from tests.recording import add_slices
 
 DATA = Path(__file__).parents[1] / "data"
 MS = 1_000_000
@@ -81,9 +82,7 @@ def test_flops_are_those_of_the_products_and_what_is_computed_anew_counts_for_ha
 def test_one_product_whose_work_is_not_known_makes_no_sum() -> None:
     builder = drawn()
     main = builder.track("main")
-    builder.slices(
-        ts=3 * MS, dur=MS, name="aten::conv2d", phase="forward", shapes="[[1, 3, 9, 9], [8]]", track=main
-    )
+    add_slices(builder, main, "aten::conv2d", 3 * MS, MS, phase="forward", shapes="[[1, 3, 9, 9], [8]]")
     table = table_of(builder, flops_per_s=1e9)
     assert np.isnan(table.loc["mfu", "value"])
     assert "the work of 1 call, such as aten::conv2d" in table.loc["mfu", "reason"]

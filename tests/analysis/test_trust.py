@@ -15,6 +15,7 @@ from notebook_prof.analysis.trust.device import CUPTI_FAULTS
 from notebook_prof.readers.call_tree import count_samples
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
+from tests.recording import add_slices
 
 FACTS = ["code", "severity", "count", "device_share"]
 
@@ -56,6 +57,11 @@ def test_a_good_recording_is_clean():
     assert table.empty
     assert " ".join(table) == "code severity count device_share finding effect advice example"
     assert table["device_share"].dtype == "float64"
+    b = run(lose=(3, 4))
+    main = b.track("main", tid=1)
+    b.slices(ts=1_003_000, dur=10, name="cudaStreamBeginCapture", category="launch", track=main)
+    b.slices(ts=1_004_990, dur=5, name="cudaStreamEndCapture", category="launch", track=main)
+    assert codes(b.seal()) == []
 
 
 @pytest.mark.parametrize(
@@ -72,14 +78,6 @@ def test_launches_without_kernels_are_told_by_their_place(lost: tuple[int, ...],
 def test_no_kernels_at_all_is_an_error():
     row = trust(run(lose=tuple(range(10))).seal()).iloc[0]
     assert row[FACTS].tolist() == ["no-device-work", "error", 10, 1.0]
-
-
-def test_a_graph_that_is_captured_starts_nothing():
-    b = run(lose=(3, 4))
-    main = b.track("main", tid=1)
-    b.slices(ts=1_003_000, dur=10, name="cudaStreamBeginCapture", category="launch", track=main)
-    b.slices(ts=1_004_990, dur=5, name="cudaStreamEndCapture", category="launch", track=main)
-    assert codes(b.seal()) == []
 
 
 @pytest.mark.parametrize(
@@ -137,9 +135,7 @@ def test_a_queue_is_not_a_shift():
     at = 1_000 * np.arange(50)
     b.slices(ts=at, dur=np.full(len(at), 900), name="mm", track=main)
     host = b.slices(ts=at + 100, dur=np.full(50, 50), name="cudaLaunchKernel", category="launch", track=main)
-    work = b.slices(
-        ts=105 + 3_000 * np.arange(50), dur=np.full(50, 3_000), name="k", category="kernel", track=stream
-    )
+    work = add_slices(b, stream, "k", 105 + 3_000 * np.arange(50), 3_000, "kernel")
     b.flows("launch", host, work)
     trace = b.seal()
     assert least_launch_delay(trace) is None  # one launch only met an idle stream
@@ -302,9 +298,7 @@ def test_a_name_that_one_sample_saw_is_not_told(each_ns: int, count: int, names:
     """Of 18 samples one or two saw the short name, which may as well have taken nothing; of 30, three did."""
     b = TraceBuilder()
     main = b.track("main", tid=1)
-    b.slices(
-        ts=[0, 900], dur=[900, each_ns], name=["crunch (cell)", "lock (cell)"], category="python", track=main
-    )
+    add_slices(b, main, ["crunch (cell)", "lock (cell)"], [0, 900], [900, each_ns], "python")
     b.table("samples", pd.DataFrame({"ts": [0], "dur": [900 + each_ns], "count": [count], "track": [main]}))
     lines = Profile(b.seal()).verdict.lines
     (line,) = (line for line in lines if line.startswith("Own time"))

@@ -350,7 +350,7 @@ def test_a_file_without_times_says_what_it_has() -> None:
     assert said[2] == "Nothing in the file could be used: trace.report says why."
 
 
-def test_a_share_of_the_recording_is_one_of_all_threads() -> None:
+def test_own_time_is_a_share_of_all_threads_under_names_that_can_be_read() -> None:
     b = of_file()
     tracks = [b.track("one", tid=1), b.track("two", tid=2)]
     b.slices(ts=[0, 100_000], dur=[500_000] * 2, track=tracks, name=["a", "b"])
@@ -358,9 +358,6 @@ def test_a_share_of_the_recording_is_one_of_all_threads() -> None:
     assert said.sentence == "a has the most self time: 83.3 % of the recording (500 µs)."
     assert "600 µs recorded" in said.lines[1]
     assert said.lines[2] == "Own time: a 83.3 %"
-
-
-def test_names_without_a_letter_and_of_several_lines_can_be_read() -> None:
     b = of_file()
     b.slices(ts=[0, 70], dur=[60, 40], track=b.track("one", tid=1), name=[" ", "two\n\tlines"])
     assert verdict(b.seal()).lines[2] == "Own time: (unnamed) 54.5 % · two lines 36.4 %"

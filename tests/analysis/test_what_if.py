@@ -17,6 +17,7 @@ from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 from notebook_prof.units import format_ns, format_share
+from tests.recording import add_slices
 
 from ..properties.test_verdict_claims import value_of
 
@@ -116,9 +117,7 @@ def behind() -> Trace:
     at = np.arange(3) * 100_000
     calls = builder.slices(ts=at, dur=[10_000] * 3, name="cudaLaunchKernel", category="launch", track=main)
     work = builder.slices(ts=at + 15_000, dur=[80_000] * 3, name="gemm", category="kernel", track=stream)
-    builder.slices(
-        ts=at + 10_000, dur=[90_000] * 3, name="cudaDeviceSynchronize", category="sync", track=main
-    )
+    add_slices(builder, main, "cudaDeviceSynchronize", at + 10_000, 90_000, "sync")
     builder.flows("launch", calls, work)
     builder.steps(np.arange(3), at, np.full(3, 100_000), "mark")
     return builder.seal()
@@ -208,9 +207,7 @@ def test_what_cannot_be_asked_is_said() -> None:
 def test_lines_by_number_or_label() -> None:
     builder = TraceBuilder()
     names = ["x.py:1  a", "x.py:2  b", "y.py:1  c"]
-    builder.slices(
-        ts=[0, 10, 30], dur=[10, 20, 5], name=names, category="python", track=builder.track("main")
-    )
+    add_slices(builder, builder.track("main"), names, [0, 10, 30], [10, 20, 5], "python")
     profile = Profile(builder.seal())
     assert profile.what_if(line={2: 0}).after == 15
     assert profile.what_if(line={"y.py:1": 0, 2: 0.5}).after == 20
@@ -307,9 +304,7 @@ def test_what_begins_late_for_no_recorded_reason_is_refused() -> None:
     late = np.array([0, 0, 40_000])
     calls = builder.slices(ts=at, dur=[10_000] * 3, name="cudaLaunchKernel", category="launch", track=main)
     work = builder.slices(ts=at + 12_000 + late, dur=[20_000] * 3, name="k", category="kernel", track=stream)
-    builder.slices(
-        ts=at + 10_000, dur=24_000 + late, name="cudaDeviceSynchronize", category="sync", track=main
-    )
+    add_slices(builder, main, "cudaDeviceSynchronize", at + 10_000, 24_000 + late, "sync")
     builder.flows("launch", calls, work)
     builder.steps(np.arange(3), at, np.full(3, 100_000), "mark")
     profile = Profile(builder.seal())

@@ -49,7 +49,6 @@ def _round(ns: int) -> int:
 
 
 def factors(trace: Trace, factor: Factor) -> np.ndarray:
-    """The factor of each slice."""
     out = np.ones(len(trace))
     for row, name in enumerate(trace.slices["name"].astype(str)):
         if match := WORK.match(name):
@@ -144,11 +143,8 @@ def test_with_any_durations_a_replay_is_the_program_run_again(seed: int, other: 
     assert abs(end_of(one, run.end) - true) <= costs.wake * (edges.waits.kind == DEVICE_WAIT).sum()
 
 
-def test_a_replay_without_waits_is_the_program_run_again() -> None:
+def test_without_waits_or_reports_of_them_a_replay_is_close() -> None:
     assert errors(lambda kind, number: 1, waits=False).max() == 0
-
-
-def test_where_no_wait_is_reported_a_replay_is_close() -> None:
     off = errors(CHANGES["host × 0.5"], waits_recorded=False)
     assert off.mean() < 0.02
 

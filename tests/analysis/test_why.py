@@ -73,7 +73,6 @@ def check_why_anywhere(trace: Trace) -> None:
 
 
 def own_streams(trace: Trace) -> list[int]:
-    """Streams with device work."""
     work = trace.slices[
         trace.slices["category"].isin(["kernel", "memcpy", "memset"]) & (trace.slices["dur"] > 0)
     ]

@@ -26,7 +26,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """Path of a Chromium."""
     if (path := find_chromium()) is None:
         pytest.skip("no Chromium: run tests/install_browser.sh, or set NBP_CHROMIUM")
     return path
@@ -48,7 +47,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def lab(root: Path) -> Iterator[Server]:
-    """A JupyterLab server."""
     made = Server(root)
     yield made
     made.close()
@@ -56,7 +54,6 @@ def lab(root: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def seven(root: Path) -> Iterator[Server]:
-    """A server of Notebook 7."""
     made = Server(root, "notebook")
     yield made
     made.close()

@@ -108,7 +108,6 @@ class Dashboard:
     # where its parts are
 
     def part(self, selector: str, **more: Any) -> Locator:
-        """An element of the page."""
         return self.page.locator(selector, **more)
 
     host = Part(".nbp-host", "All of the dashboard.")
@@ -147,7 +146,6 @@ class Dashboard:
         return self.part(f".nbp-offscreen-{side}:not([hidden])")
 
     def track(self, name: str) -> Locator:
-        """The head of a track."""
         return self.part(f".nbp-track-lane[aria-label*=': track {name}']")
 
     def fold_of(self, track: str) -> Locator:
@@ -190,7 +188,6 @@ class Dashboard:
     phases = Part(".nbp-phases", "The bars of steps.")
 
     def legend(self, phase: str) -> Locator:
-        """The phase in the legend."""
         return self.part(f".nbp-legend-item[data-phase={phase}]")
 
     # table
@@ -201,11 +198,9 @@ class Dashboard:
     grouping = Part("select[aria-label='group by']", "What rows are grouped by.")
 
     def row(self, name: str) -> Locator:
-        """The row of a name."""
         return self.part(f"tr[data-name='{name}']")
 
     def head(self, column: str) -> Locator:
-        """The head of a column, which sorts."""
         return self.part(f"button[data-sort={column}]").first
 
     # tabs
@@ -219,7 +214,6 @@ class Dashboard:
     not_recorded = Part(".nbp-rail .nbp-more", "Unfolds the names of tabs that have nothing to show.")
 
     def rail_of(self, name: str) -> Locator:
-        """The name of a tab in the rail."""
         return self.part(f".nbp-rail [data-tab={name}]")
 
     def is_missing(self, name: str) -> bool:
@@ -227,11 +221,9 @@ class Dashboard:
         return "nbp-missing" in (self.rail_of(name).get_attribute("class") or "")
 
     def wait_tab(self, title: str) -> None:
-        """Wait until a tab is shown."""
         self.wait_views(f"v.panels.snapshot().state === 'shown' && v.panels.snapshot().title === {title!r}")
 
     def open_tab(self, name: str, title: str) -> None:
-        """Open a tab by the mouse."""
         self.rail_of(name).click()
         self.wait_tab(title)
 

@@ -99,7 +99,6 @@ def drawn_trace(steps: int = 10, seed: int = 0, memory: bool = True, gpu: bool =
 
 
 def drawn_profile(**options: Any) -> Profile:
-    """`drawn_trace` as a Profile."""
     return Profile(drawn_trace(**options))
 
 

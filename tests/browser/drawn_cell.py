@@ -77,7 +77,6 @@ def drawn_cell(
 
 
 def cell_profile(**options: Any) -> Profile:
-    """`drawn_cell` as a Profile."""
     return Profile(drawn_cell(**options))
 
 

@@ -56,7 +56,6 @@ def hostile_trace() -> Any:
 
 
 def hostile_profile() -> Profile:
-    """`hostile_trace` as a Profile."""
     return Profile(hostile_trace())
 
 

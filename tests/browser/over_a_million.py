@@ -63,5 +63,4 @@ def many_on_tracks(n: int = 1_300_000) -> Trace:
 
 
 def profile_of_many(n: int = 1_300_000) -> Profile:
-    """`many_on_tracks` as a Profile."""
     return Profile(many_on_tracks(n))

@@ -43,7 +43,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
 
 @pytest.fixture
 def opened(report: Callable[..., Report], files: dict[bool, Path]) -> Callable[..., Report]:
-    """Opens one of them."""
 
     def show(*, steps: bool = True) -> Report:
         made = report(files[steps])

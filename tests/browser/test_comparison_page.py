@@ -86,7 +86,6 @@ class ComparedPage:
         return box["x"] + left, box["y"] + top, box["x"] + right, box["y"] + bottom
 
     def rows(self, title: str) -> Locator:
-        """Rows of a grid of the page."""
         return self.page.locator(f"[role=grid][aria-label^={title!r}] tbody tr")
 
 
@@ -104,7 +103,6 @@ def drawn() -> Comparison:
 
 @pytest.fixture(scope="module")
 def files(recorded: Comparison, drawn: Comparison, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The files of both."""
     folder = tmp_path_factory.mktemp("compared")
     for number, c in enumerate((recorded, drawn)):
         c.to_html(folder / f"{number}.html")

@@ -47,7 +47,6 @@ def saved(ran: NotebookPage, root: Path, desk: Desk) -> Path:
 
 
 def of_kernel(page: NotebookPage, expression: str) -> Any:
-    """What an expression gives in the kernel."""
     return json.loads(page.kernel(f"import json; print(json.dumps({expression}))"))
 
 

@@ -62,13 +62,8 @@ def test_a_change_of_a_cell_is_shown_with_its_lines(
     pytest.importorskip("torch")
     cells = [f"%%profile {name} --quiet{cell}" for name, cell in TURNS]
     names = 'names=("before", "after")'
-    shown = notebook(
-        "compare.ipynb",
-        SETUP.strip(),
-        *cells,
-        f"c = nbp.compare([a1, a2, a3], [b1, b2, b3], {names}); c",
-        kernel=TORCH,
-    )
+    compare = f"c = nbp.compare([a1, a2, a3], [b1, b2, b3], {names}); c"
+    shown = notebook("compare.ipynb", SETUP.strip(), *cells, compare, kernel=TORCH)
     page = shown.page
     ComparedPage(page).ready()
     drawn = page.locator(".nbp-comparison")

@@ -32,7 +32,6 @@ def file(ranks: Ranks, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def report(browser: Browser, file: Path) -> Iterator[Browser]:
-    """The open report."""
     browser.blank()
     browser.page.bring_to_front()
     browser.page.set_viewport_size(SIZE)

@@ -44,23 +44,11 @@ TASKS = {
             def work(self):
                 crunch_numbers()
         """,
-    "a greenlet": """
-        import greenlet
-        def switched():
-            crunch_numbers()
-        greenlet.greenlet(switched).switch()
-        """,
     "what cloudpickle made anew": """
         def sent(function):
             code = function.__code__.replace(co_filename="<dynamic-code>")
             return type(function)(code, function.__globals__, "sent", function.__defaults__)
         sent(crunch_numbers)()
-        """,
-    "what a representation computes": """
-        class Slow:
-            def _repr_html_(self):
-                return f'<b>{crunch_numbers()}</b>'
-        Slow()
         """,
 }
 EARLIER = """
@@ -77,8 +65,6 @@ begun_before = asyncio.get_running_loop().create_task(wait_and_crunch())
 def test_the_line_that_computed_has_the_time(kernel: Kernel, kind: str) -> None:
     if "group" in kind and sys.version_info < (3, 11):
         pytest.skip("asyncio.TaskGroup is new in Python 3.11")
-    if "greenlet" in kind:
-        pytest.importorskip("greenlet")
     kernel.must(CRUNCH)
     if "earlier" in kind:
         kernel.must(EARLIER)

@@ -16,6 +16,7 @@ from notebook_prof.analysis.time.thread_time import judged_span
 from notebook_prof.analysis.verdict.claims import Claim
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
+from tests.recording import add_slices
 from tests.strategies import traces
 
 NUMBER = re.compile(r"(?<![\w.])<?\d[\d,]*(?:\.\d+)? (?:%|ns|µs|ms|s|min|h)(?!\w)")
@@ -197,12 +198,8 @@ def test_a_costly_recording_is_said_first() -> None:
     overhead = {"ratio": 2.2, "low": 2.0, "high": 2.4, "pairs": 3, "unrecorded_ns": [100, 100, 100]}
     builder = TraceBuilder(metadata={"overhead": overhead, "source": "kineto"})
     main, stream = builder.track("main"), builder.track("gpu", "stream", device=0, stream=7)
-    calls = builder.slices(
-        ts=[0, 500_000], dur=[5_000, 5_000], name="cudaLaunchKernel", category="launch", track=main
-    )
-    work = builder.slices(
-        ts=[10_000, 510_000], dur=[1_000, 1_000], name="add", category="kernel", track=stream
-    )
+    calls = add_slices(builder, main, "cudaLaunchKernel", [0, 500_000], [5_000, 5_000], "launch")
+    work = add_slices(builder, stream, "add", [10_000, 510_000], [1_000, 1_000], "kernel")
     builder.flows("launch", calls, work)
     builder.steps(0, 0, 600_000, "loop")
     result, _ = check_claims(builder.seal())

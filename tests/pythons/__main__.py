@@ -69,7 +69,6 @@ def environment() -> dict[str, str]:
 def run(
     version: str, paths: Mapping[str, Path], arguments: list[str], newest: bool = False
 ) -> tuple[str, str]:
-    """Run the tests on a version."""
     name = f"newest-{version}" if newest else version
     refusal = chroots.refusal() if version in chroots.SUITES else ""
     if version in chroots.SUITES and not refusal:

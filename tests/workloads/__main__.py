@@ -15,7 +15,6 @@ from .truth import keep
 
 
 def show(run: Run) -> None:
-    """Print a run."""
     pd.set_option("display.width", 200, "display.max_columns", 30, "display.max_colwidth", 60)
     print("=" * 100, f"\n{run.workload.name}")
     ratio = f"bare {run.bare_s:.2f} s, profiled {run.wall_s:.2f} s: {run.wall_s / run.bare_s:.2f} x"

@@ -112,7 +112,6 @@ class Run:
         return float(rows.loc[selected.fillna(False).astype(bool), "dur"].sum()) / 1e9
 
     def kind_s(self, kind: str) -> float:
-        """Seconds of the account of one kind."""
         return float(self.account.loc[self.account["kind"] == kind, "dur"].sum()) / 1e9
 
     def line(self, number: int, file: str = "cell") -> pd.Series | None:
@@ -157,7 +156,6 @@ class Run:
 
     @property
     def codes(self) -> set[str]:
-        """Codes of the import report."""
         return {code for code, *_ in self.report}
 
 
@@ -203,7 +201,6 @@ class Notebook:
             raise
 
     def close(self) -> None:
-        """End the kernel."""
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
         self.log.close()

@@ -20,7 +20,6 @@ def printed_number(run: Run, after: str = "") -> float:
 
 
 def account_cpu_s(run: Run) -> float:
-    """CPU seconds by the account."""
     return float(run.account["cpu_ns"].sum()) / 1e9
 
 

@@ -49,7 +49,6 @@ def table(kinds: Sequence[Kind | FileKind], said: dict[str, str]) -> str:
 
 
 def cell(text: str) -> str:
-    """Text as a cell of a table."""
     return text.replace("|", "\\|").replace("\n", "<br>")
 
 

@@ -56,16 +56,9 @@ class Program:
 
 def _isolated(home: Path) -> Mapping[str, str]:
     """The environment with the user's own configuration out of sight."""
-    own = {
-        "HOME": home,
-        "XDG_CONFIG_HOME": home / "config",
-        "XDG_STATE_HOME": home / "state",
-        "XDG_CACHE_HOME": home / "cache",
-        "JUPYTER_CONFIG_DIR": home / "config",
-        "JUPYTER_DATA_DIR": home / "data",
-        "JUPYTER_RUNTIME_DIR": home / "runtime",
-        "IPYTHONDIR": home / "ipython",
-    }
+    own = {"HOME": home, "IPYTHONDIR": home / "ipython"}
+    own |= {f"XDG_{kind.upper()}_HOME": home / kind for kind in ("config", "state", "cache")}
+    own |= {f"JUPYTER_{kind.upper()}_DIR": home / kind for kind in ("config", "data", "runtime")}
     return {**os.environ, **{name: str(path) for name, path in own.items()}}
 
 

@@ -108,7 +108,6 @@ class Frames:
         return self.displays()
 
     def displays(self) -> list[Display]:
-        """The live display of each frame."""
         frames = self.page.main_frame.child_frames
         assert len(frames) == 2
         assert [frame.evaluate("() => window.origin") for frame in frames] == ["null", "null"]
