@@ -589,24 +589,31 @@ def test_the_code_of_a_claim_gives_its_number() -> None:
         assert eval(claim.code, names) == pytest.approx(claim.value), claim.code
 
 
+def four_steps(*rows: tuple[int, int, str, str, str | None], line: int = 0, **metadata: str) -> Trace:
+    """Steps of 100 µs, with the same slices in each; an account says which line has the loop."""
+    b = TraceBuilder(metadata=metadata)
+    track = b.track("main")
+    for step in range(4):
+        for begin, dur, name, category, phase in rows:
+            row = {"name": name, "category": category, "phase": phase, "track": track}
+            b.slices(ts=(100 * step + begin) * US, dur=dur * US, **row)
+        b.steps(step, 100 * step * US, 100 * US, "loop")
+    account = {"ts": [0], "dur": [400 * US], "kind": ["steps"], "line": [line], "loop": [0], "steps": [4]}
+    if line:
+        b.metadata["tables"] = {"account": pd.DataFrame({**account, "text": ["for x in loader:"]})}
+    return b.seal()
+
+
 def test_the_line_that_waits_is_told_by_its_share_of_the_waiting() -> None:
     """The line is longer than what waits in it, and not all that waits is in the line."""
-    b, main = TraceBuilder(), []
-    track = b.track("main")
-    for at in np.arange(4) * 100 * US:
-        main += [(at, 48 * US, "cell:3  for x in loader:", "python", None)]
-        main += [(at + 2 * US, 45 * US, "next", "operator", "data")]
-        main += [(at + 60 * US, 30 * US, "work", "operator", "forward")]
-        main += [(at + 92 * US, 5 * US, "read", "operator", "data")]
-        b.steps(int(at) // (100 * US), at, 100 * US, "loop")
-    for ts, dur, name, category, phase in main:
-        b.slices(ts=ts, dur=dur, name=name, category=category, track=track, phase=phase)
-    account = {"ts": [0], "dur": [400 * US], "kind": ["steps"], "line": [3], "loop": [0], "steps": [4]}
-    b.metadata["tables"] = {"account": pd.DataFrame({**account, "text": ["for x in loader:"]})}
-    trace = b.seal()
-    result = verdict(trace)
-    check_claims(trace)
-    assert result.sentence == (
+    trace = four_steps(
+        (0, 48, "cell:3  for x in loader:", "python", None),
+        (2, 45, "next", "operator", "data"),
+        (60, 30, "work", "operator", "forward"),
+        (92, 5, "read", "operator", "data"),
+        line=3,
+    )
+    assert check_claims(trace)[0].sentence == (
         "Input-bound: 50.0 % of the steps waits for data (200 µs of 400 µs), 90.0 % of that in line 3, "
         "`for x in loader:`."
     )
@@ -614,38 +621,23 @@ def test_the_line_that_waits_is_told_by_its_share_of_the_waiting() -> None:
 
 def test_the_longest_line_below_the_head_of_a_loop_is_told() -> None:
     """That a loop over a loader waits for it is known; which line of the dataset takes most is not."""
-    b = TraceBuilder()
-    track = b.track("main")
-    for at in np.arange(4) * 100 * US:
-        for begin, dur, name, category, phase in (
-            (0, 62, "cell:9  for x in loader:", "python", None),
-            (0, 62, "next", "operator", "data"),
-            (1, 30, "cell:4  image = rotate(read(i))", "python", "data"),
-            (32, 28, "cell:5  return crop(image)", "python", "data"),
-            (63, 36, "work", "operator", "forward"),
-        ):
-            begin_ns = int(at) + begin * US
-            b.slices(ts=begin_ns, dur=dur * US, name=name, category=category, track=track, phase=phase)
-        b.steps(int(at) // (100 * US), at, 100 * US, "loop")
-    account = {"ts": [0], "dur": [400 * US], "kind": ["steps"], "line": [9], "loop": [0], "steps": [4]}
-    b.metadata["tables"] = {"account": pd.DataFrame({**account, "text": ["for x in loader:"]})}
-    trace = b.seal()
-    assert verdict(trace).sentence == (
+    trace = four_steps(
+        (0, 62, "cell:9  for x in loader:", "python", None),
+        (0, 62, "next", "operator", "data"),
+        (1, 30, "cell:4  image = rotate(read(i))", "python", "data"),
+        (32, 28, "cell:5  return crop(image)", "python", "data"),
+        (63, 36, "work", "operator", "forward"),
+        line=9,
+    )
+    assert check_claims(trace)[0].sentence == (
         "Input-bound: 62.0 % of the steps waits for data (248 µs of 400 µs), 48.4 % of that in line 4, "
         "`image = rotate(read(i))`."
     )
-    check_claims(trace)
 
 
 def test_what_would_bind_next_is_all_where_nothing_else_is_left() -> None:
     """No share of 100.0 % beside "above all"."""
-    b = TraceBuilder(metadata={"source": "kineto"})
-    track = b.track("main")
-    for at in np.arange(4) * 100 * US:
-        b.slices(ts=at, dur=70 * US, name="next", category="operator", track=track, phase="data")
-        b.slices(ts=at + 70 * US, dur=30 * US, name="mm", category="operator", track=track)
-        b.steps(int(at) // (100 * US), at, 100 * US, "loop")
-    trace = b.seal()
+    trace = four_steps((0, 70, "next", "operator", "data"), (70, 30, "mm", "operator", None), source="kineto")
     line = next(line for line in verdict(trace).lines if line.startswith("Critical path"))
     assert line.endswith(
         "if data took no time, 30.0 % of the path would remain, all of it operators of the host"

@@ -1,6 +1,5 @@
 """Two cells recorded in turns in JupyterLab, and what comparing them shows there."""
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -8,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from .desk import TORCH
+from .goldens import IMAGES, UPDATES_IMAGES
 from .jupyter_page import NotebookPage
 from .test_comparison_page import ComparedPage
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
-STEPS, BATCH = (40, 96) if os.environ.get("NBP_UPDATE_IMAGES") else (16, 24)
+STEPS, BATCH = (40, 96) if UPDATES_IMAGES else (16, 24)
 SETUP = """
 %load_ext notebook_prof
 import torch, torch.nn as nn, torch.nn.functional as F
@@ -85,5 +84,5 @@ def test_a_change_of_a_cell_is_shown_with_its_lines(
         page.set_viewport_size({"width": width, "height": 900})
         inside = drawn.evaluate("e => [e.scrollWidth, e.clientWidth]")
         assert inside[0] <= inside[1], f"nothing sticks out at {width} pixels"
-    if os.environ.get("NBP_UPDATE_IMAGES"):
+    if UPDATES_IMAGES:
         take_picture(shown, tmp_path / "compare.html")
