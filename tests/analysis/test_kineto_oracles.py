@@ -12,8 +12,8 @@ from notebook_prof.trace import Trace
 HOST = ("operator", "annotation", "python", "module", "collective")
 
 
-def key_averages(trace: Trace, by: list[str]) -> pd.DataFrame:
-    """What `key_averages()` would say: count, total and self µs by these columns."""
+def key_averages(trace: Trace, by: str | list[str] = "name") -> pd.DataFrame:
+    """What `key_averages()` would say: count, total and self µs by name, or by name and shapes."""
     # Its rules, from torch/autograd/profiler_util.py (2.13): a row is inside the latest row that contains it
     # whole; an only child of the same name is merged into its parent; step numbers are cut off.
     slices = trace.slices[trace.slices["category"].isin(HOST)]
@@ -46,7 +46,7 @@ def _one_track(slices: pd.DataFrame) -> pd.DataFrame:
     return rows[~np.array(merged, bool)]
 
 
-def compared(trace: Trace, csv: Path, by: list[str]) -> pd.DataFrame:
+def compared(trace: Trace, csv: Path, by: str | list[str] = "name") -> pd.DataFrame:
     """Torch's figures beside ours, with which of them agree: counts exactly, times within 1 µs."""
     reported = pd.read_csv(csv)
     reported["shapes"] = reported["input_shapes"].astype(object).where(reported["input_shapes"].notna(), "")
@@ -59,6 +59,21 @@ def compared(trace: Trace, csv: Path, by: list[str]) -> pd.DataFrame:
         timed=(both["total"] - both["total_ours"]).abs().le(1),
         owned=(both["own"] - both["own_ours"]).abs().le(1),
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ddp_2rank/ddp_gloo_rank0", "ddp_2rank/ddp_gloo_rank1", "variants/memory_leak", "variants/threads"],
+)
+def test_key_averages_of_ranks_and_threads(shared_traces: Path, name: str) -> None:
+    folder = shared_traces / "torch213_cpu"
+    trace = read_trace(next(folder.glob(f"{name}.pt.trace.json*")))
+    both = compared(trace, folder / f"{name}.key_averages.csv")
+    assert both[["counted", "timed"]].all(axis=None), both.to_string()
+    # torch gives collectives no time of their own: they end after the call that began them returns
+    other = set(both.index[~both["owned"]])
+    assert other == {name for name in both.index if name.startswith("gloo:")}
+    assert (both.loc[sorted(other), "own"] == 0).all()
 
 
 @pytest.mark.parametrize("name", ["cnn_adam", "cnn_sgd", "lm_adamw"])
