@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from notebook_prof.trace import Trace
+from notebook_prof import Trace
 from notebook_prof.trace.intervals import length, overlap, union
 
 PHASES = ("Dataloader", "Forward", "Backward", "Optimization")

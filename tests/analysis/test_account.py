@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import Trace, TraceBuilder
 from notebook_prof.analysis import account, lines
 from notebook_prof.analysis.time.account import account_spans
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 from tests.recording import add_slices
 
 

@@ -12,16 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import Selection, TraceBuilder, read_trace
 from notebook_prof.analysis import advice, lines, loaders, what_if
 from notebook_prof.analysis.advice.advice import RULES
 from notebook_prof.analysis.advice.arrays import SAVED
 from notebook_prof.analysis.advice.context import RECORDED_NS
 from notebook_prof.analysis.advice.host import FUSED, PROCESS_NS
 from notebook_prof.analysis.scope import sharing
-from notebook_prof.readers import read_trace
-from notebook_prof.selection import Selection
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
 from tests.recording import add_slices
 from tests.strategies import traces
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from notebook_prof import analysis
-from notebook_prof.readers import read_trace
+from notebook_prof import analysis, read_trace
 from notebook_prof.trace import DEVICE_CATEGORIES
 
 KEY_AVERAGES = ("cnn_adam", "cnn_sgd", "lm_adamw", "mini_noschedule")

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from notebook_prof import Trace, TraceBuilder, open_profile
 from notebook_prof.analysis import annotated_source, line_steps, lines, steps
 from notebook_prof.errors import SelectionError
-from notebook_prof.profiles.files import open_profile
 from notebook_prof.service.store import ViewStore
-from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.tab_answers import panel
 from tests.recording import add_slices
 

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import Selection, Trace, TraceBuilder
 from notebook_prof.analysis import bottom_up, call_tree, event_log, heaviest_stack, operators
 from notebook_prof.analysis.device.kernel_launches import launching_rows
 from notebook_prof.analysis.scope import on_device
 from notebook_prof.analysis.source.line_calls import is_library_file
-from notebook_prof.selection import Selection
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 from tests.strategies import traces
 
 PICTURE = """

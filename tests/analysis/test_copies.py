@@ -7,10 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from notebook_prof import TraceBuilder, read_trace
+from notebook_prof import Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import copies
 from notebook_prof.errors import OptionError
-from notebook_prof.trace import Trace
 
 FILES = (
     "kineto_2021/resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz",

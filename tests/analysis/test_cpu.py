@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from notebook_prof import Trace, TraceBuilder
 from notebook_prof.analysis import account, cpu, cpu_use, trust, verdict
 from notebook_prof.analysis.time.cpu import cpu_within
-from notebook_prof.trace import Trace, TraceBuilder
 
 from ..draws import draws
 from ..properties.test_verdict_claims import check_claims

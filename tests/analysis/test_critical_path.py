@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof import Profile, TraceBuilder
-from notebook_prof.analysis.critical_path.path import BY, End, critical_path
+from notebook_prof import Profile, Trace, TraceBuilder, read_trace
+from notebook_prof.analysis import critical_path
+from notebook_prof.analysis.critical_path.path import BY, End
 from notebook_prof.errors import OptionError, SelectionError
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
 from tests.recording import add_slices
 
 DEVICE = ("kernel", "copy", "communication")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pandas as pd
 
+from notebook_prof import Trace, TraceBuilder
 from notebook_prof.analysis import device, distributed, overview, steps
 from notebook_prof.analysis.busy_time import device_of
 from notebook_prof.analysis.scope import on_device
 from notebook_prof.service.answers.meta import meta
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 
 KINDS = {"copy": "memcpy", "fill": "memset", "reduce": "collective", "range": "annotation"}
 

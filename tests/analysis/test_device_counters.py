@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from notebook_prof import TraceBuilder
+from notebook_prof import Trace, TraceBuilder
 from notebook_prof.analysis import overview
 from notebook_prof.analysis.device.busy import device_counters
-from notebook_prof.trace import Trace
 
 
 def recording() -> Trace:

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import device, device_idle, idle_causes, why
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.taxonomy import LOADER_WAIT
 from tests.programs import Run, program
 from tests.strategies import traces

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from notebook_prof import Profile, TraceBuilder
+from notebook_prof import Profile, Trace, TraceBuilder
 from notebook_prof.analysis import kernels, operators, steps, trust
 from notebook_prof.analysis.trust.doubts import doubts_by_name
 from notebook_prof.service.answers.meta import meta
 from notebook_prof.service.store import ViewStore
-from notebook_prof.trace import Trace
 from tests.recording import add_slices
 
 

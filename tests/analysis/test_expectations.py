@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof import NotebookProfError, Trace, TraceBuilder
 from notebook_prof.analysis.source.lines import CELL
 from notebook_prof.cli.main import main
-from notebook_prof.errors import ExpectationError, NotebookProfError, OptionError
+from notebook_prof.errors import ExpectationError, OptionError
 from notebook_prof.expectations.language import STATISTICS, UNITS, Expectation
 from notebook_prof.expectations.outcomes import expect
 from notebook_prof.statistics import counted_steps, steps_for_quantile
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.units import format_ns, format_share
 
 from ..browser.drawn_cell import cell_profile

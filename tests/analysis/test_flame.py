@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import TraceBuilder
 from notebook_prof.analysis import flame, operators
 from notebook_prof.analysis.device.kernel_launches import launching_rows
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
 from tests.strategies import traces
 
 from .test_call_tree import PICTURE, callers_of

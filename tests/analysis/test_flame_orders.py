@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import Trace
 from notebook_prof.analysis import call_tree, flame, operators, sandwich
 from notebook_prof.errors import OptionError
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
 from tests.strategies import traces
 
 from .test_call_tree import paths

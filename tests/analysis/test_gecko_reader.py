@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from notebook_prof import Trace, read_trace
 from notebook_prof.analysis import host_waits, verdict
 from notebook_prof.errors import FormatError
-from notebook_prof.readers import read_trace
 from notebook_prof.readers.call_tree import sample_durations
-from notebook_prof.trace import Trace
 
 from .. import samples
 from ..properties.test_verdict_claims import check_verdict

@@ -9,10 +9,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from notebook_prof import Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import graph_nodes
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 
 Launch = tuple[int, list[tuple[str, int, int, int, int, int]]]
 """Start of the call; name, stream, start, duration, graph and node of each piece of work."""

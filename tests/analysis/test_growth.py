@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.analysis import memory_growth, verdict
-from notebook_prof.analysis.advice.advice import advice
-from notebook_prof.analysis.memory.growth import level_growth, rising
-from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof import Trace, TraceBuilder
+from notebook_prof.analysis import advice, level_growth, memory_growth, verdict
+from notebook_prof.analysis.memory.growth import rising
 
 from ..draws import draws
 

@@ -6,13 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from notebook_prof import TraceBuilder
+from notebook_prof import Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import critical_path
 from notebook_prof.analysis.critical_path import dependences
 from notebook_prof.analysis.critical_path.resources import Resources
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
 
 NEVER = np.iinfo(np.int64).max // 4
 

@@ -5,12 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from notebook_prof import analysis
+from notebook_prof import Trace, TraceBuilder, analysis, read_trace
 from notebook_prof.analysis.time.one_time import steady_steps
 from notebook_prof.analysis.time.thread_time import KINDS
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 from tests.recording import add_slices
 
 

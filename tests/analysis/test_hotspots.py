@@ -2,8 +2,8 @@
 
 import pytest
 
+from notebook_prof import TraceBuilder
 from notebook_prof.analysis import hotspots
-from notebook_prof.trace import TraceBuilder
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
+from notebook_prof import TraceBuilder, read_trace
 from notebook_prof.analysis import input_operators, input_pipeline, input_queues, phases
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import TraceBuilder
 from tests.recording import add_slices
 from tests.strategies import traces
 

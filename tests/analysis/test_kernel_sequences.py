@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof import Profile
+from notebook_prof import Profile, Trace, TraceBuilder
 from notebook_prof.errors import OptionError, SelectionError
-from notebook_prof.trace import Trace, TraceBuilder
 
 DLRM = "param_dlrm_8rank/worker0_step_12.1694128201545.pt.trace.json.gz"
 HTA = [

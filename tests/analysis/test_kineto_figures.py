@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import DEVICE_CATEGORIES, Intervals, Trace, length, overlap, subtract, union
+from notebook_prof import Trace, read_trace
+from notebook_prof.trace import DEVICE_CATEGORIES, Intervals, length, overlap, subtract, union
 
 MODELS = ("Falconsai_nsfw_image_detection__1016002", "gaunernst_bert-small-uncased__1016001")
 TRACELENS = [f"{card}/{model}" for card in ("h100", "mi300") for model in MODELS]

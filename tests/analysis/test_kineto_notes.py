@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import DEVICE_CATEGORIES, Trace
+from notebook_prof import Trace, read_trace
+from notebook_prof.trace import DEVICE_CATEGORIES
 from notebook_prof.trace.event_tables import slice_rows_of
 
 NS_RESOLUTION = "hta/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import TraceBuilder, read_trace
 from notebook_prof.analysis import layers, operators
 from notebook_prof.analysis.name_labels import name_labels
 from notebook_prof.analysis.scope import on_device
-from notebook_prof.readers import read_trace
 from notebook_prof.service.palette import name_styles
-from notebook_prof.trace import TraceBuilder
 from tests.strategies import traces
 
 

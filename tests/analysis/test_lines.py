@@ -8,12 +8,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
-from notebook_prof import Profile
-from notebook_prof.analysis import flame, operators
-from notebook_prof.analysis.source.lines import NOT_IN_LINES, lines
+from notebook_prof import Profile, Trace, TraceBuilder, open_profile
+from notebook_prof.analysis import flame, lines, operators
+from notebook_prof.analysis.source.lines import NOT_IN_LINES
 from notebook_prof.errors import OptionError, SelectionError
-from notebook_prof.profiles.files import open_profile
-from notebook_prof.trace import Trace, TraceBuilder, length, union
+from notebook_prof.trace import length, union
 from tests.recording import add_slices
 from tests.strategies import traces
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof import TraceBuilder
 from notebook_prof.analysis import advice, imports, loaders
 from notebook_prof.collectors.machine import machine
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
 
 
 def test_the_machine_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

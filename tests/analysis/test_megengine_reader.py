@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from notebook_prof import Trace, read_trace
 from notebook_prof.analysis import memory, memory_peak
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace
 from notebook_prof.trace.intervals import length, union
 
 

@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof import Profile
+from notebook_prof import Profile, Trace, TraceBuilder
 from notebook_prof.analysis import memory, memory_live, memory_peak, memory_processes, verdict
 from notebook_prof.errors import OptionError
-from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.units import format_bytes
 
 from ..properties.test_verdict_claims import check_claims

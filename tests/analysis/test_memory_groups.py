@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import TraceBuilder, read_trace
 from notebook_prof.analysis import memory_blocks, memory_by, memory_growth, memory_live, memory_operators
 from notebook_prof.errors import OptionError, SelectionError
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import TraceBuilder
 from tests.strategies import traces
 
 MB = 2**20

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from notebook_prof import Trace, read_trace
 from notebook_prof.analysis import input_operators
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace
 
 RESOURCE = Path("fetched", "mindinsight", "tests", "utils", "resource")
 ORACLE = Path("fetched", "mindinsight_oracle")

@@ -15,10 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import NotebookProfError, Trace, read_trace
 from notebook_prof.analysis import device, kernels, operators, phases
-from notebook_prof.errors import FormatError, NotebookProfError, OptionError
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace
+from notebook_prof.errors import FormatError, OptionError
 
 RESOURCE = Path("fetched", "mindinsight", "tests", "utils", "resource")
 MS = 1e6

@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
+from notebook_prof import TraceBuilder
 from notebook_prof.analysis import kernels, operators
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
 
 
 def rows(table: pd.DataFrame, *columns: str) -> dict[str, tuple]:

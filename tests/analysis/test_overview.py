@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from notebook_prof import Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import distributed, kernels, operators, overview
 from notebook_prof.errors import OptionError
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import PHASES, Trace, TraceBuilder
+from notebook_prof.trace import PHASES
 from tests.strategies import traces
 
 

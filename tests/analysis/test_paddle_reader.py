@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from notebook_prof import read_trace
 from notebook_prof.analysis import kernels, memory_peak, operators
 from notebook_prof.formats.paddle.chrome import read_json
 from notebook_prof.formats.paddle.protobuf import read_protobuf
-from notebook_prof.readers import read_trace
 from notebook_prof.trace.nesting import nest
 from notebook_prof.trace.report import ImportReport
 

@@ -8,11 +8,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from notebook_prof import Trace, read_trace
 from notebook_prof.analysis import verdict
 from notebook_prof.errors import FormatError
-from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.protobuf import fields, varint
-from notebook_prof.trace import Trace
 
 from .. import samples
 

@@ -1,9 +1,10 @@
 """phases and steps on drawn traces."""
 
+from notebook_prof import TraceBuilder
 from notebook_prof.analysis import phases, steps
 from notebook_prof.analysis.time.phases import stepping_track
 from notebook_prof.testing import draw
-from notebook_prof.trace import PHASES, TraceBuilder
+from notebook_prof.trace import PHASES
 
 
 def host(trace, step, **options):

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.profiles.profile import Profile
-from notebook_prof.readers import read_trace
+from notebook_prof import Profile, read_trace
 
 from ..properties.test_verdict_claims import value_of
 from .test_what_if_recorded import one_thread

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from notebook_prof import read_trace
 from notebook_prof.analysis import verdict
 from notebook_prof.errors import FormatError
-from notebook_prof.readers import read_trace
 
 from .. import samples
 

@@ -17,11 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from notebook_prof import NotebookProfError, Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import verdict
-from notebook_prof.errors import FormatError, NotebookProfError
-from notebook_prof.readers import read_trace
+from notebook_prof.errors import FormatError
 from notebook_prof.readers.registry import readers
-from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.writers import export_stacks
 
 from ..draws import draws

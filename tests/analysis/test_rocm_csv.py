@@ -7,10 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from notebook_prof import Trace, read_trace
 from notebook_prof.errors import FormatError
 from notebook_prof.formats.rocm.csv_tables import kind_of
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace
 from tests import samples
 
 FOLDER = samples.ROOTS["shared"] / "rocprof"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace, length, union
+from notebook_prof import Trace, read_trace
+from notebook_prof.trace import length, union
 
 from .. import samples
 

@@ -7,12 +7,10 @@ import pandas as pd
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.analysis.device.roofline import roofline
-from notebook_prof.analysis.time.operators import operator_work, operators
+from notebook_prof import TraceBuilder, read_trace
+from notebook_prof.analysis import operator_work, operators, roofline
 from notebook_prof.analysis.work.formulas import work_of
 from notebook_prof.errors import OptionError
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import TraceBuilder
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional

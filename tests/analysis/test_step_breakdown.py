@@ -3,10 +3,9 @@
 import json
 from pathlib import Path
 
-from notebook_prof import TraceBuilder
-from notebook_prof.analysis.time.steps import PARTS, step_breakdown
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace
+from notebook_prof import Trace, TraceBuilder, read_trace
+from notebook_prof.analysis import step_breakdown
+from notebook_prof.analysis.time.steps import PARTS
 
 NAMES = {name: name.capitalize() for name in ("kernel", "memcpy", "memset", "runtime", "other")}
 NAMES |= {"dataloader": "DataLoader", "cpu": "CPU_Exec"}

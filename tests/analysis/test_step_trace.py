@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from notebook_prof import TraceBuilder, read_trace
 from notebook_prof.analysis import phases, step_trace
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
 from tests.strategies import traces
 
 PARTS = ["gap_ns", "fp_bp_ns", "tail_ns"]

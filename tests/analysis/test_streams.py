@@ -6,8 +6,8 @@ from collections import defaultdict
 from decimal import Decimal
 from pathlib import Path
 
+from notebook_prof import read_trace
 from notebook_prof.analysis import device, kernels, trust
-from notebook_prof.readers import read_trace
 
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof import TraceBuilder
 from notebook_prof.errors import OptionError
 from notebook_prof.formats.torch.table import key_averages
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
 
 torch = pytest.importorskip("torch")
 

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.errors import NotebookProfError
-from notebook_prof.readers import read_trace
+from notebook_prof import NotebookProfError, Trace, TraceBuilder, read_trace
 from notebook_prof.readers.events import lanes
 from notebook_prof.readers.trace_event import read_events
-from notebook_prof.trace import Trace, TraceBuilder
 
 from ..draws import draws
 

@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof import Profile, TraceBuilder, read_trace
+from notebook_prof import Profile, Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import trust
 from notebook_prof.analysis.device.kernel_launches import least_launch_delay
 from notebook_prof.analysis.trust.device import CUPTI_FAULTS
 from notebook_prof.readers.call_tree import count_samples
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
 from tests.recording import add_slices
 
 FACTS = ["code", "severity", "count", "device_share"]

@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof import Profile
+from notebook_prof import Profile, Trace, TraceBuilder
 from notebook_prof.analysis import critical_path_next, verdict
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 
 from ..properties.test_verdict_claims import check_claims, value_of
 

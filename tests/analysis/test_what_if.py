@@ -7,15 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from notebook_prof import Profile, TraceBuilder
+from notebook_prof import Profile, Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import WhatIf
 from notebook_prof.analysis.critical_path.dependences import dependences
 from notebook_prof.analysis.critical_path.replay.constraints import constraints
 from notebook_prof.analysis.critical_path.replay.forward import Change, replay, replay_within_queues
 from notebook_prof.errors import OptionError, SelectionError
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
 from notebook_prof.units import format_ns, format_share
 from tests.recording import add_slices
 

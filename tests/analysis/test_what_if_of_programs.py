@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof import Profile
+from notebook_prof import Profile, Trace
 from notebook_prof.analysis.critical_path.dependences import dependences
 from notebook_prof.analysis.critical_path.path import End
 from notebook_prof.analysis.critical_path.replay.constraints import DEVICE_WAIT, Constraints, constraints
 from notebook_prof.analysis.critical_path.replay.forward import Change, Replay, replay, replay_within_queues
 from notebook_prof.analysis.critical_path.resources import WAITS
-from notebook_prof.trace import Trace
 from tests.programs import Costs, Instruction, Run, changed, program
 
 from ..draws import draws

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.profiles.profile import Profile
+from notebook_prof import Profile
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.clock("what a real run took is chance on a machine with other jobs")

@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof import Profile, TraceBuilder
+from notebook_prof import Profile, Trace, TraceBuilder
 from notebook_prof.analysis.critical_path.why import Why
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
 from notebook_prof.units import format_ns, format_share
 
 NUMBER = re.compile(

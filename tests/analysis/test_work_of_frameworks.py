@@ -5,11 +5,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from notebook_prof import TraceBuilder, read_trace
 from notebook_prof.analysis import operator_work, roofline
 from notebook_prof.analysis.work.formulas import formula_of, work_of
 from notebook_prof.formats.megengine.memory import footprints
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import TraceBuilder
 
 
 def test_footprints_are_megengines_own(data: Path) -> None:

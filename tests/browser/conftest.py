@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import ViewportSize
 
-from notebook_prof.profiles.profile import Profile
+from notebook_prof import Profile
 
 from .dashboard import Report
 from .desk import PLAIN, Desk

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from notebook_prof.profiles.profile import Profile
-from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof import Profile, Trace, TraceBuilder
 
 FORWARD = ("aten::conv2d", "aten::relu", "aten::max_pool2d", "aten::linear", "aten::cross_entropy_loss")
 INNER = ("aten::convolution", "aten::mkldnn_convolution", "aten::addmm", "aten::copy_", "aten::empty")

@@ -4,8 +4,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from notebook_prof.profiles.profile import Profile
-from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof import Profile, Trace, TraceBuilder
 
 MS: Final = 1_000_000
 START: Final = 1_700_000_000_000_000_000

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof import Trace, TraceBuilder
 
 START = 1_700_000_000_000_000_000
 STEPS = 8

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from notebook_prof.profiles.profile import Profile
-from notebook_prof.trace import TraceBuilder
+from notebook_prof import Profile, TraceBuilder
 
 START = 1_700_000_000_000_000_000
 MS = 1_000_000

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from notebook_prof.profiles.profile import Profile
-from notebook_prof.trace import TraceBuilder
+from notebook_prof import Profile, TraceBuilder
 
 EVIL = (
     "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script></script>"

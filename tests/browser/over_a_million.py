@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from notebook_prof.profiles.profile import Profile
-from notebook_prof.trace import CATEGORIES, Trace, TraceBuilder
+from notebook_prof import Profile, Trace, TraceBuilder
+from notebook_prof.trace import CATEGORIES
 from notebook_prof.trace.schema import SLICES
 
 TRACKS, EACH, PERIOD_NS, NAMES, PAUSES = 64, 8, 40_000, 5_000, 39

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Error, Locator, Page
 
-from notebook_prof.comparison.comparison import Comparison, compare
+from notebook_prof import compare
+from notebook_prof.comparison.comparison import Comparison
 from notebook_prof.comparison.verdict import signed_ns
 from notebook_prof.units import format_ns
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from notebook_prof.profiles.profile import Profile
+from notebook_prof import Profile
 from notebook_prof.testing import draw
 from notebook_prof.units import format_bytes, format_count, format_ns, format_share
 

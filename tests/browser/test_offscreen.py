@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from notebook_prof import TraceBuilder
-from notebook_prof.profiles.profile import Profile
+from notebook_prof import Profile, TraceBuilder
 
 from ..node import install_packages
 from .dashboard import Dashboard, Report

@@ -10,8 +10,7 @@ from typing import Final, Literal
 import numpy as np
 from playwright.sync_api import ViewportSize
 
-from notebook_prof.profiles.profile import Profile
-from notebook_prof.trace import TraceBuilder
+from notebook_prof import Profile, TraceBuilder
 
 from .dashboard import Report
 from .desk import OWN

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof import Selection
 from notebook_prof.ranks.profiles import Ranks
-from notebook_prof.selection import Selection
 from notebook_prof.views.page_queries import PageQueries
 
 from ..ranks.strange import write_strange

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from notebook_prof.profiles.profile import Profile
+from notebook_prof import Profile
 from notebook_prof.service.answers.arguments import arguments_of
 from notebook_prof.testing import draw
 from notebook_prof.views.dashboard import AXIS_PX, LANE_PX

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from notebook_prof.profiles.profile import Profile
+from notebook_prof import Profile
 
 from .conftest import start_over
 from .dashboard import Report

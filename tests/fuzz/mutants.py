@@ -25,10 +25,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from notebook_prof import NotebookProfError, analysis, read_trace
-from notebook_prof.profiles.profile import Profile
+from notebook_prof import NotebookProfError, Profile, Trace, analysis, read_trace
 from notebook_prof.readers.registry import readers
-from notebook_prof.trace import Trace
 from notebook_prof.writers.native import write_native
 from tests import samples as recordings
 

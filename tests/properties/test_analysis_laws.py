@@ -11,12 +11,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from notebook_prof import analysis
+from notebook_prof import TraceBuilder, analysis
 from notebook_prof.analysis.time.phases import PRIORITY, stepping_track
 from notebook_prof.analysis.time.thread_time import judged_span
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.testing import draw
-from notebook_prof.trace import DEVICE_CATEGORIES, PHASES, TraceBuilder, length, union
+from notebook_prof.trace import DEVICE_CATEGORIES, PHASES, length, union
 from tests.strategies import traces
 
 from ..draws import draws

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.errors import NotebookProfError
-from notebook_prof.readers import list_formats, read_trace
+from notebook_prof import NotebookProfError, Trace, list_formats, read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
 
 from ..damage import damaged
 from ..unit.test_collapsed_kinds import PY_SPY, TACHYON, WALL

@@ -7,7 +7,8 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.selection import DIMENSIONS, Selection
+from notebook_prof import Selection
+from notebook_prof.selection import DIMENSIONS
 from tests.strategies import traces
 
 from ..draws import draws

@@ -11,11 +11,10 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
-from notebook_prof import analysis
+from notebook_prof import Trace, TraceBuilder, analysis
+from notebook_prof.analysis import Claim
 from notebook_prof.analysis.time.thread_time import judged_span
-from notebook_prof.analysis.verdict.claims import Claim
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 from tests.recording import add_slices
 from tests.strategies import traces
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import notebook_prof as nbp
-from notebook_prof.errors import NotebookProfError
+from notebook_prof import NotebookProfError
 from tests.analysis.test_pprof_reader import profile as pprof
 
 MS = 1_000_000
