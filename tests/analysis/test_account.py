@@ -30,12 +30,8 @@ def test_evaluation_outside_of_steps() -> None:
     code, steps = (50, "code", 8, -1, 0), (10, "steps", 4, 0)
     rows = [(30, "code", 2, -1, 0), (*steps, 3), code, (*steps, 2), code, (5, "profiler", -1, -1, 0)]
     table = account(recorded(rows))
-    assert table[["kind", "dur", "steps"]].values.tolist() == [
-        ["code", 30, 0],
-        ["steps", 20, 5],
-        ["code", 100, 0],
-        ["profiler", 5, 0],
-    ]
+    found = table[["kind", "dur", "steps"]].values.tolist()
+    assert found == [["code", 30, 0], ["steps", 20, 5], ["code", 100, 0], ["profiler", 5, 0]]
     assert table["part"].tolist()[:3] == ["line 2", "5 steps of line 4", "line 8"]
     assert table["share"].sum() == pytest.approx(1.0)
     assert table["loop"].tolist() == [pd.NA, 0, pd.NA, pd.NA]

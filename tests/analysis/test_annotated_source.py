@@ -74,10 +74,8 @@ def test_without_the_text_only_lines_that_ran_have_rows() -> None:
     add_slices(builder, builder.track("main"), names, [50, 0], [50, 50], "python", stack=stacks)
     trace = builder.seal()
     table = annotated_source(trace, "train.py")
-    assert table[["file", "line", "text"]].values.tolist() == [
-        ["/home/me/train.py", 7, "import torch"],
-        ["/home/me/train.py", 31, "step()"],
-    ]
+    found = table[["file", "line", "text"]].values.tolist()
+    assert found == [["/home/me/train.py", 7, "import torch"], ["/home/me/train.py", 31, "step()"]]
     with pytest.raises(SelectionError, match=r"no line of 'tain.py' was recorded"):
         annotated_source(trace, "tain.py")
 

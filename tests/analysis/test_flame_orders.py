@@ -88,12 +88,8 @@ def test_neighbours_in_time_are_one_node() -> None:
 
 def test_a_sandwich_has_callers_above_and_callees_below() -> None:
     table = sandwich(draw(PICTURE), "mm")
-    assert table[["name", "depth", "total"]].values.tolist() == [
-        ["mm", 0, 10],
-        ["linear", -1, 10],
-        ["train", -2, 5],
-        ["eval", -2, 5],
-    ]
+    found = table[["name", "depth", "total"]].values.tolist()
+    assert found == [["mm", 0, 10], ["linear", -1, 10], ["train", -2, 5], ["eval", -2, 5]]
     both = sandwich(draw(PICTURE), ["linear", "relu"])
     assert both["name"][0] == "2 names"
     assert (

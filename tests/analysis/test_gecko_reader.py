@@ -156,10 +156,8 @@ def test_both_layouts_of_one_profile_agree() -> None:
 
 def test_columns_idle_stacks_and_places(tmp_path: Path) -> None:
     trace = read(tmp_path, profile(thread()))
-    assert rows(trace, "ts", "dur", "name", "category") == [
-        [0, 3_000_000, "main (a.py:3)", "python"],
-        [0, 2_000_000, "f (libx.so)", "sync"],
-    ]
+    found = rows(trace, "ts", "dur", "name", "category")
+    assert found == [[0, 3_000_000, "main (a.py:3)", "python"], [0, 2_000_000, "f (libx.so)", "sync"]]
     assert trace.metadata["start_unix_ns"] == 1_700_000_000_000_000_000
     table = trace.metadata["tables"]["sample_categories"]
     assert table[["category", "samples", "dur_ns"]].values.tolist() == [
@@ -230,10 +228,8 @@ def test_rows_behind_a_schema(tmp_path: Path) -> None:
     path = tmp_path / "unknown"
     path.write_bytes(gzip.compress(json.dumps(file).encode()))
     trace = read_trace(path)
-    assert rows(trace, "ts", "dur", "name") == [
-        [0, 3_000_000, "main (python3.11)"],
-        [0, 2_000_000, "memmove (libc.so.6)"],
-    ]
+    found = rows(trace, "ts", "dur", "name")
+    assert found == [[0, 3_000_000, "main (python3.11)"], [0, 2_000_000, "memmove (libc.so.6)"]]
     assert trace.report["columns-not-used"].example == "responsiveness"
 
 
@@ -316,11 +312,8 @@ def test_markers(old: bool, tmp_path: Path) -> None:
         }  # fmt: skip
     trace = read(tmp_path, profile(thread(markers=table)))
     markers = trace.slices[trace.slices["category"] == "annotation"]
-    assert markers[["ts", "dur", "name"]].values.tolist() == [
-        [1_000_000, 2_000_000, "Work"],
-        [1_000_000, 0, "GC"],
-        [2_000_000, 2_000_000, "Work x"],
-    ]
+    found = markers[["ts", "dur", "name"]].values.tolist()
+    assert found == [[1_000_000, 2_000_000, "Work"], [1_000_000, 0, "GC"], [2_000_000, 2_000_000, "Work x"]]
     counts = {issue.code: issue.count for issue in trace.report}
     assert counts == {"arguments-not-kept": 4 if old else 2, "end-without-begin": 1, "broken-row": 1}
     assert trace.slices.loc[trace.slices["category"] != "annotation", "self_ns"].sum() == 3_000_000

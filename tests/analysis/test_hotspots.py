@@ -24,10 +24,8 @@ def trace():
 
 def test_by_function_line_and_operator(trace):
     table = hotspots(trace)
-    assert table[["name", "file", "line", "count", "total_ns", "self_ns"]].values.tolist() == [
-        ["train", "cell.py", 3, 4, 100, 70],
-        ["loss", "loss.py", 8, 1, 30, 30],
-    ]
+    found = table[["name", "file", "line", "count", "total_ns", "self_ns"]].values.tolist()
+    assert found == [["train", "cell.py", 3, 4, 100, 70], ["loss", "loss.py", 8, 1, 30, 30]]
     assert table["share"].tolist() == [0.7, 0.3]
     table = hotspots(trace, by="line")
     assert table[["file", "line", "self_ns"]].values.tolist() == [

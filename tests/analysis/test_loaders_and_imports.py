@@ -93,10 +93,8 @@ def test_imports_are_told_by_module_and_do_not_count_twice() -> None:
     imported(builder, main, 0, "pandas", below="numpy")
     imported(builder, main, 100, "scipy")
     table = imports(builder.seal())
-    assert table[["module", "text", "ts", "total_ns"]].values.tolist() == [
-        ["pandas", "import this", 1, 48],
-        ["scipy", "import this", 101, 48],
-    ]
+    found = table[["module", "text", "ts", "total_ns"]].values.tolist()
+    assert found == [["pandas", "import this", 1, 48], ["scipy", "import this", 101, 48]]
     assert imports(draw("main: [mm ]")).empty
 
 

@@ -171,10 +171,8 @@ def test_process_and_children_when_they_have_most_together() -> None:
     alone = memory_processes(trace, window=(50, 90)).iloc[0]
     assert (alone["ts"], alone["bytes"], alone["start_bytes"]) == (60, 2**29 + 2**20, 2**29)
     later = memory_processes(trace, window=(35, 40))
-    assert later[["name", "bytes", "start_bytes"]].values.tolist() == [
-        ["process", 2**29, 2**29],
-        ["make", 2**30, 2**30],
-    ]
+    found = later[["name", "bytes", "start_bytes"]].values.tolist()
+    assert found == [["process", 2**29, 2**29], ["make", 2**30, 2**30]]
     assert memory_processes(trace, window=(50, 90))["name"].tolist() == ["process"]
     assert memory_processes(TraceBuilder().seal()).empty
 

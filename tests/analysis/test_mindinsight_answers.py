@@ -89,10 +89,8 @@ def test_queues_of_every_data_operator(run: Run) -> None:
     assert queues
     for op, answer in queues.items():
         row, want = table.loc[op], answer["queue_info"]
-        assert (row["op_type"], row["parent"]) == (
-            answer["current_op"]["op_type"],
-            answer["parent_op"]["op_id"],
-        )
+        found = (row["op_type"], row["parent"])
+        assert found == (answer["current_op"]["op_type"], answer["parent_op"]["op_id"])
         assert list(row["sizes"]) == want["output_queue_size"]
         figures = [row["queue_mean"], row["queue_length"], row["queue_usage"], row["interval_ns"] / MS]
         keys = ("average_size", "length", "usage_rate")

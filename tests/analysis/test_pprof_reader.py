@@ -188,11 +188,8 @@ def test_labels_are_threads_and_totals(tmp_path: Path) -> None:
         ([1], {}),
     ]
     trace = read(tmp_path, labelled([("cpu", "microseconds")], rows))
-    assert trace.tracks[["name", "tid"]].fillna(-1).values.tolist() == [
-        ["worker", 7],
-        ["main", 6],
-        ["samples", -1],
-    ]
+    found = trace.tracks[["name", "tid"]].fillna(-1).values.tolist()
+    assert found == [["worker", 7], ["main", 6], ["samples", -1]]
     assert trace.slices[["track", "ts", "dur"]].values.tolist() == [
         [0, 0, 7_000],
         [1, 0, 3_000],

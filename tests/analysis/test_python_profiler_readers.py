@@ -254,11 +254,8 @@ def test_speedscope_units_samples_and_damage(tmp_path: Path) -> None:
     without = {"sample-without-weight", "sample-without-stack"}
     assert codes == dict.fromkeys(without | {"unit-not-time", "unclosed-begin", "broken-profile"}, 1)
     one = trace.slices[trace.slices["track"] == 0]
-    assert one[["ts", "dur", "name"]].to_numpy().tolist() == [
-        [0, 3000, "a"],
-        [1000, 2000, "b (y/z.py:3)"],
-        [6000, 1000, "a"],
-    ]
+    found = one[["ts", "dur", "name"]].to_numpy().tolist()
+    assert found == [[0, 3000, "a"], [1000, 2000, "b (y/z.py:3)"], [6000, 1000, "a"]]
     two = trace.slices[trace.slices["track"] == 1]
     assert two[["ts", "dur", "name"]].to_numpy().tolist() == [[1, 2, "a"], [2, 7, "b (y/z.py:3)"]]
 

@@ -106,10 +106,8 @@ def test_an_idle_device_ends_at_a_line() -> None:
     )
     why = Profile(trace).why(12, "stream 7")
     assert (why.kind, why.resource, why.end_ns - why.start_ns) == ("idle", "stream 7", 15)
-    assert why.pieces.groupby("class", observed=True)["dur_ns"].sum().to_dict() == {
-        "data": 10,
-        "host-operator": 5,
-    }
+    found = why.pieces.groupby("class", observed=True)["dur_ns"].sum().to_dict()
+    assert found == {"data": 10, "host-operator": 5}
     assert str(why) == why.text
     assert Profile(trace).why(22, 1).kind == "work"
     last = Profile(trace).why(trace.span.end - 1, 0)
@@ -163,10 +161,8 @@ def test_a_slice_is_asked_about_by_its_row() -> None:
     assert profile.why(3).text.startswith("mm on main ran for")
     assert profile.why(slice=rows.index("linear")).text.startswith("linear on main ran for 15 ns")
     wait = profile.why(slice=rows.index("sync"))
-    assert (wait.kind, wait.text.splitlines()[1][:40]) == (
-        "wait",
-        "sync on main waited for gemm on stream 7"[:40],
-    )
+    found = (wait.kind, wait.text.splitlines()[1][:40])
+    assert found == ("wait", "sync on main waited for gemm on stream 7"[:40])
     assert profile.why(slice=rows.index("gemm")).end_ns == trace.slices["ts"].iloc[rows.index("gemm")]
     with pytest.raises(SelectionError, match="no slice 9: the trace has 4"):
         profile.why(slice=9)

@@ -61,10 +61,8 @@ def test_why_draws_the_path_of_what_it_explains(shown: NotebookPage) -> None:
     shown.page.keyboard.press("y")
     call = shown.part(".nbp-why code").inner_text()
     explained = shown.views(DRAWN)
-    assert shown.kernel(f"w = {call}; print(w.start_ns, w.end_ns)").split() == [
-        str(explained["from"]),
-        str(explained["to"]),
-    ]
+    found = shown.kernel(f"w = {call}; print(w.start_ns, w.end_ns)").split()
+    assert found == [str(explained["from"]), str(explained["to"])]
     shown.page.keyboard.press("Escape")
     shown.wait_views(f"v.timeline.path.segments.start[0] === {whole['from']}")
     assert shown.views(DRAWN) == whole

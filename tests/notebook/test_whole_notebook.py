@@ -101,10 +101,8 @@ def test_an_interrupt_a_subshell_and_a_cell_in_full(watched: Kernel) -> None:
     assert [row["error"] for row in rows[4:6]] == ["KeyboardInterrupt", ""]
     assert [row["full"] for row in rows[4:6]] == [False, True]
     assert (rows[6]["cell_id"], rows[6]["runs"]) == ("zero", 2)
-    assert watched.value("[p.trace.metadata['source'], nbp.notebook().verdict.kind]") == [
-        "recording",
-        "notebook",
-    ]
+    found = watched.value("[p.trace.metadata['source'], nbp.notebook().verdict.kind]")
+    assert found == ["recording", "notebook"]
     account = watched.value(
         "(lambda nb: [int(nb.account()['dur'].sum()), nb.trace.span.dur, "
         "[one.holds(nb.trace) for one in nb.verdict.claims]])(nbp.notebook())"
