@@ -81,17 +81,10 @@ def cell_profile(**options: Any) -> Profile:
 
 def _line(a: float, b: float, line: int, evil: str) -> dict[str, Any]:
     text = SOURCE.get(line, "").strip() + evil
-    return {
-        "ts": START + int(MS * a),
-        "dur": int(MS * (b - a)),
-        "name": f"cell:{line}  {text}",
-        "category": "python",
-        "frames": [("<module>", "cell", line)],
-    }
+    row = {"ts": START + int(MS * a), "dur": int(MS * (b - a)), "category": "python"}
+    return {**row, "name": f"cell:{line}  {text}", "frames": [("<module>", "cell", line)]}
 
 
 def _operator(a: float, b: float, name: str, phase: str) -> dict[str, Any]:
-    return {
-        "ts": START + int(MS * a), "dur": int(MS * (b - a)), "name": name, "category": "operator",
-        "phase": phase,
-    }  # fmt: skip
+    row = {"ts": START + int(MS * a), "dur": int(MS * (b - a)), "category": "operator"}
+    return {**row, "name": name, "phase": phase}

@@ -316,13 +316,9 @@ def test_the_debugger_that_pdb_on_starts_is_not_in_the_profile(kernel: Kernel) -
         client.input("q")
 
     kernel.must("%pdb on")
-    reply = client.execute_interactive(
-        "%%profile p --quiet\ndef f(a):\n    return 1 / a\nf(0)",
-        allow_stdin=True,
-        stdin_hook=answer,
-        output_hook=lambda message: None,
-        timeout=PATIENCE_S,
-    )
+    asked = {"allow_stdin": True, "stdin_hook": answer, "output_hook": lambda message: None}
+    cell = "%%profile p --quiet\ndef f(a):\n    return 1 / a\nf(0)"
+    reply = client.execute_interactive(cell, timeout=PATIENCE_S, **asked)
     assert reply["content"]["ename"] == "ZeroDivisionError"
     assert prompts == ["ipdb> "]
     assert end_unix_ns(kernel) <= asked_ns[0]

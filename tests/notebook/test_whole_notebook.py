@@ -60,11 +60,8 @@ def watched(kernel: Kernel) -> Iterator[Kernel]:
 def outcome(kernel: Kernel, source: str) -> dict[str, Any]:
     reply = kernel.run(source)
     order = [one for one in reply.order if one != "stream"]  # texts come in any number of pieces
-    return {
-        **vars(reply),
-        "order": order,
-        "traceback": reply.traceback.partition("Traceback")[2].replace(" ", "")[-60:],
-    }
+    ending = reply.traceback.partition("Traceback")[2].replace(" ", "")[-60:]
+    return {**vars(reply), "order": order, "traceback": ending}
 
 
 def test_cells_do_what_they_do_without(kernel: Kernel) -> None:

@@ -33,12 +33,8 @@ def show(run: Run) -> None:
         if name in run.said:
             table = run.said[name].head(rows).drop(columns=["ts", "first"], errors="ignore")
             print(f"-- {name}\n{table.to_string()}")
-    print(
-        "-- steps",
-        len(run.said.get("steps", ())),
-        "phases",
-        run.phase_shares() if "phases" in run.said else "",
-    )
+    shares = run.phase_shares() if "phases" in run.said else ""
+    print("-- steps", len(run.said.get("steps", ())), "phases", shares)
     print("-- claims", [(c["text"], c["table"], c["holds"]) for c in run.claims])
     print("-- report", run.report)
     print("-- advice", *run.advised, sep="\n   ")
@@ -52,11 +48,8 @@ def main(arguments: list[str]) -> int:
         at = arguments.index("--json")
         file = Path(arguments[at + 1])
         arguments = arguments[:at] + arguments[at + 2 :]
-    names = (
-        sorted(f.stem for f in CELLS.glob("*.py") if f.stem != "mytrain")
-        if arguments == ["--all"]
-        else arguments
-    )
+    every = sorted(f.stem for f in CELLS.glob("*.py") if f.stem != "mytrain")
+    names = every if arguments == ["--all"] else arguments
     for name in names:
         path = Path(name)
         workload = load(path.stem, path.resolve().parent) if path.suffix == ".py" else load(name)

@@ -86,11 +86,9 @@ def check_sentences(run: Run) -> None:
     for number, text in enumerate(lines):
         bare = re.sub(r"`[^`]*`|less than 10 µs", lambda match: "x" * len(match[0]), text)
         for match in MEASURED.finditer(bare):
-            covered = any(
-                claim["line"] == number
-                and claim["start"] <= match.start() < claim["start"] + len(claim["text"])
-                for claim in run.claims
-            )
+            own = (claim for claim in run.claims if claim["line"] == number)
+            ends = ((claim["start"], claim["start"] + len(claim["text"])) for claim in own)
+            covered = any(start <= match.start() < end for start, end in ends)
             assert covered, f"{match[0]!r} of {text!r} is no claim"
         for match in re.finditer(r"(\d+(?:\.\d+)?)\s?%", bare):
             assert float(match[1]) <= 100.0, text

@@ -185,14 +185,8 @@ class Notebook:
         # threads of OpenMP that spin for a core make cells on a busy machine a hundred times longer
         env |= {"MPLBACKEND": "agg", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONFAULTHANDLER": "1"}
         self.log = (folder / "kernel.txt").open("w")
-        self.manager, self.client = start_new_kernel(
-            startup_timeout=PATIENCE_S,
-            kernel_name="python3",
-            env=env,
-            cwd=str(folder),
-            stdout=self.log,
-            stderr=self.log,
-        )
+        options = {"env": env, "cwd": str(folder), "stdout": self.log, "stderr": self.log}
+        self.manager, self.client = start_new_kernel(PATIENCE_S, "python3", **options)
         try:
             self.pid = int(self.must("import os; print(os.getpid())")[0])
             self.must("%load_ext notebook_prof")

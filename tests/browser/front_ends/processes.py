@@ -23,14 +23,9 @@ class Program:
         home.mkdir(parents=True, exist_ok=True)
         self._log = home / "server.log"
         with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                command,
-                env=_isolated(home) | variables,
-                cwd=home,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            streams = {"stdout": log, "stderr": subprocess.STDOUT}
+            own = {"env": _isolated(home) | variables, "cwd": home, "start_new_session": True}
+            self._process = subprocess.Popen(command, **own, **streams)
         try:
             self._wait(url)
         except BaseException:

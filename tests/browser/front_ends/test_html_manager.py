@@ -82,23 +82,15 @@ class Frames:
         self.kernel.ask(OPEN)
 
     def _start_kernel(self) -> str:
-        request = urllib.request.Request(
-            f"{self._server.address()}api/kernels",
-            data=b"{}",
-            headers={"Authorization": f"token {self._server.token}"},
-        )
+        url, secret = f"{self._server.address()}api/kernels", f"token {self._server.token}"
+        request = urllib.request.Request(url, data=b"{}", headers={"Authorization": secret})
         with urllib.request.urlopen(request, timeout=60) as reply:
             return str(json.load(reply)["id"])
 
     def open(self, style: str = "light", **more: str) -> list[Display]:
         """Show the Profile in both frames."""
-        facts = {
-            "server": self._server.address(),
-            "token": self._server.token,
-            "kernel": self._kernel_id,
-            "code": "p",
-            **more,
-        }
+        facts = {"server": self._server.address(), "token": self._server.token}
+        facts |= {"kernel": self._kernel_id, "code": "p", **more}
         address = f"{style}.html?{urllib.parse.urlencode(facts)}".replace("&", "&amp;")
         ground = "white" if style == "light" else "#1f1f1f"
         frame = f'<iframe sandbox="allow-scripts" width="1340" height="1150" src="{address}"></iframe>'
