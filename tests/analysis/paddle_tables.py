@@ -1,13 +1,11 @@
 """Paddle's event types, phases and device time from a Trace with plain pandas."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from notebook_prof.trace import Trace
+from notebook_prof import Trace
 from notebook_prof.trace.intervals import length, overlap, union
 
 PHASES = ("Dataloader", "Forward", "Backward", "Optimization")
@@ -49,7 +47,6 @@ def outermost(table: pd.DataFrame, types: tuple[str, ...]) -> pd.DataFrame:
 
 
 def busy(table: pd.DataFrame) -> tuple[Any, Any]:
-    """Union of the slices."""
     return union(table["ts"], table["ts"] + table["dur"])
 
 

@@ -1,17 +1,16 @@
 """The account and the lines of drawn cells, and the laws that they keep."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import Trace, TraceBuilder
 from notebook_prof.analysis import account, lines
 from notebook_prof.analysis.time.account import account_spans
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
+from tests.recording import add_slices
 
 
 def recorded(rows: list[tuple[int, str, int, int, int]]) -> Trace:
@@ -28,21 +27,11 @@ def recorded(rows: list[tuple[int, str, int, int, int]]) -> Trace:
 
 
 def test_evaluation_outside_of_steps() -> None:
-    rows = [
-        (30, "code", 2, -1, 0),
-        (10, "steps", 4, 0, 3),
-        (50, "code", 8, -1, 0),
-        (10, "steps", 4, 0, 2),
-        (50, "code", 8, -1, 0),
-        (5, "profiler", -1, -1, 0),
-    ]
+    code, steps = (50, "code", 8, -1, 0), (10, "steps", 4, 0)
+    rows = [(30, "code", 2, -1, 0), (*steps, 3), code, (*steps, 2), code, (5, "profiler", -1, -1, 0)]
     table = account(recorded(rows))
-    assert table[["kind", "dur", "steps"]].values.tolist() == [
-        ["code", 30, 0],
-        ["steps", 20, 5],
-        ["code", 100, 0],
-        ["profiler", 5, 0],
-    ]
+    found = table[["kind", "dur", "steps"]].values.tolist()
+    assert found == [["code", 30, 0], ["steps", 20, 5], ["code", 100, 0], ["profiler", 5, 0]]
     assert table["part"].tolist()[:3] == ["line 2", "5 steps of line 4", "line 8"]
     assert table["share"].sum() == pytest.approx(1.0)
     assert table["loop"].tolist() == [pd.NA, 0, pd.NA, pd.NA]
@@ -100,9 +89,7 @@ def test_lines_count_recursion_once_and_threads_together() -> None:
 def test_lines_of_files_of_the_same_name_are_apart() -> None:
     b = TraceBuilder()
     stacks = [b.stack([("f", f"/{folder}/train.py", 3)]) for folder in "ab"]
-    b.slices(
-        ts=[0, 10], dur=[10, 5], name="train.py:3  x", category="python", stack=stacks, track=b.track("t")
-    )
+    add_slices(b, b.track("t"), "train.py:3  x", [0, 10], [10, 5], "python", stack=stacks)
     assert lines(b.seal())["file"].tolist() == ["/a/train.py", "/b/train.py"]
 
 

@@ -1,7 +1,5 @@
 """Each rule of advice on a drawing that has its cause, and on one that has not."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import shutil
@@ -14,16 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import Selection, TraceBuilder, read_trace
 from notebook_prof.analysis import advice, lines, loaders, what_if
 from notebook_prof.analysis.advice.advice import RULES
 from notebook_prof.analysis.advice.arrays import SAVED
 from notebook_prof.analysis.advice.context import RECORDED_NS
 from notebook_prof.analysis.advice.host import FUSED, PROCESS_NS
 from notebook_prof.analysis.scope import sharing
-from notebook_prof.readers import read_trace
-from notebook_prof.selection import Selection
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
+from tests.recording import add_slices
 from tests.strategies import traces
 
 US = 1000
@@ -32,6 +29,7 @@ MB = 2**20
 DATA = Path(__file__).parents[1] / "data"
 NUMBER = re.compile(r"(?<![\w.])<?\d[\d,]*(?:\.\d+)? (?:%|ns|µs|ms|s|min|h|B|[KMGT]iB|cores)(?!\w)")
 CONSTANT = "less than 64 KiB each"
+SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 SEVERAL = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
 
@@ -66,13 +64,11 @@ def stepped(n=4, us=100, extra=()):
     main = b.track("main", tid=1)
     stream = b.track("", "stream", device=0, stream=7)
     b.steps(np.arange(n), np.arange(n) * us * US, np.full(n, us * US), "loop")
-    b.slices(
-        ts=np.arange(n) * us * US, dur=np.full(n, us * US // 2), name="aten::mm", phase="forward", track=main
-    )
+    add_slices(b, main, "aten::mm", np.arange(n) * us * US, us * US // 2, phase="forward")
     return b, main, stream, np.arange(n) * us * US
 
 
-def test_data_that_workers_make_is_late():
+def test_data_that_is_late_by_who_makes_it():
     b, main, _, at = stepped()
     b.slices(ts=at + 60 * US, dur=np.full(4, 30 * US), name=SEVERAL, phase="data", track=main)
     trace = b.seal()
@@ -83,9 +79,6 @@ def test_data_that_workers_make_is_late():
     assert row["count"] == len(row["rows"]) == 4
     assert "num_workers" in row["remedy"]
     assert advice_row(trace, "dataloader-workers") is None
-
-
-def test_data_made_in_the_training_thread():
     trace = draw("steps: [0                 ]\nmain:  [next/data ][mm/forward ]", unit_ns=US)
     assert advice_row(trace, "dataloader-workers")["select"] == {"phase": "data"}
     assert advice_row(trace, "input-bound") is None
@@ -131,9 +124,7 @@ def test_exposed_communication():
 
 def test_a_device_that_waits_for_launches():
     b, main, stream, at = stepped()
-    calls = b.slices(
-        ts=at + 55 * US, dur=np.full(4, 2 * US), name="cudaLaunchKernel", category="launch", track=main
-    )
+    calls = add_slices(b, main, "cudaLaunchKernel", at + 55 * US, 2 * US, "launch")
     work = b.slices(ts=at + 58 * US, dur=np.full(4, 5 * US), name="add", category="kernel", track=stream)
     b.flows("launch", calls, work)
     row = advice_row(b.seal(), "launch-bound")
@@ -191,39 +182,13 @@ def test_syncs_after_which_the_device_runs_dry():
     assert advice_row(draw(without, categories=kinds, launches=[("call", "gemm")]), "sync-points") is None
 
 
-@pytest.mark.parametrize(("name", "pinned"), [("Pageable -> Device", False), ("Pinned -> Device", True)])
-def test_copies_that_are_not_pinned(name, pinned):
-    b, main, stream, at = stepped()
-    calls = b.slices(
-        ts=at + 10, dur=np.full(4, 9 * US), name="cudaMemcpyAsync", category="launch", track=main
-    )
-    work = b.slices(
-        ts=at + 50, dur=np.full(4, 8 * US), name=f"Memcpy HtoD ({name})", category="memcpy", track=stream
-    )
-    b.flows("launch", calls, work)
-    row = advice_row(b.seal(), "pageable-copies")
-    if pinned:
-        assert row is None
-    else:
-        assert row["count"] == 4
-        assert row["gain_ns"] >= 4 * 8 * US
-        assert "pin_memory" in row["remedy"]
-
-
+PIN = "Pin that"
 COPIES = {
-    "Memcpy HtoD (Pageable -> Device)": (
-        True,
-        ["with unpinned memory"],
-        ["Pin that", "Copy constant data once"],
-    ),
-    "Memcpy HtoD (Pinned -> Device)": (True, [], ["Copy constant data once"]),
-    "Memcpy DtoH (Device -> Pageable)": (
-        True,
-        ["with unpinned memory"],
-        ["Pin that", "compute on the device"],
-    ),
-    "Memcpy DtoD (Device -> Device)": (True, [], ["Copy less within"]),
-    "Memcpy HtoD (Pinned -> Device) ": (False, [], []),
+    "Memcpy HtoD (Pageable -> Device)": (True, "with unpinned memory", [PIN, "Copy constant data once"]),
+    "Memcpy HtoD (Pinned -> Device)": (True, "", ["Copy constant data once"]),
+    "Memcpy DtoH (Device -> Pageable)": (True, "with unpinned memory", [PIN, "compute on the device"]),
+    "Memcpy DtoD (Device -> Device)": (True, "", ["Copy less within"]),
+    "Memcpy HtoD (Pinned -> Device) ": (False, "", []),
 }
 
 
@@ -239,15 +204,8 @@ def test_a_device_that_is_busy_with_copies(name, size):
     applies, said, advised = COPIES[name]
     b, main, stream, at = stepped()
     calls = b.slices(ts=at + 5, dur=np.full(4, US), name="cudaMemcpyAsync", category="launch", track=main)
-    work = b.slices(
-        ts=at + 10 * US,
-        dur=np.full(4, 50 * US),
-        name=name,
-        category="memcpy",
-        track=stream,
-        device=np.zeros(4, int),
-        stream=np.full(4, 7),
-    )
+    place = {"track": stream, "device": np.zeros(4, int), "stream": np.full(4, 7)}
+    work = b.slices(ts=at + 10 * US, dur=np.full(4, 50 * US), name=name, category="memcpy", **place)
     if size is not None:
         events = {"device": 0, "stream": 7, "start_unix_ns": at + 10 * US, "bytes": size}
         b.metadata["tables"] = {"device_events": pd.DataFrame(events)}
@@ -256,12 +214,18 @@ def test_a_device_that_is_busy_with_copies(name, size):
     b.slices(ts=at + 40 * US, dur=np.full(4, kernel_us * US), name="gemm", category="kernel", track=stream)
     trace = b.seal()
     table = check(trace).set_index("rule")
+    pageable = advice_row(trace, "pageable-copies")
+    assert (pageable is not None) == ("HtoD (Pageable" in name)
+    if pageable is not None:
+        assert pageable["count"] == 4
+        assert pageable["gain_ns"] >= 4 * 40 * US
+        assert "pin_memory" in pageable["remedy"]
     if not applies:
         assert advice_row(trace, "copy-bound") is None
         return
     row = table.loc["copy-bound"]
     assert row["finding"].startswith("Device 0 copies for 200 µs")
-    assert all(words in row["finding"] for words in said)
+    assert said in row["finding"]
     assert all(words.lower() in row["remedy"].lower() for words in advised)
     assert ("combine small tensors" in row["remedy"].lower()) == (size == 4_096)
     assert "HtoD" not in name or "there and back" not in row["remedy"]
@@ -327,7 +291,7 @@ def test_a_driver_that_is_asked_for_memory_in_every_step():
     assert row["select"] == {"name": ["cudaMalloc"]}
 
 
-def test_none_where_there_is_none():
+def test_none_where_there_is_none_and_small_gains_are_left_out():
     sound = draw(
         "steps: [0         ][1         ]\nmain:  [aten::mm/forward][aten::mm/forward]", unit_ns=100 * US
     )
@@ -338,43 +302,28 @@ def test_none_where_there_is_none():
         *["rule", "finding", "remedy", "gain_ns", "gain_share", "gain_bytes", "bound", "place"],
         *["what_if", "count", "rows", "select", "claims"],
     ]
-
-
-def test_small_gains_are_left_out():
     trace = draw("steps: [0                 ]\nmain:  [next/data ][mm/forward ]", unit_ns=US)
     assert len(advice(trace)) == 1
     assert advice(trace, min_share=0.9).empty
 
 
-def recorded_lines(calls, total=100):
+def recorded_lines(text, *calls, total=100):
     """A thread of ms: the cell's line 3 and, of each stretch (function, file, from, to), a call below it."""
     b = TraceBuilder(metadata={"machine": {"cpus": 2, "gil": True}})
     main = b.track("MainThread", pid=1, tid=1)
-    ms = 1_000_000
     root = b.stack([("<module>", "cell", 3)])
-    text = calls[0]
-    lines = [(start, end) for *_, start, end in calls[1:] if end - start > 16]
-    b.slices(ts=0, dur=total * ms, name="<module> (cell)", category="python", track=main, stack=root)
-    for start, end in lines:
-        b.slices(
-            ts=start * ms,
-            dur=(end - start) * ms,
-            name=f"cell:3  {text}",
-            category="python",
-            track=main,
-            stack=root,
-        )
-    for function, file, start, end in calls[1:]:
+
+    def record(name, start, end, stack=root):
+        times = {"ts": start * 1_000_000, "dur": (end - start) * 1_000_000}
+        b.slices(name=name, category="python", track=main, stack=stack, **times)
+
+    record("<module> (cell)", 0, total)
+    for *_, start, end in calls:
+        if end - start > 16:
+            record(f"cell:3  {text}", start, end)
+    for function, file, start, end in calls:
         stack = b.stack([(function, f"/v/lib/python3.12/site-packages/{file}", 9)], above=root)
-        short = file.rsplit("/", 1)[-1]
-        b.slices(
-            ts=start * ms,
-            dur=(end - start) * ms,
-            name=f"{function} ({short})",
-            category="python",
-            track=main,
-            stack=stack,
-        )
+        record(f"{function} ({file.rsplit('/', 1)[-1]})", start, end, stack)
     return b.seal()
 
 
@@ -394,64 +343,45 @@ def test_a_line_that_is_longer_than_its_name_is_read_whole() -> None:
     assert "pandas-apply-rows" in set(advice(builder.seal())["rule"])
 
 
-SOME = ((10, 30), (40, 60), (70, 90))
+def thrice(text, function, file, *more):
+    """A line of the cell that calls a function in three stretches."""
+    return text, *((function, file, *part) for part in ((10, 30), (40, 60), (70, 90))), *more
+
+
 FRAME, INDEXING = "pandas/core/frame.py", "pandas/core/indexing.py"
 NUMPY = "numpy/lib/_function_base_impl.py"
+ITEM, FILTER = "_LocationIndexer.__getitem__", "DataFrame._getitem_bool_array"
+COMPARE = ("comp_method_OBJECT_ARRAY", "pandas/core/ops/array_ops.py")
 HABITS = {
-    "pandas-apply-rows": [
-        "out = df.apply(f, axis=1)",
-        *[("DataFrame.apply", FRAME, *part) for part in SOME],
+    "pandas-apply-rows": thrice(
+        *("out = df.apply(f, axis=1)", "DataFrame.apply", FRAME),
         ("FrameColumnApply.series_generator", "pandas/core/apply.py", 12, 28),
-    ],
-    "pandas-iterrows": [
-        "for i, row in df.iterrows():",
-        *[("iterrows", FRAME, *part) for part in SOME],
-    ],
-    "pandas-scalar-access": [
-        "total += df['a'].iloc[i]",
-        *[("_LocationIndexer.__getitem__", INDEXING, *part) for part in SOME],
-    ],
-    "object-column": [
-        "n = (names == word).sum()",
-        *[("comp_method_OBJECT_ARRAY", "pandas/core/ops/array_ops.py", *part) for part in SOME],
-    ],
-    "growing-array": ["found = np.append(found, x)", *[("append", NUMPY, *part) for part in SOME]],
-    "repeated-copies": [
-        "part = df.copy()",
-        *[("NDFrame.copy", "pandas/core/generic.py", *part) for part in SOME],
-    ],
-    "pandas-chained-indexing": [
-        "part = df[df['a'] > 2]['b']",
-        *[("DataFrame._getitem_bool_array", FRAME, *part) for part in SOME],
-    ],
-    "numpy-vectorize": [
-        "out = np.vectorize(f)(x)",
-        *[("vectorize._vectorize_call", NUMPY, *part) for part in SOME],
-    ],
+    ),
+    "pandas-iterrows": thrice("for i, row in df.iterrows():", "iterrows", FRAME),
+    "pandas-scalar-access": thrice("total += df['a'].iloc[i]", ITEM, INDEXING),
+    "object-column": thrice("n = (names == word).sum()", *COMPARE),
+    "growing-array": thrice("found = np.append(found, x)", "append", NUMPY),
+    "repeated-copies": thrice("part = df.copy()", "NDFrame.copy", "pandas/core/generic.py"),
+    "pandas-chained-indexing": thrice("part = df[df['a'] > 2]['b']", FILTER, FRAME),
+    "numpy-vectorize": thrice("out = np.vectorize(f)(x)", "vectorize._vectorize_call", NUMPY),
 }
 NO_HABITS = (
-    ["out = df.apply(f)", *[("DataFrame.apply", FRAME, *part) for part in SOME]],
-    [
-        "part = df.loc[df['a'] > 2, 'b']",
-        *[("_LocationIndexer.__getitem__", INDEXING, *part) for part in SOME],
-    ],
-    ["part = df[df['a'] > 2]", *[("DataFrame._getitem_bool_array", FRAME, *part) for part in SOME]],
-    ["part = df[df[c] > 2][2:]", *[("DataFrame._getitem_bool_array", FRAME, *part) for part in SOME]],
-    [
-        "out = s.rolling(30).apply(lambda w: w.iloc[-1])",
-        *[("_LocationIndexer.__getitem__", INDEXING, *part) for part in SOME],
-    ],
-    ["df.loc[len(df)] = row", *[("_LocationIndexer.__getitem__", INDEXING, *part) for part in SOME]],
-    ["found = np.append(other, x)", *[("append", NUMPY, *part) for part in SOME]],
-    ["part = df.copy(deep=False)", *[("copy", "pandas/core/generic.py", *part) for part in SOME]],
-    ["found = np.append(found, x)", ("append", NUMPY, 10, 70)],  # once
-    ["x = s.map({1: 2})", ("Series.map", "pandas/core/series.py", 10, 70)],  # no function of the user's
+    thrice("out = df.apply(f)", "DataFrame.apply", FRAME),
+    thrice("part = df.loc[df['a'] > 2, 'b']", ITEM, INDEXING),
+    thrice("part = df[df['a'] > 2]", FILTER, FRAME),
+    thrice("part = df[df[c] > 2][2:]", FILTER, FRAME),
+    thrice("out = s.rolling(30).apply(lambda w: w.iloc[-1])", ITEM, INDEXING),
+    thrice("df.loc[len(df)] = row", ITEM, INDEXING),
+    thrice("found = np.append(other, x)", "append", NUMPY),
+    thrice("part = df.copy(deep=False)", "copy", "pandas/core/generic.py"),
+    ("found = np.append(found, x)", ("append", NUMPY, 10, 70)),  # once
+    ("x = s.map({1: 2})", ("Series.map", "pandas/core/series.py", 10, 70)),  # no function of the user's
 )
 
 
 @pytest.mark.parametrize("rule", HABITS)
 def test_habits_of_pandas_and_numpy_code(rule):
-    trace = recorded_lines(HABITS[rule])
+    trace = recorded_lines(*HABITS[rule])
     assert check(trace)["claims"].iloc[0]
     table = advice(trace).set_index("rule")
     assert list(table.index) == [rule]
@@ -465,43 +395,24 @@ def test_habits_of_pandas_and_numpy_code(rule):
 
 @pytest.mark.parametrize("calls", NO_HABITS, ids=lambda calls: calls[0])
 def test_what_looks_like_a_habit_and_is_none(calls):
-    assert advice(recorded_lines(calls)).empty
+    assert advice(recorded_lines(*calls)).empty
 
 
 def loading(cpus=2, item_ms=1.0, busy=0.1, start_method="fork", slower=1, steps=True, line="", **facts):
     """Ten steps of 40 ms, 32 of them data that the loop's own thread gets, or slower ones."""
-    loader = {
-        "dataset": "Slow",
-        "method": "__getitem__",
-        "file": "/tmp/ipykernel_7/1.py",
-        "line": 9,
-        "in_memory": False,
-        "batched": False,
-        "batch_size": 32,
-        "num_workers": 0,
-        "prefetch_factor": 0,
-        "pin_memory": False,
-        "persistent_workers": False,
-        "iterators": 1,
-        **facts,
-    }
-    b = TraceBuilder(
-        metadata={
-            "machine": {"cpus": cpus, "accelerators": [], "start_method": start_method},
-            "loaders": [loader],
-        }
-    )
+    loader = dict.fromkeys(("in_memory", "batched", "pin_memory", "persistent_workers"), False)
+    loader |= {"dataset": "Slow", "method": "__getitem__", "file": "/tmp/ipykernel_7/1.py", "line": 9}
+    loader |= {"batch_size": 32, "num_workers": 0, "prefetch_factor": 0, "iterators": 1, **facts}
+    machine = {"cpus": cpus, "accelerators": [], "start_method": start_method}
+    b = TraceBuilder(metadata={"machine": machine, "loaders": [loader]})
     main = b.track("MainThread", pid=1, tid=1)
     ms = 1_000_000 * slower
     at = np.arange(10) * 40 * ms
     if steps:
         b.steps(np.arange(10), at, np.full(10, 40 * ms), "loop")
-    workers = "Multi" if loader["num_workers"] else "Single"
-    kind = f"_{workers}ProcessDataLoaderIter" if workers == "Single" else "_MultiProcessingDataLoaderIter"
     data = int(32 * item_ms * ms)
-    b.slices(
-        ts=at, dur=np.full(10, data), name=f"enumerate(DataLoader)#{kind}.__next__", phase="data", track=main
-    )
+    name = SEVERAL if loader["num_workers"] else SINGLE
+    b.slices(ts=at, dur=np.full(10, data), name=name, phase="data", track=main)
     if line:
         b.slices(ts=at + ms, dur=np.full(10, data - 2 * ms), name=line, category="python", track=main)
     b.slices(ts=at + data, dur=np.full(10, 5 * ms), name="aten::mm", phase="forward", track=main)
@@ -521,6 +432,8 @@ def test_workers_by_the_machine_and_the_item():
     assert "num_workers=1" in advice_row(loading(cpus=1), "dataloader-workers")["remedy"]
     # two cores that compute all the time have no time for more
     assert advice_row(loading(busy=1.0), "dataloader-workers") is None
+    assert "num_workers=2 in place of 1" in advice_row(loading(num_workers=1), "input-bound")["remedy"]
+    assert advice_row(loading(num_workers=2), "input-bound") is None
 
 
 def test_workers_that_do_not_pay_off_in_the_recording_are_named():
@@ -548,11 +461,6 @@ def test_workers_that_cannot_import_a_notebook_have_their_start_method_named(cpu
     said = f"Workers start by {method} here and cannot import a notebook's classes: define `Slow` "
     assert (said + more in row["remedy"]) == bool(more)
     assert ("start by" in row["remedy"]) == bool(more)
-
-
-def test_no_more_workers_than_cores():
-    assert "num_workers=2 in place of 1" in advice_row(loading(num_workers=1), "input-bound")["remedy"]
-    assert advice_row(loading(num_workers=2), "input-bound") is None
 
 
 def test_no_workers_for_what_lies_in_memory():
@@ -667,9 +575,7 @@ def test_gains_are_those_of_the_critical_path(waits, gain):
     at = np.arange(4) * 100 * US
     b.steps(np.arange(4), at, np.full(4, 100 * US), "loop")
     calls = b.slices(ts=at, dur=np.full(4, 5 * US), name="cudaLaunchKernel", category="launch", track=main)
-    kernels = b.slices(
-        ts=at + 10 * US, dur=np.full(4, 80 * US), name="volta_sgemm_64x64_nt", category="kernel", track=stream
-    )
+    kernels = add_slices(b, stream, "volta_sgemm_64x64_nt", at + 10 * US, 80 * US, "kernel")
     name, category = ("cudaStreamSynchronize", "sync") if waits else ("aten::sort", "operator")
     b.slices(ts=at + 6 * US, dur=np.full(4, 90 * US), name=name, category=category, track=main)
     b.flows("launch", calls, kernels)

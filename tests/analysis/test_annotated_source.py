@@ -1,7 +1,5 @@
 """Source code with what each line took: the text of the cell and of files, times, and times by step."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -9,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from notebook_prof import Trace, TraceBuilder, open_profile
 from notebook_prof.analysis import annotated_source, line_steps, lines, steps
 from notebook_prof.errors import SelectionError
-from notebook_prof.profiles.files import open_profile
 from notebook_prof.service.store import ViewStore
-from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.tab_answers import panel
+from tests.recording import add_slices
 
 from ..browser.drawn_cell import CELL, MS, drawn_cell
 
@@ -43,9 +41,15 @@ def test_every_line_of_the_cell_has_a_row_with_what_lines_tells_of_it() -> None:
     assert not table[["total_ns", "self_ns", "threads"]][table["total_ns"] == 0].any(axis=None)
 
 
-def test_a_window_cuts_the_times() -> None:
+def test_a_window_cuts_the_times_and_steps_alone_have_nothing_beside_them() -> None:
     table = annotated_source(drawn_cell(), window=(0, 60 * MS))
     assert table[table["total_ns"] > 0][["line", "total_ns"]].values.tolist() == [[2, 56 * MS]]
+    drawn = drawn_cell()
+    account = drawn.metadata["tables"]["account"]
+    builder = TraceBuilder(metadata={"tables": {"account": account[account["kind"] == "steps"]}})
+    line = {"name": "cell:4  for xb, yb in loader:", "category": "python", "track": builder.track("main")}
+    builder.slices(ts=180 * MS, dur=320 * MS, **line)
+    assert not lines(builder.seal())["unrecorded_ns"].any()
 
 
 def test_the_time_of_lines_in_steps_sums_to_the_steps() -> None:
@@ -67,27 +71,20 @@ def test_without_the_text_only_lines_that_ran_have_rows() -> None:
     builder = TraceBuilder()
     names = ["train.py:31  step()", "train.py:7  import torch"]
     stacks = [builder.stack([("<module>", "/home/me/train.py", line)]) for line in (31, 7)]
-    builder.slices(
-        ts=[50, 0], dur=[50, 50], name=names, category="python", track=builder.track("main"), stack=stacks
-    )
+    add_slices(builder, builder.track("main"), names, [50, 0], [50, 50], "python", stack=stacks)
     trace = builder.seal()
     table = annotated_source(trace, "train.py")
-    assert table[["file", "line", "text"]].values.tolist() == [
-        ["/home/me/train.py", 7, "import torch"],
-        ["/home/me/train.py", 31, "step()"],
-    ]
+    found = table[["file", "line", "text"]].values.tolist()
+    assert found == [["/home/me/train.py", 7, "import torch"], ["/home/me/train.py", 31, "step()"]]
     with pytest.raises(SelectionError, match=r"no line of 'tain.py' was recorded"):
         annotated_source(trace, "tain.py")
 
 
-def test_a_line_behind_the_recorded_text_is_not_lost() -> None:
+def test_what_is_outside_of_the_text_is_shown_too() -> None:
     table = annotated_source(_long_file(3, at=7), "long.py")
     assert table["line"].tolist() == [1, 2, 3, 7]
     assert table["text"].tolist() == ["line 1", "line 2", "line 3", "line 7"]
     assert table["total_ns"].tolist() == [0, 0, 0, 9]
-
-
-def test_a_long_file_is_shown_around_what_ran() -> None:
     trace = _long_file(5000, at=2500)
     part = panel(ViewStore(trace), EVERYTHING, {"name": "source"}).content["parts"][0]
     assert part["texts"]["text"] == [f"line {number}" for number in range(2497, 2504)]
@@ -124,15 +121,6 @@ def test_statements_beside_the_recorded_steps_have_the_time_of_the_account() -> 
     assert not lines(trace, category="python")["unrecorded_ns"].any(), "only a window cuts the account"
     tab = panel(ViewStore(trace), EVERYTHING, {"name": "source"})
     np.testing.assert_array_equal(tab.arrays()["0.unrecorded_ns"], rows.sort_index()["unrecorded_ns"])
-
-
-def test_a_cell_of_nothing_but_steps_has_nothing_beside_them() -> None:
-    drawn = drawn_cell()
-    account = drawn.metadata["tables"]["account"]
-    builder = TraceBuilder(metadata={"tables": {"account": account[account["kind"] == "steps"]}})
-    line = {"name": "cell:4  for xb, yb in loader:", "category": "python", "track": builder.track("main")}
-    builder.slices(ts=180 * MS, dur=320 * MS, **line)
-    assert not lines(builder.seal())["unrecorded_ns"].any()
 
 
 def test_text_of_other_cells_and_of_the_users_files_is_recorded(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The brief: each number in it is a cell of a table that its own calls give."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import pstats
@@ -15,12 +13,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 
+from notebook_prof import Profile, Trace, open_profile
 from notebook_prof.cli.main import main
 from notebook_prof.profiles.brief import Brief
-from notebook_prof.profiles.files import open_profile
-from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
 from notebook_prof.units import format_ns, format_share
 from tests.strategies import traces
 

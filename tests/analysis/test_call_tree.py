@@ -1,8 +1,7 @@
 """Call trees, from callers down and from callees up: drawn, by definition, and by law on every sample."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -10,14 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import Selection, Trace, TraceBuilder
 from notebook_prof.analysis import bottom_up, call_tree, event_log, heaviest_stack, operators
 from notebook_prof.analysis.device.kernel_launches import launching_rows
 from notebook_prof.analysis.scope import on_device
-from notebook_prof.analysis.source.call_tree import from_below
 from notebook_prof.analysis.source.line_calls import is_library_file
-from notebook_prof.selection import Selection
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 from tests.strategies import traces
 
 PICTURE = """
@@ -111,15 +108,11 @@ def test_nothing_is_lost_in_a_window(trace: Trace, window: tuple[int, int] | Non
         assert roots[column].sum() == tree[column].sum()
 
 
-@given(traces())
-def test_bottom_up_by_definition(trace: Trace) -> None:
+def callers_of(trace: Trace) -> Callable[[int], list[tuple[str, str]]]:
+    """Give names and categories of what is around a slice, from itself on."""
     slices = trace.slices
     parent = slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
     ts, dur = slices["ts"].to_numpy(), slices["dur"].to_numpy()
-    own: Counter[tuple[object, ...]] = Counter()
-    count: Counter[tuple[object, ...]] = Counter()
-    device: Counter[tuple[object, ...]] = Counter()
-    kinds = trace.tracks.set_index("track")["kind"]
 
     def callers(row: int) -> list[tuple[str, str]]:
         out = []
@@ -131,6 +124,17 @@ def test_bottom_up_by_definition(trace: Trace) -> None:
             row = up
         return out
 
+    return callers
+
+
+@given(traces())
+def test_bottom_up_by_definition(trace: Trace) -> None:
+    slices, callers = trace.slices, callers_of(trace)
+    own: Counter[tuple[object, ...]] = Counter()
+    count: Counter[tuple[object, ...]] = Counter()
+    device: Counter[tuple[object, ...]] = Counter()
+    kinds = trace.tracks.set_index("track")["kind"]
+
     for row in np.flatnonzero(slices["track"].map(kinds) == "thread").tolist():
         path = callers(row)
         for end in range(1, len(path) + 1):
@@ -141,7 +145,7 @@ def test_bottom_up_by_definition(trace: Trace) -> None:
     for row in work[launcher[work] >= 0].tolist():
         path = callers(int(launcher[row]))
         for end in range(1, len(path) + 1):
-            device[tuple(path[:end])] += int(dur[row])
+            device[tuple(path[:end])] += int(slices["dur"].iloc[row])
     table = bottom_up(trace)
     labels: list[tuple[object, ...]] = []
     for name, kind, up in zip(table["name"], table["category"], table["parent"].fillna(-1), strict=True):
@@ -173,15 +177,12 @@ def test_a_call_tree_is_listed_from_the_longest_down() -> None:
     assert paths(only) == [("linear",), ("linear", "mm")]
 
 
-def test_bottom_up_begins_with_what_took_longest_itself() -> None:
+def test_bottom_up_begins_with_what_took_longest_itself_and_may_leave_callers_of_little_out() -> None:
     table = bottom_up(draw(PICTURE, launches=[("add", "gemm")]))
     of_mm = {path: ns for path, ns in zip(paths(table), table["self_ns"], strict=True) if path[0] == "mm"}
     assert of_mm == {("mm",): 19, ("mm", "linear"): 19, ("mm", "linear", "train"): 11}
     assert paths(table)[0] == ("mm",)
     assert table.loc[table["name"] == "add", "device_self_ns"].tolist() == [12]
-
-
-def test_callers_of_little_may_be_left_out() -> None:
     every, little = bottom_up(draw(PICTURE)), bottom_up(draw(PICTURE), least_share=0.3)
     share = every[every["depth"] == 0].set_index("name")["share"]
     assert 0 < (share < 0.3).sum() < len(share)
@@ -207,29 +208,16 @@ def test_the_heaviest_stack_follows_what_takes_most() -> None:
     assert heaviest_stack(trace, name="relu", by="device_ns").empty
 
 
-def test_small_rows_can_be_left_without_their_callers() -> None:
-    tree = call_tree(draw(PICTURE))
-    whole, some = from_below(tree), from_below(tree, least_share=0.3)
-    assert len(some) < len(whole)
-    roots = [table[table["depth"] == 0]["self_ns"].tolist() for table in (whole, some)]
-    assert roots[0] == roots[1]
-    assert paths(some)[:3] == [("mm",), ("mm", "linear"), ("mm", "linear", "train")]
-
-
 def folded_calls() -> Trace:
     """A line of the user's calls a library, deep inside of which one function takes the time."""
     library = "/lib/site-packages/pandas/core"
     b = TraceBuilder()
     main = b.track("main")
-    names = [
-        "run.py(3): <module>",
-        f"{library}/frame.py(9): apply",
-        f"{library}/apply.py(7): apply_standard",
-        "run.py(1): mine",
-        f"{library}/generic.py(5): __getattr__",
-        f"{library}/generic.py(6): _protect",
-        f"{library}/series.py(4): get",
-    ]
+    places = (
+        *("run.py(3): <module>", "frame.py(9): apply", "apply.py(7): apply_standard", "run.py(1): mine"),
+        *("generic.py(5): __getattr__", "generic.py(6): _protect", "series.py(4): get"),
+    )
+    names = [place if place.startswith("run.py") else f"{library}/{place}" for place in places]
     ts, dur = [0, 1, 2, 3, 200, 202, 950], [1000, 998, 996, 985, 700, 1, 5]
     b.slices(ts=ts, dur=dur, name=names, category="python", track=main)
     b.slices(ts=[2000, 2010], dur=[500, 3], name=["aten::linear", "aten::t"], category="operator", track=main)
@@ -266,28 +254,20 @@ def test_what_only_passes_a_call_on_is_no_row_unless_the_time_is_its_own() -> No
     assert table["count"].tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("file", "installed"),
-    [
-        ("/home/me/train.py", False),
-        ("train.py", False),
-        ("models/net.py", False),
-        ("<stdin>", False),
-        ("<ipython-input-3-5f1c>", False),
-        ("/tmp/ipykernel_71/2201.py", False),
-        ("C:\\me\\train.py", False),
-        ("/venv/lib/python3.12/site-packages/mine/train.py", True),
-        ("C:\\venv\\Lib\\site-packages\\torch\\_ops.py", True),
-        ("/usr/lib/python3.11/threading.py", True),
-        ("threading.py", True),
-        ("torch/nn/modules/linear.py", True),
-        ("transformers/models/qwen2/modeling_qwen2.py", True),
-        ("<frozen importlib._bootstrap>", True),
-        ("<string>", True),
-    ],
+MINE = (
+    *("/home/me/train.py", "train.py", "models/net.py", "<stdin>", "<ipython-input-3-5f1c>"),
+    *("/tmp/ipykernel_71/2201.py", "C:\\me\\train.py"),
 )
-def test_a_file_is_a_librarys_or_the_users(file: str, installed: bool) -> None:
-    assert is_library_file(file) == installed
+INSTALLED = (
+    *("/venv/lib/python3.12/site-packages/mine/train.py", "/usr/lib/python3.11/threading.py"),
+    *("C:\\venv\\Lib\\site-packages\\torch\\_ops.py", "threading.py", "torch/nn/modules/linear.py"),
+    *("transformers/models/qwen2/modeling_qwen2.py", "<frozen importlib._bootstrap>", "<string>"),
+)
+
+
+def test_a_file_is_a_librarys_or_the_users() -> None:
+    assert [file for file in MINE if is_library_file(file)] == []
+    assert [file for file in INSTALLED if not is_library_file(file)] == []
 
 
 def test_the_event_log_is_in_the_order_of_starts() -> None:

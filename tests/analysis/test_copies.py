@@ -1,7 +1,5 @@
 """Copies: rates against the file's own numbers, pinned or not, and the link."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path
@@ -9,10 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from notebook_prof import TraceBuilder, read_trace
+from notebook_prof import Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import copies
 from notebook_prof.errors import OptionError
-from notebook_prof.trace import Trace
 
 FILES = (
     "kineto_2021/resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz",
@@ -82,13 +79,10 @@ def test_pinned_or_not_against_the_link() -> None:
         copies(TraceBuilder().seal(), link_bytes_per_s=0)
 
 
-def test_a_window_keeps_copies_whole() -> None:
+def test_windows_and_names_of_other_recorders() -> None:
     trace = recording({PINNED: [40_000, 40_000, 40_000]})
     table = copies(trace, window=(10_000, 50_000))
     assert table[["count", "total_ns", "bytes"]].values.tolist() == [[2, 80_000, 2 << 20]]
-
-
-def test_names_of_other_recorders() -> None:
     table = copies(recording({"MemcpyD2D": [5], "__amd_rocclr_copyBuffer.kd": [7], "memcpy P2P": [9]}))
     assert table["direction"].tolist() == ["", "PtoP"]  # 12 ns of those that do not tell
     assert table["count"].sum() == 3

@@ -1,16 +1,14 @@
 """CPU time by thread and child, cores got, and parts of a cell."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from notebook_prof import Trace, TraceBuilder
 from notebook_prof.analysis import account, cpu, cpu_use, trust, verdict
 from notebook_prof.analysis.time.cpu import cpu_within
-from notebook_prof.trace import Trace, TraceBuilder
 
 from ..draws import draws
 from ..properties.test_verdict_claims import check_claims
@@ -204,16 +202,15 @@ def test_a_waiting_line_names_the_line_that_others_run() -> None:
     assert result.sentence.endswith("; it waits, while 1 other thread used 48 ms of CPU time.")
 
 
+PYTHON = "Python-bound: 100.0 % of the steps is Python, not operators; "
+
+
 @pytest.mark.parametrize(
     ("ran_ms", "said"),
     [
         (16, "Wait-bound: the thread of the steps waits for 60.0 % of the steps; line 3"),
-        (
-            28,
-            "Python-bound: 100.0 % of the steps is Python, not operators; "
-            "the thread waits for 30.0 % of the steps; line 3",
-        ),
-        (36, "Python-bound: 100.0 % of the steps is Python, not operators; line 3"),
+        (28, f"{PYTHON}the thread waits for 30.0 % of the steps; line 3"),
+        (36, f"{PYTHON}line 3"),
     ],
 )
 def test_steps_that_wait(ran_ms: int, said: str) -> None:

@@ -1,7 +1,5 @@
 """The critical path: laws, and figures of real recordings."""
 
-from __future__ import annotations
-
 import gc
 import gzip
 import json
@@ -12,13 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof import Profile, TraceBuilder
-from notebook_prof.analysis.critical_path import dependences
-from notebook_prof.analysis.critical_path.path import BY, End, critical_path
+from notebook_prof import Profile, Trace, TraceBuilder, read_trace
+from notebook_prof.analysis import critical_path
+from notebook_prof.analysis.critical_path.path import BY, End
 from notebook_prof.errors import OptionError, SelectionError
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
+from tests.recording import add_slices
 
 DEVICE = ("kernel", "copy", "communication")
 
@@ -52,20 +49,11 @@ def check_critical_path(trace: Trace) -> None:
     check_laws(profile, window=(end // 3, end // 2 + 1))
 
 
-def test_dependences_are_found_once_and_go_with_their_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    make = dependences._dependences
-    monkeypatch.setattr(dependences, "_dependences", lambda *of: calls.append(of) or make(*of))
+def test_what_a_path_rests_on_goes_with_its_trace() -> None:
     trace = draw("main: [mm][add]")
-    profile = Profile(trace)
-    for _ in range(2):
-        profile.critical_path()
-        profile.critical_path.hops()
-        profile.why(1)
-    assert len(calls) == 1
+    Profile(trace).critical_path()
     alive = weakref.ref(trace)
-    calls.clear()
-    del trace, profile
+    del trace
     gc.collect()
     assert alive() is None
 
@@ -120,12 +108,8 @@ def shifted(ns: int) -> Trace:
     """A host that launches two kernels and waits, so much later."""
     builder = TraceBuilder()
     main, stream = builder.track("main", tid=1), builder.track("s", "stream", device=0, stream=7)
-    calls = builder.slices(
-        ts=ns + np.array([0, 20]), dur=[10, 10], name="cudaLaunchKernel", category="launch", track=main
-    )
-    work = builder.slices(
-        ts=ns + np.array([15, 70]), dur=[50, 40], name=["k1", "k2"], category="kernel", track=stream
-    )
+    calls = add_slices(builder, main, "cudaLaunchKernel", ns + np.array([0, 20]), [10, 10], "launch")
+    work = add_slices(builder, stream, ["k1", "k2"], ns + np.array([15, 70]), [50, 40], "kernel")
     builder.slices(ts=ns + 40, dur=80, name="cudaDeviceSynchronize", category="sync", track=main)
     builder.flows("launch", calls, work)
     builder.steps([0], [ns], [125], "mark")
@@ -147,17 +131,6 @@ def test_what_cannot_be_asked_is_said() -> None:
         path(end="devices")
     with pytest.raises(SelectionError, match="there is no step 7"):
         path(step=7)
-
-
-def test_figures_of_other_tools(shared_traces: Path) -> None:
-    """HTA's critical-path traces: where both follow the same edges, the kernels are the same."""
-    folder = shared_traces / "hta/trace_diff"
-    profile = Profile(read_trace(folder / "control.json.gz"))
-    check_laws(profile)
-    step = int(profile.trace.steps["step"].iloc[1])
-    pieces = profile.critical_path(step=step)
-    kernels = pieces[pieces["class"].isin(DEVICE) & pieces["slice"].notna()]["slice"].nunique()
-    assert kernels >= 10, "HTA's longest path has 10 kernels there"
 
 
 def device_work(trace: Trace, pieces: pd.DataFrame) -> pd.DataFrame:

@@ -1,7 +1,5 @@
 """The critical path against simulated programs whose true path is known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import pairwise
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pandas as pd
 
+from notebook_prof import Trace, TraceBuilder
 from notebook_prof.analysis import device, distributed, overview, steps
 from notebook_prof.analysis.busy_time import device_of
 from notebook_prof.analysis.scope import on_device
 from notebook_prof.service.answers.meta import meta
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 
 KINDS = {"copy": "memcpy", "fill": "memset", "reduce": "collective", "range": "annotation"}
 
@@ -25,16 +25,9 @@ def test_streams_are_united_and_ranges_do_not_count():
         categories=KINDS,
     )
     row = device(trace).iloc[0].to_dict()
-    assert row == {
-        "device": 0,
-        "window_ns": 28,
-        "busy_ns": 17 + 6,
-        "idle_ns": 5,
-        "compute_ns": 8,
-        "communication_ns": 12,
-        "memory_ns": 12,
-        "exposed_communication_ns": 8,
-    }
+    columns = ("busy", "idle", "compute", "communication", "memory", "exposed_communication")
+    assert (row["device"], row["window_ns"]) == (0, 28)
+    assert [row[f"{column}_ns"] for column in columns] == [17 + 6, 5, 8, 12, 12, 8]
 
 
 def test_each_device_has_a_row():

@@ -1,14 +1,11 @@
 """Counters of a card, summed up, and in the overview."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from notebook_prof import TraceBuilder
+from notebook_prof import Trace, TraceBuilder
 from notebook_prof.analysis import overview
 from notebook_prof.analysis.device.busy import device_counters
-from notebook_prof.trace import Trace
 
 
 def recording() -> Trace:
@@ -27,27 +24,17 @@ def recording() -> Trace:
     return b.seal()
 
 
-def test_sums_by_device() -> None:
+def test_sums_by_device_in_a_window_and_in_the_overview() -> None:
     table = device_counters(recording())
     assert table.index.tolist() == [0, 1]
-    assert table.loc[0, ["power_w", "power_max_w", "energy_j", "temperature_max_c"]].tolist() == [
-        200,
-        300,
-        5,
-        60,
-    ]
+    columns = ["power_w", "power_max_w", "energy_j", "temperature_max_c"]
+    assert table.loc[0, columns].tolist() == [200, 300, 5, 60]
     assert table.loc[0, "throttled_share"] == pytest.approx(2 / 3)
     assert table.loc[1, "memory_used_bytes"] == 9
     assert np.isnan(table.loc[1, "power_w"])
     assert (table.dtypes == "float64").all()
-
-
-def test_a_window_cuts_readings() -> None:
     assert device_counters(recording(), window=(40, 99)).loc[0, "power_w"] == 200
     assert device_counters(recording(), window=(1, 2)).empty
-
-
-def test_the_overview_tells_them() -> None:
     devices = overview(recording()).devices.set_index("device")
     assert devices.loc[0, "power_w"] == 200
     assert "power_w" not in overview(TraceBuilder().seal()).devices

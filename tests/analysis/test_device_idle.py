@@ -1,7 +1,5 @@
 """Idle gaps and their causes: drawn, and by law."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -10,34 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import device, device_idle, idle_causes, why
-from notebook_prof.analysis.critical_path.dependences import dependences
-from notebook_prof.analysis.critical_path.walk import walk
-from notebook_prof.analysis.device.idle import walk_each
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.taxonomy import LOADER_WAIT
 from tests.programs import Run, program
 from tests.strategies import traces
 
-PARTS = [
-    "input_ns",
-    "sync_ns",
-    "memcpy_ns",
-    "communication_ns",
-    "host_ns",
-    "launch_ns",
-    "tail_ns",
-    "unknown_ns",
-]
-KINDS = {
-    "cudaStreamSync": "sync",
-    "call": "launch",
-    "cudaMemcpyAsync": "launch",
-    "copy": "memcpy",
-    "gloo": "collective",
-}
+CAUSES = ("input", "sync", "memcpy", "communication", "host", "launch", "tail", "unknown")
+PARTS = [f"{cause}_ns" for cause in CAUSES]
+LAUNCH = ("call", "cudaMemcpyAsync")
+KINDS = dict.fromkeys(LAUNCH, "launch") | {"cudaStreamSync": "sync", "copy": "memcpy", "gloo": "collective"}
 
 
 def gap(picture, launches=(("call", "gemm"),), **options):
@@ -49,62 +30,56 @@ def gap(picture, launches=(("call", "gemm"),), **options):
 DRAWN = {
     "the host is slow": (
         "main: [call]  [add        ] [call]\nstream 7: [gemm]             [gemm]",
-        {"cause": "host-bound", "dur": 13, "host_ns": 12, "launch_ns": 1},
+        "host-bound",
+        {"dur": 13, "host_ns": 12, "launch_ns": 1},
     ),
-    "data is late": (
-        "main: [call][next/data   ][call]\nstream 7: [gemm]           [gemm]",
-        {"cause": "input"},
-    ),
+    "data is late": ("main: [call][next/data   ][call]\nstream 7: [gemm]           [gemm]", "input"),
     "the host waited for the device itself": (
         "main: [call][cudaStreamSync ][call]\nstream 7: [gemm]           [gemm]",
-        {"cause": "sync"},
+        "sync",
     ),
-    "a copy is prepared": (
-        "main: [call][cudaMemcpyAsync ]\nstream 7: [gemm]           [copy]",
-        {"cause": "memcpy"},
-    ),
+    "a copy is prepared": ("main: [call][cudaMemcpyAsync ]\nstream 7: [gemm]           [copy]", "memcpy"),
     "other ranks are waited for": (
         "main: [call]            [call]\nother:     [gloo       ]\nstream 7: [gemm]          [gemm]",
-        {"cause": "communication"},
+        "communication",
     ),
     "queued work waits for its launch only": (
         "main: [call][call]\nstream 7: [gemm]         [gemm]",
-        {"cause": "launch-latency", "dur": 9, "launch_ns": 9},
+        "launch-latency",
+        {"dur": 9, "launch_ns": 9},
     ),
-    "nothing was launched": ("stream 7: [k   ]    [k   ]", {"cause": "unknown"}),
+    "nothing was launched": ("stream 7: [k   ]    [k   ]", "unknown"),
     "the thread that launches rests, since the one that it works for waits for data": (
         "main:     [add][next/data      ][add ]\nautograd: [call]                      [call]\n"
         "stream 7:       [gemm]                    [gemm]",
-        {"cause": "input", "input_ns": 10, "launch_ns": 4},
+        "input",
+        {"input_ns": 10, "launch_ns": 4},
     ),
     "a wait for another thread ends with what that did": (
         "main:     [call]                [call]\nautograd:        [aten::sum ]\n"
         "stream 7: [gemm]                [gemm]",
-        {"cause": "host-bound", "dur": 16, "host_ns": 16},
+        "host-bound",
+        {"dur": 16, "host_ns": 16},
     ),
 }
 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_what_causes_a_gap(name):
-    picture, expected = DRAWN[name]
+    picture, cause, *figures = DRAWN[name]
     launches = [pair for pair in (("call", "gemm"), ("cudaMemcpyAsync", "copy")) if pair[1] in picture]
     row = gap(picture, launches)
-    assert {column: row[column] for column in expected} == expected
+    assert row["cause"] == cause
+    for expected in figures:
+        assert {column: row[column] for column in expected} == expected
 
 
-def test_nothing_comes_any_more():
+def test_gaps_at_the_end_short_ones_and_of_two_devices():
     row = gap("main: [call][add            ]\nstream 7: [gemm]", window=(4, 20))
     assert (row["cause"], row["tail_ns"]) == ("tail", 10)
     assert row[["next", "launch", "step"]].isna().all()
-
-
-def test_short_gaps_can_be_left_out():
     trace = draw("stream 7: [gemm]    [gemm] [gemm]")
     assert device_idle(trace, min_ns=2)["dur"].tolist() == [4]
-
-
-def test_streams_of_two_devices_are_apart():
     b = TraceBuilder()
     one, two = (b.track("", "stream", device=number, stream=7) for number in (0, 1))
     b.slices(ts=[0, 9, 3, 20], dur=[2, 2, 4, 1], track=[one, one, two, two], name="k", category="kernel")
@@ -179,27 +154,6 @@ def test_causes_are_those_of_the_critical_path(seed):
         waited = by_class[["sync", "wait-wakeup"]].sum()
         assert row["sync_ns"] <= waited
         assert own.sum() <= row["launch_ns"] + row["memcpy_ns"] - late
-
-
-@given(st.integers(0, 10**6), st.integers(0, 10**6), st.booleans())
-def test_many_walks_at_once_are_each_of_them_alone(seed, other, waits_recorded):
-    trace = Run(program(seed)).trace(waits_told=waits_recorded)
-    graph, rng = dependences(trace), np.random.default_rng(other)
-    resources, count = graph.resources, 20
-    rows = rng.integers(0, len(trace), count)
-    on_stream = graph.position[rows] >= 0
-    end = np.where(on_stream & (rng.random(count) < 0.5), resources.ts[rows], resources.end[rows])
-    begin = (end * rng.random(count)).astype(np.int64)
-    work = np.where(on_stream, rows, -1)
-    every = walk_each(graph, begin, end, resources.track[rows], work)
-    for number in range(count):
-        one = walk(
-            graph, int(begin[number]), int(end[number]), int(resources.track[rows[number]]), int(work[number])
-        )
-        own = np.flatnonzero(every.of == number)
-        own = own[np.argsort(-every.start[own], kind="stable")]
-        for column in ("track", "start", "end", "kind", "row"):
-            assert getattr(every, column)[own].tolist() == getattr(one.runs, column).tolist()
 
 
 def test_a_wait_that_the_verdict_names_is_the_cause(shared_traces: Path):

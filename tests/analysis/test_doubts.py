@@ -1,16 +1,14 @@
 """Rows of tables that the trust report doubts are marked, and no others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from notebook_prof import Profile, TraceBuilder
+from notebook_prof import Profile, Trace, TraceBuilder
 from notebook_prof.analysis import kernels, operators, steps, trust
 from notebook_prof.analysis.trust.doubts import doubts_by_name
 from notebook_prof.service.answers.meta import meta
 from notebook_prof.service.store import ViewStore
-from notebook_prof.trace import Trace
+from tests.recording import add_slices
 
 
 def recording(
@@ -27,14 +25,9 @@ def recording(
     kept = np.setdiff1d(np.arange(n), lost)
     dur = np.full(n, 600)
     dur[list(long)] = 1_300
-    work = b.slices(
-        ts=at[kept] + 150,
-        dur=dur[kept],
-        name=np.array(["gemm", "plus"])[turn[kept]],
-        category="kernel",
-        track=stream,
-        device=0,
-    )
+    names = np.array(["gemm", "plus"])[turn[kept]]
+    row = {"name": names, "category": "kernel", "track": stream, "device": 0}
+    work = b.slices(ts=at[kept] + 150, dur=dur[kept], **row)
     b.flows("launch", calls[kept], work)
     counter = b.track("GPU 0 throttle reasons", "counter", device=0)
     begin, end = throttled or (at[0], at[0])
@@ -48,14 +41,11 @@ def marks(table: object) -> dict[str, str]:
     return dict(zip(marked["name"], marked["doubt"], strict=True))
 
 
-def test_a_clean_recording_has_no_such_column() -> None:
+def test_lost_kernels_mark_the_operators_that_launched_them() -> None:
     trace = recording()
     assert "doubt" not in kernels(trace)
     assert "doubt" not in operators(trace)
     assert doubts_by_name(trace) == {}
-
-
-def test_lost_kernels_mark_the_operators_that_launched_them() -> None:
     trace = recording(lost=(0, 2, 4))
     assert "kernels-lost-at-start" in set(trust(trace)["code"])
     marked = marks(operators(trace))
@@ -64,15 +54,26 @@ def test_lost_kernels_mark_the_operators_that_launched_them() -> None:
     assert "doubt" not in kernels(trace)  # what was seen took what it took
 
 
-def test_a_few_in_a_hundred_are_needed() -> None:
+def losing(lost: int, count: int) -> TraceBuilder:
+    """Operators of which each launches a kernel; the first kernels are lost."""
     b = TraceBuilder()
     main, stream = b.track("main", tid=1), b.track("stream 7", "stream", device=0, stream=7)
-    at = 1_000 * np.arange(1_000)
-    b.slices(ts=at, dur=np.full(1_000, 900), name="add", track=main)
-    calls = b.slices(ts=at + 1, dur=np.full(1_000, 9), name="cudaLaunchKernel", category="launch", track=main)
-    work = b.slices(ts=at[5:] + 50, dur=np.full(995, 500), name="k", category="kernel", track=stream)
-    b.flows("launch", calls[5:], work)
-    assert "doubt" not in operators(b.seal())
+    at = 1_000 * np.arange(count)
+    b.slices(ts=at, dur=np.full(count, 900), name="mm", track=main)
+    calls = b.slices(ts=at + 1, dur=np.full(count, 9), name="cudaLaunchKernel", category="launch", track=main)
+    dur = np.full(count - lost, 500)
+    work = b.slices(ts=at[lost:] + 50, dur=dur, name="k", category="kernel", track=stream)
+    b.flows("launch", calls[lost:], work)
+    return b
+
+
+def test_a_few_in_a_hundred_are_needed_of_the_steps_that_are_asked_for() -> None:
+    assert "doubt" not in operators(losing(5, 1_000).seal())
+    b = losing(2, 20)
+    b.steps(np.arange(20), 1_000 * np.arange(20), np.full(20, 950), "mark")
+    trace = b.seal()
+    assert marks(operators(trace, step=1))["mm"] == "kernels-lost-at-start"
+    assert "doubt" not in operators(trace, step=9)
 
 
 def test_overlap_marks_the_kernels_and_their_operators() -> None:
@@ -88,20 +89,6 @@ def test_throttling_marks_what_ran_then(window: tuple[int, int] | None, marked: 
     assert ("doubt" in table) == marked
     if marked:
         assert marks(table) == {"gemm": "throttled", "plus": "throttled"}
-
-
-def test_only_the_steps_that_are_asked_for_count() -> None:
-    b, n = TraceBuilder(), 20
-    main, stream = b.track("main", tid=1), b.track("stream 7", "stream", device=0, stream=7)
-    at = 1_000 * np.arange(n)
-    b.slices(ts=at, dur=np.full(n, 900), name="mm", track=main)
-    calls = b.slices(ts=at + 1, dur=np.full(n, 9), name="cudaLaunchKernel", category="launch", track=main)
-    work = b.slices(ts=at[2:] + 50, dur=np.full(n - 2, 500), name="k", category="kernel", track=stream)
-    b.flows("launch", calls[2:], work)
-    b.steps(np.arange(n), at, np.full(n, 950), "mark")
-    trace = b.seal()
-    assert marks(operators(trace, step=1))["mm"] == "kernels-lost-at-start"
-    assert "doubt" not in operators(trace, step=9)
 
 
 def test_views_and_text_show_the_marks() -> None:
@@ -124,9 +111,7 @@ def stepped(*, lost: tuple[int, ...] = (), throttled: bool = False, first_ns: in
     at = (begin[:, None] + 1_000 * np.arange(10)).ravel()
     calls = b.slices(ts=at, dur=np.full(50, 50), name="cudaLaunchKernel", category="launch", track=main)
     kept = np.setdiff1d(np.arange(50), lost)
-    work = b.slices(
-        ts=at[kept] + 100, dur=np.full(len(kept), 500), name="gemm", category="kernel", track=stream, device=0
-    )
+    work = add_slices(b, stream, "gemm", at[kept] + 100, 500, "kernel", device=0)
     b.flows("launch", calls[kept], work)
     if throttled:
         counter = b.track("GPU 0 throttle reasons", "counter", device=0)
@@ -138,20 +123,13 @@ def test_steps_are_marked() -> None:
     assert "doubt" not in steps(stepped())
     table = steps(stepped(lost=(0, 1, 25), throttled=True))
     assert table["step"].tolist() == [3, 4, 5, 6, 7]
-    assert table["doubt"].tolist() == [
-        *("kernels-lost-at-start", "", "kernels-lost-between, throttled", "", "")
-    ]
+    doubts = ["kernels-lost-at-start", "", "kernels-lost-between, throttled", "", ""]
+    assert table["doubt"].tolist() == doubts
     assert steps(stepped(lost=(0, 1, 25)), step=[4, 5])["doubt"].tolist() == ["", "kernels-lost-between"]
-
-
-def test_steps_that_are_no_fair_ones_are_marked() -> None:
     slow = steps(stepped(first_ns=25_000))
     assert slow["doubt"].tolist() == ["slow-first-step", "", "", "", ""]
     partial = steps(stepped(lost=tuple(range(46, 50))))
     assert partial["doubt"].tolist() == ["", "", "", "", "partial-last-step, kernels-lost-at-end"]
-
-
-def test_in_a_window_its_own_losses_count() -> None:
     trace = stepped(lost=(25,))
     begin = int(trace.steps["ts"].iloc[3])
     assert "doubt" not in steps(trace, window=(begin, begin + 20_000))

@@ -1,7 +1,5 @@
 """Expectations: values stand in public tables, intervals judge limits, words are read or refused."""
 
-from __future__ import annotations
-
 import functools
 import json
 import math
@@ -12,14 +10,14 @@ import numpy as np
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof import NotebookProfError, Trace, TraceBuilder
 from notebook_prof.analysis.source.lines import CELL
 from notebook_prof.cli.main import main
-from notebook_prof.errors import ExpectationError, NotebookProfError, OptionError
+from notebook_prof.errors import ExpectationError, OptionError
 from notebook_prof.expectations.language import STATISTICS, UNITS, Expectation
 from notebook_prof.expectations.outcomes import expect
 from notebook_prof.statistics import counted_steps, steps_for_quantile
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.units import format_ns, format_share
 
 from ..browser.drawn_cell import cell_profile
@@ -120,12 +118,8 @@ def test_a_growing_limit_fails_is_not_decided_and_passes(text: str) -> None:
     times = noisy(60)
     trace = recording(times, (times * np.random.default_rng(3).uniform(0.4, 0.6, 60)).astype(np.int64))
     limits = np.linspace(0, 20, 41)
-    outcomes, turned = (
-        expect(trace, *(f"{text} {side} {limit}ms" for limit in limits), check=False)
-        .table["outcome"]
-        .tolist()
-        for side in "<>"
-    )
+    asked = ([f"{text} {side} {limit}ms" for limit in limits] for side in "<>")
+    outcomes, turned = (expect(trace, *texts, check=False).table["outcome"].tolist() for texts in asked)
     order = ["fail", "inconclusive", "pass"]
     assert [word for word in order if word in outcomes] == order
     assert outcomes == sorted(outcomes, key=order.index)
@@ -147,10 +141,16 @@ def test_intervals_hold_the_truth() -> None:
     assert (inside >= 72).all(), inside
 
 
-def test_few_steps_say_how_many_are_needed() -> None:
+def test_few_or_dependent_steps_say_how_many_are_needed() -> None:
     row = one(recording(noisy(5)), "step p50 < 100ms")
     assert (row["outcome"], row["high"]) == ("inconclusive", math.inf)
     assert str(row["reason"]).startswith("that needs at least 6 steps")
+    times = np.repeat(noisy(4), 10)
+    row = one(recording(times), "step p90 < 1s")
+    assert (row["outcome"], row["high"]) == ("inconclusive", math.inf)
+    needed = re.search(r"at least (\d+) steps", str(row["reason"]))
+    assert needed is not None
+    assert int(needed[1]) > len(times) - 1 > steps_for_quantile(0.9)
 
 
 @pytest.mark.parametrize(
@@ -196,9 +196,16 @@ def test_what_cannot_be_understood_says_what_can(text: str, words: str) -> None:
         Expectation.parse(text)
 
 
-def test_nothing_expected_is_a_mistake() -> None:
+def test_what_fails_or_is_not_decided_raises() -> None:
     with pytest.raises(OptionError, match="no expectation was given"):
         expect(ON_A_DEVICE)
+    expect(ON_A_DEVICE, "sync == 2", "steps >= 3")
+    for text, words in (("sync == 0", "1 failed"), ("peak < 1MiB", "1 not decided")):
+        with pytest.raises(AssertionError, match=words) as error:
+            expect(ON_A_DEVICE, "steps >= 3", text)
+        assert isinstance(error.value, ExpectationError)
+        assert isinstance(error.value, NotebookProfError)
+        assert f" {text}: " in str(error.value)
 
 
 def test_what_was_not_watched_is_not_taken_for_none() -> None:
@@ -241,25 +248,6 @@ def test_a_recording_without_phases_and_one_of_samples_decide_no_more_than_they_
     assert one(sampled, "line 8 == 1")["outcome"] == one(sampled, "line 7 == 0")["outcome"] == "inconclusive"
 
 
-def test_dependent_steps_need_more_of_them() -> None:
-    times = np.repeat(noisy(4), 10)
-    row = one(recording(times), "step p90 < 1s")
-    assert (row["outcome"], row["high"]) == ("inconclusive", math.inf)
-    needed = re.search(r"at least (\d+) steps", str(row["reason"]))
-    assert needed is not None
-    assert int(needed[1]) > len(times) - 1 > steps_for_quantile(0.9)
-
-
-def test_what_fails_or_is_not_decided_raises() -> None:
-    expect(ON_A_DEVICE, "sync == 2", "steps >= 3")
-    for text, words in (("sync == 0", "1 failed"), ("peak < 1MiB", "1 not decided")):
-        with pytest.raises(AssertionError, match=words) as error:
-            expect(ON_A_DEVICE, "steps >= 3", text)
-        assert isinstance(error.value, ExpectationError)
-        assert isinstance(error.value, NotebookProfError)
-        assert f" {text}: " in str(error.value)
-
-
 ASKED = (
     *(f"step {statistic} < 1s" for statistic in STATISTICS),
     *("steps >= 1", "device idle < 10%", "device busy > 5%", "peak < 1GiB", "sync == 0", "line 1 < 5%"),
@@ -289,11 +277,8 @@ def test_a_change_is_judged_by_its_interval() -> None:
     a, b = nbp.Profile(recording(noisy(60, 1))), nbp.Profile(recording(noisy(60, 2) * 2))
     c = nbp.compare(a, b)
     low, high = c.interval
-    texts = (
-        f"slower < {100 * low - 1}%",
-        f"slower < {100 * high + 1}%",
-        f"slower < {100 * (low + high) / 2}%",
-    )
+    limits = (100 * low - 1, 100 * high + 1, 100 * (low + high) / 2)
+    texts = [f"slower < {limit}%" for limit in limits]
     table = c.expect(*texts, "faster < 0%", "steps == 60", check=False).table
     assert table["outcome"].tolist() == ["fail", "pass", "inconclusive", "pass", "pass"]
     assert table["value"].tolist() == pytest.approx([c.change] * 3 + [-c.change, 60])
@@ -341,7 +326,6 @@ def test_shares_of_operators_have_intervals_that_hold_the_truth() -> None:
 
 
 def p_share(trace: Trace, name: str) -> float:
-    """Share of an operator by its table."""
     table = nbp.analysis.operators(trace)
     return float(table.loc[table["name"] == name, "share"].iloc[0])
 
@@ -369,11 +353,8 @@ def test_what_does_not_pass_names_the_rows_that_hold_it() -> None:
     assert passed == ()
     used = counted_steps(p.trace)
     used = used[used["used"]]["step"]
-    phases = (
-        p.phases(step=range(int(used.min()), int(used.max()) + 1))
-        .groupby("phase", observed=True)["host_ns"]
-        .sum()
-    )
+    phases = p.phases(step=range(int(used.min()), int(used.max()) + 1))
+    phases = phases.groupby("phase", observed=True)["host_ns"].sum()
     assert [part.split(":")[0] for part in step] == ["phase forward", "phase optimizer"]
     for part, name in zip(step, ("forward", "optimizer"), strict=True):
         assert f"{format_ns(phases[name])}, {format_share(phases[name] / phases.sum())}" in part

@@ -1,18 +1,18 @@
 """Flames in the order of time, and sandwiches: drawn, and by law on any trace."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import Trace
 from notebook_prof.analysis import call_tree, flame, operators, sandwich
 from notebook_prof.errors import OptionError
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
 from tests.strategies import traces
+
+from .test_call_tree import paths
 
 PICTURE = """
 main:  [train            ][eval      ]
@@ -64,10 +64,7 @@ def test_a_sandwich_holds_all_of_its_name(trace: Trace, metric: str) -> None:
         check_layout(table)
         assert table["node"].tolist() == list(range(len(table)))
         tree = call_tree(trace)
-        paths: list[tuple[str, ...]] = []
-        for one, up in zip(tree["name"], tree["parent"].fillna(-1), strict=True):
-            paths.append((*(paths[int(up)] if up >= 0 else ()), one))
-        outermost = tree[[path[-1] == name and name not in path[:-1] for path in paths]]
+        outermost = tree[[path[-1] == name and name not in path[:-1] for path in paths(tree)]]
         assert table["total"][0] == outermost[whole].sum()
         callers = table[table["depth"] < 0]
         called = tree.loc[outermost["parent"].dropna().astype(int), "name"]
@@ -83,22 +80,16 @@ def test_neighbours_in_time_are_one_node() -> None:
     assert top["count"].tolist() == [1, 1, 2]
     assert top["start"].tolist() == [0, 4, 8]
     steps = "main: [ProfilerStep#1 ][ProfilerStep#2 ]"
-    assert flame(draw(steps), order="time", by_thread=False)["name"].tolist() == [
-        "ProfilerStep#1",
-        "ProfilerStep#2",
-    ]
+    names = flame(draw(steps), order="time", by_thread=False)["name"].tolist()
+    assert names == ["ProfilerStep#1", "ProfilerStep#2"]
     with pytest.raises(OptionError, match="left_heavy"):
         flame(draw(LOOP), order="left heavy")
 
 
 def test_a_sandwich_has_callers_above_and_callees_below() -> None:
     table = sandwich(draw(PICTURE), "mm")
-    assert table[["name", "depth", "total"]].values.tolist() == [
-        ["mm", 0, 10],
-        ["linear", -1, 10],
-        ["train", -2, 5],
-        ["eval", -2, 5],
-    ]
+    found = table[["name", "depth", "total"]].values.tolist()
+    assert found == [["mm", 0, 10], ["linear", -1, 10], ["train", -2, 5], ["eval", -2, 5]]
     both = sandwich(draw(PICTURE), ["linear", "relu"])
     assert both["name"][0] == "2 names"
     assert (

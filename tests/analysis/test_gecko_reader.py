@@ -1,7 +1,5 @@
 """Profiles of the Firefox Profiler, against what another reader counts in them, and some made by hand."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma
@@ -11,25 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from notebook_prof import Trace, read_trace
 from notebook_prof.analysis import host_waits, verdict
 from notebook_prof.errors import FormatError
-from notebook_prof.readers import read_trace
 from notebook_prof.readers.call_tree import sample_durations
-from notebook_prof.trace import Trace
 
 from .. import samples
 from ..properties.test_verdict_claims import check_verdict
 
 SHARED = samples.ROOTS["shared"]
-FILES = [
-    "firefox/cli_limit_boundaries.json",
-    "firefox/gecko-2.json",
-    "firefox/processed-3.json",
-    "firefox/unsymbolicated.json.gz",
-    "python_samplers/tachyon315_live_opcodes.gecko.json.xz",
-    "python_samplers/tachyon315_none.gecko.json.xz",
-    "python_samplers/tachyon315_zstd.gecko.json.xz",
-]
+FILES = [f"firefox/{name}.json" for name in ("cli_limit_boundaries", "gecko-2", "processed-3")]
+FILES.append("firefox/unsymbolicated.json.gz")
+FILES += [f"python_samplers/tachyon315_{mode}.gecko.json.xz" for mode in ("live_opcodes", "none", "zstd")]
 shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared recordings are not here")
 
 
@@ -119,11 +110,8 @@ def test_durations_sum_to_the_weights(name: str) -> None:
         table = each["samples"]
         time = table["time"] if "time" in table else [row[table["schema"]["time"]] for row in table["data"]]
         weight = table.get("weight")
-        expected = (
-            sum(weight) * listed["meta"]["interval"] * 1e6
-            if weight
-            else sample_durations(np.rint(np.array(time) * 1e6).astype(np.int64)).sum()
-        )
+        until = sample_durations(np.rint(np.array(time) * 1e6).astype(np.int64)).sum()
+        expected = sum(weight) * listed["meta"]["interval"] * 1e6 if weight else until
         slices = trace.slices[trace.slices["track"] == track]
         assert slices["self_ns"].sum() == expected
         assert slices.loc[slices["depth"] == 0, "dur"].sum() == expected
@@ -168,10 +156,8 @@ def test_both_layouts_of_one_profile_agree() -> None:
 
 def test_columns_idle_stacks_and_places(tmp_path: Path) -> None:
     trace = read(tmp_path, profile(thread()))
-    assert rows(trace, "ts", "dur", "name", "category") == [
-        [0, 3_000_000, "main (a.py:3)", "python"],
-        [0, 2_000_000, "f (libx.so)", "sync"],
-    ]
+    found = rows(trace, "ts", "dur", "name", "category")
+    assert found == [[0, 3_000_000, "main (a.py:3)", "python"], [0, 2_000_000, "f (libx.so)", "sync"]]
     assert trace.metadata["start_unix_ns"] == 1_700_000_000_000_000_000
     table = trace.metadata["tables"]["sample_categories"]
     assert table[["category", "samples", "dur_ns"]].values.tolist() == [
@@ -242,10 +228,8 @@ def test_rows_behind_a_schema(tmp_path: Path) -> None:
     path = tmp_path / "unknown"
     path.write_bytes(gzip.compress(json.dumps(file).encode()))
     trace = read_trace(path)
-    assert rows(trace, "ts", "dur", "name") == [
-        [0, 3_000_000, "main (python3.11)"],
-        [0, 2_000_000, "memmove (libc.so.6)"],
-    ]
+    found = rows(trace, "ts", "dur", "name")
+    assert found == [[0, 3_000_000, "main (python3.11)"], [0, 2_000_000, "memmove (libc.so.6)"]]
     assert trace.report["columns-not-used"].example == "responsiveness"
 
 
@@ -328,21 +312,23 @@ def test_markers(old: bool, tmp_path: Path) -> None:
         }  # fmt: skip
     trace = read(tmp_path, profile(thread(markers=table)))
     markers = trace.slices[trace.slices["category"] == "annotation"]
-    assert markers[["ts", "dur", "name"]].values.tolist() == [
-        [1_000_000, 2_000_000, "Work"],
-        [1_000_000, 0, "GC"],
-        [2_000_000, 2_000_000, "Work x"],
-    ]
+    found = markers[["ts", "dur", "name"]].values.tolist()
+    assert found == [[1_000_000, 2_000_000, "Work"], [1_000_000, 0, "GC"], [2_000_000, 2_000_000, "Work x"]]
     counts = {issue.code: issue.count for issue in trace.report}
     assert counts == {"arguments-not-kept": 4 if old else 2, "end-without-begin": 1, "broken-row": 1}
     assert trace.slices.loc[trace.slices["category"] != "annotation", "self_ns"].sum() == 3_000_000
 
 
-def test_processes_inside_of_a_profile_have_their_own_clock(tmp_path: Path) -> None:
+def test_processes_have_their_own_clock_and_threads_of_the_same_numbers_their_own_track(
+    tmp_path: Path,
+) -> None:
     inner = profile(thread(pid="9", tid=10), meta={"startTime": 1.7e12 + 50})
     trace = read(tmp_path, profile(thread(), processes=[inner]))
     assert trace.tracks["pid"].tolist() == [7, 9]
     assert trace.slices.groupby("track")["ts"].min().tolist() == [0, 50_000_000]
+    trace = read(tmp_path, profile(thread(), thread(), thread(pid=None, tid=None)))
+    assert trace.tracks["name"].tolist() == ["GeckoMain", "GeckoMain 2", "GeckoMain"]
+    assert trace.slices["self_ns"].sum() == 9_000_000
 
 
 def test_profiles_of_2016(tmp_path: Path) -> None:
@@ -359,12 +345,6 @@ def test_profiles_of_2016(tmp_path: Path) -> None:
     trace = read(tmp_path, profile(thread(stringArray=None)))
     assert set(trace.slices["name"]) == {"[unknown]"}
     assert trace.report["names-missing"].count == 1
-
-
-def test_threads_with_the_same_numbers_do_not_overlap(tmp_path: Path) -> None:
-    trace = read(tmp_path, profile(thread(), thread(), thread(pid=None, tid=None)))
-    assert trace.tracks["name"].tolist() == ["GeckoMain", "GeckoMain 2", "GeckoMain"]
-    assert trace.slices["self_ns"].sum() == 9_000_000
 
 
 def test_what_is_broken_is_counted(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """CUDA graphs by their nodes: drawn, with the recorder's numbers and without, and of a V100 and an MI300."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter, defaultdict
@@ -11,10 +9,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from notebook_prof import Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import graph_nodes
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 
 Launch = tuple[int, list[tuple[str, int, int, int, int, int]]]
 """Start of the call; name, stream, start, duration, graph and node of each piece of work."""
@@ -122,17 +119,12 @@ def test_real_graphs(name: str, graphs: dict[int, int], shared_traces: Path) -> 
     assert (by_graph["least"] == by_graph["most"]).all()
     assert (table["count"] == table["replays"]).all()
     events = json.loads(gzip.decompress((shared_traces / name).read_bytes()))["traceEvents"]
-    calls = {
-        event["args"]["correlation"]
-        for event in events
-        if "GraphLaunch" in str(event.get("name")) and "dur" in event
-    }
+    launches = [event for event in events if "GraphLaunch" in str(event.get("name")) and "dur" in event]
+    calls = {event["args"]["correlation"] for event in launches}
     works = defaultdict(list)
     for event in events:
-        if (
-            event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
-            and event["args"]["correlation"] in calls
-        ):
+        on_device = event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
+        if on_device and event["args"]["correlation"] in calls:
             works[event["args"]["correlation"]].append(event)
     assert Counter(map(len, works.values())) == graphs
     sums: Counter[str] = Counter()

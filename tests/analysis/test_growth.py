@@ -1,16 +1,13 @@
 """Growth by step: in resident memory, which is noisy, and under names that change."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.analysis import memory_growth, verdict
-from notebook_prof.analysis.advice.advice import advice
-from notebook_prof.analysis.memory.growth import level_growth, rising
-from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof import Trace, TraceBuilder
+from notebook_prof.analysis import advice, level_growth, memory_growth, verdict
+from notebook_prof.analysis.memory.growth import rising
 
 from ..draws import draws
 
@@ -144,15 +141,8 @@ def test_a_queue_of_batches_that_fills_up_is_no_leak() -> None:
     b.steps(step=n, ts=n * 100, dur=np.full(8, 90), source="loop")
     sizes = np.append(np.full(8, MB), np.full(8, -MB))
     ts = np.append(n * 100 + 10, 791 + n)
-    b.allocations(
-        ts=ts,
-        addr=np.append(n, n) + 1,
-        bytes=sizes,
-        device=-1,
-        allocated=np.cumsum(sizes),
-        reserved=0,
-        track=main,
-    )
+    row = {"bytes": sizes, "allocated": np.cumsum(sizes), "reserved": 0}
+    b.allocations(ts=ts, addr=np.append(n, n) + 1, device=-1, track=main, **row)
     trace = b.seal()
     assert level_growth(trace)["grows"].all()
     assert memory_growth(trace).empty
@@ -170,15 +160,9 @@ def test_growth_is_reported_where_it_matters(growth: int, significant: bool) -> 
     builder.allocations(
         ts=n * 10 + 2, addr=n + 1, device=0, track=main, bytes=growth, allocated=growth * n, reserved=peak
     )
-    builder.allocations(
-        ts=np.array([31, 32]),
-        addr=np.array([99, 99]),
-        device=0,
-        track=main,
-        bytes=np.array([4_000_000, -4_000_000]),
-        allocated=np.array([4_000_000, 0]) + 3 * growth,
-        reserved=4_000_000,
-    )
+    size = np.array([4_000_000, -4_000_000])
+    row = {"bytes": size, "allocated": np.array([4_000_000, 0]) + 3 * growth, "reserved": 4_000_000}
+    builder.allocations(ts=[31, 32], addr=[99, 99], device=0, track=main, **row)
     trace = builder.seal()
     assert level_growth(trace)["grows"].tolist() == [True]
     assert ("every step" in str(verdict(trace))) == significant

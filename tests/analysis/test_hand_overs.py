@@ -1,20 +1,16 @@
 """Hand-overs between threads against the definition, written out for each rest."""
 
-from __future__ import annotations
-
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from notebook_prof import TraceBuilder
+from notebook_prof import Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import critical_path
 from notebook_prof.analysis.critical_path import dependences
 from notebook_prof.analysis.critical_path.resources import Resources
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
 
 NEVER = np.iinfo(np.int64).max // 4
 
@@ -85,14 +81,9 @@ def test_they_are_those_of_the_definition(threads: int, bursts: int) -> None:
     for seed in range(8 if bursts < 10 else 2):
         trace = many_threads(seed, threads, bursts)
         parts = dependences.wakeups(Resources(trace), 0, np.empty(0, np.int64))
-        waits = {
-            row
-            for one in parts
-            for row in zip(
-                *(c.tolist() for c in (one.thread, one.begin, one.done, one.end, one.track, one.margin)),
-                strict=True,
-            )
-        }
+        columns = ("thread", "begin", "done", "end", "track", "margin")
+        rows = (zip(*(getattr(one, name).tolist() for name in columns), strict=True) for one in parts)
+        waits = set(chain.from_iterable(rows))
         assert waits == expected(trace, 0)
 
 

@@ -1,19 +1,15 @@
 """What the thread of the steps does, what it waits for, and what happens once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from notebook_prof import analysis
-from notebook_prof.analysis.time.host_states import waits_by_name
+from notebook_prof import Trace, TraceBuilder, analysis, read_trace
 from notebook_prof.analysis.time.one_time import steady_steps
 from notebook_prof.analysis.time.thread_time import KINDS
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
+from tests.recording import add_slices
 
 
 def spent(trace: Trace) -> dict[str, int]:
@@ -46,12 +42,6 @@ def test_which_calls_wait() -> None:
     assert found == {name: {"computing": 10, kind: 90} for kind, names in CALLS.items() for name in names}
 
 
-@pytest.mark.parametrize("name", ["read (ssl.py:1020)", "create_connection (python3.12/socket.py:820)"])
-def test_functions_of_sockets_wait(name: str) -> None:
-    assert waits_by_name(name)
-    assert not waits_by_name(name.replace("s", "z"))
-
-
 @pytest.mark.parametrize(("call_end", "kind"), [(30_000, "waiting"), (10_000, "launching")])
 def test_a_copy_waits_if_it_ends_after_its_work_did(call_end: int, kind: str) -> None:
     """To pageable memory ``cudaMemcpyAsync`` blocks; to pinned memory it returns."""
@@ -59,9 +49,7 @@ def test_a_copy_waits_if_it_ends_after_its_work_did(call_end: int, kind: str) ->
     main = builder.track("main")
     stream = builder.track("stream", "stream", device=0, stream=7)
     call = builder.slices(ts=0, dur=call_end, name="cudaMemcpyAsync", category="launch", track=main)
-    copy = builder.slices(
-        ts=12_000, dur=18_000, name="Memcpy DtoH (Device -> Pageable)", category="memcpy", track=stream
-    )
+    copy = add_slices(builder, stream, "Memcpy DtoH (Device -> Pageable)", 12_000, 18_000, "memcpy")
     builder.flows("launch", call, copy)
     assert spent(builder.seal())[kind] == call_end
 
@@ -100,9 +88,7 @@ def test_a_capture_is_set_apart() -> None:
     main = builder.track("main")
     names = ["cudaStreamBeginCapture", "aten::mm", "cudaStreamEndCapture", "cudaGraphInstantiate", "aten::mm"]
     kinds = ["launch", "operator", "launch", "launch", "operator"]
-    builder.slices(
-        ts=[0, 10, 90, 100, 300], dur=[10, 80, 10, 50, 100], name=names, category=kinds, track=main
-    )
+    add_slices(builder, main, names, [0, 10, 90, 100, 300], [10, 80, 10, 50, 100], kinds)
     row = analysis.one_time(builder.seal()).iloc[0]
     assert (row["kind"], row["total_ns"], row["count"]) == ("graph-capture", 150, 3)
     assert row["share"] == 150 / 400
@@ -137,16 +123,12 @@ def test_a_call_much_longer_than_its_like_sets_something_up() -> None:
 def test_a_first_step_counts_less_what_explains_it() -> None:
     builder = TraceBuilder()
     main = builder.track("main")
-    builder.slices(
-        ts=[0, 600], dur=[600, 400], name=["backend_compile", "mm"], category="operator", track=main
-    )
+    add_slices(builder, main, ["backend_compile", "mm"], [0, 600], [600, 400], "operator")
     for step, (ts, dur) in enumerate([(0, 1000), (1000, 100), (1100, 100), (1200, 100)]):
         builder.steps(step, ts, dur, "loop")
     trace = builder.seal()
-    assert analysis.one_time(trace)[["kind", "total_ns"]].values.tolist() == [
-        ["compilation", 600],
-        ["first-step", 300],
-    ]
+    found = analysis.one_time(trace)[["kind", "total_ns"]].values.tolist()
+    assert found == [["compilation", 600], ["first-step", 300]]
     assert steady_steps(trace) == [1, 2, 3]
     assert analysis.one_time(trace)["share"].sum() <= 1
 
@@ -192,20 +174,11 @@ def test_dispatch_and_combine_hold_a_training_step_up() -> None:
     main = builder.track("main")
     compute = builder.track("compute", "stream", device=0, stream=7)
     network = builder.track("network", "stream", device=0, stream=27)
-    calls = builder.slices(
-        ts=[0, 10, 20, 30], dur=[5] * 4, name="cudaLaunchKernel", category="launch", track=main
-    )
+    calls = add_slices(builder, main, "cudaLaunchKernel", [0, 10, 20, 30], 5, "launch")
     builder.slices(ts=0, dur=1000, name="forward", category="annotation", phase="forward", track=main)
-    products = builder.slices(
-        ts=[40, 600], dur=[100, 300], name="fp8_gemm_kernel", category="kernel", track=compute
-    )
-    sends = builder.slices(
-        ts=[40, 200],
-        dur=[60, 400],
-        name=["dpsk::ep::internode::notify_dispatch", "dpsk::ep::internode::dispatch"],
-        category="collective",
-        track=network,
-    )
+    products = add_slices(builder, compute, "fp8_gemm_kernel", [40, 600], [100, 300], "kernel")
+    names = [f"dpsk::ep::internode::{name}" for name in ("notify_dispatch", "dispatch")]
+    sends = builder.slices(ts=[40, 200], dur=[60, 400], name=names, category="collective", track=network)
     builder.flows("launch", calls, np.concatenate([products, sends]))
     builder.steps(0, 0, 1000, "loop")
     trace = builder.seal()

@@ -1,7 +1,5 @@
 """Waiting for data: PyTorch's loaders, and MindData's pipelines against MindInsight's answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -9,9 +7,9 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
+from notebook_prof import TraceBuilder, read_trace
 from notebook_prof.analysis import input_operators, input_pipeline, input_queues, phases
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import TraceBuilder
+from tests.recording import add_slices
 from tests.strategies import traces
 
 SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -29,9 +27,7 @@ def loading(name, workers=()):
     b.slices(ts=[5, 102], dur=[10, 5], name="aten::stack", phase="data", track=main)
     b.slices(ts=[45, 125], dur=[50, 70], name="aten::mm", phase="forward", track=main)
     for number, (ts, dur) in enumerate(workers):
-        b.slices(
-            ts=ts, dur=dur, name="decode", phase="data", track=b.track(f"worker {number}", tid=10 + number)
-        )
+        add_slices(b, b.track(f"worker {number}", tid=10 + number), "decode", ts, dur, phase="data")
     b.steps([0, 1], [0, 100], [100, 100], "loop")
     return b.seal(window=(0, 200))
 
@@ -78,8 +74,6 @@ def test_the_wait_is_part_of_the_fetch_and_the_fetch_of_the_step(trace):
 
 
 def test_the_loader_of_a_v100(shared_traces: Path):
-    plugin = json.loads((shared_traces / "kineto_2021" / "tb_plugin_resnet50_num_workers_4.json").read_text())
-    assert plugin
     name = "resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz"
     table = input_pipeline(read_trace(shared_traces / "kineto_2021" / name))
     assert set(table["loader"]) == {"workers"}
@@ -104,11 +98,8 @@ def test_queues_of_a_real_pipeline(shared_traces: Path):
     reported = json.loads((answers / "queue_summary.json").read_text())["device_queue_info"]["summary"]
     host = input_queues(trace).iloc[0]
     assert (host["queue"], host["finding"]) == ("host", "data_process")
-    assert (host["samples"], host["empty"], host["full"]) == (
-        reported["total_batch"],
-        reported["empty_batch_count"],
-        reported["full_batch_count"],
-    )
+    counts = ("total_batch", "empty_batch_count", "full_batch_count")
+    assert host[["samples", "empty", "full"]].tolist() == [reported[count] for count in counts]
     assert input_pipeline(trace)["wait_ns"].mean() / 1e6 == 8.8125
     pipeline = json.loads((answers / "minddata_pipeline_all.json").read_text())
     names = pipeline["col_name"]
@@ -126,11 +117,8 @@ def test_findings_of_mindinsight(shared_traces: Path, run: str):
     reported = json.loads((shared_traces / ORACLE / name / "queue_summary.json").read_text())
     table = input_queues(trace)
     rank = table["rank"].iloc[0]
-    warned = [
-        key
-        for key in ("data_process", "data_transmission")
-        if reported.get(key, {}).get("status") == "warning"
-    ]
+    findings = ("data_process", "data_transmission")
+    warned = [key for key in findings if reported.get(key, {}).get("status") == "warning"]
     assert table.loc[table["queue"] == "host", "finding"].tolist() == warned
     if "get_next_queue_info" in reported:
         device = table[table["queue"] == "device"].iloc[0]

@@ -1,7 +1,5 @@
 """JAX's recordings: xplane against JAX's own JSON of the same run, and against JAX's own decoder."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil
@@ -10,11 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from notebook_prof import NotebookProfError, Trace, read_trace
 from notebook_prof.analysis import device, kernels, operators, steps, verdict
-from notebook_prof.errors import FormatError, NotebookProfError
+from notebook_prof.errors import FormatError
 from notebook_prof.formats.jax import xplane
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import ImportReport, Trace
+from notebook_prof.trace import ImportReport
 
 COLUMNS = ["ts", "dur", "name", "category", "step", "module", "self_ns"]
 

@@ -1,7 +1,5 @@
 """Launches, delays and queues: drawn, by law, and against HTA's figures."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -9,10 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from notebook_prof import TraceBuilder, read_trace
 from notebook_prof.analysis import kernel_launches
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
 from tests.strategies import traces
 
 PICTURE = """
@@ -69,11 +66,8 @@ def test_hta_adds_up_the_same_launches(shared_traces: Path, rank: int):
     reported = oracle["launch_stats"][str(rank)]
     sums = table[["call_ns", "dur", "delay_ns"]].sum() / 1000
     assert len(table) == reported["n"]
-    assert sums.tolist() == [
-        reported["cpu_duration_sum"],
-        reported["gpu_duration_sum"],
-        reported["launch_delay_sum"],
-    ]
+    columns = ("cpu_duration_sum", "gpu_duration_sum", "launch_delay_sum")
+    assert sums.tolist() == [reported[column] for column in columns]
     longest = table.groupby("stream")["queue"].max()
     for row in oracle["queue_length_summary"]:
         if row["('rank', '')"] == rank:

@@ -1,27 +1,19 @@
 """Sequences of kernels: against HTA's answers, and against counting by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof import Profile
+from notebook_prof import Profile, Trace, TraceBuilder
 from notebook_prof.errors import OptionError, SelectionError
-from notebook_prof.trace import Trace, TraceBuilder
 
+DLRM = "param_dlrm_8rank/worker0_step_12.1694128201545.pt.trace.json.gz"
 HTA = [
     ("hta/trace_diff/control.json.gz", "autograd::engine", 64, 910, 177_432_000),
-    (
-        "param_dlrm_8rank/worker0_step_12.1694128201545.pt.trace.json.gz",
-        "autograd::engine",
-        13,
-        17,
-        2_746_000,
-    ),
-    ("param_dlrm_8rank/worker0_step_12.1694128201545.pt.trace.json.gz", "aten::linear", 2, 3, 42_000),
+    (DLRM, "autograd::engine", 13, 17, 2_746_000),
+    (DLRM, "aten::linear", 2, 3, 42_000),
 ]
 """Sequences, calls and kernel time by ``get_frequent_cuda_kernel_sequences`` of HTA 0.5.0, of two kernels at
 least. It leaves the last of several steps out."""

@@ -1,14 +1,12 @@
 """What the project's notes on Kineto's files measured with other tools: leftovers, annotations, Triton."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import numpy as np
 
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import DEVICE_CATEGORIES, Trace
+from notebook_prof import Trace, read_trace
+from notebook_prof.trace import DEVICE_CATEGORIES
 from notebook_prof.trace.event_tables import slice_rows_of
 
 NS_RESOLUTION = "hta/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"
@@ -23,11 +21,8 @@ def test_hta_puts_device_work_under_the_same_annotations(shared_traces: Path) ->
     trace = read_trace(shared_traces / NS_RESOLUTION)
     s = trace.slices
     ranges = s[(s["category"] == "annotation") & s["device"].notna()]
-    assert set(ranges["name"].astype(str)) == {
-        "DistributedDataParallel.forward",
-        "## backward ##",
-        "Optimizer.step#SGD.step",
-    }
+    names = {"DistributedDataParallel.forward", "## backward ##", "Optimizer.step#SGD.step"}
+    assert set(ranges["name"].astype(str)) == names
     on_device, parent = work(trace), s["parent"].to_numpy(np.int64, na_value=-1)
     number = s["correlation"].to_numpy(np.int64, na_value=-1)
     # HTA leaves out the last step

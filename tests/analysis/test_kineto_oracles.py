@@ -1,15 +1,12 @@
 """Figures that other tools give for the same files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace
+from notebook_prof import Trace, read_trace
 
 HOST = ("operator", "annotation", "python", "module", "collective")
 

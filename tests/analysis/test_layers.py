@@ -1,7 +1,5 @@
 """The module tree: drawn, recorded, and by law."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import TraceBuilder, read_trace
 from notebook_prof.analysis import layers, operators
 from notebook_prof.analysis.name_labels import name_labels
 from notebook_prof.analysis.scope import on_device
-from notebook_prof.readers import read_trace
 from notebook_prof.service.palette import name_styles
-from notebook_prof.trace import TraceBuilder
 from tests.strategies import traces
 
 
@@ -24,15 +21,9 @@ def network():
     b = TraceBuilder()
     main, autograd = b.track("main", tid=1), b.track("autograd", tid=2)
     names = ["Net", "fc", "mm", "fc", "conv"]
-    b.slices(
-        ts=[0, 10, 12, 20, 50],
-        dur=[100, 30, 5, 10, 40],
-        name=names,
-        category=["module", "module", "operator", "module", "module"],
-        module=["Net", "fc", None, "fc", "conv"],
-        phase="forward",
-        track=main,
-    )
+    kinds = ["module", "module", "operator", "module", "module"]
+    row = {"category": kinds, "module": ["Net", "fc", None, "fc", "conv"], "phase": "forward"}
+    b.slices(ts=[0, 10, 12, 20, 50], dur=[100, 30, 5, 10, 40], name=names, track=main, **row)
     call = b.slices(ts=60, dur=5, name="launch", category="launch", track=main)
     stream = b.track("", "stream", device=0, stream=7)
     b.flows("launch", call, b.slices(ts=70, dur=11, name="k", category="kernel", track=stream))
@@ -63,14 +54,11 @@ def test_the_tree_and_its_times():
     assert layers(network(), window=(10, 40))["forward_ns"].tolist() == [30, 30, 0, 0]
 
 
-def test_without_modules():
+def test_without_modules_or_without_calls():
     assert layers(TraceBuilder().seal()).empty
     b = TraceBuilder()
     b.slices(ts=0, dur=5, name="mm", phase="forward", track=b.track("main"))
     assert layers(b.seal()).empty
-
-
-def test_modules_without_calls_are_roots():
     b = TraceBuilder()
     b.slices(ts=[0, 5], dur=[5, 5], name="mm", module=["a", "b"], phase="forward", track=b.track("main"))
     table = layers(b.seal())
@@ -142,19 +130,10 @@ def test_a_recording_counts_what_torch_counts():
     assert table.loc["3", "parameters"] == 16
     counted = p.trace.metadata["tables"]["modules"].set_index("module")
     assert counted["trainable"].sum() == 72
-    assert counted["class"].to_dict() == {
-        "Sequential": "Sequential",
-        "0": "Linear",
-        "1": "ReLU",
-        "3": "Linear",
-    }
-    assert table["class"].dropna().to_dict() == counted["class"].to_dict()
+    classes = {"Sequential": "Sequential", "0": "Linear", "1": "ReLU", "3": "Linear"}
+    assert counted["class"].to_dict() == table["class"].dropna().to_dict() == classes
     labels = name_labels(p.trace)
-    assert {name: labels[name] for name in counted.index} == {
-        "Sequential": "Sequential",
-        "0": "0 Linear",
-        "1": "1 ReLU",
-        "3": "3 Linear",
-    }
+    shown = {name: f"{name} {kind}" if name.isdigit() else name for name, kind in classes.items()}
+    assert {name: labels[name] for name in counted.index} == shown
     styles = name_styles(p.trace)
     assert styles.colour("0") == styles.colour("3") == styles.colour("nn.Module: Linear_7")

@@ -1,7 +1,5 @@
 """Lines and what they cost elsewhere: conservation laws on drawn traces and on cells that really ran."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -10,12 +8,12 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
-from notebook_prof import Profile
-from notebook_prof.analysis import flame, operators
-from notebook_prof.analysis.source.lines import NOT_IN_LINES, lines
+from notebook_prof import Profile, Trace, TraceBuilder, open_profile
+from notebook_prof.analysis import flame, lines, operators
+from notebook_prof.analysis.source.lines import NOT_IN_LINES
 from notebook_prof.errors import OptionError, SelectionError
-from notebook_prof.profiles.files import open_profile
-from notebook_prof.trace import Trace, TraceBuilder, length, union
+from notebook_prof.trace import length, union
+from tests.recording import add_slices
 from tests.strategies import traces
 
 from ..unit.test_source_lines import training
@@ -116,6 +114,11 @@ def test_kernels_count_for_the_launching_line_and_backward_for_the_forward_one()
     assert table["device_ns"].to_dict() == {2: 50, 3: 50, 4: 100}
     assert table["backward_ns"].to_dict() == {2: 50, 3: 50, 4: 0}
     assert table["backward_device_ns"].to_dict() == {2: 50, 3: 50, 4: 0}
+    trace = training().seal()
+    half = lines(trace, window=(0, 250), remainder=True).set_index("line")
+    assert half["backward_ns"].to_dict() == {2: 0, 3: 30, 4: 0, 0: 0}
+    assert half["device_ns"].sum() == 0
+    assert lines(trace, window=(1000, 1025), remainder=True)["device_ns"].tolist() == [25]
 
 
 def test_what_a_line_runs_inside_a_backward_node_is_its_own() -> None:
@@ -125,22 +128,12 @@ def test_what_a_line_runs_inside_a_backward_node_is_its_own() -> None:
     b.slices(ts=[0, 100, 120], dur=[100, 100, 20], name=names, category="python", track=main)
     forward = b.slices(ts=10, dur=5, name="f", phase="forward", track=main)
     node = b.slices(ts=110, dur=50, name="fBackward", phase="backward", track=main)
-    b.slices(
-        ts=[125, 145, 170], dur=[10, 5, 9], name=["mul", "mm", "AccumulateGrad"], phase="backward", track=main
-    )
+    add_slices(b, main, ["mul", "mm", "AccumulateGrad"], [125, 145, 170], [10, 5, 9], phase="backward")
     b.flows("fwdbwd", forward, node)
     trace = b.seal()
     check_laws(trace)
     table = lines(trace, remainder=True).set_index("line")["backward_ns"]
     assert table.to_dict() == {2: 30, 4: 0, 9: 20, 0: 9}
-
-
-def test_a_window_cuts_the_costs() -> None:
-    trace = training().seal()
-    half = lines(trace, window=(0, 250), remainder=True).set_index("line")
-    assert half["backward_ns"].to_dict() == {2: 0, 3: 30, 4: 0, 0: 0}
-    assert half["device_ns"].sum() == 0
-    assert lines(trace, window=(1000, 1025), remainder=True)["device_ns"].tolist() == [25]
 
 
 def test_lines_follow_steps_and_phases() -> None:

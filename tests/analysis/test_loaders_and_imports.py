@@ -1,7 +1,5 @@
 """The machine, DataLoaders and imports, as a recording tells them."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,10 +7,10 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof import TraceBuilder
 from notebook_prof.analysis import advice, imports, loaders
 from notebook_prof.collectors.machine import machine
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
 
 
 def test_the_machine_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,10 +93,8 @@ def test_imports_are_told_by_module_and_do_not_count_twice() -> None:
     imported(builder, main, 0, "pandas", below="numpy")
     imported(builder, main, 100, "scipy")
     table = imports(builder.seal())
-    assert table[["module", "text", "ts", "total_ns"]].values.tolist() == [
-        ["pandas", "import this", 1, 48],
-        ["scipy", "import this", 101, 48],
-    ]
+    found = table[["module", "text", "ts", "total_ns"]].values.tolist()
+    assert found == [["pandas", "import this", 1, 48], ["scipy", "import this", 101, 48]]
     assert imports(draw("main: [mm ]")).empty
 
 
@@ -107,9 +103,6 @@ def test_imports_get_no_advice_and_no_share() -> None:
     main = builder.track("main", tid=1)
     imported(builder, main, 0, "pandas")
     assert advice(builder.seal()).empty
-
-
-def test_a_cell_with_nothing_in_it_gets_no_advice() -> None:
     with nbp.profile("python") as profile:
         x = 1 + 1
     assert x == 2

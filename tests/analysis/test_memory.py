@@ -1,15 +1,12 @@
 """memory, its peak, and what is live."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof import Profile
+from notebook_prof import Profile, Trace, TraceBuilder
 from notebook_prof.analysis import memory, memory_live, memory_peak, memory_processes, verdict
 from notebook_prof.errors import OptionError
-from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.units import format_bytes
 
 from ..properties.test_verdict_claims import check_claims
@@ -32,20 +29,14 @@ def trace():
     return b.seal()
 
 
-def test_the_curve_is_a_step_function(trace):
+def test_the_curve_is_a_step_function_with_a_peak(trace):
     table = memory(trace)
     assert table[["ts", "allocated_bytes"]].values.tolist() == [[5, 0], [13, 64], [35, 96], [40, 32], [60, 0]]
     assert set(table["device"]) == {-1}
     assert set(table["source"]) == {"allocator"}
-
-
-def test_a_window_starts_at_the_level_on_entering(trace):
     table = memory(trace, window=(20, 40))
     assert table[["ts", "allocated_bytes"]].values.tolist() == [[20, 64], [35, 96]]
     assert memory(trace, device=0).empty
-
-
-def test_peak(trace):
     table = memory_peak(trace)
     row = table.iloc[0]
     assert (row["ts"], row["peak_bytes"], row["end_bytes"], row["step"]) == (35, 96, 0, 1)
@@ -64,14 +55,11 @@ def test_live_blocks_name_who_made_them(trace):
     assert trace.slices["name"].iloc[table["slice"].iloc[0]] == "aten::mm"
 
 
-def test_live_by_default_at_the_peak(trace):
+def test_live_by_default_at_the_peak_and_before_the_recording(trace):
     assert memory_live(trace).equals(memory_live(trace, 35))
     assert memory_live(trace, "35ns").equals(memory_live(trace, 35))
     with pytest.raises(OptionError, match="not a duration"):
         memory_live(trace, "soon")
-
-
-def test_a_block_from_before_the_recording_is_known_by_its_end(trace):
     table = memory_live(trace, 0)
     assert table["bytes"].tolist() == [16]
     assert table["birth_ts"].isna().all()
@@ -79,13 +67,10 @@ def test_a_block_from_before_the_recording_is_known_by_its_end(trace):
     assert memory_live(trace, 5).empty
 
 
-def test_a_missed_free_ends_with_the_next_block_at_the_address():
+def test_blocks_are_told_apart_by_address_and_device():
     b = TraceBuilder()
     b.allocations(ts=[0, 10], addr=[1, 1], bytes=[64, 8], device=0, allocated=[64, 8], reserved=64)
     assert memory_live(b.seal(), 20)["bytes"].tolist() == [8]
-
-
-def test_the_same_address_on_two_devices_is_two_blocks():
     b = TraceBuilder()
     b.allocations(ts=[0, 1], addr=[7, 7], bytes=[64, 32], device=[0, 1], allocated=[64, 32], reserved=128)
     trace = b.seal()
@@ -186,10 +171,8 @@ def test_process_and_children_when_they_have_most_together() -> None:
     alone = memory_processes(trace, window=(50, 90)).iloc[0]
     assert (alone["ts"], alone["bytes"], alone["start_bytes"]) == (60, 2**29 + 2**20, 2**29)
     later = memory_processes(trace, window=(35, 40))
-    assert later[["name", "bytes", "start_bytes"]].values.tolist() == [
-        ["process", 2**29, 2**29],
-        ["make", 2**30, 2**30],
-    ]
+    found = later[["name", "bytes", "start_bytes"]].values.tolist()
+    assert found == [["process", 2**29, 2**29], ["make", 2**30, 2**30]]
     assert memory_processes(trace, window=(50, 90))["name"].tolist() == ["process"]
     assert memory_processes(TraceBuilder().seal()).empty
 

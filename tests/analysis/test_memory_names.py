@@ -1,7 +1,5 @@
 """Names of memory: joined with the recorded blocks, they sum to what is used."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,11 +7,10 @@ import pandas as pd
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof import analysis
+from notebook_prof import Trace, TraceBuilder, analysis
 from notebook_prof.collectors.system.names.buffers import BufferLog
 from notebook_prof.collectors.system.names.watch import NameWatch, Roots, Walked, put_names
 from notebook_prof.session.findings import out_of_memory
-from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.dashboard import dashboard_settings
 from notebook_prof.views.tabs import TABS, Note, Panel, Table
 

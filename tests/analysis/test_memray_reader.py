@@ -1,7 +1,5 @@
 """Recordings and tables of memray, against what memray itself tells of them."""
 
-from __future__ import annotations
-
 import gzip
 import importlib.metadata
 import json
@@ -15,12 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof import open_profile
+from notebook_prof import TraceBuilder, open_profile, read_trace
 from notebook_prof.analysis import memory, memory_heap, memory_peak, verdict
 from notebook_prof.errors import FormatError
 from notebook_prof.formats.memray.recording import _Facts, _report_end
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import TraceBuilder
 
 from .. import samples
 from ..properties.test_verdict_claims import check_verdict

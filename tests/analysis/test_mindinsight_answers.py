@@ -1,7 +1,5 @@
 """MindInsight's answers about steps, queues, operators and timelines that no other test compares."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path
@@ -11,19 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from notebook_prof import Trace, read_trace
 from notebook_prof.analysis import input_operators
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace
 
 RESOURCE = Path("fetched", "mindinsight", "tests", "utils", "resource")
 ORACLE = Path("fetched", "mindinsight_oracle")
-FOLDERS = {
-    "run_1": RESOURCE / "run_1",
-    "run_2": RESOURCE / "run_2",
-    "profiler_0": RESOURCE / "profiler",
-    "profiler_1": RESOURCE / "profiler",
-    "v200_minddata": Path("mindspore", "v200_minddata"),
-}
+FOLDERS = {run: RESOURCE / run for run in ("run_1", "run_2")}
+FOLDERS |= dict.fromkeys(("profiler_0", "profiler_1"), RESOURCE / "profiler")
+FOLDERS["v200_minddata"] = Path("mindspore", "v200_minddata")
 MS, US = 1e6, 1e3
 
 
@@ -96,10 +89,8 @@ def test_queues_of_every_data_operator(run: Run) -> None:
     assert queues
     for op, answer in queues.items():
         row, want = table.loc[op], answer["queue_info"]
-        assert (row["op_type"], row["parent"]) == (
-            answer["current_op"]["op_type"],
-            answer["parent_op"]["op_id"],
-        )
+        found = (row["op_type"], row["parent"])
+        assert found == (answer["current_op"]["op_type"], answer["parent_op"]["op_id"])
         assert list(row["sizes"]) == want["output_queue_size"]
         figures = [row["queue_mean"], row["queue_length"], row["queue_usage"], row["interval_ns"] / MS]
         keys = ("average_size", "length", "usage_rate")

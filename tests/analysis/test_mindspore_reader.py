@@ -1,7 +1,5 @@
 """MindSpore's profiles against MindInsight's answers for the same folders."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json
@@ -17,10 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof import NotebookProfError, Trace, read_trace
 from notebook_prof.analysis import device, kernels, operators, phases
-from notebook_prof.errors import FormatError, NotebookProfError, OptionError
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace
+from notebook_prof.errors import FormatError, OptionError
 
 RESOURCE = Path("fetched", "mindinsight", "tests", "utils", "resource")
 MS = 1e6
@@ -84,12 +81,8 @@ def test_steps_scopes_shapes_and_phases_of_the_cpu_profile(folder: Path) -> None
     assert trace.steps["dur"].tolist()[:2] == [33_943_422, 7_800_531]
     ops = trace.slices[trace.slices["category"] == "operator"].astype({"name": str, "module": str})
     first = ops.iloc[0]
-    assert (first["name"], first["module"], first["phase"], first["shapes"]) == (
-        "Conv2D-op93",
-        "network._backbone.conv1",
-        "forward",
-        "[[16, 3, 32, 32], [16, 3, 3, 3]]",
-    )
+    facts = ["Conv2D-op93", "network._backbone.conv1", "forward", "[[16, 3, 32, 32], [16, 3, 3, 3]]"]
+    assert first[["name", "module", "phase", "shapes"]].tolist() == facts
     assert (ops["self_ns"] == ops["dur"]).all()
     assert trace.slices["category"].iloc[int(first["parent"])] == "module"
     parts = phases(trace).groupby("phase", observed=True)["host_ns"].sum()

@@ -1,7 +1,5 @@
 """Reports of Nsight Systems, against what sqlite3 alone counts in them."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from functools import cache
@@ -11,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace, length, union
+from notebook_prof import Trace, read_trace
+from notebook_prof.trace import length, union
 
 from .. import samples
 
@@ -103,12 +101,8 @@ def test_calls_ranges_and_system_calls_are_those_of_the_report(report: str) -> N
     calls = expected.get("runtime", {"count": 0, "per_event_class": {}})
     backtraces = calls["per_event_class"].get("67", 0)
     system, ranges = expected.get("osrt", {"count": 0}), expected.get("nvtx", {})
-    count = (
-        calls["count"]
-        - backtraces
-        + system["count"]
-        + expected.get("profiler_overhead", {"count": 0})["count"]
-    )
+    overhead = expected.get("profiler_overhead", {"count": 0})["count"]
+    count = calls["count"] - backtraces + system["count"] + overhead
     count += expected["tables_with_rows"].get("CUPTI_ACTIVITY_KIND_OVERHEAD", 0)
     shown = ("ranges_push_pop_59", "ranges_start_end_60", "marks_34")
     count += sum(ranges.get(key, 0) for key in shown)
@@ -149,11 +143,8 @@ def test_samples_and_switches_are_those_of_the_report(report: str) -> None:
         assert stacks["composite_events"] - missing == stacks["with_callchain"]
         leaves = {row["name"] for row in stacks["top5_leaf"]} - {"[Broken backtraces]", "[Max depth]"}
         assert leaves <= set(trace.stacks["name"])
-    switches = trace.counters[
-        trace.counters["track"].isin(
-            trace.tracks.loc[trace.tracks["name"] == "threads on processors", "track"]
-        )
-    ]
+    of_cores = trace.tracks.loc[trace.tracks["name"] == "threads on processors", "track"]
+    switches = trace.counters[trace.counters["track"].isin(of_cores)]
     assert len(switches) == expected.get("sched_events", {"count": 0})["count"]
     assert switches["value"].min() >= 0 if len(switches) else True
 
@@ -209,9 +200,6 @@ def test_no_value_of_the_environment_is_kept(report: str, tmp_path: Path) -> Non
                 secrets.update(line.strip() for line in str(text).splitlines() if len(line.strip()) > 20)
     database.close()
     trace = trace_of(report)
-    content = (
-        repr(trace.metadata)
-        + "".join(map(str, trace.report))
-        + "\n".join(trace.slices["name"].cat.categories)
-    )
+    names = trace.slices["name"].cat.categories
+    content = "\n".join([repr(trace.metadata), *map(str, trace.report), *names])
     assert [text for text in secrets if text in content] == []

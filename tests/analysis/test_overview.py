@@ -1,7 +1,5 @@
 """The overview and launch attributes, against VisualDL's answers for the same file."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil
@@ -11,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from notebook_prof import Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import distributed, kernels, operators, overview
 from notebook_prof.errors import OptionError
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import PHASES, Trace, TraceBuilder
+from notebook_prof.trace import PHASES
 from tests.strategies import traces
 
 
@@ -79,11 +77,17 @@ def test_visualdl_tells_the_same_of_kernels(two_gpus: Trace, shared_traces: Path
     assert round(whole["computation_ns"] / 1e6, 2) == 3.97
 
 
-def test_attributes_that_were_not_recorded():
+def test_what_was_not_recorded():
     trace = draw("stream 7: [gemm]")
     assert "occupancy" not in kernels(trace)
     with pytest.raises(OptionError, match="was not recorded"):
         kernels(trace, by=["name", "grid"])
+    result = overview(TraceBuilder().seal())
+    assert result.phases.empty
+    assert result.devices.empty
+    assert result.events.empty
+    assert result.annotations.empty
+    assert "configuration" in repr(result)
 
 
 def test_the_parts_of_a_drawing():
@@ -106,15 +110,6 @@ def test_the_parts_of_a_drawing():
     items = result.configuration.set_index("item")["value"]
     assert (items["steps"], items["threads"], items["streams"]) == ("2", "1", "1")
     assert "augment" in repr(result)
-
-
-def test_nothing_recorded():
-    result = overview(TraceBuilder().seal())
-    assert result.phases.empty
-    assert result.devices.empty
-    assert result.events.empty
-    assert result.annotations.empty
-    assert "configuration" in repr(result)
 
 
 @given(traces())

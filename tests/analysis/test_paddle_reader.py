@@ -1,17 +1,15 @@
 """Paddle's recordings: both of its formats, what they keep, and kernels by VisualDL."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path
 
 import pytest
 
+from notebook_prof import read_trace
 from notebook_prof.analysis import kernels, memory_peak, operators
 from notebook_prof.formats.paddle.chrome import read_json
 from notebook_prof.formats.paddle.protobuf import read_protobuf
-from notebook_prof.readers import read_trace
 from notebook_prof.trace.nesting import nest
 from notebook_prof.trace.report import ImportReport
 
@@ -59,15 +57,11 @@ def test_whole_microseconds_alone_nest_almost_as_well(folder: Path) -> None:
     )
     exact = read_protobuf(gzip.decompress((folder / "v262_full.pb.gz").read_bytes()), ImportReport()).rows
     rows = read_json(text, ImportReport()).rows
-    wrong = [
-        int(
-            (
-                nest(frame["tid"], frame["ts"], frame["dur"]).parent
-                != nest(exact["tid"], exact["ts"], exact["dur"]).parent
-            ).sum()
-        )
-        for frame in (rows, rows.assign(ts=exact["ts"] // 1000 * 1000))
-    ]
+    parents, *others = (
+        nest(frame["tid"], frame["ts"], frame["dur"]).parent
+        for frame in (exact, rows, rows.assign(ts=exact["ts"] // 1000 * 1000))
+    )
+    wrong = [int((other != parents).sum()) for other in others]
     assert wrong[1] > 400  # what the cut alone does
     assert wrong[0] < 10
 
@@ -112,13 +106,8 @@ def test_analyses_work_on_it(folder: Path) -> None:
 
 
 def test_visualdl_kernels_by_attributes_without_its_double_count(folder: Path, shared_traces: Path) -> None:
-    reported = json.loads(
-        (
-            shared_traces
-            / "paddle/visualdl_oracle/synthetic_gpu2/synthetic_rank0_span0"
-            / "kernel_table_kernel_name_attributes.json"
-        ).read_text()
-    )["events"]
+    oracle = shared_traces / "paddle/visualdl_oracle/synthetic_gpu2/synthetic_rank0_span0"
+    reported = json.loads((oracle / "kernel_table_kernel_name_attributes.json").read_text())["events"]
     trace = read_trace(folder / "synthetic_rank0.pb.gz")
     events = trace.metadata["tables"]["device_events"]
     device = trace.slices[trace.slices["device"].notna()]

@@ -1,7 +1,5 @@
 """p.compat.paddle_summary() has every table, row and number that Paddle printed for its own recordings."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from enum import Enum
@@ -10,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof import TraceBuilder
 from notebook_prof.errors import OptionError
 from notebook_prof.formats.paddle.summary import VIEWS
 from notebook_prof.formats.paddle.summary_events import TypedEvents
 from notebook_prof.formats.paddle.summary_operators import operator_table, user_table
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
 
 OPTIONS = {
     "all_ms_cputotal": {},

@@ -1,7 +1,5 @@
 """Perfetto traces, against what the messages of Google's library say, and PyTorch's against their JSON."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path
@@ -10,11 +8,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from notebook_prof import Trace, read_trace
 from notebook_prof.analysis import verdict
 from notebook_prof.errors import FormatError
-from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.protobuf import fields, varint
-from notebook_prof.trace import Trace
 
 from .. import samples
 

@@ -1,11 +1,10 @@
 """phases and steps on drawn traces."""
 
-from __future__ import annotations
-
+from notebook_prof import TraceBuilder
 from notebook_prof.analysis import phases, steps
 from notebook_prof.analysis.time.phases import stepping_track
 from notebook_prof.testing import draw
-from notebook_prof.trace import PHASES, TraceBuilder
+from notebook_prof.trace import PHASES
 
 
 def host(trace, step, **options):
@@ -81,15 +80,12 @@ def test_a_thread_that_only_waits_does_not_run_the_steps() -> None:
     assert stepping_track(builder.seal()) == main
 
 
-def test_without_steps_there_is_nothing_to_divide():
+def test_without_steps_or_slices_there_is_nothing_to_divide():
     trace = draw("main: [mm/forward]")
     assert phases(trace).empty
     assert list(phases(trace)) == ["step", "phase", "host_ns", "device_ns", "share"]
     assert steps(trace).empty
     assert phases(TraceBuilder().seal()).empty
-
-
-def test_steps_without_slices_are_other():
     b = TraceBuilder()
     b.steps([0, 1], [0, 10], [10, 10], "mark")
     table = phases(b.seal())
@@ -135,12 +131,8 @@ def test_a_long_gap_is_not_filled():
 def test_updates_are_steps_of_optimizers():
     b = TraceBuilder()
     main = b.track("main")
-    b.slices(
-        ts=[5, 12, 13, 25, 28],
-        dur=[2, 4, 2, 1, 1],
-        track=main,
-        name=["Optimizer.zero_grad#SGD.zero_grad", *["Optimizer.step#SGD.step"] * 4],
-    )
+    names = ["Optimizer.zero_grad#SGD.zero_grad", *["Optimizer.step#SGD.step"] * 4]
+    b.slices(ts=[5, 12, 13, 25, 28], dur=[2, 4, 2, 1, 1], track=main, name=names)
     b.steps(step=[0, 1, 2], ts=[0, 10, 20], dur=[10, 10, 10], source="loop", loop=[0, 0, 1])
     table = steps(b.seal())
     assert (table["updates"].tolist(), table["loop"].tolist()) == ([0, 1, 2], [0, 0, 1])

@@ -1,32 +1,22 @@
 """Real runs of PyTorch with a planted cause: the verdict names it, and advice says what to do."""
 
-from __future__ import annotations
-
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.profiles.profile import Profile
-from notebook_prof.readers import read_trace
+from notebook_prof import Profile, read_trace
 
 from ..properties.test_verdict_claims import value_of
+from .test_what_if_recorded import one_thread
+
+__all__ = ["one_thread"]
 
 torch = pytest.importorskip("torch")
 
 BUSY = pytest.mark.clock("what a real run took is chance on a machine with other jobs")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Timing on a shared machine is steadier with one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def record(batches: Any, body: Callable[[Any], None], steps: tuple[int, int] = (2, 7)) -> Profile:
@@ -47,46 +37,6 @@ def undisturbed(kind: str, body: Callable[[Any], None]) -> Profile:
 
 def rules(profile: Profile) -> list[str]:
     return profile.advice()["rule"].tolist()
-
-
-class Slow(torch.utils.data.Dataset[Any]):
-    """Takes 15 ms to read an item: more than other jobs take away from a step."""
-
-    def __len__(self) -> int:
-        return 32
-
-    def __getitem__(self, index: int) -> Any:
-        time.sleep(0.015)
-        return torch.full((16,), float(index))
-
-
-def small_training() -> Callable[[Any], None]:
-    model = torch.nn.Linear(16, 4)
-    optimizer = torch.optim.SGD(model.parameters())
-
-    def train(batch: Any) -> None:
-        optimizer.zero_grad()
-        model(batch).sum().backward()
-        optimizer.step()
-
-    return train
-
-
-@BUSY
-def test_a_slow_loader(monkeypatch):
-    # seven batches are not worth the start of workers by other methods
-    monkeypatch.setattr("notebook_prof.collectors.machine._start_method", lambda: "fork")
-    profile = record(torch.utils.data.DataLoader(Slow(), batch_size=4), small_training())
-    assert profile.verdict.kind == "input-bound"
-    assert profile.verdict.share > 0.5
-    assert "dataloader-workers" in rules(profile)
-    row = profile.advice().set_index("rule").loc["dataloader-workers"]
-    assert "num_workers" in row["remedy"]
-    profile.selection.update(**row["select"])
-    assert set(row["rows"]) <= set(profile.selected.index)
-    pipeline = profile.input.pipeline()
-    assert set(pipeline["loader"]) == {"in-process"}
-    assert (pipeline["share"] > 0.5).all()
 
 
 @BUSY
@@ -112,23 +62,6 @@ def test_one_huge_product():
     assert profile.verdict.kind == "compute-bound"
     assert profile.verdict.select == {"name": "aten::mm"}
     assert not {"small-operators", "input-bound", "memory-growth", "sync-points"} & set(rules(profile))
-
-
-def test_memory_that_grows():
-    kept: list[Any] = []
-    x = torch.randn(200, 200)
-
-    def body(_: Any) -> None:
-        kept.append(torch.mm(x, x))
-
-    profile = record(range(12), body, steps=(2, 10))
-    assert "growing 156 KiB every step" in str(profile.verdict)
-    table = profile.memory.growth()
-    assert table["operator"].tolist() == ["aten::mm"]
-    assert table["bytes_per_step"].tolist() == [160_000]
-    row = profile.advice().set_index("rule").loc["memory-growth"]
-    assert row["gain_bytes"] == 160_000
-    assert row["select"] == {"name": "aten::mm"}
 
 
 @BUSY

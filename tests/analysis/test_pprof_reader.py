@@ -1,7 +1,5 @@
 """Profiles of pprof, against what a decoder of its own counts in them, and one made by hand."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path
@@ -9,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from notebook_prof import read_trace
 from notebook_prof.analysis import verdict
 from notebook_prof.errors import FormatError
-from notebook_prof.readers import read_trace
 
 from .. import samples
 
@@ -165,14 +163,10 @@ def labelled(types: list[tuple[str, str]], rows: list[tuple[list[int], dict[str,
 
     content = b"".join(message(1, number(1, text(kind)), number(2, text(unit))) for kind, unit in types)
     for values, labels in rows:
-        said = [
-            message(
-                3,
-                number(1, text(key)),
-                number(2, text(value)) if isinstance(value, str) else number(3, value),
-            )
-            for key, value in labels.items()
-        ]
+        said = []
+        for key, value in labels.items():
+            kind = number(2, text(value)) if isinstance(value, str) else number(3, value)
+            said.append(message(3, number(1, text(key)), kind))
         content += message(2, message(1, b"\1"), message(2, bytes(values)), *said)
     content += message(4, number(1, 1), message(4, number(1, 1), number(2, 9))) + message(
         5, number(1, 1), number(2, 1)
@@ -194,11 +188,8 @@ def test_labels_are_threads_and_totals(tmp_path: Path) -> None:
         ([1], {}),
     ]
     trace = read(tmp_path, labelled([("cpu", "microseconds")], rows))
-    assert trace.tracks[["name", "tid"]].fillna(-1).values.tolist() == [
-        ["worker", 7],
-        ["main", 6],
-        ["samples", -1],
-    ]
+    found = trace.tracks[["name", "tid"]].fillna(-1).values.tolist()
+    assert found == [["worker", 7], ["main", 6], ["samples", -1]]
     assert trace.slices[["track", "ts", "dur"]].values.tolist() == [
         [0, 0, 7_000],
         [1, 0, 3_000],
@@ -229,18 +220,17 @@ def test_the_default_of_several_times_is_taken(tmp_path: Path) -> None:
     assert read(tmp_path, content + number(14, 2)).slices["self_ns"].sum() == 5
 
 
+HEAP = [(f"{which}_{what}", unit) for which in ("alloc", "inuse")
+        for what, unit in (("objects", "count"), ("space", "bytes"))]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("types", "words"),
     [
         ([("goroutine", "count")], "goroutine in count"),
         ([("threadcreate", "count")], "threadcreate in count"),
         (
-            [
-                ("alloc_objects", "count"),
-                ("alloc_space", "bytes"),
-                ("inuse_objects", "count"),
-                ("inuse_space", "bytes"),
-            ],
+            HEAP,
             "alloc_objects in count, alloc_space in bytes, inuse_objects in count, inuse_space in bytes",
         ),
     ],

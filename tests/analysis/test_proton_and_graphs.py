@@ -1,7 +1,5 @@
 """Proton's trees and execution traces, against independent sums of their nodes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -11,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof import Profile
+from notebook_prof import Profile, read_trace
 from notebook_prof.errors import FormatError
-from notebook_prof.readers import read_trace
 from tests import samples
 
 ROOT = samples.ROOTS["shared"]

@@ -1,7 +1,5 @@
 """CSV files of rocprofv3, against the database of the same run and what a plain reading of them gives."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -9,10 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from notebook_prof import Trace, read_trace
 from notebook_prof.errors import FormatError
 from notebook_prof.formats.rocm.csv_tables import kind_of
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace
 from tests import samples
 
 FOLDER = samples.ROOTS["shared"] / "rocprof"
@@ -95,19 +92,13 @@ def test_other_files_are_none_of_it() -> None:
         assert kind_of(head) is None
 
 
-def test_markers_are_annotations_whatever_their_text() -> None:
+def test_markers_allocations_and_counted_kernels() -> None:
     trace = read_trace(FOLDER / "v3_docs_marker_api_trace.csv")
     assert set(trace.slices["category"]) == {"annotation"}
     assert "hipMemcpy" in set(trace.slices["name"])
-
-
-def test_allocations_have_addresses_and_sizes() -> None:
     allocations = read_trace(FOLDER / "v3_docs_memory_allocation_trace.csv").allocations
     assert allocations["bytes"].tolist() == [1024, 1024, -1024, -1024]
     assert allocations["addr"].tolist()[:2] == [0x7FFB26354000, 0x7FFB168D6000]
-
-
-def test_kernels_whose_counters_were_collected_are_there_once() -> None:
     path = FOLDER / f"{RUN}_stall_counter_collection.csv"
     trace, rows = read_trace(path), pd.read_csv(path)
     once = rows.drop_duplicates("Dispatch_Id")

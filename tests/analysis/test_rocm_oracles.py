@@ -1,7 +1,5 @@
 """AMD's databases, against what sqlite3 alone counts in them."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import sqlite3
@@ -11,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace, length, union
+from notebook_prof import Trace, read_trace
+from notebook_prof.trace import length, union
 
 from .. import samples
 
@@ -138,10 +136,8 @@ def test_processes_of_one_database_are_ranks_and_their_numbers_do_not_mix(tmp_pa
     names = trace.slices["name"].astype("str")
     kernels = trace.slices[trace.slices["category"] == "kernel"]
     rank = trace.tracks.set_index("track")["rank"]
-    assert sorted(zip(kernels["name"], rank[kernels["track"]], kernels["device"], strict=True)) == [
-        ("gemm_11", 0, 1),
-        ("gemm_22", 1, 1),
-    ]
+    found = sorted(zip(kernels["name"], rank[kernels["track"]], kernels["device"], strict=True))
+    assert found == [("gemm_11", 0, 1), ("gemm_22", 1, 1)]
     for flow in trace.flows[["src", "dst"]].to_numpy():
         assert names[flow[0]] == "hipLaunchKernel"
     assert len(trace.flows) == 2

@@ -1,7 +1,5 @@
 """FLOPs and bytes against PyTorch's counters, TraceLens' figures and MegEngine's footprints."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -9,12 +7,10 @@ import pandas as pd
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.analysis.device.roofline import roofline
-from notebook_prof.analysis.time.operators import operator_work, operators
+from notebook_prof import TraceBuilder, read_trace
+from notebook_prof.analysis import operator_work, operators, roofline
 from notebook_prof.analysis.work.formulas import work_of
 from notebook_prof.errors import OptionError
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import TraceBuilder
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional
@@ -180,6 +176,9 @@ def test_elements_of_every_type() -> None:
     assert work_of("aten::mm", shapes, element_bytes=2).bytes == 3 * 16 * 2
 
 
+POOL = '["","[3, 3]","[3, 3]","[0, 0]"]'
+
+
 @pytest.mark.parametrize(
     ("name", "shapes", "concrete", "kind", "flops", "moved"),
     [
@@ -190,14 +189,7 @@ def test_elements_of_every_type() -> None:
         ("aten::sum", "[[4, 3], []]", None, "reduction", 12, 48),
         ("aten::_softmax", "[[4, 3], [], []]", None, "softmax", 48, 96),
         ("aten::embedding", "[[9, 3], [4], [], [], []]", None, "embedding", 0, 2 * 48 + 16),
-        (
-            "aten::avg_pool2d",
-            "[[1, 2, 6, 6], [], [], []]",
-            '["","[3, 3]","[3, 3]","[0, 0]"]',
-            "pooling",
-            72,
-            320,
-        ),
+        ("aten::avg_pool2d", "[[1, 2, 6, 6], [], [], []]", POOL, "pooling", 72, 320),
         ("aten::zero_", "[[8]]", None, "copy", 0, 32),
     ],
 )
@@ -238,28 +230,22 @@ def test_nested_work_counts_once_and_every_row_has_its_own() -> None:
     pd.testing.assert_frame_equal(joined[plain.columns], plain)
 
 
-def test_a_window_counts_in_proportion() -> None:
+def test_windows_count_in_proportion_and_a_device_computes_something() -> None:
     b = TraceBuilder()
     b.slices(ts=[0, 100], dur=[100, 50], name="aten::mm", shapes="[[2, 3], [3, 4]]", track=b.track("main"))
     table = roofline(b.seal(), window=(50, 150))
     assert table[["count", "flops", "time_ns"]].values.tolist() == [[2, 72, 100]]
+    with pytest.raises(OptionError, match="above 0"):
+        roofline(TraceBuilder().seal(), flops_per_s=0)
 
 
 def test_variants_of_one_shape_are_averaged() -> None:
     b = TraceBuilder()
     b.slices(ts=[0, 10], dur=[5, 5], name="aten::mm", shapes="[[2, 2], [2, 2]]", track=b.track("main"))
     types = ['["float", "float"]', '["c10::Half", "c10::Half"]']
-    b.metadata["tables"] = {
-        "operator_arguments": pd.DataFrame(
-            {"name": "aten::mm", "shapes": "[[2, 2], [2, 2]]", "dtypes": types, "concrete": None, "count": 1}
-        )
-    }
+    arguments = {"name": "aten::mm", "shapes": "[[2, 2], [2, 2]]", "dtypes": types, "concrete": None}
+    b.metadata["tables"] = {"operator_arguments": pd.DataFrame({**arguments, "count": 1})}
     assert roofline(b.seal())["bytes"].tolist() == [12 * 4 + 12 * 2]
-
-
-def test_a_device_computes_something() -> None:
-    with pytest.raises(OptionError, match="above 0"):
-        roofline(TraceBuilder().seal(), flops_per_s=0)
 
 
 def test_arguments_are_read_and_recorded_alike(data: Path) -> None:

@@ -7,8 +7,6 @@ Beside them names of collectives, what the verdict and advice say, and what othe
 ``NBP_UPDATE_SAMPLES=1`` writes the expectations anew: look at the difference before you keep it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -19,13 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from notebook_prof import NotebookProfError, Trace, read_trace
 from notebook_prof.analysis import what_if
 from notebook_prof.analysis.critical_path.replay.answer import MOST_ERROR
 from notebook_prof.analysis.scope import sharing
-from notebook_prof.errors import NotebookProfError
-from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.compression import decompress
-from notebook_prof.trace import ImportReport, Trace
+from notebook_prof.trace import ImportReport
 from notebook_prof.units import format_share
 from notebook_prof.writers import write_chrome, write_perfetto
 

@@ -1,7 +1,5 @@
 """How sure a difference is: against SciPy, and on simulated steps whose truth is known."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

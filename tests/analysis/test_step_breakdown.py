@@ -1,24 +1,14 @@
 """The TensorBoard plugin's step breakdown."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
-from notebook_prof import TraceBuilder
-from notebook_prof.analysis.time.steps import PARTS, step_breakdown
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace
+from notebook_prof import Trace, TraceBuilder, read_trace
+from notebook_prof.analysis import step_breakdown
+from notebook_prof.analysis.time.steps import PARTS
 
-NAMES = {
-    "kernel": "Kernel",
-    "memcpy": "Memcpy",
-    "memset": "Memset",
-    "runtime": "Runtime",
-    "dataloader": "DataLoader",
-    "cpu": "CPU_Exec",
-    "other": "Other",
-}
+NAMES = {name: name.capitalize() for name in ("kernel", "memcpy", "memset", "runtime", "other")}
+NAMES |= {"dataloader": "DataLoader", "cpu": "CPU_Exec"}
 
 
 def test_the_plugins_own_answer_for_resnet50(shared_traces: Path) -> None:
@@ -68,13 +58,7 @@ def test_steps_reach_to_the_end_of_their_device_work() -> None:
     assert got["runtime_ns"].tolist() == [1, 1]
     assert got["cpu_ns"].tolist() == [59, 59]
     assert (got[[f"{name}_ns" for name in (*PARTS, "other")]].sum(axis=1) == got["total_ns"]).all()
-
-
-def test_device_work_from_before_delays_the_first_step() -> None:
     assert step_breakdown(training(early=10))["total_ns"].tolist() == [105, 100]
-
-
-def test_last_steps_that_were_not_recorded_whole_are_left_out() -> None:
     assert step_breakdown(training(events=(5, 5, 3)))["step"].tolist() == [0, 1]
     assert step_breakdown(training(events=(5, 4)))["step"].tolist() == [0, 1]
 

@@ -1,7 +1,5 @@
 """The step trace: drawn, against MindInsight's figures, and by law."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -9,10 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from notebook_prof import TraceBuilder, read_trace
 from notebook_prof.analysis import phases, step_trace
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
 from tests.strategies import traces
 
 PARTS = ["gap_ns", "fp_bp_ns", "tail_ns"]
@@ -78,8 +75,7 @@ RESOURCE = "fetched/mindinsight/tests/utils/resource"
 
 
 @pytest.mark.parametrize(
-    ("folder", "summary"),
-    [("run_1/normal_run/profiler", "run_1"), ("profiler", "profiler_0")],
+    ("folder", "summary"), [("run_1/normal_run/profiler", "run_1"), ("profiler", "profiler_0")]
 )
 def test_mindinsight_gives_the_same_parts(shared_traces: Path, folder: str, summary: str):
     table = step_trace(read_trace(shared_traces / RESOURCE / folder))

@@ -1,21 +1,18 @@
 """Work on several streams of a real recording, against the events of its file taken apart here."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import defaultdict
 from decimal import Decimal
 from pathlib import Path
 
+from notebook_prof import read_trace
 from notebook_prof.analysis import device, kernels, trust
-from notebook_prof.readers import read_trace
 
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
 def covered(spans: list[tuple[int, int]]) -> int:
-    """Length of the union."""
     total, reach = 0, -1
     for begin, end in sorted(spans):
         total += max(end - max(begin, reach), 0)

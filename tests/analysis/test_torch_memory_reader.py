@@ -1,7 +1,5 @@
 """Memory snapshots and memory timelines of PyTorch, against its own figures."""
 
-from __future__ import annotations
-
 import copyreg
 import gzip
 import json
@@ -42,20 +40,14 @@ def snapshot() -> dict[str, Any]:
             "frames": stack or [], "pool_id": (0, 0), "compile_context": "N/A", "user_metadata": "",
         }  # fmt: skip
 
+    oom = {"action": "oom", "size": 80 * MIB, "device_free": MIB, "stream": 0}
     trace = [
         event(0, "free_requested", 0x7F00_0010_0000, 600),
         event(0, "free_completed", 0x7F00_0010_0000, 600),
         event(5, "segment_alloc", 0x7F00_0100_0000, 20 * MIB, work),
         event(5, "alloc", 0x7F00_0100_0000, 3 * MIB, work),
         event(9, "alloc", 0x7F00_0130_0000, 5 * MIB, batch),
-        {
-            "action": "oom",
-            "size": 80 * MIB,
-            "device_free": MIB,
-            "stream": 0,
-            "time_us": T0 + 20,
-            "frames": batch,
-        },
+        {**oom, "time_us": T0 + 20, "frames": batch},
         event(30, "free_requested", 0x7F00_0130_0000, 5 * MIB),
         event(31, "free_completed", 0x7F00_0130_0000, 5 * MIB),
         event(40, "snapshot", 0, 0),
@@ -63,13 +55,8 @@ def snapshot() -> dict[str, Any]:
 
     def block(addr: int, size: int, requested: int, stack: Any = None) -> dict[str, Any]:
         state = "active_allocated" if stack else "inactive"
-        return {
-            "address": addr,
-            "size": size,
-            "requested_size": requested,
-            "state": state,
-            "frames": stack or [],
-        }
+        place = {"address": addr, "size": size, "requested_size": requested}
+        return {**place, "state": state, "frames": stack or []}
 
     def segment(addr: int, size: int, blocks: list[Any]) -> dict[str, Any]:
         return {
@@ -165,19 +152,13 @@ def test_a_snapshot_that_torch_made_has_the_totals_that_torch_prints(data: Path)
 
 
 def test_old_snapshots_are_lists_of_segments(tmp_path: Path) -> None:
-    old = [
-        {
-            "device": 0, "address": 4096, "total_size": 2048, "segment_type": "small", "stream": 0,
-            "blocks": [
-                {
-                    "size": 512,
-                    "state": "active_allocated",
-                    "history": [{"real_size": 500, "frames": frames("f")}],
-                },
-                {"size": 1536, "state": "inactive"},
-            ],
-        }
-    ]  # fmt: skip
+    history = [{"real_size": 500, "frames": frames("f")}]
+    blocks = [
+        {"size": 512, "state": "active_allocated", "history": history},
+        {"size": 1536, "state": "inactive"},
+    ]
+    segment = {"device": 0, "address": 4096, "total_size": 2048, "segment_type": "small", "stream": 0}
+    old = [{**segment, "blocks": blocks}]
     (tmp_path / "old").write_bytes(pickle.dumps(old, protocol=2))
     trace = read_trace(tmp_path / "old")
     assert trace.allocations[["addr", "bytes", "reserved"]].values.tolist() == [[4096, 512, 2048]]
@@ -212,11 +193,8 @@ def test_a_snapshot_without_a_history_tells_no_time(tmp_path: Path) -> None:
 
 def test_broken_rows_are_counted(tmp_path: Path) -> None:
     broken = snapshot()
-    broken["device_traces"][1][1:1] = [
-        None,
-        {"action": "dance"},
-        {"action": "alloc", "size": "x", "addr": -1},
-    ]
+    rows = [None, {"action": "dance"}, {"action": "alloc", "size": "x", "addr": -1}]
+    broken["device_traces"][1][1:1] = rows
     broken["segments"].append(3)
     (tmp_path / "x").write_bytes(pickle.dumps(broken))
     trace = read_trace(tmp_path / "x")
@@ -289,23 +267,17 @@ def test_plain_data_loads_as_pickle_does(value: Any, protocol: int) -> None:
     assert load_plain(pickle.dumps(shared, protocol=protocol)) == shared
 
 
-def test_another_pickle_is_named(tmp_path: Path) -> None:
+def test_other_pickles_and_cut_ones_are_named(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(pickle.dumps({"weights": [1]}))
     with pytest.raises(FormatError, match=r"x: .*not recognised"):
         read_trace(tmp_path / "x")
     with pytest.raises(FormatError, match=r"dict with the keys \['weights'\], not a memory snapshot"):
         read_trace(tmp_path / "x", format="torch_memory")
-
-
-def test_a_pickle_that_is_cut_off(tmp_path: Path) -> None:
     whole = pickle.dumps(snapshot())
     for kept in (200, len(whole) // 2, len(whole) - 1):
         (tmp_path / "x").write_bytes(whole[:kept])
         with pytest.raises(FormatError, match="cut off"):
             read_trace(tmp_path / "x")
-
-
-EDIT = st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=3))
 
 
 # figures of the files themselves: the largest sum of a row, in bytes

@@ -1,7 +1,5 @@
 """p.compat.torch_table() against PyTorch's own table of the same recording."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -9,10 +7,10 @@ import pandas as pd
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof import TraceBuilder
 from notebook_prof.errors import OptionError
 from notebook_prof.formats.torch.table import key_averages
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
 
 torch = pytest.importorskip("torch")
 

@@ -1,7 +1,5 @@
 """Generic trace events: every edge case that catapult, speedscope and Perfetto keep, and mutations."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time
@@ -13,11 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.errors import NotebookProfError
-from notebook_prof.readers import read_trace
+from notebook_prof import NotebookProfError, Trace, TraceBuilder, read_trace
 from notebook_prof.readers.events import lanes
 from notebook_prof.readers.trace_event import read_events
-from notebook_prof.trace import Trace, TraceBuilder
 
 from ..draws import draws
 
@@ -51,100 +47,55 @@ def test_names_that_only_begin_like_steps() -> None:
     assert len(trace.slices) == 4
 
 
-SIMPLE = [("alpha", 0, 14, 0), ("beta", 1, 13, 1), ("gamma", 2, 7, 2), ("epsilon", 7, 11, 2)]
-UNCLOSED = {"unclosed-begin": 1}
+EDGES = {  # each slice: depth, name, start and end in µs
+    **dict.fromkeys(
+        ("simple", "simple-partial", "simple-partial-trailing-comma", "simple-partial-whitespace"),
+        "0 alpha 0 14, 1 beta 1 13, 2 gamma 2 7, 2 epsilon 7 11",
+    ),
+    "simple-object": "0 alpha 0 14, 1 beta 1 13, 2 (unnamed) 7 11",
+    "end-event-with-empty-stack": "0 alpha 0 1",
+    "end-non-top-of-stack": "0 A 0 10, 1 B 1 11, 2 Z 10 11",
+    "event-reordering-name-match": "0 alpha 0 10, 1 beta 1 2, 2 gamma 1 2",
+    "invalid-x-nesting": "0 alpha 0 10, 1 beta 5 15",
+    "mismatched-name": "0 alpha 0 10",
+    "mismatched-args": "0 A 0 10",
+    "not-enough-end-events": "0 A 0 11, 1 A 1 11, 2 A 10 11",
+    "only-begin-events": "0 A 0 2, 1 B 1 2, 0 C 2 2",
+    "out-of-order": "0 A 0 10, 1 B 1 9, 2 C 2 8",
+    "out-of-order-unbalanced-name": "0 alpha 0 9, 1 beta 1 10",
+    "unbalanced-name": "0 alpha 0 9, 1 beta 1 10",
+    "unbalanced-args": "0 A 0 10, 1 A 1 9",
+    "too-many-end-events": "0 alpha 0 14, 1 beta 1 13",
+    "zero-duration-events": "0 A 0 10, 1 B 1 1, 1 C 2 2, 1 D 3 3",
+    "matching-x": "0 alpha 0 10, 1 beta 1 2, 2 gamma 1 2, 1 gamma 5 6, 2 beta 5 6",
+    "simultaneous-anonymous-calls": "0 anonymous 0 5, 1 anonymous 1 3, 2 function1 1 3, 3 anonymous 1 3, "
+    "1 anonymous 3 5, 2 anonymous 3 5",
+    "must-retain-original-order": "0 A 0 3, 1 B 0 2, 2 C 0 1, 0 A 4 7, 1 B 5 7, 2 C 6 7, 0 X 7 10",
+    "nanoseconds": "0 us1 0 1.1, 0 us2 1.1 1.3, 0 us3 1.3 1.6, 0 us4 1.7 2.1, 0 ns1 3 3.011, "
+    "0 ns2 3.011 3.013, 0 ns3 3.013 3.016, 0 ns4 3.017 3.021",
+    "hermes-multiple-frames": "0 [root] 0 14, 1 beta 1 2, 1 gamma 4 13, 2 beta 4 10",
+    "simple-hermes": "0 [root] 0 14, 1 beta 1 13",
+}
+LOST = {
+    "end-event-with-empty-stack": {"end-without-begin": 1},
+    "end-non-top-of-stack": {"unclosed-begin": 1},
+    "mismatched-name": {"unclosed-begin": 1, "end-without-begin": 1},
+    "not-enough-end-events": {"unclosed-begin": 2},
+    "only-begin-events": {"unclosed-begin": 3},
+    "too-many-end-events": {"end-without-begin": 2},
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "expected", "lost"),
-    [
-        ("simple", SIMPLE, {}),
-        ("simple-partial", SIMPLE, {}),
-        ("simple-partial-trailing-comma", SIMPLE, {}),
-        ("simple-partial-whitespace", SIMPLE, {}),
-        ("simple-object", [*SIMPLE[:2], ("(unnamed)", 7, 11, 2)], {}),
-        ("end-event-with-empty-stack", [("alpha", 0, 1, 0)], {"end-without-begin": 1}),
-        ("end-non-top-of-stack", [("A", 0, 10, 0), ("B", 1, 11, 1), ("Z", 10, 11, 2)], UNCLOSED),
-        ("event-reordering-name-match", [("alpha", 0, 10, 0), ("beta", 1, 2, 1), ("gamma", 1, 2, 2)], {}),
-        ("invalid-x-nesting", [("alpha", 0, 10, 0), ("beta", 5, 15, 1)], {}),
-        ("mismatched-name", [("alpha", 0, 10, 0)], {"unclosed-begin": 1, "end-without-begin": 1}),
-        ("mismatched-args", [("A", 0, 10, 0)], {}),
-        (
-            "not-enough-end-events",
-            [("A", 0, 11, 0), ("A", 1, 11, 1), ("A", 10, 11, 2)],
-            {"unclosed-begin": 2},
-        ),
-        ("only-begin-events", [("A", 0, 2, 0), ("B", 1, 2, 1), ("C", 2, 2, 0)], {"unclosed-begin": 3}),
-        ("out-of-order", [("A", 0, 10, 0), ("B", 1, 9, 1), ("C", 2, 8, 2)], {}),
-        ("out-of-order-unbalanced-name", [("alpha", 0, 9, 0), ("beta", 1, 10, 1)], {}),
-        ("unbalanced-name", [("alpha", 0, 9, 0), ("beta", 1, 10, 1)], {}),
-        ("unbalanced-args", [("A", 0, 10, 0), ("A", 1, 9, 1)], {}),
-        ("too-many-end-events", [("alpha", 0, 14, 0), ("beta", 1, 13, 1)], {"end-without-begin": 2}),
-        (
-            "zero-duration-events",
-            [("A", 0, 10, 0), ("B", 1, 1, 1), ("C", 2, 2, 1), ("D", 3, 3, 1)],
-            {},
-        ),
-        (
-            "matching-x",
-            [
-                ("alpha", 0, 10, 0),
-                ("beta", 1, 2, 1),
-                ("gamma", 1, 2, 2),
-                ("gamma", 5, 6, 1),
-                ("beta", 5, 6, 2),
-            ],
-            {},
-        ),
-        (
-            "simultaneous-anonymous-calls",
-            [
-                ("anonymous", 0, 5, 0),
-                ("anonymous", 1, 3, 1),
-                ("function1", 1, 3, 2),
-                ("anonymous", 1, 3, 3),
-                ("anonymous", 3, 5, 1),
-                ("anonymous", 3, 5, 2),
-            ],
-            {},
-        ),
-        (
-            "must-retain-original-order",
-            [
-                *[("A", 0, 3, 0), ("B", 0, 2, 1), ("C", 0, 1, 2)],
-                *[("A", 4, 7, 0), ("B", 5, 7, 1), ("C", 6, 7, 2), ("X", 7, 10, 0)],
-            ],
-            {},
-        ),
-        (
-            "nanoseconds",
-            [
-                *[("us1", 0, 1.1, 0), ("us2", 1.1, 1.3, 0), ("us3", 1.3, 1.6, 0), ("us4", 1.7, 2.1, 0)],
-                *[("ns1", 3, 3.011, 0), ("ns2", 3.011, 3.013, 0), ("ns3", 3.013, 3.016, 0)],
-                ("ns4", 3.017, 3.021, 0),
-            ],
-            {},
-        ),
-        (
-            "hermes-multiple-frames",
-            [("[root]", 0, 14, 0), ("beta", 1, 2, 1), ("gamma", 4, 13, 1), ("beta", 4, 10, 2)],
-            {},
-        ),
-        ("simple-hermes", [("[root]", 0, 14, 0), ("beta", 1, 13, 1)], {}),
-    ],
-)
-def test_edge_cases(edge: Path, name: str, expected: list[tuple[Any, ...]], lost: dict[str, int]) -> None:
+@pytest.mark.parametrize("name", EDGES)
+def test_edge_cases(edge: Path, name: str) -> None:
     trace = read_trace(edge / f"{name}.json")
     assert trace.metadata["source"] == "trace_event"
-    assert _close(spans(trace), expected)
-    assert losses(trace) == lost
-
-
-def _close(slices: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> bool:
-    assert [(n, d) for n, _, _, d in slices] == [(n, d) for n, _, _, d in expected]
-    times = [t for _, a, b, _ in slices for t in (a, b)]
-    assert times == pytest.approx([t for _, a, b, _ in expected for t in (a, b)], abs=1e-9)
-    return True
+    expected = [slice_of.split() for slice_of in EDGES[name].split(", ")]
+    found = spans(trace)
+    assert [[str(depth), word] for word, _, _, depth in found] == [part[:2] for part in expected]
+    times = [float(time) for part in expected for time in part[2:]]
+    assert [time for _, *both, _ in found for time in both] == pytest.approx(times, abs=1e-9)
+    assert losses(trace) == LOST.get(name, {})
 
 
 def test_begins_and_complete_events_nest_by_length(edge: Path) -> None:
@@ -158,16 +109,8 @@ def test_begins_and_complete_events_nest_by_length(edge: Path) -> None:
 
 def test_processes_and_threads_keep_their_names(edge: Path) -> None:
     trace = read_trace(edge / "multiprocess.json")
-    assert trace.tracks["name"].tolist() == [
-        "p0t0",
-        "p0t1",
-        "p1t0",
-        "p1t1",
-        "p2t0",
-        "p2t1",
-        "thread 0",
-        "thread 1",
-    ]
+    named = [f"p{process}t{thread}" for process in range(3) for thread in range(2)]
+    assert trace.tracks["name"].tolist() == [*named, "thread 0", "thread 1"]
     assert trace.metadata["processes"] == {"0": "p0", "1": "p1", "3": "p3"}
 
 
@@ -189,18 +132,12 @@ def test_a_sample_before_a_pause_stands_for_twice_the_usual_time() -> None:
     assert trace.slices.groupby("track")["self_ns"].sum().tolist() == [21_000_000, 21_000_000]
 
 
+ARROWS = [("SenderB", "Blergh"), ("SenderA", "OtherSlice"), ("OtherSlice", "SomeSlice")]
+
+
 @pytest.mark.parametrize(
     ("name", "arrows"),
-    [
-        ("v1", [("SenderB", "Blergh"), ("SenderA", "OtherSlice"), ("OtherSlice", "SomeSlice")]),
-        (
-            "v2",
-            [
-                *[("SenderB", "Blergh"), ("SenderA", "OtherSlice")],
-                *[("OtherSlice", "SomeSlice"), ("OtherSlice", "SomeOtherSlice")],
-            ],
-        ),
-    ],
+    [("v1", ARROWS), ("v2", [*ARROWS[:2], ("OtherSlice", "SomeSlice"), ("OtherSlice", "SomeOtherSlice")])],
 )
 def test_flows_join_slices(edge: Path, name: str, arrows: list[tuple[str, str]]) -> None:
     trace = read_trace(edge / f"flow_events_json_{name}.json")
@@ -245,12 +182,8 @@ def test_odd_places_and_values() -> None:
             {},
         ]
     )
-    assert losses(trace) == {
-        "broken-row": 1,
-        "row-not-used": 1,
-        "negative-duration": 1,
-        "duration-missing": 1,
-    }
+    once = ("broken-row", "row-not-used", "negative-duration", "duration-missing")
+    assert losses(trace) == dict.fromkeys(once, 1)
     assert len(trace.slices) == 4
     assert "CPU functions · thread main" in trace.tracks["name"].tolist()
     assert big - 2**64 in trace.tracks["tid"].dropna().tolist()
@@ -362,11 +295,8 @@ def test_arguments_are_kept_for_every_slice_that_has_some(edge: Path) -> None:
         "ibm": {"bytes": "12"},
     }
     assert {issue.code: issue.count for issue in trace.report} == {"arguments-not-kept": 1}
-    assert arguments(read_trace(edge / "end-non-top-of-stack.json")) == {
-        "A": {"x": 2},
-        "B": {"x": 2},
-        "Z": {"x": 1},
-    }
+    kept = arguments(read_trace(edge / "end-non-top-of-stack.json"))
+    assert kept == {"A": {"x": 2}, "B": {"x": 2}, "Z": {"x": 1}}
     asynchronous = read_trace(edge / "async_begin_end.json")
     assert len(asynchronous.metadata["tables"]["event_arguments"]) == 7
     assert "arguments-not-kept" not in asynchronous.report
@@ -414,25 +344,13 @@ def test_asynchronous_events_of_another_clock_do_not_stretch_the_trace(apart_us:
 
 
 def v8_chunk(nodes: list[Any], samples: list[int], deltas: list[int], **more: Any) -> dict[str, Any]:
-    places = [
-        {
-            "id": i,
-            "callFrame": {"functionName": name, "url": url, "lineNumber": line},
-            **({"parent": up} if up else {}),
-        }
-        for i, name, url, line, up in nodes
-    ]
+    places = []
+    for i, name, url, line, up in nodes:
+        frame = {"functionName": name, "url": url, "lineNumber": line}
+        places.append({"id": i, "callFrame": frame, **({"parent": up} if up else {})})
     data = {"cpuProfile": {"nodes": places, "samples": samples}, "timeDeltas": deltas}
-    return {
-        "ph": "P",
-        "pid": 1,
-        "tid": 9,
-        "ts": 1500,
-        "id": "0x1",
-        "name": "ProfileChunk",
-        "args": {"data": data},
-        **more,
-    }
+    event = {"ph": "P", "pid": 1, "tid": 9, "ts": 1500, "id": "0x1", "name": "ProfileChunk"}
+    return {**event, "args": {"data": data}, **more}
 
 
 def test_profiles_of_v8_are_samples_of_their_thread(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """TraceLens' tables of kernels by operator and of operators by their arguments, and HTA's own figures."""
 
-from __future__ import annotations
-
 import ast
 import gzip
 import json
@@ -11,9 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof import analysis
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace
+from notebook_prof import Trace, analysis, read_trace
 
 from .test_kineto_figures import TRACELENS, launches, operator_around
 

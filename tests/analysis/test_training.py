@@ -1,7 +1,5 @@
 """Numbers of training: throughput, utilisation of FLOPs, energy, exposed communication, Paddle's timer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from notebook_prof import Profile, TraceBuilder
 from notebook_prof.errors import OptionError
 from notebook_prof.statistics import counted_steps, dependence, quantile_interval
 from notebook_prof.testing import draw
+from tests.recording import add_slices
 
 DATA = Path(__file__).parents[1] / "data"
 MS = 1_000_000
@@ -34,15 +33,8 @@ def drawn(steps: int = 12, *, counts: bool = False, anew: bool = False, **slices
     if anew:
         parts.append(("aten::linear", "backward", 4, "[[4, 8], [16, 8], []]"))
     for name, phase, at, shapes in parts:
-        builder.slices(
-            ts=begin + at * MS,
-            dur=np.full(steps, MS // 2),
-            name=name,
-            phase=phase,
-            shapes=shapes,
-            track=main,
-            **slices,
-        )
+        row = {"name": name, "phase": phase, "shapes": shapes, "track": main, **slices}
+        builder.slices(ts=begin + at * MS, dur=np.full(steps, MS // 2), **row)
     if counts:
         table = {"ts": begin + np.array(length) - 10, "tokens": 512.0 + begin / MS, "samples": np.nan}
         builder.table("step_counts", pd.DataFrame(table).astype({"ts": "int64"}))
@@ -90,9 +82,7 @@ def test_flops_are_those_of_the_products_and_what_is_computed_anew_counts_for_ha
 def test_one_product_whose_work_is_not_known_makes_no_sum() -> None:
     builder = drawn()
     main = builder.track("main")
-    builder.slices(
-        ts=3 * MS, dur=MS, name="aten::conv2d", phase="forward", shapes="[[1, 3, 9, 9], [8]]", track=main
-    )
+    add_slices(builder, main, "aten::conv2d", 3 * MS, MS, phase="forward", shapes="[[1, 3, 9, 9], [8]]")
     table = table_of(builder, flops_per_s=1e9)
     assert np.isnan(table.loc["mfu", "value"])
     assert "the work of 1 call, such as aten::conv2d" in table.loc["mfu", "reason"]

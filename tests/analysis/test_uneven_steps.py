@@ -1,7 +1,5 @@
 """Advice on steps that take much longer than the others: every number from a public table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

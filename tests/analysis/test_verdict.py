@@ -1,17 +1,14 @@
 """The verdict on drawn traces: what bounds them is plain to see."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof import Profile
+from notebook_prof import Profile, Trace, TraceBuilder
 from notebook_prof.analysis import critical_path_next, verdict
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace, TraceBuilder
 
 from ..properties.test_verdict_claims import check_claims, value_of
 
@@ -253,24 +250,24 @@ def test_a_library():
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "lock.acquire",
-        "_thread.lock.acquire",
+WAITING = (
+    *("lock.acquire", "_thread.lock.acquire", "<built-in method acquire of _thread.lock object>"),
+    *(
         "time.sleep",
-        "<built-in method acquire of _thread.lock object>",
-        "Thread._wait_for_tstate_lock (python3.11/threading.py:1125)",
-        "select.epoll",
         "run.py:4  time.sleep(1)",
-        "wait (/usr/lib/python3.11/threading.py:320)",
-        "join (python3.13/threading.py:1095)",
-        r"select (C:\Python311\Lib\selectors.py:468)",
-        "poll (multiprocessing/popen_fork.py:27)",
-        "_recv (/usr/lib/python3.13/multiprocessing/connection.py:396)",
+        "select.epoll",
         "<method 'acquire' of '_thread.lock' objects>",
-    ],
+    ),
+    *("wait (/usr/lib/python3.11/threading.py:320)", "join (python3.13/threading.py:1095)"),
+    "Thread._wait_for_tstate_lock (python3.11/threading.py:1125)",
+    r"select (C:\Python311\Lib\selectors.py:468)",
+    "_recv (/usr/lib/python3.13/multiprocessing/connection.py:396)",
+    *("poll (multiprocessing/popen_fork.py:27)", "block_until_ready (array.py)"),
+    *("read (ssl.py:1020)", "create_connection (python3.12/socket.py:820)"),
 )
+
+
+@pytest.mark.parametrize("name", WAITING)
 def test_waiting(name):
     result = sampled((0, 100, "main", "run.py"), (10, 60, name, "run.py"))
     assert result.kind == "wait-bound"
@@ -279,19 +276,12 @@ def test_waiting(name):
     assert sampled((0, 100, "main", "run.py"), (10, 40, name, "run.py")).kind == "python-bound"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "acquire_data",
-        "run.py:4  x = sleepy(1)",
-        "select_rows",
-        "awaits",
-        "join (posixpath.py:71)",
-        "wait (app/threading.py:3)",
-    ],
-)
-def test_names_that_only_sound_like_waiting(name):
-    assert sampled((0, 100, name, "run.py")).kind == "python-bound"
+def test_names_that_only_sound_like_waiting():
+    for name in (
+        *("acquire_data", "x.py:4  x = sleepy(1)", "select_rows", "awaits", "join (posixpath.py:71)"),
+        *("wait (app/threading.py:3)", "read (zzl.py:1020)"),
+    ):
+        assert sampled((0, 100, name, "run.py")).kind == "python-bound", name
 
 
 def through_xla(wait: str, dot: int, between: int = 10) -> TraceBuilder:
@@ -314,27 +304,16 @@ def test_waiting_for_a_runtime_on_the_cpu_is_not_python(wait: str) -> None:
     assert "takes 100 ns in 1 call" in result.sentence
 
 
-def test_python_that_runs_beside_a_runtime_is_still_python() -> None:
+def test_python_beside_a_runtime_and_a_window_of_it() -> None:
     # the operator runs while ``batch`` works: nothing waits for it
     result = verdict(through_xla("train", 30, between=-50).seal())
     assert result.kind == "python-bound"
     # 20 ns of the wait are the runtime's: what Python does alone comes first
     result = verdict(through_xla("train", 20).seal())
-    assert (result.kind, result.select, value_of(result, "self_ns")) == (
-        "mixed",
-        {"name": "train"},
-        120 / 200,
-    )
-
-
-def test_a_window_cuts_what_a_runtime_did() -> None:
+    assert (result.kind, result.select) == ("mixed", {"name": "train"})
+    assert value_of(result, "self_ns") == 120 / 200
     result = verdict(through_xla("train", 100).seal(), window=(100, 200))
     assert result.share == 0.7
-
-
-def test_a_wait_without_the_operators_of_the_runtime() -> None:
-    result = sampled((0, 100, "main", "run.py"), (10, 60, "block_until_ready (array.py)", "run.py"))
-    assert result.kind == "wait-bound"
 
 
 def test_nothing_recorded():
@@ -350,12 +329,6 @@ def of_file() -> TraceBuilder:
     return TraceBuilder(metadata={"source": "trace_event", "file": "a.json"})
 
 
-def test_a_file_of_one_instant_recorded_something() -> None:
-    b = of_file()
-    b.slices(ts=[5, 5], dur=[0, 0], track=b.track("main"), name="mark", category="annotation")
-    assert verdict(b.seal()).sentence == "Nothing took time: 2 events of no length."
-
-
 @pytest.mark.parametrize(("code", "whole"), [("no-time-line", "the longest thread"), ("", "the recording")])
 def test_shares_of_samples_without_times_are_of_the_longest_thread(code: str, whole: str) -> None:
     b = of_file()
@@ -365,19 +338,18 @@ def test_shares_of_samples_without_times_are_of_the_longest_thread(code: str, wh
     assert f"takes 100.0 % of {whole}" in verdict(b.seal()).sentence
 
 
-def test_a_file_of_counters_recorded_something() -> None:
-    b = of_file()
-    b.counter(b.track("rss", "counter", unit="bytes"), [0, 10_000], [1, 2])
-    assert verdict(b.seal()).sentence == "There are no slices, only counters: 2 values."
+def test_a_file_without_times_says_what_it_has() -> None:
+    instants, counters, broken = of_file(), of_file(), of_file()
+    instants.slices(ts=[5, 5], dur=[0, 0], track=instants.track("main"), name="mark", category="annotation")
+    counters.counter(counters.track("rss", "counter", unit="bytes"), [0, 10_000], [1, 2])
+    broken.report.broken_rows(3, "a")
+    said = [verdict(b.seal()).sentence for b in (instants, counters, broken)]
+    assert said[0] == "Nothing took time: 2 events of no length."
+    assert said[1] == "There are no slices, only counters: 2 values."
+    assert said[2] == "Nothing in the file could be used: trace.report says why."
 
 
-def test_a_file_without_a_sound_row_says_where_to_look() -> None:
-    b = of_file()
-    b.report.broken_rows(3, "a")
-    assert verdict(b.seal()).sentence == "Nothing in the file could be used: trace.report says why."
-
-
-def test_a_share_of_the_recording_is_one_of_all_threads() -> None:
+def test_own_time_is_a_share_of_all_threads_under_names_that_can_be_read() -> None:
     b = of_file()
     tracks = [b.track("one", tid=1), b.track("two", tid=2)]
     b.slices(ts=[0, 100_000], dur=[500_000] * 2, track=tracks, name=["a", "b"])
@@ -385,9 +357,6 @@ def test_a_share_of_the_recording_is_one_of_all_threads() -> None:
     assert said.sentence == "a has the most self time: 83.3 % of the recording (500 µs)."
     assert "600 µs recorded" in said.lines[1]
     assert said.lines[2] == "Own time: a 83.3 %"
-
-
-def test_names_without_a_letter_and_of_several_lines_can_be_read() -> None:
     b = of_file()
     b.slices(ts=[0, 70], dur=[60, 40], track=b.track("one", tid=1), name=[" ", "two\n\tlines"])
     assert verdict(b.seal()).lines[2] == "Own time: (unnamed) 54.5 % · two lines 36.4 %"
@@ -417,13 +386,10 @@ def grows(sizes):
     return verdict(b.seal()).lines[-1]
 
 
-def test_memory_that_grows_every_step_is_reported():
+def test_memory_is_reported_where_it_grows_every_step():
     line = grows([100, *(2**20 * np.arange(6) + 5000)])
     assert line.startswith("Memory: peak 5 MiB (device 0)")
     assert line.endswith("growing 1 MiB every step")
-
-
-def test_memory_that_levels_off_is_not():
     assert "growing" not in grows([100, 200, 300, 400, 400, 400])
 
 
@@ -559,15 +525,12 @@ def test_what_runs_outside_of_the_steps_comes_first() -> None:
     )
 
 
-def test_steps_that_were_not_recorded_count_where_their_time_counts() -> None:
+def test_a_line_that_runs_or_follows_the_steps() -> None:
     rows = [(10 * MS, 10 * MS, "cell:3  for x in loader:"), (20 * MS, 80 * MS, "cell:8  evaluate(model)")]
     parts = [(10 * MS, "outside-window", 3, 2), (10 * MS, "steps", 3, 2), (80 * MS, "code", 8, 0)]
     b = cell(rows, parts)
     b.steps(range(2, 4), (10 + np.arange(2) * 5) * MS, np.full(2, 5 * MS), "loop")
     assert verdict(b.seal()).sentence.endswith(", outside of the 4 steps, which take 20 ms.")
-
-
-def test_a_line_that_runs_the_steps_is_not_outside_of_them() -> None:
     rows = [(0, 100 * MS, "cell:2  %run job.py")]
     b = cell(rows, [(60 * MS, "code", 2, 0), (40 * MS, "steps", 2, 2)])
     b.steps(range(2), (60 + np.arange(2) * 20) * MS, np.full(2, 20 * MS), "loop")
@@ -625,24 +588,31 @@ def test_the_code_of_a_claim_gives_its_number() -> None:
         assert eval(claim.code, names) == pytest.approx(claim.value), claim.code
 
 
+def four_steps(*rows: tuple[int, int, str, str, str | None], line: int = 0, **metadata: str) -> Trace:
+    """Steps of 100 µs, with the same slices in each; an account says which line has the loop."""
+    b = TraceBuilder(metadata=metadata)
+    track = b.track("main")
+    for step in range(4):
+        for begin, dur, name, category, phase in rows:
+            row = {"name": name, "category": category, "phase": phase, "track": track}
+            b.slices(ts=(100 * step + begin) * US, dur=dur * US, **row)
+        b.steps(step, 100 * step * US, 100 * US, "loop")
+    account = {"ts": [0], "dur": [400 * US], "kind": ["steps"], "line": [line], "loop": [0], "steps": [4]}
+    if line:
+        b.metadata["tables"] = {"account": pd.DataFrame({**account, "text": ["for x in loader:"]})}
+    return b.seal()
+
+
 def test_the_line_that_waits_is_told_by_its_share_of_the_waiting() -> None:
     """The line is longer than what waits in it, and not all that waits is in the line."""
-    b, main = TraceBuilder(), []
-    track = b.track("main")
-    for at in np.arange(4) * 100 * US:
-        main += [(at, 48 * US, "cell:3  for x in loader:", "python", None)]
-        main += [(at + 2 * US, 45 * US, "next", "operator", "data")]
-        main += [(at + 60 * US, 30 * US, "work", "operator", "forward")]
-        main += [(at + 92 * US, 5 * US, "read", "operator", "data")]
-        b.steps(int(at) // (100 * US), at, 100 * US, "loop")
-    for ts, dur, name, category, phase in main:
-        b.slices(ts=ts, dur=dur, name=name, category=category, track=track, phase=phase)
-    account = {"ts": [0], "dur": [400 * US], "kind": ["steps"], "line": [3], "loop": [0], "steps": [4]}
-    b.metadata["tables"] = {"account": pd.DataFrame({**account, "text": ["for x in loader:"]})}
-    trace = b.seal()
-    result = verdict(trace)
-    check_claims(trace)
-    assert result.sentence == (
+    trace = four_steps(
+        (0, 48, "cell:3  for x in loader:", "python", None),
+        (2, 45, "next", "operator", "data"),
+        (60, 30, "work", "operator", "forward"),
+        (92, 5, "read", "operator", "data"),
+        line=3,
+    )
+    assert check_claims(trace)[0].sentence == (
         "Input-bound: 50.0 % of the steps waits for data (200 µs of 400 µs), 90.0 % of that in line 3, "
         "`for x in loader:`."
     )
@@ -650,38 +620,23 @@ def test_the_line_that_waits_is_told_by_its_share_of_the_waiting() -> None:
 
 def test_the_longest_line_below_the_head_of_a_loop_is_told() -> None:
     """That a loop over a loader waits for it is known; which line of the dataset takes most is not."""
-    b = TraceBuilder()
-    track = b.track("main")
-    for at in np.arange(4) * 100 * US:
-        for begin, dur, name, category, phase in (
-            (0, 62, "cell:9  for x in loader:", "python", None),
-            (0, 62, "next", "operator", "data"),
-            (1, 30, "cell:4  image = rotate(read(i))", "python", "data"),
-            (32, 28, "cell:5  return crop(image)", "python", "data"),
-            (63, 36, "work", "operator", "forward"),
-        ):
-            begin_ns = int(at) + begin * US
-            b.slices(ts=begin_ns, dur=dur * US, name=name, category=category, track=track, phase=phase)
-        b.steps(int(at) // (100 * US), at, 100 * US, "loop")
-    account = {"ts": [0], "dur": [400 * US], "kind": ["steps"], "line": [9], "loop": [0], "steps": [4]}
-    b.metadata["tables"] = {"account": pd.DataFrame({**account, "text": ["for x in loader:"]})}
-    trace = b.seal()
-    assert verdict(trace).sentence == (
+    trace = four_steps(
+        (0, 62, "cell:9  for x in loader:", "python", None),
+        (0, 62, "next", "operator", "data"),
+        (1, 30, "cell:4  image = rotate(read(i))", "python", "data"),
+        (32, 28, "cell:5  return crop(image)", "python", "data"),
+        (63, 36, "work", "operator", "forward"),
+        line=9,
+    )
+    assert check_claims(trace)[0].sentence == (
         "Input-bound: 62.0 % of the steps waits for data (248 µs of 400 µs), 48.4 % of that in line 4, "
         "`image = rotate(read(i))`."
     )
-    check_claims(trace)
 
 
 def test_what_would_bind_next_is_all_where_nothing_else_is_left() -> None:
     """No share of 100.0 % beside "above all"."""
-    b = TraceBuilder(metadata={"source": "kineto"})
-    track = b.track("main")
-    for at in np.arange(4) * 100 * US:
-        b.slices(ts=at, dur=70 * US, name="next", category="operator", track=track, phase="data")
-        b.slices(ts=at + 70 * US, dur=30 * US, name="mm", category="operator", track=track)
-        b.steps(int(at) // (100 * US), at, 100 * US, "loop")
-    trace = b.seal()
+    trace = four_steps((0, 70, "next", "operator", "data"), (70, 30, "mm", "operator", None), source="kineto")
     line = next(line for line in verdict(trace).lines if line.startswith("Critical path"))
     assert line.endswith(
         "if data took no time, 30.0 % of the path would remain, all of it operators of the host"
@@ -699,24 +654,15 @@ def sampled_cell(samples: int, shown_ms: int = 0, calls: str = "") -> Trace:
     begins = [0, 0, 0, 45]
     if calls:
         names, ends, begins = [names[0], calls], [60, 60], [0, 0]
-    b.slices(
-        ts=[at * ms for at in begins],
-        dur=[(end - at) * ms for at, end in zip(begins, ends, strict=True)],
-        name=names,
-        category="python",
-        track=main,
-    )
+    ts, dur = np.array(begins) * ms, (np.array(ends) - begins) * ms
+    b.slices(ts=ts, dur=dur, name=names, category="python", track=main)
     if shown_ms:
         b.slices(ts=60 * ms, dur=shown_ms * ms, name="display of the result", category="python", track=main)
         b.slices(ts=60 * ms, dur=shown_ms * ms, name="cell:9  draw()", category="python", track=main)
     whole = (60 + shown_ms) * ms
     each = whole // samples
-    b.table(
-        "samples",
-        pd.DataFrame(
-            {"ts": [each * i for i in range(samples)], "dur": each, "track": np.int32(main), "count": 1}
-        ),
-    )
+    looks = {"ts": each * np.arange(samples), "dur": each, "track": np.int32(main), "count": 1}
+    b.table("samples", pd.DataFrame(looks))
     b.table("statements", pd.DataFrame({"ts": [0], "dur": [60 * ms], "line": [2]}))
     parts = [(0, 60 * ms, "code", 2, "f()")]
     if shown_ms:

@@ -1,17 +1,14 @@
 """What bounds a run by its verdict, and what its critical path says: the two do not contradict each other."""
 
-from __future__ import annotations
-
 import pytest
 
+from notebook_prof import Trace, read_trace
 from notebook_prof.analysis import critical_path_next, verdict, what_if
 from notebook_prof.analysis.critical_path.walk import IN_WORDS
 from notebook_prof.analysis.verdict.device import HOST
 from notebook_prof.analysis.verdict.inputs import VerdictInputs, gather
 from notebook_prof.errors import OptionError
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
 from tests.programs import Run, program
 
 from .. import samples

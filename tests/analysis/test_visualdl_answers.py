@@ -1,7 +1,5 @@
 """VisualDL's answers that are right, for every run that it answered; its errors are in test_paddle_reader."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path
@@ -11,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from notebook_prof import Trace, read_trace
 from notebook_prof.analysis import memory, operators, phases
-from notebook_prof.readers import read_trace
-from notebook_prof.trace import Trace
 
 from .paddle_tables import typed
 

@@ -1,7 +1,5 @@
 """VisualDL's tables of event types, inner events, memory and devices, for every run that it answered."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What if: drawings, errors, and real files; samples of every format are asked in ``test_samples.py``."""
 
-from __future__ import annotations
-
 import doctest
 import re
 from pathlib import Path
@@ -9,16 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from notebook_prof import Profile, TraceBuilder
+from notebook_prof import Profile, Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import WhatIf
 from notebook_prof.analysis.critical_path.dependences import dependences
 from notebook_prof.analysis.critical_path.replay.constraints import constraints
 from notebook_prof.analysis.critical_path.replay.forward import Change, replay, replay_within_queues
 from notebook_prof.errors import OptionError, SelectionError
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
 from notebook_prof.units import format_ns, format_share
+from tests.recording import add_slices
 
 from ..properties.test_verdict_claims import value_of
 
@@ -118,25 +115,20 @@ def behind() -> Trace:
     at = np.arange(3) * 100_000
     calls = builder.slices(ts=at, dur=[10_000] * 3, name="cudaLaunchKernel", category="launch", track=main)
     work = builder.slices(ts=at + 15_000, dur=[80_000] * 3, name="gemm", category="kernel", track=stream)
-    builder.slices(
-        ts=at + 10_000, dur=[90_000] * 3, name="cudaDeviceSynchronize", category="sync", track=main
-    )
+    add_slices(builder, main, "cudaDeviceSynchronize", at + 10_000, 90_000, "sync")
     builder.flows("launch", calls, work)
     builder.steps(np.arange(3), at, np.full(3, 100_000), "mark")
     return builder.seal()
 
 
-def test_without_waits_devices_still_need_their_time() -> None:
-    """The host would be done at once; what the device falls behind counts."""
+def test_without_waits_or_costs_of_launches_devices_still_need_their_time() -> None:
+    # The host would be done at once; what the device falls behind counts.
     answer = Profile(behind()).what_if(remove="sync")
     assert answer.steps["after_ns"].sum() == 30_000
     assert 80_000 <= answer.after <= 90_000
     assert (answer.steps["after_ns"] + answer.steps["backlog_ns"]).mean() == pytest.approx(
         answer.after, abs=1
     )
-
-
-def test_launches_that_cost_nothing() -> None:
     answer = Profile(behind()).what_if(launch=0)
     assert answer.gain == 15_000
     assert Profile(behind()).what_if(launch=0.5).gain == 7_500
@@ -213,9 +205,7 @@ def test_what_cannot_be_asked_is_said() -> None:
 def test_lines_by_number_or_label() -> None:
     builder = TraceBuilder()
     names = ["x.py:1  a", "x.py:2  b", "y.py:1  c"]
-    builder.slices(
-        ts=[0, 10, 30], dur=[10, 20, 5], name=names, category="python", track=builder.track("main")
-    )
+    add_slices(builder, builder.track("main"), names, [0, 10, 30], [10, 20, 5], "python")
     profile = Profile(builder.seal())
     assert profile.what_if(line={2: 0}).after == 15
     assert profile.what_if(line={"y.py:1": 0, 2: 0.5}).after == 20
@@ -225,7 +215,7 @@ def test_lines_by_number_or_label() -> None:
         profile.what_if(line={22: 0})
 
 
-def test_without_launches_there_is_no_answer() -> None:
+def test_what_was_not_recorded_has_no_answer() -> None:
     answer = Profile(draw("main:     [mm]\nstream 7:    [gemm]")).what_if(scale={"gemm": 0.5})
     assert answer.refused
     assert "device work was recorded (1 slice) but none of its launches" in answer.reason
@@ -234,15 +224,9 @@ def test_without_launches_there_is_no_answer() -> None:
     assert "refused" in answer._repr_html_()
     assert answer.critical_path.empty
     assert answer.classes.empty
-
-
-def test_without_a_loader_workers_are_not_predicted() -> None:
     answer = Profile(loop()).what_if(workers=4)
     assert answer.refused
     assert "no DataLoader" in answer.reason
-
-
-def test_nothing_at_all() -> None:
     empty = Profile(TraceBuilder().seal())
     assert empty.what_if(data=0).refused
 
@@ -318,9 +302,7 @@ def test_what_begins_late_for_no_recorded_reason_is_refused() -> None:
     late = np.array([0, 0, 40_000])
     calls = builder.slices(ts=at, dur=[10_000] * 3, name="cudaLaunchKernel", category="launch", track=main)
     work = builder.slices(ts=at + 12_000 + late, dur=[20_000] * 3, name="k", category="kernel", track=stream)
-    builder.slices(
-        ts=at + 10_000, dur=24_000 + late, name="cudaDeviceSynchronize", category="sync", track=main
-    )
+    add_slices(builder, main, "cudaDeviceSynchronize", at + 10_000, 24_000 + late, "sync")
     builder.flows("launch", calls, work)
     builder.steps(np.arange(3), at, np.full(3, 100_000), "mark")
     profile = Profile(builder.seal())

@@ -1,7 +1,5 @@
 """Replay against simulated programs: one with other durations, run again, is the truth."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -11,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof import Profile
+from notebook_prof import Profile, Trace
 from notebook_prof.analysis.critical_path.dependences import dependences
 from notebook_prof.analysis.critical_path.path import End
 from notebook_prof.analysis.critical_path.replay.constraints import DEVICE_WAIT, Constraints, constraints
 from notebook_prof.analysis.critical_path.replay.forward import Change, Replay, replay, replay_within_queues
 from notebook_prof.analysis.critical_path.resources import WAITS
-from notebook_prof.trace import Trace
 from tests.programs import Costs, Instruction, Run, changed, program
 
 from ..draws import draws
@@ -51,7 +48,6 @@ def _round(ns: int) -> int:
 
 
 def factors(trace: Trace, factor: Factor) -> np.ndarray:
-    """The factor of each slice."""
     out = np.ones(len(trace))
     for row, name in enumerate(trace.slices["name"].astype(str)):
         if match := WORK.match(name):
@@ -146,11 +142,8 @@ def test_with_any_durations_a_replay_is_the_program_run_again(seed: int, other: 
     assert abs(end_of(one, run.end) - true) <= costs.wake * (edges.waits.kind == DEVICE_WAIT).sum()
 
 
-def test_a_replay_without_waits_is_the_program_run_again() -> None:
+def test_without_waits_or_reports_of_them_a_replay_is_close() -> None:
     assert errors(lambda kind, number: 1, waits=False).max() == 0
-
-
-def test_where_no_wait_is_reported_a_replay_is_close() -> None:
     off = errors(CHANGES["host × 0.5"], waits_recorded=False)
     assert off.mean() < 0.02
 

@@ -1,18 +1,15 @@
 """Why a thread or stream did what it did: laws, and sentences of drawn recordings."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof import Profile, TraceBuilder
+from notebook_prof import Profile, Trace, TraceBuilder
 from notebook_prof.analysis.critical_path.why import Why
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
 from notebook_prof.units import format_ns, format_share
 
 NUMBER = re.compile(
@@ -75,7 +72,6 @@ def check_why_anywhere(trace: Trace) -> None:
 
 
 def own_streams(trace: Trace) -> list[int]:
-    """Streams with device work."""
     work = trace.slices[
         trace.slices["category"].isin(["kernel", "memcpy", "memset"]) & (trace.slices["dur"] > 0)
     ]
@@ -110,10 +106,8 @@ def test_an_idle_device_ends_at_a_line() -> None:
     )
     why = Profile(trace).why(12, "stream 7")
     assert (why.kind, why.resource, why.end_ns - why.start_ns) == ("idle", "stream 7", 15)
-    assert why.pieces.groupby("class", observed=True)["dur_ns"].sum().to_dict() == {
-        "data": 10,
-        "host-operator": 5,
-    }
+    found = why.pieces.groupby("class", observed=True)["dur_ns"].sum().to_dict()
+    assert found == {"data": 10, "host-operator": 5}
     assert str(why) == why.text
     assert Profile(trace).why(22, 1).kind == "work"
     last = Profile(trace).why(trace.span.end - 1, 0)
@@ -167,10 +161,8 @@ def test_a_slice_is_asked_about_by_its_row() -> None:
     assert profile.why(3).text.startswith("mm on main ran for")
     assert profile.why(slice=rows.index("linear")).text.startswith("linear on main ran for 15 ns")
     wait = profile.why(slice=rows.index("sync"))
-    assert (wait.kind, wait.text.splitlines()[1][:40]) == (
-        "wait",
-        "sync on main waited for gemm on stream 7"[:40],
-    )
+    found = (wait.kind, wait.text.splitlines()[1][:40])
+    assert found == ("wait", "sync on main waited for gemm on stream 7"[:40])
     assert profile.why(slice=rows.index("gemm")).end_ns == trace.slices["ts"].iloc[rows.index("gemm")]
     with pytest.raises(SelectionError, match="no slice 9: the trace has 4"):
         profile.why(slice=9)

@@ -1,14 +1,12 @@
 """Fixtures: a server, a browser, an open notebook that shows a drawn Profile, and reports."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import ViewportSize
 
-from notebook_prof.profiles.profile import Profile
+from notebook_prof import Profile
 
 from .dashboard import Report
 from .desk import PLAIN, Desk
@@ -28,7 +26,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """Path of a Chromium."""
     if (path := find_chromium()) is None:
         pytest.skip("no Chromium: run tests/install_browser.sh, or set NBP_CHROMIUM")
     return path
@@ -50,7 +47,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def lab(root: Path) -> Iterator[Server]:
-    """A JupyterLab server."""
     made = Server(root)
     yield made
     made.close()
@@ -58,7 +54,6 @@ def lab(root: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def seven(root: Path) -> Iterator[Server]:
-    """A server of Notebook 7."""
     made = Server(root, "notebook")
     yield made
     made.close()

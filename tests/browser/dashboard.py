@@ -37,6 +37,16 @@ def settle(page: Page, index: int = 0) -> None:
     page.evaluate(SETTLE, [index, 20_000])
 
 
+class Part:
+    """An element of the page: its selector, and what it is."""
+
+    def __init__(self, selector: str, meaning: str) -> None:
+        self.selector, self.__doc__ = selector, meaning
+
+    def __get__(self, shown: Dashboard, owner: type) -> Locator:
+        return shown.part(self.selector)
+
+
 class Dashboard:
     """A dashboard on a page: that of a report, or one of a notebook's."""
 
@@ -98,137 +108,44 @@ class Dashboard:
     # where its parts are
 
     def part(self, selector: str, **more: Any) -> Locator:
-        """An element of the page."""
         return self.page.locator(selector, **more)
 
-    @property
-    def host(self) -> Locator:
-        """All of the dashboard."""
-        return self.part(".nbp-host")
-
-    @property
-    def keys(self) -> Locator:
-        """What has the focus while keys belong to the views."""
-        return self.part(".nbp")
-
-    @property
-    def tooltip(self) -> Locator:
-        """The tooltip, as long as it is shown."""
-        return self.part(".nbp-tooltip:not([hidden])")
-
-    @property
-    def detail(self) -> Locator:
-        """The line that tells of the slice under inspection."""
-        return self.part(".nbp-detail")
-
-    @property
-    def chips(self) -> Locator:
-        """One for each clause of the selection."""
-        return self.part(".nbp-chip")
-
-    @property
-    def clear(self) -> Locator:
-        """Takes all clauses back."""
-        return self.part(".nbp-clear")
-
-    @property
-    def ruler(self) -> Locator:
-        """What the measure tells, as long as it is shown."""
-        return self.part(".nbp-ruler:not([hidden])")
-
-    @property
-    def trouble(self) -> Locator:
-        """What the page says of a kernel that does not answer."""
-        return self.part(".nbp-trouble:not([hidden])")
-
-    @property
-    def notice(self) -> Locator:
-        """What a report says of what it leaves out."""
-        return self.part(".nbp-notice")
-
-    @property
-    def empty(self) -> Locator:
-        """What stands where a view has nothing to show."""
-        return self.part(".nbp-empty")
-
-    @property
-    def verdict(self) -> Locator:
-        """The headline."""
-        return self.part(".nbp-verdict").first
-
-    @property
-    def claims(self) -> Locator:
-        """Links of the headline."""
-        return self.part(".nbp-claim")
-
-    @property
-    def trust(self) -> Locator:
-        """The line of what cannot be trusted."""
-        return self.part(".nbp-trust")
-
-    @property
-    def account(self) -> Locator:
-        """The strip of what a cell spent its time on."""
-        return self.part(".nbp-account")
-
-    @property
-    def static(self) -> Locator:
-        """The form that needs no script."""
-        return self.part(".nbp-static")
+    host = Part(".nbp-host", "All of the dashboard.")
+    keys = Part(".nbp", "What has the focus while keys belong to the views.")
+    tooltip = Part(".nbp-tooltip:not([hidden])", "The tooltip, as long as it is shown.")
+    detail = Part(".nbp-detail", "The line that tells of the slice under inspection.")
+    chips = Part(".nbp-chip", "One for each clause of the selection.")
+    clear = Part(".nbp-clear", "Takes all clauses back.")
+    ruler = Part(".nbp-ruler:not([hidden])", "What the measure tells, as long as it is shown.")
+    trouble = Part(".nbp-trouble:not([hidden])", "What the page says of a kernel that does not answer.")
+    notice = Part(".nbp-notice", "What a report says of what it leaves out.")
+    empty = Part(".nbp-empty", "What stands where a view has nothing to show.")
+    verdict = Part(".nbp-verdict >> nth=0", "The headline.")
+    claims = Part(".nbp-claim", "Links of the headline.")
+    trust = Part(".nbp-trust", "The line of what cannot be trusted.")
+    account = Part(".nbp-account", "The strip of what a cell spent its time on.")
+    static = Part(".nbp-static", "The form that needs no script.")
 
     # timeline
 
-    @property
-    def timeline(self) -> Locator:
-        """The figure of slices."""
-        return self.part(".nbp-timeline")
-
-    @property
-    def overview(self) -> Locator:
-        """The whole recording, small."""
-        return self.part(".nbp-overview")
-
-    @property
-    def folds(self) -> Locator:
-        """Each folds a track."""
-        return self.part(".nbp-fold")
-
-    @property
-    def counter_lanes(self) -> Locator:
-        """Names and latest values of counters."""
-        return self.part(".nbp-track-counter")
-
-    @property
-    def track_filter(self) -> Locator:
-        """Box that leaves tracks by name."""
-        return self.part("input[aria-label='filter tracks by name']")
-
-    @property
-    def colours(self) -> Locator:
-        """What slices are coloured by."""
-        return self.part(".nbp-colours select")
-
-    @property
-    def find(self) -> Locator:
-        """Box that finds slices."""
-        return self.part(".nbp-find input")
-
-    @property
-    def find_status(self) -> Locator:
-        """What the box has found."""
-        return self.part(".nbp-find-status")
-
-    @property
-    def sentences(self) -> Locator:
-        """What the timeline says of selected slices that are out of sight."""
-        return self.part(".nbp-offscreen > button:not([hidden])")
+    timeline = Part(".nbp-timeline", "The figure of slices.")
+    overview = Part(".nbp-overview", "The whole recording, small.")
+    folds = Part(".nbp-fold", "Each folds a track.")
+    counter_lanes = Part(".nbp-track-counter", "Names and latest values of counters.")
+    track_filter = Part("input[aria-label='filter tracks by name']", "Box that leaves tracks by name.")
+    colours = Part(".nbp-colours select", "What slices are coloured by.")
+    find = Part(".nbp-find input", "Box that finds slices.")
+    find_status = Part(".nbp-find-status", "What the box has found.")
+    sentences = Part(
+        ".nbp-offscreen > button:not([hidden])",
+        "What the timeline says of selected slices that are out of sight.",
+    )
 
     def sentence(self, side: str) -> Locator:
         """That of one side: above, below, before, after or folded."""
         return self.part(f".nbp-offscreen-{side}:not([hidden])")
 
     def track(self, name: str) -> Locator:
-        """The head of a track."""
         return self.part(f".nbp-track-lane[aria-label*=': track {name}']")
 
     def fold_of(self, track: str) -> Locator:
@@ -268,84 +185,35 @@ class Dashboard:
 
     # steps and phases
 
-    @property
-    def phases(self) -> Locator:
-        """The bars of steps."""
-        return self.part(".nbp-phases")
+    phases = Part(".nbp-phases", "The bars of steps.")
 
     def legend(self, phase: str) -> Locator:
-        """The phase in the legend."""
         return self.part(f".nbp-legend-item[data-phase={phase}]")
 
     # table
 
-    @property
-    def rows(self) -> Locator:
-        """Rows of tables."""
-        return self.part(".nbp tbody tr")
-
-    @property
-    def table(self) -> Locator:
-        """The table of operators, with what stands around it."""
-        return self.part(".nbp-table")
-
-    @property
-    def row_filter(self) -> Locator:
-        """Box that filters rows."""
-        return self.part(".nbp-panel-head input[type=search]")
-
-    @property
-    def grouping(self) -> Locator:
-        """What rows are grouped by."""
-        return self.part("select[aria-label='group by']")
+    rows = Part(".nbp tbody tr", "Rows of tables.")
+    table = Part(".nbp-table", "The table of operators, with what stands around it.")
+    row_filter = Part(".nbp-panel-head input[type=search]", "Box that filters rows.")
+    grouping = Part("select[aria-label='group by']", "What rows are grouped by.")
 
     def row(self, name: str) -> Locator:
-        """The row of a name."""
         return self.part(f"tr[data-name='{name}']")
 
     def head(self, column: str) -> Locator:
-        """The head of a column, which sorts."""
         return self.part(f"button[data-sort={column}]").first
 
     # tabs
 
-    @property
-    def tab(self) -> Locator:
-        """The open tab."""
-        return self.part(".nbp-tab")
-
-    @property
-    def tab_rows(self) -> Locator:
-        """Rows of the open tab."""
-        return self.part(".nbp-tab tbody tr")
-
-    @property
-    def tab_tables(self) -> Locator:
-        """Tables of the open tab."""
-        return self.part(".nbp-part-table")
-
-    @property
-    def cards(self) -> Locator:
-        """Pieces of advice."""
-        return self.part(".nbp-card")
-
-    @property
-    def widen(self) -> Locator:
-        """Gives the tab the whole width, and takes it back."""
-        return self.part(".nbp-widen")
-
-    @property
-    def rail(self) -> Locator:
-        """The names of all tabs."""
-        return self.part(".nbp-rail button")
-
-    @property
-    def not_recorded(self) -> Locator:
-        """Unfolds the names of tabs that have nothing to show."""
-        return self.part(".nbp-rail .nbp-more")
+    tab = Part(".nbp-tab", "The open tab.")
+    tab_rows = Part(".nbp-tab tbody tr", "Rows of the open tab.")
+    tab_tables = Part(".nbp-part-table", "Tables of the open tab.")
+    cards = Part(".nbp-card", "Pieces of advice.")
+    widen = Part(".nbp-widen", "Gives the tab the whole width, and takes it back.")
+    rail = Part(".nbp-rail button", "The names of all tabs.")
+    not_recorded = Part(".nbp-rail .nbp-more", "Unfolds the names of tabs that have nothing to show.")
 
     def rail_of(self, name: str) -> Locator:
-        """The name of a tab in the rail."""
         return self.part(f".nbp-rail [data-tab={name}]")
 
     def is_missing(self, name: str) -> bool:
@@ -353,11 +221,9 @@ class Dashboard:
         return "nbp-missing" in (self.rail_of(name).get_attribute("class") or "")
 
     def wait_tab(self, title: str) -> None:
-        """Wait until a tab is shown."""
         self.wait_views(f"v.panels.snapshot().state === 'shown' && v.panels.snapshot().title === {title!r}")
 
     def open_tab(self, name: str, title: str) -> None:
-        """Open a tab by the mouse."""
         self.rail_of(name).click()
         self.wait_tab(title)
 

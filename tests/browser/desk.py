@@ -1,7 +1,5 @@
 """A JupyterLab that stays open in a page of its own: notebooks are opened in it one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final

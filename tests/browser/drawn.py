@@ -1,13 +1,10 @@
 """A drawn training run: what the browser tests profile, without torch and always the same."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from notebook_prof.profiles.profile import Profile
-from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof import Profile, Trace, TraceBuilder
 
 FORWARD = ("aten::conv2d", "aten::relu", "aten::max_pool2d", "aten::linear", "aten::cross_entropy_loss")
 INNER = ("aten::convolution", "aten::mkldnn_convolution", "aten::addmm", "aten::copy_", "aten::empty")
@@ -18,29 +15,9 @@ class _Events:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
-    def add(
-        self,
-        ts: int,
-        dur: int,
-        name: str,
-        track: int,
-        phase: str,
-        step: int,
-        category: str = "operator",
-        module: str = "",
-    ) -> None:
-        self.rows.append(
-            {
-                "ts": ts,
-                "dur": dur,
-                "name": name,
-                "track": track,
-                "phase": phase,
-                "category": category,
-                "module": module,
-                "step": step,
-            }
-        )
+    def add(self, ts: int, dur: int, name: str, track: int, phase: str, step: int, **more: str) -> None:
+        row = {"ts": ts, "dur": dur, "name": name, "track": track, "phase": phase, "step": step}
+        self.rows.append({**row, "category": "operator", "module": "", **more})
 
     def columns(self) -> dict[str, list[Any]]:
         return {key: [row[key] for row in self.rows] for key in self.rows[0]}
@@ -58,7 +35,7 @@ def drawn_trace(steps: int = 10, seed: int = 0, memory: bool = True, gpu: bool =
     for step in range(3, 3 + steps):
         begin = now
         wait = int(rng.integers(1_000_000, 3_000_000))
-        events.add(now, wait, "DataLoader.__next__", main, "data", step, "io")
+        events.add(now, wait, "DataLoader.__next__", main, "data", step, category="io")
         now += wait + 20_000
         forward, live = now, []
         for k in range(8):
@@ -78,20 +55,14 @@ def drawn_trace(steps: int = 10, seed: int = 0, memory: bool = True, gpu: bool =
             blocks.append((now + 5_000, address, size, total))
             address += 1
             now += dur + int(rng.integers(5_000, 50_000))
-        events.add(forward - 5_000, now - forward, "Net.forward", main, "forward", step, "module")
+        events.add(forward - 5_000, now - forward, "Net.forward", main, "forward", step, category="module")
         now += 30_000
-        events.add(now - 10_000, 9_500_000, "Tensor.backward", main, "backward", step, "sync")
+        events.add(now - 10_000, 9_500_000, "Tensor.backward", main, "backward", step, category="sync")
         at = now
         while at < now + 9_000_000:
             part = int(rng.integers(100_000, 900_000))
-            events.add(
-                at,
-                part,
-                "autograd::engine::evaluate_function: ConvolutionBackward0",
-                engine,
-                "backward",
-                step,
-            )
+            node = "autograd::engine::evaluate_function: ConvolutionBackward0"
+            events.add(at, part, node, engine, "backward", step)
             events.add(at + 2_000, part // 2, "aten::convolution_backward", engine, "backward", step)
             at += part + 10_000
             if live:
@@ -100,7 +71,7 @@ def drawn_trace(steps: int = 10, seed: int = 0, memory: bool = True, gpu: bool =
                 blocks.append((at, freed, -size, total))
         now += 10_200_000
         part = int(rng.integers(500_000, 1_000_000))
-        events.add(now, part, "Optimizer.step#SGD.step", main, "optimizer", step, "annotation")
+        events.add(now, part, "Optimizer.step#SGD.step", main, "optimizer", step, category="annotation")
         for k in range(8):
             events.add(now + k * part // 9, part // 12, "aten::add_", main, "optimizer", step)
         now += part + 50_000
@@ -121,20 +92,12 @@ def drawn_trace(steps: int = 10, seed: int = 0, memory: bool = True, gpu: bool =
     if memory:
         table = np.array(sorted(blocks))
         running = np.cumsum(table[:, 2])
-        builder.allocations(
-            ts=table[:, 0],
-            addr=table[:, 1],
-            bytes=table[:, 2],
-            device=-1,
-            allocated=running,
-            reserved=0 * running,
-            track=main,
-        )
+        sizes = {"bytes": table[:, 2], "allocated": running, "reserved": 0 * running}
+        builder.allocations(ts=table[:, 0], addr=table[:, 1], device=-1, track=main, **sizes)
     return builder.seal()
 
 
 def drawn_profile(**options: Any) -> Profile:
-    """`drawn_trace` as a Profile."""
     return Profile(drawn_trace(**options))
 
 
@@ -159,15 +122,8 @@ def _add_kernels(
         ts.append(end)
         dur.append(length)
         end += length + 1_000
-    made = builder.slices(
-        ts=np.array(ts),
-        dur=np.array(dur),
-        name="sgemm_128x64_nn",
-        track=stream,
-        category="kernel",
-        device=0,
-        stream=7,
-    )
+    row = {"name": "sgemm_128x64_nn", "track": stream, "category": "kernel", "device": 0, "stream": 7}
+    made = builder.slices(ts=np.array(ts), dur=np.array(dur), **row)
     launches = [i for i, row in enumerate(events.rows) if row["name"] in INNER and row["dur"] > 60_000][
         : len(made)
     ]

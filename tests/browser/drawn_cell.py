@@ -1,14 +1,10 @@
 """A drawn cell with account and lines: setup, a training loop, an evaluation, and what nobody recorded."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 
-from notebook_prof.profiles.profile import Profile
-from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof import Profile, Trace, TraceBuilder
 
 MS: Final = 1_000_000
 START: Final = 1_700_000_000_000_000_000
@@ -49,17 +45,10 @@ def drawn_cell(
          loop if steps else -1, count if steps else 0)
         for a, b, kind, line, loop, count in ACCOUNT
     ]  # fmt: skip
-    table = pd.DataFrame(
-        {
-            "ts": [MS * row[0] for row in rows],
-            "dur": [MS * (row[1] - row[0]) for row in rows],
-            "kind": [row[2] for row in rows],
-            "line": np.array([row[3] for row in rows], np.int64),
-            "text": [SOURCE.get(row[3], "") + evil for row in rows],
-            "loop": np.array([row[4] for row in rows], np.int64),
-            "steps": np.array([row[5] for row in rows], np.int64),
-        }
-    )
+    table = pd.DataFrame(rows, columns=["ts", "dur", "kind", "line", "loop", "steps"])
+    table["dur"] = MS * (table["dur"] - table["ts"])
+    table["ts"] *= MS
+    table.insert(4, "text", [SOURCE.get(line, "") + evil for line in table["line"]])
     metadata: dict[str, Any] = {"source": "recording", "tables": {"account": table}}
     if text:
         metadata["cell_source"] = CELL.replace("\n", f"{evil}\n")
@@ -71,11 +60,8 @@ def drawn_cell(
     slices += [_line(a, b, line, evil) for a, b, _, line, _, _ in rows if line > 0 and line != 4]
     for k in range(20):
         at = 180 + 16 * k
-        slices += [
-            _line(at, at + 16, 4, evil),
-            _line(at + 1, at + 9, 5, evil),
-            _line(at + 9, at + 15, 6, evil),
-        ]
+        lines = ((at, at + 16, 4), (at + 1, at + 9, 5), (at + 9, at + 15, 6))
+        slices += [_line(*one, evil) for one in lines]
         slices.append(_operator(at + 2, at + 8, "aten::linear" + evil, "forward"))
         slices.append(_operator(at + 10, at + 14, "aten::addmm" + evil, "backward"))
     slices += [_operator(600 + 40 * k, 630 + 40 * k, "aten::linear" + evil, "other") for k in range(30)]
@@ -90,23 +76,15 @@ def drawn_cell(
 
 
 def cell_profile(**options: Any) -> Profile:
-    """`drawn_cell` as a Profile."""
     return Profile(drawn_cell(**options))
 
 
 def _line(a: float, b: float, line: int, evil: str) -> dict[str, Any]:
     text = SOURCE.get(line, "").strip() + evil
-    return {
-        "ts": START + int(MS * a),
-        "dur": int(MS * (b - a)),
-        "name": f"cell:{line}  {text}",
-        "category": "python",
-        "frames": [("<module>", "cell", line)],
-    }
+    row = {"ts": START + int(MS * a), "dur": int(MS * (b - a)), "category": "python"}
+    return {**row, "name": f"cell:{line}  {text}", "frames": [("<module>", "cell", line)]}
 
 
 def _operator(a: float, b: float, name: str, phase: str) -> dict[str, Any]:
-    return {
-        "ts": START + int(MS * a), "dur": int(MS * (b - a)), "name": name, "category": "operator",
-        "phase": phase,
-    }  # fmt: skip
+    row = {"ts": START + int(MS * a), "dur": int(MS * (b - a)), "category": "operator"}
+    return {**row, "name": name, "phase": phase}

@@ -1,51 +1,28 @@
 """A drawn training on two GPUs, as one of its ranks sees it: what the pictures of the tabs show."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof import Trace, TraceBuilder
 
 START = 1_700_000_000_000_000_000
 STEPS = 8
 MIB = 2**20
 # module, operator, kernel, shapes, forward µs on the device, MiB that it keeps
 LAYERS = (
-    ("stem.conv", "aten::conv2d", "implicit_convolve_sgemm", "[[64, 3, 224, 224], [64, 3, 7, 7]]", 820, 48),
-    ("stem.bn", "aten::batch_norm", "bn_fw_tr_1C11_kernel_NCHW", "[[64, 64, 112, 112]]", 410, 48),
-    (
-        "layer1.conv",
-        "aten::conv2d",
-        "volta_scudnn_128x64_relu_nn",
-        "[[64, 64, 56, 56], [64, 64, 3, 3]]",
-        1240,
-        32,
-    ),
-    ("layer1.relu", "aten::relu", "vectorized_elementwise_kernel", "[[64, 64, 56, 56]]", 190, 32),
-    (
-        "layer2.conv",
-        "aten::conv2d",
-        "volta_h884cudnn_256x64_ldg8",
-        "[[64, 64, 56, 56], [128, 64, 3, 3]]",
-        760,
-        24,
-    ),
-    ("layer2.relu", "aten::relu", "vectorized_elementwise_kernel", "[[64, 128, 28, 28]]", 110, 24),
-    (
-        "layer3.attention",
-        "aten::bmm",
-        "ampere_h16816gemm_128x128",
-        "[[512, 196, 64], [512, 64, 196]]",
-        620,
-        20,
-    ),
-    ("layer3.softmax", "aten::softmax", "softmax_warp_forward", "[[512, 196, 196]]", 240, 20),
-    ("head", "aten::mm", "ampere_sgemm_64x64_tn", "[[64, 2048], [2048, 1000]]", 330, 4),
-    ("loss", "aten::cross_entropy_loss", "nll_loss_forward_reduce", "[[64, 1000], [64]]", 45, 1),
+    ("stem.conv", "conv2d", "implicit_convolve_sgemm", "[[64, 3, 224, 224], [64, 3, 7, 7]]", 820, 48),
+    ("stem.bn", "batch_norm", "bn_fw_tr_1C11_kernel_NCHW", "[[64, 64, 112, 112]]", 410, 48),
+    ("layer1.conv", "conv2d", "volta_scudnn_128x64_relu_nn", "[[64, 64, 56, 56], [64, 64, 3, 3]]", 1240, 32),
+    ("layer1.relu", "relu", "vectorized_elementwise_kernel", "[[64, 64, 56, 56]]", 190, 32),
+    ("layer2.conv", "conv2d", "volta_h884cudnn_256x64_ldg8", "[[64, 64, 56, 56], [128, 64, 3, 3]]", 760, 24),
+    ("layer2.relu", "relu", "vectorized_elementwise_kernel", "[[64, 128, 28, 28]]", 110, 24),
+    ("layer3.attention", "bmm", "ampere_h16816gemm_128x128", "[[512, 196, 64], [512, 64, 196]]", 620, 20),
+    ("layer3.softmax", "softmax", "softmax_warp_forward", "[[512, 196, 196]]", 240, 20),
+    ("head", "mm", "ampere_sgemm_64x64_tn", "[[64, 2048], [2048, 1000]]", 330, 4),
+    ("loss", "cross_entropy_loss", "nll_loss_forward_reduce", "[[64, 1000], [64]]", 45, 1),
 )
 
 
@@ -113,58 +90,30 @@ def _forward(run: _Run, main: int, compute: int, step: int) -> None:
     )
     for module, operator, kernel, shapes, device_us, keeps in LAYERS:
         took = int(run.rng.integers(90_000, 150_000))
-        own = {"phase": "forward", "step": step, "module": f"Net.{module}"}
+        own: dict[str, Any] = {"phase": "forward", "step": step, "module": f"Net.{module}"}
         run.add(run.now, took, f"{module}.forward", main, category="module", **own)
-        run.add(run.now + 6_000, took - 12_000, operator, main, shapes=shapes, **own)
+        run.add(run.now + 6_000, took - 12_000, f"aten::{operator}", main, shapes=shapes, **own)
         call = run.add(run.now + 40_000, 8_000, "cudaLaunchKernel", main, category="launch", **own)
-        _work(
-            run,
-            compute,
-            call,
-            kernel,
-            device_us * 1000,
-            "kernel",
-            step,
-            phase="forward",
-            module=f"Net.{module}",
-        )
+        _work(run, compute, call, kernel, device_us * 1000, "kernel", **own)
         run.live.append((run.block(run.now + 30_000, keeps * MIB), keeps * MIB))
         run.now += took + 8_000
     run.rows[whole]["dur"] = run.now - run.rows[whole]["ts"]
 
 
 def _backward(run: _Run, engine: int, compute: int, network: int, step: int) -> None:
+    backward: dict[str, Any] = {"phase": "backward", "step": step}
     for number, (module, operator, kernel, _, device_us, _) in enumerate(reversed(LAYERS)):
         took = int(run.rng.integers(110_000, 180_000))
-        own = {"phase": "backward", "step": step, "module": f"Net.{module}"}
-        name = operator.removeprefix("aten::").title().replace("_", "") + "Backward0"
-        run.add(
-            run.now, took, f"autograd::engine::evaluate_function: {name}", engine, phase="backward", step=step
-        )
-        run.add(run.now + 6_000, took - 12_000, f"{operator}_backward", engine, **own)
+        own = {**backward, "module": f"Net.{module}"}
+        name = operator.title().replace("_", "") + "Backward0"
+        run.add(run.now, took, f"autograd::engine::evaluate_function: {name}", engine, **backward)
+        run.add(run.now + 6_000, took - 12_000, f"aten::{operator}_backward", engine, **own)
         call = run.add(run.now + 50_000, 9_000, "cudaLaunchKernel", engine, category="launch", **own)
-        _work(
-            run,
-            compute,
-            call,
-            kernel.replace("fw", "bw") + "_bwd",
-            1900 * device_us,
-            "kernel",
-            step,
-            phase="backward",
-        )
+        _work(run, compute, call, kernel.replace("fw", "bw") + "_bwd", 1900 * device_us, "kernel", **backward)
         address, size = run.live.pop()
         run.blocks.append((run.now + took, address, -size))
         if number % 3 == 2:
-            call = run.add(
-                run.now + 70_000,
-                12_000,
-                "ncclAllReduce",
-                engine,
-                category="launch",
-                phase="backward",
-                step=step,
-            )
+            call = run.add(run.now + 70_000, 12_000, "ncclAllReduce", engine, category="launch", **backward)
             at, spent = max(run.free, run.network), 3_200_000 if number > 6 else 1_300_000
             run.network = at + spent
             name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"

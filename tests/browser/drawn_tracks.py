@@ -1,11 +1,8 @@
 """A drawn run of many tracks: more than a timeline has room for."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from notebook_prof.profiles.profile import Profile
-from notebook_prof.trace import TraceBuilder
+from notebook_prof import Profile, TraceBuilder
 
 START = 1_700_000_000_000_000_000
 MS = 1_000_000

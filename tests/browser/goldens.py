@@ -3,8 +3,6 @@
 ``NBP_UPDATE_IMAGES=1`` writes those of ``docs/images`` anew.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import time
@@ -13,17 +11,21 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pytest
 from PIL import Image, ImageFilter
 
 REPOSITORY: Final = Path(__file__).parents[2]
 GOLDEN: Final = Path(__file__).parent / "golden"
+IMAGES: Final = REPOSITORY / "docs" / "images"
+UPDATES_IMAGES: Final = bool(os.environ.get("NBP_UPDATE_IMAGES"))
+takes_pictures = pytest.mark.skipif(not UPDATES_IMAGES, reason="only to take docs/images anew")
 TOLERANCE: Final = 6.0
 """Mean difference of grey levels (0–255) after blurring away letters; a missing view gives 15 and more."""
 
 
 def image_path(name: str) -> Path:
     """Where a picture of the documentation goes: into it only if that is asked."""
-    folder = REPOSITORY / ("docs/images" if os.environ.get("NBP_UPDATE_IMAGES") else "test-output")
+    folder = IMAGES if UPDATES_IMAGES else REPOSITORY / "test-output"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / name
 

@@ -1,13 +1,10 @@
 """A profile whose every text is markup, script or template, and a hand that touches all of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from notebook_prof.profiles.profile import Profile
-from notebook_prof.trace import TraceBuilder
+from notebook_prof import Profile, TraceBuilder
 
 EVIL = (
     "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script></script>"
@@ -58,7 +55,6 @@ def hostile_trace() -> Any:
 
 
 def hostile_profile() -> Profile:
-    """`hostile_trace` as a Profile."""
     return Profile(hostile_trace())
 
 
@@ -176,15 +172,6 @@ def assert_harmless(page: Any, shown: list[str], *, stacks: bool) -> None:
     attributes = "() => [...document.querySelectorAll('*')].filter(e => e.hasAttribute('onmouseover')).length"
     assert page.evaluate(attributes) == 0
     text = "\n".join(shown)
-    for kind in (
-        "outer",
-        "launch",
-        "backward",
-        "kernel",
-        "thread",
-        "counter",
-        "module",
-        "shapes",
-        *(["function"] * stacks),
-    ):
+    kinds = ("outer", "launch", "backward", "kernel", "thread", "counter", "module", "shapes")
+    for kind in (*kinds, *(["function"] * stacks)):
         assert f"{kind} <img src=x onerror='window.hacked=1'>" in text, kind

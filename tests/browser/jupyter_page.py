@@ -27,16 +27,9 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 from .dashboard import Dashboard
 
 CHROMIUM_FLAGS = [
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--force-device-scale-factor=1",
-    "--font-render-hinting=none",
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--force-device-scale-factor=1", "--font-render-hinting=none"),
 ]
 PATIENCE_MS = 120_000
 """For whatever a page waits: two loaded cores need a minute for what takes a second otherwise."""
@@ -62,7 +55,6 @@ def find_chromium() -> str | None:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
@@ -104,16 +96,10 @@ class Server:
     def _start(self) -> None:
         home, app, root = Path(self._home), self.app, self.root
         here = str(Path(__file__).parent)
-        env = dict(
-            os.environ,
-            PYTHONFAULTHANDLER="1",
-            JUPYTER_CONFIG_DIR=str(home / "config"),
-            JUPYTER_DATA_DIR=str(home / "data"),
-            JUPYTER_RUNTIME_DIR=str(home / "runtime"),
-            IPYTHONDIR=str(home / "ipython"),
-            JUPYTER_PATH=str(home / "extensions"),
-            PYTHONPATH=os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
-        )
+        env = {**os.environ, "PYTHONFAULTHANDLER": "1", "IPYTHONDIR": str(home / "ipython")}
+        env |= {f"JUPYTER_{kind.upper()}_DIR": str(home / kind) for kind in ("config", "data", "runtime")}
+        env["JUPYTER_PATH"] = str(home / "extensions")
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
         # an editable install holds a copy of the extension: what is tested is the one of the working tree
         extension = home / "extensions" / "labextensions" / "notebook-prof-gutter"
         if not extension.exists() and self.environment is None:
@@ -170,12 +156,10 @@ class Server:
         return f"http://127.0.0.1:{port or self.port}{self.base}"
 
     def url(self, notebook: str, port: int | None = None) -> str:
-        """Address of a notebook."""
         path = {"lab": "lab/tree", "notebook": "notebooks", "nbclassic": "nbclassic/notebooks"}[self.app]
         return f"{self.address(port)}{path}/{notebook}?token={self.token}&reset"
 
     def close(self) -> None:
-        """End the server and its kernels."""
         end_process(self._process)
         self._log.close()
         shutil.rmtree(self._home, ignore_errors=True)
@@ -242,7 +226,6 @@ class Browser:
         self.elsewhere.clear()
 
     def close(self) -> None:
-        """End Chromium."""
         try:
             self._context.close()
         finally:
@@ -253,17 +236,8 @@ class Browser:
 def write_notebook(path: Path, cells: Sequence[str]) -> None:
     """A notebook of code cells for the kernel ``python3``."""
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    made = [
-        {
-            "id": f"c{i}",
-            "cell_type": "code",
-            "metadata": {},
-            "source": source,
-            "outputs": [],
-            "execution_count": None,
-        }
-        for i, source in enumerate(cells)
-    ]
+    bare = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    made = [{"id": f"c{i}", "source": source, **bare} for i, source in enumerate(cells)]
     notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": made}
     path.write_text(json.dumps(notebook))
 
@@ -343,7 +317,6 @@ class NotebookPage(Dashboard):
         raise AssertionError(f"{code} printed {printed!r}, not {expected!r}")
 
     def command(self, name: str, **arguments: Any) -> None:
-        """Have JupyterLab execute a command."""
         # nothing is given back: a command may give a widget, and with it all of JupyterLab
         script = "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => {})"
         self.page.evaluate(script, [name, arguments])

@@ -1,12 +1,10 @@
 """More than a million slices on 64 tracks, made in a second: tables straight from NumPy, no builder."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
-from notebook_prof.profiles.profile import Profile
-from notebook_prof.trace import CATEGORIES, Trace, TraceBuilder
+from notebook_prof import Profile, Trace, TraceBuilder
+from notebook_prof.trace import CATEGORIES
 from notebook_prof.trace.schema import SLICES
 
 TRACKS, EACH, PERIOD_NS, NAMES, PAUSES = 64, 8, 40_000, 5_000, 39
@@ -65,5 +63,4 @@ def many_on_tracks(n: int = 1_300_000) -> Trace:
 
 
 def profile_of_many(n: int = 1_300_000) -> Profile:
-    """`many_on_tracks` as a Profile."""
     return Profile(many_on_tracks(n))

@@ -1,7 +1,5 @@
 """Who has no mouse, or no eyes: axe-core finds nothing, few stops of Tab, arrows inside of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The account on top, the lines, and links of the headline: by mouse, by keyboard, in a report and live."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,7 +43,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
 
 @pytest.fixture
 def opened(report: Callable[..., Report], files: dict[bool, Path]) -> Callable[..., Report]:
-    """Opens one of them."""
 
     def show(*, steps: bool = True) -> Report:
         made = report(files[steps])

@@ -1,14 +1,12 @@
 """Badges at the cells of a watched notebook, in JupyterLab and Notebook 7."""
 
-from __future__ import annotations
-
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from .desk import OWN
+from .goldens import IMAGES, takes_pictures
 from .jupyter_page import Browser, NotebookPage, write_notebook
 from .test_notebook7 import KNOWN
 
@@ -109,7 +107,6 @@ def test_a_new_page_shows_them_again_and_a_new_kernel_none(ran: NotebookPage) ->
     page.wait_for_function("() => !document.querySelector('.nbp-badge')")
 
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
 PICTURED = [
     "%load_ext notebook_prof\n%profile_notebook",
     """import numpy as np
@@ -126,7 +123,7 @@ raw["started"], raw["km"] = np.datetime_as_string(begin).astype(object), random.
 ]
 
 
-@pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
+@takes_pictures
 def test_take_a_picture_of_a_watched_notebook(notebook: Callable[..., NotebookPage]) -> None:
     shown = notebook("picture_of_cells.ipynb", *PICTURED, kernel=OWN, run=False)
     shown.page.set_viewport_size({"width": 1400, "height": 1180})

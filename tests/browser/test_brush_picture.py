@@ -1,9 +1,6 @@
 """The animated picture of a brush in the README: frames of a report, with the pointer drawn into them."""
 
-from __future__ import annotations
-
 import io
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ from playwright.sync_api import ViewportSize
 from notebook_prof import Profile, open_profile
 
 from .dashboard import Report
+from .goldens import takes_pictures
 
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs" / "images" / "brush.webp"
@@ -57,17 +55,9 @@ class Film:
 
     def save(self, path: Path) -> None:
         """Write the frames as a WebP that starts again at its end."""
-        self.frames[0].save(
-            path,
-            save_all=True,
-            append_images=self.frames[1:],
-            duration=self.times,
-            loop=0,
-            quality=78,
-            method=6,
-            minimize_size=True,
-            kmax=0,
-        )
+        small = {"quality": 78, "method": 6, "minimize_size": True, "kmax": 0}
+        first, *others = self.frames
+        first.save(path, save_all=True, append_images=others, duration=self.times, loop=0, **small)
 
 
 def recorded(folder: Path) -> Profile:
@@ -106,7 +96,7 @@ def unevenness(profile: Profile) -> float:
     return float(lengths.max() / lengths.min())
 
 
-@pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
+@takes_pictures
 def test_take_the_picture_of_a_brush(report: Callable[..., Report], tmp_path: Path) -> None:
     """A brush over a part of two steps, which all views follow, then a click on a row of the table."""
     size: ViewportSize = {"width": SIZE[0], "height": SIZE[1]}

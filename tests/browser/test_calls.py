@@ -1,7 +1,5 @@
 """The calls tab: a brush changes its trees, rows select names, keys open and close, the log shows slices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Error, Locator, Page
 
-from notebook_prof.comparison.comparison import Comparison, compare
+from notebook_prof import compare
+from notebook_prof.comparison.comparison import Comparison
 from notebook_prof.comparison.verdict import signed_ns
 from notebook_prof.units import format_ns
 
@@ -86,7 +87,6 @@ class ComparedPage:
         return box["x"] + left, box["y"] + top, box["x"] + right, box["y"] + bottom
 
     def rows(self, title: str) -> Locator:
-        """Rows of a grid of the page."""
         return self.page.locator(f"[role=grid][aria-label^={title!r}] tbody tr")
 
 
@@ -104,7 +104,6 @@ def drawn() -> Comparison:
 
 @pytest.fixture(scope="module")
 def files(recorded: Comparison, drawn: Comparison, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The files of both."""
     folder = tmp_path_factory.mktemp("compared")
     for number, c in enumerate((recorded, drawn)):
         c.to_html(folder / f"{number}.html")

@@ -1,7 +1,5 @@
 """A comparison of several runs a side: which is shown, how another is, and what a saved notebook keeps."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,7 +47,6 @@ def saved(ran: NotebookPage, root: Path, desk: Desk) -> Path:
 
 
 def of_kernel(page: NotebookPage, expression: str) -> Any:
-    """What an expression gives in the kernel."""
     return json.loads(page.kernel(f"import json; print(json.dumps({expression}))"))
 
 

@@ -1,8 +1,5 @@
 """Two cells recorded in turns in JupyterLab, and what comparing them shows there."""
 
-from __future__ import annotations
-
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from .desk import TORCH
+from .goldens import IMAGES, UPDATES_IMAGES
 from .jupyter_page import NotebookPage
 from .test_comparison_page import ComparedPage
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
-STEPS, BATCH = (40, 96) if os.environ.get("NBP_UPDATE_IMAGES") else (16, 24)
+STEPS, BATCH = (40, 96) if UPDATES_IMAGES else (16, 24)
 SETUP = """
 %load_ext notebook_prof
 import torch, torch.nn as nn, torch.nn.functional as F
@@ -64,13 +61,8 @@ def test_a_change_of_a_cell_is_shown_with_its_lines(
     pytest.importorskip("torch")
     cells = [f"%%profile {name} --quiet{cell}" for name, cell in TURNS]
     names = 'names=("before", "after")'
-    shown = notebook(
-        "compare.ipynb",
-        SETUP.strip(),
-        *cells,
-        f"c = nbp.compare([a1, a2, a3], [b1, b2, b3], {names}); c",
-        kernel=TORCH,
-    )
+    compare = f"c = nbp.compare([a1, a2, a3], [b1, b2, b3], {names}); c"
+    shown = notebook("compare.ipynb", SETUP.strip(), *cells, compare, kernel=TORCH)
     page = shown.page
     ComparedPage(page).ready()
     drawn = page.locator(".nbp-comparison")
@@ -92,5 +84,5 @@ def test_a_change_of_a_cell_is_shown_with_its_lines(
         page.set_viewport_size({"width": width, "height": 900})
         inside = drawn.evaluate("e => [e.scrollWidth, e.clientWidth]")
         assert inside[0] <= inside[1], f"nothing sticks out at {width} pixels"
-    if os.environ.get("NBP_UPDATE_IMAGES"):
+    if UPDATES_IMAGES:
         take_picture(shown, tmp_path / "compare.html")

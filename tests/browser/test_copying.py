@@ -1,13 +1,11 @@
 """C copies code that gives exactly the number that is shown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 
 import pytest
 
-from notebook_prof.profiles.profile import Profile
+from notebook_prof import Profile
 from notebook_prof.testing import draw
 from notebook_prof.units import format_bytes, format_count, format_ns, format_share
 

@@ -1,12 +1,7 @@
 """The critical path over the tracks, in a notebook and in a report: what is drawn, what is said."""
 
-from __future__ import annotations
-
-import os
 from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from notebook_prof import Profile
 
@@ -14,9 +9,9 @@ from .conftest import SIZE
 from .dashboard import Dashboard, Report
 from .drawn import drawn_profile
 from .drawn_gpu import drawn_training
+from .goldens import IMAGES, takes_pictures
 from .jupyter_page import NotebookPage
 
-DOC_IMAGES = Path(__file__).parents[2] / "docs" / "images"
 DRAWN = """(s => s && {tracks: [...new Set(s.track)], from: s.start[0], to: s.end.at(-1)})(
     v.timeline.path.segments)"""
 BARS = "v.timeline.path.picture.bars.length"
@@ -66,10 +61,8 @@ def test_why_draws_the_path_of_what_it_explains(shown: NotebookPage) -> None:
     shown.page.keyboard.press("y")
     call = shown.part(".nbp-why code").inner_text()
     explained = shown.views(DRAWN)
-    assert shown.kernel(f"w = {call}; print(w.start_ns, w.end_ns)").split() == [
-        str(explained["from"]),
-        str(explained["to"]),
-    ]
+    found = shown.kernel(f"w = {call}; print(w.start_ns, w.end_ns)").split()
+    assert found == [str(explained["from"]), str(explained["to"])]
     shown.page.keyboard.press("Escape")
     shown.wait_views(f"v.timeline.path.segments.start[0] === {whole['from']}")
     assert shown.views(DRAWN) == whole
@@ -125,7 +118,7 @@ def test_a_report_says_where_to_ask_what_if(report: Callable[..., Report], drawn
     box.wait_for(state="hidden")
 
 
-@pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
+@takes_pictures
 def test_take_a_picture(report: Callable[..., Report]) -> None:
     shown = report(Profile(drawn_training()))
     shown.page.set_viewport_size({"width": 1200, "height": 900})
@@ -134,7 +127,7 @@ def test_take_a_picture(report: Callable[..., Report]) -> None:
     toggle(shown)
     shown.wait_views(f"{BARS} > 0")
     shown.page.mouse.move(2, 2)
-    path = DOC_IMAGES / "critical-path.png"
+    path = IMAGES / "critical-path.png"
     head, foot = shown.host.bounding_box(), shown.detail.bounding_box()
     assert head is not None
     assert foot is not None
@@ -142,7 +135,7 @@ def test_take_a_picture(report: Callable[..., Report]) -> None:
     shown.page.screenshot(path=path, clip={**head, "height": height})
 
 
-@pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
+@takes_pictures
 def test_take_a_picture_of_the_slider(notebook: Callable[..., NotebookPage], data: Path) -> None:
     path = data / "torch213_cpu/cnn_adam.pt.trace.json.gz"
     shown = notebook("slider.ipynb", "import notebook_prof as nbp", f"p = nbp.open_profile({str(path)!r}); p")
@@ -151,4 +144,4 @@ def test_take_a_picture_of_the_slider(notebook: Callable[..., NotebookPage], dat
     shown.part(".nbp-what-if-button").click()
     shown.part(".nbp-what-if code").wait_for()
     shown.settle()
-    shown.part(".nbp").screenshot(path=DOC_IMAGES / "what-if.png")
+    shown.part(".nbp").screenshot(path=IMAGES / "what-if.png")

@@ -1,7 +1,5 @@
 """The heat of lines where cells are split, merged, long, or open twice, and where it is switched off."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,5 @@
 """The heat of lines beside the recorded cell, in the editors of JupyterLab and Notebook 7."""
 
-from __future__ import annotations
-
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +9,7 @@ from playwright.sync_api import Locator
 
 from .conftest import SIZE
 from .desk import OWN
+from .goldens import IMAGES, takes_pictures
 from .jupyter_page import Browser, NotebookPage, write_notebook
 from .test_notebook7 import KNOWN
 
@@ -165,7 +163,6 @@ def test_the_run_before_is_marked_in_the_source_and_in_the_heat(
     shown.page.wait_for_function("() => !document.querySelector('.nbp-heat b')")
 
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SETUP = """
 import torch
 from torch import nn
@@ -196,7 +193,7 @@ for step in range(30):
     losses.append(loss.item())"""
 
 
-@pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
+@takes_pictures
 def test_take_pictures_of_the_editor_and_the_source(notebook: Callable[..., NotebookPage]) -> None:
     pytest.importorskip("torch")
     shown = notebook("picture.ipynb", SETUP.strip(), TRAINING, kernel=OWN, run=False)

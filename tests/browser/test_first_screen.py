@@ -1,7 +1,5 @@
 """At 1,400 × 900 the answer, timeline, memory, phases and ten rows of the table are on screen together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,10 +16,8 @@ from .jupyter_page import Browser, NotebookPage
 
 SMALL_SCREEN: ViewportSize = {"width": 1400, "height": 900}
 TALL = (
-    "jax_cpu/vm.trace.json.gz",
-    "megengine/cli.chrome_timeline.json.gz",
-    "paddle/v262_static.pb.gz",
-    "torch213_cpu/cnn_adam.pt.trace.json.gz",
+    *("jax_cpu/vm.trace.json.gz", "megengine/cli.chrome_timeline.json.gz"),
+    *("paddle/v262_static.pb.gz", "torch213_cpu/cnn_adam.pt.trace.json.gz"),
 )
 """Recordings with many tracks, memory and steps: everything that takes height."""
 EDGES = """() => {

@@ -1,12 +1,10 @@
 """Strangers' texts: in the live views, the report and the static form they are text, and nothing runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
+from notebook_prof import Profile
 from notebook_prof.analysis import Claim
-from notebook_prof.profiles.profile import Profile
 from notebook_prof.views.report.static_html import write_report
 
 from .conftest import SIZE

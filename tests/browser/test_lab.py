@@ -1,7 +1,5 @@
 """The dashboard as a good guest in JupyterLab: displays, themes, reloads, a busy and a lost kernel."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A recording that is watched and stopped while its cell runs, in JupyterLab."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,15 +1,11 @@
 """A cell that runs out of memory, in JupyterLab: its Profile opens on the names that hold memory."""
 
-from __future__ import annotations
-
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from .desk import TORCH
-from .goldens import REPOSITORY
+from .goldens import image_path
 from .jupyter_page import NotebookPage
 
 FAILING = """\
@@ -30,12 +26,6 @@ for step in range(32):
 """
 
 
-def _picture(name: str) -> Path:
-    folder = REPOSITORY / ("docs/images" if os.environ.get("NBP_UPDATE_IMAGES") else "test-output")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / name
-
-
 def test_without_memory_enough_a_profile_opens_on_names(notebook: Callable[..., NotebookPage]) -> None:
     pytest.importorskip("torch")
     setup = "%load_ext notebook_prof\nimport torch\nfrom torch import nn"
@@ -53,7 +43,7 @@ def test_without_memory_enough_a_profile_opens_on_names(notebook: Callable[..., 
     shown.widen.click()
     page.mouse.move(3, 3)
     shown.settle()
-    shown.tab.screenshot(path=_picture("memory-names.png"))
+    shown.tab.screenshot(path=image_path("memory-names.png"))
     first.click()
     shown.wait_views("v.store.get().focus !== null")
     shown.kernel("row = p.trace.slices.loc[p.selection.focus]; assert row['line'] == 'cell:7', row")

@@ -1,7 +1,5 @@
 """The same dashboard in Notebook 7."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +14,6 @@ KNOWN = "Cannot read properties of undefined (reading 'schema')"
 
 @pytest.fixture
 def notebook7(browser: Browser, seven: Server, root: Path) -> Iterator[NotebookPage]:
-    """An open notebook in Notebook 7."""
     write_notebook(root / "seven.ipynb", [SETUP, "p", "'below'"])
     browser.blank()
     opened = NotebookPage(browser, seven, "seven.ipynb")

@@ -1,7 +1,5 @@
 """Selected slices that are out of sight: a sentence at the timeline's edge, and a click that goes there."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -9,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from notebook_prof import TraceBuilder
-from notebook_prof.profiles.profile import Profile
+from notebook_prof import Profile, TraceBuilder
 
 from ..node import install_packages
-from .dashboard import Dashboard, Report
+from .dashboard import Report
 from .drawn_tracks import many_tracks
 from .jupyter_page import NotebookPage
-from .test_accessibility import AXE, MOST_STOPS, STOP, VIOLATIONS
+from .test_accessibility import AXE, MOST_STOPS, VIOLATIONS, stops_before_the_table
 
 SETUP = "from drawn_tracks import many_tracks\np = many_tracks()"
 SAID = "v.timeline.indicators.snapshot()"
@@ -191,15 +188,8 @@ def test_a_report_says_it_too(report: Callable[..., Report], scheme: Any) -> Non
     page.emulate_media(color_scheme="light")
 
 
-def _few_stops(opened: Dashboard) -> None:
-    opened.keys.focus()
-    stops: list[str] = []
-    while len(stops) < 40:
-        opened.page.keyboard.press("Tab")
-        in_table, label = opened.page.evaluate(STOP)
-        if in_table:
-            break
-        stops.append(label)
+def _few_stops(opened: Report) -> None:
+    stops = stops_before_the_table(opened)
     assert len(stops) <= MOST_STOPS + 2, stops
     assert sum("selected slice" in stop for stop in stops) == 1, "arrows walk from one to the other"
     assert sum("the selection" in stop for stop in stops) == 1, "clauses and what clears them"

@@ -3,8 +3,6 @@
 From a million on the first picture comes from an early index. Ten million are shown by ``make bench``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 ``NBP_UPDATE_GOLDEN=1`` writes the golden pictures anew, ``NBP_UPDATE_IMAGES=1`` those in ``docs/images``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
@@ -12,8 +10,7 @@ from typing import Final, Literal
 import numpy as np
 from playwright.sync_api import ViewportSize
 
-from notebook_prof.profiles.profile import Profile
-from notebook_prof.trace import TraceBuilder
+from notebook_prof import Profile, TraceBuilder
 
 from .dashboard import Report
 from .desk import OWN
@@ -72,14 +69,8 @@ def _long_names(builder: TraceBuilder) -> None:
     word = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
     names = [f"{word * 12} {k}" for k in range(20)]
     ts = np.arange(20) * 10**6
-    builder.slices(
-        ts=ts,
-        dur=np.full(20, 900_000),
-        name=names,
-        track=builder.track("thread " * 30, pid=1, tid=1),
-        module=word,
-        shapes=word,
-    )
+    row = {"track": builder.track("thread " * 30, pid=1, tid=1), "module": word, "shapes": word}
+    builder.slices(ts=ts, dur=np.full(20, 900_000), name=names, **row)
 
 
 def _instants(builder: TraceBuilder) -> None:

@@ -1,7 +1,5 @@
 """Pinned tracks: at the top of every display, whatever else scrolls, and kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from .dashboard import Report

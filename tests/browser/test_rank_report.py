@@ -1,15 +1,13 @@
 """The report of many ranks: linked figures, timelines in the file, and no stranger's text that runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof import Selection
 from notebook_prof.ranks.profiles import Ranks
-from notebook_prof.selection import Selection
 from notebook_prof.views.page_queries import PageQueries
 
 from ..ranks.strange import write_strange
@@ -34,7 +32,6 @@ def file(ranks: Ranks, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def report(browser: Browser, file: Path) -> Iterator[Browser]:
-    """The open report."""
     browser.blank()
     browser.page.bring_to_front()
     browser.page.set_viewport_size(SIZE)

@@ -1,8 +1,5 @@
 """The linked page of many ranks in JupyterLab: clicks, Python, and the timelines below."""
 
-from __future__ import annotations
-
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +8,7 @@ import pytest
 
 from ..ranks.drawn import write_run
 from ..ranks.piped import write_gpipe
+from .goldens import IMAGES, takes_pictures
 from .jupyter_page import NotebookPage
 
 PAGE = "[...document.querySelectorAll('.nbp-host')].find((host) => host.nbpRanks)?.nbpRanks"
@@ -74,7 +72,7 @@ def test_the_page_python_and_the_timelines_share_one_selection(board: NotebookPa
     board.page.keyboard.press("Escape")
 
 
-@pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
+@takes_pictures
 def test_pictures_for_the_documentation(
     notebook: Callable[..., NotebookPage], root: Path, shared_traces: Path
 ) -> None:
@@ -115,8 +113,7 @@ def _shoot(shown: NotebookPage, name: str, selector: str) -> None:
     shown.page.mouse.move(0, 0)
     shown.page.evaluate(TO_TOP)
     shown.page.wait_for_timeout(800)  # figures paint a frame after their data
-    images = Path(__file__).parents[2] / "docs" / "images"
     part = shown.page.locator(selector).first
     part.evaluate("(el) => { el.style.padding = '8px' }")
-    part.screenshot(path=images / name)
+    part.screenshot(path=IMAGES / name)
     part.evaluate("(el) => { el.style.padding = '' }")

@@ -1,7 +1,5 @@
 """Every display shows the same picture, whatever has happened to the page meanwhile."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -1,14 +1,12 @@
 """The report: the same views without a kernel. What it answers is in ``tests/unit/test_page_twins.py``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from notebook_prof.profiles.profile import Profile
+from notebook_prof import Profile
 from notebook_prof.service.answers.arguments import arguments_of
 from notebook_prof.testing import draw
 from notebook_prof.views.dashboard import AXIS_PX, LANE_PX

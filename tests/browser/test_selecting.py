@@ -1,7 +1,5 @@
 """What the hand selects by mouse and keyboard, what Python then has, and what the other views then show."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,20 +1,17 @@
 """The rail of tabs: asked for when looked at, joined to the selection, by keyboard too."""
 
-from __future__ import annotations
-
-import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from notebook_prof.profiles.profile import Profile
+from notebook_prof import Profile
 
 from .conftest import start_over
 from .dashboard import Report
 from .drawn_gpu import drawn_training
+from .goldens import IMAGES, takes_pictures
 from .jupyter_page import NotebookPage
 
 ASKED = "v.panels.snapshot().asked"
@@ -171,10 +168,7 @@ def test_a_slow_tab_says_so_and_a_failing_one_may_be_tried_again(shown: Notebook
         shown.kernel("go.set(); TABS['steps'] = real")
 
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
-
-
-@pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
+@takes_pictures
 @pytest.mark.parametrize(("scheme", "suffix"), [("light", ""), ("dark", "-dark")])
 def test_take_a_picture_of_each_tab(report: Callable[..., Report], scheme: Any, suffix: str) -> None:
     opened = report(Profile(drawn_training()))

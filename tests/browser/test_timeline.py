@@ -1,7 +1,5 @@
 """Moving about in the timeline: wheel, drag, keys, tracks, arrows between slices, and what is found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

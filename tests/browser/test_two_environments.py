@@ -1,7 +1,5 @@
 """A server and a kernel in two environments, as JupyterHub and conda have them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

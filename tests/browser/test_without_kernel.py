@@ -1,7 +1,5 @@
 """A saved notebook when there is no kernel: trusted, untrusted, and converted to HTML."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

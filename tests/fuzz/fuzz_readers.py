@@ -5,8 +5,6 @@ Only a Trace or a NotebookProfError may come of it: anything else is a crash, wh
 The samples in ``tests/data`` are where it starts from.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -5,8 +5,6 @@ with nothing but a `NotebookProfError`. ``make fuzz`` runs this for a while. JSO
 rest as bytes, and native recordings as tables that are written with right checksums.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import gzip
@@ -27,10 +25,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from notebook_prof import NotebookProfError, analysis, read_trace
-from notebook_prof.profiles.profile import Profile
+from notebook_prof import NotebookProfError, Profile, Trace, analysis, read_trace
 from notebook_prof.readers.registry import readers
-from notebook_prof.trace import Trace
 from notebook_prof.writers.native import write_native
 from tests import samples as recordings
 
@@ -38,22 +34,8 @@ DATA: Final = Path(__file__).parents[1] / "data"
 LARGEST: Final = 150_000
 VALUES: Final = (
     *(0, -1, 1, 2**31, 2**53, 2**63, -(2**63), 10**30, 1e308, -0.0, 0.5, float("nan"), float("inf")),
-    *(
-        "",
-        "x",
-        "ProfilerStep#0",
-        "nan",
-        "-1",
-        "1e999",
-        "\ud800",
-        "a" * 3000,
-        None,
-        True,
-        [],
-        {},
-        [[]],
-        [1, "a"],
-    ),
+    *("", "x", "ProfilerStep#0", "nan", "-1", "1e999", "\ud800", "a" * 3000),
+    *(None, True, [], {}, [[]], [1, "a"]),
 )
 """What takes the place of a value of a file."""
 

@@ -1,7 +1,5 @@
 """Real kernels, one of each kind for all modules that leave it as it was, with an empty IPython directory."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -140,12 +138,8 @@ def _plain(text: str) -> str:
 def bare_kernel(directory: Any, **options: Any) -> Iterator[Kernel]:
     """A kernel, which is shut down afterwards."""
     # the cost of a debugger's checks at every start is not what is tested here
-    env = {
-        **os.environ,
-        "IPYTHONDIR": str(directory),
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-        "PYTHONFAULTHANDLER": "1",
-    }
+    env = {**os.environ, "IPYTHONDIR": str(directory), "PYTHONFAULTHANDLER": "1"}
+    env["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
     manager, client = start_new_kernel(startup_timeout=PATIENCE_S, kernel_name="python3", env=env, **options)
     try:
         yield Kernel(manager, client)

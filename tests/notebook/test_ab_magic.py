@@ -1,7 +1,5 @@
 """``%%profile_ab`` in a real kernel: turns, states, errors, and what stays of them."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 

@@ -1,7 +1,5 @@
 """The account of a cell in a real kernel: what belongs to which statement, and where the cell ends."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Binder demo: what its requirements bring, and nothing else, runs the quickstart and stories."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -14,6 +12,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+from tests.checkout import copy_checkout
 
 ROOT = Path(__file__).parents[2]
 STORIES = ("quickstart", "late_rank")
@@ -80,20 +80,7 @@ def test_binder_requirements_run_the_quickstart(tmp_path: Path) -> None:
     python = clean / "bin" / "python"
     # a copy: repo2docker installs from a checkout of its own, and "." must not leave build files here
     checkout = tmp_path / "checkout"
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if listed.returncode:
-        pytest.skip("needs a git checkout to copy")
-    for name in listed.stdout.splitlines():
-        folders = ("notebook_prof/", "notebooks/", "binder/", "js/labextension/")
-        if (name.startswith(folders) or "/" not in name) and (ROOT / name).is_file():
-            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-            (checkout / name).write_bytes((ROOT / name).read_bytes())
+    copy_checkout(checkout, "notebook_prof/", "notebooks/", "binder/", "js/labextension/")
     pins = _pins()
     # whichever index this machine has: here PyTorch's own may be out of reach
     (checkout / "binder" / "requirements.txt").write_text("\n".join([*pins, "."]))

@@ -1,7 +1,5 @@
 """A profiled cell is the cell: what it computes, shows, raises, and on which line."""
 
-from __future__ import annotations
-
 import re
 import time
 from typing import Any
@@ -28,25 +26,24 @@ def test_binds_the_profile_and_shows_it_after_the_output(kernel: Kernel) -> None
     assert "print('mine')" in kernel.value("p.trace.metadata['cell_source']")
 
 
-def test_underscore_stays_the_value_of_the_cell(kernel: Kernel) -> None:
+def test_what_a_cell_shows_is_shown_and_quiet_shows_nothing_else(kernel: Kernel) -> None:
     kernel.must("%%profile --quiet\n'the value'")
     assert kernel.must("_").results == ["'the value'"]
-
-
-def test_quiet_shows_nothing_and_no_name_binds_only_the_last(kernel: Kernel) -> None:
     reply = kernel.must("%%profile --quiet\nx = 1")
     assert (reply.displays, reply.results, reply.stdout) == ([], [], "")
     assert kernel.value("_profile is nbp.last") is True
-
-
-def test_semicolon_hides_the_value(kernel: Kernel) -> None:
     assert kernel.must("%%profile --quiet\n5;").results == []
 
 
-def test_string_literals_are_unchanged(kernel: Kernel) -> None:
+def test_the_text_of_a_cell_stays_as_it_is(kernel: Kernel) -> None:
     body = 'text = """\n  two spaces\n%%profile q\n\\tend"""\nraw = r"\\d"'
     kernel.run(f"%%profile --quiet\n{body}")
     assert kernel.value("[text, raw]") == ["\n  two spaces\n%%profile q\n\tend", r"\d"]
+    source = "from __future__ import annotations\ndef f(x: Unknown): pass\nf.__annotations__['x']"
+    assert kernel.must(f"%%profile --quiet\n{source}").results == ["'Unknown'"]
+    kernel.must("%%profile --quiet\ndef seen(x):\n    for i in range(x):\n        x += i\n    return x")
+    source = kernel.value("__import__('inspect').getsource(seen)")
+    assert source == "def seen(x):\n    for i in range(x):\n        x += i\n    return x\n"
 
 
 def test_top_level_await(kernel: Kernel) -> None:
@@ -55,17 +52,6 @@ def test_top_level_await(kernel: Kernel) -> None:
     )
     assert reply.results == ["7"]
     assert kernel.value("p.trace.metadata['source']") == "recording"
-
-
-def test_future_import_stays_first(kernel: Kernel) -> None:
-    source = "from __future__ import annotations\ndef f(x: Unknown): pass\nf.__annotations__['x']"
-    assert kernel.must(f"%%profile --quiet\n{source}").results == ["'Unknown'"]
-
-
-def test_source_can_be_inspected(kernel: Kernel) -> None:
-    kernel.must("%%profile --quiet\ndef seen(x):\n    for i in range(x):\n        x += i\n    return x")
-    source = kernel.value("__import__('inspect').getsource(seen)")
-    assert source == "def seen(x):\n    for i in range(x):\n        x += i\n    return x\n"
 
 
 def test_no_names_of_ours_are_left(kernel: Kernel) -> None:
@@ -138,16 +124,14 @@ def test_a_second_recording_is_refused_with_a_sentence(kernel: Kernel) -> None:
     assert kernel.must("%%profile --quiet\n1").results == ["1"]
 
 
-def test_unknown_option_runs_nothing_and_names_the_nearest(kernel: Kernel) -> None:
+def test_wrong_lines_run_nothing(kernel: Kernel) -> None:
     reply = kernel.run("%%profile --stpes 3:14\nran_anyway = True")
     assert (reply.status, reply.error) == ("error", "UsageError")
     assert "did you mean '--steps'" in reply.message
     assert kernel.value("'ran_anyway' in globals()") is False
-
-
-def test_wrong_values_run_nothing(kernel: Kernel) -> None:
     for line, words in (
         ("--with pyton", "did you mean 'python'"),
+        ("--engine alarm", "use 'thread'"),
         ("--loop 9", "loops start on lines: 2"),
         ("p q", "one NAME"),
     ):
@@ -155,6 +139,10 @@ def test_wrong_values_run_nothing(kernel: Kernel) -> None:
         assert (reply.status, reply.error) == ("error", "UsageError"), line
         assert words in reply.message
     assert kernel.value("'ran_anyway' in globals()") is False
+    reply = kernel.run("%%profile a\n%%profile b\nran_twice = True")
+    assert reply.status == "error"
+    assert kernel.value("'ran_twice' in globals()") is False
+    assert kernel.must("%%profile --quiet\n1").results == ["1"]
 
 
 def test_magics_inside_over_and_under(kernel: Kernel) -> None:
@@ -214,13 +202,6 @@ def test_torch_is_recorded_from_its_import_on(kernel: Kernel) -> None:
     assert kernel.value("int((p.trace.slices['name'] == 'aten::ones').sum())") == 4
     loader = "type(torch.__loader__).__name__, torch.__loader__ is torch.__spec__.loader"
     assert kernel.value(f"[finders == sys.meta_path, {loader}]") == [True, "SourceFileLoader", True]
-
-
-def test_two_magic_lines(kernel: Kernel) -> None:
-    reply = kernel.run("%%profile a\n%%profile b\nran_twice = True")
-    assert reply.status == "error"
-    assert kernel.value("'ran_twice' in globals()") is False
-    assert kernel.must("%%profile --quiet\n1").results == ["1"]
 
 
 @pytest.mark.parametrize(
@@ -292,14 +273,11 @@ def test_an_interrupt_while_a_line_is_stopped_ends_its_cell(kernel: Kernel) -> N
     assert kernel.value("(after, nbp.last.trace.slices is not None)") == [False, True]
 
 
-def test_help(kernel: Kernel) -> None:
+def test_help_and_completion_start_nothing(kernel: Kernel) -> None:
     assert "--stop-after" in kernel.must("%%profile --help\n").stdout
     answer = kernel.client.inspect("%%profile", 5, reply=True, timeout=PATIENCE_S)
     text = re.sub(r"\x1b\[[0-9;]*m", "", answer["content"]["data"]["text/plain"])
     assert "--steps A:B" in text
-
-
-def test_is_complete_and_completion_start_nothing(kernel: Kernel) -> None:
     kernel.client.is_complete("%%profile p\nfor i in range(3):")
     assert kernel.client.get_shell_msg(timeout=PATIENCE_S)["content"]["status"] == "incomplete"
     kernel.client.is_complete("%%profile p\nx = 1")
@@ -338,13 +316,9 @@ def test_the_debugger_that_pdb_on_starts_is_not_in_the_profile(kernel: Kernel) -
         client.input("q")
 
     kernel.must("%pdb on")
-    reply = client.execute_interactive(
-        "%%profile p --quiet\ndef f(a):\n    return 1 / a\nf(0)",
-        allow_stdin=True,
-        stdin_hook=answer,
-        output_hook=lambda message: None,
-        timeout=PATIENCE_S,
-    )
+    asked = {"allow_stdin": True, "stdin_hook": answer, "output_hook": lambda message: None}
+    cell = "%%profile p --quiet\ndef f(a):\n    return 1 / a\nf(0)"
+    reply = client.execute_interactive(cell, timeout=PATIENCE_S, **asked)
     assert reply["content"]["ename"] == "ZeroDivisionError"
     assert prompts == ["ipdb> "]
     assert end_unix_ns(kernel) <= asked_ns[0]

@@ -1,7 +1,5 @@
 """The prompt comes back before the Trace is there; who asks for it waits."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

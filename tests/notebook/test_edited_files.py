@@ -1,7 +1,5 @@
 """The text of a line is that of the code that ran, whatever happened to its file since."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator
@@ -158,15 +156,12 @@ def test_a_module_that_is_reloaded_in_the_cell(kernel: Kernel, module: Path) -> 
 SEPARATORS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 
 
-def test_only_ends_of_lines_end_lines_of_a_module(kernel: Kernel, module: Path) -> None:
+def test_only_ends_of_lines_end_lines(kernel: Kernel, module: Path) -> None:
     write(module, f"A = '''{SEPARATORS}'''  # {SEPARATORS}\n\x0c\n{SLEEPS}")
     kernel.must(f"import {module.stem} as m")
     facts = recorded(kernel, "m.work()", module)
     assert facts["line"] == [6, "time.sleep(0.3)"]
     assert facts["source"]["6"].strip() == "time.sleep(0.3)"
-
-
-def test_only_ends_of_lines_end_lines_of_a_cell(kernel: Kernel) -> None:
     kernel.must(f"import time\nodd = '{SEPARATORS}'\ndef pause():\n    odd = 1\n    time.sleep(0.3)")
     kernel.must(f"%%profile p --quiet\nodd = '{SEPARATORS}'\npause()\nodd = 2")
     lines = kernel.value("p.lines()[['file', 'line', 'text']].values.tolist()")

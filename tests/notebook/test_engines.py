@@ -1,7 +1,5 @@
 """An engine that computes in another process, and its trace."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

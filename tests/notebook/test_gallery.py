@@ -1,7 +1,5 @@
 """The stories on the documentation's site: each is run, and its finding and its views are kept."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

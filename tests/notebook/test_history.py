@@ -1,7 +1,5 @@
 """The history in a real kernel: rows of cells, the second line, and outputs that stay what they were."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -164,9 +162,7 @@ def test_it_lies_where_the_kernel_began_whatever_a_cell_changed_to(tmp_path: Pat
         own_kernel.must(f"os.chdir({str(other)!r})")
         own_kernel.must("%%profile p --quiet\nos.makedirs('deeper'); os.chdir('deeper')\nx = 1")
         own_kernel.must("%%profile p --quiet\nx = 2")
-        assert own_kernel.value("(len(nbp.history()), nbp.history().attrs['folder'])") == [
-            2,
-            str(start / ".notebook_prof"),
-        ]
+        found = own_kernel.value("(len(nbp.history()), nbp.history().attrs['folder'])")
+        assert found == [2, str(start / ".notebook_prof")]
         own_kernel.must(f"__session__ = {str(other / 'a.ipynb')!r}")
         assert own_kernel.value("nbp.history().attrs['folder']") == str(other / ".notebook_prof")

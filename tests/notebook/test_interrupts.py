@@ -1,7 +1,5 @@
 """Forty interrupts at random moments, with everything attached, leave nothing of the profiler behind."""
 
-from __future__ import annotations
-
 import json
 import random
 import time

@@ -1,7 +1,5 @@
 """Kinds of cells for which profilers report the wrong lines: tasks, decorators, greenlets, hooks."""
 
-from __future__ import annotations
-
 import re
 import sys
 import textwrap
@@ -17,31 +15,13 @@ def crunch_numbers(n=10_000_000):
 """
 BODY = "return sum(i * i for i in range(n))"
 
+NAP = "import asyncio\nasync def nap_and_crunch():\n    await asyncio.sleep(0)\n    crunch_numbers()\n"
 TASKS = {
-    "a group of tasks": """
-        import asyncio
-        async def nap_and_crunch():
-            await asyncio.sleep(0)
-            crunch_numbers()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(nap_and_crunch())
-            group.create_task(nap_and_crunch())
-        """,
-    "tasks as they complete": """
-        import asyncio
-        async def nap_and_crunch():
-            await asyncio.sleep(0)
-            crunch_numbers()
-        for done in asyncio.as_completed([nap_and_crunch(), nap_and_crunch()]):
-            await done
-        """,
-    "a task with a limit": """
-        import asyncio
-        async def nap_and_crunch():
-            await asyncio.sleep(0)
-            crunch_numbers()
-        await asyncio.wait_for(nap_and_crunch(), 600)
-        """,
+    "a group of tasks": f"{NAP}async with asyncio.TaskGroup() as group:\n"
+    "    group.create_task(nap_and_crunch())\n    group.create_task(nap_and_crunch())",
+    "tasks as they complete": f"{NAP}both = [nap_and_crunch(), nap_and_crunch()]\n"
+    "for done in asyncio.as_completed(both):\n    await done",
+    "a task with a limit": f"{NAP}await asyncio.wait_for(nap_and_crunch(), 600)",
     "a callback of the loop": """
         import asyncio
         over = asyncio.Event()
@@ -64,23 +44,11 @@ TASKS = {
             def work(self):
                 crunch_numbers()
         """,
-    "a greenlet": """
-        import greenlet
-        def switched():
-            crunch_numbers()
-        greenlet.greenlet(switched).switch()
-        """,
     "what cloudpickle made anew": """
         def sent(function):
             code = function.__code__.replace(co_filename="<dynamic-code>")
             return type(function)(code, function.__globals__, "sent", function.__defaults__)
         sent(crunch_numbers)()
-        """,
-    "what a representation computes": """
-        class Slow:
-            def _repr_html_(self):
-                return f'<b>{crunch_numbers()}</b>'
-        Slow()
         """,
 }
 EARLIER = """
@@ -97,8 +65,6 @@ begun_before = asyncio.get_running_loop().create_task(wait_and_crunch())
 def test_the_line_that_computed_has_the_time(kernel: Kernel, kind: str) -> None:
     if "group" in kind and sys.version_info < (3, 11):
         pytest.skip("asyncio.TaskGroup is new in Python 3.11")
-    if "greenlet" in kind:
-        pytest.importorskip("greenlet")
     kernel.must(CRUNCH)
     if "earlier" in kind:
         kernel.must(EARLIER)

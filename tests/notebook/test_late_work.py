@@ -1,7 +1,5 @@
 """A kernel that ends while the verdict and the static form of what it shows are still being made."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 from pathlib import Path

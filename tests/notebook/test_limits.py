@@ -1,7 +1,5 @@
 """Kernels with little left of what the system lets them take: they answer, and go on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

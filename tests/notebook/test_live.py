@@ -1,7 +1,5 @@
 """A recording in a real kernel that is watched and stopped while its cell runs."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

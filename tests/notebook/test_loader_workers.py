@@ -1,7 +1,5 @@
 """Workers of a DataLoader whose dataset is a class of the notebook, in a real kernel."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -76,13 +74,10 @@ def test_a_window_shows_the_workers_of_an_iterator_that_is_older(torch_kernel: K
     assert torch_kernel.value(patched) == "torch.utils.data.dataloader"
 
 
-def test_a_window_without_workers_counts_its_own_items(torch_kernel: Kernel) -> None:
+def test_without_workers_the_cell_makes_all_items(torch_kernel: Kernel) -> None:
     torch_kernel.must(SETUP)
     torch_kernel.must("%%profile p --quiet --steps 20:40" + LOOP.format(workers=0, context=None))
     assert torch_kernel.value("p.input.workers()['items'].tolist()")[0] in range(76, 85)
-
-
-def test_without_workers_the_cell_makes_all_items(torch_kernel: Kernel) -> None:
     torch_kernel.must(SETUP)
     torch_kernel.must("%%profile p --quiet" + LOOP.format(workers=0, context=None))
     assert torch_kernel.value("p.input.workers()['items'].tolist()") == [256]

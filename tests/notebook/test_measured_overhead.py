@@ -1,7 +1,5 @@
 """What recording costs, measured in a cell: from the option of the magic to interval and trust report."""
 
-from __future__ import annotations
-
 from notebook_prof.session.sources import PAIR
 from notebook_prof.statistics import overhead_ratio
 from tests.notebook.conftest import Kernel

@@ -1,7 +1,5 @@
 """Names of memory in a real kernel: what is left behind, what grows, and what an error keeps."""
 
-from __future__ import annotations
-
 from tests.notebook.conftest import Kernel
 
 SETUP = """

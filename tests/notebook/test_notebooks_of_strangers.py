@@ -1,7 +1,5 @@
 """Notebooks of strangers behave the same under ``%%profile``, under the watch, and without either."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """%profile_open in a real kernel."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Processes of ours beside a user's handlers of SIGCHLD, waits for children, and forks."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 
@@ -47,10 +45,8 @@ def test_a_handler_of_sigchld_hears_of_the_users_children_alone(own_kernel: Kern
             mine.append(pid)
             spin(0.05)
     """)
-    assert kernel.value("(sorted(reaped) == sorted(mine), p.trace.metadata['python_engine'])") == [
-        True,
-        "py-spy",
-    ]
+    found = kernel.value("(sorted(reaped) == sorted(mine), p.trace.metadata['python_engine'])")
+    assert found == [True, "py-spy"]
     kernel.must("heard.clear()")
     for _ in range(2):
         kernel.must("%%profile p --quiet --engine py-spy\nspin(0.1)")

@@ -1,7 +1,5 @@
 """Every Python block of the README, the first page and the guide runs in a kernel, page by page."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Shares are compared with wide margins: on a loaded machine looks come late by te
 cell of a second then has a few per cent of its time on a neighbouring line.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -73,10 +71,6 @@ def test_what_holds_the_gil_has_its_own_line(spied: Kernel) -> None:
     assert moved < 0.1 * whole
 
 
-def test_an_engine_that_there_was_is_refused(spied: Kernel) -> None:
-    assert "use 'thread'" in spied.run("%%profile --engine alarm\npass").message
-
-
 @pytest.mark.parametrize("engine", ["py-spy", "thread"])
 def test_every_thread_has_its_own_track(spied: Kernel, engine: str) -> None:
     spied.must(
@@ -116,17 +110,11 @@ len(r)
 """
 
 
-def test_a_thread_that_follows_another_has_its_own_track(spied: Kernel) -> None:
+def test_a_thread_pool_keeps_its_names_also_after_threads_that_ended(spied: Kernel) -> None:
     """py-spy keeps the number of a thread for the next with its identifier; which do is chance."""
     spied.must("import concurrent.futures as cf, hashlib, os, threading; data = os.urandom(40_000_000)")
     spied.must("ts = [threading.Thread(target=sum, args=(range(9_000_000),)) for _ in range(3)]")
     spied.must("[t.start() for t in ts]; [t.join() for t in ts]; None")
-    spied.must(POOL)
-    assert len([name for name in spied.value("threads(p)") if name.startswith("ThreadPoolExecutor")]) == 2
-
-
-def test_a_thread_pool_keeps_its_names(spied: Kernel) -> None:
-    spied.must("import concurrent.futures as cf, hashlib, os; data = os.urandom(40_000_000)")
     spied.must(POOL)
     names = [name for name in spied.value("threads(p)") if name.startswith("ThreadPoolExecutor")]
     # the first number counts the executors of the process, of which the kernel may have had some before

@@ -1,7 +1,5 @@
 """*Run All*, as nbclient and nbconvert do it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.notebook.conftest import PATIENCE_S

@@ -1,7 +1,5 @@
 """What if a line of the cell took less: the answer is what the cell takes without it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.notebook.conftest import Kernel

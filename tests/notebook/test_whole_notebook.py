@@ -1,7 +1,5 @@
 """Cells under ``%profile_notebook`` do what they do without, and nothing of ours is left when it is off."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,11 +60,8 @@ def watched(kernel: Kernel) -> Iterator[Kernel]:
 def outcome(kernel: Kernel, source: str) -> dict[str, Any]:
     reply = kernel.run(source)
     order = [one for one in reply.order if one != "stream"]  # texts come in any number of pieces
-    return {
-        **vars(reply),
-        "order": order,
-        "traceback": reply.traceback.partition("Traceback")[2].replace(" ", "")[-60:],
-    }
+    ending = reply.traceback.partition("Traceback")[2].replace(" ", "")[-60:]
+    return {**vars(reply), "order": order, "traceback": ending}
 
 
 def test_cells_do_what_they_do_without(kernel: Kernel) -> None:
@@ -103,10 +98,8 @@ def test_an_interrupt_a_subshell_and_a_cell_in_full(watched: Kernel) -> None:
     assert [row["error"] for row in rows[4:6]] == ["KeyboardInterrupt", ""]
     assert [row["full"] for row in rows[4:6]] == [False, True]
     assert (rows[6]["cell_id"], rows[6]["runs"]) == ("zero", 2)
-    assert watched.value("[p.trace.metadata['source'], nbp.notebook().verdict.kind]") == [
-        "recording",
-        "notebook",
-    ]
+    found = watched.value("[p.trace.metadata['source'], nbp.notebook().verdict.kind]")
+    assert found == ["recording", "notebook"]
     account = watched.value(
         "(lambda nb: [int(nb.account()['dur'].sum()), nb.trace.span.dur, "
         "[one.holds(nb.trace) for one in nb.verdict.claims]])(nbp.notebook())"

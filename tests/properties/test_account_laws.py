@@ -1,7 +1,5 @@
 """The account of a cell, for any program of statements, ticks and moves on a virtual clock."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What holds of the analyses for any trace, checked against definitions instant by instant."""
 
-from __future__ import annotations
-
 import inspect
 from collections import Counter, defaultdict
 from contextlib import suppress
@@ -13,12 +11,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from notebook_prof import analysis
+from notebook_prof import TraceBuilder, analysis
 from notebook_prof.analysis.time.phases import PRIORITY, stepping_track
 from notebook_prof.analysis.time.thread_time import judged_span
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.testing import draw
-from notebook_prof.trace import DEVICE_CATEGORIES, PHASES, TraceBuilder, length, union
+from notebook_prof.trace import DEVICE_CATEGORIES, PHASES, length, union
 from tests.strategies import traces
 
 from ..draws import draws
@@ -222,14 +220,6 @@ def test_host_waits_are_their_definition(trace):
     assert table.groupby("kind")["total_ns"].sum().to_dict() == dict(counts)
     assert table["total_ns"].sum() == (ends - starts).sum()
     assert abs(table["share"].sum() - 1) < 1e-9
-
-
-@given(traces())
-def test_causes_of_idle_time_sum_to_idle_time(trace):
-    table, busy = analysis.idle_causes(trace), analysis.device(trace)
-    assert table.groupby("device")["idle_ns"].sum().tolist() == busy["idle_ns"].tolist()
-    assert table.groupby("device")["window_ns"].first().tolist() == busy["window_ns"].tolist()
-    assert (table["share"] <= 1).all()
 
 
 @given(traces())

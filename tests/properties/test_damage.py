@@ -1,7 +1,5 @@
 """Whatever is done to a file of any format: a Trace with a report, or an error that says what was seen."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import zipfile
@@ -13,10 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.errors import NotebookProfError
-from notebook_prof.readers import list_formats, read_trace
+from notebook_prof import NotebookProfError, Trace, list_formats, read_trace
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
 
 from ..damage import damaged
 from ..unit.test_collapsed_kinds import PY_SPY, TACHYON, WALL
@@ -66,20 +62,14 @@ WRITTEN = {
     b"\x0e\x08\x02\x12\x02bc\x18\x07\x22\x01\x01\x38\x05\x0d\x08\x03\x12\x01d\x18\x04\x38\x07\x2a\x02\x01\x02",
     "collapsed": b"main;step;mm (ops.py:3) 17\nmain;step 4\nmain;load 2.5\nidle 9\n",
 }
-COLLAPSED = {
-    "austin": WALL,
-    "austin in full mode": WALL.replace("wall", "full"),
-    "tachyon": TACHYON,
-    "py-spy": PY_SPY,
-}
+COLLAPSED = {"austin": WALL, "austin in full mode": WALL.replace("wall", "full")}
+COLLAPSED |= {"tachyon": TACHYON, "py-spy": PY_SPY}
+MEGENGINE = ("cli.chrome_timeline.json", "memory_flow.svg", "profiling_train.json")
+PADDLE = ("synthetic_rank0", "v262_static")
 SAMPLES = {
     "jax": ("jax_cpu/vm.trace.json.gz", "jax_cpu/vm.xplane.pb.gz"),
     "kineto": ("torch213_cpu/mini_noschedule.pt.trace.json.gz", "torch213_cpu/odd_names.pt.trace.json.gz"),
-    "megengine": (
-        "megengine/cli.chrome_timeline.json.gz",
-        "megengine/memory_flow.svg.gz",
-        "megengine/profiling_train.json.gz",
-    ),
+    "megengine": tuple(f"megengine/{name}.gz" for name in MEGENGINE),
     "mindspore": (
         "mindspore/v200_graph/profiler/cpu_op_execute_timestamp_0.txt.gz",
         "mindspore/v200_minddata/minddata_cpu_utilization_0.json",
@@ -88,12 +78,7 @@ SAMPLES = {
     ),
     "memray": ("python_profilers/memray.csv",),
     "nsys": ("nsys/nvtx_cpu.sqlite.gz",),
-    "paddle": (
-        "paddle/synthetic_rank0.json.gz",
-        "paddle/synthetic_rank0.pb.gz",
-        "paddle/v262_static.json.gz",
-        "paddle/v262_static.pb.gz",
-    ),
+    "paddle": tuple(f"paddle/{name}.{kind}.gz" for name in PADDLE for kind in ("json", "pb")),
     "perfetto": ("perfetto/sdk_deltas.pftrace", "written.pftrace"),
     "pstats": ("python_profilers/profile.pstats",),
     "pyinstrument": ("python_profilers/pyinstrument.json", "python_profilers/session.pyisession.gz"),

@@ -4,8 +4,6 @@
 run in chroots (root only), all others where an interpreter is there. Environments are kept in ``.pythons/``.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os
@@ -71,7 +69,6 @@ def environment() -> dict[str, str]:
 def run(
     version: str, paths: Mapping[str, Path], arguments: list[str], newest: bool = False
 ) -> tuple[str, str]:
-    """Run the tests on a version."""
     name = f"newest-{version}" if newest else version
     refusal = chroots.refusal() if version in chroots.SUITES else ""
     if version in chroots.SUITES and not refusal:

@@ -1,7 +1,5 @@
 """Debian's later releases in folders, each with a Python that this machine lacks."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Interpreters of this machine: on PATH, from pyenv and from uv."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 ``make test-wheel``. The package index is needed; where it cannot be reached the tests are skipped.
 """
 
-from __future__ import annotations
-
 import email
 import hashlib
 import json
@@ -18,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import notebook_prof
+from tests.checkout import copy_checkout
 from tests.pythons.interpreters import VERSIONS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,20 +85,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def built(builder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The wheel and the source distribution of a copy of what is committed."""
     checkout = tmp_path_factory.mktemp("checkout")
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if listed.returncode:
-        pytest.skip("needs a git checkout to copy")
-    for name in listed.stdout.splitlines():
-        packaged = name.startswith(("notebook_prof/", "js/labextension/")) or "/" not in name
-        if packaged and (ROOT / name).is_file():
-            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-            (checkout / name).write_bytes((ROOT / name).read_bytes())
+    copy_checkout(checkout, "notebook_prof/", "js/labextension/")
     run(builder, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", "out", cwd=checkout)
     files = {path.suffix: path for path in (checkout / "out").iterdir()}
     assert sorted(files) == [".gz", ".whl"]

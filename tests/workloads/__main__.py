@@ -4,8 +4,6 @@
 adds the runs to a file, for `tests.workloads.truth`.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +15,6 @@ from .truth import keep
 
 
 def show(run: Run) -> None:
-    """Print a run."""
     pd.set_option("display.width", 200, "display.max_columns", 30, "display.max_colwidth", 60)
     print("=" * 100, f"\n{run.workload.name}")
     ratio = f"bare {run.bare_s:.2f} s, profiled {run.wall_s:.2f} s: {run.wall_s / run.bare_s:.2f} x"
@@ -36,12 +33,8 @@ def show(run: Run) -> None:
         if name in run.said:
             table = run.said[name].head(rows).drop(columns=["ts", "first"], errors="ignore")
             print(f"-- {name}\n{table.to_string()}")
-    print(
-        "-- steps",
-        len(run.said.get("steps", ())),
-        "phases",
-        run.phase_shares() if "phases" in run.said else "",
-    )
+    shares = run.phase_shares() if "phases" in run.said else ""
+    print("-- steps", len(run.said.get("steps", ())), "phases", shares)
     print("-- claims", [(c["text"], c["table"], c["holds"]) for c in run.claims])
     print("-- report", run.report)
     print("-- advice", *run.advised, sep="\n   ")
@@ -55,11 +48,8 @@ def main(arguments: list[str]) -> int:
         at = arguments.index("--json")
         file = Path(arguments[at + 1])
         arguments = arguments[:at] + arguments[at + 2 :]
-    names = (
-        sorted(f.stem for f in CELLS.glob("*.py") if f.stem != "mytrain")
-        if arguments == ["--all"]
-        else arguments
-    )
+    every = sorted(f.stem for f in CELLS.glob("*.py") if f.stem != "mytrain")
+    names = every if arguments == ["--all"] else arguments
     for name in names:
         path = Path(name)
         workload = load(path.stem, path.resolve().parent) if path.suffix == ".py" else load(name)

@@ -4,24 +4,13 @@ The runner hands over ``PROFILE``, ``TARGET`` (a file for the answers) and ``BEF
 used before the cell) and executes this in a namespace of its own: nothing of it stays in the notebook.
 """
 
-from __future__ import annotations
-
 import operator
 import pickle
 import resource
 from typing import Any
 
-TABLES = {
-    "account": "account",
-    "lines": "lines",
-    "steps": "steps",
-    "phases": "phases",
-    "memory_peak": "memory.peak",
-    "memory_growth": "memory.growth",
-    "hotspots": "hotspots",
-    "advice": "advice",
-    "operators": "operators",
-}
+PLAIN = ("account", "lines", "steps", "phases", "hotspots", "advice", "operators")
+TABLES = {name: name for name in PLAIN} | {"memory_peak": "memory.peak", "memory_growth": "memory.growth"}
 """Names of answers, and the methods of a Profile that give them."""
 
 
@@ -53,16 +42,8 @@ def answers(profile: Any) -> dict[str, Any]:
     # together: each alone would make what its table rests on anew
     held = sharing(lambda trace: [claim.holds(trace) for claim in claims])(trace)
     said["claims"] = [
-        {
-            "text": claim.text,
-            "table": claim.table,
-            "where": dict(claim.where),
-            "column": claim.column,
-            "value": claim.value,
-            "line": claim.line,
-            "start": claim.start,
-            "holds": holds,
-        }
+        {name: getattr(claim, name) for name in ("text", "table", "column", "value", "line", "start")}
+        | {"where": dict(claim.where), "holds": holds}
         for claim, holds in zip(claims, held, strict=True)
     ]
     said["report"] = [(issue.code, issue.severity, issue.example) for issue in trace.report]

@@ -1,7 +1,5 @@
 """Kernels that several workloads share, as the cells of a notebook do."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@
 which `tests.workloads.truth` writes its tables.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Kinds of files that were once reported wrongly: what is true of each, and what must be said."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable
@@ -10,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import notebook_prof as nbp
-from notebook_prof.errors import NotebookProfError
+from notebook_prof import NotebookProfError
 from tests.analysis.test_pprof_reader import profile as pprof
 
 MS = 1_000_000

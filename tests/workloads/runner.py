@@ -4,8 +4,6 @@ Measured independently: the clock of the client, every top-level statement of a 
 its process, and the high-water mark of its memory as the operating system keeps it, read from outside.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -114,7 +112,6 @@ class Run:
         return float(rows.loc[selected.fillna(False).astype(bool), "dur"].sum()) / 1e9
 
     def kind_s(self, kind: str) -> float:
-        """Seconds of the account of one kind."""
         return float(self.account.loc[self.account["kind"] == kind, "dur"].sum()) / 1e9
 
     def line(self, number: int, file: str = "cell") -> pd.Series | None:
@@ -159,7 +156,6 @@ class Run:
 
     @property
     def codes(self) -> set[str]:
-        """Codes of the import report."""
         return {code for code, *_ in self.report}
 
 
@@ -189,14 +185,8 @@ class Notebook:
         # threads of OpenMP that spin for a core make cells on a busy machine a hundred times longer
         env |= {"MPLBACKEND": "agg", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONFAULTHANDLER": "1"}
         self.log = (folder / "kernel.txt").open("w")
-        self.manager, self.client = start_new_kernel(
-            startup_timeout=PATIENCE_S,
-            kernel_name="python3",
-            env=env,
-            cwd=str(folder),
-            stdout=self.log,
-            stderr=self.log,
-        )
+        options = {"env": env, "cwd": str(folder), "stdout": self.log, "stderr": self.log}
+        self.manager, self.client = start_new_kernel(PATIENCE_S, "python3", **options)
         try:
             self.pid = int(self.must("import os; print(os.getpid())")[0])
             self.must("%load_ext notebook_prof")
@@ -205,7 +195,6 @@ class Notebook:
             raise
 
     def close(self) -> None:
-        """End the kernel."""
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
         self.log.close()

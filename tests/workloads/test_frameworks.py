@@ -3,8 +3,6 @@
 ``make test-workloads`` makes the environments; elsewhere what is missing is skipped.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

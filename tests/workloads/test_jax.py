@@ -1,7 +1,5 @@
 """Cells of JAX and Flax, in an environment without torch: see ``make test-workloads``."""
 
-from __future__ import annotations
-
 import re
 
 from .conftest import Play, compared, needs, timed

@@ -1,7 +1,5 @@
 """Kinds of cells and files: what is said of each. docs/truth.md has a row for every one."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,24 +1,13 @@
 """Laws that the Profile of every workload keeps."""
 
-from __future__ import annotations
-
 import pytest
 
 from .conftest import Play
 from .laws import check_laws, check_lengths
 from .runner import CELLS
 
-FRAMEWORKS = {
-    "lightning",
-    "hf_trainer",
-    "hf_generate",
-    "keras_torch",
-    "ignite",
-    "fastai",
-    "accumulate",
-    "jax",
-    "flax",
-}
+FRAMEWORKS = {"lightning", "hf_trainer", "hf_generate", "keras_torch", "ignite", "fastai", "accumulate"}
+FRAMEWORKS |= {"jax", "flax"}
 """Packages that `make test` does not install; test_frameworks checks the laws there."""
 
 STEPS = {

@@ -1,7 +1,5 @@
 """What bounds a DataLoader: torch's schedule as simulated, and real loaders with a planted bound."""
 
-from __future__ import annotations
-
 import multiprocessing
 import time
 from collections.abc import Callable

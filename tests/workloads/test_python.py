@@ -3,8 +3,6 @@
 Each truth is in docs/truth.md. Shares are compared with `laws.margin`; other margins give their reason.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -22,7 +20,6 @@ def printed_number(run: Run, after: str = "") -> float:
 
 
 def account_cpu_s(run: Run) -> float:
-    """CPU seconds by the account."""
     return float(run.account["cpu_ns"].sum()) / 1e9
 
 

@@ -1,7 +1,5 @@
 """Cells that were written after the profiler, by somebody who did not look at it."""
 
-from __future__ import annotations
-
 import re
 
 from .conftest import Play, books, compared, timed

@@ -3,8 +3,6 @@
 ``make test-workloads`` runs this.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

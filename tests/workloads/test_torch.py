@@ -3,8 +3,6 @@
 Each truth is in docs/truth.md; what the cell prints itself is the truth of the same run.
 """
 
-from __future__ import annotations
-
 import re
 
 from .conftest import Play, books, compared, timed
@@ -200,11 +198,8 @@ def test_python_inside_of_an_operator_has_its_line(play: Play) -> None:
 def test_lines_inside_of_an_operator_that_holds_no_other(play: Play) -> None:
     """Of a ``backward`` in plain Python torch tells one operator without anything inside."""
     run = play("python_backward")
-    share_of = {
-        "lookup": run.source_share("time.sleep(0.12)"),
-        "weights": run.source_share("weights(1_000_000)"),
-        "save": run.source_share("time.sleep(0.06)"),
-    }
+    texts = {"lookup": "time.sleep(0.12)", "weights": "weights(1_000_000)", "save": "time.sleep(0.06)"}
+    share_of = {word: run.source_share(text) for word, text in texts.items()}
     for word, share in share_of.items():
         assert abs(share - printed_number(run, word) / run.cell_s) <= 0.06, (word, share_of, run.printed)
     assert "operators of the framework" not in run.verdict

@@ -5,8 +5,6 @@
 workloads that no file holds stay.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform
@@ -31,17 +29,9 @@ def keep(run: Run, file: Path) -> None:
     """Add a run to a file of results."""
     results = json.loads(file.read_text()) if file.exists() else {}
     versions = f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()}"
-    results[run.workload.name] = {
-        "machine": versions,
-        "verdict": run.verdict,
-        "kind": run.kind,
-        "bare_s": run.bare_s,
-        "wall_s": run.wall_s,
-        "statements_s": run.statements_s,
-        "printed": run.printed,
-        "high_water_bytes": run.high_water_bytes,
-        "steps": len(run.said.get("steps", ())),
-    }
+    facts = ("verdict", "kind", "bare_s", "wall_s", "statements_s", "printed", "high_water_bytes")
+    told = {fact: getattr(run, fact) for fact in facts}
+    results[run.workload.name] = {"machine": versions, **told, "steps": len(run.said.get("steps", ()))}
     file.write_text(json.dumps(results, indent=1))
 
 
@@ -59,7 +49,6 @@ def table(kinds: Sequence[Kind | FileKind], said: dict[str, str]) -> str:
 
 
 def cell(text: str) -> str:
-    """Text as a cell of a table."""
     return text.replace("|", "\\|").replace("\n", "<br>")
 
 

@@ -1,7 +1,5 @@
 """Fixtures of the journeys: what is not installed is skipped with its reason."""
 
-from __future__ import annotations
-
 import importlib.metadata
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

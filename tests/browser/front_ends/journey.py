@@ -66,7 +66,6 @@ class Display:
         return tuple(self.page.evaluate(f"({FRAME})", rectangle))
 
     def point(self, share: float) -> tuple[float, float]:
-        """A point of the timeline."""
         left, top, width, height = self.frame()
         return left + share * width, top + height / 2
 

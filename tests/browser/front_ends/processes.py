@@ -1,7 +1,5 @@
 """What the journeys talk to: servers that are no `Server`, and kernels by their connection files."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time
@@ -25,14 +23,9 @@ class Program:
         home.mkdir(parents=True, exist_ok=True)
         self._log = home / "server.log"
         with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                command,
-                env=_isolated(home) | variables,
-                cwd=home,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            streams = {"stdout": log, "stderr": subprocess.STDOUT}
+            own = {"env": _isolated(home) | variables, "cwd": home, "start_new_session": True}
+            self._process = subprocess.Popen(command, **own, **streams)
         try:
             self._wait(url)
         except BaseException:
@@ -58,16 +51,9 @@ class Program:
 
 def _isolated(home: Path) -> Mapping[str, str]:
     """The environment with the user's own configuration out of sight."""
-    own = {
-        "HOME": home,
-        "XDG_CONFIG_HOME": home / "config",
-        "XDG_STATE_HOME": home / "state",
-        "XDG_CACHE_HOME": home / "cache",
-        "JUPYTER_CONFIG_DIR": home / "config",
-        "JUPYTER_DATA_DIR": home / "data",
-        "JUPYTER_RUNTIME_DIR": home / "runtime",
-        "IPYTHONDIR": home / "ipython",
-    }
+    own = {"HOME": home, "IPYTHONDIR": home / "ipython"}
+    own |= {f"XDG_{kind.upper()}_HOME": home / kind for kind in ("config", "state", "cache")}
+    own |= {f"JUPYTER_{kind.upper()}_DIR": home / kind for kind in ("config", "data", "runtime")}
     return {**os.environ, **{name: str(path) for name, path in own.items()}}
 
 

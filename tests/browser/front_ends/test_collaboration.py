@@ -1,7 +1,5 @@
 """JupyterLab with jupyter-collaboration: two pages on one notebook share its outputs and its kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ipywidgets' html-manager in sandboxed frames on one kernel: what VS Code and Colab resemble."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import json
@@ -84,23 +82,15 @@ class Frames:
         self.kernel.ask(OPEN)
 
     def _start_kernel(self) -> str:
-        request = urllib.request.Request(
-            f"{self._server.address()}api/kernels",
-            data=b"{}",
-            headers={"Authorization": f"token {self._server.token}"},
-        )
+        url, secret = f"{self._server.address()}api/kernels", f"token {self._server.token}"
+        request = urllib.request.Request(url, data=b"{}", headers={"Authorization": secret})
         with urllib.request.urlopen(request, timeout=60) as reply:
             return str(json.load(reply)["id"])
 
     def open(self, style: str = "light", **more: str) -> list[Display]:
         """Show the Profile in both frames."""
-        facts = {
-            "server": self._server.address(),
-            "token": self._server.token,
-            "kernel": self._kernel_id,
-            "code": "p",
-            **more,
-        }
+        facts = {"server": self._server.address(), "token": self._server.token}
+        facts |= {"kernel": self._kernel_id, "code": "p", **more}
         address = f"{style}.html?{urllib.parse.urlencode(facts)}".replace("&", "&amp;")
         ground = "white" if style == "light" else "#1f1f1f"
         frame = f'<iframe sandbox="allow-scripts" width="1340" height="1150" src="{address}"></iframe>'
@@ -110,7 +100,6 @@ class Frames:
         return self.displays()
 
     def displays(self) -> list[Display]:
-        """The live display of each frame."""
         frames = self.page.main_frame.child_frames
         assert len(frames) == 2
         assert [frame.evaluate("() => window.origin") for frame in frames] == ["null", "null"]
@@ -123,12 +112,7 @@ class Frames:
 
 @pytest.mark.parametrize("buffers", ["1", "0"], ids=["buffers", "no buffers"])
 def test_html_manager(
-    needs: Callable[[str], str],
-    site: Path,
-    clean: Browser,
-    closing: ExitStack,
-    tmp_path: Path,
-    buffers: str,
+    needs: Callable[[str], str], site: Path, clean: Browser, closing: ExitStack, tmp_path: Path, buffers: str
 ) -> None:
     """The journey from frame to frame, also where all binary buffers are dropped, and a new page."""
     needs("jupyterlab")

@@ -1,7 +1,5 @@
 """JupyterLab and Notebook 7 themselves: the journey that the others are held to, in both themes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,12 +16,7 @@ OWN = ("Cannot read properties of undefined (reading 'schema')", "@jupyter/docpr
 
 @pytest.mark.parametrize(("app", "package"), [("lab", "jupyterlab"), ("notebook", "notebook")])
 def test_jupyter(
-    needs: Callable[[str], str],
-    clean: Browser,
-    closing: ExitStack,
-    tmp_path: Path,
-    app: str,
-    package: str,
+    needs: Callable[[str], str], clean: Browser, closing: ExitStack, tmp_path: Path, app: str, package: str
 ) -> None:
     """The journey, the dark theme and back, and a reload."""
     needs(package)

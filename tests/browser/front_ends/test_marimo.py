@@ -1,7 +1,5 @@
 """marimo in run mode: plain ``p`` and its anywidget, each in a shadow root, in a light and a dark page."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 import textwrap
@@ -59,10 +57,7 @@ SCRIPT = """
     if __name__ == "__main__":
         app.run()
 """
-FORMS = {
-    "plain": ("p", "p"),
-    "anywidget": ("mo.ui.anywidget(ProfileWidget(p))", "ProfileWidget(p)"),
-}
+FORMS = {"plain": ("p", "p"), "anywidget": ("mo.ui.anywidget(ProfileWidget(p))", "ProfileWidget(p)")}
 
 
 def _serve(tmp_path: Path, closing: ExitStack, form: str, theme: str) -> str:

@@ -1,7 +1,5 @@
 """The classic notebook (nbclassic): no cell ids, Bootstrap's style sheet, RequireJS."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,11 +13,7 @@ CONNECTED = """() => { const {notebook} = window.Jupyter ?? {};
 RUN_FIRST = "() => Jupyter.notebook.execute_cells([0])"
 RAN_FIRST = "() => Jupyter.notebook.get_cell(0).input_prompt_number > 0"
 RUN_ALL = "() => Jupyter.notebook.execute_cells([1, 2, 3])"
-OWN = (
-    "404 (Not Found)",
-    "nbextensions/voila/extension",
-    "nbextensions/widgets/notebook/js/extension",
-)
+OWN = ("404 (Not Found)", "nbextensions/voila/extension", "nbextensions/widgets/notebook/js/extension")
 """It asks for extensions of packages that have none for it."""
 SAVE = "() => Jupyter.notebook.save_notebook()"
 

@@ -1,7 +1,5 @@
 """JupyterLab below a prefix, behind a proxy that cuts idle WebSockets: a hub, or a laptop that sleeps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path

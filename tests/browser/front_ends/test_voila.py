@@ -1,7 +1,5 @@
 """Voila: a notebook as an application, on another version of JupyterLab; every page has a new kernel."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,12 +13,8 @@ from .journey import OPEN, Display, assert_dark, step_both_ways, walk
 from .processes import Kernel, Program
 
 OWN = (
-    *(
-        "net::ERR_NAME_NOT_RESOLVED",
-        "net::ERR_INTERNET_DISCONNECTED",
-        "cdn.jsdelivr.net",
-        "cdnjs.cloudflare.com",
-    ),
+    *("net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNET_DISCONNECTED"),
+    *("cdn.jsdelivr.net", "cdnjs.cloudflare.com"),
     "/voila/labextensions/@jupyter",
     "403 (Forbidden)",
 )
