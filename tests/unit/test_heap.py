@@ -154,9 +154,7 @@ def _run_cprofile(_: Path) -> bool:
     ("tool", "use"),
     [("memray.Tracker", _track), ("sys.setprofile", _profile_calls), ("cProfile", _run_cprofile)],
 )
-def test_ours_gives_way_to_what_the_code_starts(
-    tool: str, use: Callable[[Path], bool], tmp_path: Path
-) -> None:
+def test_ours_gives_way_to_what_code_starts(tool: str, use: Callable[[Path], bool], tmp_path: Path) -> None:
     before = vars(sys)["setprofile"], cProfile.Profile.enable
     with nbp.profile("system", heap=True) as p:
         kept = np.ones(3 * MIB)

@@ -60,13 +60,7 @@ def test_threads_without_a_process_stay_apart(tmp_path: Path) -> None:
     """For example those of a speedscope file. A thread of Perfetto needs a process."""
     b = TraceBuilder()
     for number, name in enumerate(("t1", "t2")):
-        b.slices(
-            ts=[0, 10],
-            dur=[30, 10],
-            name=[name, "inner"],
-            category="operator",
-            track=b.track(name, tid=number),
-        )
+        b.slices(ts=[0, 10], dur=[30, 10], name=[name, "inner"], track=b.track(name, tid=number))
     one = b.seal()
     write_perfetto(one, tmp_path / "t.pftrace")
     again = read_trace(tmp_path / "t.pftrace")

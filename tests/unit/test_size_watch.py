@@ -129,9 +129,7 @@ def test_what_made_the_process_grow_was_not_torch(halts: list[bool]) -> None:
     assert "ended-early" not in p.trace.report
 
 
-def test_a_step_in_which_events_were_counted_is_partial(
-    halts: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_in_which_events_count_is_partial(halts: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of the count is not the step's; the verdict would blame Python functions for it."""
     halt, spent = base.Recording.halt, []
 
