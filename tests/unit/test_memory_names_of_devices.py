@@ -155,12 +155,8 @@ def test_libraries_that_are_not_there_or_fail_change_nothing(monkeypatch: pytest
 def test_arrays_of_jax_on_the_host() -> None:
     jax = pytest.importorskip("jax")
     x = jax.numpy.zeros((256, 1024)).block_until_ready()
-    space = {
-        "x": x,
-        "params": {"w": jax.numpy.ones(1 << 16)},
-        "view": np.asarray(x),
-        "key": jax.random.key(0),
-    }
+    space = {"x": x, "params": {"w": jax.numpy.ones(1 << 16)}, "view": np.asarray(x)}
+    space["key"] = jax.random.key(0)
     table = walk_names(Roots(space)).buffers.set_index("name")
     assert table.loc["x", ["bytes", "device", "type"]].tolist() == [MIB, -1, "float32[256, 1024]"]
     assert table.loc["x", "kept_by"] == "view"

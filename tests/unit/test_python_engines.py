@@ -440,6 +440,7 @@ def test_processes_have_the_names_people_know() -> None:
     loader = worker("/x/site-packages/torch/utils/data/_utils/worker.py", "_worker_loop")
     rank = worker("/x/site-packages/torch/multiprocessing/spawn.py", "_wrap")
     loky = worker("/x/site-packages/joblib/externals/loky/process_executor.py", "_process_worker")
+    sleeps = "/usr/bin/python3 -c import time;\n time.sleep(1)"
     tracker = "python -c from multiprocessing.resource_tracker import main;main(5)"
     rows = [
         (12, "python", [pool], -1, "Pool worker 2"),
@@ -449,13 +450,7 @@ def test_processes_have_the_names_people_know() -> None:
         (31, "python", [rank], -1, "rank 0"),
         (32, "python", [rank], 5, "rank 5"),
         (41, "python -m joblib.externals.loky.backend.popen_loky_posix", [loky], -1, "joblib 1"),
-        (
-            51,
-            "/usr/bin/python3 -c import time;\n time.sleep(1)",
-            [],
-            None,
-            "process 1: python3 -c import time; time.sleep(1)",
-        ),
+        (51, sleeps, [], -1, "process 1: python3 -c import time; time.sleep(1)"),
         (52, "python train.py", [], -1, "process 2: python train.py"),
         (53, "python", [], -1, "Process-3"),
         (61, tracker, [], -1, ""),
