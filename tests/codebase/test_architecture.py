@@ -39,18 +39,8 @@ def test_every_stop_of_a_walk_exists() -> None:
 
 def test_walks_are_short() -> None:
     """So many files may somebody have to read who follows one."""
-    most = {
-        "A cell": 30,
-        "A file": 14,
-        "A brush": 17,
-        "A gap": 13,
-        "A comparison": 20,
-        "Ranks": 16,
-        "A report": 14,
-        "A new format": 2,
-        "A new advice rule": 5,
-        "A new tab": 5,
-    }
+    most = {"A cell": 30, "A file": 14, "A brush": 17, "A gap": 13, "A comparison": 20, "Ranks": 16}
+    most |= {"A report": 14, "A new format": 2, "A new advice rule": 5, "A new tab": 5}
     counts = {title: len(files(stops)) for title, stops in walks().items()}
     assert counts.keys() == most.keys()
     assert {title: count for title, count in counts.items() if count > most[title]} == {}

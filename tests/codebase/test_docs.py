@@ -125,14 +125,8 @@ def test_the_reference_has_every_namespace() -> None:
 def test_the_site_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     """A link or anchor that leads nowhere fails. Stories are left to the build that has a kernel."""
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
-    done = subprocess.run(
-        build,
-        cwd=ROOT,
-        env={**os.environ, "NBP_SITE_STORIES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = {**os.environ, "NBP_SITE_STORIES": ""}
+    done = subprocess.run(build, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     built = {path: path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")}
     assert len(built) > len(PAGES)

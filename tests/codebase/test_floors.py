@@ -1,8 +1,6 @@
 """Imports point down, rooms of one floor keep apart, heavy libraries stay at home."""
 
-import subprocess
-import sys
-
+from ..new_process import run_python
 from .source import FILES, ROOT, imports, module_name, room
 
 FLOORS = {
@@ -94,9 +92,7 @@ def test_a_room_is_imported_when_a_file_of_its_own_is_met() -> None:
         "    print(*sorted(name for name in sys.modules if name.startswith('notebook_prof.formats.')))\n"
         "readers(); loaded(); read_trace('tests/data/megengine/profiling_train.json.gz'); loaded()"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    before, after = ({*line.split()} for line in done.stdout.splitlines())
+    before, after = ({*line.split()} for line in run_python(code, cwd=ROOT).stdout.splitlines())
     probes = {"mindspore.files", "rocm.csv_tables"}  # which tell their files apart
     assert {name.removeprefix("notebook_prof.formats.") for name in before if name.count(".") > 2} == probes
     met = {name.removeprefix("notebook_prof.formats.") for name in after - before}
@@ -126,7 +122,7 @@ def test_the_package_lists_its_public_names_and_loads_what_is_asked_for() -> Non
         "print({*dir(nbp)} ^ {*nbp.__all__})\n"
         "try:\n    nbp.nothing\nexcept AttributeError as e:\n    print(e)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = run_python(code)
     heavy, unlisted, refused = done.stdout.splitlines()
     assert (heavy, unlisted, done.stderr) == ("[]", "set()", "")
     assert "no attribute 'nothing'" in refused
@@ -144,9 +140,7 @@ def test_loading_the_extension_leaves_what_no_cell_needs_yet() -> None:
         "print(*(heavy & {*sys.modules}))\n"
         "shell.run_line_magic('unload_ext', 'notebook_prof')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    ours, heavy = done.stdout.splitlines()
+    ours, heavy = run_python(code).stdout.splitlines()
     assert heavy == ""
     modules = {name.removeprefix("notebook_prof.") for name in ours.split()}
     rooms = {name.partition(".")[0] for name in modules}

@@ -33,12 +33,7 @@ def test_the_page_has_every_tab_as_it_is_declared() -> None:
     match = TABLE.search(PAGE.read_text(encoding="utf-8"))
     assert match is not None
     assert match[0] == table(), "run python -m tests.codebase.test_tabs"
-
-
-def test_every_tab_is_documented() -> None:
-    for name, tab in TABS.items():
-        assert tab.summary.endswith("."), name
-        assert tab.calls, name
+    assert [name for name, tab in TABS.items() if tab.summary[-1:] != "." or not tab.calls] == []
 
 
 if __name__ == "__main__":

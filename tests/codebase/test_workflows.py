@@ -17,13 +17,9 @@ from .source import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-GROUPS = set(
-    re.findall(
-        r"^([a-z-]+) = \[",
-        (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("[dependency-groups]")[1].split("\n[")[0],
-        re.MULTILINE,
-    )
-)
+PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+_GROUPS = PROJECT.split("[dependency-groups]")[1].split("\n[")[0]
+GROUPS = set(re.findall(r"^([a-z-]+) = \[", _GROUPS, re.MULTILINE))
 
 
 def workflow(name: str) -> dict[str, Any]:

@@ -11,12 +11,12 @@ import re
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeAlias
 
+from ..asking import asked
 from .source import PACKAGE, ROOT
 
 Stop: TypeAlias = tuple[str, str, str]
@@ -71,9 +71,7 @@ def runs() -> dict[str, Callable[[], object]]:
     queries = PageQueries(p.trace, p.selection)
 
     def ask(**question: Any) -> dict[str, Any]:
-        while (content := queries.answer(question)[0]).get("pending"):
-            time.sleep(0.01)
-        return content
+        return asked(queries, **question)[0]
 
     meta = ask(t="meta")
     a, b = meta["span"]

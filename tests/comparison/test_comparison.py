@@ -243,13 +243,9 @@ def _stalled(trace: Trace, step: int, ns: int) -> Trace:
     builder = TraceBuilder()
     cut = int(trace.steps.loc[step, "ts"]) + 1_000_000
     ts = trace.slices["ts"].to_numpy()
-    builder.slices(
-        ts=np.where(ts >= cut, ts + ns, ts),
-        dur=trace.slices["dur"].to_numpy(),
-        name=trace.slices["name"].astype("str").tolist(),
-        category="python",
-        track=builder.track("main", tid=1),
-    )
+    names, durs = trace.slices["name"].astype("str").tolist(), trace.slices["dur"].to_numpy()
+    on = {"category": "python", "track": builder.track("main", tid=1)}
+    builder.slices(ts=np.where(ts >= cut, ts + ns, ts), dur=durs, name=names, **on)
     begin = trace.steps["ts"].to_numpy()
     end = begin + trace.steps["dur"].to_numpy()
     begin, end = np.where(begin >= cut, begin + ns, begin), np.where(end >= cut, end + ns, end)

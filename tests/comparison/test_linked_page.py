@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +28,7 @@ from notebook_prof.comparison.run import TraceRun, summary_of
 from notebook_prof.labels import merged_name
 from notebook_prof.testing import draw
 
+from ..asking import asked
 from ..browser.drawn import drawn_profile
 from ..draws import draws
 from ..node import node
@@ -64,12 +64,8 @@ def test_lines_of_the_source_add_up_to_the_difference(drawn: Comparison) -> None
     outside = drawn.lines.loc[drawn.lines["file"] == "", "delta_ns"].sum()
     assert table["delta_ns"].sum() + outside == drawn.delta_ns
     assert outside == 300, "between the statements"
-    assert dict(zip(table["line"].dropna(), table.loc[table["line"].notna(), "change"], strict=True)) == {
-        "cell:2 of b": "new",
-        "cell:2": "same",
-        "cell:3": "gone",
-        "cell:4": "same",
-    }
+    changes = table.dropna(subset="line").set_index("line")["change"].to_dict()
+    assert changes == {"cell:2 of b": "new", "cell:2": "same", "cell:3": "gone", "cell:4": "same"}
     for row in rows:
         if row["line"]:
             shown = drawn.select(line=row["line"])
@@ -153,7 +149,7 @@ def test_what_a_slice_corresponds_to_is_what_each_profile_sums(recorded: Compari
             for number, (side, at) in enumerate(zip(("a", "b"), c.aligned, strict=True)):
                 raw = list(words.of_side(number, "name", [key]))
                 question = {"t": "calls", "of": side, "names": raw, "step": at.step, "device": device}
-                answer = answered(page, {**question, "place": 0})
+                answer = asked(page, **question, place=0)[0]
                 own = tables[number](step=at.step)
                 own = own[own["name"].isin([merged_name(name) for name in raw])]
                 self_ns = own["total_ns" if device else "self_ns"].sum()
@@ -164,7 +160,7 @@ def test_what_a_slice_corresponds_to_is_what_each_profile_sums(recorded: Compari
                 if answer["slice"]:
                     row = answer["slice"]["id"]
                     assert rows.loc[row, "name"] in raw
-                    assert answered(page, {**question, "id": row})["place"] == 0
+                    assert asked(page, **question, id=row)[0]["place"] == 0
                 slices.append(answer["slice"])
             same = c.select(name=key).delta
             counts = same.loc[same["on"] == ("device" if device else "host"), ["a_count", "b_count"]].sum()
@@ -204,15 +200,6 @@ def test_another_run_is_shown_with_its_steps_and_words() -> None:
     assert (
         c.selected.a["time_ns"].sum() == c.shown[0].operators(name="cell:2  work(x)", step=4)["self_ns"].sum()
     )
-
-
-def answered(page: ComparisonProtocol, request: dict[str, Any]) -> dict[str, Any]:
-    """What a page is answered in the end: it asks again while something is pending."""
-    content, _ = page.answer(request)
-    while content.get("pending"):
-        content, _ = page.answer(request)
-    assert not content.get("failed"), content
-    return content
 
 
 def test_what_was_not_recorded_has_no_page(data: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,15 +31,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     begun = time.monotonic()
     outcome, message = run_alone(item.nodeid, Path(item.config.rootpath), LIMIT_S)
     longrepr = (str(item.path), item.location[1] or 0, message) if outcome == "skipped" else message or None
-    report = pytest.TestReport(
-        nodeid=item.nodeid,
-        location=item.location,
-        keywords={},
-        outcome=outcome,  # type: ignore[arg-type]
-        longrepr=longrepr,
-        when="call",
-        duration=time.monotonic() - begun,
-    )
+    took = time.monotonic() - begun
+    how: tuple[Any, ...] = ({}, outcome, longrepr, "call")
+    report = pytest.TestReport(item.nodeid, item.location, *how, duration=took)
     hook.pytest_runtest_logreport(report=report)
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True

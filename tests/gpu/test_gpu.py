@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -13,15 +11,12 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.collectors.torch.no_kernels import ask_cupti
 
+from ..new_process import run_python
+
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 
-LOSSES = (
-    "kernels-lost-at-start",
-    "kernels-lost-between",
-    "kernels-lost-at-end",
-    "no-device-work",
-    "clock-shift",
-)
+LOST = tuple(f"kernels-lost-{where}" for where in ("at-start", "between", "at-end"))
+LOSSES = (*LOST, "no-device-work", "clock-shift")
 
 
 def kernels(trace: Any) -> Any:
@@ -124,8 +119,7 @@ table = p.kernels.origins()
 row = table[(table["library"] == "cupy") & (table["operator"] == "add")]
 print(p.trace.metadata.get("cuda_route"), int(row["count"].sum()), len(p.trace.allocations) >= 50)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["kineto", "50", "True"]
+    assert run_python(code).stdout.split() == ["kineto", "50", "True"]
 
 
 def test_the_pools_curve_is_the_pools_own(cupy: Any) -> None:
@@ -151,8 +145,7 @@ free, total = cupy.cuda.runtime.memGetInfo()
 print(*arrays["name"], int(arrays["buffers"].sum()), int(arrays["bytes"].sum()))
 print(int(table.set_index("kind").loc["cached", "bytes"]), int(table["bytes"].sum()), total - free)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    *names, buffers, size, cached, summed, used = done.stdout.split()
+    *names, buffers, size, cached, summed, used = run_python(code).stdout.split()
     assert (sorted(names), int(buffers), int(size)) == (["kept[]", "view"], 4, 4 << 22)
     assert int(cached) >= 1 << 22
     assert int(summed) == pytest.approx(int(used), rel=0.05)

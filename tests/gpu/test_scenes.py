@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import notebook_prof as nbp
 from notebook_prof.analysis import copies as copy_table
 from notebook_prof.collectors.cuda import choose, cupti, routes, survey
 
+from ..new_process import run_python
 from . import scenes
 from .test_gpu import LOSSES, kernels
 
@@ -66,15 +65,8 @@ WITHOUT_CLAIMS = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 def by_route(scene: str, route: str, rounds: int = 1) -> list[dict[str, Any]]:
     """Record in a process of its own, as CUPTI has one client; route ``own`` is the scene's collectors."""
-    done = subprocess.run(
-        [sys.executable, "-c", ROUTES, scene, route, str(rounds)],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        env=os.environ | WITHOUT_CLAIMS,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    root, env = Path(__file__).parents[2], os.environ | WITHOUT_CLAIMS
+    done = run_python(ROUTES, scene, route, rounds, cwd=root, env=env, timeout=120)
     results: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return results
 

@@ -53,12 +53,8 @@ def write_gpipe(
         shift = 777 * rank
         events = [{**event, "ts": event["ts"] + shift} for event in drawn.events]
         distributed = {"backend": "nccl", "rank": rank, "world_size": world or stages}
-        content = {
-            "schemaVersion": 1,
-            "deviceProperties": [],
-            "distributedInfo": distributed,
-            "traceEvents": events,
-        }
+        content = {"schemaVersion": 1, "deviceProperties": [], "distributedInfo": distributed}
+        content["traceEvents"] = events
         (folder / f"rank{rank}.json").write_text(json.dumps(content))
     return folder
 

@@ -169,13 +169,8 @@ def trained(workers: list[int], batch_ns: list[np.ndarray]) -> tuple[list[Trace]
             builder.slices(ts=begun[rank], dur=at - begun[rank], name="next", track=track, phase="data")
             builder.slices(ts=at, dur=BODY, name="work", track=track, category="operator")
             joined_at = at + BODY
-            builder.slices(
-                ts=joined_at,
-                dur=met - joined_at + 100_000,
-                name="all_reduce",
-                track=track,
-                category="collective",
-            )
+            reduce = {"ts": joined_at, "dur": met - joined_at + 100_000, "name": "all_reduce"}
+            builder.slices(track=track, category="collective", **reduce)
             now[rank] = met + 100_000
             builder.steps(step, begun[rank], now[rank] - begun[rank], "mark")
         ends.append(now[0])

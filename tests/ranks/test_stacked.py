@@ -17,6 +17,7 @@ from notebook_prof.trace.nesting import nest
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.pictures import scene
 
+from ..asking import asked
 from .drawn import write_rank
 
 
@@ -30,15 +31,8 @@ def with_memory(rank: int) -> Trace:
     )  # fmt: skip
     b.flows("launch", [call], [kernel])
     size = 100 + rank
-    b.allocations(
-        ts=[12, 30],
-        addr=[64, 64],
-        bytes=[size, -size],
-        device=-1,
-        track=host,
-        allocated=[size, 0],
-        reserved=0,
-    )
+    sizes = {"bytes": [size, -size], "allocated": [size, 0], "reserved": 0}
+    b.allocations(ts=[12, 30], addr=[64, 64], device=-1, track=host, **sizes)
     return b.seal()
 
 
@@ -93,12 +87,9 @@ def test_one_selection_for_the_ranks_and_their_timelines(tmp_path: Path):
     assert set(profile.selected["rank"]) == {2}
     view = PageQueries(profile.trace, profile.selection)
     rows = [track["row"] for track in view.answer({"t": "meta"})[0]["tracks"]]
-    request = {"t": "timeline", "a": 0, "b": profile.trace.span.end, "rows": rows, "px": 800}
-    content, buffers = view.answer(request)
-    columns = [name for name, _ in content["columns"]]
-    shown = np.frombuffer(buffers[columns.index("match")], np.uint8)
-    rows_drawn = np.frombuffer(buffers[columns.index("id")], np.uint32)
-    assert np.array_equal(shown == 1, profile.trace.slices["rank"].to_numpy()[rows_drawn] == 2)
+    _, data = asked(view, t="timeline", a=0, b=profile.trace.span.end, rows=rows, px=800)
+    shown = data["match"]
+    assert np.array_equal(shown == 1, profile.trace.slices["rank"].to_numpy()[data["id"]] == 2)
     assert 0 < shown.sum() < len(shown)
 
 

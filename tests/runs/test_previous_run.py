@@ -193,13 +193,9 @@ def cpu(profile: Profile, share: float) -> Profile:
     trace = profile.trace
     builder = TraceBuilder(metadata={**trace.metadata, "cpu": {"tid": 1}})
     main, span = builder.track("main", tid=1), trace.span.dur
-    builder.slices(
-        ts=trace.slices["ts"].to_numpy(),
-        dur=trace.slices["dur"].to_numpy(),
-        name=trace.slices["name"].astype("str").tolist(),
-        category="python",
-        track=main,
-    )
+    ts, dur = (trace.slices[column].to_numpy() for column in ("ts", "dur"))
+    names = trace.slices["name"].astype("str").tolist()
+    builder.slices(ts=ts, dur=dur, name=names, category="python", track=main)
     builder.steps(*(trace.steps[name].tolist() for name in ("step", "ts", "dur")), "loop")
     ran, waited = int(share * span), int((1 - share) * span)
     rows = [

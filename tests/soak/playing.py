@@ -204,13 +204,8 @@ class Player:
             inside = self.kernel.inside()
             observed = self.kernel.processes.observe()
             counts = _counts(observed, inside["objects"], inside["widgets"])
-            left = [
-                *observed.children,
-                *observed.beside,
-                *observed.zombies,
-                *observed.shared,
-                *observed.files,
-            ]
+            processes = (*observed.children, *observed.beside, *observed.zombies)
+            left = [*processes, *observed.shared, *observed.files]
             high = len(self.rounds) > FIRST and any(counts[n] > self._highest[n] for n in counts)
             if not left and not high:
                 break

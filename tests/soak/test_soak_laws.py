@@ -39,26 +39,27 @@ def noise(seed: int, size: float) -> Callable[[int], float]:
     return lambda number: random.Random(seed * 1000 + number).uniform(-size, size)
 
 
-def test_what_is_flat_passes() -> None:
-    assert judged(rounds()) == []
+PASSES: dict[str, dict[str, Callable[[int], float]]] = {
+    "flat": {},
+    "fills before the tenth round": {
+        "memory_mb": lambda number: 200 + 10 * min(number, FIRST),
+        "threads": lambda number: 10 + min(number, FIRST),
+    },
+    "comes and goes": {"threads": lambda number: 20 + number % 3},
+    "grows by less": {"memory_mb": lambda number: 300 + 0.5 * MOST_MB * PROFILES * number},
+    "a step": {"memory_mb": lambda number: 300 + (50 if number >= 36 else 0)},
+    **{
+        f"noise {seed}": {"memory_mb": lambda number, seed=seed: 300 + noise(seed, 3.0)(number)}
+        for seed in range(20)
+    },
+}
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_noise_passes(seed: int) -> None:
-    tremble = noise(seed, 3.0)
-    assert judged(rounds(memory_mb=lambda number: 300 + tremble(number))) == []
-
-
-def test_what_fills_before_the_tenth_round_passes() -> None:
-    filled = rounds(
-        memory_mb=lambda number: 200 + 10 * min(number, FIRST),
-        threads=lambda number: 10 + min(number, FIRST),
-    )
-    assert judged(filled) == []
-
-
-def test_what_comes_and_goes_passes() -> None:
-    assert judged(rounds(threads=lambda number: 20 + number % 3)) == []
+@pytest.mark.parametrize("kind", PASSES)
+def test_what_does_not_grow_passes(kind: str) -> None:
+    played = rounds(**PASSES[kind])  # type: ignore[arg-type]
+    assert judged(played) == []
+    assert slope_mb(played) == 0 or kind != "a step"
 
 
 def test_one_thread_a_round_is_found_with_what_was_done() -> None:
@@ -70,13 +71,10 @@ def test_one_thread_a_round_is_found_with_what_was_done() -> None:
     assert "deed 9" not in broken.table(), "before the tenth round"
 
 
-def test_a_single_thread_that_stays_is_found() -> None:
-    (broken,) = grown(rounds(threads=lambda number: 20 + (number >= 35)))
+@pytest.mark.parametrize("before", [20, 40], ids=["as later", "more, and they have gone"])
+def test_a_single_thread_that_stays_is_found(before: int) -> None:
+    (broken,) = grown(rounds(threads=lambda number: before if number < FIRST else 20 + (number >= 35)))
     assert [one.number for one in broken.rounds] == [35]
-
-
-def test_a_thread_of_the_first_rounds_that_has_gone_hides_nothing_later() -> None:
-    assert grown(rounds(threads=lambda number: 40 if number < FIRST else 20 + (number >= 35))) != []
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -86,16 +84,6 @@ def test_memory_that_grows_is_found_below_the_noise(seed: int) -> None:
     (broken,) = judged(grows)
     assert broken.law == "memory"
     assert slope_mb(grows) == pytest.approx(2 * MOST_MB, abs=MOST_MB / 2)
-
-
-def test_memory_that_grows_by_less_passes() -> None:
-    assert judged(rounds(memory_mb=lambda number: 300 + 0.5 * MOST_MB * PROFILES * number)) == []
-
-
-def test_a_step_of_memory_is_no_growth() -> None:
-    stepped = rounds(memory_mb=lambda number: 300 + (50 if number >= 36 else 0))
-    assert slope_mb(stepped) == 0
-    assert judged(stepped) == []
 
 
 def test_rounds_without_profiles_have_no_slope() -> None:

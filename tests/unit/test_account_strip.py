@@ -25,6 +25,7 @@ from notebook_prof.views.pictures.views import timeline
 from notebook_prof.views.report.static_html import fragment, thumbnail
 from notebook_prof.views.tab_answers import panel
 
+from ..asking import asked
 from ..browser.drawn_cell import MS, SOURCE, drawn_cell
 
 EVERYTHING = Selection().to_state()
@@ -37,9 +38,9 @@ def trace() -> Trace:
 
 
 def test_the_strip_shows_every_part_and_every_nanosecond(trace: Trace) -> None:
-    content, buffers = PageQueries(trace, Selection()).answer({"t": "account"})
-    assert "pending" not in content, "of a short recording it is answered at once"
-    data = {n: np.frombuffer(b, "<" + k) for (n, k), b in zip(content["columns"], buffers, strict=True)}
+    queries = PageQueries(trace, Selection())
+    assert "pending" not in queries.answer({"t": "account"})[0], "of a short recording it is answered at once"
+    content, data = asked(queries, t="account")
     table = analysis.account(trace)
     assert [part["part"] for part in content["parts"]] == table["part"].tolist()
     assert data["dur"].sum() == table["dur"].sum() == 1950 * MS

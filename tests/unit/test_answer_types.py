@@ -152,16 +152,3 @@ def test_a_recording_that_is_too_long_for_a_page(monkeypatch: pytest.MonkeyPatch
     content, buffers = queries.answer({"t": "recording"})
     assert check_answer("recording", content, buffers) == "NoRecording"
     assert content["too_many"] == len(OUTSIDE.slices)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ({"id": None, "more": 1}, "NothingFound has no field more"),
-        ({"id": 1, "ts": "2", "dur": 3, "row": 0}, "find.ts: '2' is no number"),
-        ({"id": 1, "ts": 2, "dur": 3}, "FoundSlice needs row"),
-    ],
-)
-def test_what_is_not_declared_is_noticed(content: dict[str, Any], words: str) -> None:
-    with pytest.raises(AssertionError, match=words):
-        check_answer("find", {**content, "columns": []}, [])

@@ -48,25 +48,16 @@ def unpacked(packed: dict[str, Any]) -> dict[int, list[list[str]]]:
     return {row: texts[code] for row, code in zip(rows, codes, strict=True)}
 
 
-def test_a_file_tells_what_the_live_view_tells() -> None:
+def test_a_file_tells_of_its_rows_what_the_live_view_tells() -> None:
     trace = made(200, 30)
-    packed = arguments_in_file(trace, None)
-    assert packed is not None
-    assert packed["left"] == ""
-    arguments = unpacked(packed)
-    assert {row: arguments.get(row, []) for row in range(400)} == {
-        row: arguments_of(trace, row) for row in range(400)
-    }
-
-
-def test_rows_are_those_of_the_file() -> None:
-    trace = made(50, 9)
-    keep = np.arange(100) % 3 > 0
-    packed = arguments_in_file(trace, keep)
-    assert packed is not None
-    arguments, rows = unpacked(packed), np.flatnonzero(keep).tolist()
-    assert [arguments.get(i, []) for i in range(len(rows))] == [arguments_of(trace, row) for row in rows]
-    assert arguments_in_file(trace, np.zeros(100, bool)) is None
+    for keep in (None, np.arange(400) % 3 > 0):
+        packed = arguments_in_file(trace, keep)
+        assert packed is not None
+        assert packed["left"] == ""
+        arguments, rows = unpacked(packed), np.arange(400) if keep is None else np.flatnonzero(keep)
+        shown = [arguments.get(i, []) for i in range(len(rows))]
+        assert shown == [arguments_of(trace, row) for row in rows.tolist()]
+    assert arguments_in_file(trace, np.zeros(400, bool)) is None
     assert arguments_in_file(TraceBuilder().seal(), None) is None
 
 

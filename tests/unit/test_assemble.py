@@ -53,14 +53,8 @@ def assembled(
     builder = TraceBuilder()
     track = builder.track("main", pid=1, tid=1)
     timed = TimedStacks(np.concatenate([[0], times]), np.array(samples, np.int64))
-    put(
-        builder,
-        track,
-        timed,
-        stacks,
-        Exact(edges if edges is not None else AnnotationEdges.none()),
-        interval_ns=10,
-    )
+    exact = Exact(AnnotationEdges.none() if edges is None else edges)
+    put(builder, track, timed, stacks, exact, interval_ns=10)
     return builder.seal()
 
 
@@ -109,9 +103,7 @@ def test_an_annotation_cuts_what_its_function_called() -> None:
     ),
     st.data(),
 )
-def test_slices_nest_and_their_self_times_are_the_sampled_time(
-    paths: list[list[PythonFrame]], data: st.DataObject
-) -> None:
+def test_slices_nest_and_self_times_are_sampled(paths: list[list[PythonFrame]], data: st.DataObject) -> None:
     samples = data.draw(st.lists(st.integers(0, len(paths) - 1), min_size=1, max_size=30))
     gaps = data.draw(st.lists(st.integers(1, 50), min_size=len(samples), max_size=len(samples)))
     ts = np.cumsum(gaps)
@@ -126,25 +118,28 @@ def test_slices_nest_and_their_self_times_are_the_sampled_time(
     assert (ends[inner] <= ends[parent[inner]]).all()
 
 
-def test_the_cell_is_the_root() -> None:
-    trimmed = trim(stacks_of([RUN, CELL_1, OUR, TRAIN_8, RUN, SVD], [RUN, RUN], []))
-    assert trimmed.lengths.tolist() == [4, 0, 0]
-    assert [trimmed.distinct[i] for i in trimmed.frames] == [CELL_1, TRAIN_8, RUN, SVD]
-
-
-def test_what_we_call_ourselves_is_left_out() -> None:
-    trimmed = trim(stacks_of([CELL_1, OUR, SVD], [CELL_1, SVD, OUR, TRAIN_8, SVD, OUR], [OUR, SVD]))
-    assert trimmed.lengths.tolist() == [1, 4, 0]
-    assert [trimmed.distinct[i] for i in trimmed.frames] == [CELL_1, CELL_1, SVD, TRAIN_8, SVD]
-
-
-def test_without_a_cell_the_place_of_the_start_is_the_root() -> None:
+def test_what_of_a_stack_is_the_users() -> None:
     main, other = PythonFrame("<module>", "run.py", 1, 7, USER), PythonFrame("<module>", "run.py", 1, 8, USER)
-    trimmed = trim(
-        stacks_of([main, TRAIN_8, SVD], [main, TRAIN_9], [other]), [main, TRAIN_8._replace(line=6)]
-    )
-    assert trimmed.lengths.tolist() == [2, 1, 1]
-    assert [trimmed.distinct[i] for i in trimmed.frames] == [TRAIN_8, SVD, TRAIN_9, other]
+    started = [main, TRAIN_8._replace(line=6)]
+    for stacks, start, lengths, frames in (
+        # the cell is the root
+        ([[RUN, CELL_1, OUR, TRAIN_8, RUN, SVD], [RUN, RUN], []], [], [4, 0, 0], [CELL_1, TRAIN_8, RUN, SVD]),
+        # what we call ourselves is left out
+        (
+            *([[CELL_1, OUR, SVD], [CELL_1, SVD, OUR, TRAIN_8, SVD, OUR], [OUR, SVD]], []),
+            *([1, 4, 0], [CELL_1, CELL_1, SVD, TRAIN_8, SVD]),
+        ),
+        # without a cell, the place of the start is the root
+        (
+            [[main, TRAIN_8, SVD], [main, TRAIN_9], [other]],
+            started,
+            [2, 1, 1],
+            [TRAIN_8, SVD, TRAIN_9, other],
+        ),
+    ):
+        trimmed = trim(stacks_of(*stacks), start)
+        assert trimmed.lengths.tolist() == lengths
+        assert [trimmed.distinct[i] for i in trimmed.frames] == frames
 
 
 def test_whose_code_a_file_holds() -> None:

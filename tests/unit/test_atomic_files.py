@@ -75,9 +75,7 @@ def test_it_is_there_when_it_is_complete(written: tuple[Path, Callable[[Path], A
         assert stat.S_IMODE(path.stat().st_mode) == 0o640, "a file keeps its mode"
 
 
-def test_a_disk_that_fails(
-    written: tuple[Path, Callable[[Path], Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_disk(written: tuple[Path, Callable[[Path], Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     path, write = written
     if path.suffix == ".zip":
         write(path)

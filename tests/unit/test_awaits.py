@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from threading import Thread
 
 import pandas as pd
 import pytest
@@ -15,6 +14,8 @@ from notebook_prof.analysis import lines
 from notebook_prof.collectors.machine import has_gil
 from notebook_prof.collectors.python.awaits import Awaits, Line
 from notebook_prof.trace.redaction import without_source
+
+from ..recorded import in_threads
 
 pytestmark = pytest.mark.skipif(not has_gil(), reason="tasks are looked at under the GIL only")
 
@@ -95,9 +96,7 @@ def test_nothing_of_an_awaited_object_is_called() -> None:
         called.clear()
         assert awaits is not None
         chains: list[frozenset[Line]] = []
-        thread = Thread(target=lambda: chains.append(awaits._suspended()))
-        thread.start()
-        thread.join()
+        in_threads(lambda: chains.append(awaits._suspended()))
         assert called == []
         task.cancel()
         return [code.co_name for chain in chains for code, _ in chain]
@@ -113,9 +112,7 @@ def test_a_loop_that_computes_is_not_looked_at() -> None:
         awaits = Awaits.of_this_thread()
         assert awaits is not None
         found: list[str] = []
-        thread = Thread(target=lambda: found.extend(looked(awaits)))
-        thread.start()
-        thread.join()
+        in_threads(lambda: found.extend(looked(awaits)))
         return found
 
     assert asyncio.run(main()) == []

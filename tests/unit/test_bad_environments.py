@@ -16,6 +16,7 @@ from ..new_process import run_python
 
 ROOT = Path(notebook_prof.__file__).parents[1]
 NEEDED = ["left-pad>=2,<3", "whole>=1", 'duck-db>=1.1; extra == "sql"']
+AGAIN = ': pip install --force-reinstall "duck-db>=1.1"'
 
 
 @pytest.fixture
@@ -47,24 +48,23 @@ def refused() -> str:
     return str(error.value)
 
 
-def test_an_extra_that_is_missing(site: Path) -> None:
-    said = 'p.sql() needs duck-db>=1.1, which is not installed: pip install "notebook-prof[sql]"'
-    assert refused() == said
-
-
-def test_an_extra_that_is_too_old(site: Path) -> None:
-    install(site, "duck-db", "0.9")
-    assert refused() == 'p.sql() needs duck-db>=1.1, and duck-db 0.9 is installed: pip install "duck-db>=1.1"'
-
-
 @pytest.mark.parametrize(
-    ("code", "reason"),
-    [("raise OSError('no libduck.so')", "OSError: no libduck.so"), (None, "its files are missing")],
+    ("version", "code", "wrong"),
+    [
+        ("", "", 'which is not installed: pip install "notebook-prof[sql]"'),
+        ("0.9", "", 'and duck-db 0.9 is installed: pip install "duck-db>=1.1"'),
+        (
+            "1.2",
+            "raise OSError('no libduck.so')",
+            "and duck-db 1.2 is broken (OSError: no libduck.so)" + AGAIN,
+        ),
+        ("1.2", None, "and duck-db 1.2 is broken (its files are missing)" + AGAIN),
+    ],
 )
-def test_an_extra_that_is_broken(site: Path, code: str | None, reason: str) -> None:
-    install(site, "duck-db", "1.2", code)
-    said = f"p.sql() needs duck-db>=1.1, and duck-db 1.2 is broken ({reason}): "
-    assert refused() == said + 'pip install --force-reinstall "duck-db>=1.1"'
+def test_an_extra_that_cannot_be_used(site: Path, version: str, code: str | None, wrong: str) -> None:
+    if version:
+        install(site, "duck-db", version, code)
+    assert refused() == f"p.sql() needs duck-db>=1.1, {wrong}"
 
 
 def test_what_the_core_needs(site: Path) -> None:

@@ -40,12 +40,6 @@ def test_a_cell_that_took_longer_to_stop_than_to_run_is_recorded_without_shapes(
     assert _decided("%%profile p\nother()\n") == (True, [])
 
 
-@pytest.mark.parametrize("requested", [True, False])
-def test_what_was_asked_for_by_name_is_done(requested: bool) -> None:
-    spent(CELL, SECOND // 2, 3 * SECOND)
-    assert _decided(CELL, requested) == (requested, [])
-
-
 def test_the_report_says_what_it_took_and_how_to_insist() -> None:
     spent(CELL, SECOND // 2, 3 * SECOND)
     report = ImportReport()

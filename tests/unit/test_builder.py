@@ -28,15 +28,8 @@ def trace() -> Trace:
     )
     b.flows("launch", host[3], device[0])
     b.steps([4, 5], [1000, 1200], [150, 50], "loop")
-    b.allocations(
-        ts=[1015, 1040],
-        addr=[2**63, 1],
-        bytes=[64, -64],
-        device=-1,
-        allocated=[64, 0],
-        reserved=0,
-        track=main,
-    )
+    blocks = {"addr": [2**63, 1], "bytes": [64, -64], "allocated": [64, 0], "reserved": 0}
+    b.allocations(ts=[1015, 1040], device=-1, track=main, **blocks)
     b.counter(b.track("rss", "counter", unit="bytes"), [1000, 1100], [5.0, 6.0])
     return b.seal()
 
@@ -116,14 +109,8 @@ def test_names_come_in_any_form_that_columns_have(names):
 
 def test_missing_texts_stay_missing():
     b = TraceBuilder()
-    b.slices(
-        ts=[0, 1],
-        dur=[1, 1],
-        track=b.track("t"),
-        name="a",
-        shapes=["[3]", None],
-        module=Coded(np.array([-1, 0]), ["m"]),
-    )
+    texts = {"shapes": ["[3]", None], "module": Coded(np.array([-1, 0]), ["m"])}
+    b.slices(ts=[0, 1], dur=[1, 1], track=b.track("t"), name="a", **texts)
     s = b.seal().slices
     assert s["shapes"].isna().tolist() == [False, True]
     assert s["module"].isna().tolist() == [True, False]

@@ -15,13 +15,14 @@ import pandas as pd
 import pytest
 
 import notebook_prof
-from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.python import PythonCollector, tracing
 from notebook_prof.collectors.python.tracing import Calls, CallTracer, Function
 from notebook_prof.optional import installed
-from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.trace import Trace
 from notebook_prof.trace.clocks import Clock
+
+from ..recorded import recorded as recorded_by
 
 needs_viztracer = pytest.mark.skipif(not installed("viztracer"), reason="VizTracer is not installed")
 needs_monitoring = pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring needs Python 3.12")
@@ -57,14 +58,7 @@ def body() -> None:
 
 def recorded(run: Callable[[], object] = body, min_duration_ns: int = 0) -> Trace:
     options = CollectorOptions(python="calls", min_duration_ns=min_duration_ns)
-    recording = Recording([PythonCollector(options)])
-    recording.warm()
-    recording.start()
-    run()
-    recording.stop()
-    builder = TraceBuilder()
-    recording.result(builder)
-    return builder.seal()
+    return recorded_by(PythonCollector(options), run)
 
 
 @pytest.fixture
@@ -223,15 +217,8 @@ def test_what_the_thread_of_a_cell_did_outside_it_is_left_out(monkeypatch: pytes
     cell, inside, outside = Function("<module>", "<ipython-input-1-a>", 1), Function("f", "f.py", 1), 2
     functions = [cell, inside, Function("builtins.exec", "", 0)]
     ts, dur = np.array([5, 10, 20, 90, 12]), np.array([100, 50, 5, 1, 7])
-    calls = Calls(
-        ts,
-        dur,
-        np.array([1, 1, 1, 1, 2]),
-        np.array([outside, 0, 1, outside, 1]),
-        functions,
-        {1: "main", 2: "other"},
-        0,
-    )
+    thread, function = np.array([1, 1, 1, 1, 2]), np.array([outside, 0, 1, outside, 1])
+    calls = Calls(ts, dur, thread, function, functions, {1: "main", 2: "other"}, 0)
     monkeypatch.setattr(Played, "calls", lambda self, clock: calls)
     monkeypatch.setattr(tracing, "viztracer_refusal", lambda: "")
     monkeypatch.setattr(tracing, "VizBackend", lambda min_duration_ns: Played())

@@ -30,12 +30,8 @@ def test_the_script_is_installed(trace: str) -> None:
     script = Path(sys.executable).parent / "notebook-prof"
     if not script.exists():
         pytest.skip("the package was installed before it had a script: pip install it again")
-    done = subprocess.run(
-        [script, "summary", trace, "--table", "operators", "-t", "1"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    words = [script, "summary", trace, "--table", "operators", "-t", "1"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[0].split()[:2] == ["name", "count"]
     assert done.stderr == ""
 
@@ -73,12 +69,9 @@ def test_refusals_are_one_sentence(arguments, words, trace, tmp_path, capsys) ->
 
 
 def test_json_and_csv_hold_the_numbers(trace: str, capsys) -> None:
-    records = json.loads(said(capsys, "summary", trace, "--table", "operators", "-t", "0", "--json"))
-    rows = list(
-        csv.DictReader(
-            io.StringIO(said(capsys, "summary", trace, "--table", "operators", "-t", "0", "--csv"))
-        )
-    )
+    words = ("summary", trace, "--table", "operators", "-t", "0")
+    records = json.loads(said(capsys, *words, "--json"))
+    rows = list(csv.DictReader(io.StringIO(said(capsys, *words, "--csv"))))
     assert [r["name"] for r in records] == [r["name"] for r in rows]
     assert [r["self_ns"] for r in records] == [int(r["self_ns"]) for r in rows]
     assert json.loads(said(capsys, "analyze", trace, "--print-only", "summary", "--json"))[0]["name"]

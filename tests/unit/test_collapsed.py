@@ -76,24 +76,23 @@ def test_samples_get_their_length(tmp_path: Path) -> None:
         opened(tmp_path, "a;b 3\n", fp_point="x")
 
 
-def test_broken_lines_are_counted(tmp_path: Path) -> None:
+def test_broken_lines_are_counted_and_cost_themselves_only(tmp_path: Path) -> None:
+    large = f"a;c {'9' * 30}\n"
     many = "".join(f"a;b{i % 99} {i % 7}\n" for i in range(20_000))
-    trace = opened(tmp_path, many + "no weight\n;x 3\na;b -4\na;b 1e9999\n" + f"a;c {'9' * 30}\n")
-    assert trace.report["broken-row"].count == 5
-    assert int(trace.slices["self_ns"].sum()) == sum(i % 7 for i in range(20_000))
-
-
-def test_a_cut_line_and_a_weight_without_a_path_are_counted(tmp_path: Path) -> None:
-    trace = opened(tmp_path, "<module> (a.py:1);f (a.py:2) 5\n 1\n<module> (a.py:1);f (a")
-    assert trace.report["broken-row"].count == 2
-    assert trace.slices["self_ns"].sum() == 5
-
-
-def test_a_weight_that_is_too_large_costs_its_own_line(tmp_path: Path) -> None:
-    trace = opened(tmp_path, f"a;b {'9' * 30}\na;c 5\n")
-    assert trace.report["broken-row"].count == 1
-    assert trace.report["broken-row"].example.startswith("a;b 999")
-    assert trace.slices["self_ns"].sum() == 5
+    for text, count, sum_ns, example in (
+        (
+            many + "no weight\n;x 3\na;b -4\na;b 1e9999\n" + large,
+            5,
+            sum(i % 7 for i in range(20_000)),
+            "no w",
+        ),
+        ("<module> (a.py:1);f (a.py:2) 5\n 1\n<module> (a.py:1);f (a", 2, 5, " 1"),
+        (f"{large}a;c 5\n", 1, 5, "a;c 999"),
+    ):
+        trace = opened(tmp_path, text)
+        assert trace.report["broken-row"].count == count
+        assert trace.report["broken-row"].example.startswith(example)
+        assert int(trace.slices["self_ns"].sum()) == sum_ns
 
 
 @pytest.mark.parametrize(

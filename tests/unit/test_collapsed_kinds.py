@@ -135,15 +135,8 @@ def test_microseconds_and_threads_of_austin(tmp_path: Path) -> None:
 
 
 def test_a_thread_begins_where_the_process_is(tmp_path: Path) -> None:
-    samples = [
-        "P1;T0:1;a:f:1 10",
-        "P1;T0:1;a:f:1 20",
-        "P1;T0:2;a:f:1 20",
-        "P2;T0:3;a:f:1 20",
-        "P1;T0:1;a:f:1 20",
-    ]
-    text = HEAD.format(mode="wall") + "\n".join(samples)
-    trace = opened(tmp_path, text)
+    samples = (("P1;T0:1", 10), ("P1;T0:1", 20), ("P1;T0:2", 20), ("P2;T0:3", 20), ("P1;T0:1", 20))
+    trace = opened(tmp_path, HEAD.format(mode="wall") + "\n".join(f"{at};a:f:1 {us}" for at, us in samples))
     # thread 2 is of the sample before; process 2 has clocks of its own
     assert trace.slices.groupby("track")["ts"].min().tolist() == [0, 10_000, 30_000]
 

@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -83,14 +84,19 @@ def test_the_verdict_says_it_and_can_prove_it(compiled: nbp.Profile) -> None:
     assert all(claim.holds(compiled.trace) for claim in claims)
 
 
+def compiled_row(begin_us: int, took_ms: int, number: int, guard: str = "") -> dict[str, Any]:
+    """What TorchDynamo tells of a compilation of a function in line 3 of a file."""
+    place = {"co_name": "f", "co_filename": "a.py", "co_firstlineno": 3, "compile_id": f"0/{number}"}
+    times = {"start_time_us": begin_us, "duration_us": 1000 * took_ms}
+    return compilation_row({**place, **times, "recompile_reason": f"0/0: {guard}" if guard else None}.get)
+
+
 def test_a_cell_that_mostly_compiles_does_one_time_work() -> None:
     """Its thread waits for Inductor's processes meanwhile, which is not what bounds it."""
     ms = 1_000_000
-    metrics = {"start_time_us": 10, "duration_us": 60_000, "co_name": "f", "co_filename": "a.py"}
-    more = {"co_firstlineno": 3, "compile_id": "0/0", "recompile_reason": None}
     b = TraceBuilder(metadata={"cell_source": "%%profile\nf(x)"})
     b.slices(ts=0, dur=80 * ms, name="cell:2  f(x)", category="python", track=b.track("main"))
-    b.table("compilations", pd.DataFrame([compilation_row({**metrics, **more}.get)]))
+    b.table("compilations", pd.DataFrame([compiled_row(10, 60, 0)]))
     b.table("statements", pd.DataFrame({"ts": [0], "dur": [80 * ms], "line": [2]}))
     account = {"ts": [0], "dur": [80 * ms], "kind": "code", "line": 2, "text": "f(x)", "loop": -1, "steps": 0}
     b.table("account", pd.DataFrame(account))
@@ -139,19 +145,10 @@ def steps_of(durations: list[int], compiled: dict[int, tuple[str, int]]) -> nbp.
     ts = np.cumsum(dur) - dur
     builder.slices(ts=ts, dur=dur, name="work", track=main)
     builder.steps(list(range(len(ts))), ts, dur, "loop")
-    rows = []
-    for step, (guard, took) in compiled.items():
-        metrics = {
-            "start_time_us": int(ts[step]) // 1000 + 10,
-            "duration_us": 1000 * took,
-            "co_name": "f",
-            "co_filename": "a.py",
-            "co_firstlineno": 3,
-            "compile_id": f"0/{step}",
-            "recompile_reason": f"0/0: {guard}" if guard else None,
-        }
-        rows.append(compilation_row(metrics.get))
-    if rows:
+    if compiled:
+        rows = (
+            compiled_row(int(ts[at]) // 1000 + 10, took, at, guard) for at, (guard, took) in compiled.items()
+        )
         builder.table("compilations", pd.DataFrame(rows))
     return builder.seal()
 
@@ -170,11 +167,8 @@ def test_advice_names_what_was_compiled_again() -> None:
     trace = steps_of([900, 11, 10, 11, 10, 300, 10, 11, 200, 11], {0: ("", 890), 5: ("k == 1", 280)})
     table = nbp.analysis.advice(trace).set_index("rule")
     row = table.loc["recompilations"]
-    assert (
-        row["finding"]
-        == "torch.compile recompiled 1 time during the steps, in 280 ms, 48.8 % of the steps: `k == 1` no "
-        "longer held."
-    )
+    said = "torch.compile recompiled 1 time during the steps, in 280 ms, 48.8 % of the steps: "
+    assert row["finding"] == said + "`k == 1` no longer held."
     assert row["gain_ns"] == 280_000_000
     assert row["place"] == "a.py:3"
     assert row["bound"]

@@ -112,10 +112,9 @@ def test_the_torch_route_without_a_line_of_torch(monkeypatch: pytest.MonkeyPatch
 
 def test_cupy_without_torch_brings_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = SimpleNamespace(getDeviceCount=lambda: 1)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), __spec__=1)
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    monkeypatch.setitem(
-        sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), __spec__=1)
-    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr("notebook_prof.collectors.cupy.installed", lambda name: True)
     monkeypatch.setattr(cuda, "survey", lambda *_: CudaFacts(GPU, torch_cuda="12.8"))
     assert [one.name for one in make()][:2] == ["cuda", "cupy"]
@@ -160,16 +159,10 @@ class Device(TorchCollector):
         at = self._begun + 20_000 * np.arange(n)
         main, stream = builder.track("main", tid=1), builder.track("s", "stream", device=0, stream=7)
         builder.slices(ts=at, dur=np.full(n, 9_000), name="add", track=main)
-        calls = builder.slices(
-            ts=at + 1_000, dur=np.full(n, 3_000), name="cudaLaunchKernel", category="launch", track=main
-        )
-        work = builder.slices(
-            ts=at[first:] + 6_000 + late,
-            dur=np.full(n - first, 5_000),
-            name="k",
-            category="kernel",
-            track=stream,
-        )
+        launch = {"dur": np.full(n, 3_000), "name": "cudaLaunchKernel", "category": "launch"}
+        calls = builder.slices(ts=at + 1_000, track=main, **launch)
+        kernel = {"dur": np.full(n - first, 5_000), "name": "k", "category": "kernel"}
+        work = builder.slices(ts=at[first:] + 6_000 + late, track=stream, **kernel)
         builder.flows("launch", calls[first:], work)
 
 
@@ -206,10 +199,7 @@ def test_the_known_fault_of_repeated_recordings(
 
 
 def test_a_torch_without_cuda_leaves_the_kernels_to_cupti(monkeypatch: pytest.MonkeyPatch) -> None:
-    home = sys.modules["notebook_prof.collectors.cuda"]
-    facts = CudaFacts(GPU, torch_cuda="", cupti=CUPTI)
-    monkeypatch.setattr(home, "survey", lambda: facts)
-    monkeypatch.setattr(cuda, "survey", lambda *_: facts)
+    monkeypatch.setattr(cuda, "survey", lambda *_: CudaFacts(GPU, torch_cuda="", cupti=CUPTI))
     made = make(["torch", "cuda"])
     assert [one.name for one in made][:2] == ["torch", "cuda"]
     assert not made[0].claims() & made[1].claims()

@@ -77,10 +77,8 @@ def test_a_program_becomes_a_trace(cupti: Cupti) -> None:
     work = of(trace, "kernel").set_index("name")
     assert work["dur"].to_dict() == {"gemm(float*)": 30_000, "cupy_add__float32": 8_000}
     assert set(zip(work["device"], work["stream"], strict=True)) == {(0, 7), (1, 7)}
-    assert of(trace, "memcpy")["name"].tolist() == [
-        "Memcpy HtoD (Pinned -> Device)",
-        "Memcpy PtoP (Device -> Device)",
-    ]
+    copies = of(trace, "memcpy")["name"].tolist()
+    assert copies == ["Memcpy HtoD (Pinned -> Device)", "Memcpy PtoP (Device -> Device)"]
     assert of(trace, "memset")["name"].tolist() == ["Memset (Device)"]
     waits = trace.slices[trace.slices["name"].isin(["Stream Sync", "Context Sync"])]
     assert waits["device"].tolist() == [1, 0]
@@ -88,7 +86,7 @@ def test_a_program_becomes_a_trace(cupti: Cupti) -> None:
     name = "cuLaunchKernel" if cupti.old else "cudaLaunchKernel"  # that inside of it is the same launch
     assert calls["name"].tolist() == [name, name]
     tracks = trace.tracks.set_index("track").loc[calls["track"], "tid"]
-    assert set(tracks) == {nbp_thread()}
+    assert set(tracks) == {threading.get_native_id()}
     flows = trace.flows[trace.flows["kind"] == "launch"]
     assert len(flows) == 2
     src, dst = trace.slices.loc[flows["src"]], trace.slices.loc[flows["dst"]]
@@ -101,10 +99,6 @@ def test_a_program_becomes_a_trace(cupti: Cupti) -> None:
     assert trace.metadata["devices"] == ["NVIDIA H100"]
     assert trace.metadata["cupti"]["version"] == cupti.version
     assert not set(trust(trace)["code"]) & {"no-device-work", "kernels-lost-at-start", "stream-overlap"}
-
-
-def nbp_thread() -> int:
-    return threading.get_native_id()
 
 
 def test_loading_is_found_by_the_names_of_overhead(cupti: Cupti) -> None:
@@ -224,9 +218,8 @@ def test_the_version_of_cupti_is_kept_for_the_advice(cupti: Cupti, monkeypatch: 
             start = t + 20_000 * at + 10_000
             cupti.launch("k", start, start + 5_000)
             if at < 2:
-                cupti.waiting = [
-                    one for one in cupti.waiting if one.kind != cupti.ActivityKind.CONCURRENT_KERNEL
-                ]
+                lost = cupti.ActivityKind.CONCURRENT_KERNEL
+                cupti.waiting = [one for one in cupti.waiting if one.kind != lost]
 
     trace, _ = recorded(cupti, program)
     assert trace.metadata["cupti_version"] == 130_001
@@ -242,28 +235,23 @@ def test_records_of_an_unknown_shape_stay_in_the_callback(cupti: Cupti) -> None:
     assert "AttributeError" in trace.report["records-unreadable"].example
 
 
+NAMES = {15: "NOT_INITIALIZED", 35: "INSUFFICIENT_PRIVILEGES", 39: "MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"}
+NAMES |= {40: "VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES"}
+
+
 @pytest.mark.parametrize(
-    ("what", "error", "words"),
+    ("what", "code", "words"),
     [
-        (
-            "subscribe",
-            cuptiError("ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED", 39),
-            "another profiler holds CUPTI",
-        ),
-        ("enable CONCURRENT_KERNEL", cuptiError("ERROR_INSUFFICIENT_PRIVILEGES", 35), "ERR_NVGPUCTRPERM"),
-        (
-            "enable CONCURRENT_KERNEL",
-            cuptiError("ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES", 40),
-            "virtual GPU",
-        ),
-        ("subscribe", cuptiError("ERROR_NOT_INITIALIZED", 15), "pip install"),
-        ("register", RuntimeError("Incompatible CUPTI Library"), "pip install"),
+        ("subscribe", 39, "another profiler holds CUPTI"),
+        ("enable CONCURRENT_KERNEL", 35, "ERR_NVGPUCTRPERM"),
+        ("enable CONCURRENT_KERNEL", 40, "virtual GPU"),
+        ("subscribe", 15, "pip install"),
+        ("register", 0, "pip install"),
     ],
 )
-def test_a_refusal_is_a_sentence_that_says_what_to_do(
-    cupti: Cupti, monkeypatch: pytest.MonkeyPatch, what: str, error: Exception, words: str
-) -> None:
-    cupti.fails[what] = error
+def test_a_refusal_is_a_sentence_that_says_what_to_do(cupti: Cupti, what: str, code: int, words: str) -> None:
+    incompatible = RuntimeError("Incompatible CUPTI Library")
+    cupti.fails[what] = cuptiError(f"ERROR_{NAMES[code]}", code) if code else incompatible
     session = CuptiSession(load=Driver().load)
     with pytest.raises(RecordingError, match=words) as raised:
         session.start(Clock())
@@ -337,10 +325,8 @@ CHILDREN = {
 
 @pytest.mark.parametrize("code", CHILDREN)
 def test_a_child_that_ends_in_the_middle(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    run = own_processes.run
-    monkeypatch.setattr(
-        own_processes, "run", lambda command, seconds: run([sys.executable, "-c", code], seconds)
-    )
+    run, words = own_processes.run, [sys.executable, "-c", code]
+    monkeypatch.setattr(own_processes, "run", lambda command, seconds: run(words, seconds))
     assert driver._run_child() == CHILDREN[code]
 
 
@@ -384,8 +370,5 @@ def test_clocks() -> None:
     times = np.array([0, 500, 1_000])
     steady = to_wall(ClockReading(1_000, 0, 3), ClockReading(2_006, 1_000, 5), times)
     assert steady.tolist() == [1_002, 1_502, 2_002]  # within the errors: one whole offset
-    assert to_wall(ClockReading(1_000, 0, 3), ClockReading(3_000, 1_000, 5), times).tolist() == [
-        1_000,
-        2_000,
-        3_000,
-    ]
+    apart = to_wall(ClockReading(1_000, 0, 3), ClockReading(3_000, 1_000, 5), times)
+    assert apart.tolist() == [1_000, 2_000, 3_000]

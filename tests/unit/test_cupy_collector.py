@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -18,9 +17,10 @@ from notebook_prof.analysis.device.kernels import kernel_origin
 from notebook_prof.collectors import cupy as cupy_room
 from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.cupy import CupyCollector
-from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.trace import Trace
 
 from ..pretended.cupy import MemoryHook, Pool
+from ..recorded import in_threads, sealed
 
 
 @pytest.fixture
@@ -49,17 +49,20 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
     assert not MemoryHook.hooks
 
 
+def begun() -> Recording:
+    recording = Recording([CupyCollector()])
+    recording.start()
+    return recording
+
+
 def finished(recording: Recording) -> Trace:
     recording.stop()
-    builder = TraceBuilder()
-    recording.result(builder)
-    return builder.seal()
+    return sealed(recording)
 
 
 def test_allocations_with_totals_of_the_pool(pool: Pool) -> None:
     before = pool.malloc(1024)
-    recording = Recording([CupyCollector()])
-    recording.start()
+    recording = begun()
     block = pool.malloc(1000)
     pool.free(block)
     again = pool.malloc(100)
@@ -84,9 +87,7 @@ def test_cards_that_are_not_used_are_left_alone(pool: Pool, monkeypatch: pytest.
     monkeypatch.setattr(cupy.cuda, "Device", lambda number: chosen.append(number) or nullcontext())
     monkeypatch.setattr(cupy_room, "in_use", lambda: {0, 2} if chosen else {2})
     pool.malloc(700, hooked=False)
-    recording = Recording([CupyCollector()])
-    recording.start()
-    trace = finished(recording)
+    trace = finished(begun())
     assert chosen == [2, 0, 2]
     assert trace.metadata["devices"] == ["Played GPU"] * 3
 
@@ -121,8 +122,7 @@ def test_an_allocator_that_hooks_cannot_see_is_named(
 
 
 def test_the_pinned_pool_is_a_counter(pool: Pool) -> None:
-    recording = Recording([CupyCollector()])
-    recording.start()
+    recording = begun()
     pool.free_blocks = 3
     trace = finished(recording)
     assert trace.counters["value"].tolist() == [0, 3]
@@ -130,8 +130,7 @@ def test_the_pinned_pool_is_a_counter(pool: Pool) -> None:
 
 
 def test_what_other_threads_take_is_reported(pool: Pool) -> None:
-    recording = Recording([CupyCollector()])
-    recording.start()
+    recording = begun()
     pool.malloc(2048, hooked=False)
     issue = finished(recording).report["allocations-unseen"]
     assert (issue.severity, "2,048 bytes more" in issue.example) == ("loss", True)
@@ -142,16 +141,13 @@ def test_stopped_by_another_thread(pool: Pool) -> None:
     recording = Recording([collector])
     recording.start()
     pool.malloc(512)
-    thread = threading.Thread(target=recording.stop)
-    thread.start()
-    thread.join()
+    in_threads(recording.stop)
     pool.malloc(512)
     trace = finished(recording)
     assert len(trace.allocations) == 1
     assert "cupy-hook-left" in trace.report
     for size in (512, 1024):  # later recordings of that thread take the hook away
-        recording = Recording([CupyCollector()])
-        recording.start()
+        recording = begun()
         assert len(MemoryHook.hooks) == 1
         pool.malloc(size)
         again = finished(recording)
@@ -161,17 +157,14 @@ def test_stopped_by_another_thread(pool: Pool) -> None:
 
 
 def test_a_failing_allocation_is_none(pool: Pool) -> None:
-    recording = Recording([CupyCollector()])
-    recording.start()
+    recording = begun()
     for hook in MemoryHook.hooks.values():
         hook.malloc_postprocess(device_id=0, size=1, mem_size=512, mem_ptr=0, pmem_id=0)
     assert finished(recording).allocations.empty
 
 
 def test_abandoned_recordings_leave_no_hook(pool: Pool) -> None:
-    recording = Recording([CupyCollector()])
-    recording.start()
-    recording.abandon()
+    begun().abandon()
     assert not MemoryHook.hooks
 
 
@@ -203,9 +196,7 @@ def test_without_a_gpu_the_reason_is_reported(
 
     monkeypatch.setattr(sys.modules["cupy"].cuda.runtime, "getDeviceCount", fail)
     assert words in CupyCollector.availability().reason
-    recording = Recording([CupyCollector()])
-    recording.start()
-    trace = finished(recording)
+    trace = finished(begun())
     assert words in trace.report["collector-failed"].example
 
 

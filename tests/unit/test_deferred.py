@@ -150,9 +150,7 @@ def _seen(looks: list[bool], times: int) -> None:
         time.sleep(0.001)  # the thread checks every 20 ms
 
 
-def test_work_waits_while_the_main_thread_computes(
-    main_computes: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_waits_while_main_computes(main_computes: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     idle = IdleTime(patience_s=1e9)
     thread = _in_thread(idle)
     _seen(main_computes, 5)

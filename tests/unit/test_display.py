@@ -38,13 +38,17 @@ class _Shell:
         self.kernel, self.execution_count = _Kernel(cell), 1
 
 
+Shown = list[tuple[dict[str, Any], str | None, bool]]
+"""What is displayed: bundle, display id, and whether it replaces what has that id."""
+
+
 @pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
     """What is displayed; the widgets of a test are closed after it."""
-    outputs: list[dict[str, Any]] = []
+    outputs: Shown = []
 
     def note(bundle: dict[str, Any], raw: bool, display_id: str | None = None, update: bool = False) -> None:
-        outputs.append(bundle)
+        outputs.append((bundle, display_id, update))
 
     monkeypatch.setattr(display_module, "display", note)
     yield outputs
@@ -65,17 +69,6 @@ def test_a_terminal_gets_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     show(drawn_profile())
     assert "steps" in capsys.readouterr().out
     assert _widgets() == []
-
-
-def _noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], str | None, bool]]:
-    """What is displayed: bundle, display id, and whether it replaces what has that id."""
-    displays: list[tuple[dict[str, Any], str | None, bool]] = []
-
-    def note(bundle: dict[str, Any], raw: bool, display_id: str | None = None, update: bool = False) -> None:
-        displays.append((bundle, display_id, update))
-
-    monkeypatch.setattr(display_module, "display", note)
-    return displays
 
 
 def _begun(monkeypatch: pytest.MonkeyPatch, widget: ProfileWidget) -> dict[str, Any]:
@@ -101,9 +94,7 @@ def _threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     return started
 
 
-@pytest.mark.usefixtures("shown")
-def test_a_profile_shows_the_rest_after_its_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    displays = _noted(monkeypatch)
+def test_a_profile_shows_the_rest_after_its_cell(monkeypatch: pytest.MonkeyPatch, shown: Shown) -> None:
     monkeypatch.setattr(current, "_running", "a recording")
     started, profile = _threads(monkeypatch), drawn_profile()
     _use(monkeypatch, _Shell())
@@ -114,46 +105,41 @@ def test_a_profile_shows_the_rest_after_its_cell(monkeypatch: pytest.MonkeyPatch
     assert _begun(monkeypatch, widget)["verdict"] == widget.headline == "", (
         "nothing is worked out while code is measured"
     )
-    assert [(set(bundle), key, update) for bundle, key, update in displays] == [
+    assert [(set(bundle), key, update) for bundle, key, update in shown] == [
         ({"text/plain", "text/html"}, uid, False),
         ({"application/vnd.jupyter.widget-view+json"}, None, False),
     ]
     monkeypatch.setattr(current, "_running", None)
     thread.join(120)
     assert widget.headline == profile.headline
-    bundle, key, update = displays[2]
+    bundle, key, update = shown[2]
     assert (key, update) == (uid, True)
     assert "data:image/png" in bundle["text/html"]
 
 
-def test_a_trace_without_slices_takes_its_views_away(
-    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
-) -> None:
+def test_a_trace_without_slices_takes_its_views_away(monkeypatch: pytest.MonkeyPatch, shown: Shown) -> None:
     started = _threads(monkeypatch)
     _use(monkeypatch, _Shell())
     show(Profile(DeferredTrace(TraceBuilder().seal)))
     started[0].join(120)
     assert _widgets() == []
     assert len(shown) == 3
-    assert "Nothing was recorded" in shown[2]["text/html"]
+    assert "Nothing was recorded" in shown[2][0]["text/html"]
 
 
-def test_nothing_comes_late_where_nobody_waits(
-    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
-) -> None:
+def test_nothing_comes_late_where_nobody_waits(monkeypatch: pytest.MonkeyPatch, shown: Shown) -> None:
     started = _threads(monkeypatch)
     _use(monkeypatch, _Shell(cell=""))
     show(drawn_profile())
     assert started == [], "nbclient tells no cell, and drops what comes after it"
-    assert "data:image/png" in shown[0]["text/html"]
+    assert "data:image/png" in shown[0][0]["text/html"]
     (widget,) = _widgets()
     assert _begun(monkeypatch, widget)["verdict"] == drawn_profile().headline
     assert widget.settings["late"] is False
 
 
-def test_a_verdict_that_fails_is_reported(
-    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
-) -> None:
+@pytest.mark.usefixtures("shown")
+def test_a_verdict_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Profile, "headline", property(lambda self: 1 // 0))
     started = _threads(monkeypatch)
     _use(monkeypatch, _Shell())
@@ -162,9 +148,7 @@ def test_a_verdict_that_fails_is_reported(
     assert "could not be computed (ZeroDivisionError" in _widgets()[0].headline
 
 
-def test_the_rest_of_what_is_closed_is_not_made(
-    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
-) -> None:
+def test_the_rest_of_what_is_closed_is_not_made(monkeypatch: pytest.MonkeyPatch, shown: Shown) -> None:
     measuring = threading.Event()
     monkeypatch.setattr(current, "running", lambda: None if measuring.is_set() else "a recording")
     started, shell = _threads(monkeypatch), _Shell()
@@ -177,13 +161,11 @@ def test_the_rest_of_what_is_closed_is_not_made(
     assert len(shown) == 2, "the short text and the views, and no picture after them"
 
 
-def test_a_view_that_fails_is_reported_in_words(
-    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
-) -> None:
+def test_a_view_that_fails_is_reported_in_words(monkeypatch: pytest.MonkeyPatch, shown: Shown) -> None:
     _use(monkeypatch, _Shell())
     monkeypatch.setattr(display_module, "ProfileWidget", lambda *_, **__: 1 / 0)
     show(drawn_profile())
-    assert "could not be created (ZeroDivisionError" in shown[-1]["text/plain"]
+    assert "could not be created (ZeroDivisionError" in shown[-1][0]["text/plain"]
 
 
 def test_the_widget_mirrors_the_selection_and_lets_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,16 +196,13 @@ def test_the_widget_mirrors_the_selection_and_lets_go(monkeypatch: pytest.Monkey
     assert alive() is None
 
 
-def test_what_a_gesture_asks_is_answered_in_order_under_what_it_selects(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_gesture_asks_is_answered_in_order_as_it_selects(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = drawn_profile()
     widget = ProfileWidget(profile)
     sent: list[dict[str, Any]] = []
     monkeypatch.setattr(widget, "send", lambda content, buffers=(): sent.append(content))
     select = {"t": "select", "patch": {"name": ["aten::conv2d"]}, "origin": "table", "rid": "1"}
-    phases = {"t": "phases", "rid": "2"}
-    table = {"t": "table", "rid": "3"}
+    phases, table = {"t": "phases", "rid": "2"}, {"t": "table", "rid": "3"}
     widget._receive(widget, {"t": "several", "messages": [select, phases, table]}, [])
     together, last = sent
     first, second = together["several"]

@@ -38,13 +38,8 @@ def test_every_view_is_a_picture(trace: Trace, view: str, tmp_path: Path) -> Non
     assert image.size[0] == 2000
     longest = trace.slices.groupby("name", observed=True)["self_ns"].sum().idxmax()
     colour = NAMES[family_code(family(str(longest))) % (len(NAMES) - 1)]
-    colour_of = {
-        "timeline": colour,
-        "operators": colour,
-        "memory": MEMORY["allocated"],
-        "phases": PHASES["backward"],
-        "all": PHASES["forward"],
-    }
+    colour_of = {"timeline": colour, "operators": colour, "memory": MEMORY["allocated"]}
+    colour_of |= {"phases": PHASES["backward"], "all": PHASES["forward"]}
     assert rgb(colour_of[view]) in _colours(tmp_path / "view.png")
     write_svg(scene(trace, Selection(), view), tmp_path / "view.svg")
     assert ET.parse(tmp_path / "view.svg").getroot().tag.endswith("svg")

@@ -40,22 +40,14 @@ def test_ranges_of_the_host_stay_around_their_work() -> None:
     assert columns.tracks[0].marks == 0
 
 
-slices = st.lists(
-    st.tuples(st.integers(0, 40), st.integers(0, 20), st.booleans(), st.integers(0, 2)),
-    min_size=1,
-    max_size=25,
-)
+a_slice = st.tuples(st.integers(0, 40), st.integers(0, 20), st.booleans(), st.integers(0, 2))
 
 
 @settings(max_examples=draws(60))
-@given(slices)
+@given(st.lists(a_slice, min_size=1, max_size=25))
 def test_slices_of_a_row_never_overlap(drawn: list[tuple[int, int, bool, int]]) -> None:
     b = TraceBuilder()
-    tracks = [
-        b.track("a", "stream", device=0, stream=1),
-        b.track("b", "stream", device=0, stream=2),
-        b.track("t"),
-    ]
+    tracks = [*(b.track(name, "stream", device=0, stream=n) for n, name in enumerate("ab", 1)), b.track("t")]
     for ts, dur, marks, track in drawn:
         b.slices(ts=ts, dur=dur, name="x", category="annotation" if marks else "kernel", track=tracks[track])
     trace = b.seal()
@@ -79,13 +71,8 @@ LIBRARY = "/lib/site-packages/pandas/core/frame.py"
 def folded_trace() -> Trace:
     """A library between two lines of the user's, one function of which takes time itself."""
     b = TraceBuilder()
-    names = [
-        "a.py(1): run",
-        f"{LIBRARY}(2): apply",
-        f"{LIBRARY}(3): passes",
-        "a.py(4): f",
-        f"{LIBRARY}(5): takes",
-    ]
+    calls = [("a.py", "run"), (LIBRARY, "apply"), (LIBRARY, "passes"), ("a.py", "f"), (LIBRARY, "takes")]
+    names = [f"{file}({line}): {name}" for line, (file, name) in enumerate(calls, 1)]
     ts, dur = [0, 10, 12, 14, 500], [10_000, 9_900, 9_890, 9_880, 9_000]
     work = {"track": b.track("main"), "step": 0, "phase": "forward"}
     b.slices(ts=ts, dur=dur, name=names, category="python", **work)
@@ -138,17 +125,12 @@ def test_marks_of_steps_are_not_drawn_below_the_steps() -> None:
     assert rows(steps=False) == [2, 0, 3, 1, 2, 0]
 
 
-frames = st.lists(
-    st.tuples(
-        st.integers(0, 40), st.integers(0, 30), st.sampled_from(["a.py", LIBRARY, "op"]), st.integers(0, 1)
-    ),
-    min_size=1,
-    max_size=25,
-)
+files = st.sampled_from(["a.py", LIBRARY, "op"])
+frame = st.tuples(st.integers(0, 40), st.integers(0, 30), files, st.integers(0, 1))
 
 
 @settings(max_examples=draws(60))
-@given(frames, st.tuples(st.integers(0, 30), st.integers(31, 70)))
+@given(st.lists(frame, min_size=1, max_size=25), st.tuples(st.integers(0, 30), st.integers(31, 70)))
 def test_sums_are_the_same_with_libraries_folded(
     drawn: list[tuple[int, int, str, int]], window: tuple[int, int]
 ) -> None:

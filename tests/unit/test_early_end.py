@@ -29,17 +29,15 @@ class Clock:
         return self.ns
 
 
-def run(
-    states: ScheduleFunction, end: EarlyEnd, times: list[int], ask_at: int = -1
-) -> tuple[StepWindow, Log]:
-    """Run steps of these lengths; `ask_at` is the step in which somebody asks for the end."""
+def run(states: ScheduleFunction, end: EarlyEnd, times: list[int], ask: int = -1) -> tuple[StepWindow, Log]:
+    """Run steps of these lengths; `ask` is the step in which somebody asks for the end."""
     clock, log = Clock(), Log()
     window = StepWindow(states, log, now=clock, early_end=end)
     window.open()
     loop = Run("loop", 3, "for x in loader", 0)
     for step, length in enumerate(times):
         clock.ns += length
-        if step == ask_at:
+        if step == ask:
             end.ask()
         window.tick(TickSource.LOOP, run=loop)
     window.close()
@@ -61,7 +59,7 @@ def test_what_was_asked_for_by_hand_ends_with_the_step_that_runs(
 ) -> None:
     """Steps are counted on to the end of the loop; nothing begins again."""
     end = EarlyEnd()
-    window, log = run(states, end, [1000] * 50, ask_at=5)
+    window, log = run(states, end, [1000] * 50, ask=5)
     assert log.calls == calls
     assert [number for part in log.steps for number in numbers(part)] == steps
     assert window.step_count == 50

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import textwrap
-import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +14,8 @@ from notebook_prof.jupyter.loops import find_loops
 from notebook_prof.jupyter.rewriting import rewrite
 from notebook_prof.session import current, ticks
 from notebook_prof.session.ticks import LoopTicker
+
+from .test_loops import executed, lines_of
 
 
 class Session:
@@ -49,13 +49,7 @@ def session() -> Iterator[Session]:
 
 def run(source: str, *, rewritten: bool = True, **more: Any) -> dict[str, Any]:
     tree = ast.parse(textwrap.dedent(source))
-    names: dict[str, Any] = {"asyncio": asyncio, **more}
-    if rewritten:
-        tree = rewrite(tree, find_loops(tree, weak=True))
-    made = eval(compile(tree, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
-    if asyncio.iscoroutine(made):
-        asyncio.run(made)
-    return names
+    return executed(rewrite(tree, find_loops(tree, weak=True)) if rewritten else tree, **more)
 
 
 PROGRAMS = {
@@ -153,11 +147,8 @@ def test_slow_iterations_are_marked_line_by_line(session: Session) -> None:
 def test_a_loop_that_awaits_is_marked_line_by_line(session: Session) -> None:
     marks = statements.running()
     assert marks is not None
-    tree = ast.parse(
-        "for i in range(2):\n    await asyncio.sleep(0.001)\n    x = i\nfor i in range(2):\n    x = i"
-    )
-    code = compile(rewrite(tree, []), "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    asyncio.run(eval(code, {"asyncio": asyncio}))
+    source = "for i in range(2):\n    await asyncio.sleep(0.001)\n    x = i\nfor i in range(2):\n    x = i"
+    executed(rewrite(ast.parse(source), []))
     marks.stop()
     assert marks.table()[1].tolist() == [1, 2, 3, 1, 2, 3, 1, 4, statements.AFTER]
     assert not session.tickers, "it has no steps"
@@ -183,12 +174,7 @@ def test_tracebacks_have_the_lines_that_were_written(session: Session) -> None:
     """
     with pytest.raises(ZeroDivisionError) as caught:
         run(source)
-    frames = [
-        frame for frame in traceback.extract_tb(caught.value.__traceback__) if frame.filename == "<cell>"
-    ]
-    assert [frame.lineno for frame in frames] == [6]
+    assert lines_of(caught.value) == [6]
     with pytest.raises(TypeError, match="'int' object is not iterable") as failed:
         run("x = 1\nfor i in 5:\n    x = i")
-    assert [f.lineno for f in traceback.extract_tb(failed.value.__traceback__) if f.filename == "<cell>"] == [
-        2
-    ]
+    assert lines_of(failed.value) == [2]

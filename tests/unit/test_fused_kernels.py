@@ -52,9 +52,8 @@ def call(args):
 
 
 def node(name: str, target: str, line: int) -> SimpleNamespace:
-    library = (
-        'File "/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py", line 9, in forward\n    F.x()'
-    )
+    file = "/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py"
+    library = f'File "{file}", line 9, in forward\n    F.x()'
     trace = f'  File "/home/me/model.py", line {line}, in forward\n    {name} = f({target})\n  {library}\n'
     return SimpleNamespace(op="call_function", name=name, target=target, stack_trace=trace)
 
@@ -124,9 +123,8 @@ def trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Trace:
     main, stream = b.track("main"), b.track("stream 7", "stream", device=0, stream=7)
     kernel = "triton_poi_fused_mul_relu_0"
     launch = b.slices(ts=0, dur=9, name=kernel, track=main)
-    work = b.slices(
-        ts=[5, 30], dur=[20, 20], name=kernel, category="kernel", track=stream, device=0, stream=7
-    )
+    where = {"track": stream, "device": 0, "stream": 7}
+    work = b.slices(ts=[5, 30], dur=[20, 20], name=kernel, category="kernel", **where)
     b.flows("launch", launch, work[:1])
     put_fused_kernels(b)
     return b.seal()
@@ -139,10 +137,8 @@ def test_a_kernel_opens_into_operators_and_lines(trace: Trace, tmp_path: Path) -
     assert rows == [[4, True, 2, 40], [5, True, 2, 40]]
     row = int(trace.slices.index[trace.slices["category"] == "kernel"][0])
     arguments = dict(arguments_of(trace, row))
-    assert arguments["fused operators"] == "relu, mul"
-    assert (
-        arguments["fused lines"] == "/home/me/model.py:4  relu = f(relu); /home/me/model.py:5  h_1 = f(mul)"
-    )
+    lines = "/home/me/model.py:4  relu = f(relu); /home/me/model.py:5  h_1 = f(mul)"
+    assert (arguments["fused operators"], arguments["fused lines"]) == ("relu, mul", lines)
     panel = overview(trace, {})
     calls = [getattr(part, "call", "") for part in getattr(panel, "parts", ())]
     assert "p.compilations.kernels()" in calls

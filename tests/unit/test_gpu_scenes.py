@@ -27,21 +27,25 @@ def test_scenes_of_torch_run_on_the_host_too(name: str) -> None:
         assert p.memory.growth()["bytes_per_step"].max() == LEAK_BYTES
 
 
-SCRIPTS = {
-    "scene/good": 'import sys; print("log"); print(\'ROWS [{"scene": "good", "device work": 1}]\')',
-    "scene/empty": 'print(\'ROWS [{"device work": 3}, {"device work": 0, "trust": "no-device-work"}]\')',
-    "scene/silent": 'print("nothing")',
-    "scene/untold": 'print(\'ROWS [{"scene": "untold"}]\')',
-    "nvml/told": 'print(\'ROWS [{"nvml": "power"}]\')',
-    "scene/raises": 'raise RuntimeError("no capture")',
-    "scene/crashes": "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
-    "scene/hangs": 'import sys, time; print("deep", file=sys.stderr, flush=True); time.sleep(600)',
-    "scene/lacks": 'print("LACKS jax not installed")',
-    "test/passes": 'print(".\\n1 passed in 0.1s")',
-    "test/skips": 'print("s\\nSKIPPED [1] x.py:3: no GPU backend\\n1 skipped in 0.1s")',
-    "test/fails": 'print("F\\nE   assert 3 == 4\\nFAILED x\\n1 failed"); raise SystemExit(1)',
-    "scene/last": 'print(\'ROWS [{"scene": "last", "device work": 2}, {"other": 3}]\')',
+EMPTY = '[{"device work": 3}, {"device work": 0, "trust": "no-device-work"}]'
+HANGS = 'import sys, time; print("deep", file=sys.stderr, flush=True); time.sleep(600)'
+FAILS = 'print("F\\nE   assert 3 == 4\\nFAILED x\\n1 failed"); raise SystemExit(1)'
+JOBS = {
+    "scene/good": ("ok", 'print("log"); print(\'ROWS [{"scene": "good", "device work": 1}]\')'),
+    "scene/empty": ("no device work", f"print('ROWS {EMPTY}')"),
+    "scene/silent": ("failed", 'print("nothing")'),
+    "scene/untold": ("no device work", 'print(\'ROWS [{"scene": "untold"}]\')'),
+    "nvml/told": ("ok", 'print(\'ROWS [{"nvml": "power"}]\')'),
+    "scene/raises": ("failed", 'raise RuntimeError("no capture")'),
+    "scene/crashes": ("crashed", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"),
+    "scene/hangs": ("timed out", HANGS),
+    "scene/lacks": ("skipped", 'print("LACKS jax not installed")'),
+    "test/passes": ("ok", 'print(".\\n1 passed in 0.1s")'),
+    "test/skips": ("skipped", 'print("s\\nSKIPPED [1] x.py:3: no GPU backend\\n1 skipped in 0.1s")'),
+    "test/fails": ("failed", FAILS),
+    "scene/last": ("ok", 'print(\'ROWS [{"scene": "last", "device work": 2}, {"other": 3}]\')'),
 }
+"""Jobs: how each ends, and its program."""
 
 
 @pytest.fixture
@@ -52,7 +56,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def command(name: str, folder: Path, device: str) -> list[str]:
         ran.append(name)
         (folder / f"{len(ran)}.nbprof.zip").write_bytes(b"x")
-        return [sys.executable, "-c", SCRIPTS[name]]
+        return [sys.executable, "-c", JOBS[name][1]]
 
     monkeypatch.setattr(jobs, "command", command)
     monkeypatch.setattr(jobs, "limit_s", lambda name: 3.0 if name == "scene/hangs" else 60.0)
@@ -64,22 +68,9 @@ def run_all(names: list[str], folder: Path, seconds: float = 600.0) -> list[Outc
 
 
 def test_whatever_happens_to_a_job_the_others_run(played: list[str], tmp_path: Path) -> None:
-    outcome_of = {one.name: one for one in run_all(list(SCRIPTS), tmp_path)}
-    assert {name: one.outcome for name, one in outcome_of.items()} == {
-        "scene/good": "ok",
-        "scene/empty": "no device work",
-        "scene/silent": "failed",
-        "scene/untold": "no device work",
-        "nvml/told": "ok",
-        "scene/raises": "failed",
-        "scene/crashes": "crashed",
-        "scene/hangs": "timed out",
-        "scene/lacks": "skipped",
-        "test/passes": "ok",
-        "test/skips": "skipped",
-        "test/fails": "failed",
-        "scene/last": "ok",
-    }
+    outcome_of = {one.name: one for one in run_all(list(JOBS), tmp_path)}
+    ended = {name: outcome for name, (outcome, _) in JOBS.items()}
+    assert {name: one.outcome for name, one in outcome_of.items()} == ended
     assert outcome_of["scene/empty"].reason == "a recording has no work of a device; trust: no-device-work"
     assert outcome_of["scene/raises"].reason == "RuntimeError: no capture"
     assert "Traceback" in outcome_of["scene/raises"].log

@@ -154,9 +154,7 @@ def _run_cprofile(_: Path) -> bool:
     ("tool", "use"),
     [("memray.Tracker", _track), ("sys.setprofile", _profile_calls), ("cProfile", _run_cprofile)],
 )
-def test_ours_gives_way_to_what_the_code_starts(
-    tool: str, use: Callable[[Path], bool], tmp_path: Path
-) -> None:
+def test_ours_gives_way_to_what_code_starts(tool: str, use: Callable[[Path], bool], tmp_path: Path) -> None:
     before = vars(sys)["setprofile"], cProfile.Profile.enable
     with nbp.profile("system", heap=True) as p:
         kept = np.ones(3 * MIB)
@@ -181,10 +179,8 @@ def test_a_profiler_that_the_code_leaves_at_work_stays() -> None:
 
 
 def test_blocks_without_a_python_stack_have_no_line() -> None:
-    stack = [
-        StackLine("ones", "/venv/lib/python3.12/site-packages/numpy/n.py", 3),
-        StackLine("f", "train.py", 7),
-    ]
+    numpy = "/venv/lib/python3.12/site-packages/numpy/n.py"
+    stack = [StackLine("ones", numpy, 3), StackLine("f", "train.py", 7)]
     imported = [StackLine("<module>", "m.py", 1), StackLine("f", "<frozen importlib._bootstrap>", 2)]
     at_peak = [Blocks(stack, 60, 1), Blocks(imported, 10, 1), Blocks((), 30, 1)]
     table = blocks_table(at_peak, [Blocks(stack, 5, 1)], {})

@@ -6,7 +6,6 @@ import inspect
 import json
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -23,6 +22,7 @@ from notebook_prof.trace.builder import TraceBuilder
 from ..draws import share_of_today
 from ..new_process import run_python
 from ..noting import Noting
+from ..recorded import in_threads
 
 PACKAGE = str(Path(nbp.__file__).parent)
 Line = tuple[str, int]
@@ -91,9 +91,7 @@ def test_an_interrupt_waits_for_the_end_of_the_block() -> None:
     assert done == [0, 1]
 
 
-def test_a_second_interrupt_waits_too_unless_the_first_has_waited_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_second_interrupt_waits_unless_the_first_has_waited_long(monkeypatch: pytest.MonkeyPatch) -> None:
     done = []
 
     def work() -> None:
@@ -134,9 +132,7 @@ def test_other_threads_are_left_alone() -> None:
         results.append(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 
     results: list[object] = []
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
+    in_threads(work)
     assert results == [0, True]
 
 

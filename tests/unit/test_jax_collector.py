@@ -11,10 +11,10 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.collectors import jax as room
-from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.jax import JaxCollector
 from notebook_prof.optional import installed
-from notebook_prof.trace import TraceBuilder
+
+from ..recorded import recorded
 
 needs_jax = pytest.mark.skipif(not installed("jax"), reason="jax is not installed")
 
@@ -109,9 +109,4 @@ def test_nothing_recorded_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(__version__="0", profiler=SimpleNamespace()))
     empty = SimpleNamespace(start=lambda: None, stop=lambda: b"")
     monkeypatch.setattr(room, "open_session", lambda jax, python: empty)
-    recording = Recording([JaxCollector()])
-    recording.start()
-    recording.stop()
-    builder = TraceBuilder()
-    recording.result(builder)
-    assert "no-planes" in builder.report
+    assert "no-planes" in recorded(JaxCollector()).report

@@ -13,18 +13,9 @@ from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace
 from tests.unit.test_kineto_reader import names, op, write
 
-KERNEL = {
-    "device": 1,
-    "stream": 7,
-    "correlation": 3,
-    "grid": [40, 1, 1],
-    "block": [128, 1, 1],
-    "registers per thread": 32,
-    "shared memory": 1024,
-    "blocks per SM": 0.5,
-    "warps per SM": 2.0,
-    "est. achieved occupancy %": 12,
-}
+KERNEL = {"device": 1, "stream": 7, "correlation": 3, "grid": [40, 1, 1], "block": [128, 1, 1]}
+KERNEL |= {"registers per thread": 32, "shared memory": 1024, "est. achieved occupancy %": 12}
+KERNEL |= {"blocks per SM": 0.5, "warps per SM": 2.0}
 
 
 def row(phase: str, name: str, ts: Any, **more: Any) -> str:
@@ -56,15 +47,9 @@ def test_launch_attributes_are_kept_beside_the_slices(tmp_path: Path) -> None:
 
 
 def test_collectives_tell_what_they_exchange_on_both_sides(tmp_path: Path) -> None:
-    exchanged = {
-        "Collective name": "allreduce",
-        "In msg nelems": 100,
-        "Out msg nelems": 100,
-        "dtype": "Float",
-        "Group size": 2,
-        "Process Group Name": "0",
-        "Process Group Ranks": [0, 1],
-    }
+    group = {"Group size": 2, "Process Group Name": "0", "Process Group Ranks": [0, 1]}
+    sizes = {"In msg nelems": 100, "Out msg nelems": 100, "dtype": "Float"}
+    exchanged = {"Collective name": "allreduce", **sizes, **group}
     rows = (
         op("record_param_comms", "1", "5", **exchanged),
         op("cudaLaunchKernel", "2", "1", cat="cuda_runtime", correlation=3),

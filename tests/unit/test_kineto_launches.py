@@ -51,8 +51,8 @@ def test_kernels_of_mi250_have_the_grids_of_their_calls(shared_traces: Path) -> 
     events = read_trace(path).metadata["tables"]["device_events"]
     kernels = events[events["kind"] == "kernel"]
     assert len(kernels) == 14
-    for name, spelled in (("grid", str), ("block", str)):
-        want = [spelled(calls[number][name]) for number in kernels["correlation"]]
+    for name in ("grid", "block"):
+        want = [str(calls[number][name]) for number in kernels["correlation"]]
         assert kernels[name].astype(object).tolist() == want
 
 
@@ -87,10 +87,8 @@ def test_ranges_of_cupti_are_counters_and_a_table(tmp_path: Path) -> None:
 
 
 def test_ranges_among_events_that_are_read_one_by_one_are_counted(tmp_path: Path) -> None:
-    path = write(
-        tmp_path, ranged("fft", "1", **{FADD: 86}), '{"ph": "X", "name": ["no"], "ts": {}, "dur": 1}'
-    )
-    trace = read_trace(path)
+    odd = '{"ph": "X", "name": ["no"], "ts": {}, "dur": 1}'
+    trace = read_trace(write(tmp_path, ranged("fft", "1", **{FADD: 86}), odd))
     assert trace.report["range-without-counters"].count == 1
     assert len(trace.slices) == 1
 
@@ -140,11 +138,9 @@ def test_a_live_recording_tells_the_numbers_too(tmp_path: Path) -> None:
     arguments = {"device": 0, "stream": 7, "correlation": 3}
     work = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "dur": 5, "name": "k", "ts": 110}
     rows = [call | {"args": {"cbid": 505, "correlation": 3}}, work | {"args": arguments}]
-    path = tmp_path / "trace.json"
+    path, options = tmp_path / "trace.json", {"shapes": False, "memory": False, "device": True, "threads": {}}
     path.write_text(json.dumps({"traceEvents": rows}))
-    columns = result.take(
-        *(Result(path), Event, ImportReport()), shapes=False, memory=False, device=True, pid=9, threads={}
-    )
+    columns = result.take(Result(path), Event, ImportReport(), pid=9, **options)
     assert named_calls(columns).name.values == ["INVALID", "k", "__cudaLaunchKernel"]
 
 
@@ -170,8 +166,7 @@ def test_calls_by_their_names(category: str, names: str) -> None:
 
 def test_an_event_of_cuda_is_no_kernel(tmp_path: Path) -> None:
     marks = {"tid": 7, "device": 0, "stream": 7, "correlation": 3}
-    trace = read_trace(
-        write(tmp_path, kernel("10", 3), op("cudaEvent", "30", "0", cat="cuda_event", **marks))
-    )
+    event = op("cudaEvent", "30", "0", cat="cuda_event", **marks)
+    trace = read_trace(write(tmp_path, kernel("10", 3), event))
     assert trace.slices.set_index("name")["category"].to_dict() == {"k": "kernel", "cudaEvent": "annotation"}
     assert trace.slices["device"].tolist() == [0, 0]

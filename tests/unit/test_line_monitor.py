@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import threading
 import traceback
@@ -17,6 +16,8 @@ from notebook_prof.collectors.line_monitor import LineMonitor, available
 from notebook_prof.collectors.line_runs import LineRuns, line_runs, statement_lines
 from notebook_prof.profiles.files import open_profile
 from notebook_prof.trace.arrays import IntArray
+
+from ..new_process import run_python
 
 needs_monitoring = pytest.mark.skipif(
     sys.version_info < (3, 12), reason="sys.monitoring is there from Python 3.12 on"
@@ -256,14 +257,12 @@ def test_another_tool_sees_its_lines_as_before(cell_of: type[Cell]) -> None:
 
 @needs_monitoring
 def test_threads_have_events_of_their_own(cell_of: type[Cell]) -> None:
-    cell = cell_of(
-        "import threading\ndef f():\n    burn(2)\nt = threading.Thread(target=f)\nt.start()\nt.join()\n"
-    )
+    source = "import threading\ndef f():\n    burn(2)\nt = threading.Thread(target=f)\nt.start()\nt.join()\n"
+    cell = cell_of(source)
     cell.run()
     other = [thread for thread in cell.monitor.threads if thread != threading.get_native_id()]
-    runs = line_runs(
-        cell.monitor.threads[other[0]], cell.time, [statement_lines("")] * len(cell.monitor.codes)
-    )
+    lines = [statement_lines("")] * len(cell.monitor.codes)
+    runs = line_runs(cell.monitor.threads[other[0]], cell.time, lines)
     assert times(runs) == {3: 2}
 
 
@@ -314,7 +313,7 @@ work(2)
 @needs_monitoring
 def test_lines_of_functions_of_a_recorded_cell_are_counted_and_exact(tmp_path: Path) -> None:
     file = tmp_path / "cell.nbprof"
-    subprocess.run([sys.executable, "-c", RECORD, RECORDED, str(file)], check=True, timeout=300)
+    run_python(RECORD, RECORDED, file)
     p = open_profile(file)
     table = p.lines(remainder=True)
     by_line = table.set_index("line")
@@ -365,7 +364,7 @@ for file in sys.argv[2:]:
 def test_lines_of_the_users_files_and_of_earlier_cells_are_exact_each_time(tmp_path: Path) -> None:
     (tmp_path / "user_model.py").write_text(MODULE)
     files = [str(tmp_path / name) for name in ("first.nbprof", "second.nbprof")]
-    subprocess.run([sys.executable, "-c", TWICE, EARLIER, *files], check=True, timeout=300, cwd=tmp_path)
+    run_python(TWICE, EARLIER, *files, cwd=tmp_path)
     for file in files:
         table = open_profile(file).lines(remainder=True)
         rows = table.set_index(["file", "line"])
@@ -381,19 +380,13 @@ def test_lines_of_the_users_files_and_of_earlier_cells_are_exact_each_time(tmp_p
         assert source["count"].dropna().astype(int).tolist()[:1] == [12]
 
 
-MANY = (
-    "\n".join(f"def f{i}(n):\n    burn(.001)\n    return n\n" for i in range(40))
-    + """
-for k in range(4000):
-    for f in fs:
-        f(k)
-"""
-)
+MANY = "fs = []\n" + "".join(f"@fs.append\ndef f{i}(n):\n    burn(.001)\n    return n\n" for i in range(40))
+MANY += "for k in range(4000):\n    for f in fs:\n        f(k)\n"
 
 
 @needs_monitoring
 def test_many_functions_that_are_never_hot_alone_go_off_together(cell_of: type[Cell]) -> None:
     """Each of 40 functions runs every 40 µs, so that none is quicker than a line every 12 µs."""
-    cell = cell_of("fs = []\n" + MANY.replace("def f", "@fs.append\ndef f"))
+    cell = cell_of(MANY)
     cell.run()
     assert sum(map(len, cell.monitor.threads.values())) // 4 < 40 * 1500

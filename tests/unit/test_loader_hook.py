@@ -12,7 +12,8 @@ import threading
 import time
 import traceback
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,16 +76,23 @@ def same(one: Any, other: Any) -> bool:
     return torch.equal(one, other) if isinstance(one, torch.Tensor) else bool(one == other)
 
 
-def watched(make: Callable[[], Any], epochs: int = 1, stop: int = -1) -> tuple[list[Any], LoaderWatch]:
-    """Batches, and what watched them; functions and files are as they were afterwards."""
-    before, watch = originals(), LoaderWatch()
+@contextmanager
+def watched_loaders() -> Iterator[LoaderWatch]:
+    watch = LoaderWatch()
     watch.watch()
-    assert originals() != before
     try:
-        rows = batches(make, epochs, stop)
-        folder = watch._folder
+        yield watch
     finally:
         watch.unwatch()
+
+
+def watched(make: Callable[[], Any], epochs: int = 1, stop: int = -1) -> tuple[list[Any], LoaderWatch]:
+    """Batches, and what watched them; functions and files are as they were afterwards."""
+    before = originals()
+    with watched_loaders() as watch:
+        assert originals() != before
+        rows = batches(make, epochs, stop)
+        folder = watch._folder
     assert originals() == before
     assert not inside.inherited
     assert not folder or not os.path.exists(folder)
@@ -95,45 +103,27 @@ def records(watch: LoaderWatch) -> list[RingRecords]:
     return [parse(data) for state in watch.iterators for data in state.rings.values()]
 
 
-MADE: dict[str, Callable[[int], Callable[[], Any]]] = {
-    "items": lambda n: lambda: DataLoader(datasets.Numbers(), 5, shuffle=True, num_workers=n),
-    "many": lambda n: lambda: DataLoader(datasets.ManyNumbers(), 5, shuffle=True, num_workers=n),
-    "answers all": lambda n: lambda: DataLoader(datasets.AnswersAll(), 5, num_workers=n),
-    "slots": lambda n: lambda: DataLoader(datasets.Slotted(), 4, num_workers=n),  # type: ignore[arg-type]
-    "subset": lambda n: (
-        lambda: DataLoader(
-            Subset(ConcatDataset([datasets.Numbers(9), datasets.Numbers(8)]), [16, 0, 4, 9, 3]),
-            2,
-            num_workers=n,
-        )
+MADE: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
+    "items": (datasets.Numbers, {"batch_size": 5, "shuffle": True}),
+    "many": (datasets.ManyNumbers, {"batch_size": 5, "shuffle": True}),
+    "answers all": (datasets.AnswersAll, {"batch_size": 5}),
+    "slots": (datasets.Slotted, {"batch_size": 4}),
+    "subset": (
+        lambda: Subset(ConcatDataset([datasets.Numbers(9), datasets.Numbers(8)]), [16, 0, 4, 9, 3]),
+        {"batch_size": 2},
     ),
-    "subset of many": lambda n: (
-        lambda: DataLoader(Subset(datasets.ManyNumbers(), [1, 5, 7]), 2, num_workers=n)
+    "subset of many": (lambda: Subset(datasets.ManyNumbers(), [1, 5, 7]), {"batch_size": 2}),
+    "stream": (datasets.Stream, {"batch_size": 4, "worker_init_fn": datasets.shard}),
+    "stream, last batch dropped": (datasets.Stream, {"batch_size": 4, "drop_last": True}),
+    "batch sampler": (
+        datasets.Numbers,
+        {"batch_sampler": BatchSampler(SequentialSampler(range(24)), 5, drop_last=True)},
     ),
-    "stream": lambda n: (
-        lambda: DataLoader(datasets.Stream(), 4, num_workers=n, worker_init_fn=datasets.shard if n else None)
-    ),
-    "stream, last batch dropped": lambda n: (
-        lambda: DataLoader(datasets.Stream(), 4, num_workers=n, drop_last=True)
-    ),
-    "batch sampler": lambda n: (
-        lambda: DataLoader(
-            datasets.Numbers(),
-            batch_sampler=BatchSampler(SequentialSampler(range(24)), 5, drop_last=True),
-            num_workers=n,
-        )
-    ),
-    "weighted": lambda n: (
-        lambda: DataLoader(
-            datasets.Numbers(), 5, sampler=WeightedRandomSampler([1.0] * 24, 17), num_workers=n
-        )
-    ),
-    "no batches": lambda n: lambda: DataLoader(datasets.Numbers(7), batch_size=None, num_workers=n),
-    "own collate": lambda n: (
-        lambda: DataLoader(datasets.Numbers(), 5, collate_fn=datasets.as_lists, num_workers=n)
-    ),
-    "pinned": lambda n: lambda: DataLoader(datasets.Numbers(), 5, pin_memory=True, num_workers=n),
-    "compose": lambda n: lambda: DataLoader(datasets.Transformed(), 5, num_workers=n),
+    "weighted": (datasets.Numbers, {"batch_size": 5, "sampler": WeightedRandomSampler([1.0] * 24, 17)}),
+    "no batches": (lambda: datasets.Numbers(7), {"batch_size": None}),
+    "own collate": (datasets.Numbers, {"batch_size": 5, "collate_fn": datasets.as_lists}),
+    "pinned": (datasets.Numbers, {"batch_size": 5, "pin_memory": True}),
+    "compose": (datasets.Transformed, {"batch_size": 5}),
 }
 
 
@@ -142,7 +132,8 @@ MADE: dict[str, Callable[[int], Callable[[], Any]]] = {
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", MADE)
 def test_batches_are_the_same(kind: str, workers: int) -> None:
-    make = MADE[kind](workers)
+    data, options = MADE[kind]
+    make = lambda: DataLoader(data(), num_workers=workers, **options)  # noqa: E731
     plain = batches(make)
     timed, watch = watched(make)
     assert same(plain, timed)
@@ -211,21 +202,19 @@ def test_a_loop_that_is_left_leaves_nothing() -> None:
 @forks
 @pytest.mark.parametrize("workers", [0, 2])
 def test_iterators_and_datasets_die_with_their_last_reference(workers: int) -> None:
-    watch = LoaderWatch()
-    watch.watch()
-    gc.collect()
-    gc.disable()
-    try:
-        dataset = datasets.Numbers()
-        loader = DataLoader(dataset, 4, num_workers=workers)
-        iterator = iter(loader)
-        next(iterator)
-        dead = [weakref.ref(dataset), weakref.ref(iterator)]
-        del dataset, loader, iterator
-        assert [one() for one in dead] == [None, None]
-    finally:
-        gc.enable()
-        watch.unwatch()
+    with watched_loaders():
+        gc.collect()
+        gc.disable()
+        try:
+            dataset = datasets.Numbers()
+            loader = DataLoader(dataset, 4, num_workers=workers)
+            iterator = iter(loader)
+            next(iterator)
+            dead = [weakref.ref(dataset), weakref.ref(iterator)]
+            del dataset, loader, iterator
+            assert [one() for one in dead] == [None, None]
+        finally:
+            gc.enable()
 
 
 @forks
@@ -239,12 +228,8 @@ def test_errors_are_as_without(workers: int) -> None:
         raise AssertionError("it did not fail")
 
     plain = failure()
-    watch = LoaderWatch()
-    watch.watch()
-    try:
+    with watched_loaders() as watch:
         timed = failure()
-    finally:
-        watch.unwatch()
     assert "mine" in timed
     if sys.version_info >= (3, 11):  # 3.10 keeps a frame of ours, which IPython hides
         assert timed == plain
@@ -281,14 +266,9 @@ def test_what_cannot_be_pickled_fails_as_it_did() -> None:
 
 @forks
 def test_a_killed_worker_leaves_its_events() -> None:
-    watch = LoaderWatch()
-    watch.watch()
-    try:
-        # if the parent is slow, the worker's shared memory is already gone: OSError or EOFError
-        with pytest.raises((RuntimeError, OSError, EOFError)):
-            list(DataLoader(datasets.Numbers(at=13, what="kill", seconds=0.002), 4, num_workers=1))
-    finally:
-        watch.unwatch()
+    # if the parent is slow, the worker's shared memory is already gone: OSError or EOFError
+    with watched_loaders() as watch, pytest.raises((RuntimeError, OSError, EOFError)):
+        list(DataLoader(datasets.Numbers(at=13, what="kill", seconds=0.002), 4, num_workers=1))
     (one,) = records(watch)
     assert len(one.batches) == 3
     assert one.items["index"].tolist() == list(range(13))
@@ -300,9 +280,7 @@ def test_a_killed_worker_leaves_its_events() -> None:
 def test_transforms_are_timed_and_stay_the_users() -> None:
     dataset = datasets.Transformed(seconds=0.0005)
     transforms = dataset.transform.transforms
-    watch = LoaderWatch()
-    watch.watch()
-    try:
+    with watched_loaders() as watch:
         iterator = iter(DataLoader(dataset, 4))
         next(iterator)
         assert isinstance(dataset.transform.transforms, list)
@@ -311,8 +289,6 @@ def test_transforms_are_timed_and_stay_the_users() -> None:
         assert len(transforms) == 4
         assert next(iterator)[0] == 4 * 8
         del iterator
-    finally:
-        watch.unwatch()
     assert dataset.transform.transforms is transforms
     one = parse(watch.in_process[0])
     assert one.names[1:] == ["double", "Sleep", "double", "double", "Sleep", "double", "double"]

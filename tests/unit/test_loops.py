@@ -78,14 +78,24 @@ def rewritten(source: str, *, line: int | None = None, **options: Any) -> ast.Mo
     return rewrite(tree, loops, **options)
 
 
-def run(source: str, **options: Any) -> dict[str, Any]:
-    names: dict[str, Any] = {"asyncio": asyncio}
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    made = eval(compile(rewritten(source, **options), "<cell>", "exec", flags=flags), names)
+def executed(tree: ast.Module, **names: Any) -> dict[str, Any]:
+    """The names of a cell after it has run."""
+    names["asyncio"] = asyncio
+    made = eval(compile(tree, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
     if asyncio.iscoroutine(made):
         asyncio.run(made)
+    return names
+
+
+def run(source: str, **options: Any) -> dict[str, Any]:
+    names = executed(rewritten(source, **options))
     assert not [name for name in names if "nbp" in name]
     return names
+
+
+def lines_of(error: BaseException) -> list[int | None]:
+    """Lines of the cell in a traceback."""
+    return [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<cell>"]
 
 
 IDIOMS = {
@@ -152,11 +162,7 @@ IDIOMS = {
 @pytest.mark.parametrize("idiom", IDIOMS)
 def test_same_result_and_one_tick_an_iteration(idiom: str, ticks: Ticks) -> None:
     source, expected = IDIOMS[idiom]
-    plain: dict[str, Any] = {"asyncio": asyncio}
-    made = eval(compile(ast.parse(source), "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), plain)
-    if asyncio.iscoroutine(made):
-        asyncio.run(made)
-    assert run(source)["out"] == plain["out"]
+    assert run(source)["out"] == executed(ast.parse(source))["out"]
     if expected is not None:
         assert ticks.count == expected
 
@@ -179,8 +185,7 @@ def test_an_exception_of_the_iterable_is_not_a_step(ticks: Ticks) -> None:
     source = "def load():\n    yield 1\n    raise LookupError\nfor batch in load():\n    pass\n"
     with pytest.raises(LookupError) as caught:
         run(source, line=4)
-    lines = [f.lineno for f in traceback.extract_tb(caught.value.__traceback__) if f.filename == "<cell>"]
-    assert (lines, ticks.count) == ([4, 3], 1)
+    assert (lines_of(caught.value), ticks.count) == ([4, 3], 1)
 
 
 def test_stop_after_leaves_all_loops_around(ticks: Ticks) -> None:
@@ -347,9 +352,8 @@ def test_a_name_alone_is_no_sign_but_a_loader_is() -> None:
 
     tree = ast.parse("for row in dataset:\n  total += row")
     assert find_loops(tree, namespace={"dataset": list(range(3))}) == []
-    assert [one.text for one in find_loops(tree, namespace={"dataset": DataLoader()})] == [
-        "for row in dataset"
-    ]
+    (loop,) = find_loops(tree, namespace={"dataset": DataLoader()})
+    assert loop.text == "for row in dataset"
     assert is_loader(DataLoader())
     assert not is_loader(range(3))
     holder = SimpleNamespace(train=DataLoader())

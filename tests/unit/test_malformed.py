@@ -48,9 +48,7 @@ def read(folder: Path, content: bytes) -> Trace:
     return read_trace(path)
 
 
-def test_the_recordings_that_the_index_names_but_leaves_out(
-    tmp_path: Path, text: bytes, sound: Trace
-) -> None:
+def test_recordings_that_the_index_names_but_leaves_out(tmp_path: Path, text: bytes, sound: Trace) -> None:
     half = len(text) // 2
     assert issues(read(tmp_path, gzip.compress(text[:half]) + gzip.compress(text[half:]))) == {}
     name = re.search(rb'"name": "(aten::\w+)"', text)

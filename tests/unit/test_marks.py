@@ -15,6 +15,9 @@ from notebook_prof.errors import OptionError
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
+from ..recorded import in_threads
+from ..recorded import recorded as recorded_by
+
 
 class Counter:
     """A sink that counts."""
@@ -39,15 +42,7 @@ def sink() -> Iterator[Counter]:
 
 
 def recorded(body: Callable[[], object]) -> Trace:
-    collector = MarksCollector()
-    collector.start(Clock())
-    try:
-        body()
-    finally:
-        collector.stop()
-    builder = TraceBuilder()
-    collector.result(builder)
-    return builder.seal()
+    return recorded_by(MarksCollector(), body)
 
 
 def names(trace: Trace) -> list[str]:
@@ -138,21 +133,15 @@ def test_tasks_that_interleave_keep_their_own_times() -> None:
 
 
 def test_threads_have_their_own_tracks() -> None:
-    shared = annotate("shared")
+    shared, together = annotate("shared"), threading.Barrier(3)  # of threads that have ended, numbers return
 
     def work() -> None:
+        together.wait()
         with shared:
             time.sleep(0.005)
 
-    def body() -> None:
-        threads = [threading.Thread(target=work, name=f"worker {i}") for i in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    trace = recorded(body)
-    assert sorted(trace.tracks["name"]) == ["worker 0", "worker 1", "worker 2"]
+    trace = recorded(lambda: in_threads(work, work, work, name="worker"))
+    assert trace.tracks["name"].tolist() == ["worker"] * 3
     assert trace.slices["track"].nunique() == 3
     assert (trace.slices["dur"] >= 4_000_000).all()
 

@@ -15,39 +15,11 @@ from notebook_prof.profiles.topics import TOPICS, Compat
 from notebook_prof.testing import draw
 
 KINDS = (*TOPICS, Export, Compat)
-VERBS = {
-    *(
-        "account",
-        "advice",
-        "bottom_up",
-        "brief",
-        "call_tree",
-        "cells",
-        "event_log",
-        "expect",
-        "select",
-        "sql",
-        "flame",
-        "heaviest_stack",
-        "replay",
-        "hotspots",
-        "layers",
-        "metrics",
-        "path",
-    ),
-    *("overview", "phases", "sandwich", "save", "summary", "training", "what_if", "why"),
-}
-FACTS = {"previous", "headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
 
 
 @pytest.fixture
 def profile() -> Profile:
     return Profile(draw("steps: [0       ][1      ]\nmain:  [mm ][add  ][mm ]"))
-
-
-def test_dir_lists_public_names(profile: Profile) -> None:
-    public = {name for name in dir(profile) if name[0] != "_"}
-    assert public == VERBS | FACTS | {kind.path for kind in KINDS}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.path)

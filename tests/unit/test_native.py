@@ -61,15 +61,8 @@ def full_trace() -> Trace:
     b.flows("launch", host[1], work)
     b.steps([0, 1], [10, 20], [10, 20], "loop")
     b.counter(b.track("power", "counter", unit="W"), [11, 12], [1.5, np.nan])
-    b.allocations(
-        ts=[11, 13],
-        addr=np.array([2**64 - 1, 7], np.uint64),
-        bytes=[8, -8],
-        device=[0, -1],
-        allocated=[8, 0],
-        reserved=64,
-        track=main,
-    )
+    blocks = {"addr": np.array([2**64 - 1, 7], np.uint64), "bytes": [8, -8], "allocated": [8, 0]}
+    b.allocations(ts=[11, 13], device=[0, -1], reserved=64, track=main, **blocks)
     b.report.add("something-lost", "loss", 3, "this", "that", "do")
     return b.seal()
 

@@ -1,9 +1,13 @@
-"""Orders of slices, and intervals at their limits; the laws are in tests/properties."""
+"""Orders of slices, intervals at their limits, inherited phases; the laws are in tests/properties."""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from notebook_prof import TraceBuilder
 from notebook_prof.errors import OptionError
+from notebook_prof.testing import draw
 from notebook_prof.trace import Window, nest, union
 from notebook_prof.trace.nesting import order_by_start
 
@@ -34,3 +38,30 @@ def test_a_window_is_a_pair_in_order():
         Window.of((9, 3))
     with pytest.raises(OptionError, match="not a window"):
         Window.of("all")
+
+
+def test_a_line_that_is_reported_too_early_is_not_of_what_ran_before() -> None:
+    trace = draw(
+        """
+        main: [next/data ]
+        main:          [line                    ]
+        main:              [mm   ][relu/forward]
+        main:  [collate]
+        """
+    )
+    phase = dict(zip(trace.slices["name"], trace.slices["phase"].astype(object), strict=True))
+    assert phase["next"] == phase["collate"] == "data"
+    assert phase["relu"] == "forward"
+    assert not isinstance(phase["line"], str)
+    assert not isinstance(phase["mm"], str)
+
+
+@given(st.integers(1, 40), st.integers(0, 40), st.integers(0, 60))
+def test_the_middle_decides(dur: int, begin: int, own: int) -> None:
+    builder = TraceBuilder()
+    track = builder.track("main")
+    builder.slices(ts=0, dur=dur, name="next", phase="data", track=track)
+    builder.slices(ts=begin, dur=own, name="line", track=track)
+    line = builder.seal().slices.set_index("name").loc["line"]
+    inside = begin < dur and begin + own // 2 <= dur
+    assert (line["phase"] == "data") is (inside and not (begin == 0 and own > dur))

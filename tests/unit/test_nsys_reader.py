@@ -31,23 +31,21 @@ Tables = dict[str, list[Row]]
 
 def call(
     name: str, start: int, end: int, correlation: int, thread: int = PROCESS + 101, kind: int = 0
-) -> dict[str, Any]:
+) -> Row:
     keys = ("nameId", "start", "end", "correlationId", "globalTid", "eventClass")
     return dict(zip(keys, (ID[name], start, end, correlation, thread, kind), strict=True))
 
 
-def kernel(
-    name: str, start: int, end: int, correlation: int, pid: int = PROCESS, **more: Any
-) -> dict[str, Any]:
+def kernel(name: str, start: int, end: int, correlation: int, pid: int = PROCESS, **more: Any) -> Row:
     row = {"demangledName": ID[name], "start": start, "end": end, "correlationId": correlation}
     return {**row, "globalPid": pid, "deviceId": 0, "streamId": 7, **more}
 
 
-def nvtx(text: str | None, start: int, end: int | None, kind: int = 59, **more: Any) -> dict[str, Any]:
+def nvtx(text: str | None, start: int, end: int | None, kind: int = 59, **more: Any) -> Row:
     return {"text": text, "start": start, "end": end, "eventType": kind, "globalTid": PROCESS + 101, **more}
 
 
-def report(**more: list[dict[str, Any]]) -> Tables:
+def report(**more: list[Row]) -> Tables:
     tables: Tables = {
         "StringIds": [{"id": number, "value": text} for text, number in ID.items()],
         "TARGET_INFO_SESSION_START_TIME": [{"utcEpochNs": START}],
@@ -83,7 +81,7 @@ def written(path: Path, tables: Tables) -> Path:
     return path
 
 
-def read(folder: Path, **more: list[dict[str, Any]]) -> Trace:
+def read(folder: Path, **more: list[Row]) -> Trace:
     return read_trace(written(folder / "report.sqlite", report(**more)))
 
 
@@ -98,13 +96,8 @@ def test_a_report_becomes_threads_streams_arrows_steps_and_phases(tmp_path: Path
     assert trace.metadata["source"] == "nsys"
     assert trace.metadata["start_unix_ns"] == START + 10
     gemm = row(trace, "gemm(int)")
-    assert (gemm["ts"], gemm["dur"], gemm["category"], gemm["step"], gemm["phase"]) == (
-        290,
-        400,
-        "kernel",
-        4,
-        "forward",
-    )
+    columns = ["ts", "dur", "category", "step", "phase"]
+    assert gemm[columns].tolist() == [290, 400, "kernel", 4, "forward"]
     kinds = dict(zip(trace.slices["name"], trace.slices["category"], strict=True))
     assert kinds["cudaLaunchKernel_v7000"] == kinds["cuLaunchKernel"] == "launch"
     assert (kinds["cudaStreamSynchronize_v3020"], kinds["cudaMalloc_v3020"]) == ("sync", "overhead")
@@ -154,40 +147,27 @@ def test_two_processes_are_ranks_and_their_numbers_do_not_mix(tmp_path: Path) ->
     assert (gemm["device"], reduce["device"], reduce["category"]) == (0, 1, "collective")
     rank = trace.tracks.set_index("track")["rank"]
     assert (rank[gemm["track"]], rank[reduce["track"]]) == (0, 1)
-    launches = {
-        (trace.slices["name"].iloc[f.src], trace.slices["name"].iloc[f.dst]) for f in trace.flows.itertuples()
-    }
-    assert launches == {
-        ("cudaLaunchKernel_v7000", "gemm(int)"),
-        ("cuLaunchKernel", "ncclDevKernel_AllReduce_Sum"),
-    }
+    names = trace.slices["name"]
+    launches = dict(zip(names[trace.flows["src"]], names[trace.flows["dst"]], strict=True))
+    expected = {"cudaLaunchKernel_v7000": "gemm(int)", "cuLaunchKernel": "ncclDevKernel_AllReduce_Sum"}
+    assert launches == expected
     assert rank[row(trace, "cuLaunchKernel")["track"]] == 1
 
 
 def test_names_of_emit_nvtx_are_split(tmp_path: Path) -> None:
-    texts = (
-        "aten::mm, op_id = 5",
-        "MmBackward0, seq = 3, op_id = 6, sizes = [[2, 3], []], input_op_ids = [[1,0]]",
-    )
-    trace = read(
-        tmp_path, NVTX_EVENTS=[nvtx(text, 10 * i, 10 * i + 5) for i, text in enumerate((*texts, "mine"))]
-    )
-    rows = [row(trace, name) for name in ("aten::mm", "MmBackward0", "mine")]
-    assert [each["category"] for each in rows] == ["operator", "operator", "annotation"]
-    assert [each["shapes"] if isinstance(each["shapes"], str) else None for each in rows] == [
-        None,
-        "[[2, 3], []]",
-        None,
-    ]
+    backward = "MmBackward0, seq = 3, op_id = 6, sizes = [[2, 3], []], input_op_ids = [[1,0]]"
+    texts = enumerate(("aten::mm, op_id = 5", backward, "mine"))
+    trace = read(tmp_path, NVTX_EVENTS=[nvtx(text, 10 * i, 10 * i + 5) for i, text in texts])
+    found = {name: row(trace, name) for name in ("aten::mm", "MmBackward0", "mine")}
+    assert [each["category"] for each in found.values()] == ["operator", "operator", "annotation"]
+    shapes = {name: each["shapes"] for name, each in found.items() if isinstance(each["shapes"], str)}
+    assert shapes == {"MmBackward0": "[[2, 3], []]"}
 
 
 def test_ranges_that_overlap_lie_beside_their_thread(tmp_path: Path) -> None:
     free = [nvtx("a", 0, 50, 60), nvtx("b", 20, 90, 60), nvtx("c", 60, 80, 60), nvtx("open", 95, None, 60)]
-    more = [
-        nvtx("mark", 30, None, 34),
-        nvtx("train", 1, None, 75, domainId=3),
-        nvtx("io", 2, None, 33, category=9),
-    ]
+    more = [nvtx("mark", 30, None, 34), nvtx("train", 1, None, 75, domainId=3)]
+    more += [nvtx("io", 2, None, 33, category=9)]
     more += [nvtx("inner", 100, 120, 59, domainId=3, category=9, int64Value=42), nvtx("odd", 1, 2, 99)]
     more += [nvtx("MPI Rank 3", 1, None, 39)]
     trace = read(tmp_path, NVTX_EVENTS=free + more)
@@ -212,10 +192,8 @@ def test_copies_are_named_like_kinetos_and_migrations_were_launched_by_nobody(tm
         ],
         CUPTI_ACTIVITY_KIND_MEMSET=[{**base, "start": 950, "end": 960, "memKind": 2, "correlationId": 9}],
     )
-    pinned, migrated = (
-        row(trace, "Memcpy HtoD (Pinned -> Device)"),
-        row(trace, "Memcpy HtoD (unified memory)"),
-    )
+    pinned = row(trace, "Memcpy HtoD (Pinned -> Device)")
+    migrated = row(trace, "Memcpy HtoD (unified memory)")
     assert pinned["track"] != migrated["track"]
     assert set(trace.flows["dst"]) == {pinned.name, row(trace, "gemm(int)").name}
     assert row(trace, "Memset (Device)")["category"] == "memset"
@@ -272,11 +250,8 @@ def test_graphs_waits_metrics_memory_and_switches(tmp_path: Path) -> None:
     values = trace.counters.groupby("track")["value"].apply(list)
     assert values[active["track"]] == [0.5, 0.51, 0.52]
     assert values[running["track"]] == [0, 1, 2, 1]
-    assert trace.allocations[["device", "bytes", "allocated"]].values.tolist() == [
-        [0, 4096, 4096],
-        [-1, 4096, 4096],
-        [0, -4096, 0],
-    ]
+    allocations = trace.allocations[["device", "bytes", "allocated"]].values.tolist()
+    assert allocations == [[0, 4096, 4096], [-1, 4096, 4096], [0, -4096, 0]]
     assert trace.report["nsight-warning"].example == "CUDA events collected but dropped"
     assert trace.report["table-not-used"].example == "MYSTERY (3 rows)"
 
@@ -361,11 +336,8 @@ def test_a_closed_report_says_how_to_export_it(tmp_path: Path) -> None:
 
 
 def test_a_report_without_events_says_so(tmp_path: Path) -> None:
-    tables = {
-        "StringIds": report()["StringIds"],
-        "NVTX_EVENTS": [],
-        "TARGET_INFO_GPU": [{"id": 0, "name": "A"}],
-    }
+    texts = report()["StringIds"]
+    tables = {"StringIds": texts, "NVTX_EVENTS": [], "TARGET_INFO_GPU": [{"id": 0, "name": "A"}]}
     with pytest.raises(FormatError, match="--trace=cuda,nvtx,osrt"):
         read_trace(written(tmp_path / "report.sqlite", tables))
 

@@ -20,6 +20,7 @@ from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
 from ..pretend_nvml import UUIDS, Driver, NVMLError
+from ..recorded import sealed
 
 MISSING = "gpu-counters-missing"
 
@@ -43,9 +44,7 @@ def recorded(collector: NvmlCollector) -> Trace:
     while len(rounds) < 6 and thread is not None and thread.is_alive() and time.monotonic() < until:
         time.sleep(0.005)
     collector.stop()
-    builder = TraceBuilder()
-    collector.result(builder)
-    return builder.seal()
+    return sealed(collector)
 
 
 def first_values(trace: Trace) -> pd.Series[float]:
@@ -141,9 +140,7 @@ def test_without_a_driver_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("where", ["nvmlInit", "nvmlDeviceGetPowerUsage"])
-def test_a_driver_that_hangs_holds_nobody(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+def test_a_driver_that_hangs_holds_none(driver: Driver, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     """It answers only when the recording is over and its result is made."""
     monkeypatch.setattr(nvml, "LIMIT_S", 0.05)
     answer, reached = threading.Event(), threading.Event()
@@ -162,12 +159,12 @@ def test_a_driver_that_hangs_holds_nobody(
     thread = collector._thread
     assert reached.wait(60)
     collector.stop()
-    collector.result(builder := TraceBuilder())
+    trace = sealed(collector)
     assert thread is not None
     assert thread.is_alive()
     issue = collector.report["gpu-counters-late"]
     assert (issue.severity, "did not answer" in issue.example) == ("loss", True)
-    assert ("GPU 0 memory" in set(builder.seal().tracks["name"])) == (where != "nvmlInit")
+    assert ("GPU 0 memory" in set(trace.tracks["name"])) == (where != "nvmlInit")
     assert MISSING not in collector.report  # of what was not asked for, nothing is known
     answer.set()
     thread.join(60)
@@ -201,12 +198,8 @@ def test_a_failing_driver_becomes_an_issue(driver: Driver, monkeypatch: pytest.M
 
 
 def test_throttling_and_other_processes(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        Driver,
-        "nvmlDeviceGetCurrentClocksThrottleReasons",
-        lambda self, gpu: [0x400 | 0x200 | 0x04 | 0x01, 0x01][gpu],
-        raising=False,
-    )
+    reasons, asked = [0x400 | 0x200 | 0x04 | 0x01, 0x01], "nvmlDeviceGetCurrentClocksThrottleReasons"
+    monkeypatch.setattr(Driver, asked, lambda self, gpu: reasons[gpu], raising=False)
     processes = [SimpleNamespace(pid=os.getpid(), usedGpuMemory=1), SimpleNamespace(pid=1, usedGpuMemory=1)]
     monkeypatch.setattr(Driver, "nvmlDeviceGetComputeRunningProcesses", lambda self, gpu: processes[gpu:])
     values = first_values(recorded(NvmlCollector()))
@@ -310,8 +303,7 @@ def test_nvlink_is_reported_a_second(driver: Driver, monkeypatch: pytest.MonkeyP
     while len(queries) < 3 and time.monotonic() < until:
         time.sleep(0.01)
     collector.stop()
-    collector.result(builder := TraceBuilder())
-    trace = builder.seal()
+    trace = sealed(collector)
     tracks = trace.tracks.set_index("name")
     assert tracks.loc["GPU 0 NVLink sent", "unit"] == "bytes/s"
     assert not {"GPU 1 NVLink sent", "GPU 0 NVLink received"} & set(tracks.index)

@@ -56,17 +56,13 @@ def kernels_of(path: Path) -> Iterator[tuple[DeviceProperties, dict[str, Any]]]:
 def test_the_figures_are_kinetos(shared_traces: Path, name: str) -> None:
     count = 0
     for device, arguments in kernels_of(shared_traces / name):
-        blocks, warps, share = device.occupancy(
-            tuple(arguments["grid"]),
-            tuple(arguments["block"]),
-            arguments["registers per thread"],
-            arguments["shared memory"],
-        )
+        shape = (tuple(arguments[name]) for name in ("grid", "block"))
+        takes = (arguments[name] for name in ("registers per thread", "shared memory"))
+        blocks, warps, share = device.occupancy(*shape, *takes)
         assert blocks == pytest.approx(float(arguments["blocks per SM"]), rel=1e-4, abs=1e-6)
         assert warps == pytest.approx(float(arguments["warps per SM"]), rel=1e-4, abs=1e-6)
-        assert 100 * share == pytest.approx(
-            arguments["est. achieved occupancy %"], abs=1.01
-        )  # whole per cents
+        told = arguments["est. achieved occupancy %"]  # whole per cents
+        assert 100 * share == pytest.approx(told, abs=1.01)
         count += 1
     assert count == FILES[name]
 

@@ -1,13 +1,15 @@
-"""Which loop a step of an optimizer belongs to."""
+"""Steps of optimizers: which loop each belongs to, and those of trainers that have their own."""
 
 from __future__ import annotations
 
 import itertools
+import sys
+from types import ModuleType
 
 import pytest
 
 from notebook_prof.session.records import Run
-from notebook_prof.session.sources import OptimizerLoops
+from notebook_prof.session.sources import OptimizerLoops, trainer_ticks
 
 
 class Optimizer:
@@ -83,3 +85,37 @@ def test_the_next_optimizer_takes_over_from_a_deleted_one() -> None:
     made.run("A")
     made.optimizers.clear()
     assert made.run("B") == [0, 1]
+
+
+class Stepping:
+    def step(self, by: int = 1) -> int:
+        return by
+
+
+@pytest.fixture
+def fastai(monkeypatch: pytest.MonkeyPatch) -> type[Stepping]:
+    module = ModuleType("fastai.optimizer")
+    module.Optimizer = Stepping  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "fastai.optimizer", module)
+    return Stepping
+
+
+def test_a_step_is_reported_with_its_optimizer(fastai: type[Stepping]) -> None:
+    optimizers: list[object] = []
+    original, optimizer = fastai.__dict__["step"], fastai()
+    remove = trainer_ticks(optimizers.append)
+    assert optimizer.step(by=3) == 3
+    remove()
+    remove()
+    optimizer.step()
+    assert (optimizers, fastai.__dict__["step"]) == ([optimizer], original)
+
+
+def test_what_was_replaced_since_stays(fastai: type[Stepping], monkeypatch: pytest.MonkeyPatch) -> None:
+    remove = trainer_ticks(lambda _: None)
+    theirs = lambda self: 7  # noqa: E731
+    before = fastai.__dict__["step"]
+    fastai.step = theirs  # type: ignore[method-assign, assignment]
+    remove()
+    assert fastai().step() == 7
+    fastai.step = before.__wrapped__  # type: ignore[attr-defined, method-assign]

@@ -12,41 +12,12 @@ import pytest
 
 from ..new_process import run_python
 
-LACKS = {
-    "darwin": ["os.sched_getaffinity", "os.pidfd_open", "signal.pidfd_send_signal", "time.CLOCK_BOOTTIME"],
-    "win32": [
-        *("os.sched_getaffinity", "os.pidfd_open", "signal.pidfd_send_signal", "time.CLOCK_BOOTTIME"),
-        *(
-            "os.fork",
-            "os.forkpty",
-            "os.register_at_fork",
-            "os.confstr",
-            "os.sysconf",
-            "os.pread",
-            "os.posix_spawn",
-        ),
-        *(
-            "os.getuid",
-            "os.geteuid",
-            "os.getpgid",
-            "os.setsid",
-            "os.killpg",
-            "os.mkfifo",
-            "os.uname",
-            "os.nice",
-        ),
-        *(
-            "os.posix_fadvise",
-            "os.getloadavg",
-            "os.fchmod",
-            "os.O_CLOEXEC",
-            "os.O_NOFOLLOW",
-            "os.O_DIRECTORY",
-        ),
-        *("signal.pthread_sigmask", "signal.SIGKILL", "signal.SIGALRM", "signal.SIGPIPE", "signal.SIGXFSZ"),
-        *("signal.setitimer", "signal.pthread_kill", "signal.siginterrupt", "time.clock_gettime_ns"),
-    ],
-}
+LACKS = {"darwin": "os.sched_getaffinity os.pidfd_open signal.pidfd_send_signal time.CLOCK_BOOTTIME"}
+LACKS["win32"] = f"""{LACKS["darwin"]} os.fork os.forkpty os.register_at_fork os.confstr os.sysconf os.pread
+    os.posix_spawn os.getuid os.geteuid os.getpgid os.setsid os.killpg os.mkfifo os.uname os.nice
+    os.posix_fadvise os.getloadavg os.fchmod os.O_CLOEXEC os.O_NOFOLLOW os.O_DIRECTORY signal.pthread_sigmask
+    signal.SIGKILL signal.SIGALRM signal.SIGPIPE signal.SIGXFSZ signal.setitimer signal.pthread_kill
+    signal.siginterrupt time.clock_gettime_ns"""
 LACKS_MODULES = {"darwin": ["memray"], "win32": ["memray", "resource", "fcntl", "pwd", "grp", "termios"]}
 
 SYSTEM = """
@@ -138,7 +109,7 @@ print(json.dumps({
 
 @pytest.mark.parametrize("system", ["darwin", "win32"])
 def test_a_cell_is_recorded_shown_saved_and_opened(system: str, tmp_path: Path) -> None:
-    missing = json.dumps([system, LACKS[system], LACKS_MODULES[system]])
+    missing = json.dumps([system, LACKS[system].split(), LACKS_MODULES[system]])
     paths = [str(tmp_path / "report.html"), str(tmp_path / "run.nbprof")]
     done = run_python(SYSTEM + PROGRAM, missing, *paths, cwd=tmp_path)
     said = json.loads(done.stdout.splitlines()[-1])

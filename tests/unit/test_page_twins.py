@@ -36,6 +36,7 @@ from .test_arguments_in_file import made
 from .test_drawn_rows import folded_trace
 from .test_units import CLOCKS
 
+TIMELINE = {"t": "timeline", "a": 0.0, "b": 2e8, "px": 900, "rows": [0, 1, 2, 3, 4, 5]}
 REQUESTS: list[dict[str, Any]] = [
     {"t": "table", "by": "name"},
     {"t": "table", "by": "module", "sort": "total_ns"},
@@ -50,26 +51,10 @@ REQUESTS: list[dict[str, Any]] = [
     {"t": "memory", "a": 1e7, "b": 3e7, "px": 5},
     {"t": "phases"},
     {"t": "account"},
-    {"t": "timeline", "a": 0.0, "b": 2e8, "px": 900, "rows": [0, 1, 2, 3, 4, 5], "max_quads": 4000},
-    {
-        "t": "timeline",
-        "a": 1e7,
-        "b": 9e7,
-        "px": 300,
-        "rows": [0, 1, 2, 3, 4, 5],
-        "max_quads": 50,
-        "tint": "phase",
-    },
-    {
-        "t": "timeline",
-        "a": 0.0,
-        "b": 2e8,
-        "px": 900,
-        "rows": [0, 1, 2, 3, 4, 5],
-        "max_quads": 400,
-        "find": "conv self>10us",
-    },
-    {"t": "timeline", "a": 0.0, "b": 2e8, "px": 900, "rows": [0, 1, 2], "max_quads": 400, "find": "count>3"},
+    {**TIMELINE, "max_quads": 4000},
+    {**TIMELINE, "a": 1e7, "b": 9e7, "px": 300, "max_quads": 50, "tint": "phase"},
+    {**TIMELINE, "max_quads": 400, "find": "conv self>10us"},
+    {**TIMELINE, "rows": [0, 1, 2], "max_quads": 400, "find": "count>3"},
     {"t": "strip", "px": 500},
     {"t": "strip", "px": 300, "tint": "module"},
     {"t": "strip", "px": 300, "tint": "step"},
@@ -90,15 +75,7 @@ REQUESTS: list[dict[str, Any]] = [
     {"t": "search", "text": "count>3", "px": 20},
     {"t": "calls", "names": ["aten::conv2d", "ProfilerStep#1"], "step": 1, "device": False, "place": 0},
     {"t": "calls", "names": ["f", "gemm"], "step": None, "device": True, "place": 1},
-    {
-        "t": "timeline",
-        "a": -1e8,
-        "b": 3e8,
-        "px": 400,
-        "rows": [0, 1, 2, 5],
-        "max_quads": 10,
-        "tint": "module",
-    },
+    {**TIMELINE, "a": -1e8, "b": 3e8, "px": 400, "rows": [0, 1, 2, 5], "max_quads": 10, "tint": "module"},
     {"t": "selected", "a": -1e8, "b": 3e8},
     {"t": "selected", "a": 31_000_000.5, "b": 50_000_000.25},
 ]
@@ -131,34 +108,18 @@ def _tangled() -> Profile:
     dur = np.array([50, 40, 20, 10, 9, 7, 20, 30, 1]) * 10**6
     host = builder.slices(ts=ts, dur=dur, name=names, track=main, step=[0] * 6 + [1] * 3, module="net")
     marks = builder.track("steps", pid=1, tid=2)
-    builder.slices(
-        ts=np.array([0, 80]) * 10**6,
-        dur=np.array([80, 50]) * 10**6,
-        name=["ProfilerStep#0", "ProfilerStep#1"],
-        track=marks,
-        category="annotation",
-    )
-    builder.slices(ts=140 * 10**6, dur=10**6, name="cudaStreamSynchronize", track=marks, category="sync")
     acquire = "<built-in method acquire of _thread.lock object at 0x7f{}>"
-    builder.slices(
-        ts=np.array([150, 152]) * 10**6,
-        dur=np.full(2, 10**6),
-        name=[acquire.format("a0"), acquire.format("b0")],
-        track=marks,
-        category="python",
-    )
-    work = builder.slices(
-        ts=np.array([20, 70, 110]) * 10**6,
-        dur=np.array([30, 15, 40]) * 10**6,
-        name="gemm",
-        category="kernel",
-        track=stream,
-    )
+
+    def add(ms: list[int], dur_ms: list[int], name: Any, category: str, track: int) -> Any:
+        times = {"ts": np.array(ms) * 10**6, "dur": np.array(dur_ms) * 10**6}
+        return builder.slices(**times, name=name, category=category, track=track)
+
+    add([0, 80], [80, 50], ["ProfilerStep#0", "ProfilerStep#1"], "annotation", marks)
+    add([140], [1], "cudaStreamSynchronize", "sync", marks)
+    add([150, 152], [1, 1], [acquire.format("a0"), acquire.format("b0")], "python", marks)
+    work = add([20, 70, 110], [30, 15, 40], "gemm", "kernel", stream)
     builder.flows("launch", host[[3, 5, 8]], work)
-    around = {"category": "annotation", "track": stream}
-    builder.slices(
-        ts=np.array([65, 72]) * 10**6, dur=np.array([90, 5]) * 10**6, name=["epoch", "inner"], **around
-    )
+    add([65, 72], [90, 5], ["epoch", "inner"], "annotation", stream)
     builder.steps(step=[0, 1], ts=[0, 80 * 10**6], dur=[80 * 10**6, 50 * 10**6], source="loop")
     return Profile(builder.seal())
 
@@ -209,10 +170,9 @@ def _questions(
     plain = {key: value for key, value in profile.selection.to_state().items() if key != "revision"}
     out = []
     for request in requests:
-        content, buffers = protocol.answer(request)
-        while content.get("pending"):  # a busy machine
-            time.sleep(0.05)
-            content, buffers = protocol.answer(request)
+        while (answer := protocol.answer(request))[0].get("pending"):
+            time.sleep(0.05)  # a busy machine
+        content, buffers = answer
         texts = [base64.b64encode(part).decode("ascii") for part in buffers]
         out.append({"state": plain, "request": request, "content": content, "buffers": texts})
     profile.selection.clear()
@@ -229,14 +189,11 @@ def _case(
     if len(profile.trace.slices) > report.MOST_SLICES:
         path.write_text(data_blocks(trace_blocks(profile.trace, "", report.MOST_BYTES, with_tabs=False)))
     else:
-        _write_blocks(profile.trace, path)
+        # without the tabs, which take longer than all the rest
+        given = payload(ViewStore(profile.trace, fold=True), None, len(profile.trace.slices) + 1)
+        panels = {"tabs": {}, "focus": True}
+        path.write_text(data_blocks({"nbp-given": json_text(given), "nbp-panels": json_text(panels)}))
     return {"name": name, "file": str(path), "questions": questions}
-
-
-def _write_blocks(trace: Trace, path: Path) -> None:
-    """The data of a report, without the tabs, which take longer than all the rest."""
-    blocks = {"nbp-given": json_text(payload(ViewStore(trace, fold=True), None, len(trace.slices) + 1))}
-    path.write_text(data_blocks({**blocks, "nbp-panels": json_text({"tabs": {}, "focus": True})}))
 
 
 def _requests_of(trace: Trace, rng: random.Random) -> list[dict[str, Any]]:
@@ -281,11 +238,7 @@ def _drawn_case(number: int, folder: Path) -> dict[str, Any]:
         {"line": ["cell:7", "nowhere:1"]},
     ]
     requests = _requests_of(trace, rng)
-    profile, path = Profile(trace), folder / f"drawn{number}.html"
-    protocol = PageQueries(trace, profile.selection)
-    questions = [each for state in states for each in _questions(profile, state, requests, protocol)]
-    _write_blocks(trace, path)
-    return {"name": f"drawn {number}", "file": str(path), "questions": questions}
+    return _case(f"drawn {number}", Profile(trace), folder, [(state, requests) for state in states])
 
 
 def _filtered(folder: Path) -> dict[str, Any]:
@@ -330,21 +283,9 @@ def _parsed(text: str) -> dict[str, Any] | str:
 
 def _names() -> list[str]:
     drawn = random.Random(5)
-    words = [
-        "aten::mm",
-        "aten::conv2d_backward",
-        "",
-        "aab",
-        "x\ny",
-        "aaab",
-        "AAB",
-        "mm",
-        "mmm",
-        "a-c",
-        "12_x",
-    ]
+    words = ["aten::mm", "aten::conv2d_backward", "", "x\ny", "aab", "aaab", "AAB", "mm", "mmm", "a-c"]
     letters = "aabbcxyz:_.-]\n 19AZ{}"
-    return [*words, "12_x", "äß"] + [
+    return [*words, "12_x", "12_x", "äß"] + [
         "".join(drawn.choices(letters, k=drawn.randrange(14))) for _ in range(300)
     ]
 

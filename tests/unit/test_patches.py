@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,6 +17,16 @@ import pytest
 from notebook_prof.collectors.patches import ImportWatch
 
 NAME = "watched_by_a_test"
+
+
+@contextmanager
+def watching(told: Callable[[], object], name: str = NAME) -> Iterator[ImportWatch]:
+    watch = ImportWatch(name, told)
+    watch.watch()
+    try:
+        yield watch
+    finally:
+        watch.unwatch()
 
 
 @pytest.fixture
@@ -28,15 +39,13 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_it_tells_once_the_module_is_complete(source: Path) -> None:
     told: list[bool] = []
-    watch = ImportWatch(NAME, lambda: told.append(sys.modules[NAME].found))
     before, without = list(sys.meta_path), find_spec(NAME)
-    watch.watch()
-    assert find_spec(NAME) is not None
-    assert without is not None
-    assert told == []
-    module = importlib.import_module(NAME)
-    watch.unwatch()
-    watch.unwatch()
+    with watching(lambda: told.append(sys.modules[NAME].found)) as watch:
+        assert find_spec(NAME) is not None
+        assert without is not None
+        assert told == []
+        module = importlib.import_module(NAME)
+        watch.unwatch()
     assert (told, sys.meta_path == before) == ([True], True)
     assert type(module.__loader__) is type(without.loader)
     assert Path(module.__file__ or "") == source
@@ -44,10 +53,8 @@ def test_it_tells_once_the_module_is_complete(source: Path) -> None:
 
 def test_nothing_is_told_afterwards(source: Path) -> None:
     told: list[int] = []
-    watch = ImportWatch(NAME, lambda: told.append(1))
-    watch.watch()
-    spec = find_spec(NAME)
-    watch.unwatch()
+    with watching(lambda: told.append(1)):
+        spec = find_spec(NAME)
     assert spec is not None
     assert spec.loader is not None
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
@@ -57,13 +64,8 @@ def test_nothing_is_told_afterwards(source: Path) -> None:
 def test_an_error_of_the_module_is_its_own(source: Path) -> None:
     source.write_text("1 / 0\n")
     told: list[int] = []
-    watch = ImportWatch(NAME, lambda: told.append(1))
-    watch.watch()
-    try:
-        with pytest.raises(ZeroDivisionError) as caught:
-            importlib.import_module(NAME)
-    finally:
-        watch.unwatch()
+    with watching(lambda: told.append(1)), pytest.raises(ZeroDivisionError) as caught:
+        importlib.import_module(NAME)
     files = {Path(frame.filename).name for frame in traceback.extract_tb(caught.value.__traceback__)}
     assert told == []
     if sys.version_info >= (3, 11):
@@ -71,13 +73,8 @@ def test_an_error_of_the_module_is_its_own(source: Path) -> None:
 
 
 def test_a_module_that_is_not_there_stays_so() -> None:
-    watch = ImportWatch("there_is_no_such_module", bool)
-    watch.watch()
-    try:
-        with pytest.raises(ModuleNotFoundError):
-            importlib.import_module("there_is_no_such_module")
-    finally:
-        watch.unwatch()
+    with watching(bool, "there_is_no_such_module"), pytest.raises(ModuleNotFoundError):
+        importlib.import_module("there_is_no_such_module")
 
 
 FORK = """

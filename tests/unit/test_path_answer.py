@@ -1,8 +1,10 @@
-"""What the page draws of the critical path is the path that Python lists."""
+"""What the page is told of the critical path and of a replay is what Python says."""
 
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,15 @@ import pytest
 
 from notebook_prof import Selection, analysis
 from notebook_prof.analysis.verdict.inputs import judged_extent
+from notebook_prof.profiles.profile import Profile
+from notebook_prof.readers import read_trace
 from notebook_prof.service.executor import QueryService
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 from notebook_prof.units import format_ns, format_share
 from notebook_prof.views.report import report_columns
+
+from ..asking import asked
 
 LAUNCHED = draw(
     """
@@ -28,18 +34,9 @@ LAUNCHED = draw(
 )
 
 
-def patient(trace: Trace) -> QueryService:
-    """A service that waits for its answers, however busy the machine is."""
-    service = QueryService(trace, Selection())
-    service.executor._patience_s = 60
-    return service
-
-
-def ask(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Content and columns of the answer."""
-    content, buffers = patient(trace).answer({"t": "path"})
-    named = zip(content["columns"], buffers, strict=True)
-    return content, {name: np.frombuffer(part, f"<{kind}") for (name, kind), part in named}
+def ask(trace: Trace, **question: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Content and columns of the answer about a path."""
+    return asked(QueryService(trace, Selection()), **{"t": "path", **question})
 
 
 def check_path(trace: Trace) -> None:
@@ -75,19 +72,70 @@ def test_what_a_step_waited_for() -> None:
 
 
 def test_why_draws_the_path_of_its_segment() -> None:
-    content, buffers = patient(LAUNCHED).answer({"t": "why", "id": 1})
-    start, end = (np.frombuffer(buffers[at]) for at in (1, 2))
-    assert [start[0], end[-1]] == content["window"]
+    content, segments = ask(LAUNCHED, t="why", id=1)
+    assert [segments["start"][0], segments["end"][-1]] == content["window"]
 
 
 def test_a_report_keeps_the_longest_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     store = QueryService(LAUNCHED, Selection()).store
-    kept = report_columns._path(store)
-    assert kept["content"] == {
-        name: value for name, value in ask(LAUNCHED)[0].items() if name in ("found", "text", "call")
-    }
+    kept, told = report_columns._path(store), ask(LAUNCHED)[0]
+    assert kept["content"] == {name: told[name] for name in ("found", "text", "call")}
     monkeypatch.setattr(report_columns, "_MOST_SEGMENTS", 2)
     monkeypatch.setattr(report_columns, "deflated", lambda column: column.tolist())
     assert report_columns._path(store)["columns"]["start"] == [0, 4]
     monkeypatch.setattr(report_columns, "_MOST_WITH_PATH", 1)
     assert "p.critical_path()" in report_columns._path(store)["content"]["text"]
+
+
+@pytest.fixture(scope="module")
+def recorded(data: Path) -> Trace:
+    return read_trace(data / "torch213_cpu/cnn_adam.pt.trace.json.gz")
+
+
+def what_if(trace: Trace, factor: float = 0.5, **selected: Any) -> dict[str, Any]:
+    return asked(QueryService(trace, Selection(**selected)), t="what_if", factor=factor)[0]
+
+
+@pytest.mark.parametrize(
+    ("selected", "arguments"),
+    [
+        ({"name": "aten::convolution_backward"}, {"scale": {"aten::convolution_backward": 0.5}}),
+        ({"name": ["aten::conv2d", "aten::relu"]}, {"scale": {"aten::conv2d": 0.5, "aten::relu": 0.5}}),
+        ({"phase": "backward"}, {"phase": {"backward": 0.5}}),
+        ({"category": "operator", "step": [3, 4]}, {"scale": {"category=operator": 0.5}, "step": [3, 4]}),
+    ],
+)
+def test_it_is_what_python_says(recorded: Trace, selected: dict[str, Any], arguments: dict[str, Any]) -> None:
+    content = what_if(recorded, **selected)
+    answer = analysis.what_if(recorded, **arguments)
+    assert content["found"]
+    assert (content["text"], content["refused"]) == (str(answer), answer.refused)
+    p = Profile(recorded)
+    assert str(eval(content["call"], {"p": p})) == str(answer)
+    after = sum(time for _, _, time in content["classes"])
+    assert format_ns(after) == format_ns(answer.after)
+    assert format_ns(sum(time for _, time, _ in content["classes"])) == format_ns(answer.before)
+
+
+@pytest.mark.parametrize(
+    ("selected", "words"),
+    [
+        ({}, "Select a name"),
+        ({"step": [3]}, "Select a name"),
+        ({"name": "aten::conv2d", "phase": "forward"}, "Select by one of name and phase"),
+        ({"name": "aten::conv2d", "track": 0}, "remove the track"),
+        ({"name": "no such name"}, "no slice is called"),
+        ({"name": "aten::conv2d", "window": (1, 2)}, ""),
+    ],
+)
+def test_what_cannot_be_asked_is_a_sentence(recorded: Trace, selected: dict[str, Any], words: str) -> None:
+    content = what_if(recorded, **selected)
+    assert words.lower() in content["text"].lower()
+    assert content["text"].endswith(".")
+
+
+def test_a_long_recording_is_asked_in_python(recorded: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["notebook_prof.service.answers.path"], "MOST_SLICES", 10)
+    content = what_if(recorded, name="aten::conv2d")
+    assert not content["found"]
+    assert "p.what_if(scale={'aten::conv2d': 0.5})" in content["text"]

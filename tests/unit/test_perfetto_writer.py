@@ -60,13 +60,7 @@ def test_threads_without_a_process_stay_apart(tmp_path: Path) -> None:
     """For example those of a speedscope file. A thread of Perfetto needs a process."""
     b = TraceBuilder()
     for number, name in enumerate(("t1", "t2")):
-        b.slices(
-            ts=[0, 10],
-            dur=[30, 10],
-            name=[name, "inner"],
-            category="operator",
-            track=b.track(name, tid=number),
-        )
+        b.slices(ts=[0, 10], dur=[30, 10], name=[name, "inner"], track=b.track(name, tid=number))
     one = b.seal()
     write_perfetto(one, tmp_path / "t.pftrace")
     again = read_trace(tmp_path / "t.pftrace")
@@ -100,9 +94,8 @@ def test_perfetto_can_nest_what_is_written(
     assert not any(open_on.values())
     rows = trace.slices[trace.slices["dur"] > 0]
     prefix = np.where(rows["category"] == "module", MODULE_PREFIX, "")
-    shown = [
-        start + name.removeprefix(start) for start, name in zip(prefix, rows["name"].astype(str), strict=True)
-    ]
+    names_of = zip(prefix, rows["name"].astype(str), strict=True)
+    shown = [start + name.removeprefix(start) for start, name in names_of]
     ours = zip(rows["ts"].tolist(), rows["dur"].tolist(), shown, strict=True)
     assert sorted(row for row in closed if not row[2].startswith("ProfilerStep#")) == sorted(ours)
 
@@ -171,10 +164,8 @@ def test_googles_messages_say_the_same(data: Path, tmp_path: Path) -> None:
     categories, keys, strings = dict(names), dict(names), dict(names)
     tracks, stack, closed = {}, defaultdict(list), []
     for packet in file.packet:
-        for kind, table in (
-            ("event_names", names), ("event_categories", categories),
-            ("debug_annotation_names", keys),
-        ):  # fmt: skip
+        kinds = {"event_names": names, "event_categories": categories, "debug_annotation_names": keys}
+        for kind, table in kinds.items():
             table.update({entry.iid: entry.name for entry in getattr(packet.interned_data, kind)})
         strings.update({e.iid: e.str.decode() for e in packet.interned_data.debug_annotation_string_values})
         if packet.HasField("track_descriptor"):

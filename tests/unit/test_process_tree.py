@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,12 @@ class Proc:
         (folder / "schedstat").write_text(f"{ran} {waited} 7\n")
         (folder / "children").write_text(" ".join(map(str, children)))
         (folder / "comm").write_text(f"name {tid}\n")
+
+    def child(self, pid: int, pages: int, ran: int, waited: int = 0) -> None:
+        """Let the main thread have this child, and no other."""
+        self.process(pid, pages)
+        self.thread(pid, pid, ran, waited)
+        self.thread(MAIN, MAIN, 1000, 10, (pid,))
 
     def flags(self, pid: int, flags: int) -> None:
         """Write the kernel's flags of a process: 0x40 until it executes a program."""
@@ -104,12 +111,7 @@ def test_only_what_changed_is_reported_and_idle_time_stays_idle(proc: Proc) -> N
 
 
 def test_a_thread_that_comes_and_goes(proc: Proc) -> None:
-    def come() -> None:
-        proc.thread(MAIN, 7, 50, 5)
-
-    def work() -> None:
-        proc.thread(MAIN, 7, 140, 5)
-
+    come, work = (partial(proc.thread, MAIN, 7, ran, 5) for ran in (50, 140))
     records = watched(proc, None, come, work, lambda: proc.end(f"{MAIN}/task/7"), None)
     table = cpu_table(records, process_facts())
     # files of a folder can be read after they were removed; those of /proc cannot
@@ -132,9 +134,7 @@ def test_children_and_their_children_are_whole_processes(proc: Proc) -> None:
         proc.thread(ours, ours, 10**6, 0)
         proc.thread(MAIN, MAIN, 1000, 10, (child, ours))
 
-    def end() -> None:
-        proc.thread(MAIN, MAIN, 1000, 10)
-
+    end = partial(proc.thread, MAIN, MAIN, 1000, 10)
     records = np.append(watched(proc, fork, end, None), reaped((0, 40), (200, 640)))
     records = records[np.argsort(records["ts"], kind="stable")]
     table = cpu_table(records, process_facts(ours=(ours,)))
@@ -176,10 +176,8 @@ def test_a_forked_child_has_no_pages_of_its_parent(proc: Proc) -> None:
 
 def test_a_child_that_starts_a_program_by_vfork_is_not_its_parent_again(proc: Proc) -> None:
     def vfork() -> None:
-        proc.process(MAIN + 1, 100)
+        proc.child(MAIN + 1, 100, 0)
         proc.flags(MAIN + 1, 0x40)
-        proc.thread(MAIN + 1, MAIN + 1, 0, 0)
-        proc.thread(MAIN, MAIN, 1000, 10, (MAIN + 1,))
 
     assert child_memory(watched(proc, vfork, None), process_facts()).empty
 
@@ -191,12 +189,8 @@ def test_children_that_no_look_saw_have_the_time_at_which_they_were_waited_for(p
 
 
 def test_a_child_that_ended_between_its_reading_and_the_sum_counts_once(proc: Proc) -> None:
-    def fork() -> None:
-        proc.process(MAIN + 1, 30)
-        proc.thread(MAIN + 1, MAIN + 1, 400, 3)
-        proc.thread(MAIN, MAIN, 1000, 10, (MAIN + 1,))
-
-    records = watched(proc, fork, lambda: proc.thread(MAIN, MAIN, 1000, 10))
+    fork, end = partial(proc.child, MAIN + 1, 30, 400, 3), partial(proc.thread, MAIN, MAIN, 1000, 10)
+    records = watched(proc, fork, end)
     records = np.append(records, reaped((0, 0), (100, 400)))
     assert of(cpu_table(records, process_facts()), polling.ENDED) == []
 

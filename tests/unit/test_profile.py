@@ -8,12 +8,10 @@ from operator import attrgetter
 import numpy as np
 import pandas as pd
 import pytest
-from bokeh.embed import file_html
 
 from notebook_prof import Profile, TraceBuilder, analysis
 from notebook_prof.analysis.verdict.claims import METHODS as METHOD_NAMES
 from notebook_prof.errors import OptionError
-from notebook_prof.profiles.display import VIEWS
 from notebook_prof.profiles.namespace import Namespace
 from notebook_prof.testing import draw
 
@@ -125,17 +123,6 @@ def test_display_goes_through_the_entry_point(profile, monkeypatch):
     monkeypatch.setattr("notebook_prof.extensions.points", lambda group: {})
     with pytest.raises(NotImplementedError):  # IPython goes on to the bundle
         profile._ipython_display_()
-
-
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("picture", ["", "main: [mm ]", "steps: [0   ]\nmain: [mm/forward]\nstream 7: [k  ]"])
-def test_each_view_is_a_bokeh_model_of_its_own(view, picture):
-    profile = Profile(draw(picture))
-    profile.selection.update(window=(0, 5), name="mm", step=0, phase="forward")
-    models = [getattr(profile.plot, view)() for _ in range(2)]
-    assert models[0].id != models[1].id
-    assert models[0].id in file_html(models[0], title=view)
-    assert view in repr(profile.plot)
 
 
 def test_the_timeline_draws_a_bounded_number_of_slices():

@@ -35,9 +35,7 @@ def test_a_look_that_fails_is_reported_and_does_not_end_its_thread() -> None:
     ("seconds", "ended_ns", "told"),
     [(0.05, 0, ""), (0.5, 0, "took no sample in 0.5 s"), (0.05, 1, "was ended from outside")],
 )
-def test_that_py_spy_has_no_sample_is_a_loss_where_there_was_time_for_some(
-    seconds: float, ended_ns: int, told: str
-) -> None:
+def test_no_sample_of_py_spy_is_a_loss_where_there_was_time(seconds: float, ended_ns: int, told: str) -> None:
     report = ImportReport()
     engine = PySpy(report)
     engine._handed_over_ns = ended_ns
@@ -111,9 +109,7 @@ def test_otherwise_it_ends(kept_warm: None, monkeypatch: pytest.MonkeyPatch, why
     assert spy.take() is (other if why == "another is warm" else None)
 
 
-def test_what_was_given_back_ends_only_when_its_own_wait_is_over(
-    kept_warm: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_given_back_ends_after_its_wait(kept_warm: None, monkeypatch: pytest.MonkeyPatch) -> None:
     one: Any = Sampling()
     stopped(one, 0.05, True)
     first = threading.Event()
@@ -126,9 +122,7 @@ def test_what_was_given_back_ends_only_when_its_own_wait_is_over(
     assert spy.take() is None
 
 
-def test_one_that_starts_late_ends_where_another_was_given_back(
-    kept_warm: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_starts_late_ends_if_one_is_back(kept_warm: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise neither would end: each thread ends only the py-spy that is warm when its wait is over."""
     given, late, began = Sampling(), Sampling(), threading.Event()
     monkeypatch.setattr(began, "wait", lambda seconds: None)

@@ -68,14 +68,8 @@ def rows_of(trace: Trace) -> list[tuple[str, int, int, int]]:
 
 
 def event(ph: str, ts: int, name: str, file: str = "", line: int = 0, *, pid: int = 7, tid: int = 1) -> Any:
-    return {
-        "ph": ph,
-        "ts": ts,
-        "pid": pid,
-        "tid": tid,
-        "name": name,
-        "args": {"filename": file, "line": line},
-    }
+    args = {"filename": file, "line": line}
+    return {"ph": ph, "ts": ts, "pid": pid, "tid": tid, "name": name, "args": args}
 
 
 def test_a_forked_child_has_the_thread_identifier_of_its_parent() -> None:
@@ -173,9 +167,7 @@ def test_a_thread_of_ours_with_anothers_identifier_is_left_out() -> None:
 @given(
     st.integers(-(10**9), 10**9), st.lists(st.integers(0, 2_500_000), min_size=40, max_size=120), st.data()
 )
-def test_the_offset_is_right_to_an_interval_however_late_looks_are(
-    offset: int, late: list[int], data: st.DataObject
-) -> None:
+def test_the_offset_is_right_with_late_looks(offset: int, late: list[int], data: st.DataObject) -> None:
     """Offsets to a second; looks up to an interval late, and some of them stalled."""
     beats = np.cumsum(np.array([8_250_000] * len(late))) + 10**12
     late_ns = np.array(late)
@@ -206,14 +198,25 @@ def test_parts_of_a_thread_are_put_behind_one_another() -> None:
     whole = join([part([0, 10], [0], SORT), part([5, 20], [0], DOT), part([30, 40], [0], SORT)])
     [thread] = whole.threads
     assert thread.bounds.tolist() == [0, 10, 20, 30, 40]
-    assert [
-        -1 if s < 0 else whole.stacks.distinct[whole.stacks.frames[s]].function for s in thread.stack
-    ] == [*("sort", "dot", -1, "sort")]
+    functions = [whole.stacks.distinct[number].function for number in whole.stacks.frames]
+    assert [-1 if s < 0 else functions[s] for s in thread.stack] == ["sort", "dot", -1, "sort"]
     assert thread.inside(12, 35).bounds.tolist() == [12, 20, 30, 35]
     assert len(thread.inside(100, 200).stack) == 0
 
 
 # the cell's statements and operators, which are exact
+
+
+def put_together(
+    timed: TimedStacks, stacks: PackedStacks, exact: Exact, *ranges: tuple[str, int, int, str]
+) -> Trace:
+    """Slices of these stacks on a thread that has these ranges, given as name, time, length and category."""
+    builder = TraceBuilder()
+    track = builder.track("main", pid=1, tid=1)
+    for name, ts, dur, category in ranges:
+        builder.slices(ts=[ts], dur=[dur], track=track, name=[name], category=category)
+    put(builder, track, timed, stacks, exact, interval_ns=10)
+    return builder.seal()
 
 
 def assembled(
@@ -265,13 +268,10 @@ def test_a_starved_sample_does_not_hang_below_another_statement() -> None:
 def test_a_task_hangs_below_the_await_that_runs_it(function: str) -> None:
     """A task's own function is the root of its stack, not the cell; a root of a library is unknown."""
     task = PythonFrame(function, FILE, 8, 9, CELL)
-    builder = TraceBuilder()
-    track = builder.track("main", pid=1, tid=1)
     stacks = stacks_of_frames([task, SORT], [DOT])
     statements = Statements(np.array([0]), np.array([90]), np.array([3]))
     timed = TimedStacks(np.array([0, 60, 90]), np.array([0, 1]))
-    put(builder, track, timed, stacks, Exact(statements=statements), interval_ns=10)
-    assert rows_of(builder.seal()) == [
+    assert rows_of(put_together(timed, stacks, Exact(statements=statements))) == [
         (f"{function} (cell)", 0, 60, 0),
         ("cell:9", 0, 60, 1),
         ("sort (numpy.py)", 0, 60, 2),
@@ -280,13 +280,10 @@ def test_a_task_hangs_below_the_await_that_runs_it(function: str) -> None:
 
 def test_what_the_display_of_the_result_runs_hangs_below_it() -> None:
     shown = PythonFrame("Report._repr_html_", FILE, 6, 7, CELL)
-    builder = TraceBuilder()
-    track = builder.track("main", pid=1, tid=1)
     stacks = stacks_of_frames([LINE_3], [LINE_3, shown], [DOT])
     statements = Statements(np.array([0, 30]), np.array([30, 90]), np.array([3, SHOWING]))
     timed = TimedStacks(np.array([0, 30, 60, 90]), np.array([0, 1, 2]))
-    put(builder, track, timed, stacks, Exact(statements=statements), interval_ns=10)
-    assert rows_of(builder.seal()) == [
+    assert rows_of(put_together(timed, stacks, Exact(statements=statements))) == [
         ("Report._repr_html_ (cell)", 0, 30, 0),  # times count from the first slice
         ("cell:7", 0, 30, 1),
         ("dot (numpy.py)", 30, 60, 0),
@@ -304,11 +301,8 @@ def test_stacks_of_a_display_keep_the_library_that_draws() -> None:
     stacks = stacks_of_frames(
         [kernel, LINE_3, call, draw], [kernel, flush, call, draw, write, SORT], [kernel, draw]
     )
-    assert left(trim(stacks, [kernel, LINE_3])) == [
-        ["<module>", "Figure.draw"],
-        ["flush_figures", "Figure.draw"],
-        [],
-    ]
+    kept = [["<module>", "Figure.draw"], ["flush_figures", "Figure.draw"], []]
+    assert left(trim(stacks, [kernel, LINE_3])) == kept
 
 
 def test_a_boundary_within_an_operator_goes_to_its_nearer_edge() -> None:
@@ -326,20 +320,15 @@ def test_a_boundary_within_an_operator_goes_to_its_nearer_edge() -> None:
     assert slices.loc["aten::linear", "depth"] == 2
 
 
+OPERATOR = ExactRanges.of(np.array([35]), np.array([155]), np.array([True]), np.array([False]))
+
+
 def test_python_that_an_operator_calls_lies_within_it() -> None:
     """An autograd.Function in plain Python: one operator without another, in which the stack changes."""
     back = LINE_4._replace(function="backward", first_line=4)
-    samples, bounds = [0, 1, 2, 3], [0, 30, 100, 200, 230]
-    builder = TraceBuilder()
-    track = builder.track("main", pid=1, tid=1)
-    builder.slices(ts=[35], dur=[155], track=track, name=["MyBackward"], category="operator")
-    ranges = ExactRanges.of(
-        *(np.array([number]) for number in (35, 155)), np.array([True]), np.array([False])
-    )
     stacks = stacks_of_frames([LINE_3], [LINE_3, back, SORT], [LINE_3, back, DOT], [LINE_3])
-    timed = TimedStacks(np.array(bounds), np.array(samples), np.array([3, 7, 10, 3]))
-    put(builder, track, timed, stacks, Exact(others=ranges), interval_ns=10)
-    rows = rows_of(builder.seal())
+    timed = TimedStacks(np.array([0, 30, 100, 200, 230]), np.arange(4), np.array([3, 7, 10, 3]))
+    rows = rows_of(put_together(timed, stacks, Exact(others=OPERATOR), ("MyBackward", 35, 155, "operator")))
     own = {name: [(ts, end) for one, ts, end, _ in rows if one == name] for name, *_ in rows}
     assert own["MyBackward"] == [(35, 190)]
     assert own["sort (numpy.py)"] == [(30, 35), (35, 100)]
@@ -349,13 +338,12 @@ def test_python_that_an_operator_calls_lies_within_it() -> None:
 
 
 def test_a_change_near_the_edge_of_an_operator_was_outside() -> None:
-    ranges = ExactRanges.of(np.array([35]), np.array([155]), np.array([True]), np.array([False]))
-    timed = TimedStacks(np.array([0, 45, 180, 230]), np.array([0, 1, 0]))
-    builder = TraceBuilder()
-    track = builder.track("main", pid=1, tid=1)
-    builder.slices(ts=[35], dur=[155], track=track, name=["MyBackward"], category="operator")
-    put(builder, track, timed, stacks_of_frames([SORT], [DOT]), Exact(others=ranges), interval_ns=10)
-    assert {row[0]: row[1:3] for row in rows_of(builder.seal())}["dot (numpy.py)"] == (34, 190)
+    timed, stacks = (
+        TimedStacks(np.array([0, 45, 180, 230]), np.array([0, 1, 0])),
+        stacks_of_frames([SORT], [DOT]),
+    )
+    trace = put_together(timed, stacks, Exact(others=OPERATOR), ("MyBackward", 35, 155, "operator"))
+    assert {row[0]: row[1:3] for row in rows_of(trace)}["dot (numpy.py)"] == (34, 190)
 
 
 @pytest.mark.parametrize(("bounds", "edge"), [([0, 53, 80], 60), ([0, 45, 58, 80], 49)])
@@ -410,10 +398,6 @@ def test_nothing_outlasts_what_it_is_drawn_in(seed: int) -> None:
 
 def test_lines_of_a_module_keep_the_time_that_samples_saw_them() -> None:
     """The first sample in a module also covers time before the module began."""
-    builder = TraceBuilder()
-    track = builder.track("main", pid=1, tid=1)
-    builder.slices(ts=[43], dur=[157], track=track, name=["Block"], category="module")
-    builder.slices(ts=[243], dur=[157], track=track, name=["Block"], category="module")
     forward = LINE_4._replace(function="forward", first_line=4)
     other = forward._replace(line=5)
     stacks = stacks_of_frames([LINE_3, forward], [LINE_3, other], [LINE_3._replace(line=9)])
@@ -421,17 +405,15 @@ def test_lines_of_a_module_keep_the_time_that_samples_saw_them() -> None:
     ranges = ExactRanges.of(np.array([43, 243]), np.array([157, 157]), none, none)
     bounds, looks = np.array([0, 40, 140, 200, 240, 340, 400, 450]), np.array([4, 10, 6, 4, 10, 6, 5])
     timed = TimedStacks(bounds, np.array([2, 0, 1, 2, 0, 1, 2]), looks)
-    put(builder, track, timed, stacks, Exact(others=ranges), interval_ns=10)
+    modules = [("Block", ts, 157, "module") for ts in (43, 243)]
     names = ("cell:4", "cell:5", "cell:9")
-    rows = rows_of(builder.seal())
+    rows = rows_of(put_together(timed, stacks, Exact(others=ranges), *modules))
     took = {name: sum(end - ts for one, ts, end, _ in rows if one == name) for name in names}
     assert took == {"cell:4": 200, "cell:5": 120, "cell:9": 130}
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1, max_size=25), st.data())
-def test_operators_lie_whole_within_lines_whatever_was_sampled(
-    pieces: list[tuple[int, int]], data: st.DataObject
-) -> None:
+def test_operators_lie_whole_within_sampled_lines(pieces: list[tuple[int, int]], data: st.DataObject) -> None:
     bounds = np.concatenate([[0], np.cumsum([length for _, length in pieces])]).tolist()
     lengths = data.draw(st.lists(st.tuples(st.integers(2, 30), st.integers(2, 30)), max_size=12))
     operators, at = [], 1
@@ -458,31 +440,23 @@ def test_processes_have_the_names_people_know() -> None:
     loader = worker("/x/site-packages/torch/utils/data/_utils/worker.py", "_worker_loop")
     rank = worker("/x/site-packages/torch/multiprocessing/spawn.py", "_wrap")
     loky = worker("/x/site-packages/joblib/externals/loky/process_executor.py", "_process_worker")
-    children = [
-        SampledProcess(12, "python", [pool]),
-        SampledProcess(11, "python", [pool]),
-        SampledProcess(21, "python", [loader]),
-        SampledProcess(22, "python", [loader]),
-        SampledProcess(31, "python", [rank]),
-        SampledProcess(32, "python", [rank], rank=5),
-        SampledProcess(41, "python -m joblib.externals.loky.backend.popen_loky_posix", [loky]),
-        SampledProcess(51, "/usr/bin/python3 -c import time;\n time.sleep(1)", []),
-        SampledProcess(52, "python train.py", []),
-        SampledProcess(53, "python", []),
-        SampledProcess(61, "python -c from multiprocessing.resource_tracker import main;main(5)", []),
+    sleeps = "/usr/bin/python3 -c import time;\n time.sleep(1)"
+    tracker = "python -c from multiprocessing.resource_tracker import main;main(5)"
+    rows = [
+        (12, "python", [pool], -1, "Pool worker 2"),
+        (11, "python", [pool], -1, "Pool worker 1"),
+        (21, "python", [loader], -1, "loader 0"),
+        (22, "python", [loader], -1, "loader 1"),
+        (31, "python", [rank], -1, "rank 0"),
+        (32, "python", [rank], 5, "rank 5"),
+        (41, "python -m joblib.externals.loky.backend.popen_loky_posix", [loky], -1, "joblib 1"),
+        (51, sleeps, [], -1, "process 1: python3 -c import time; time.sleep(1)"),
+        (52, "python train.py", [], -1, "process 2: python train.py"),
+        (53, "python", [], -1, "Process-3"),
+        (61, tracker, [], -1, ""),
     ]
-    assert name_processes(children, {53: "Process-3"}) == {
-        11: "Pool worker 1",
-        12: "Pool worker 2",
-        21: "loader 0",
-        22: "loader 1",
-        31: "rank 0",
-        32: "rank 5",
-        41: "joblib 1",
-        51: "process 1: python3 -c import time; time.sleep(1)",
-        52: "process 2: python train.py",
-        53: "Process-3",
-    }
+    names = name_processes([SampledProcess(*row[:-1]) for row in rows], {53: "Process-3"})
+    assert names == {pid: name for pid, *_, name in rows if name}
 
 
 def framed(function: str, file: str, line: int = 2) -> PythonFrame:
@@ -518,7 +492,7 @@ def test_what_a_line_magic_runs_counts_for_its_line() -> None:
     ]
 
 
-def test_a_forked_child_begins_with_its_own_work() -> None:
+def test_threads_and_forked_children_begin_with_their_own_work() -> None:
     import multiprocessing.pool
     import multiprocessing.process
 
@@ -528,15 +502,8 @@ def test_a_forked_child_begins_with_its_own_work() -> None:
     own = framed("crunch", "/home/me/model.py")
     stacks = stacks_of_frames([LINE_3, bootstrap, run, work, own, SORT], [LINE_3, bootstrap, run, work])
     assert left(trim_process(stacks)) == [["crunch", "sort"], []]
-
-
-def test_a_thread_begins_with_its_own_work() -> None:
-    import threading
-
-    bootstrap = framed("Thread._bootstrap", threading.__file__)
-    own = framed("crunch", FILE)
-    stacks = stacks_of_frames([bootstrap, own, SORT], [bootstrap])
-    assert left(trim_thread(stacks)) == [["crunch", "sort"], []]
+    begin, own = framed("Thread._bootstrap", threading.__file__), framed("crunch", FILE)
+    assert left(trim_thread(stacks_of_frames([begin, own, SORT], [begin]))) == [["crunch", "sort"], []]
 
 
 def test_what_only_passes_a_call_on_is_left_out_unless_the_time_is_its_own() -> None:

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from notebook_prof.session import current
 
 from ..new_process import run_python
 from ..noting import Noting
+from ..recorded import in_threads
 
 
 @pytest.fixture(autouse=True)
@@ -163,11 +165,7 @@ def test_only_one_recording_of_many_threads() -> None:
         except AlreadyRecordingError as error:
             refused.append(error)
 
-    threads = [threading.Thread(target=begin, args=(p,)) for p in profiles]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(*(partial(begin, p) for p in profiles))
     assert len(refused) == 7
     for p in profiles:
         if "recording" in repr(p) and "not" not in repr(p):

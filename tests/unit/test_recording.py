@@ -11,6 +11,7 @@ from notebook_prof.testing import FakeClock
 from notebook_prof.trace import TraceBuilder
 
 from ..noting import Noting
+from ..recorded import sealed
 
 
 class Fake(Noting):
@@ -41,9 +42,7 @@ def test_an_interrupt_while_stopping_comes_after_all_have_stopped() -> None:
     with pytest.raises(KeyboardInterrupt):
         recording.stop()
     assert log[-3:] == ["b.stop", "b.stop", "a.stop"]
-    builder = TraceBuilder()
-    recording.result(builder)
-    assert len(builder.seal().slices) == 2
+    assert len(sealed(recording).slices) == 2
 
 
 def test_an_interrupt_while_making_tables_keeps_the_others() -> None:

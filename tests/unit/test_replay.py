@@ -231,21 +231,11 @@ def test_a_gain_is_that_of_what_if(cnn: nbp.Profile, monkeypatch: pytest.MonkeyP
         assert f"{format_ns(row['before_ns'])} → {format_ns(row['after_ns'])} a call" in line
 
 
-def test_calls_that_were_not_replayed_count_as_unchanged(
-    cnn: nbp.Profile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calls_not_replayed_count_as_unchanged(cnn: nbp.Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = cnn.operators.arguments(name=CONVOLUTION)
-    monkeypatch.setattr(
-        turns,
-        "replay",
-        lambda calls, *_: (
-            [
-                MeasuredTurn("", np.full((4, 2), float(kinds["total_ns"].iloc[0]))),
-                MeasuredTurn("bf16", np.full((4, 2), 1.0)),
-            ],
-            list(calls)[:1],
-        ),
-    )
+    took = {"": float(kinds["total_ns"].iloc[0]), "bf16": 1.0}
+    measured = [MeasuredTurn(name, np.full((4, 2), ns)) for name, ns in took.items()]
+    monkeypatch.setattr(turns, "replay", lambda calls, *_: (measured, list(calls)[:1]))
     answer = cnn.replay(CONVOLUTION, "bf16")
     assert answer.calls["replayed"].tolist() == [True, *[False] * (len(kinds) - 1)]
     assert answer.covered == pytest.approx(kinds["total_ns"].iloc[0] / kinds["total_ns"].sum())
@@ -263,9 +253,7 @@ def test_calls_that_were_not_replayed_count_as_unchanged(
         ("aten::empty", "bf16", "takes no tensor"),
     ],
 )
-def test_what_cannot_be_replayed_is_refused(
-    cnn: nbp.Profile, operator: str, tries: str, message: str
-) -> None:
+def test_what_nobody_can_replay_is_refused(cnn: nbp.Profile, operator: str, tries: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         cnn.replay(operator, tries, seconds=60)
 

@@ -1,17 +1,26 @@
-"""How long a report may be, what it then leaves out, and that it says so."""
+"""How long a report may be, what it then leaves out and sums up, and that it says so."""
 
 from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import notebook_prof as nbp
 from notebook_prof.selection import Selection
+from notebook_prof.service.store import ViewStore
+from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.report import report
-from notebook_prof.views.report.report_columns import extremes
+from notebook_prof.views.report.report import header, provenance
+from notebook_prof.views.report.report_columns import FilePart, extremes, longest_slices
+from tests.strategies import traces
 
 MIB = 1_000_000
 
@@ -32,14 +41,9 @@ def _trace(n: int, memory: int = 0, tracks: int = 16) -> Trace:
         )
     if memory:
         size = rng.integers(1, 10**6, memory) * rng.choice([-1, 1], memory)
-        builder.allocations(
-            ts=np.sort(rng.integers(0, 10**8, memory)),
-            addr=rng.integers(1, 10**6, memory),
-            bytes=size,
-            device=0,
-            allocated=np.abs(np.cumsum(size)),
-            reserved=0,
-        )
+        at, addr = np.sort(rng.integers(0, 10**8, memory)), rng.integers(1, 10**6, memory)
+        held = np.abs(np.cumsum(size))
+        builder.allocations(ts=at, addr=addr, bytes=size, device=0, allocated=held, reserved=0)
     return builder.seal()
 
 
@@ -71,9 +75,7 @@ def test_a_hundred_thousand_slices_are_three_megabytes(trace: Trace) -> None:
 
 
 @pytest.mark.usefixtures("_no_tabs")
-def test_a_report_keeps_to_its_room_and_says_what_it_leaves_out(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_keeps_its_room_and_says_what_is_out(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     least = len(_page(_trace(32)).encode())
     monkeypatch.setattr(report, "MOST_BYTES", least + MIB // 2)
     monkeypatch.setattr(report, "MOST_EVENTS", 1_000)
@@ -102,3 +104,90 @@ def test_extremes_keep_the_peak() -> None:
     assert values[rows].max() == values.max()
     assert values[rows].min() == values.min()
     assert rows[-1] == len(values) - 1
+
+
+Rows = npt.NDArray[np.int64]
+
+
+def _busy_by_hand(store: ViewStore, slices: Rows, edges: Rows) -> Rows:
+    """Busy ns of every row between edges, slice by slice."""
+    c = store.columns
+    out = np.zeros((c.n_rows, len(edges) - 1), np.int64)
+    for i in slices.tolist():
+        start, end = c.ts[i], c.ts[i] + c.dur[i]
+        out[c.row[i]] += np.clip(np.minimum(end, edges[1:]) - np.maximum(start, edges[:-1]), 0, None)
+    return out
+
+
+def _busy_in_file(part: FilePart, n_rows: int) -> Rows:
+    """Of the cells, shape (rows, cells)."""
+    out = np.zeros(n_rows * part.cells.per_row, np.int64)
+    out[part.cells.at] = part.cells.busy_ns
+    return out.reshape(n_rows, part.cells.per_row)
+
+
+def _edges(part: FilePart) -> Rows:
+    return part.cells.origin + part.cells.width_ns * np.arange(part.cells.per_row + 1)
+
+
+@given(traces(), st.integers(1, 12))
+def test_slices_and_cells_are_as_busy_as_the_recording(trace: Trace, most: int) -> None:
+    """The law of every level of detail: between edges, nothing appears and nothing is lost."""
+    store = ViewStore(trace)
+    part = FilePart.of(store, most)
+    if part is None:
+        assert longest_slices(store, most).all()
+        return
+    kept, edges, every = np.flatnonzero(part.keep), _edges(part), np.arange(store.columns.n)
+    assert not part.keep.all()
+    busy = _busy_by_hand(store, kept, edges) + _busy_in_file(part, store.columns.n_rows)
+    np.testing.assert_array_equal(busy, _busy_by_hand(store, every, edges))
+    assert part.cells.count.sum() + len(kept) == store.columns.n
+    _assert_longest(store, part.keep)
+    assert edges[0] <= store.columns.ts.min()
+    assert edges[-1] >= (store.columns.ts + store.columns.dur).max()
+
+
+def test_nothing_is_summed_up_where_the_longest_and_what_is_around_them_are_all() -> None:
+    """A slice that outlasts the one around it brings that with it."""
+    builder = TraceBuilder()
+    builder.slices(ts=[0, 1], dur=[10, 20], name=["outer", "inner"], track=builder.track("main"))
+    store = ViewStore(builder.seal())
+    assert store.columns.n == 2
+    assert FilePart.of(store, 1) is None
+
+
+def _assert_longest(store: ViewStore, keep: npt.NDArray[np.bool_]) -> None:
+    """The longest of every track are kept, and whatever is around a slice that is."""
+    c, around = store.columns, store.columns.parent[keep]
+    assert keep[around[around >= 0]].all()
+    needed = np.isin(np.arange(len(keep)), around)
+    for track in np.unique(c.track):
+        left, there = (c.track == track) & ~keep, (c.track == track) & keep & ~needed
+        assert c.dur[left].max(initial=0) <= c.dur[there].min(initial=2**62)
+
+
+def test_of_a_file(data: Path, tmp_path: Path) -> None:
+    profile = nbp.open_profile(data / "torch213_cpu" / "cnn_sgd.pt.trace.json.gz")
+    facts = provenance(profile.trace)
+    assert facts["file"] == "cnn_sgd.pt.trace.json.gz"
+    assert facts["format"] == "kineto"
+    assert facts["recorded"].endswith(" UTC")
+    assert facts["options"] == "shapes, stacks, memory, modules, FLOPs"
+    assert "devices" not in facts, "none is recorded"
+    draw("main: [mm]").save(tmp_path / "small.json")
+    small = nbp.open_profile(tmp_path / "small.json")
+    small.export.html(tmp_path / "report.html")
+    assert "small.json" in header(small.trace)
+    assert header(small.trace) in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_versions_are_written_as_their_makers_write_them() -> None:
+    kineto = {"cuda_runtime_version": 12040, "hip_runtime_version": 70051831}
+    assert provenance(TraceBuilder(metadata={"kineto": kineto}).seal())["versions"] == "CUDA 12.4, HIP 7.0"
+
+
+def test_nothing_is_made_up() -> None:
+    assert provenance(draw("main: [mm]")) == {}
+    odd = TraceBuilder(metadata={"start_unix_ns": 5, "kineto": "?", "devices": None}).seal()
+    assert "recorded" not in provenance(odd)

@@ -23,9 +23,26 @@ nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbclient")
 
 
-def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "notebook_prof", "run", *arguments]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+RUN = [sys.executable, "-m", "notebook_prof", "run"]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*RUN, *arguments], capture_output=True, text=True, check=False, timeout=300)
+
+
+def interrupted(began: Path, *arguments: str, **env: str) -> tuple[int, str]:
+    """The exit and the errors of a run that is interrupted once it has written this file."""
+    run = subprocess.Popen([*RUN, *arguments], env={**os.environ, **env}, stderr=subprocess.PIPE, text=True)
+    while not (began.exists() and began.read_text()) and run.poll() is None:
+        time.sleep(0.05)  # between two looks
+    run.send_signal(signal.SIGINT)
+    _, errors = run.communicate(timeout=240)
+    return run.returncode, errors
 
 
 def notebook(path: Path, *sources: str) -> None:
@@ -34,10 +51,7 @@ def notebook(path: Path, *sources: str) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
 
 
-def test_a_notebook_until_the_cell_that_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_notebook_until_the_cell_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     notebook(tmp_path / "in.ipynb", "size = 1", "size * 2", "total = sum(range(size))", "1 / 0", "never = 1")
     files = ("-o", "out.ipynb", "--save", "run.nbprof", "--report", "r.html")
     options = ("-p", "size", "20", "--full", "cell 3", "--expect", "notebook < 60min")
@@ -47,12 +61,8 @@ def test_a_notebook_until_the_cell_that_fails(
     assert "PASS" in printed
     assert "cell 5 of 6 failed: ZeroDivisionError: division by zero" in errors
     book = nbformat.read(tmp_path / "out.ipynb", 4)
-    assert [cell.source for cell in book.cells[:4]] == [
-        "size = 1",
-        "# Parameters\nsize = 20",
-        "size * 2",
-        "total = sum(range(size))",
-    ]
+    sources = ["size = 1", "# Parameters\nsize = 20", "size * 2", "total = sum(range(size))"]
+    assert [cell.source for cell in book.cells[:4]] == sources
     assert [cell.execution_count for cell in book.cells] == [1, 2, 3, 4, 5, None]
     assert book.cells[2].outputs[0].data["text/plain"] == "40"
     cells = open_profile(tmp_path / "run.nbprof").cells()
@@ -66,10 +76,7 @@ def test_a_notebook_until_the_cell_that_fails(
     assert "ZeroDivisionError" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
-def test_no_source_is_in_the_recording_of_a_cell_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_no_source_is_in_the_recording_of_a_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     notebook(tmp_path / "in.ipynb", "secret_word = 1", "secret_sum = sum(range(10**6))\n1 / secret_word")
     options = ("--save", "run.nbprof", "--full", "2", "--no-source", "--expect", "notebook < 1ns")
     assert main(["run", "in.ipynb", *options]) == 1
@@ -88,7 +95,6 @@ def test_each_cell_has_a_row_in_the_history_and_runs_compare_as_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("NOTEBOOK_PROF_HISTORY", str(tmp_path / "history"))
-    monkeypatch.chdir(tmp_path)
     file, work = tmp_path / "in.ipynb", "def work():\n    return sum(range(10_000))\nwork()"
     notebook(file, "size = 1", work)
     bars = list[str]()
@@ -137,7 +143,6 @@ def test_the_cells_before_a_failure_are_reported(
     said: str,
 ) -> None:
     monkeypatch.setenv("NOTEBOOK_PROF_HISTORY", str(tmp_path / "history"))
-    monkeypatch.chdir(tmp_path)
     notebook(tmp_path / "in.ipynb", *sources)
     assert main(["run", "in.ipynb", "-o", "out.ipynb", "--save", "run.nbprof", "--timeout", "2"]) == 1
     assert said in capsys.readouterr().err.splitlines()[-1]
@@ -148,42 +153,23 @@ def test_the_cells_before_a_failure_are_reported(
 
 
 def test_an_interrupt_ends_the_cell_and_the_run_is_reported(tmp_path: Path) -> None:
-    notebook(tmp_path / "in.ipynb", "x = 1", "open('began', 'w').close()\nwhile True: pass", "never = 1")
-    words = [sys.executable, "-m", "notebook_prof", "run", "in.ipynb", "--save", "run.nbprof"]
-    run = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    while not (tmp_path / "began").exists() and run.poll() is None:
-        time.sleep(0.05)  # between two looks
-    run.send_signal(signal.SIGINT)
-    _, errors = run.communicate(timeout=240)
-    assert run.returncode == 1, errors
-    assert "cell 2 of 3 failed: KeyboardInterrupt" in errors
+    begin = "with open('began', 'w') as began: began.write('now')\nwhile True: pass"
+    notebook(tmp_path / "in.ipynb", "x = 1", begin, "never = 1")
+    code, errors = interrupted(tmp_path / "began", "in.ipynb", "--save", "run.nbprof")
+    assert (code, "cell 2 of 3 failed: KeyboardInterrupt" in errors) == (1, True), errors
     assert open_profile(tmp_path / "run.nbprof").cells()["error"].tolist() == ["", "KeyboardInterrupt"]
 
 
 def test_an_interrupt_before_the_first_cell_is_one_sentence(tmp_path: Path) -> None:
     notebook(tmp_path / "in.ipynb", "x = 1")
-    spec = {
-        "argv": ["sh", "-c", "echo $$ > began; exec sleep 1000"],
-        "display_name": "slow",
-        "language": "python",
-    }
+    argv = ["sh", "-c", "echo $$ > began; exec sleep 1000"]
     (tmp_path / "kernels" / "slow").mkdir(parents=True)
-    (tmp_path / "kernels" / "slow" / "kernel.json").write_text(json.dumps(spec))
-    run = subprocess.Popen(
-        [sys.executable, "-m", "notebook_prof", "run", "in.ipynb", "--kernel", "slow"],
-        cwd=tmp_path,
-        env={**os.environ, "JUPYTER_PATH": str(tmp_path)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    began = tmp_path / "began"
-    while not (began.exists() and began.read_text()) and run.poll() is None:
-        time.sleep(0.05)  # between two looks
-    run.send_signal(signal.SIGINT)
-    _, errors = run.communicate(timeout=240)
-    assert (run.returncode, errors) == (1, "notebook-prof: interrupted\n")
+    spec = json.dumps({"argv": argv, "display_name": "slow", "language": "python"})
+    (tmp_path / "kernels" / "slow" / "kernel.json").write_text(spec)
+    ended = interrupted(tmp_path / "began", "in.ipynb", "--kernel", "slow", JUPYTER_PATH=str(tmp_path))
+    assert ended == (1, "notebook-prof: interrupted\n")
     with pytest.raises(ProcessLookupError):
-        os.kill(int(began.read_text()), 0)
+        os.kill(int((tmp_path / "began").read_text()), 0)
 
 
 def test_an_interrupt_waits_until_the_process_of_a_kernel_is_known() -> None:
@@ -249,8 +235,8 @@ def test_a_script_does_what_it_does_without(tmp_path: Path, name: str, source: s
     file.parent.mkdir(exist_ok=True)
     file.write_text(source)
     words = [sys.executable, name, "--epochs"]
-    plain = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    done = command(tmp_path, "--save", "run.nbprof", name, "--epochs")
+    plain = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = command("--save", "run.nbprof", name, "--epochs")
     assert done.returncode == plain.returncode
     assert done.stdout.startswith(plain.stdout)
     assert done.stderr == plain.stderr
@@ -259,7 +245,7 @@ def test_a_script_does_what_it_does_without(tmp_path: Path, name: str, source: s
 
 def test_what_a_script_leaves_to_the_exit_finds_its_main_module(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(MAIN + "atexit.register(dump)\n")
-    done = command(tmp_path, "job.py")
+    done = command("job.py")
     assert done.stdout.splitlines()[-1] == "<class '__main__.Mine'> ['job.py']", done.stderr
 
 
@@ -271,7 +257,7 @@ def test_the_steps_of_a_script_that_imports_torch(tmp_path: Path, wanted: str, s
         "import torch\nweight = torch.ones(3, requires_grad=True)\noptimizer = torch.optim.SGD([weight])\n"
         "for _ in range(6):\n    weight.sum().backward()\n    optimizer.step()\n"
     )
-    done = command(tmp_path, "--steps", wanted, "--save", "run.nbprof", "train.py")
+    done = command("--steps", wanted, "--save", "run.nbprof", "train.py")
     assert done.returncode == 0, done.stderr
     p = open_profile(tmp_path / "run.nbprof")
     assert p.steps()["step"].tolist() == steps
@@ -286,7 +272,7 @@ def test_torch_that_another_thread_imports_is_not_recorded(tmp_path: Path) -> No
         "other = threading.Thread(target=importlib.import_module, args=['torch'])\n"
         "other.start(); other.join()\n"
     )
-    done = command(tmp_path, "--save", "run.nbprof", "job.py")
+    done = command("--save", "run.nbprof", "job.py")
     assert done.returncode == 0, done.stderr
     assert "torch-imported-late" in open_profile(tmp_path / "run.nbprof").trace.report
 
@@ -308,15 +294,10 @@ def test_torch_that_another_thread_imports_is_not_recorded(tmp_path: Path) -> No
     ],
 )
 def test_what_cannot_run_is_said_in_one_sentence(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    words: list[str],
-    said: str,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
     notebook(tmp_path / "in.ipynb", "x = 1")
     (tmp_path / "not.ipynb").write_text("hello")
-    monkeypatch.chdir(tmp_path)
     assert main(["run", *words]) == 2
     error = capsys.readouterr().err
     assert said in error

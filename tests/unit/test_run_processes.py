@@ -31,9 +31,7 @@ def test_it():
     ("ending", "options"),
     [(signal.SIGINT, ["--numprocesses", "1"]), (signal.SIGTERM, []), (signal.SIGKILL, [])],
 )
-def test_a_run_that_is_ended_leaves_nothing_behind(
-    tmp_path: Path, ending: signal.Signals, options: list[str]
-) -> None:
+def test_a_run_that_ends_leaves_nothing(tmp_path: Path, ending: signal.Signals, options: list[str]) -> None:
     """SIGKILL stands for whatever lets the run end nothing itself, such as the time limit of a test."""
     file, started = tmp_path / "test_it.py", tmp_path / "started"
     file.write_text(ONE_TEST)

@@ -14,7 +14,6 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
-from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.python import PythonCollector, engine
 from notebook_prof.collectors.python.frames import KEPT_FRAMES
@@ -23,6 +22,8 @@ from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
 from ..new_process import run_python
+from ..recorded import in_threads
+from ..recorded import recorded as recorded_by
 
 
 def by_thread() -> PythonCollector:
@@ -30,16 +31,7 @@ def by_thread() -> PythonCollector:
 
 
 def recorded(body: Callable[[], object], collector: PythonCollector | None = None) -> Trace:
-    collector = collector or by_thread()
-    recording = Recording([collector])
-    recording.start()
-    try:
-        body()
-    finally:
-        recording.stop()
-    builder = TraceBuilder()
-    recording.result(builder)
-    return builder.seal()
+    return recorded_by(collector or by_thread(), body)
 
 
 def self_ms(trace: Trace) -> pd.Series[float]:
@@ -68,9 +60,7 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 def test_a_recording_may_begin_in_another_thread() -> None:
     traces: list[Trace] = []
-    thread = threading.Thread(target=lambda: traces.append(recorded(lambda: nap(0.2))), name="other")
-    thread.start()
-    thread.join()
+    in_threads(lambda: traces.append(recorded(lambda: nap(0.2))))
     assert self_ms(traces[0]).filter(like="time.sleep(seconds)").sum() > 0
 
 

@@ -11,24 +11,16 @@ import pytest
 from notebook_prof.errors import OptionError
 from notebook_prof.session.schedule import RecordingState, StepRange, as_state, schedule, step_range
 
-GRID = list(
-    itertools.product((0, 1, 3), (0, 1, 2), (1, 2, 4), (0, 1, 3), (0, 2, 5), (0, 1))
-)  # wait warmup active repeat skip_first skip_first_wait
+NAMES = ("wait", "warmup", "active", "repeat", "skip_first", "skip_first_wait")
+GRID = list(itertools.product((0, 1, 3), (0, 1, 2), (1, 2, 4), (0, 1, 3), (0, 2, 5), (0, 1)))
 
 
 def test_every_state_equals_torch() -> None:
     torch_profiler = pytest.importorskip("torch.profiler")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns for warmup=0
-        for wait, warmup, active, repeat, skip, skip_wait in GRID:
-            numbers = {
-                "wait": wait,
-                "warmup": warmup,
-                "active": active,
-                "repeat": repeat,
-                "skip_first": skip,
-                "skip_first_wait": skip_wait,
-            }
+        for values in GRID:
+            numbers = dict(zip(NAMES, values, strict=True))
             ours, theirs = schedule(**numbers), torch_profiler.schedule(**numbers)
             for step in range(40):
                 assert ours(step).name == theirs(step).name, (numbers, step)
@@ -78,15 +70,11 @@ def test_ways_to_write_steps(option: object, first: int, end: int | None) -> Non
     assert step_range(option) == StepRange(first, end)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("option", ["a:b", "3-14", "", "3:4:5", (1, 2, 3), ("x", 2), True, 2.5, None])
-def test_steps_that_make_no_sense(option: object) -> None:
-    with pytest.raises(OptionError, match="cannot be understood"):
-        step_range(option)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("option", "word"),
     [
+        *((odd, "cannot be understood") for odd in ("a:b", "3-14", "", "3:4:5", True, 2.5, None)),
+        *((odd, "cannot be understood") for odd in ((1, 2, 3), ("x", 2))),
         ((4, 4), "contains no step"),
         ("7:3", "contains no step"),
         ("-3:2", "from 0"),

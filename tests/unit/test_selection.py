@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ import pytest
 
 from notebook_prof.errors import SelectionError
 from notebook_prof.selection import Selection
+
+from ..recorded import in_threads
 
 
 @pytest.fixture
@@ -208,13 +211,10 @@ def test_threads_lose_no_change():
         for value in range(200):
             selection.update(dimension, **{dimension: value})
 
-    threads = [threading.Thread(target=write, args=(d,)) for d in ("step", "track", "rank")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    dimensions = ("step", "track", "rank")
+    in_threads(*(partial(write, dimension) for dimension in dimensions))
     assert selection.revision == 600
-    for dimension in ("step", "track", "rank"):
+    for dimension in dimensions:
         assert [value for source, value in changes if source == dimension] == [[v] for v in range(200)]
 
 

@@ -36,6 +36,18 @@ def work_until(done: Callable[[], bool]) -> None:
         assert time.monotonic() - began < GENEROUS_S
 
 
+def watched(
+    look: Callable[[], bool], done: Callable[[], bool], between: Callable[[], None] = lambda: None
+) -> None:
+    watch = SizeWatch(look)
+    watch.start()
+    between()
+    try:
+        work_until(done)
+    finally:
+        watch.stop()
+
+
 def test_the_look_is_in_the_main_thread_and_once(growing: None) -> None:
     looks: list[threading.Thread] = []
 
@@ -43,25 +55,22 @@ def test_the_look_is_in_the_main_thread_and_once(growing: None) -> None:
         looks.append(threading.current_thread())
         return False
 
-    watch = SizeWatch(look)
-    watch.start()
-    work_until(lambda: bool(looks))
-    watch.stop()
+    watched(look, lambda: bool(looks))
     assert looks == [threading.main_thread()]
     assert not [thread for thread in threading.enumerate() if thread.name == "notebook_prof size"]
 
 
 def test_a_look_waits_until_code_of_the_window_is_over(growing: None) -> None:
     inside, seen = [False], []
-    watch = SizeWatch(lambda: bool(seen.append(inside[0])))
     scope = {"__name__": "notebook_prof.session.window", "wait": lambda: time.sleep(0.001)}
     exec("def tick():\n    for _ in range(300):\n        wait()\n", scope)
-    watch.start()
-    inside[0] = True
-    scope["tick"]()  # type: ignore[operator]
-    inside[0] = False
-    work_until(lambda: bool(seen))
-    watch.stop()
+
+    def window() -> None:
+        inside[0] = True
+        scope["tick"]()  # type: ignore[operator]
+        inside[0] = False
+
+    watched(lambda: bool(seen.append(inside[0])), lambda: bool(seen), window)
     assert seen == [False]
 
 
@@ -69,11 +78,8 @@ def test_an_interrupt_during_the_look_reaches_the_user(growing: None) -> None:
     def look() -> bool:
         raise KeyboardInterrupt
 
-    watch = SizeWatch(look)
-    watch.start()
     with pytest.raises(KeyboardInterrupt):
-        work_until(lambda: False)
-    watch.stop()
+        watched(look, lambda: False)
 
 
 @pytest.mark.parametrize("why", ["one burst", "imports"])
@@ -92,10 +98,7 @@ def test_a_process_that_grew_for_another_reason_is_not_looked_at(
     monkeypatch.setattr(records, "sys", types.SimpleNamespace(modules=modules, _getframe=sys._getframe))
     monkeypatch.setattr(records, "resident_bytes", level)
     looks: list[int] = []
-    watch = SizeWatch(lambda: bool(looks.append(1)))
-    watch.start()
-    work_until(lambda: read[0] > 50)
-    watch.stop()
+    watched(lambda: bool(looks.append(1)), lambda: read[0] > 50)
     assert not looks
 
 
@@ -129,9 +132,7 @@ def test_what_made_the_process_grow_was_not_torch(halts: list[bool]) -> None:
     assert "ended-early" not in p.trace.report
 
 
-def test_a_step_in_which_events_were_counted_is_partial(
-    halts: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_in_which_events_count_is_partial(halts: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of the count is not the step's; the verdict would blame Python functions for it."""
     halt, spent = base.Recording.halt, []
 
@@ -151,11 +152,9 @@ def test_a_step_in_which_events_were_counted_is_partial(
                 work_until(lambda: bool(halts))
     assert p.trace.steps["step"].tolist() == [0, 1, 2, 3, 4]
     assert 2 in p.trace.metadata["partial_steps"]
-    told = p.trace.report["partial-step"]
-    assert told.count == len(p.trace.metadata["partial_steps"])
-    assert told.example.startswith(
-        f"step {min(p.trace.metadata['partial_steps'])}: PyTorch's events were counted"
-    )
+    told, partial = p.trace.report["partial-step"], p.trace.metadata["partial_steps"]
+    assert told.count == len(partial)
+    assert told.example.startswith(f"step {min(partial)}: PyTorch's events were counted")
     steps = p.trace.steps.sort_values("ts")
     gaps = steps["ts"].to_numpy()[1:] - (steps["ts"] + steps["dur"]).to_numpy()[:-1]
     edges = steps["ts"].iloc[0], p.trace.span.dur - (steps["ts"] + steps["dur"]).iloc[-1]

@@ -73,14 +73,8 @@ def test_what_outlasts_a_line_ran_for_the_one_around_it() -> None:
 def test_files_of_one_name_are_written_with_their_paths() -> None:
     b = TraceBuilder()
     stacks = [b.stack([("f", path, 3)]) for path in ("/a/utils.py", "/b/utils.py")]
-    b.slices(
-        ts=[0, 10],
-        dur=[9, 9],
-        name="utils.py:3  x = 1",
-        category="python",
-        track=b.track("main"),
-        stack=stacks,
-    )
+    where = {"track": b.track("main"), "stack": stacks}
+    b.slices(ts=[0, 10], dur=[9, 9], name="utils.py:3  x = 1", category="python", **where)
     assert lines_by_name(b.seal())["utils.py:3  x = 1"] == ["/a/utils.py:3", "/b/utils.py:3"]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +23,9 @@ from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 from notebook_prof.units import format_bytes
 
+from ..new_process import run_python
+from ..recorded import recorded as recorded_by
+
 linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux' /proc")
 pytestmark = pytest.mark.clock("reads a real process at equal times: a busy machine gives fewer readings")
 
@@ -39,14 +40,7 @@ def _no_other_children() -> None:
 
 
 def recorded(body: Callable[[], object] = lambda: time.sleep(0.3)) -> Trace:
-    collector = SystemCollector()
-    collector.start(Clock())
-    body()
-    collector.stop()
-    builder = TraceBuilder()
-    collector.result(builder)
-    builder.report.extend(collector.report)
-    return builder.seal()
+    return recorded_by(SystemCollector(), body)
 
 
 def counter(trace: Trace, name: str) -> np.ndarray:  # type: ignore[type-arg]
@@ -123,10 +117,7 @@ def memory_of_children(trace: Trace) -> np.ndarray:
 
 @linux
 def test_children_are_counted_whole_also_when_they_have_ended() -> None:
-    def body() -> None:
-        subprocess.run([sys.executable, "-c", SPIN.format(0.3)], check=True)
-
-    trace = recorded(body)
+    trace = recorded(lambda: run_python(SPIN.format(0.3)))
     children = cpu(trace)[cpu(trace)["kind"] == "child"]
     total = used(children).sum()
     assert 300 < total < 450, children
@@ -183,7 +174,7 @@ def test_without_proc_the_process_is_read_as_a_whole(monkeypatch: pytest.MonkeyP
 
 def test_without_proc_children_are_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("notebook_prof.collectors.system.polling.ProcessTree", _no_tree)
-    trace = recorded(lambda: subprocess.run([sys.executable, "-c", "sum(range(5_000_000))"], check=True))
+    trace = recorded(lambda: run_python("sum(range(5_000_000))"))
     assert [issue.code for issue in trace.report] == ["children-not-read"]
 
 

@@ -25,6 +25,7 @@ from notebook_prof.testing import draw as drawn_lanes
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.page_queries import PageQueries
 
+from ..asking import asked
 from ..browser.drawn import drawn_trace
 from ..browser.drawn_cell import drawn_cell
 
@@ -133,33 +134,15 @@ def tangled_traces(draw: st.DrawFn) -> Trace:
     tracks = [builder.track(f"t{k}", pid=1, tid=k + 1) for k in range(2)]
     streams = [builder.track(f"s{k}", "stream", device=0, stream=k) for k in range(2)]
     names = draw(st.sampled_from([("a", "b", "c"), ("a", "ProfilerStep#1", "ProfilerStep#2")]))
-    rows = draw(
-        st.lists(
-            st.tuples(
-                st.integers(0, 30),
-                st.integers(0, 25),
-                st.integers(0, 1),
-                st.integers(0, 2),
-                st.integers(0, 3),
-            ),
-            min_size=1,
-            max_size=14,
-        )
-    )
-    handles = [
-        int(
-            builder.slices(
-                ts=ts,
-                dur=dur,
-                name=names[name],
-                track=tracks[track],
-                category=("operator", "annotation", "launch", "python")[kind],
-                step=ts % 3,
-                module=f"m{name}" if ts % 2 else None,
-            )[0]
-        )
-        for ts, dur, track, name, kind in rows
-    ]
+    row = st.tuples(*(st.integers(0, most) for most in (30, 25, 1, 2, 3)))
+    rows = draw(st.lists(row, min_size=1, max_size=14))
+    handles = []
+    for ts, dur, track, name, kind in rows:
+        category = ("operator", "annotation", "launch", "python")[kind]
+        more = {"step": ts % 3, "module": f"m{name}" if ts % 2 else None}
+        handles += builder.slices(
+            ts=ts, dur=dur, name=names[name], track=tracks[track], category=category, **more
+        ).tolist()
     launches = draw(
         st.lists(st.tuples(st.integers(0, len(rows) - 1), st.integers(0, 9), st.integers(0, 12)), max_size=6)
     )
@@ -222,11 +205,8 @@ def test_calls_that_wait_are_those_of_python() -> None:
         assert shown.content["waits"] == 3
         others = table(store, Selection().to_state(), {**request, "waits": False}).content
         assert (set(others["label"]), others["waits"], others["rows"]) == ({"mm", "cudaMemcpy"}, 3, 2)
-    share = operators(trace).set_index("name")["share"]
-    assert (
-        operators(trace, waits=False).set_index("name")["share"].to_dict()
-        == share[["cudaMemcpy", "mm"]].to_dict()
-    )
+    share = operators(trace).set_index("name")["share"][["cudaMemcpy", "mm"]]
+    assert operators(trace, waits=False).set_index("name")["share"].to_dict() == share.to_dict()
     with pytest.raises(OptionError, match="group by 'name'"):
         operators(trace, by="module", waits=True)
 
@@ -248,8 +228,7 @@ def test_a_first_window_of_a_long_recording_is_made_beside(monkeypatch: pytest.M
     """Other queries are answered while the running sums for a brush are built."""
     monkeypatch.setattr(sys.modules[table.__module__], "_MANY", 100)
     queries = PageQueries(drawn_trace(gpu=True), Selection())
-    while queries.answer({"t": "table"})[0].get("pending"):
-        pass
+    asked(queries, t="table")
     assert queries.store.has_groups("name", ())
     assert not queries.store.has_groups("name", (), windowed=True)
     queries.selection.window = (0, 50_000_000)

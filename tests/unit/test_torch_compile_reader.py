@@ -44,11 +44,8 @@ def test_a_log_tells_what_was_compiled_and_why_again(log: bytes, data: Path) -> 
     assert len(table) == len(metrics) == 9
     assert table["dur"].tolist() == [1000 * one["duration_us"] for one in metrics]  # type: ignore[operator]
     assert table["id"].tolist() == [one["compile_id"] for one in metrics]
-    assert table["guard"].unique().tolist() == [
-        "",
-        "k == 1",
-        "tensor 'x' size mismatch at index 0. expected 4, actual 5",
-    ]
+    mismatch = "tensor 'x' size mismatch at index 0. expected 4, actual 5"
+    assert table["guard"].unique().tolist() == ["", "k == 1", mismatch]
     assert table.loc[table["guard"] == "k == 1", "guard_place"].tolist() == ["train.py:3"]
     assert table["backward"].sum() == 2
     parts = table[["dynamo_ns", "aot_ns", "inductor_ns", "codegen_ns"]]
@@ -118,18 +115,15 @@ def test_a_log_before_there_were_events_has_a_slice_a_compilation(tmp_path: Path
         "entire_frame_compile_time_s": 2.0, "backend_compile_time_s": 1.5, "inductor_compile_time_s": 1.0,
         "code_gen_time_s": 0.25,
     }  # fmt: skip
-    line = (
-        f"V0401 10:00:00.123000 4711 torch/_dynamo/utils.py:1] {json.dumps({'compilation_metrics': metrics})}"
-    )
-    p = opened(tmp_path, f"{line}\n".encode())
+    head, record = "V0401 10:00:00.123000 4711 torch/_dynamo/utils.py:1]", {"compilation_metrics": metrics}
+    p = opened(tmp_path, f"{head} {json.dumps(record)}\n".encode())
     row = p.compilations().iloc[0]
     assert row[["dynamo_ns", "aot_ns", "inductor_ns", "codegen_ns"]].tolist() == [
         500_000_000, 500_000_000, 750_000_000, 250_000_000,
     ]  # fmt: skip
     assert row["place"] == "a.py:3"
-    assert p.trace.slices[["name", "dur"]].values.tolist() == [
-        ["_compile.compile_inner f 0/0", 2_000_000_000]
-    ]
+    slices = p.trace.slices[["name", "dur"]].values.tolist()
+    assert slices == [["_compile.compile_inner f 0/0", 2_000_000_000]]
 
 
 def test_a_log_in_which_nothing_was_compiled(tmp_path: Path) -> None:

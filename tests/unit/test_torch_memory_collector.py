@@ -41,28 +41,17 @@ class Card:
     def _snapshot(self) -> dict[str, Any]:
         now = self._now() // 1000
         event = {"frames": FRAMES, "stream": 0}
-        return {
-            "segments": [
-                {
-                    "device": 0,
-                    "address": 4096,
-                    "total_size": 8192,
-                    "stream": 0,
-                    "segment_type": "small",
-                    "blocks": [
-                        {"address": 4096, "size": 1024, "requested_size": 1000, "state": "active_allocated"},
-                        {"address": 5120, "size": 2048, "requested_size": 2000, "state": "active_allocated"},
-                    ],
-                }
-            ],
-            "device_traces": [
-                [
-                    event | {"action": "alloc", "addr": 4096, "size": 1000, "time_us": now - 9_000_000},
-                    event | {"action": "free_requested", "addr": 9216, "size": 500, "time_us": now},
-                    event | {"action": "alloc", "addr": 5120, "size": 2000, "time_us": now},
-                ]
-            ],
-        }
+        blocks = [
+            {"address": 4096, "size": 1024, "requested_size": 1000, "state": "active_allocated"},
+            {"address": 5120, "size": 2048, "requested_size": 2000, "state": "active_allocated"},
+        ]
+        segment = {"device": 0, "address": 4096, "total_size": 8192, "stream": 0, "segment_type": "small"}
+        events = [
+            event | {"action": "alloc", "addr": 4096, "size": 1000, "time_us": now - 9_000_000},
+            event | {"action": "free_requested", "addr": 9216, "size": 500, "time_us": now},
+            event | {"action": "alloc", "addr": 5120, "size": 2000, "time_us": now},
+        ]
+        return {"segments": [segment | {"blocks": blocks}], "device_traces": [events]}
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.pictures.images import density_picture, png
 from notebook_prof.views.report.static_html import fragment, write_report
 
+from ..asking import asked
 from ..browser.drawn import drawn_trace
 from ..generated import drawn
 from ..new_process import run_python
@@ -35,14 +36,9 @@ EMPTY = TraceBuilder().seal()
 
 
 def _ask(protocol: PageQueries, **request: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    content, buffers = protocol.answer(request)
-    assert "failed" not in content, content
+    content, columns = asked(protocol, **request)
     json.dumps(content)
-    assert sum(map(len, buffers)) < 1_000_000
-    columns = {
-        name: np.frombuffer(part, np.dtype("<" + kind))
-        for (name, kind), part in zip(content["columns"], buffers, strict=True)
-    }
+    assert sum(column.nbytes for column in columns.values()) < 1_000_000
     return content, columns
 
 
@@ -53,11 +49,9 @@ def protocol() -> PageQueries:
 
 def _wide_trace(rows: int = 300, each: int = 400) -> Trace:
     builder = TraceBuilder()
+    ts, dur = np.arange(each) * 1000, np.full(each, 900)
     for k in range(rows):
-        ts = np.arange(each) * 1000
-        builder.slices(
-            ts=ts, dur=np.full(each, 900), name=f"name {k}", track=builder.track(f"t{k}", tid=k, pid=1)
-        )
+        builder.slices(ts=ts, dur=dur, name=f"name {k}", track=builder.track(f"t{k}", tid=k, pid=1))
     return builder.seal()
 
 
@@ -73,12 +67,10 @@ def test_meta_lists_tracks_in_drawing_order(protocol: PageQueries) -> None:
 
 def test_equally_busy_threads_stand_by_name() -> None:
     builder = TraceBuilder()
-    for k in (10, 2, 1):
-        builder.slices(
-            ts=[0], dur=[100 + k], name="work", track=builder.track(f"worker {k}", pid=1, tid=5 + k)
-        )
-    builder.slices(ts=[0], dur=[1000], name="work", track=builder.track("busy", pid=1, tid=3))
-    builder.slices(ts=[0], dur=[1], name="work", track=builder.track("main", pid=1, tid=1))
+    durations = {"worker 10": 110, "worker 2": 102, "worker 1": 101, "busy": 1000, "main": 1}
+    for name, dur in durations.items():
+        track = builder.track(name, pid=1, tid=1 if name == "main" else 1 + dur)
+        builder.slices(ts=[0], dur=[dur], name="work", track=track)
     tracks = [track.name for track in ViewStore(builder.seal()).columns.tracks]
     assert tracks == ["main", "busy", "worker 1", "worker 2", "worker 10"]
 
@@ -215,20 +207,8 @@ def test_fragment_survives_untrusted_notebooks_and_names() -> None:
     html = fragment(builder.seal(), Selection(), verdict=evil + "\nline two", uid='"><b>')
     parsed = _Tags()
     parsed.feed(html)
-    assert set(parsed.tags) <= {
-        "div",
-        "p",
-        "b",
-        "br",
-        "img",
-        "table",
-        "tr",
-        "th",
-        "td",
-        "span",
-        "style",
-        "code",
-    }
+    known = {*("div", "p", "b", "br", "img", "table"), *("tr", "th", "td", "span", "style", "code")}
+    assert set(parsed.tags) <= known
     assert parsed.tags.count("style") == 1, "our own rule, which sanitizers may take away"
     assert parsed.text.count(evil) == 2, "in the verdict and the table; the track is in the picture"
     assert "data:image/png;base64," in html

@@ -111,9 +111,7 @@ def test_of_two_cells_at_once_the_later_one_counts(session: Session) -> None:
     assert p.trace.span.dur == 16
 
 
-def test_every_number_of_the_headline_is_in_a_table(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_numbers_of_the_headline_are_in_a_table(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(headline, "_NAMED_SHARE", 1e-3)  # of a process that holds much else
     session.run("raw = read()", [900])
     session.names["raw"] = np.zeros(5 << 20)

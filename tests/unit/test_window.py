@@ -48,6 +48,15 @@ def numbers(steps: StepRecords) -> list[int]:
     return list(range(steps.first, steps.first + len(steps)))
 
 
+def ticked(states: ScheduleFunction, letters: str, **more: object) -> tuple[StepWindow, Log]:
+    """A window that has ended after ticks of these sources."""
+    counted, log = window(states, **more)
+    for letter in letters:
+        counted.tick(SOURCES[letter])
+    counted.close()
+    return counted, log
+
+
 SOURCES = {"L": TickSource.LOOP, "H": TickSource.HOOK, "M": TickSource.MARK, "W": TickSource.WEAK_LOOP}
 WHOLE = "warm start stop"
 CYCLES = {"wait": 1, "warmup": 1, "active": 2, "repeat": 2}
@@ -72,10 +81,7 @@ CASES: dict[str, tuple[ScheduleFunction, str, str, list[list[int]], str, int]] =
 
 def test_what_is_recorded_by_states_and_ticks() -> None:
     for name, (states, ticks, calls, steps, source, count) in CASES.items():
-        counted, log = window(states)
-        for letter in ticks:
-            counted.tick(SOURCES[letter])
-        counted.close()
+        counted, log = ticked(states, ticks)
         assert (log.calls, [numbers(part) for part in log.steps]) == (calls.split(), steps), name
         assert (counted.source, counted.step_count) == (SOURCES[source], count), name
 
@@ -90,17 +96,12 @@ def test_what_is_recorded_by_states_and_ticks() -> None:
     ],
 )
 def test_which_source_may_count(options: dict[str, Any], ticks: str, source: TickSource | None) -> None:
-    counted, _ = window(step_range((3, 6)), **options)
-    for letter in ticks:
-        counted.tick(SOURCES[letter])
+    counted, _ = ticked(step_range((3, 6)), ticks, **options)
     assert (counted.source, counted.step_count) == (source, int(source is not None))
 
 
 def test_steps_do_not_overlap_and_have_length() -> None:
-    counted, log = window(WholeRun())
-    for _ in range(4):
-        counted.tick(TickSource.MARK)
-    counted.close()
+    _, log = ticked(WholeRun(), "MMMM")
     ts, dur = log.steps[0].ts, log.steps[0].dur
     assert all(length > 0 for length in dur)
     assert all(a + d <= b for a, d, b in zip(ts, dur, ts[1:], strict=False))
@@ -125,17 +126,12 @@ def test_an_announced_source_counts_though_a_weaker_one_ticks_first() -> None:
     assert numbers(log.steps[0]) == [1, 2]
 
 
-def test_a_step_that_an_exception_ended_is_partial() -> None:
+@pytest.mark.parametrize(("source", "count"), [(TickSource.LOOP, 2), (TickSource.HOOK, 1)])
+def test_a_step_that_an_exception_ended_is_partial(source: TickSource, count: int) -> None:
+    """A hook does not tick any more: the step that was running is kept."""
     counted, log = window(WholeRun())
-    counted.tick(TickSource.LOOP)
-    counted.tick(TickSource.LOOP, failed=True)
-    counted.close(failed=True)
-    assert (numbers(log.steps[0]), log.steps[0].partial) == ([0, 1], {1})
-
-
-def test_the_step_that_failed_under_a_hook_is_kept() -> None:
-    counted, log = window(WholeRun())
-    counted.tick(TickSource.HOOK)
+    for number in range(count):
+        counted.tick(source, failed=number > 0)
     counted.close(failed=True)
     assert (numbers(log.steps[0]), log.steps[0].partial, counted.step_count) == ([0, 1], {1}, 2)
 
@@ -181,12 +177,8 @@ def test_a_loop_that_is_given_up_loses_its_steps_where_all_was_recorded() -> Non
     counted.give_up(fast)
     counted.give_up(fast)
     counted.close()
-    assert (numbers(log.steps[0]), counted.step_count, counted.runs, counted.given_up) == (
-        [0],
-        1,
-        [good],
-        [fast],
-    )
+    assert (numbers(log.steps[0]), counted.step_count) == ([0], 1)
+    assert (counted.runs, counted.given_up) == ([good], [fast])
     counted, log = window(step_range((1, 3)))
     for _ in range(4):
         counted.tick(TickSource.WEAK_LOOP, run=good)
@@ -197,9 +189,8 @@ def test_a_loop_that_is_given_up_loses_its_steps_where_all_was_recorded() -> Non
 
 def test_an_interrupt_leaves_no_part_of_a_step() -> None:
     """At every line of it."""
-    lines = len(inspect.getsource(StepRecords.add).splitlines()) + len(
-        inspect.getsource(StepRecords.whole).splitlines()
-    )
+    functions = StepRecords.add, StepRecords.whole
+    lines = sum(len(inspect.getsource(one).splitlines()) for one in functions)
     interrupted = 0
     for line in range(lines):
         records, passed = StepRecords(), [0]
@@ -221,8 +212,6 @@ def test_an_interrupt_leaves_no_part_of_a_step() -> None:
         finally:
             sys.settrace(before)
         records.whole()
-        assert (list(records.ts), list(records.dur), list(records.loop)) in (
-            ([10], [5], [0]),
-            ([10, 20], [5, 7], [0, 1]),
-        )
+        rows = list(zip(records.ts, records.dur, records.loop, strict=True))
+        assert rows in ([(10, 5, 0)], [(10, 5, 0), (20, 7, 1)])
     assert interrupted >= 4

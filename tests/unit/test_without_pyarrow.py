@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import notebook_prof
+
+from ..new_process import run_python
 
 ROOT = Path(notebook_prof.__file__).parents[1]
 PROGRAM = '''
@@ -48,8 +48,5 @@ except Exception as error:
 
 def test_a_cell_is_profiled_and_shown_without_pyarrow(tmp_path: Path) -> None:
     """Saving needs it, and says so."""
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path / "report.html")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "pyarrow" in done.stdout
+    assert "pyarrow" in run_python(PROGRAM, tmp_path / "report.html", cwd=ROOT).stdout
     assert (tmp_path / "report.html").stat().st_size > 100_000

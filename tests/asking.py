@@ -1,0 +1,19 @@
+"""Questions to a page's protocol, answered in the end."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+
+def asked(queries: Any, **question: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Content and columns of an answer; like a page, it asks again while the answer is pending."""
+    content, buffers = queries.answer(question)
+    while content.get("pending"):
+        time.sleep(0.001)
+        content, buffers = queries.answer(question)
+    assert not content.get("failed"), content
+    named = zip(content.get("columns", ()), buffers, strict=True)
+    return content, {name: np.frombuffer(part, f"<{kind}") for (name, kind), part in named}
