@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -15,6 +16,7 @@ from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
+from ...trace.nesting import inherit
 
 SORTED_KEYS: Final = ("CPUTotal", "CPUAvg", "CPUMax", "CPUMin", "GPUTotal", "GPUAvg", "GPUMax", "GPUMin")
 """Paddle's ``SortedKeys``. All sort from largest to smallest, except the two minima."""
@@ -97,9 +99,7 @@ class TypedEvents:
         words = category.map(_HOST_TYPES).fillna("")
         if self.own_types:
             table = self.trace.metadata["tables"]["event_types"].astype({"name": str, "category": str})
-            recorded = table.drop_duplicates(["name", "category"], keep="last").set_index(
-                ["name", "category"]
-            )
+            recorded = table.groupby(["name", "category"])[["type"]].last()
             keys = pd.MultiIndex.from_arrays([self.names.astype(str), category])
             own = pd.Series(recorded["type"].reindex(keys).to_numpy(), index=words.index)
             words = own.where(own.notna(), words)
@@ -113,6 +113,12 @@ class TypedEvents:
     def names(self) -> npt.NDArray[np.object_]:
         """The name of each slice."""
         return np.asarray(self.trace.slices["name"].astype("object").to_numpy())
+
+    def named(self, test: Callable[[str], bool]) -> BoolArray:
+        """Return a mask of the slices with a name that passes a test, made once for each name."""
+        names = self.trace.slices["name"].cat
+        passed = np.array([*(test(str(name)) for name in names.categories), False], dtype=bool)
+        return np.asarray(passed[names.codes.to_numpy()])
 
     @cached_property
     def ts(self) -> IntArray:
@@ -147,11 +153,13 @@ class TypedEvents:
         launches = (flows["kind"] == "launch").to_numpy()
         up = np.full(len(self.ts), -1, np.int64)
         up[flows["dst"].to_numpy()[launches]] = flows["src"].to_numpy()[launches]
-        plumbing = ~self.host
-        todo = np.flatnonzero((up >= 0) & plumbing[up])
-        while len(todo):
+        return self.around(up)
+
+    def around(self, rows: IntArray) -> IntArray:
+        """Return the innermost event, other than a runtime call, that each row is or is in; -1 for none."""
+        up = rows.copy()
+        while len(todo := np.flatnonzero((up >= 0) & ~self.host[up])):
             up[todo] = self.parent[up[todo]]
-            todo = todo[(up[todo] >= 0) & plumbing[up[todo]]]
         return up
 
     @cached_property
@@ -210,14 +218,8 @@ class TypedEvents:
     def phase_rows(self) -> IntArray:
         """The outermost events of the four phases."""
         of_phase = self.of(*PHASES) & self.host
-        inside = np.zeros(len(of_phase), dtype=bool)
-        rows = np.flatnonzero(of_phase)
-        up = self.parent[rows]
-        while len(rows):
-            rows, up = rows[up >= 0], up[up >= 0]
-            inside[rows[of_phase[up]]] = True
-            rows, up = rows[~of_phase[up]], self.parent[up[~of_phase[up]]]
-        return np.flatnonzero(of_phase & ~inside)
+        marked = inherit(self.parent, np.where(of_phase, 1, -1)) > 0
+        return np.flatnonzero(of_phase & ~(marked[self.parent] & (self.parent >= 0)))
 
     def threads(self, rows: IntArray) -> npt.NDArray[Any]:
         """Return the thread id of each of these slices, or its track if there is none."""

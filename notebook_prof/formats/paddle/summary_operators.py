@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,23 +19,30 @@ _MEMORY_WORDS: Final = ("memcpy", "memorycopy", "memset")
 
 
 def operator_table(
-    events: TypedEvents, *, sorted_by: str = "CPUTotal", op_detail: bool = True, thread_sep: bool = False
+    events: TypedEvents, sorted_by: str = "CPUTotal", op_detail: bool = True, thread_sep: bool = False
 ) -> pd.DataFrame:
     """List operators by name, with the calls and the device work inside them."""
     # Level 0 is operators; 1 is what is directly inside them, and device work that the operator launched
     # itself; 2 is device work of what is inside. Device work has no `cpu_` columns. Ratios of operators are
     # shares of all operators (of a thread), those of what is inside are shares of the enclosing row.
     operators = events.order[events.of("Operator")[events.order]]
-    threads = events.threads(operators)
-    every = [(pd.NA, operators)]
-    if thread_sep and len(operators):
-        every = [(thread, operators[threads == thread]) for thread in pd.unique(threads)]
-    parts = [_table_of(events, rows, sorted_by, op_detail).assign(thread=thread) for thread, rows in every]
-    table = pd.concat(parts, ignore_index=True)
+    return _by_thread(
+        events, operators, thread_sep, lambda rows: _table_of(events, rows, sorted_by, op_detail)
+    )
+
+
+def _by_thread(
+    events: TypedEvents, rows: IntArray, apart: bool, make: Callable[[IntArray], pd.DataFrame]
+) -> pd.DataFrame:
+    """Return a table of all rows, or those of each thread; the column `thread` is then set."""
+    threads, every = events.threads(rows), [(pd.NA, rows)]
+    if apart and len(rows):
+        every = [(thread, rows[threads == thread]) for thread in pd.unique(threads)]
+    table = pd.concat([make(own).assign(thread=thread) for thread, own in every], ignore_index=True)
     return table.assign(thread=pd.array(table["thread"].tolist(), dtype="Int64"))
 
 
-def kernel_table(events: TypedEvents, *, sorted_by: str = "GPUTotal") -> pd.DataFrame:
+def kernel_table(events: TypedEvents, sorted_by: str = "GPUTotal") -> pd.DataFrame:
     """List kernels by name, without argument lists, by total time unless `sorted_by` is a GPU key."""
     rows = _by_visit(events, np.flatnonzero(events.of("Kernel")))
     table = spread(_cut(events, rows), events.dur[rows], events.dur[rows])
@@ -44,21 +52,20 @@ def kernel_table(events: TypedEvents, *, sorted_by: str = "GPUTotal") -> pd.Data
 
 
 def user_table(
-    events: TypedEvents, *, sorted_by: str = "CPUTotal", thread_sep: bool = False, memory: bool = False
+    events: TypedEvents, sorted_by: str = "CPUTotal", thread_sep: bool = False, *, memory: bool = False
 ) -> pd.DataFrame:
     """List the user's ranges or, with `memory`, those whose names say that they copy or fill memory."""
     types = ("UserDefined", "PythonUserDefined") if memory else ("PythonUserDefined",)
     ranges = events.order[(events.of(*types) & (_moves_memory(events) == memory))[events.order]]
     gpu = float(events.gpu_ns[events.of(STEP)].sum())
-    parts = []
-    for thread in pd.unique(events.threads(ranges)) if thread_sep and len(ranges) else [pd.NA]:
-        rows = ranges if thread is pd.NA else ranges[events.threads(ranges) == thread]
+
+    def table_of(rows: IntArray) -> pd.DataFrame:
         table = spread(events.names[rows], events.dur[rows], events.gpu_ns[rows])
-        table = table if memory else ranked(table, sorted_by)
         # ratios are shares of the time of all steps
-        parts.append(ratios(table, events.total_ns, gpu).assign(thread=thread))
-    joined = pd.concat(parts, ignore_index=True)
-    return joined.assign(thread=pd.array(joined["thread"].tolist(), dtype="Int64"))
+        return ratios(table if memory else ranked(table, sorted_by), events.total_ns, gpu)
+
+    table = _by_thread(events, ranges, thread_sep, table_of)
+    return table.drop(columns="thread") if memory else table
 
 
 def _flops(events: TypedEvents, operators: IntArray, table: pd.DataFrame) -> Any:
@@ -80,11 +87,9 @@ def _table_of(events: TypedEvents, operators: IntArray, sorted_by: str, op_detai
     if not op_detail or table.empty:
         return table
     groups = _inside_operators(events, operators)
-    parts = [
-        part
-        for i, name in enumerate(table["name"])
-        for part in (table.iloc[i : i + 1], *_details(events, table.iloc[i], groups.get(name)))
-    ]
+    parts: list[pd.DataFrame] = []
+    for i, name in enumerate(table["name"]):
+        parts += [table.iloc[i : i + 1], *_details(events, table.iloc[i], groups[name])]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -129,9 +134,7 @@ def _split(rows: IntArray, code: IntArray) -> dict[int, IntArray]:
     return dict(zip(codes.tolist(), parts, strict=False))
 
 
-def _details(events: TypedEvents, row: pd.Series[float], inside: _Inside | None) -> list[pd.DataFrame]:
-    if inside is None:
-        return []
+def _details(events: TypedEvents, row: pd.Series[float], inside: _Inside) -> list[pd.DataFrame]:
     rows = inside.rows
     table = spread(events.names[rows], events.dur[rows], events.gpu_ns[rows])
     table = ratios(table, float(row["cpu_total_ns"]), float(row["gpu_total_ns"])).assign(level=1)
@@ -148,8 +151,7 @@ def _details(events: TypedEvents, row: pd.Series[float], inside: _Inside | None)
 def _device_rows(events: TypedEvents, rows: IntArray, whole: float, level: int) -> pd.DataFrame:
     rows = _by_visit(events, rows)
     table = ratios(spread(_cut(events, rows), events.dur[rows], events.dur[rows]), 1, whole)
-    for column in [name for name in table.columns if name.startswith("cpu_")]:
-        table[column] = np.nan
+    table[[name for name in table.columns if name.startswith("cpu_")]] = np.nan
     return table.assign(level=level)
 
 
@@ -166,6 +168,4 @@ def _cut(events: TypedEvents, rows: IntArray) -> npt.NDArray[np.object_]:
 
 
 def _moves_memory(events: TypedEvents) -> BoolArray:
-    names = events.trace.slices["name"].cat
-    moves = [any(word in str(name).lower() for word in _MEMORY_WORDS) for name in names.categories]
-    return np.asarray(np.array([*moves, False], dtype=bool)[names.codes.to_numpy()])
+    return events.named(lambda name: any(word in name.lower() for word in _MEMORY_WORDS))

@@ -12,6 +12,7 @@ from ...analysis.scope import ints, on_device
 from ...analysis.time.phases import phases
 from ...trace import Intervals, length, overlap, union
 from ...trace.arrays import BoolArray, IntArray
+from ...trace.nesting import inherit
 from ...trace.taxonomy import is_collective_kernel
 from .summary_events import DEVICE, PHASES, STEP, TypedEvents, ratios, spread
 
@@ -23,11 +24,7 @@ def memory_table(events: TypedEvents) -> pd.DataFrame:
     table = events.trace.allocations
     home = ints(table["slice"])
     with_slice = np.flatnonzero(home >= 0)
-    home = home[with_slice]
-    todo = np.flatnonzero(~events.host[home])
-    while len(todo):  # up to the innermost event that is not a runtime call; -1 if there is none
-        home[todo] = events.parent[home[todo]]
-        todo = todo[(home[todo] >= 0) & ~events.host[home[todo]]]
+    home = events.around(home[with_slice])
     # Changes in an inner event count for its operator. Changes in other things directly inside an operator,
     # such as Paddle 3's kernel launches, count for both, as in Paddle's own table: the rows do not add up.
     # Nested operators of other frameworks are not credited twice.
@@ -77,12 +74,7 @@ def _peaks(events: TypedEvents) -> pd.DataFrame:
     )
 
 
-_PHASE: Final = {
-    "data": "Dataloader",
-    "forward": "Forward",
-    "backward": "Backward",
-    "optimizer": "Optimization",
-}
+_PHASE: Final = dict(zip(("data", "forward", "backward", "optimizer"), PHASES, strict=True))
 
 
 def model_table(events: TypedEvents) -> pd.DataFrame:
@@ -102,13 +94,9 @@ def _joined(whole: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
     if parts.empty or whole.empty:
         return ratios(whole.iloc[:0].copy(), 0, 0)
     parts = parts.set_index("name").reindex(PHASES).fillna(0).reset_index()
-    others = whole.iloc[:1].copy()
-    others["name"], others["calls"] = "Others", 0
-    for side in ("cpu", "gpu"):
-        column = f"{side}_total_ns"
+    others = pd.DataFrame({"name": ["Others"], "calls": 0})
+    for column in ("cpu_total_ns", "gpu_total_ns"):
         others[column] = whole[column].iloc[0] - parts[column].sum()
-        for other in ("avg", "max", "min"):
-            others[f"{side}_{other}_ns"] = np.nan
     table = pd.concat([whole, parts, others], ignore_index=True).astype({"calls": "int64"})
     return ratios(table, float(whole["cpu_total_ns"].iloc[0]), float(whole["gpu_total_ns"].iloc[0]))
 
@@ -117,17 +105,14 @@ def _from_steps(events: TypedEvents) -> pd.DataFrame:
     table = phases(events.trace)
     table = table[table["step"].notna()] if len(events.trace.steps) else table.iloc[:0]
     per_step = table.groupby("step", sort=False)[["host_ns", "device_ns"]].sum()
-    whole = spread(
-        np.array([STEP] * len(per_step), dtype=object),
-        per_step["host_ns"].to_numpy(dtype=np.int64),
-        per_step["device_ns"].to_numpy(dtype=np.int64),
-    )
     named = table["phase"].astype("object").map(_PHASE)
-    named_rows = table[named.notna() & ((table["host_ns"] > 0) | (table["device_ns"] > 0))]
-    parts = spread(
-        named[named_rows.index].to_numpy(dtype=object),
-        named_rows["host_ns"].to_numpy(dtype=np.int64),
-        named_rows["device_ns"].to_numpy(dtype=np.int64),
+    of_phases = table[named.notna() & ((table["host_ns"] > 0) | (table["device_ns"] > 0))]
+    whole, parts = (
+        spread(names, *(times[side].to_numpy(np.int64) for side in ("host_ns", "device_ns")))
+        for names, times in (
+            (np.array([STEP] * len(per_step), dtype=object), per_step),
+            (named[of_phases.index].to_numpy(dtype=object), of_phases),
+        )
     )
     return _joined(whole, parts)
 
@@ -160,11 +145,8 @@ def overview_table(events: TypedEvents) -> pd.DataFrame:
     types = events.type
     host = events.host | events.of("CudaRuntime", "MluRuntime")
     host_types = [word for word in pd.unique(types[np.flatnonzero(host)]) if word not in ("", STEP, *PHASES)]
-    rows = [
-        (word, int((host & events.of(word)).sum()), _busy(events, host & events.of(word)))
-        for word in host_types
-    ]
-    rows = [row for row in rows if row[0] != "Communication"]
+    masks = {word: host & events.of(word) for word in host_types if word != "Communication"}
+    rows = [(word, int(mask.sum()), _busy(events, mask)) for word, mask in masks.items()]
     called, collective = _communication(events)
     if called.any():
         rows.append(("Communication", int(events.of("Communication")[host].sum()), _busy(events, called)))
@@ -202,28 +184,13 @@ def distribution_table(events: TypedEvents) -> pd.DataFrame:
 
 def _communication(events: TypedEvents) -> tuple[BoolArray, BoolArray]:
     """Return masks of communication on the host and of the device work that belongs to it."""
-    names = events.trace.slices["name"].cat
-    words = [str(name) for name in names.categories]
-    codes = names.codes.to_numpy()
-    named = np.array(
-        [any(w in word.lower() for w in _COLLECTIVE_WORDS) for word in words] + [False], dtype=bool
-    )
-    libraries = np.array([is_collective_kernel(word) or "xccl" in word.lower() for word in words] + [False])
-    called = events.host & (events.of("Communication") | (events.of("Operator") & named[codes]))
-    kernels = events.of("Kernel")
-    return called, kernels & (libraries[codes] | _launched_inside(events, called))
-
-
-def _launched_inside(events: TypedEvents, called: BoolArray) -> BoolArray:
-    """Return a mask of the device work launched inside these host events."""
-    below = np.zeros(len(called), dtype=bool)
-    rows = np.flatnonzero(events.owner >= 0)
-    up = events.owner[rows]
-    while len(rows):
-        below[rows[called[up]]] = True
-        up = events.parent[up]
-        rows, up = rows[up >= 0], up[up >= 0]
-    return below
+    named = events.named(lambda name: any(word in name.lower() for word in _COLLECTIVE_WORDS))
+    libraries = events.named(lambda name: is_collective_kernel(name) or "xccl" in name.lower())
+    called = events.host & (events.of("Communication") | (events.of("Operator") & named))
+    # kernels launched inside these events too
+    marked = inherit(events.parent, np.where(called, 1, -1)) > 0
+    launched = (events.owner >= 0) & marked[events.owner]
+    return called, events.of("Kernel") & (libraries | launched)
 
 
 def _device_order(events: TypedEvents) -> list[str]:
