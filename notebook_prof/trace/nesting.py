@@ -33,6 +33,12 @@ class Pairs(NamedTuple):
     unclosed: IntArray  # begins without an end
     unopened: IntArray  # ends without a begin
 
+    def spans(self, ts: IntArray, last: int) -> tuple[IntArray, IntArray]:
+        """Return the rows of all begins, and their durations; those without an end last until `last`."""
+        begin = np.concatenate([self.begin, self.unclosed])
+        end = np.concatenate([ts[self.end], np.full(len(self.unclosed), last, np.int64)])
+        return begin, end - ts[begin]
+
 
 def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pairs:
     """Match each end with the latest open begin of its track. Events are in the order of writing."""

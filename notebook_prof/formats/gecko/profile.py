@@ -376,8 +376,6 @@ def _marker_spans(
     last = int(max(at.max(initial=NO_TIME), stop.max(initial=NO_TIME)))
     until = "kept until the last marker of its thread"
     report_unpaired(builder.report, pairs.unclosed, pairs.unopened, lambda i: names[sides[i]], until)
-    return (
-        np.concatenate([begin, at[pairs.begin], at[pairs.unclosed]]),
-        np.concatenate([stop, at[pairs.end], np.full(len(pairs.unclosed), last, np.int64)]),
-        np.concatenate([rows, sides[pairs.begin], sides[pairs.unclosed]]),
-    )
+    first, dur = pairs.spans(at, last)
+    starts = np.concatenate([begin, at[first]])
+    return starts, np.concatenate([stop, at[first] + dur]), np.concatenate([rows, sides[first]])

@@ -201,7 +201,7 @@ def _tracks(session: NsysSession, rows: TableRows, free: BoolArray, ts: IntArray
         lane = lanes(ts[own], end[own])
         for each in range(int(lane.max(initial=-1)) + 1):
             what = "NVTX" + (f" {each + 1}" if each else "")
-            track[own[lane == each]] = session.beside_threads(np.array([number]), what)[1][0]
+            track[own[lane == each]] = session.beside_threads(thread[own[:1]], what)
     return track
 
 

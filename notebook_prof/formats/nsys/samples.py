@@ -18,6 +18,7 @@ from ...readers.codec.columns import (
     TableRows,
     groups,
     marked,
+    per_group,
     texts,
     texts_in,
 )
@@ -43,19 +44,18 @@ def add_gpu_metrics(session: NsysSession) -> None:
     text = catalogue.texts("metricName")
     keys = zip(catalogue.ints("typeId").tolist(), catalogue.ints("metricId").tolist(), strict=True)
     names = dict(zip(keys, texts_in(text), strict=False))
-    kind, metric = rows.ints("typeId"), rows.ints("metricId")
     value, ts = rows.floats("value"), rows.ints("timestamp", 0) + session.base
-    code, first = groups(kind, metric)
-    for number, i in enumerate(first.tolist()):
-        key = (int(kind[i]), int(metric[i]))
-        name = names.get(key) or f"metric {key[1]}"
-        device = key[0] & 0xFF
-        share = "%" in name
-        track = session.builder.track(
-            f"GPU {device} {name.split(' [')[0]}", "counter", device=device, unit="1" if share else ""
-        )
-        own = (code == number) & ~np.isnan(value)
-        session.builder.counter(track, ts[own], value[own] / (100 if share else 1))
+
+    percent = {key for key, name in names.items() if "%" in name}
+
+    def track(kind: int, metric: int) -> int:
+        device, name = kind & 0xFF, (names.get((kind, metric)) or f"metric {metric}").split(" [")[0]
+        unit = "1" if (kind, metric) in percent else ""
+        return session.builder.track(f"GPU {device} {name}", "counter", device=device, unit=unit)
+
+    keys, own = (rows.ints("typeId"), rows.ints("metricId")), ~np.isnan(value)
+    tracks, whole = per_group(track, *keys), per_group(lambda *key: 100 if key in percent else 1, *keys)
+    session.builder.counter(tracks[own], ts[own], (value / whole)[own])
 
 
 def add_network(session: NsysSession) -> None:
@@ -73,17 +73,17 @@ def add_network(session: NsysSession) -> None:
     card_names = dict(zip(cards.ints("nicId").tolist(), texts_in(cards.texts("name")), strict=False))
     ids = session.rows("NIC_ID_MAP", {"nicId": INTS, "globalId": INTS})
     card_of = dict(zip(ids.ints("globalId").tolist(), ids.ints("nicId").tolist(), strict=True))
-    code, first = groups(*(rows.ints(column) for column in columns[1:]))
     value, ts = rows.floats("value"), rows.ints("start", 0) + session.base
     many_ports = len(np.unique(rows.ints("portId"))) > 1
-    for number, i in enumerate(first.tolist()):
-        card, port, group, index = (int(rows.ints(column)[i]) for column in columns[1:])
+
+    def track(card: int, port: int, group: int, index: int) -> int:
         name, unit = metrics.get((group, index)) or (f"metric {index}", "")
         where = card_names.get(card_of.get(card, -1)) or f"NIC {card_of.get(card, card)}"
         where = f"{where} port {port}" if many_ports else where
-        track = session.builder.track(f"{where} {name}", "counter", unit=unit)
-        own = (code == number) & ~np.isnan(value)
-        session.builder.counter(track, ts[own], value[own])
+        return session.builder.track(f"{where} {name}", "counter", unit=unit)
+
+    tracks, own = per_group(track, *(rows.ints(column) for column in columns[1:])), ~np.isnan(value)
+    session.builder.counter(tracks[own], ts[own], value[own])
 
 
 def add_page_faults(session: NsysSession) -> None:
@@ -246,9 +246,9 @@ def add_stack_samples(session: NsysSession) -> None:
     )
     thread, ts = rows.ints("globalTid")[at >= 0], rows.ints("start", 0)[at >= 0] + session.base
     at = at[at >= 0]
-    code, tracks = session.beside_threads(thread, "samples")
-    for number, track in enumerate(tracks):
-        own = np.flatnonzero(code == number)
+    tracks = session.beside_threads(thread, "samples")
+    for track in pd.unique(tracks).tolist():
+        own = np.flatnonzero(tracks == track)
         own = own[np.argsort(ts[own], kind="stable")]
         begin, stack = ts[own], at[own]
         length = chains.length[stack]

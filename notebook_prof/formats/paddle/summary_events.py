@@ -157,10 +157,8 @@ class TypedEvents:
 
     def around(self, rows: IntArray) -> IntArray:
         """Return the innermost event, other than a runtime call, that each row is or is in; -1 for none."""
-        up = rows.copy()
-        while len(todo := np.flatnonzero((up >= 0) & ~self.host[up])):
-            up[todo] = self.parent[up[todo]]
-        return up
+        own_or_above = inherit(self.parent, np.where(self.host, np.arange(len(self.host)), -1))
+        return np.append(own_or_above, -1)[rows]
 
     @cached_property
     def order(self) -> IntArray:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ...readers.codec.columns import per_group
 from ...readers.codec.protobuf import Fields, text_column
 from ...readers.events import add_arguments, argument_rows, report_unpaired, stream_tracks
 from ...readers.trace_event.slices import CATEGORY_OF_WORD
@@ -113,21 +114,17 @@ def paired(events: TrackEvents, builder: TraceBuilder) -> Slices:
     others = marks[~np.isin(marks, np.concatenate([columnar_begin, columnar_end]))]
     pairs = pair(events.track[others], events.ts[others], events.kind[others] == _BEGIN)
     last = int(events.ts.max(initial=0))
-    unclosed = others[pairs.unclosed]
     complete = np.flatnonzero(events.kind == _COMPLETE)
-    begin = np.concatenate([columnar_begin, others[pairs.begin]])
-    end = np.concatenate([columnar_end, others[pairs.end]])
-    row = np.concatenate([begin, unclosed, complete])
-    dur = np.concatenate(
-        [events.ts[end] - events.ts[begin], last - events.ts[unclosed], events.dur[complete]]
-    )
+    begin, lasting = pairs.spans(events.ts[others], last)
+    columnar = events.ts[columnar_end] - events.ts[columnar_begin]
+    row = np.concatenate([columnar_begin, others[begin], complete])
+    dur = np.concatenate([columnar, lasting, events.dur[complete]])
     name = [*events.name.values, ""]
-    report_unpaired(
-        builder.report,
-        unclosed,
-        others[pairs.unopened],
-        lambda i: name[events.name.codes[i]] or f"at {events.ts[i]} ns",
-    )
+
+    def shown(i: int) -> str:
+        return name[events.name.codes[i]] or f"at {events.ts[i]} ns"
+
+    report_unpaired(builder.report, others[pairs.unclosed], others[pairs.unopened], shown)
     order = np.argsort(row, kind="stable")
     return Slices(row[order], dur[order])
 
@@ -170,8 +167,7 @@ def add_events(
     track = tracks.of(events.track[row])
     codes = events.name.codes[row]
     name = Coded(codes, events.name.values).named("(unnamed)")
-    numbers, of_number = np.unique(events.track[row], return_inverse=True)
-    on_stream = np.array([tracks.is_stream(number) for number in numbers.tolist()], bool)[of_number]
+    on_stream = per_group(tracks.is_stream, events.track[row]).astype(bool)
     category = _categories(events, row, name, on_stream)
     category[np.isin(row, instants)] = "annotation"
     handle = builder.slices(
@@ -240,8 +236,7 @@ def add_flows(
     event, number = event[order], number[order]
     same = (number[1:] == number[:-1]) & (event[1:] != event[:-1])
     src, dst = event[:-1][same], event[1:][same]
-    numbers, code = np.unique(events.track, return_inverse=True)
-    stream = np.array([tracks.is_stream(each) for each in numbers.tolist()], bool)[code]
+    stream = per_group(tracks.is_stream, events.track).astype(bool)
     launch = ~stream[src] & stream[dst]
     builder.flows("launch", handle_of[src[launch]], handle_of[dst[launch]])
     builder.flows("link", handle_of[src[~launch]], handle_of[dst[~launch]])

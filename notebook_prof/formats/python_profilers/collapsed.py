@@ -300,17 +300,16 @@ def _add_events(
     pairs = match(np.zeros(len(ts), np.int64), frame, ts, opens)
     stop, _ = _times([profile.end], scale)
     last = max(int(stop[0]), int(ts.max(initial=0)))
-    unclosed, unopened = pairs.unclosed, pairs.unopened
-    report_unpaired(builder.report, unclosed, unopened, lambda i: frames[frame[i]][0], "kept until the end")
-    begin = np.concatenate([pairs.begin, pairs.unclosed])
-    end = np.concatenate([ts[pairs.end], np.full(len(pairs.unclosed), last)])
+    until = "kept until the end"
+    report_unpaired(builder.report, pairs.unclosed, pairs.unopened, lambda i: frames[frame[i]][0], until)
+    begin, dur = pairs.spans(ts, last)
     order = np.argsort(begin, kind="stable")
-    begin, end = begin[order], end[order]
+    begin, dur = begin[order], dur[order]
     code, used = pd.factorize(frame[begin])
     keys = np.array([builder.stack([frames[i]]) for i in used.tolist()], np.int64)  # noqa: PD013
     builder.slices(
         ts=ts[begin],
-        dur=end - ts[begin],
+        dur=dur,
         track=track,
         name=labels(frame[begin], frames),
         category="python",

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import MISSING, TableRows, groups, marked, texts
+from ...readers.codec.columns import MISSING, TableRows, marked, per_group, texts
 from ...readers.events import stream_tracks
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
@@ -50,9 +50,8 @@ def call_kinds(names: Coded, launched: BoolArray, other: IntArray) -> Coded:
 
 def thread_tracks(builder: TraceBuilder, calls: TableRows, rank: int | None = None) -> IntArray:
     """Return the tracks of the threads that made calls, by ``pid`` and ``tid``."""
-    code, first = groups(calls.ints("pid"), calls.ints("tid"))
-    ids = zip(*(np.maximum(calls.ints(name)[first], 0).tolist() for name in ("pid", "tid")), strict=True)
-    return np.array([builder.track(f"thread {t}", pid=p, tid=t, rank=rank) for p, t in ids], np.int64)[code]
+    ids = (np.maximum(calls.ints(name), 0) for name in ("pid", "tid"))
+    return per_group(lambda pid, tid: builder.track(f"thread {tid}", pid=pid, tid=tid, rank=rank), *ids)
 
 
 class LaunchedWork(NamedTuple):

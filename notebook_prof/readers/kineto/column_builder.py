@@ -214,10 +214,8 @@ def _add_pairs(columns: ColumnBuilder, report: ImportReport) -> None:
         return
     track, _ = numbered((number_of(row.pid), number_of(row.tid)) for row in rows)
     pairs = pair(track, ts, np.array([isinstance(row, Begin) for row in rows]))
-    last = max(int(ts.max()), columns.end())
-    begin = np.concatenate([pairs.begin, pairs.unclosed])
-    end = np.concatenate([ts[pairs.end], np.full(len(pairs.unclosed), last)])
+    begin, dur = pairs.spans(ts, max(int(ts.max()), columns.end()))
     opened = [row for row in (rows[i] for i in begin.tolist()) if isinstance(row, Begin)]
     spans = [(row.cat or "", row.name or "", row.pid, row.tid) for row in opened]
-    columns.add_spans(spans, ts[begin], end - ts[begin])
+    columns.add_spans(spans, ts[begin], dur)
     report_unpaired(report, pairs.unclosed, pairs.unopened, rows.__getitem__)
