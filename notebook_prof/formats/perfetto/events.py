@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ...readers.codec.columns import per_group
+from ...readers.codec.columns import marked, per_group, texts
 from ...readers.codec.protobuf import Fields, text_column
 from ...readers.events import add_arguments, argument_rows, report_unpaired, stream_tracks
 from ...readers.trace_event.slices import CATEGORY_OF_WORD
@@ -217,9 +217,10 @@ def add_counters(events: TrackEvents, tracks: PerfettoTracks, builder: TraceBuil
         if descriptor is not None and descriptor.incremental:
             values = np.cumsum(values)
         if descriptor is None or descriptor.kind != "counter":
-            builder.counter(builder.track(f"counter {number}", "counter"), events.ts[rows[own]], values)
+            track = builder.track(f"counter {number}", "counter")
         else:
-            builder.counter(tracks.of(np.array([number]))[0], events.ts[rows[own]], values)
+            track = int(tracks.of(np.array([number]))[0])
+        builder.counter(track, events.ts[rows[own]], values)
 
 
 def add_flows(
@@ -299,8 +300,7 @@ class Stages:
     def extra(self, name: str) -> Coded:
         """Return a text that a producer added to the rows."""
         names, values = self.pairs.names, self.pairs.values
-        chosen = np.array([*(text == name for text in names.values), False])
-        own = chosen[names.codes]
+        own = marked(names, name.__eq__)
         codes = np.full(len(self.ts), -1, np.int64)
         codes[self.pairs.stage[own]] = values.codes[own]
         return Coded(codes, values.values)
@@ -362,11 +362,6 @@ def _counter_names(packets: Packets, fields: Fields) -> dict[int, str]:
     for outer, number in ((fields, 1), (interned, 2)):
         descriptors = outer.inside(outer.occurrences(number))
         specs = descriptors.inside(descriptors.occurrences(1))
-        names = text_column(specs, 2)
-        numbers = specs.ints(1, 0).tolist()
-        result |= {
-            key: names.values[code]
-            for key, code in zip(numbers, names.codes.tolist(), strict=True)
-            if code >= 0
-        }
+        named = zip(specs.ints(1, 0).tolist(), texts(text_column(specs, 2)), strict=True)
+        result |= {number: name for number, name in named if name}
     return result

@@ -276,13 +276,8 @@ def _add_samples(packets: Packets, tracks: PerfettoTracks, builder: TraceBuilder
     begin = np.searchsorted(members.owner, np.arange(stacks.count))
     length = np.bincount(members.owner, minlength=stacks.count)
     names = [CallFrame(name, "", 0) for name in [*functions.values, "(unknown)"]]
-    code = np.where(functions.codes < 0, len(functions.values), functions.codes)
-    code = np.append(code, len(functions.values))
-    has = (
-        (stack_of >= 0) & (length[np.maximum(stack_of, 0)] > 0)
-        if stacks.count
-        else np.zeros(len(owner), bool)
-    )
+    code = np.append(np.where(functions.codes < 0, len(functions.values), functions.codes), len(names) - 1)
+    has = np.append(length, 0)[stack_of] > 0
     effect = "these samples have no stack, so they are left out"
     builder.report.add("sample-without-stack", "info", int((~has).sum()), effect=effect)
     ts = packets.ts[owner] + packets.unix_offset
