@@ -69,9 +69,8 @@ def _decoded(data: bytes, builder: TraceBuilder) -> Any:
 
 def _is_levels(content: list[Any]) -> bool:
     times, rows = content
-    if not isinstance(times, list) or not isinstance(rows, list):
-        return False
-    return all(isinstance(row, list) for row in rows[:1]) and len(times) >= len(rows)
+    both = isinstance(times, list) and isinstance(rows, list)
+    return both and all(isinstance(row, list) for row in rows[:1]) and len(times) >= len(rows)
 
 
 def _read_events(content: list[Any], builder: TraceBuilder, device: int) -> None:
@@ -183,15 +182,8 @@ _LONG_BINPUT: Final = 0x72
 _STOP: Final = 0x2E
 _PROTOCOLS: Final = range(2, 6)
 _FAILURES: Final = (
-    pickle.UnpicklingError,
-    EOFError,
-    TypeError,
-    ValueError,
-    LookupError,
-    AttributeError,
-    OverflowError,
-    MemoryError,
-    RecursionError,
+    *(pickle.UnpicklingError, EOFError, TypeError, ValueError, LookupError, AttributeError),
+    *(OverflowError, MemoryError, RecursionError),
 )
 
 

@@ -99,9 +99,8 @@ def compiled_arguments(columns: KinetoColumns, track: IntArray) -> pd.DataFrame 
     if not texts:
         return None
     codes = np.where(columns.device < 0, code[np.asarray(columns.extra.codes)], -1)
-    return event_argument_table(
-        [argument_rows(track, columns.ts, columns.dur, columns.name, Coded(codes, texts))]
-    )
+    rows = argument_rows(track, columns.ts, columns.dur, columns.name, Coded(codes, texts))
+    return event_argument_table([rows])
 
 
 def stack_frames(call_stack: str) -> list[tuple[str, str, int]]:
@@ -184,8 +183,6 @@ class ProfilerRanges:
 
     def columns(self, base: int) -> RangeColumns | None:
         """Return all ranges, shifted by `base`; None if there are none."""
-        import pandas as pd
-
         ts, ts_ok = to_ns([row.ts for row, _ in self._rows])
         dur, dur_ok = to_ns([row.dur for row, _ in self._rows])
         keep = np.flatnonzero(ts_ok & dur_ok)
@@ -227,8 +224,6 @@ def range_table(ranges: RangeColumns, columns: KinetoColumns) -> pd.DataFrame:
     # kernel, missing if unknown. Ranges have no correlation, and their times are not those of the run. CUPTI
     # replays kernels one by one. So if a file has as many launch calls as ranges, they are matched in order
     # of time, as HTA does.
-    import pandas as pd
-
     order = np.argsort(ranges.ts, kind="stable")
     outer, inner = _operators(columns, len(order))
     key = {"device": ranges.device, "start_unix_ns": ranges.ts, "dur_ns": ranges.dur}

@@ -50,11 +50,10 @@ def add_asyncs(
     pairs = match(tree[marks], np.asarray(events.name.codes[rows[marks]], np.int64), ts[marks], opens[marks])
     last = int((events.ts + np.maximum(events.dur, 0)).max(initial=0))
     points = np.flatnonzero(np.isin(phase, list(_POINT)))
-    begin, unclosed = marks[pairs.begin], marks[pairs.unclosed]
-    at = np.concatenate([begin, unclosed, points])
-    dur = np.concatenate(
-        [ts[marks[pairs.end]] - ts[begin], last - ts[unclosed], np.zeros(len(points), np.int64)]
-    )
+    begin, lasting = pairs.spans(ts[marks], last)
+    unclosed = marks[pairs.unclosed]
+    at = np.concatenate([marks[begin], points])
+    dur = np.concatenate([lasting, np.zeros(len(points), np.int64)])
     for code, lost, effect in (
         ("unclosed-async", rows[unclosed], "kept until the end of the trace"),
         ("async-end-without-begin", rows[marks[pairs.unopened]], "ignored"),
@@ -131,12 +130,10 @@ def _tracks(
         of_process = order[lo:hi]
         lane = lanes(first[of_process], last[of_process])
         pid, process_name = process[of_process[0]]
-        names = [
-            f"{label[of_process[0]]} (async)" + (f" {i + 1}" if i else "") for i in range(int(lane.max()) + 1)
-        ]
-        if pid is None and process_name:
-            names = [f"{process_name} · {name}" for name in names]
-        numbers = np.array([builder.track(name, "process", pid=pid) for name in names], np.int64)
+        before = f"{process_name} · " if pid is None and process_name else ""
+        name = f"{before}{label[of_process[0]]} (async)"
+        names = (name + (f" {i + 1}" if i else "") for i in range(int(lane.max()) + 1))
+        numbers = np.array([builder.track(own, "process", pid=pid) for own in names], np.int64)
         result[of_process] = numbers[lane]
     return np.asarray(result[code])
 

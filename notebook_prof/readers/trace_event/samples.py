@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
 
@@ -161,14 +161,18 @@ class FileStacks:
 
     def keys(self, leaves: Iterable[Any], builder: TraceBuilder) -> dict[str, int]:
         """Return the builder's stack key for each id. Ids without a stack are left out."""
-        stack_of: dict[str, int] = {}
+        distinct = list(dict.fromkeys(map(str, leaves)))
+        paths = zip(distinct, self.paths(distinct), strict=True)
+        of_path = {leaf: [self.frames[i] for i in path] for leaf, path in paths if path}
+        return {leaf: builder.stack(frames) for leaf, frames in of_path.items()}  # noqa: PD013
+
+    def paths(self, leaves: Iterable[str]) -> Iterator[list[int]]:
+        """Yield the path of each leaf; empty ones when there are too many frames."""
         room = _MAX_PATHS
         for leaf in leaves:
-            path = self.path(leaf) if room > 0 and str(leaf) not in stack_of else []
-            if path:
-                stack_of[str(leaf)] = builder.stack([self.frames[i] for i in path])  # noqa: PD013
+            path = self.path(leaf) if room > 0 else []
             room -= len(path)
-        return stack_of
+            yield path
 
 
 def add_sampled(events: EventColumns, tracks: Tracks, stacks: FileStacks, builder: TraceBuilder) -> None:
@@ -201,12 +205,7 @@ def add_sampled(events: EventColumns, tracks: Tracks, stacks: FileStacks, builde
 def _paths(leaves: list[Any], stacks: FileStacks) -> tuple[IntArray, list[list[int]]]:
     """Return the path number of each sample, and the distinct paths."""
     leaf, keys = numbered(str(atom(value)) for value in leaves)
-    paths: list[list[int]] = []
-    room = _MAX_PATHS
-    for key in keys:
-        paths.append(stacks.path(key) if room > 0 else [])
-        room -= len(paths[-1])
-    return leaf, paths
+    return leaf, list(stacks.paths(keys))
 
 
 # Counter events: each series of a counter becomes a track.
@@ -258,8 +257,7 @@ def _label(name: str, own: str, series: str) -> str:
 
 def _arguments(rows: list[EventRow]) -> list[dict[str, Any]]:
     values = decoded(b"[" + b",".join(row.args or b"null" for row in rows) + b"]")
-    if values is None:
-        values = [decoded(row.args) for row in rows]
+    values = [decoded(row.args) for row in rows] if values is None else values
     return [value if isinstance(value, dict) else {} for value in values]
 
 
