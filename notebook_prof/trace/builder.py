@@ -244,7 +244,7 @@ class TraceBuilder:
         n = len(times)
         numbers = {"bytes": bytes, "device": device, "allocated": allocated}
         numbers |= {"reserved": reserved, "track": track}
-        rows = {key: _column(value, n, np.int64) for key, value in numbers.items()}
+        rows: dict[str, Any] = {key: _column(value, n, np.int64) for key, value in numbers.items()}
         addresses = np.broadcast_to(np.asarray(addr).astype(np.uint64), n)
         self._allocations.append({"ts": times, "addr": addresses, **rows})
 

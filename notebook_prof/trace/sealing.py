@@ -241,7 +241,7 @@ def _flows(parts: SealedParts, row_of: IntArray) -> Columns:
 
 def _steps(parts: SealedParts) -> Columns:
     names = ("step", "ts", "dur", "loop")
-    table = {name: _joined([rows[i] for rows in parts.steps]) for i, name in enumerate(names)}
+    table = {name: _joined([np.asarray(rows[i]) for rows in parts.steps]) for i, name in enumerate(names)}
     table["source"] = _joined([np.full(len(rows[0]), STEP_SOURCES.index(rows[4])) for rows in parts.steps])
     order = np.lexsort((table["ts"], table["step"]))
     return {name: column[order] for name, column in table.items()}

@@ -142,7 +142,7 @@ def _unknown(operator: str, fulls: pd.Series, staging: Staging) -> None:
 def _edge(runs: pd.DataFrame, step: IntArray, rows: BoolArray, n: int, first: bool) -> IntArray:
     edges = runs["ts"] if first else runs["ts"] + runs["dur"]
     by_step = edges[rows].groupby(step[rows]).agg("min" if first else "max")
-    return by_step.reindex(range(n), fill_value=-1).to_numpy(np.int64)
+    return np.asarray(by_step.reindex(range(n), fill_value=-1).to_numpy(np.int64))
 
 
 def stage_steps(steps: pd.DataFrame, reduces: pd.DataFrame, staging: Staging, rank: int, clock: str) -> None:

@@ -190,7 +190,8 @@ def _add(
         device=device,
         stream=stream,
     )
-    columns = {"device": device, "stream": stream, "start_unix_ns": ts, "correlation": correlation}
+    columns: dict[str, Any] = {"device": device, "stream": stream, "start_unix_ns": ts}
+    columns["correlation"] = correlation
     # columns without any value are left out
     columns |= {"kind": kind, **{key: value for key, value in facts.items() if not pd.isna(value).all()}}
     events.append((pd.DataFrame(columns, index=range(len(rows))), name))

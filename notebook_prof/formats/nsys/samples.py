@@ -53,8 +53,8 @@ def add_gpu_metrics(session: NsysSession) -> None:
         unit = "1" if (kind, metric) in percent else ""
         return session.builder.track(f"GPU {device} {name}", "counter", device=device, unit=unit)
 
-    keys, own = (rows.ints("typeId"), rows.ints("metricId")), ~np.isnan(value)
-    tracks, whole = per_group(track, *keys), per_group(lambda *key: 100 if key in percent else 1, *keys)
+    key, own = (rows.ints("typeId"), rows.ints("metricId")), ~np.isnan(value)
+    tracks, whole = per_group(track, *key), per_group(lambda *key: 100 if key in percent else 1, *key)
     session.builder.counter(tracks[own], ts[own], (value / whole)[own])
 
 

@@ -242,8 +242,9 @@ class PerfettoTracks:
     def is_stream(self, number: int) -> bool:
         """Return whether a track is a queue of a device, by its name."""
         descriptor = self.descriptors.get(number)
-        is_lane = descriptor is not None and descriptor.kind == "custom"
-        return is_lane and _STREAM.search(descriptor.name) is not None
+        if descriptor is None or descriptor.kind != "custom":
+            return False
+        return _STREAM.search(descriptor.name) is not None
 
     def _track(self, number: int) -> int:
         if number not in self._tracks:

@@ -301,8 +301,8 @@ class Rocpd:
     def _add_kernels(self) -> tuple[LaunchedWork, pd.DataFrame]:
         grid, block = (tuple(f"{kind}_size_{axis}" for axis in "xyz") for kind in ("grid", "workgroup"))
         columns = ("agent_id", "kernel_id", "queue_id", "stream_id", "start", "end", "event_id")
-        columns += ("group_segment_size", *grid, *block)
-        rows = self._rows("kernel_dispatch", dict.fromkeys(columns, INTS))
+        every = (*columns, "group_segment_size", *grid, *block)
+        rows = self._rows("kernel_dispatch", dict.fromkeys(every, INTS))
         kinds: dict[str, Kind] = {"id": INTS, "arch_vgpr_count": INTS}
         kinds |= {"kernel_name": TEXTS, "display_name": TEXTS}
         symbols = self._rows("info_kernel_symbol", kinds)
@@ -339,8 +339,8 @@ class Rocpd:
         return add_work(self._builder, rows, name, category, correlation, where, self._rank, facts)
 
     def _add_allocations(self) -> None:
-        numbers = dict.fromkeys(("start", "agent_id", "address", "size"), INTS)
-        rows = self._rows("memory_allocate", {**numbers, "type": TEXTS})
+        kinds: dict[str, Kind] = dict.fromkeys(("start", "agent_id", "address", "size"), INTS)
+        rows = self._rows("memory_allocate", kinds | {"type": TEXTS})
         if not len(rows):
             return
         kind = texts_in(rows.texts("type")) or [""] * len(rows)
