@@ -357,23 +357,11 @@ class TraceBuilder:
         end_of_trace = int(max(ts.max(), *(int(c.max()) for c in self._columns.get("ts", []) if len(c)), 0))
         begin, dur = pairs.spans(ts, end_of_trace)
         names, categories = (self._interners[key].values for key in ("name", "category"))
-        self.slices(
-            ts=ts[begin],
-            dur=dur,
-            track=track[begin],
-            name=Coded(name[begin], names),
-            category=Coded(category[begin], categories),
-        )
-        self.report.add_where(
-            "unclosed-begin",
-            "loss",
-            pairs.unclosed,
-            lambda i: names[name[i]],
-            "kept until the end of the trace",
-        )
-        self.report.add_where(
-            "end-without-begin", "loss", pairs.unopened, lambda i: f"at {ts[i]} ns", "ignored"
-        )
+        word, kind = Coded(name[begin], names), Coded(category[begin], categories)
+        self.slices(ts=ts[begin], dur=dur, track=track[begin], name=word, category=kind)
+        add, until = self.report.add_where, "kept until the end of the trace"
+        add("unclosed-begin", "loss", pairs.unclosed, lambda i: names[name[i]], until)
+        add("end-without-begin", "loss", pairs.unopened, lambda i: f"at {ts[i]} ns", "ignored")
 
 
 def _column(value: Any, n: int, dtype: Any) -> npt.NDArray[Any]:

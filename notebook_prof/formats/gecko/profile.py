@@ -318,13 +318,10 @@ def add_markers(
         for i, one, good in zip(code.tolist(), data, ok.tolist(), strict=True)
         if good
     ]
-    builder.report.add(
-        "arguments-not-kept",
-        "info",
-        sum(len(one) > ("type" in one) for one in data),
-        example=next((f"{track_name}: {', '.join(map(str, one))}"[:120] for one in data if len(one) > 1), ""),
-        effect="markers have their names and times; other details are left out",
-    )
+    example = next((f"{track_name}: {', '.join(map(str, one))}"[:120] for one in data if len(one) > 1), "")
+    effect = "markers have their names and times; other details are left out"
+    described = sum(len(one) > ("type" in one) for one in data)
+    builder.report.add("arguments-not-kept", "info", described, example, effect)
     if not names:
         return
     start, end, phase = start[ok], end[ok], phase[ok]

@@ -21,15 +21,8 @@ _PART: Final = re.compile(r"(\d{1,18})\s*([A-Za-z]+)")
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{1,16}|\d{1,19}")
 _LAYOUT: Final = re.compile(r"\{(.*?)\s*([A-Za-z]\w*)?\}$")
 _DIMENSION: Final = re.compile(r"(\d+)\(-?\d+\)")
-_NS: Final = {
-    "ns": 1,
-    "us": 10**3,
-    "ms": 10**6,
-    "s": 10**9,
-    "m": 60 * 10**9,
-    "min": 60 * 10**9,
-    "h": 3600 * 10**9,
-}
+_S: Final = 10**9
+_NS: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": _S, "m": 60 * _S, "min": 60 * _S, "h": 3600 * _S}
 _BYTES: Final = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 _LIMIT: Final = 1 << 62
 _NAMES: Final = ("name", "layout", "dtype", "addr", "bytes", "born_ns", "freed_ns", "group")
@@ -56,14 +49,8 @@ def read_memory_flow(data: bytes, builder: TraceBuilder) -> None:
     late = np.concatenate([np.ones(n, np.int64), np.where(born == freed, 2, 0)])
     order = np.lexsort((late, ts))
     change = np.concatenate([size, -size])[order]
-    builder.allocations(
-        ts=ts[order],
-        addr=np.concatenate([addr, addr])[order],
-        bytes=change,
-        device=-1,
-        allocated=np.cumsum(change),
-        reserved=0,
-    )
+    addr, total = np.concatenate([addr, addr])[order], np.cumsum(change)
+    builder.allocations(ts=ts[order], addr=addr, bytes=change, device=-1, allocated=total, reserved=0)
 
 
 def quantity(text: str, units: dict[str, int]) -> int | None:

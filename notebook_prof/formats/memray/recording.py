@@ -130,15 +130,8 @@ def heap_table(
     # ``bytes count kept_bytes kept_count``, each of shape (n,); missing ones are 0.
     keys = [_keys(stack) for stack in stacks]
     names = pd.DataFrame(keys, columns=["line", "allocated_by"]).iloc[code].reset_index(drop=True)
-    zeros = np.zeros(len(code), np.int64)
-    table = pd.DataFrame(
-        {
-            "line": names["line"],
-            "text": "",
-            "allocated_by": names["allocated_by"],
-            **{name: numbers.get(name, zeros) for name in NUMBERS},
-        }
-    )
+    names.insert(1, "text", "")
+    table = names.assign(**{name: numbers.get(name, 0) for name in NUMBERS})
     return table.groupby(["line", "text", "allocated_by"], sort=False).sum().reset_index()
 
 

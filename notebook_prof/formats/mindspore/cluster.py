@@ -60,12 +60,8 @@ def cluster_steps(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
         return pd.DataFrame({name: pd.Series(dtype="float64") for name in columns}).astype({"rank": "int32"})
     table = parts[parts["step"] == chosen]
     if gaps is not None:
-        table = table.merge(
-            gaps.loc[gaps["step"] == chosen, ["rank", "interval_ns"]],
-            on="rank",
-            how="left",
-            suffixes=("_", ""),
-        )
+        intervals = gaps.loc[gaps["step"] == chosen, ["rank", "interval_ns"]]
+        table = table.merge(intervals, on="rank", how="left", suffixes=("_", ""))
     table = table.reindex(columns=columns).astype(dict.fromkeys(columns[1:], "float64"))
     return table.astype({"rank": "int32"}).sort_values("rank", kind="stable").reset_index(drop=True)
 

@@ -218,13 +218,7 @@ def _open_slices(ends: pd.DataFrame, slices: pd.DataFrame, *, started: bool = Fa
     starts = slices.sort_values("dur", ascending=False, kind="stable").drop_duplicates(["pid", "tid", "ts"])
     starts = starts[["pid", "tid", "ts", "dur", "handle"]].sort_values("ts", kind="stable")
     starts["end"] = starts["ts"] + starts["dur"]
-    merged = pd.merge_asof(
-        ends.sort_values("ts", kind="stable"),
-        starts,
-        on="ts",
-        by=["pid", "tid"],
-        direction="backward",
-        tolerance=0 if started else None,
-    )
+    ends, reach = ends.sort_values("ts", kind="stable"), 0 if started else None
+    merged = pd.merge_asof(ends, starts, on="ts", by=["pid", "tid"], tolerance=reach)
     inside = merged["handle"].notna() & (merged["ts"] <= merged["end"])
     return merged.assign(handle=merged["handle"].where(inside, -1))

@@ -19,6 +19,7 @@ from ...readers.codec.columns import (
     Texts,
     groups,
     marked,
+    texts,
     texts_in,
 )
 from ...readers.events import add_arguments, argument_rows, lanes
@@ -146,14 +147,11 @@ def add_ranges(session: NsysSession) -> None:
 def _name_threads(session: NsysSession, rows: TableRows) -> None:
     """Use the names that the program gave its threads."""
     if len(rows):
-        by_id = session.names(rows.ints("textId"))
-        values = [*by_id.values, ""]
+        by_id = texts(session.names(rows.ints("textId")))
         inline = texts_in(rows.texts("text")) or [""] * len(rows)
-        for thread, name, code in zip(
-            rows.ints("globalTid").tolist(), inline, by_id.codes.tolist(), strict=True
-        ):
-            if text := name or values[code]:
-                session.thread_names[thread] = text
+        for thread, *names in zip(rows.ints("globalTid").tolist(), inline, by_id, strict=True):
+            if name := next(filter(None, names), ""):
+                session.thread_names[thread] = name
 
 
 def _names(session: NsysSession, rows: TableRows) -> _RangeNames:
@@ -240,8 +238,8 @@ def _arguments(
     track: IntArray,
 ) -> None:
     """Add the arguments of ranges: payload, category, and a domain other than the default."""
-    texts = rows.texts("jsonText")
-    json = texts.coded() if texts is not None else Coded(np.full(len(rows), -1, np.int64), [])
+    in_json = rows.texts("jsonText")
+    json = in_json.coded() if in_json is not None else Coded(np.full(len(rows), -1, np.int64), [])
     columns: list[Any] = [rows.ints("domainId", 0), rows.ints("category", 0)]
     columns += [
         rows.floats(each) if kind == FLOATS else rows.ints(each, MISSING) for each, kind in _VALUES.items()

@@ -221,9 +221,7 @@ def chain_stacks(session: NsysSession, table: str, ids: IntArray) -> IntArray | 
         return None
     chains = Chains(session, table)
     keys = [
-        session.builder.stack(  # noqa: PD013
-            [(f.function, f.file, f.line) for f in map(chains.functions.__getitem__, frames)]
-        )
+        session.builder.stack([chains.functions[i] for i in frames])  # noqa: PD013
         for frames in np.split(chains.frames, chains.begin[1:])
     ]
     return np.asarray(np.array([*keys, -1], np.int64)[chains.find(ids)])
@@ -237,13 +235,10 @@ def add_stack_samples(session: NsysSession) -> None:
         return
     chains = Chains(session, _CHAINS)
     at = chains.find(rows.ints("id"))
-    session.builder.report.add(
-        "sample-without-stack",
-        "info",
-        int((at < 0).sum()),
-        effect="these samples have no stack, so they are left out",
-        advice="record with --sample and a --backtrace that this machine supports",
-    )
+    effect = "these samples have no stack, so they are left out"
+    advice = "record with --sample and a --backtrace that this machine supports"
+    missing = int((at < 0).sum())
+    session.builder.report.add("sample-without-stack", "info", missing, effect=effect, advice=advice)
     thread, ts = rows.ints("globalTid")[at >= 0], rows.ints("start", 0)[at >= 0] + session.base
     at = at[at >= 0]
     tracks = session.beside_threads(thread, "samples")
@@ -316,13 +311,8 @@ def _add(
     session: NsysSession, rows: TableRows, names: Coded, category: Any, default: str, stack: IntArray | None
 ) -> IntArray:
     ts, dur = session.times(rows)
-    session.builder.report.add_where(
-        "unclosed-begin",
-        "loss",
-        rows.ints("end", -(1 << 62)) == -(1 << 62),
-        lambda i: default,
-        "kept until the end of the session",
-    )
+    is_open, until = rows.ints("end", MISSING) == MISSING, "kept until the end of the session"
+    session.builder.report.add_where("unclosed-begin", "loss", is_open, lambda i: default, until)
     return session.builder.slices(
         ts=ts,
         dur=dur,

@@ -65,13 +65,8 @@ def _peaks(events: TypedEvents) -> pd.DataFrame:
     if isinstance(table, pd.DataFrame):
         return table[["place", "peak_allocated_bytes", "peak_reserved_bytes"]]
     groups = events.trace.allocations.groupby("device")[["allocated", "reserved"]].max().reset_index()
-    return pd.DataFrame(
-        {
-            "place": _place_names(groups["device"]),
-            "peak_allocated_bytes": groups["allocated"],
-            "peak_reserved_bytes": groups["reserved"],
-        }
-    )
+    peaks = {f"peak_{word}_bytes": groups[word] for word in ("allocated", "reserved")}
+    return pd.DataFrame({"place": _place_names(groups["device"]), **peaks})
 
 
 _PHASE: Final = dict(zip(("data", "forward", "backward", "optimizer"), PHASES, strict=True))

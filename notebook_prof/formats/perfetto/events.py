@@ -70,17 +70,10 @@ class TrackEvents:
         name = either(text_column(fields, 23), packets.interned(NAMES).names(epoch, fields.ints(10, 0)))
         own_track = fields.ints(11, -1)
         track = np.where(fields.has(11), own_track, np.maximum(packets.default_track[owner], 0))
-        kind, dur = _kinds(fields)
-        return cls(
-            fields,
-            epoch,
-            packets.ts[owner] + packets.unix_offset,
-            kind,
-            track,
-            name,
-            either(text_column(fields, 22), packets.interned(CATEGORIES).names(epoch, fields.ints(3, 0))),
-            dur,
-        )
+        categories = packets.interned(CATEGORIES).names(epoch, fields.ints(3, 0))
+        category = either(text_column(fields, 22), categories)
+        ts, (kind, dur) = packets.ts[owner] + packets.unix_offset, _kinds(fields)
+        return cls(fields, epoch, ts, kind, track, name, category, dur)
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,16 +222,11 @@ def _memory(events: TrackEvents, annotations: Annotations, tracks: PerfettoTrack
     rows = np.flatnonzero((events.kind == 3) & marked(events.name, _MEMORY.__eq__))
     if not len(rows):
         return MemoryColumns.empty()
-    own = (annotations.ints(word, missing)[rows] for word, missing in _MEMORY_WORDS)
+    own = (annotations.ints(word, missing)[rows] for word, missing in _MEMORY_WORDS.items())
     addr, size, allocated, reserved, device = own
     _, tid = tracks.threads(events.track[rows])
     return MemoryColumns(events.ts[rows], addr.view(np.uint64), size, allocated, reserved, device, tid)
 
 
-_MEMORY_WORDS: Final = (
-    ("Addr", 0),
-    ("Bytes", 0),
-    ("Total Allocated", -1),
-    ("Total Reserved", -1),
-    ("Device Id", -1),
-)
+_MEMORY_WORDS: Final = {"Addr": 0, "Bytes": 0, "Total Allocated": -1, "Total Reserved": -1, "Device Id": -1}
+"""Arguments of memory events, and what stands for missing ones."""

@@ -301,13 +301,10 @@ def _add_sampled(
     profile: _SpeedscopeProfile, scale: int, track: int, frames: list[CallFrame], builder: TraceBuilder
 ) -> None:
     count = min(len(profile.samples), len(profile.weights))
-    builder.report.add(
-        "sample-without-weight",
-        "loss",
-        max(len(profile.samples), len(profile.weights)) - count,
-        example=f"{len(profile.samples):,} samples, {len(profile.weights):,} weights",
-        effect="these samples are left out",
-    )
+    example = f"{len(profile.samples):,} samples, {len(profile.weights):,} weights"
+    lost = max(len(profile.samples), len(profile.weights)) - count
+    effect = "these samples are left out"
+    builder.report.add("sample-without-weight", "loss", lost, example, effect)
     dur, ok = _times(profile.weights[:count], scale)
     ok &= dur >= 0
     lengths = np.fromiter(map(len, profile.samples[:count]), np.int64, count)
@@ -315,7 +312,6 @@ def _add_sampled(
     wrong = (flat < 0) | (flat >= len(frames))
     owner = np.repeat(np.arange(count), lengths)
     ok[owner[wrong]] = False
-    effect = "these samples are left out"
     builder.report.broken_rows(~ok, lambda i: f"sample {i}: {profile.samples[i]}", effect)
     keep = ok & (dur > 0)
     _report_idle(int((keep & (lengths == 0)).sum()), f"of {count:,} samples", builder)

@@ -101,14 +101,9 @@ def _add_ops(
     category = Coded(np.where(is_kernel, kernel.codes, words), kernel.values)
     ts, dur = times(ops)
     device, stream = np.clip(ops.ints("gpuId", 0), 0, 32_767), np.maximum(ops.ints("queueId", 0), 0)
+    track = stream_tracks(builder, device, stream)
     handle = builder.slices(
-        ts=ts,
-        dur=dur,
-        track=stream_tracks(builder, device, stream),
-        name=name,
-        category=category,
-        device=device,
-        stream=stream,
+        ts=ts, dur=dur, track=track, name=name, category=category, device=device, stream=stream
     )
     api_of_link = positions(api_ids, links.ints("api_id"))
     at = positions(links.ints("op_id"), ops.ints("id"))

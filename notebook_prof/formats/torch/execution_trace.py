@@ -62,13 +62,9 @@ def add_graph(graph: Graph, builder: TraceBuilder) -> None:
     codes = np.where(codes < 0, len(words) - 1, codes)
     host, devices = (builder.track(f"{where} nodes", "process") for where in ("host", "device"))
     is_message = np.isin(kind, (_COLLECTIVE, *_MESSAGES))
-    handles = builder.slices(
-        ts=start,
-        dur=dur,
-        track=np.where(on_host, host, devices),
-        name=Coded(codes, words),
-        category=Coded(is_message.astype(np.int64), ("operator", "collective")),
-    )
+    category = Coded(is_message.astype(np.int64), ("operator", "collective"))
+    name, track = Coded(codes, words), np.where(on_host, host, devices)
+    handles = builder.slices(ts=start, dur=dur, track=track, name=name, category=category)
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
     at = np.searchsorted(node, graph.needs)

@@ -97,14 +97,9 @@ def _read_events(content: list[Any], builder: TraceBuilder, device: int) -> None
     real = np.flatnonzero((action != _VERSION) & (size != 0))
     effect = "the file has no addresses: a freed block is assumed to be the oldest one of its size"
     builder.report.add("addresses-matched", "info", len(real), effect=effect)
-    builder.allocations(
-        ts=ts[real],
-        addr=_numbers(size[real]),
-        bytes=size[real],
-        device=device,
-        allocated=np.cumsum(size[real]),
-        reserved=0,
-    )
+    ts, size = ts[real], size[real]
+    addr, total = _numbers(size), np.cumsum(size)
+    builder.allocations(ts=ts, addr=addr, bytes=size, device=device, allocated=total, reserved=0)
 
 
 def _levels(times: list[Any], rows: list[Any], builder: TraceBuilder, device: int) -> None:

@@ -46,10 +46,8 @@ def argument_table(columns: KinetoColumns) -> pd.DataFrame:
     key = np.zeros(len(rows), np.int64)
     values = _codes(columns.concrete, rows)
     matters = np.append([concrete_matters(name) for name in columns.name.values], False).astype(bool)
-    for own in (
-        *(_codes(part, rows) for part in parts.values()),
-        np.where(matters[_codes(columns.name, rows)], values, -1),
-    ):
+    mattering = np.where(matters[_codes(columns.name, rows)], values, -1)
+    for own in (*(_codes(part, rows) for part in parts.values()), mattering):
         key, _ = pd.factorize(key * (int(own.max(initial=-1)) + 2) + own + 1)
     _, first, group, count = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
     texts = {name: _texts(part, rows[first]) for name, part in parts.items()}

@@ -180,12 +180,9 @@ def add_sampled(events: EventColumns, tracks: Tracks, stacks: FileStacks, builde
     rows = np.array([i for i in events.where("P").tolist() if events.rows[i].name not in V8_NAMES], np.int64)
     leaf, path_of = _paths([events.rows[i].sf for i in rows.tolist()], stacks)
     lengths = np.fromiter(map(len, path_of), np.int64, len(path_of))[leaf]
+    bare, effect = rows[lengths == 0], "these samples are left out"
     builder.report.add_where(
-        "sample-without-stack",
-        "loss",
-        lengths == 0,
-        lambda i: f"sf {events.rows[rows[i]].sf!r}",
-        "these samples are left out",
+        "sample-without-stack", "loss", bare, lambda i: f"sf {events.rows[i].sf!r}", effect
     )
     limit = depth_limit(lengths, builder)
     flat_of = [np.array(path[:limit], np.int64) for path in path_of]
@@ -226,13 +223,9 @@ def add_counters(events: EventColumns, tracks: Tracks, builder: TraceBuilder) ->
     row = np.repeat(np.arange(len(rows)), counts)
     series = texts(chain.from_iterable(values_of_row))
     value, ok = _numbers(list(chain.from_iterable(each.values() for each in values_of_row)))
-    builder.report.add_where(
-        "counter-not-a-number",
-        "loss",
-        ~ok,
-        lambda i: events.rows[rows[row[i]]].name,
-        "these values are left out",
-    )
+    effect = "these values are left out"
+    wrong = rows[row[~ok]]
+    builder.report.add_where("counter-not-a-number", "loss", wrong, lambda i: events.rows[i].name, effect)
     ids = texts("" if events.rows[i].id is None else events.rows[i].id for i in rows.tolist())
     process = texts(events.thread_ids[thread][0] for thread in events.thread_code[rows].tolist())
     key = np.stack([process.codes[row], events.name.codes[rows[row]], ids.codes[row], series.codes])
