@@ -142,14 +142,12 @@ def stack_tree(
     frame = codes[frame] if len(frame) else frame
     waits = np.zeros(len(parent), bool) if waits is None else waits
     depth = depths(parent).astype(np.int64)
-    report.add_where(
-        "deep-stacks-cut",
-        "loss",
-        depth >= MAX_DEPTH,
-        lambda i: f"{int(depth.max()) + 1:,} frames",
+    kept = depth < MAX_DEPTH
+    example, effect = (
+        f"{int(depth.max(initial=0)) + 1:,} frames",
         f"only the outer {MAX_DEPTH:,} frames are slices",
     )
-    kept = depth < MAX_DEPTH
+    report.add("deep-stacks-cut", "loss", int((~kept).sum()), example, effect)
     number = np.cumsum(kept) - 1
     kind, depth_kept = (frame * 2 + waits)[kept], depth[kept]
     above = np.where(parent >= 0, number[parent], -1)[kept] if len(parent) else parent

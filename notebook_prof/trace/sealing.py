@@ -128,15 +128,12 @@ def _other_tables(parts: SealedParts, origin: int) -> dict[str, Any]:
     """Return the tables outside the schema, and the names of their time columns."""
     if not parts.other_tables:
         return {}
-    moved = {
-        name: frame.assign(**{column: frame[column] - origin for column in times})
-        for name, (frame, times) in parts.other_tables.items()
-    }
-    time_columns = {name: list(times) for name, (_, times) in parts.other_tables.items()}
-    return {
-        "tables": {**parts.metadata.get("tables", {}), **moved},
-        "table_times": {**parts.metadata.get("table_times", {}), **time_columns},
-    }
+    tables = dict(parts.metadata.get("tables", {}))
+    time_columns = dict(parts.metadata.get("table_times", {}))
+    for name, (frame, times) in parts.other_tables.items():
+        tables[name] = frame.assign(**{column: frame[column] - origin for column in times})
+        time_columns[name] = list(times)
+    return {"tables": tables, "table_times": time_columns}
 
 
 def _origin(*tables: Columns) -> int:
@@ -209,14 +206,10 @@ def _lines(columns: Columns, parent: IntArray, flows: Columns, parts: SealedPart
         columns["category"] == parts.interners["category"].code("python"),
         columns["phase"] == parts.interners["phase"].code("backward"),
     )
-    pids = [-1 if track["pid"] is None else track["pid"] for track in parts.tracks]
-    return source_lines(
-        slices,
-        parts.interners["name"].values,
-        [file for _, _, file, _ in parts.frames],
-        np.array(pids, np.int64),
-        (flows["src"][launch], flows["dst"][launch]),
-    )
+    pids = np.array([-1 if track["pid"] is None else track["pid"] for track in parts.tracks], np.int64)
+    files = [file for _, _, file, _ in parts.frames]
+    launches = flows["src"][launch], flows["dst"][launch]
+    return source_lines(slices, parts.interners["name"].values, files, pids, launches)
 
 
 def step_at(ts: IntArray, steps: Columns) -> IntArray:

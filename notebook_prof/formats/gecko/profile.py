@@ -326,13 +326,9 @@ def add_markers(
         return
     start, end, phase = start[ok], end[ok], phase[ok]
     begin, stop, row = _marker_spans(builder, names, start, end, phase)
-    builder.slices(
-        ts=begin + base,
-        dur=np.maximum(stop - begin, 0),
-        track=builder.track(track_name, "process", pid=pid),
-        name=[names[i] for i in row.tolist()],
-        category="annotation",
-    )
+    track, dur = builder.track(track_name, "process", pid=pid), np.maximum(stop - begin, 0)
+    shown = [names[i] for i in row.tolist()]
+    builder.slices(ts=begin + base, dur=dur, track=track, name=shown, category="annotation")
 
 
 def _times(table: GeckoTable, data: list[dict[str, Any]]) -> tuple[IntArray, IntArray, IntArray]:

@@ -241,12 +241,9 @@ def _launches(rows: pd.DataFrame, builder: TraceBuilder) -> None:
     launched = source.notna().to_numpy()
     builder.flows("launch", source.to_numpy()[launched].astype(np.int64), work["handle"].to_numpy()[launched])
     on_device = rows["device"] & (rows["category"] != "annotation")
-    builder.report.add(
-        "device-work-without-launch",
-        "info",
-        int(on_device.sum()) - int(launched.sum()),
-        effect="kernels and copies without a call of the runtime have no step from it",
-    )
+    missing = int(on_device.sum()) - int(launched.sum())
+    effect = "kernels and copies without a call of the runtime have no step from it"
+    builder.report.add("device-work-without-launch", "info", missing, effect=effect)
 
 
 def _table(rows: pd.DataFrame, builder: TraceBuilder) -> None:

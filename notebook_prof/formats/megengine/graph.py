@@ -84,12 +84,9 @@ def read_graph(data: bytes, builder: TraceBuilder) -> None:
     table = _table(graph, profiler, device, host)
     builder.metadata.setdefault("tables", {})["operators"] = table
     builder.metadata["operator_count"] = len(operators)
-    builder.report.add(
-        "operator-without-time",
-        "info",
-        len(set(operators) - set(device.operator)),
-        effect="constants and copies that were not executed have no slices",
-    )
+    without = set(operators) - set(device.operator)
+    effect = "constants and copies that were not executed have no slices"
+    builder.report.add("operator-without-time", "info", len(without), effect=effect)
     launched = _slices(device, table, builder, on_device=True)
     calls = _slices(host, table, builder, on_device=False)
     _flows(device, host, launched, calls, builder)

@@ -37,9 +37,8 @@ def read_table(data: bytes, builder: TraceBuilder) -> None:
     if not len(table):
         raise FormatError("memray's table has no rows: nothing was allocated, or the file was cut")
     if not data.endswith(b"\n"):
-        builder.report.truncated(
-            "the last row has no end", "rows may be missing, and so may outer frames of the last one"
-        )
+        effect = "rows may be missing, and so may outer frames of the last one"
+        builder.report.truncated("the last row has no end", effect)
     builder.table("heap", _by_line(table), times=())
     builder.metadata["heap"] = {"tool": "memray", "peak_bytes": int(table["bytes"].sum())}
     builder.report.add(

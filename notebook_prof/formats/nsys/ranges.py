@@ -121,12 +121,10 @@ def add_ranges(session: NsysSession) -> None:
     names = _names(session, rows)
     ts, dur = session.times(rows)
     dur = np.where(kind == _MARK, 0, dur)
+    is_open = (kind != _MARK) & (rows.ints("end", MISSING) == MISSING)
+    words, until = names.name, "kept until the end of the session"
     session.builder.report.add_where(
-        "unclosed-begin",
-        "loss",
-        (kind != _MARK) & (rows.ints("end", MISSING) == MISSING),
-        lambda i: names.name.values[names.name.codes[i]],
-        "kept until the end of the session",
+        "unclosed-begin", "loss", is_open, lambda i: words.values[words.codes[i]], until
     )
     track = _tracks(session, rows, kind == _FREE, ts, ts + dur)
     named = marked(names.name, is_collective_range)

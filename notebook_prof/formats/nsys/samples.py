@@ -146,14 +146,9 @@ def add_memory(session: NsysSession) -> None:
     size = np.where(rows.ints("memoryOperationType", 0) == 1, -1, 1) * np.maximum(rows.ints("bytes", 0), 0)
     order = np.argsort(ts, kind="stable")
     total = _totals(device[order], size[order])
-    session.builder.allocations(
-        ts=ts[order],
-        addr=rows.ints("address", 0)[order].view(np.uint64),
-        bytes=size[order],
-        device=device[order],
-        allocated=total,
-        reserved=total,
-    )
+    ts, size, device = ts[order], size[order], device[order]
+    addr = rows.ints("address", 0)[order].view(np.uint64)
+    session.builder.allocations(ts=ts, addr=addr, bytes=size, device=device, allocated=total, reserved=total)
 
 
 def _totals(device: IntArray, size: IntArray) -> IntArray:

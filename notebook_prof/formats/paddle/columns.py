@@ -241,14 +241,9 @@ def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
     # `device_events` is by correlation (see `columns.DEVICE_COLUMNS`), and `operator_inputs` has the inputs
     # by argument as JSON.
     tables = builder.metadata.setdefault("tables", {})
-    tables["event_types"] = pd.DataFrame(
-        {
-            "name": [text for text, _ in texts],
-            "type": [type_ for _, type_ in texts],
-            "category": categories,
-            "count": np.bincount(pair, minlength=len(pairs)),
-        }
-    )
+    counts = np.bincount(pair, minlength=len(pairs))
+    types = pd.DataFrame(texts, columns=["name", "type"])
+    tables["event_types"] = types.assign(category=categories, count=counts)
     tables["device_events"] = columns.device_events
     calls = columns.inputs.groupby(["name", "inputs", "dtypes"], sort=False).size()
     tables["operator_inputs"] = calls.reset_index(name="count")

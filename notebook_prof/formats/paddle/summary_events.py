@@ -17,6 +17,7 @@ from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...trace.nesting import inherit
+from .columns import DEVICE_TYPES, RUNTIME_TYPES
 
 SORTED_KEYS: Final = ("CPUTotal", "CPUAvg", "CPUMax", "CPUMin", "GPUTotal", "GPUAvg", "GPUMax", "GPUMin")
 """Paddle's ``SortedKeys``. All sort from largest to smallest, except the two minima."""
@@ -59,8 +60,6 @@ def ranked(table: pd.DataFrame, sorted_by: str) -> pd.DataFrame:
 
 
 PHASES: Final = ("Dataloader", "Forward", "Backward", "Optimization")
-DEVICE: Final = ("Kernel", "Memcpy", "Memset")
-RUNTIME: Final = ("CudaRuntime", "MluRuntime")
 STEP: Final = "ProfileStep"
 _HOST_TYPES: Final = {
     "operator": "Operator",
@@ -139,7 +138,7 @@ class TypedEvents:
     def host(self) -> BoolArray:
         """A mask of the slices that are events on threads, except runtime calls."""
         threads = of_kind(self.trace, ("thread", "process"))
-        return np.asarray(threads & ~self.of(*RUNTIME) & ~self.of(""), dtype=bool)
+        return np.asarray(threads & ~self.of(*RUNTIME_TYPES) & ~self.of(""), dtype=bool)
 
     def of(self, *types: str) -> BoolArray:
         """Return a mask of the slices that have one of these types."""
@@ -199,7 +198,7 @@ class TypedEvents:
     @cached_property
     def gpu_ns(self) -> IntArray:
         """The time of all device work below each host event."""
-        return self.below(*DEVICE)
+        return self.below(*DEVICE_TYPES)
 
     @cached_property
     def kernel_ns(self) -> IntArray:

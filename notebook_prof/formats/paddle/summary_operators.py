@@ -12,7 +12,8 @@ import pandas as pd
 
 from ...analysis.work.slices import inclusive_work, slice_work
 from ...trace.arrays import BoolArray, IntArray
-from .summary_events import DEVICE, STEP, TypedEvents, ranked, ratios, spread
+from .columns import DEVICE_TYPES
+from .summary_events import STEP, TypedEvents, ranked, ratios, spread
 
 _ARGUMENTS: Final = re.compile(r"(.+?)(<.*>)(\(.*\))")
 _MEMORY_WORDS: Final = ("memcpy", "memorycopy", "memset")
@@ -107,7 +108,7 @@ def _inside_operators(events: TypedEvents, operators: IntArray) -> dict[str, _In
     code, names = pd.factorize(events.names[operators])
     inner = np.flatnonzero(events.host & ~events.of("Operator") & (rank[events.parent] >= 0))
     inner = inner[np.lexsort((inner, rank[events.parent[inner]]))]
-    work = np.flatnonzero(events.of(*DEVICE))
+    work = np.flatnonzero(events.of(*DEVICE_TYPES))
     own = work[rank[events.owner[work]] >= 0]
     own = own[np.lexsort((own, rank[events.owner[own]]))]
     inner_code = code[rank[events.parent[inner]]]

@@ -14,7 +14,8 @@ from ...trace import Intervals, length, overlap, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.nesting import inherit
 from ...trace.taxonomy import is_collective_kernel
-from .summary_events import DEVICE, PHASES, STEP, TypedEvents, ratios, spread
+from .columns import DEVICE_TYPES, RUNTIME_TYPES
+from .summary_events import PHASES, STEP, TypedEvents, ratios, spread
 
 _COLUMNS = ("allocation_count", "free_count", "allocation_bytes", "free_bytes", "increase_bytes")
 
@@ -138,7 +139,7 @@ def overview_table(events: TypedEvents) -> pd.DataFrame:
     # Steps come first, then types on the host by time, then those on devices. `ratio` is a share of the time
     # of all steps. The four phases have the calls and the summed time of their outermost events.
     types = events.type
-    host = events.host | events.of("CudaRuntime", "MluRuntime")
+    host = events.host | events.of(*RUNTIME_TYPES)
     host_types = [word for word in pd.unique(types[np.flatnonzero(host)]) if word not in ("", STEP, *PHASES)]
     masks = {word: host & events.of(word) for word in host_types if word != "Communication"}
     rows = [(word, int(mask.sum()), _busy(events, mask)) for word, mask in masks.items()]
@@ -190,7 +191,7 @@ def _communication(events: TypedEvents) -> tuple[BoolArray, BoolArray]:
 
 def _device_order(events: TypedEvents) -> list[str]:
     """Return the types of device work in the order in which Paddle meets them."""
-    work = np.flatnonzero(events.of(*DEVICE))
+    work = np.flatnonzero(events.of(*DEVICE_TYPES))
     work = work[np.argsort(events.position_in_order[events.owner[work]], kind="stable")]
     return [str(word) for word in pd.unique(events.type[work])]
 

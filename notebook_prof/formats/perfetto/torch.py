@@ -93,13 +93,9 @@ def add_torch(
     assemble(columns.where(~bookkeeping), builder)
     others = np.flatnonzero((events.kind == 3) & ~marked(events.name, _MEMORY.__eq__))
     if len(others):
-        builder.slices(
-            ts=events.ts[others],
-            dur=np.zeros(len(others), np.int64),
-            track=tracks.of(events.track[others]),
-            name=Coded(events.name.codes[others], events.name.values),
-            category="annotation",
-        )
+        ts, name = events.ts[others], Coded(events.name.codes[others], events.name.values)
+        track, dur = tracks.of(events.track[others]), np.zeros(len(others), np.int64)
+        builder.slices(ts=ts, dur=dur, track=track, name=name, category="annotation")
 
 
 def _kinds(

@@ -122,9 +122,8 @@ class _Process:
         """Put everything into the builder."""
         kernels, copies, calls = self.kernels(), self.rows(COPIES), self.rows(CALLS)
         to_device = _marked_texts(copies, "direction", "TO_DEVICE")
-        agent_of_copy = np.where(
-            to_device, copies.ints("destination_agent_id"), copies.ints("source_agent_id")
-        )
+        source, target = copies.ints("source_agent_id"), copies.ints("destination_agent_id")
+        agent_of_copy = np.where(to_device, target, source)
         gpus = self._gpus(np.concatenate([kernels.ints("agent_id"), agent_of_copy]))
         parts, tables = zip(
             self._add_kernels(kernels, gpus, rank),
@@ -148,9 +147,8 @@ class _Process:
         """Return the GPU numbers of agents: by their table, or else in the order of those in use."""
         agents = self.rows(AGENTS)
         kinds = texts_in(agents.texts("agent_type"))
-        numbers = np.where(
-            agents.ints("logical_node_id") >= 0, agents.ints("logical_node_id"), agents.ints("node_id")
-        )
+        logical = agents.ints("logical_node_id")
+        numbers = np.where(logical >= 0, logical, agents.ints("node_id"))
         index = agents.ints("logical_node_type_id")
         own = np.array([kind.upper() == "GPU" for kind in kinds], bool)
         by_order = {number: i for i, number in enumerate(np.unique(used[used >= 0]).tolist())}

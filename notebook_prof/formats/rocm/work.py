@@ -74,16 +74,9 @@ def add_work(
     """Add work on its streams; return it and its rows of ``device_events``."""
     device, stream = where
     ts, dur = times(rows)
-    handle = builder.slices(
-        ts=ts,
-        dur=dur,
-        track=stream_tracks(builder, device, stream, rank),
-        name=name,
-        category=category,
-        correlation=correlation,
-        device=device,
-        stream=stream,
-    )
+    facts = {"device": device, "stream": stream, "correlation": correlation}
+    track = stream_tracks(builder, device, stream, rank)
+    handle = builder.slices(ts=ts, dur=dur, track=track, name=name, category=category, **facts)
     table = {"device": device, "stream": stream, "start_unix_ns": ts, "correlation": correlation}
     return LaunchedWork(handle, correlation), pd.DataFrame({**table, "name": texts(name), **columns})
 
@@ -130,14 +123,9 @@ def add_allocations(builder: TraceBuilder, table: pd.DataFrame, device: IntArray
     table["size"] = table["size"].where(~table["frees"]).groupby(table["address"]).ffill().fillna(0)
     signed = np.where(table["frees"], -1, 1) * table["size"].to_numpy(np.int64)
     total = pd.Series(signed).groupby(table["device"]).cumsum().to_numpy(np.int64)
-    builder.allocations(
-        ts=table["start"].to_numpy(),
-        addr=table["address"].to_numpy(np.int64).view(np.uint64),
-        bytes=signed,
-        device=table["device"].to_numpy(np.int64),
-        allocated=np.maximum(total, 0),
-        reserved=np.maximum(total, 0),
-    )
+    addr, total = table["address"].to_numpy(np.int64).view(np.uint64), np.maximum(total, 0)
+    ts, device = table["start"].to_numpy(), table["device"].to_numpy(np.int64)
+    builder.allocations(ts=ts, addr=addr, bytes=signed, device=device, allocated=total, reserved=total)
 
 
 def kind_of_region(category: str) -> int:

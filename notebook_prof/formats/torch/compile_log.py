@@ -63,12 +63,9 @@ class _Log:
                 continue
             self.pid = int(process)
             self.rank = record.get("rank", self.rank)
-        builder.report.broken_rows(
-            len(broken),
-            broken[0].decode("utf-8", "replace") if broken else "",
-            "these compilations, or parts of them, are left out",
-            advice="a killed process leaves its last line incomplete",
-        )
+        example, effect = (broken or [b""])[0], "these compilations, or parts of them, are left out"
+        advice = "a killed process leaves its last line incomplete"
+        builder.report.broken_rows(len(broken), example.decode("utf-8", "replace"), effect, advice)
 
 
 def _records(pieces: Iterable[bytes]) -> Iterator[re.Match[bytes]]:
@@ -119,14 +116,11 @@ def _put_events(events: pd.DataFrame, track: int, builder: TraceBuilder) -> None
     example = str(name[alone[0]]) if len(alone) else ""
     effect = "ranges without an end or a begin of their name are left out, or end with another"
     builder.report.add("unclosed-slice", "loss", len(alone), example, effect, "a killed process leaves them")
-    builder.report.add(
-        "row-not-used",
-        "info",
-        int((~used).sum()) + int(np.isin(kind, ["B", "E", "X"], invert=True).sum()),
-        example="instants, as `fx_graph_cache_miss`",
-        effect="they are not in the tables; whether code came from a cache is in `p.compilations()`",
-        advice="nothing needs to be done; tlparse shows them",
-    )
+    unused = int((~used).sum()) + int(np.isin(kind, ["B", "E", "X"], invert=True).sum())
+    example = "instants, as `fx_graph_cache_miss`"
+    effect = "they are not in the tables; whether code came from a cache is in `p.compilations()`"
+    advice = "nothing needs to be done; tlparse shows them"
+    builder.report.add("row-not-used", "info", unused, example, effect, advice)
 
 
 # TorchDynamo's record of a compilation as a row: the same from a process and from its log.

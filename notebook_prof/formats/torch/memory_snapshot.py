@@ -224,13 +224,9 @@ def _fill(device: int, events: pd.DataFrame, blocks: pd.DataFrame, builder: Trac
     allocated = end_allocated - (level.sum() - np.cumsum(level))
     reserved_level = end_reserved - (reserved.sum() - np.cumsum(reserved))
     started = int(allocated[0] - level[0]) if len(level) else 0
-    if started:
-        builder.report.add(
-            "levels-do-not-meet",
-            "info",
-            example=f"{started:,} bytes on device {device} are in no block",
-            effect="levels are counted back from the blocks at the end",
-        )
+    example = f"{started:,} bytes on device {device} are in no block"
+    effect = "levels are counted back from the blocks at the end"
+    builder.report.add("levels-do-not-meet", "info", int(started != 0), example, effect)
     times = np.concatenate([np.full(len(old_bytes), begin), ts])
     labels = np.concatenate([old_labels, events["label"].to_numpy()])
     track = builder.track(f"allocator of device {device}", device=device)

@@ -188,13 +188,9 @@ class ProfilerRanges:
             return None
         rows = [self._rows[i] for i in keep.tolist()]
         device = identifiers([row.pid if isinstance(row.pid, int | str) else None for row, _ in rows])
-        return RangeColumns(
-            ts=ts[keep] + base,
-            dur=dur[keep],
-            device=np.clip(device, 0, MAX_DEVICE),
-            names=[str(row.name) for row, _ in rows],
-            values=pd.DataFrame([values for _, values in rows]).astype("float64"),
-        )
+        names, values = [str(row.name) for row, _ in rows], pd.DataFrame([own for _, own in rows])
+        device = np.clip(device, 0, MAX_DEVICE)
+        return RangeColumns(ts[keep] + base, dur[keep], device, names, values.astype("float64"))
 
 
 def range_counters(ranges: RangeColumns) -> list[CounterColumns]:
