@@ -143,10 +143,8 @@ def stack_tree(
     waits = np.zeros(len(parent), bool) if waits is None else waits
     depth = depths(parent).astype(np.int64)
     kept = depth < MAX_DEPTH
-    example, effect = (
-        f"{int(depth.max(initial=0)) + 1:,} frames",
-        f"only the outer {MAX_DEPTH:,} frames are slices",
-    )
+    example = f"{int(depth.max(initial=0)) + 1:,} frames"
+    effect = f"only the outer {MAX_DEPTH:,} frames are slices"
     report.add("deep-stacks-cut", "loss", int((~kept).sum()), example, effect)
     number = np.cumsum(kept) - 1
     kind, depth_kept = (frame * 2 + waits)[kept], depth[kept]

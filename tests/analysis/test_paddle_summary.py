@@ -13,7 +13,7 @@ import notebook_prof as nbp
 from notebook_prof.errors import OptionError
 from notebook_prof.formats.paddle.summary import VIEWS
 from notebook_prof.formats.paddle.summary_events import TypedEvents
-from notebook_prof.formats.paddle.summary_operators import operator_table, user_table
+from notebook_prof.formats.paddle.summary_tables import operator_table, user_table
 from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
+from . import summary_tables as tables
 from .summary_events import STATISTICS, STEP, TypedEvents, sort_key
-from .summary_operators import kernel_table, operator_table, user_table
-from .summary_overview import device_table, distribution_table, memory_table, model_table, overview_table
 
 VIEWS: Final = (
     "DeviceView", "OverView", "ModelView", "DistributedView", "KernelView", "OperatorView", "MemoryView",
@@ -113,16 +113,17 @@ def paddle_summary(
         if word not in VIEWS:
             raise OptionError(f"there is no view {word!r}: {nearest(word, VIEWS)}")
     events, key, seps = TypedEvents(trace), sorted_by, thread_sep
+    moves = partial(tables.user_table, events, key, memory=True)
     makers: dict[str, tuple[str, Callable[[], pd.DataFrame]]] = {
-        "DeviceView": ("Device", lambda: device_table(events)),
-        "OverView": ("Overview", lambda: overview_table(events)),
-        "ModelView": ("Model", lambda: model_table(events)),
-        "DistributedView": ("Distribution", lambda: distribution_table(events)),
-        "OperatorView": ("Operator", lambda: operator_table(events, key, op_detail, seps)),
-        "KernelView": ("Kernel", lambda: kernel_table(events, key)),
-        "MemoryManipulationView": ("Memory Manipulation", lambda: user_table(events, key, memory=True)),
-        "UDFView": ("UserDefined", lambda: user_table(events, key, seps)),
-        "MemoryView": ("Memory", lambda: memory_table(events)),
+        "DeviceView": ("Device", lambda: tables.device_table(events)),
+        "OverView": ("Overview", lambda: tables.overview_table(events)),
+        "ModelView": ("Model", lambda: tables.model_table(events)),
+        "DistributedView": ("Distribution", lambda: tables.distribution_table(events)),
+        "OperatorView": ("Operator", lambda: tables.operator_table(events, key, op_detail, seps)),
+        "KernelView": ("Kernel", lambda: tables.kernel_table(events, key)),
+        "MemoryManipulationView": ("Memory Manipulation", moves),
+        "UDFView": ("UserDefined", lambda: tables.user_table(events, key, seps)),
+        "MemoryView": ("Memory", lambda: tables.memory_table(events)),
     }
     made = [(title, make()) for view, (title, make) in makers.items() if view in words]
     return "".join(text for title, table in made for text in _texts(title, table, time_unit))
