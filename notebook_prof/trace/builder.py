@@ -245,8 +245,8 @@ class TraceBuilder:
         numbers = {"bytes": bytes, "device": device, "allocated": allocated}
         numbers |= {"reserved": reserved, "track": track}
         rows: dict[str, Any] = {key: _column(value, n, np.int64) for key, value in numbers.items()}
-        addresses = np.broadcast_to(np.asarray(addr).astype(np.uint64), n)
-        self._allocations.append({"ts": times, "addr": addresses, **rows})
+        rows["addr"] = np.broadcast_to(np.asarray(addr).astype(np.uint64), n)
+        self._allocations.append({"ts": times, **rows})
 
     def table(self, name: str, frame: pd.DataFrame, *, times: Sequence[str] = ("ts",)) -> None:
         """Add a separate table, which becomes ``trace.metadata["tables"][name]``.
