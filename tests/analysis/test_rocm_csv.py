@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from notebook_prof.errors import FormatError
-from notebook_prof.formats.rocm import kind_of
+from notebook_prof.formats.rocm.csv_kinds import kind_of
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace
 from tests import samples

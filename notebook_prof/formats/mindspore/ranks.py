@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from . import File, minddata
+from . import minddata
+from .files import File
 from .operators import clock_of, device_executions, host_executions, split, stage_device, stage_host
 from .placement import Placement, place_timeline
 from .rows import Timeline, aicpu_lines, aicpu_records, lanes, timeline, training_trace

@@ -27,7 +27,7 @@ from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from . import AGENTS, ALLOCATIONS, CALLS, COPIES, COUNTERS, KERNELS, SCRATCH, header_names, kind_of
+from .csv_kinds import AGENTS, ALLOCATIONS, CALLS, COPIES, COUNTERS, KERNELS, SCRATCH, header_names, kind_of
 from .work import (
     OPERATOR,
     LaunchedWork,
