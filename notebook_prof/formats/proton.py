@@ -157,16 +157,11 @@ def _add(rows: list[_TreeRow], total: list[int], track: int, builder: TraceBuild
             next_begin[row.above] += total[number]
         if total[number] and (row.depth or row.name != "ROOT"):
             shown.append(number)
-    kinds = (
+    kinds = [
         "overhead" if rows[i].overhead else "operator" if rows[i].own_ns else "annotation" for i in shown
-    )
-    builder.slices(
-        ts=np.array([begins[i] for i in shown], np.int64),
-        dur=np.array([total[i] for i in shown], np.int64),
-        track=track,
-        name=[rows[i].name for i in shown],
-        category=list(kinds),
-    )
+    ]
+    ts, dur = (np.array([times[i] for i in shown], np.int64) for times in (begins, total))
+    builder.slices(ts=ts, dur=dur, track=track, name=[rows[i].name for i in shown], category=kinds)
 
 
 def _table(rows: list[_TreeRow]) -> pd.DataFrame:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ..trace.arrays import BoolArray, IntArray, consecutive, distinct_paths, numbered
 from ..trace.builder import TraceBuilder
+from ..trace.nesting import depths
 from ..trace.report import ImportReport
 from ..trace.source_lines import SAMPLE_COUNTS
 from ..trace.strings import Coded
@@ -34,11 +35,8 @@ class CallFrame(NamedTuple):
         if not self.file:
             return self.function
         short_path = "/".join(self.file.replace("\\", "/").rsplit("/", 2)[-2:])
-        return (
-            f"{self.function} ({short_path}:{self.line})"
-            if self.line > 0
-            else f"{self.function} ({short_path})"
-        )
+        line = f":{self.line}" if self.line > 0 else ""
+        return f"{self.function} ({short_path}{line})"
 
 
 class Sampled(NamedTuple):
@@ -143,34 +141,17 @@ def stack_tree(
     codes, distinct = numbered(frames)
     frame = codes[frame] if len(frame) else frame
     waits = np.zeros(len(parent), bool) if waits is None else waits
-    depth = depths(parent)
-    report.add_where(
-        "deep-stacks-cut",
-        "loss",
-        depth >= MAX_DEPTH,
-        lambda i: f"{int(depth.max()) + 1:,} frames",
-        f"only the outer {MAX_DEPTH:,} frames are slices",
-    )
+    depth = depths(parent).astype(np.int64)
     kept = depth < MAX_DEPTH
+    example = f"{int(depth.max(initial=0)) + 1:,} frames"
+    effect = f"only the outer {MAX_DEPTH:,} frames are slices"
+    report.add("deep-stacks-cut", "loss", int((~kept).sum()), example, effect)
     number = np.cumsum(kept) - 1
     kind, depth_kept = (frame * 2 + waits)[kept], depth[kept]
     above = np.where(parent >= 0, number[parent], -1)[kept] if len(parent) else parent
     path, up, first = distinct_paths(kind, above, depth_kept)
     tree = StackTree(up, kind[first] // 2, distinct, kind[first] % 2 == 1, depth_kept[first])
     return tree, path[number[_raised(parent, depth)]]
-
-
-def depths(parent: IntArray) -> IntArray:
-    """Return the number of ancestors of each node; parents come before their children."""
-    up = parent.copy()
-    depth = (up >= 0).astype(np.int64)
-    rows = np.flatnonzero(up >= 0)
-    while len(rows):
-        above = up[rows]
-        depth[rows] += depth[above]
-        up[rows] = up[above]
-        rows = rows[up[rows] >= 0]
-    return depth
 
 
 def _raised(parent: IntArray, depth: IntArray) -> IntArray:
@@ -221,11 +202,8 @@ def add_tree_samples(
 
 def _keys(builder: TraceBuilder, tree: StackTree, node: IntArray) -> IntArray:
     """Return the stack key of each node. `node` must include the parents of its nodes."""
-    key_of = {-1: -1}
-    rows, at = np.unique(node, return_inverse=True)
-    for row, above, frame in zip(
-        rows.tolist(), tree.parent[rows].tolist(), tree.frame[rows].tolist(), strict=True
-    ):
-        key_of[row] = builder.stack([tree.frames[frame]], above=key_of[above])  # noqa: PD013
-    keys = np.fromiter((key_of[row] for row in rows.tolist()), np.int64, len(rows))
-    return keys[at]
+    parent, frame = tree.parent.tolist(), tree.frame.tolist()
+    keys = [-1] * (len(parent) + 1)  # the last is that of no parent
+    for row in np.unique(node).tolist():
+        keys[row] = builder.stack([tree.frames[frame[row]]], above=keys[parent[row]])  # noqa: PD013
+    return np.array(keys, np.int64)[node]

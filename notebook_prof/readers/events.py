@@ -14,7 +14,7 @@ from ..trace.builder import TraceBuilder
 from ..trace.nesting import Pairs, inherit, pair
 from ..trace.report import ImportReport
 from ..trace.strings import Coded
-from .codec.columns import groups
+from .codec.columns import per_group
 
 NAME: Final = "event_arguments"
 """Name of the table in ``metadata["tables"]``."""
@@ -85,12 +85,8 @@ def match(track: IntArray, name: IntArray, ts: IntArray, opens: npt.NDArray[np.b
     shut.clear()
     settle(unmatched, key)
     order = np.argsort(pairs := np.concatenate(begins), kind="stable")
-    return Pairs(
-        pairs[order],
-        np.concatenate(ends)[order],
-        np.sort(np.concatenate(open_)),
-        np.sort(np.concatenate(shut)),
-    )
+    unclosed, unopened = (np.sort(np.concatenate(part)) for part in (open_, shut))
+    return Pairs(pairs[order], np.concatenate(ends)[order], unclosed, unopened)
 
 
 def report_unpaired(
@@ -138,9 +134,8 @@ def stream_tracks(
     builder: TraceBuilder, device: IntArray, stream: IntArray, rank: int | None = None
 ) -> IntArray:
     """Return the track of each row's stream."""
-    code, first = groups(device, stream)
-    tracks = []
-    for gpu, number in zip(device[first].tolist(), stream[first].tolist(), strict=True):
-        name = f"GPU {gpu} stream {number}"
-        tracks.append(builder.track(name, "stream", device=gpu, stream=number, rank=rank))
-    return np.array(tracks, np.int64)[code]
+
+    def track(gpu: int, number: int) -> int:
+        return builder.track(f"GPU {gpu} stream {number}", "stream", device=gpu, stream=number, rank=rank)
+
+    return per_group(track, device, stream)

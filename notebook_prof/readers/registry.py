@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import cache
 from itertools import chain
@@ -214,11 +214,15 @@ def _read_pieces(
     if first.startswith(MAGIC):
         return _read_database(path, chain([first], pieces), report, name, options)
     reader = _choose(Probe(path, first[:HEAD_BYTES]), name).configured(**options)
-    builder = TraceBuilder(metadata={"source": reader.name, "file": path.name})
+    whole = chain([first], pieces)
     if isinstance(reader, PiecesReader):
-        reader.read_pieces(chain([first], pieces), builder)
-    else:
-        reader.read(b"".join(chain([first], pieces)), builder)
+        return _filled(reader, path, report, lambda builder: reader.read_pieces(whole, builder))
+    return _filled(reader, path, report, lambda builder: reader.read(b"".join(whole), builder))
+
+
+def _filled(reader: Reader, path: Path, report: ImportReport, fill: Callable[[TraceBuilder], None]) -> Trace:
+    builder = TraceBuilder(metadata={"source": reader.name, "file": path.name})
+    fill(builder)
     builder.report.extend(report)
     return builder.seal()
 
@@ -232,10 +236,7 @@ def _read_database(
         reader = _choose(probe, name).configured(**options)
         if not isinstance(reader, DatabaseReader):
             raise FormatError(f"it is an SQLite database, and {reader.name!r} is a format of other files")
-        builder = TraceBuilder(metadata={"source": reader.name, "file": path.name})
-        reader.read_database(database, builder)
-        builder.report.extend(report)
-        return builder.seal()
+        return _filled(reader, path, report, lambda builder: reader.read_database(database, builder))
 
 
 def _is_recognised(head: bytes) -> bool:
@@ -254,13 +255,10 @@ def _read_folder(
             f"{folder.path.name}: {reader.name!r} is a format of single files, and this is a folder with "
             f"{folder.describe()}. Open one of them."
         )
-    builder = TraceBuilder(metadata={"source": reader.name, "file": folder.path.name})
     try:
-        reader.read_folder(folder, builder)
+        return _filled(reader, folder.path, report, lambda builder: reader.read_folder(folder, builder))
     except FormatError as error:
         raise FormatError(f"{folder.path.name}: {error}") from error
-    builder.report.extend(report)
-    return builder.seal()
 
 
 def _choose_for_folder(folder: Folder, name: str | None) -> Reader:

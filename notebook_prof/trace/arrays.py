@@ -11,8 +11,6 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import pandas as pd
 
-# Types of common arrays, and a function that numbers distinct rows.
-
 IntArray: TypeAlias = npt.NDArray[np.int64]
 """Array of times in nanoseconds, row numbers, counts or bytes."""
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -66,6 +64,14 @@ def positions(keys: IntArray, sought: IntArray) -> IntArray:
     at = np.searchsorted(keys[order], sought, side="right") - 1
     at = order[np.maximum(at, 0)]
     return np.asarray(np.where((keys[at] == sought) & (sought >= 0), at, -1))
+
+
+def optional(values: npt.ArrayLike, dtype: str = "Int64") -> pd.arrays.IntegerArray:
+    """Return whole numbers as a pandas array in which negative ones are missing."""
+    import pandas as pd
+
+    numbers = np.asarray(values, dtype.lower())
+    return pd.arrays.IntegerArray(numbers, numbers < 0)
 
 
 _PART: Final = 1 << 17

@@ -171,13 +171,8 @@ class TraceBuilder:
             durs = np.maximum(durs, 0)
         labels = {"name": name, "category": category, "phase": phase, "shapes": shapes, "module": module}
         texts = {key: self._text(key, value, n) for key, value in labels.items()}
-        numbers = {
-            "step": step,
-            "correlation": correlation,
-            "device": device,
-            "stream": stream,
-            "stack": stack,
-        }
+        numbers = {"step": step, "correlation": correlation, "device": device}
+        numbers |= {"stream": stream, "stack": stack}
         ready = {
             "ts": begins,
             "dur": durs,
@@ -247,17 +242,11 @@ class TraceBuilder:
         """
         times = np.atleast_1d(as_ints(ts))
         n = len(times)
-        self._allocations.append(
-            {
-                "ts": times,
-                "addr": np.broadcast_to(np.asarray(addr).astype(np.uint64), n),
-                "bytes": _column(bytes, n, np.int64),
-                "device": _column(device, n, np.int64),
-                "allocated": _column(allocated, n, np.int64),
-                "reserved": _column(reserved, n, np.int64),
-                "track": _column(track, n, np.int64),
-            }
-        )
+        numbers = {"bytes": bytes, "device": device, "allocated": allocated}
+        numbers |= {"reserved": reserved, "track": track}
+        rows: dict[str, Any] = {key: _column(value, n, np.int64) for key, value in numbers.items()}
+        rows["addr"] = np.broadcast_to(np.asarray(addr).astype(np.uint64), n)
+        self._allocations.append({"ts": times, **rows})
 
     def table(self, name: str, frame: pd.DataFrame, *, times: Sequence[str] = ("ts",)) -> None:
         """Add a separate table, which becomes ``trace.metadata["tables"][name]``.
@@ -366,26 +355,13 @@ class TraceBuilder:
         track, ts, opens, name, category = (np.concatenate(parts) for parts in zip(*self._marks, strict=True))
         pairs = pair(track, ts, opens)
         end_of_trace = int(max(ts.max(), *(int(c.max()) for c in self._columns.get("ts", []) if len(c)), 0))
-        begin = np.concatenate([pairs.begin, pairs.unclosed])
-        ends = np.concatenate([ts[pairs.end], np.full(len(pairs.unclosed), end_of_trace)])
+        begin, dur = pairs.spans(ts, end_of_trace)
         names, categories = (self._interners[key].values for key in ("name", "category"))
-        self.slices(
-            ts=ts[begin],
-            dur=ends - ts[begin],
-            track=track[begin],
-            name=Coded(name[begin], names),
-            category=Coded(category[begin], categories),
-        )
-        self.report.add_where(
-            "unclosed-begin",
-            "loss",
-            pairs.unclosed,
-            lambda i: names[name[i]],
-            "kept until the end of the trace",
-        )
-        self.report.add_where(
-            "end-without-begin", "loss", pairs.unopened, lambda i: f"at {ts[i]} ns", "ignored"
-        )
+        word, kind = Coded(name[begin], names), Coded(category[begin], categories)
+        self.slices(ts=ts[begin], dur=dur, track=track[begin], name=word, category=kind)
+        add, until = self.report.add_where, "kept until the end of the trace"
+        add("unclosed-begin", "loss", pairs.unclosed, lambda i: names[name[i]], until)
+        add("end-without-begin", "loss", pairs.unopened, lambda i: f"at {ts[i]} ns", "ignored")
 
 
 def _column(value: Any, n: int, dtype: Any) -> npt.NDArray[Any]:

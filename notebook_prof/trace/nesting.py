@@ -33,6 +33,12 @@ class Pairs(NamedTuple):
     unclosed: IntArray  # begins without an end
     unopened: IntArray  # ends without a begin
 
+    def spans(self, ts: IntArray, last: int) -> tuple[IntArray, IntArray]:
+        """Return the rows of all begins, and their durations; those without an end last until `last`."""
+        begin = np.concatenate([self.begin, self.unclosed])
+        end = np.concatenate([ts[self.end], np.full(len(self.unclosed), last, np.int64)])
+        return begin, end - ts[begin]
+
 
 def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pairs:
     """Match each end with the latest open begin of its track. Events are in the order of writing."""
@@ -40,9 +46,8 @@ def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pair
     # of a track at the same level alternate between begin and end, so a stable sort by (track, level) puts
     # each end right after its begin.
     n = len(ts)
-    nothing = np.empty(0, np.int64)
     if n == 0:
-        return Pairs(nothing, nothing, nothing, nothing)
+        return Pairs(*(np.empty(0, np.int64) for _ in range(4)))
     order = np.argsort(ts, kind="stable")
     order = order[np.argsort(_ranks(track)[order], kind="stable")]
     tracks, begins = track[order], is_begin[order]
@@ -68,13 +73,9 @@ def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pair
     closed[matched] = True
     closed[matched + 1] = True
     unmatched = kept[~closed]
-    pairs = np.sort(kept[matched]), kept[matched + 1][np.argsort(kept[matched])]
-    return Pairs(
-        order[pairs[0]],
-        order[pairs[1]],
-        order[np.sort(unmatched[begins[unmatched]])],
-        order[np.flatnonzero(unopened)],
-    )
+    begin, end = np.sort(kept[matched]), kept[matched + 1][np.argsort(kept[matched])]
+    unclosed = np.sort(unmatched[begins[unmatched]])
+    return Pairs(order[begin], order[end], order[unclosed], order[np.flatnonzero(unopened)])
 
 
 def _ranks(track: IntArray) -> IntArray | npt.NDArray[np.uint16]:

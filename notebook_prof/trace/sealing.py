@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..background import checkpoint
 from . import schema
-from .arrays import IntArray
+from .arrays import IntArray, optional
 from .intervals import Window, as_ints
 from .nesting import MAX_DEPTH, inherit, nest, order_by_start
 from .report import ImportReport
@@ -64,7 +64,7 @@ def seal(parts: SealedParts, window: tuple[int, int] | None, start: int | None =
     checkpoint()
     order = order_by_start(columns["ts"], columns["dur"])
     columns = {name: column[order] for name, column in columns.items()}
-    row_of = np.full(_size(parts), -1, np.int64)
+    row_of = np.full(len(parts.columns.get("ts", ())), -1, np.int64)
     row_of[handles[order]] = np.arange(len(order))
     checkpoint()
     flows = _flows(parts, row_of)
@@ -90,7 +90,7 @@ def seal(parts: SealedParts, window: tuple[int, int] | None, start: int | None =
         ),
         "stacks": _stack_frame(parts.frames),
         "steps": schema.STEPS.frame({**steps, "source": _words(steps["source"], STEP_SOURCES)}),
-        "allocations": schema.ALLOCATIONS.frame({**allocations, "slice": _optional(home, "Int64")}),
+        "allocations": schema.ALLOCATIONS.frame({**allocations, "slice": optional(home)}),
     }
     metadata = {**parts.metadata, **_other_tables(parts, int(origin)), "start_unix_ns": int(origin)}
     span = Window(0, window[1] - window[0]) if window is not None else None
@@ -100,10 +100,6 @@ def seal(parts: SealedParts, window: tuple[int, int] | None, start: int | None =
         instants = [int(table["ts"].max()) for table in (counters, allocations) if len(table["ts"])]
         span = Window(0, max([*last, *instants]))
     return Trace(tables, metadata=metadata, report=parts.report, span=span)
-
-
-def _size(parts: SealedParts) -> int:
-    return len(parts.columns["ts"]) if "ts" in parts.columns else 0
 
 
 def _cut(columns: Columns, window: tuple[int, int], report: ImportReport) -> tuple[Columns, IntArray]:
@@ -132,15 +128,12 @@ def _other_tables(parts: SealedParts, origin: int) -> dict[str, Any]:
     """Return the tables outside the schema, and the names of their time columns."""
     if not parts.other_tables:
         return {}
-    moved = {
-        name: frame.assign(**{column: frame[column] - origin for column in times})
-        for name, (frame, times) in parts.other_tables.items()
-    }
-    time_columns = {name: list(times) for name, (_, times) in parts.other_tables.items()}
-    return {
-        "tables": {**parts.metadata.get("tables", {}), **moved},
-        "table_times": {**parts.metadata.get("table_times", {}), **time_columns},
-    }
+    tables = dict(parts.metadata.get("tables", {}))
+    time_columns = dict(parts.metadata.get("table_times", {}))
+    for name, (frame, times) in parts.other_tables.items():
+        tables[name] = frame.assign(**{column: frame[column] - origin for column in times})
+        time_columns[name] = list(times)
+    return {"tables": tables, "table_times": time_columns}
 
 
 def _origin(*tables: Columns) -> int:
@@ -213,14 +206,10 @@ def _lines(columns: Columns, parent: IntArray, flows: Columns, parts: SealedPart
         columns["category"] == parts.interners["category"].code("python"),
         columns["phase"] == parts.interners["phase"].code("backward"),
     )
-    pids = [-1 if track["pid"] is None else track["pid"] for track in parts.tracks]
-    return source_lines(
-        slices,
-        parts.interners["name"].values,
-        [file for _, _, file, _ in parts.frames],
-        np.array(pids, np.int64),
-        (flows["src"][launch], flows["dst"][launch]),
-    )
+    pids = np.array([-1 if track["pid"] is None else track["pid"] for track in parts.tracks], np.int64)
+    files = [file for _, _, file, _ in parts.frames]
+    launches = flows["src"][launch], flows["dst"][launch]
+    return source_lines(slices, parts.interners["name"].values, files, pids, launches)
 
 
 def step_at(ts: IntArray, steps: Columns) -> IntArray:
@@ -233,21 +222,19 @@ def step_at(ts: IntArray, steps: Columns) -> IntArray:
 
 
 def _flows(parts: SealedParts, row_of: IntArray) -> Columns:
-    kinds, sources, targets = [], [], []
-    for kind, src, dst in parts.flows:
-        kinds.append(np.full(len(src), FLOW_KINDS.index(kind)))
-        sources.append(row_of[src])
-        targets.append(row_of[dst])
-    table = {"kind": _joined(kinds), "src": _joined(sources), "dst": _joined(targets)}
+    table = {
+        "kind": _joined([np.full(len(src), FLOW_KINDS.index(kind)) for kind, src, _ in parts.flows]),
+        "src": _joined([row_of[src] for _, src, _ in parts.flows]),
+        "dst": _joined([row_of[dst] for _, _, dst in parts.flows]),
+    }
     kept = np.flatnonzero((table["src"] >= 0) & (table["dst"] >= 0))
     kept = kept[np.lexsort((table["dst"][kept], table["src"][kept], table["kind"][kept]))]
     return {name: column[kept] for name, column in table.items()}
 
 
 def _steps(parts: SealedParts) -> Columns:
-    table: Columns = {}
-    for i, name in enumerate(("step", "ts", "dur", "loop")):
-        table[name] = _joined([np.asarray(rows[i]) for rows in parts.steps])
+    names = ("step", "ts", "dur", "loop")
+    table = {name: _joined([np.asarray(rows[i]) for rows in parts.steps]) for i, name in enumerate(names)}
     table["source"] = _joined([np.full(len(rows[0]), STEP_SOURCES.index(rows[4])) for rows in parts.steps])
     order = np.lexsort((table["ts"], table["step"]))
     return {name: column[order] for name, column in table.items()}
@@ -294,22 +281,22 @@ def _slice_frame(
     depth, parent, self_ns = nesting
     data: dict[str, Any] = {"ts": columns["ts"], "dur": columns["dur"], "depth": depth, "self_ns": self_ns}
     data["track"] = columns["track"].astype(np.int32, copy=False)
-    data["parent"] = _optional(parent, "Int64")
+    data["parent"] = optional(parent)
     for name, interner in interners.items():
         data[name] = interner.categorical(columns[name].astype(np.int32, copy=False))
     data["line"] = pd.Categorical.from_codes(lines.codes, categories=pd.Index(lines.values, dtype="object"))
     for column in schema.SLICES.columns:
         if column.name not in data:
-            data[column.name] = _optional(columns[column.name], column.dtype)
+            data[column.name] = optional(columns[column.name], column.dtype)
     return schema.SLICES.frame(data)
 
 
 def _track_frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     data: dict[str, Any] = {name: [row[name] for row in rows] for name in schema.TRACKS.names}
     data["kind"] = pd.Categorical(data["kind"], categories=list(TRACK_KINDS))
-    for name in ("pid", "tid", "device", "stream", "rank"):
-        column = next(c for c in schema.TRACKS.columns if c.name == name)
-        data[name] = pd.array(data[name], dtype=column.dtype)
+    for column in schema.TRACKS.columns:
+        if column.dtype.startswith("Int"):
+            data[column.name] = pd.array(data[column.name], dtype=column.dtype)
     return schema.TRACKS.frame(data)
 
 
@@ -318,17 +305,13 @@ def _stack_frame(frames: list[tuple[int, str, str, int]]) -> pd.DataFrame:
     return schema.STACKS.frame(
         {
             "stack": np.arange(len(frames), dtype=np.int64),
-            "parent": _optional(np.array(parent, np.int64), "Int64"),
+            "parent": optional(np.array(parent, np.int64)),
             "name": list(name),
             "file": list(file),
-            "line": _optional(np.array(line, np.int64), "Int32"),
+            "line": optional(np.array(line, np.int64), "Int32"),
         }
     )
 
 
 def _words(codes: npt.NDArray[Any], words: tuple[str, ...]) -> pd.Categorical:
     return pd.Categorical.from_codes(codes.astype(np.int8), categories=list(words))
-
-
-def _optional(values: npt.NDArray[Any], dtype: str) -> pd.arrays.IntegerArray:
-    return pd.arrays.IntegerArray(values.astype(dtype.lower()), values < 0)

@@ -145,11 +145,8 @@ def _waited_for(seeds: IntArray, line: IntArray, slices: Nested, processes: npt.
             continue
         at = np.flatnonzero(lost & (process == pid))
         rows = np.sort(np.concatenate([at, seeds[slices.track[seeds] == caller]]))
-        ran = running_lines(
-            np.zeros(len(rows), np.int64),
-            slices.ts[rows],
-            np.where(lost[rows], slices.ts[rows], slices.end[rows]),
-            np.flatnonzero(~lost[rows]),
-        )
+        ts, track = slices.ts[rows], np.zeros(len(rows), np.int64)
+        end = np.where(lost[rows], ts, slices.end[rows])
+        ran = running_lines(track, ts, end, np.flatnonzero(~lost[rows]))
         out[at] = np.append(rows, -1)[ran[lost[rows]]]
     return out

@@ -14,8 +14,9 @@ import pandas as pd
 from .. import extensions
 from ..errors import OptionError, SelectionError, nearest
 from ..units import format_count, format_ns
+from .arrays import optional
 from .intervals import Window
-from .nesting import nest
+from .nesting import inherit, nest
 from .report import ImportReport
 from .schema import TABLES
 
@@ -250,7 +251,7 @@ class Trace:
         frame, annotation = ((slices["category"] == name).to_numpy() for name in ("python", "annotation"))
         track, ts, dur = (slices[column].to_numpy() for column in ("track", "ts", "dur"))
         nested = nest(track, ts, dur, frame, annotation)
-        slices = slices.assign(depth=nested.depth, parent=_optional(nested.parent), self_ns=nested.self_ns)
+        slices = slices.assign(depth=nested.depth, parent=optional(nested.parent), self_ns=nested.self_ns)
         tables = dict(part._tables, slices=slices)
         return Trace(tables, metadata=self._metadata, report=self._report, span=self._span)
 
@@ -299,7 +300,9 @@ class Trace:
         new_row = np.where(keep, np.cumsum(keep) - 1, -1)
         parent = slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
         kept = slices[keep].reset_index(drop=True)
-        kept["parent"] = _optional(new_row_of(_nearest_kept(parent, keep)[keep], new_row))
+        # that of the nearest slice around it that is kept
+        above = np.append(inherit(parent, new_row), -1)[parent]
+        kept["parent"] = optional(above[keep])
         flows = self._tables["flows"]
         src, dst = flows["src"].to_numpy(), flows["dst"].to_numpy()
         both = keep[src] & keep[dst]
@@ -311,7 +314,7 @@ class Trace:
             ends = steps["ts"] + steps["dur"]
             steps = steps[(steps["ts"] < window.end) & (ends > window.start)].reset_index(drop=True)
         home = allocations["slice"].to_numpy(dtype=np.int64, na_value=-1)
-        allocations = allocations.assign(slice=_optional(new_row_of(home, new_row)))
+        allocations = allocations.assign(slice=optional(np.append(new_row, -1)[home]))
         tables = dict(
             self._tables, slices=kept, flows=flows, allocations=allocations, counters=counters, steps=steps
         )
@@ -326,25 +329,6 @@ class Trace:
 
     def __repr__(self) -> str:
         return trace_repr(self)
-
-
-def new_row_of(rows: npt.NDArray[np.int64], new_row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Translate row numbers; -1 stays -1."""
-    return np.append(new_row, -1)[rows]
-
-
-def _nearest_kept(parent: npt.NDArray[np.int64], keep: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    up = parent.copy()
-    todo = np.flatnonzero((up >= 0) & ~keep[np.maximum(up, 0)])
-    while len(todo):
-        up[todo] = up[up[todo]]
-        above = up[todo]
-        todo = todo[(above >= 0) & ~keep[np.maximum(above, 0)]]
-    return up
-
-
-def _optional(values: npt.NDArray[np.int64]) -> pd.arrays.IntegerArray:
-    return pd.arrays.IntegerArray(values, values < 0)
 
 
 def _rows_inside(frame: pd.DataFrame, window: Window) -> pd.DataFrame:

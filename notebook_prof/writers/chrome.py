@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +14,7 @@ import pandas as pd
 
 from ..atomic_files import Sink, atomic_gzip
 from ..trace import Trace
+from ..trace.arrays import optional
 from ..trace.schema import TABLES
 from .rows import counter_rows, flow_rows, ints, memory_rows, slice_rows, stack_frames, step_rows, track_rows
 
@@ -33,12 +35,12 @@ def _write(trace: Trace, file: Sink) -> None:
     # other programs cannot read half a surrogate
     head = json.dumps(_head(trace), ensure_ascii=False)[:-1] + ', "traceEvents": [\n'
     file.write(head.encode(errors="replace"))
-    first = True
-    for rows in (track_rows, slice_rows, step_rows, flow_rows, counter_rows, memory_rows):
-        for text in rows(trace):
-            if text:
-                file.write((text if first else ",\n" + text).encode())
-                first = False
+    parts = (track_rows, slice_rows, step_rows, flow_rows, counter_rows, memory_rows)
+    before = ""
+    for text in chain.from_iterable(rows(trace) for rows in parts):
+        if text:
+            file.write((before + text).encode())
+            before = ",\n"
     file.write(b"\n]}\n")
 
 
@@ -107,16 +109,10 @@ def write_chrome_ranks(ranks: Iterable[Shifted], path: str | os.PathLike[str], *
 def _texts(placed: _Placed, rank: int, flows: int) -> Iterator[str]:
     own = f'"pid":{_FIRST_PROCESS + rank * _PROCESSES + _PROCESSES - 1}'
     yield placed.names
-    for rows in (
-        slice_rows(placed),
-        step_rows(placed),
-        flow_rows(placed, flows),
-        counter_rows(placed),
-        memory_rows(placed),
-    ):
-        for text in rows:
-            if text:
-                yield text.replace(_NO_PROCESS, own)
+    rows = (slice_rows(placed), step_rows(placed), flow_rows(placed, flows))
+    for text in chain(*rows, counter_rows(placed), memory_rows(placed)):
+        if text:
+            yield text.replace(_NO_PROCESS, own)
 
 
 class _Placed(Trace):
@@ -139,7 +135,7 @@ class _Placed(Trace):
         pid[on_device] = new_device
         pid[~on_device] = new_pid
         device[~on_device] = -1
-        self._placed = tracks.assign(pid=_optional(pid), device=_optional(device))
+        self._placed = tracks.assign(pid=optional(pid), device=optional(device))
         self.names = self._name_rows(rank, processes, first, first_device)
         own = ints(tables["slices"]["device"])
         at = np.searchsorted(self.devices, own)
@@ -148,9 +144,9 @@ class _Placed(Trace):
         correlation = ints(tables["slices"]["correlation"])
         correlation = np.where(correlation >= 0, correlation + (rank << _CORRELATIONS), -1)
         # all ranks would need a common list of call stacks
-        stack = _optional(np.full(len(own), -1))
+        stack = optional(np.full(len(own), -1))
         self._moved = tables["slices"].assign(
-            device=_optional(moved), correlation=_optional(correlation), stack=stack
+            device=optional(moved), correlation=optional(correlation), stack=stack
         )
 
     @property
@@ -179,8 +175,3 @@ class _Placed(Trace):
             head = {"ph": "M", "pid": int(pid), "tid": int(number)}
             rows.append({**head, "name": "thread_name", "args": {"name": str(name)}})
         return ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-
-
-def _optional(values: Any) -> pd.arrays.IntegerArray:
-    numbers = np.asarray(values, dtype=np.int64)
-    return pd.arrays.IntegerArray(numbers, numbers < 0)

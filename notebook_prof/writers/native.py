@@ -365,13 +365,8 @@ def _is_default(index: pd.Index[Any]) -> bool:
 
 def _with_losses(report: ImportReport, values: ValueEncoder) -> ImportReport:
     with_losses = report.copy()
-    with_losses.add(
-        "metadata-as-text",
-        "info",
-        len(values.lost),
-        example=values.lost[0] if values.lost else "",
-        effect="kept as text in the saved file",
-    )
+    first, effect = (values.lost or [""])[0], "kept as text in the saved file"
+    with_losses.add("metadata-as-text", "info", len(values.lost), first, effect)
     return with_losses
 
 

@@ -146,14 +146,8 @@ def counter_rows(trace: Trace) -> Rows:
         track = part["track"].astype("category")
         heads = [f'{{"ph":"C","name":{json.dumps(names[t])},"pid":{pids[t]}' for t in track.cat.categories]
         values = part["value"].to_numpy().astype("U24").astype(object)
-        yield ",\n".join(
-            _table(heads, track)
-            + ',"tid":0,"ts":'
-            + _decimal(part["ts"].to_numpy())
-            + ',"args":{"value":'
-            + values
-            + "}}"
-        )
+        text = _table(heads, track) + ',"tid":0,"ts":' + _decimal(part["ts"].to_numpy())
+        yield ",\n".join(text + ',"args":{"value":' + values + "}}")
 
 
 def memory_rows(trace: Trace) -> Rows:

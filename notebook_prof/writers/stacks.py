@@ -88,12 +88,11 @@ def export_stacks(
     if chosen not in FORMATS:
         raise OptionError(f"stacks cannot be written as {chosen!r}: {nearest(chosen, FORMATS)}")
     paths = _paths(trace, metric)
-    if chosen == "speedscope":
-        with atomic_text(target) as file:
-            file.write(json.dumps(_speedscope(trace, paths, metric)))
-        return
     with atomic_text(target) as file:
-        file.writelines(_collapsed(trace, paths))
+        if chosen == "speedscope":
+            file.write(json.dumps(_speedscope(trace, paths, metric)))
+        else:
+            file.writelines(_collapsed(trace, paths))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +161,8 @@ def _speedscope(trace: Trace, paths: _Paths, metric: str) -> dict[str, Any]:
         if paths.weight[i] > 0:
             samples.append([numbers.setdefault(frame, len(numbers)) for frame in stack])
             weights.append(int(paths.weight[i]))
-    profile = {
-        "type": "sampled",
-        "name": metric,
-        "unit": "nanoseconds",
-        "startValue": 0,
-        "endValue": sum(weights),
-        "samples": samples,
-        "weights": weights,
-    }
+    profile = {"type": "sampled", "name": metric, "unit": "nanoseconds", "startValue": 0}
+    profile |= {"endValue": sum(weights), "samples": samples, "weights": weights}
     return {
         "$schema": _SCHEMA,
         "exporter": "notebook_prof",

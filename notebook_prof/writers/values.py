@@ -141,14 +141,10 @@ class ValueEncoder:
 def _scalar(value: Any) -> Any:
     if isinstance(value, np.generic) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
         return {**_tagged("numpy", _scalar(value.item())), "dtype": value.dtype.str}
-    if isinstance(value, bool | int):
-        return (
-            value
-            if type(value) is bool
-            else int(value)
-            if -_INT64 <= value < _INT64
-            else _tagged("int", hex(value))
-        )
+    if type(value) is bool:
+        return value
+    if isinstance(value, int):
+        return int(value) if -_INT64 <= value < _INT64 else _tagged("int", hex(value))
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else _tagged("float", repr(float(value)))
     if isinstance(value, bytes):

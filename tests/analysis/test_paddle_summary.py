@@ -12,7 +12,7 @@ from notebook_prof import TraceBuilder
 from notebook_prof.errors import OptionError
 from notebook_prof.formats.paddle.summary import VIEWS
 from notebook_prof.formats.paddle.summary_events import TypedEvents
-from notebook_prof.formats.paddle.summary_operators import operator_table, user_table
+from notebook_prof.formats.paddle.summary_tables import operator_table, user_table
 from notebook_prof.testing import draw
 
 OPTIONS = {

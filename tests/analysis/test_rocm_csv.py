@@ -9,7 +9,7 @@ import pytest
 
 from notebook_prof import Trace, read_trace
 from notebook_prof.errors import FormatError
-from notebook_prof.formats.rocm.csv_tables import kind_of
+from notebook_prof.formats.rocm.csv_kinds import kind_of
 from tests import samples
 
 FOLDER = samples.ROOTS["shared"] / "rocprof"

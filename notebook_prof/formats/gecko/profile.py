@@ -214,17 +214,16 @@ class _Import:
         interval_ms: float,
         base: int,
     ) -> None:
+        report = self._builder.report
         ts, stack = samples.times(), samples.integers("stack")
         ok = (ts != NO_TIME) & (stack < len(stacks.node))
-        self._builder.report.broken_rows(
-            ~ok, lambda i: f"sample {i} of a thread", "these samples are left out"
-        )
+        report.broken_rows(~ok, lambda i: f"sample {i} of a thread", "these samples are left out")
         rows = np.flatnonzero(ok)
         rows = rows[np.argsort(ts[rows], kind="stable")]
         ts, stack = ts[rows], stack[rows]
         weight = samples.numbers("weight")[rows] if "weight" in samples else None
         begin, dur = _spans(ts, weight, str(samples.facts.get("weightType")), interval_ms)
-        self._builder.report.add_where(
+        report.add_where(
             "negative-weight", "loss", dur < 0, lambda i: f"{dur[i]:,} ns",
             "these samples are left out", "open one profile, not the difference of two",
         )  # fmt: skip
@@ -235,12 +234,10 @@ class _Import:
         if weight is None or (weight == 1).all():
             count_samples(self._builder, track, len(stack))
         add_tree_samples(self._builder, track, begin + base, dur, stacks.node[stack], stacks.tree)
-        table = pd.DataFrame(
-            {"category": stacks.category[stack], "subcategory": stacks.subcategory[stack], "dur_ns": dur}
-        )
-        sums = table.groupby(["category", "subcategory"])["dur_ns"].agg(["size", "sum"]).reset_index()
-        sums = sums[sums["category"] >= 0]
-        if len(sums):
+        kinds = {"category": stacks.category[stack], "subcategory": stacks.subcategory[stack]}
+        groups = pd.DataFrame({**kinds, "dur_ns": dur}).groupby(["category", "subcategory"])["dur_ns"]
+        sums = groups.agg(samples="size", dur_ns="sum").reset_index()
+        if len(sums := sums[sums["category"] >= 0]):
             self._by_category.append(_by_category(sums, categories, track))
 
 
@@ -249,15 +246,14 @@ def _has_tables(thread: _ThreadTables) -> bool:
 
 
 def _by_category(sums: pd.DataFrame, categories: list[GeckoCategory], track: int) -> pd.DataFrame:
-    pairs = list(zip(sums["category"].tolist(), sums["subcategory"].tolist(), strict=True))
-    names = [categories[i].name for i, _ in pairs]
+    kinds = [categories[i] for i in sums["category"].tolist()]
     inner = [
-        categories[i].subcategories[k] if 0 <= k < len(categories[i].subcategories) else "" for i, k in pairs
+        kind.subcategories[k] if 0 <= k < len(kind.subcategories) else ""
+        for kind, k in zip(kinds, sums["subcategory"].tolist(), strict=True)
     ]
-    table = {"track": track, "category": names, "subcategory": inner}
-    return pd.DataFrame(
-        {**table, "samples": sums["size"].to_numpy(), "dur_ns": sums["sum"].to_numpy()}
-    ).astype({"track": "int32"})
+    names = [kind.name for kind in kinds]
+    table = pd.DataFrame({"track": np.int32(track), "category": names, "subcategory": inner})
+    return table.assign(samples=sums["samples"].to_numpy(), dur_ns=sums["dur_ns"].to_numpy())
 
 
 def _spans(
@@ -322,35 +318,25 @@ def add_markers(
         for i, one, good in zip(code.tolist(), data, ok.tolist(), strict=True)
         if good
     ]
-    builder.report.add(
-        "arguments-not-kept",
-        "info",
-        sum(len(one) > ("type" in one) for one in data),
-        example=next((f"{track_name}: {', '.join(map(str, one))}"[:120] for one in data if len(one) > 1), ""),
-        effect="markers have their names and times; other details are left out",
-    )
+    example = next((f"{track_name}: {', '.join(map(str, one))}"[:120] for one in data if len(one) > 1), "")
+    effect = "markers have their names and times; other details are left out"
+    described = sum(len(one) > ("type" in one) for one in data)
+    builder.report.add("arguments-not-kept", "info", described, example, effect)
     if not names:
         return
     start, end, phase = start[ok], end[ok], phase[ok]
     begin, stop, row = _marker_spans(builder, names, start, end, phase)
-    builder.slices(
-        ts=begin + base,
-        dur=np.maximum(stop - begin, 0),
-        track=builder.track(track_name, "process", pid=pid),
-        name=[names[i] for i in row.tolist()],
-        category="annotation",
-    )
+    track, dur = builder.track(track_name, "process", pid=pid), np.maximum(stop - begin, 0)
+    shown = [names[i] for i in row.tolist()]
+    builder.slices(ts=begin + base, dur=dur, track=track, name=shown, category="annotation")
 
 
 def _times(table: GeckoTable, data: list[dict[str, Any]]) -> tuple[IntArray, IntArray, IntArray]:
     """Return start, end and phase of each marker."""
     if "phase" in table:
         phase = table.integers("phase", _INSTANT)
-        return (
-            table.ns("startTime"),
-            table.ns("endTime"),
-            np.where((phase < 0) | (phase > _END), _INSTANT, phase),
-        )
+        phase = np.where((phase < 0) | (phase > _END), _INSTANT, phase)
+        return table.ns("startTime"), table.ns("endTime"), phase
     start = table.ns("time")
     begin, end = (ms_to_ns(to_floats([one.get(key) for one in data])) for key in ("startTime", "endTime"))
     spans = (begin != NO_TIME) & (end != NO_TIME)
@@ -376,8 +362,6 @@ def _marker_spans(
     last = int(max(at.max(initial=NO_TIME), stop.max(initial=NO_TIME)))
     until = "kept until the last marker of its thread"
     report_unpaired(builder.report, pairs.unclosed, pairs.unopened, lambda i: names[sides[i]], until)
-    return (
-        np.concatenate([begin, at[pairs.begin], at[pairs.unclosed]]),
-        np.concatenate([stop, at[pairs.end], np.full(len(pairs.unclosed), last, np.int64)]),
-        np.concatenate([rows, sides[pairs.begin], sides[pairs.unclosed]]),
-    )
+    first, dur = pairs.spans(at, last)
+    starts = np.concatenate([begin, at[first]])
+    return starts, np.concatenate([stop, at[first] + dur]), np.concatenate([rows, sides[first]])

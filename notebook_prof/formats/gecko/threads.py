@@ -126,14 +126,13 @@ def gecko_categories(listed: Any) -> list[GeckoCategory]:
     """Return the categories of a profile's ``meta``; old profiles have none."""
     if not isinstance(listed, list):
         return []
-    rows = [each if isinstance(each, dict) else {} for each in listed]
-    inner = [each.get("subcategories") for each in rows]
-    return [
-        GeckoCategory(
-            str(each.get("name", "")), [str(one) for one in parts] if isinstance(parts, list) else []
-        )
-        for each, parts in zip(rows, inner, strict=True)
-    ]
+    categories = []
+    for each in listed:
+        facts = each if isinstance(each, dict) else {}
+        inner = facts.get("subcategories")
+        parts = [str(one) for one in inner] if isinstance(inner, list) else []
+        categories.append(GeckoCategory(str(facts.get("name", "")), parts))
+    return categories
 
 
 def gecko_stacks(
@@ -191,17 +190,14 @@ def _frames(tables: Mapping[str, GeckoTable], strings: Sequence[str]) -> list[Ca
     libraries = _words(strings, tables["resourceTable"].integers("name"))
     within = _words(libraries, functions.integers("resource"))
     begins = functions.integers("lineNumber", 0).tolist()
-    places = [
-        (name or "[unknown]", file or library, begin)
-        for name, file, library, begin in zip(names, files, within, begins, strict=True)
-    ]
-    places.append(("[unknown]", "", 0))
-    at = frame_rows.integers("func").tolist()
-    rows = [places[i] if 0 <= i < len(places) else places[-1] for i in at]
-    return [
-        CallFrame(name, file, _line(number or begin))
-        for (name, file, begin), number in zip(rows, line, strict=True)
-    ]
+    functions_seen = zip(names, files, within, begins, strict=True)
+    places = [(name or "[unknown]", file or library, begin) for name, file, library, begin in functions_seen]
+    unknown = ("[unknown]", "", 0)
+    frames = []
+    for i, number in zip(frame_rows.integers("func").tolist(), line, strict=True):
+        name, file, begin = places[i] if 0 <= i < len(places) else unknown
+        frames.append(CallFrame(name, file, _line(number or begin)))
+    return frames
 
 
 def location_frame(text: str, line: int) -> CallFrame:
@@ -244,7 +240,7 @@ class GeckoTracks:
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder
         self._names: set[tuple[int | None, str]] = set()
-        self._ids: set[tuple[int, int]] = set()
+        self._ids: set[tuple[int | None, int | None]] = set()
         self._processes: dict[str, str] = {}
 
     def add(self, name: Any, pid: Any, tid: Any, process: Any) -> GeckoThread:
@@ -257,8 +253,8 @@ class GeckoTracks:
         if number is None and isinstance(pid, str) and pid:
             label = f"{label} of {pid}"
         label = self.unique(label, number)
-        if number is None or thread is None or (number, thread) in self._ids:
-            return GeckoThread(self._builder.track(label, pid=number), label, number)
+        if number is None or (number, thread) in self._ids:
+            thread = None
         self._ids.add((number, thread))
         return GeckoThread(self._builder.track(label, pid=number, tid=thread), label, number)
 
@@ -298,18 +294,12 @@ def add_counters(
             continue
         process = process_id(counter.get("pid", pid))
         scale = CPU_SCALE.get(str(units.get("threadCPUDelta"))) if isinstance(units, dict) else None
-        for table in _samples(counter):
+        groups = counter.get("sampleGroups", counter.get("sample_groups"))
+        listed = groups if isinstance(groups, list) else [counter if groups is None else groups]
+        for part in (each.get("samples") for each in listed if isinstance(each, dict)):
             name = tracks.unique(str(counter.get("name") or "counter"), process)
+            table = GeckoTable(msgspec.json.encode(part))
             _add(builder, name, process, str(counter.get("category", "")), table, base, scale)
-
-
-def _samples(counter: dict[str, Any]) -> list[GeckoTable]:
-    groups = counter.get("sampleGroups", counter.get("sample_groups"))
-    if groups is None:
-        groups = [counter]
-    listed = groups if isinstance(groups, list) else [groups]
-    parts = [each.get("samples") for each in listed if isinstance(each, dict)]
-    return [GeckoTable(msgspec.json.encode(part)) for part in parts]
 
 
 def _add(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -64,14 +65,8 @@ class JaxReader(FolderReader):
         planes = [name for name in runs[latest] if name.endswith(".xplane.pb")]
         files = [name for name in planes if folder.head(name)]
         empty = [name for name in planes if name not in files]
-        builder.report.add(
-            "empty-file",
-            "loss",
-            len(empty),
-            ", ".join(empty[:3]),
-            "this host is missing or has less",
-            _SMALLER,
-        )
+        effect = "this host is missing or has less"
+        builder.report.add("empty-file", "loss", len(empty), ", ".join(empty[:3]), effect, _SMALLER)
         if not files:
             # perfetto_trace.json.gz holds the same events again
             copies = [name for name in runs[latest] if name.endswith((".json", ".json.gz"))]
@@ -98,15 +93,13 @@ def _add(data: bytes, rank: int | None, builder: TraceBuilder) -> None:
 
 def _starts_with_plane(head: bytes) -> bool:
     """Return whether the first field is a plane (1) that begins with an id (1) and a name (2)."""
-    try:
-        if head[:1] != b"\x0a":
-            return False
+    if head[:1] != b"\x0a":
+        return False
+    with suppress(WireError):
         size, at = varint(head, 1, len(head))
         for number, value in fields(head, (at, min(at + size, len(head)))):
             if number == 2 and isinstance(value, tuple):
                 return _PLANE.match(head[slice(*value)]) is not None
             if number != 1:
                 return False
-    except WireError:
-        return False
     return False

@@ -16,10 +16,10 @@ from ...errors import FormatError
 from ...readers.codec.numbers import to_ns
 from ...readers.codec.tolerant_json import NOTHING, decode_rows
 from ...readers.events import add_arguments, argument_rows
-from ...trace.arrays import IntArray, number_rows, numbered
+from ...trace.arrays import IntArray, numbered
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
-from ...trace.strings import Coded
+from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import call_category, device_category
 
 STATISTICS: Final = ("step_num", "hlo_op", "hlo_module", "correlation_id", "tf_op", "memcpy_details")
@@ -36,14 +36,20 @@ def is_argument(name: str) -> bool:
 
 def as_arguments(own: list[dict[str, Any]]) -> Coded | None:
     """Return each event's statistics that are not columns, as JSON objects; None if there are none."""
-    texts: dict[str, int] = {}
-    codes = np.full(len(own), -1, np.int64)
-    for row, stats in enumerate(own):
-        if others := {
-            name: _plain(v) for name, v in stats.items() if name not in _ELSEWHERE and is_argument(name)
-        }:
-            codes[row] = texts.setdefault(msgspec.json.encode(others).decode(errors="replace"), len(texts))
-    return Coded(codes, list(texts)) if texts else None
+    kept = [{name: _plain(v) for name, v in stats.items() if _is_kept(name)} for stats in own]
+    texts = [msgspec.json.encode(others).decode(errors="replace") if others else None for others in kept]
+    arguments = by_value(np.arange(len(texts)), texts)
+    return arguments if arguments.values else None
+
+
+def _is_kept(name: str) -> bool:
+    return name not in _ELSEWHERE and is_argument(name)
+
+
+def statistics(own: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return the values of each of `STATISTICS` that some event has."""
+    columns = {name: [each.get(name) for each in own] for name in STATISTICS}
+    return {name: values for name, values in columns.items() if any(v is not None for v in values)}
 
 
 def _plain(value: Any) -> Any:
@@ -235,18 +241,14 @@ def _launches(rows: pd.DataFrame, builder: TraceBuilder) -> None:
     launched = source.notna().to_numpy()
     builder.flows("launch", source.to_numpy()[launched].astype(np.int64), work["handle"].to_numpy()[launched])
     on_device = rows["device"] & (rows["category"] != "annotation")
-    builder.report.add(
-        "device-work-without-launch",
-        "info",
-        int(on_device.sum()) - int(launched.sum()),
-        effect="kernels and copies without a call of the runtime have no step from it",
-    )
+    missing = int(on_device.sum()) - int(launched.sum())
+    effect = "kernels and copies without a call of the runtime have no step from it"
+    builder.report.add("device-work-without-launch", "info", missing, effect=effect)
 
 
 def _table(rows: pd.DataFrame, builder: TraceBuilder) -> None:
-    rows = rows[
-        rows["hlo_op"].notna() & rows["category"].isin(["operator", "kernel", "collective", "memcpy"])
-    ]
+    is_work = rows["category"].isin(["operator", "kernel", "collective", "memcpy"])
+    rows = rows[rows["hlo_op"].notna() & is_work]
     if not len(rows):
         return
     texts = rows.astype({"hlo_op": "str", "category": "str"}).assign(
@@ -301,33 +303,18 @@ def read_space(data: bytes, report: ImportReport) -> Space:
     good = timed & lasting & np.fromiter((row.name is not None for row in rows), bool, len(rows))
     report.broken_rows(~good, lambda i: rows[i].name, "rows without a time or a name are left out")
     usable = np.flatnonzero(good)
-    ids = [[_id(rows[i].pid) for i in usable], [_id(rows[i].tid) for i in usable]]
-    codes, threads = number_rows(*(np.array(part, np.int64) for part in ids))
+    codes, threads = numbered((_id(rows[i].pid), _id(rows[i].tid)) for i in usable)
     order = np.argsort(codes, kind="stable")
     parsed_lines = []
     for chosen in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else []:
         pid, tid = threads[codes[chosen[0]]]
-        rows_of_line = usable[chosen]
-        args = [rows[i].args or {} for i in rows_of_line]
-        columns: dict[str, list[Any]] = {
-            name: [_scalar(own.get(name)) for own in args] for name in STATISTICS
-        }
-        stats = {name: values for name, values in columns.items() if any(v is not None for v in values)}
-        names = Coded(*numbered(str(rows[i].name) for i in rows_of_line))
+        own = usable[chosen]
+        args = [rows[i].args or {} for i in own]
+        plain = [{name: _scalar(each.get(name)) for name in STATISTICS} for each in args]
+        names = Coded(*numbered(str(rows[i].name) for i in own))
         line = lines.get((pid, tid), f"thread {tid}")
-        arguments = as_arguments(args)
-        parsed_lines.append(
-            PlaneLine(
-                planes.get(pid, ""),
-                line,
-                int(tid),
-                ts[rows_of_line],
-                dur[rows_of_line],
-                names,
-                stats,
-                arguments,
-            )
-        )
+        columns = (ts[own], dur[own], names, statistics(plain), as_arguments(args))
+        parsed_lines.append(PlaneLine(planes.get(pid, ""), line, tid, *columns))
     return Space(parsed_lines)
 
 

@@ -20,7 +20,7 @@ from ...readers.codec.protobuf import PADDING, Fields, text_column
 from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from .assemble import STATISTICS, PlaneLine, Space, as_arguments, is_argument
+from .assemble import PlaneLine, Space, as_arguments, is_argument, statistics
 
 _PS: Final = 1000
 _LIMIT: Final = 1 << 62
@@ -50,15 +50,9 @@ def decode(data: bytes, report: ImportReport) -> Space:
     facts = _statistics(planes, 6, np.arange(planes.count), names, names)
     space.facts.update({name: own for name, own in zip(space.planes, facts, strict=True) if own})
     owner, keys, entries = _entries(planes, 4)
-    metadata = dict(
-        zip(
-            zip(owner.tolist(), keys.tolist(), strict=True),
-            zip(
-                texts(text_column(entries, 2)), _statistics(entries, 5, owner, arguments, names), strict=True
-            ),
-            strict=True,
-        )
-    )
+    numbers = zip(owner.tolist(), keys.tolist(), strict=True)
+    titles, own = texts(text_column(entries, 2)), _statistics(entries, 5, owner, arguments, names)
+    metadata = dict(zip(numbers, zip(titles, own, strict=True), strict=True))
     broken = planes.broken + entries.broken + _lines(planes, space, metadata, arguments, names, report)
     effect = "the rest of the message is left out"
     report.add("broken-message", "loss", broken, "a field that reaches beyond its message", effect)
@@ -90,21 +84,11 @@ def _lines(
         distinct, codes = np.unique(key[rows], return_inverse=True)
         about = [metadata.get((plane, number), (f"event {number}", {})) for number in distinct.tolist()]
         facts = [about[code][1] | own[row] for code, row in zip(codes.tolist(), rows.tolist(), strict=True)]
-        stats = {name: [each.get(name) for each in facts] for name in STATISTICS}
-        stats = {name: values for name, values in stats.items() if any(v is not None for v in values)}
         start = starts[i] if 0 <= starts[i] < _LIMIT else 0
-        space.lines.append(
-            PlaneLine(
-                space.planes[plane],
-                titles[1][i] or titles[0][i],
-                ids[i],
-                offset[rows] // _PS + start,
-                dur[rows] // _PS,
-                Coded(codes, [name for name, _ in about]),
-                stats,
-                as_arguments(facts),
-            )
-        )
+        where = (space.planes[plane], titles[1][i] or titles[0][i], ids[i])
+        times = (offset[rows] // _PS + start, dur[rows] // _PS)
+        name = Coded(codes, [name for name, _ in about])
+        space.lines.append(PlaneLine(*where, *times, name, statistics(facts), as_arguments(facts)))
     return lines.broken + events.broken
 
 

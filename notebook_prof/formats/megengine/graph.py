@@ -84,12 +84,9 @@ def read_graph(data: bytes, builder: TraceBuilder) -> None:
     table = _table(graph, profiler, device, host)
     builder.metadata.setdefault("tables", {})["operators"] = table
     builder.metadata["operator_count"] = len(operators)
-    builder.report.add(
-        "operator-without-time",
-        "info",
-        len(set(operators) - set(device.operator)),
-        effect="constants and copies that were not executed have no slices",
-    )
+    without = set(operators) - set(device.operator)
+    effect = "constants and copies that were not executed have no slices"
+    builder.report.add("operator-without-time", "info", len(without), effect=effect)
     launched = _slices(device, table, builder, on_device=True)
     calls = _slices(host, table, builder, on_device=False)
     _flows(device, host, launched, calls, builder)
@@ -114,17 +111,12 @@ def _table(graph: dict[str, Any], profiler: dict[str, Any], device: Times, host:
         longest = times.longest()
         for part in ("ns", "kern_ns"):
             table[f"{name}_{part}"] = longest[part].reindex(keys).array
-    nodes = pd.Series(times_nodes(device), dtype=object).reindex(keys)
-    table["comp_node"] = nodes.array
+    nodes: dict[str, list[str]] = {}
+    for key, node in zip(device.operator, device.node, strict=True):
+        nodes.setdefault(key, []).append(short_name(node))
+    texts = pd.Series({key: " ".join(own) for key, own in nodes.items()}, dtype=object)
+    table["comp_node"] = texts.reindex(keys).array
     return table.sort_values("order", kind="stable", ignore_index=True)
-
-
-def times_nodes(times: Times) -> dict[str, str]:
-    """Return the computing nodes of each operator, as text."""
-    nodes: dict[str, str] = {}
-    for key, node in zip(times.operator, times.node, strict=True):
-        nodes[key] = f"{nodes[key]} {short_name(node)}" if key in nodes else short_name(node)
-    return nodes
 
 
 _COLUMNS: Final = (
@@ -160,11 +152,9 @@ def _json(value: Any) -> str | None:
 
 def _dtypes(keys: Any, var: dict[str, Any]) -> list[str | None]:
     """Return the element types of an operator's inputs or outputs, known only for planned memory."""
-    dtypes: list[str | None] = []
-    for key in keys if isinstance(keys, list) else []:
-        dtype = _part(_part(_part(var, str(key)), "mem_plan"), "layout").get("dtype")
-        dtypes.append(dtype if isinstance(dtype, str) else None)
-    return dtypes
+    plans = (_part(_part(var, str(key)), "mem_plan") for key in (keys if isinstance(keys, list) else []))
+    dtypes = (_part(plan, "layout").get("dtype") for plan in plans)
+    return [dtype if isinstance(dtype, str) else None for dtype in dtypes]
 
 
 def _slices(times: Times, table: pd.DataFrame, builder: TraceBuilder, *, on_device: bool) -> IntArray:
@@ -208,9 +198,7 @@ def _scope(name: str, kind: str) -> tuple[str | None, str | None]:
 
 
 def _flows(device: Times, host: Times, launched: IntArray, calls: IntArray, builder: TraceBuilder) -> None:
-    first: dict[str, int] = {}
-    for key, handle in zip(host.operator, calls.tolist(), strict=True):
-        first.setdefault(key, handle)
+    first = dict(zip(reversed(host.operator), calls[::-1].tolist(), strict=True))
     src = np.array([first.get(key, -1) for key in device.operator], np.int64)
     has_call = src >= 0
     builder.flows("launch", src[has_call], launched[has_call])

@@ -18,17 +18,11 @@ from ...trace.report import ImportReport
 _RECT: Final = re.compile(r"<rect\b([^<>]*)>")
 _TAG: Final = re.compile(r'tag:(\w+)="([^"]*)"')
 _PART: Final = re.compile(r"(\d{1,18})\s*([A-Za-z]+)")
+_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{1,16}|\d{1,19}")
 _LAYOUT: Final = re.compile(r"\{(.*?)\s*([A-Za-z]\w*)?\}$")
 _DIMENSION: Final = re.compile(r"(\d+)\(-?\d+\)")
-_NS: Final = {
-    "ns": 1,
-    "us": 10**3,
-    "ms": 10**6,
-    "s": 10**9,
-    "m": 60 * 10**9,
-    "min": 60 * 10**9,
-    "h": 3600 * 10**9,
-}
+_S: Final = 10**9
+_NS: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": _S, "m": 60 * _S, "min": 60 * _S, "h": 3600 * _S}
 _BYTES: Final = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 _LIMIT: Final = 1 << 62
 _NAMES: Final = ("name", "layout", "dtype", "addr", "bytes", "born_ns", "freed_ns", "group")
@@ -55,14 +49,8 @@ def read_memory_flow(data: bytes, builder: TraceBuilder) -> None:
     late = np.concatenate([np.ones(n, np.int64), np.where(born == freed, 2, 0)])
     order = np.lexsort((late, ts))
     change = np.concatenate([size, -size])[order]
-    builder.allocations(
-        ts=ts[order],
-        addr=np.concatenate([addr, addr])[order],
-        bytes=change,
-        device=-1,
-        allocated=np.cumsum(change),
-        reserved=0,
-    )
+    addr, total = np.concatenate([addr, addr])[order], np.cumsum(change)
+    builder.allocations(ts=ts[order], addr=addr, bytes=change, device=-1, allocated=total, reserved=0)
 
 
 def quantity(text: str, units: dict[str, int]) -> int | None:
@@ -79,13 +67,10 @@ def quantity(text: str, units: dict[str, int]) -> int | None:
 
 
 def _tensors(tagged: list[dict[str, str]], report: ImportReport) -> pd.DataFrame:
-    rows = []
-    for tags in tagged:
-        row = _tensor(tags)
-        if row is None:
-            report.broken_rows(1, bounded_repr(tags), "these tensors are left out")
-        else:
-            rows.append(row)
+    made = [_tensor(tags) for tags in tagged]
+    broken = np.array([row is None for row in made])
+    report.broken_rows(broken, lambda i: bounded_repr(tagged[i]), "these tensors are left out")
+    rows = [row for row in made if row is not None]
     if not rows:
         raise FormatError("no tensor of this drawing has an address, a size and times")
     table = pd.DataFrame(rows, columns=list(_NAMES)).sort_values("born_ns", kind="stable", ignore_index=True)
@@ -99,38 +84,23 @@ def _tensors(tagged: list[dict[str, str]], report: ImportReport) -> pd.DataFrame
 
 
 def _tensor(tags: dict[str, str]) -> tuple[Any, ...] | None:
-    address = tags["address"]
-    size = quantity(tags.get("size", ""), _BYTES)
+    address, size = tags["address"], quantity(tags.get("size", ""), _BYTES)
     born, freed = (quantity(tags.get(key, ""), _NS) for key in ("produced", "erased"))
-    if not re.fullmatch(r"0x[0-9a-fA-F]{1,16}|\d{1,19}", address):
-        return None
-    if size is None or born is None or freed is None:
+    if size is None or born is None or freed is None or not _ADDRESS.fullmatch(address):
         return None
     layout = unescape(tags.get("layout", ""))
     match = _LAYOUT.search(layout)
     dtype = (match[2] or "") if match else ""
     group = tags.get("group", "")
     number = int(group) if group.isdecimal() and len(group) < 19 else None
-    return (
-        unescape(tags.get("name", "")),
-        layout,
-        dtype,
-        int(address, 0),
-        size,
-        born,
-        max(born, freed),
-        number,
-    )
+    name = unescape(tags.get("name", ""))
+    return name, layout, dtype, int(address, 0), size, born, max(born, freed), number
 
 
 _BYTES_BY_TYPE: Final = {
-    "Float32": 4,
-    "Int32": 4,
-    "Float16": 2,
-    "Int16": 2,
-    "Int8": 1,
-    "Uint8": 1,
-    "Bool": 1,
+    **dict.fromkeys(("Int8", "Uint8", "Bool"), 1),
+    **dict.fromkeys(("Float16", "Int16"), 2),
+    **dict.fromkeys(("Float32", "Int32"), 4),
     "Int64": 8,
 }
 Shape: TypeAlias = tuple[int, ...]

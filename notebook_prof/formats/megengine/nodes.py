@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -16,7 +17,7 @@ from msgspec import Raw, Struct, field
 from ...readers.codec.numbers import to_ns
 from ...readers.codec.tolerant_json import NOTHING
 from ...readers.events import report_unpaired
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, numbered
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest, pair
 from ...trace.report import ImportReport
@@ -77,13 +78,10 @@ def timed(rows: list[NodeRow], base_ns: int, report: ImportReport) -> TimedRows:
     ts, ok = to_ns([row.ts for row in rows])
     ok &= np.fromiter((row.name is not None for row in rows), bool, len(rows))
     report.broken_rows(~ok, lambda i: f"{rows[i].name!r}: ts {bytes(rows[i].ts)!r}")
-    if not ok.all():
-        rows = [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
-    threads = [(_number(row.pid), _number(row.tid)) for row in rows]
-    code_of = {key: i for i, key in enumerate(dict.fromkeys([*names, *threads]))}
-    thread = np.fromiter((code_of[key] for key in threads), np.int64, len(rows))
-    labels = {code_of[key]: name for key, name in names.items()}
-    return TimedRows(rows, ts[ok] + base_ns, thread, list(code_of), labels)
+    kept = [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
+    thread, keys = numbered(chain(names, ((_number(row.pid), _number(row.tid)) for row in kept)))
+    labels = dict(enumerate(names.values()))  # which are numbered first
+    return TimedRows(kept, ts[ok] + base_ns, thread[len(names) :], keys, labels)
 
 
 def thread_track(events: TimedRows, thread: int, builder: TraceBuilder) -> int:
@@ -97,41 +95,34 @@ def ranges(events: TimedRows, report: ImportReport) -> TimelineRanges:
     phase = np.array([row.ph for row in events.rows], dtype=object)
     marks = np.flatnonzero((phase == "B") | (phase == "E"))
     pairs = pair(events.thread[marks], events.ts[marks], phase[marks] == "B")
-    begin, end = marks[pairs.begin], marks[pairs.end]
-    open_ = marks[pairs.unclosed]
-    name = [str(events.rows[i].name) for i in begin]
-    crossed = sum(name != events.rows[j].name for name, j in zip(name, end.tolist(), strict=True))
+    rows, last = events.rows, int(events.ts.max(initial=0))
+    opened, lasting = pairs.spans(events.ts[marks], last)
+    # what shut each range; for those that nothing shut, what opened it
+    shut = np.concatenate([marks[pairs.end], marks[pairs.unclosed]])
+    ends = zip(marks[pairs.begin].tolist(), marks[pairs.end].tolist(), strict=True)
+    crossed = sum(str(rows[i].name) != rows[j].name for i, j in ends)
     report.add("crossed-ranges", "info", crossed, effect="ends and their begins have different names")
-    report_unpaired(report, open_, marks[pairs.unopened], lambda i: events.rows[i].name)
-    single = np.flatnonzero((phase == "X") | (phase == "i") | (phase == "I"))
-    dur, ok = to_ns([events.rows[i].dur for i in single])
-    last = int(events.ts.max()) if len(events.ts) else 0
-    first = np.concatenate([begin, open_, single])
+    report_unpaired(report, marks[pairs.unclosed], marks[pairs.unopened], lambda i: rows[i].name)
+    single = np.flatnonzero(np.isin(phase, ("X", "i", "I")))
+    dur, ok = to_ns([rows[i].dur for i in single])
+    first = np.concatenate([marks[opened], single])
     order = np.argsort(first, kind="stable")
-    source = np.concatenate([end, open_, single])[order]
-    first = first[order]
-    rows = events.rows
+    source, first = np.concatenate([shut, single])[order], first[order]
+    pairs_of_rows = zip(first.tolist(), source.tolist(), strict=True)
     return TimelineRanges(
         ts=events.ts[first],
-        dur=np.concatenate(
-            [events.ts[end] - events.ts[begin], last - events.ts[open_], np.where(ok, dur, 0)]
-        )[order],
+        dur=np.concatenate([lasting, np.where(ok, dur, 0)])[order],
         thread=events.thread[first],
         name=[str(rows[i].name) for i in first],
         cat=[rows[i].cat or "" for i in first],
-        args=[
-            rows[j].args or rows[i].args or {} for i, j in zip(first.tolist(), source.tolist(), strict=True)
-        ],
+        args=[rows[j].args or rows[i].args or {} for i, j in pairs_of_rows],
     )
 
 
 def links(events: TimedRows) -> pd.DataFrame:
     """List the arrows that follow a tensor, as in the file."""
-    at = [
-        i
-        for i, row in enumerate(events.rows)
-        if row.ph in ("s", "t", "f") and (row.cat or "")[:6] == "Tensor"
-    ]
+    ends = (row.ph in ("s", "t", "f") and (row.cat or "")[:6] == "Tensor" for row in events.rows)
+    at = [i for i, is_end in enumerate(ends) if is_end]
     return pd.DataFrame(
         {
             "kind": [events.rows[i].cat for i in at],
@@ -248,19 +239,11 @@ def operators(ranges: TimelineRanges, category: npt.NDArray[np.object_]) -> Oper
         texts = [_shapes(side) for side in (inputs, outputs)]
         shapes[i] = texts[0]
         args = ranges.args[i]
+        device = short_name(str((inputs or outputs or [{}])[0].get("device", args.get("__device__", ""))))
+        dtypes = [[str(tensor.get("dtype", "")) for tensor in side] for side in (inputs, outputs)]
         own = {name: value for name, value in args.items() if not name.startswith("__")}
-        rows.append(
-            (
-                int(key[i]),
-                ranges.name[i],
-                short_name(str((inputs or outputs or [{}])[0].get("device", args.get("__device__", "")))),
-                texts[0],
-                [str(tensor.get("dtype", "")) for tensor in inputs],
-                texts[1],
-                [str(tensor.get("dtype", "")) for tensor in outputs],
-                msgspec.json.encode(own).decode(),
-            )
-        )
+        tensors_of = (texts[0], dtypes[0], texts[1], dtypes[1])
+        rows.append((int(key[i]), ranges.name[i], device, *tensors_of, msgspec.json.encode(own).decode()))
     return OperatorColumns(key, shapes, pd.DataFrame(rows, columns=list(_COLUMNS)).astype({"id": "int64"}))
 
 

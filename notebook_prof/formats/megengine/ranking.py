@@ -96,11 +96,12 @@ def top_calls(
     time_s = ran[column].astype("float64") / _SECOND
     in_time = (time_s >= min_time_s) & (time_s <= max_time_s)
     kept = ran[_mask(ran, types, name, input_dtype) & in_time]
-    ranked = (
-        _rows(kept, column)
-        if not (aggregate or aggregate_by)
-        else _groups(kept, column, _checked(aggregate or "sum", AGGREGATES, "aggregate"), aggregate_by)
-    )
+    if aggregate or aggregate_by:
+        how = _checked(aggregate or "sum", AGGREGATES, "aggregate")
+        ranked = _groups(kept, column, how, aggregate_by)
+    else:
+        facts = kept[["name", "type", "id", "in_shapes", "out_shapes", "in_layouts"]].assign(count=1)
+        ranked = pd.concat([facts, _values(kept, column)], axis=1)
     for rate, work in (("flops_per_s", "computation"), ("bytes_per_s", "memory_bytes")):
         with np.errstate(divide="ignore", invalid="ignore"):
             ranked[rate] = ranked[work].to_numpy() / ranked["time_s"].to_numpy()
@@ -160,41 +161,27 @@ def _mask(
             raise OptionError(f"{name!r} is not a regular expression: {error}") from error
         keep &= ran["name"].map(lambda text: pattern.match(text) is not None).astype(bool)
     if input_dtype is not None:
-        keep &= (
-            ran["in_dtypes"]
-            .map(lambda dtypes: isinstance(dtypes, list) and input_dtype in dtypes)
-            .astype(bool)
-        )
+        has = [isinstance(dtypes, list) and input_dtype in dtypes for dtypes in ran["in_dtypes"]]
+        keep &= np.array(has, bool)
     return keep
 
 
-def _rows(kept: pd.DataFrame, column: str) -> pd.DataFrame:
-    table = kept[["name", "type", "id", "in_shapes", "out_shapes", "in_layouts"]].copy()
-    table["count"] = 1
-    table["time_s"] = kept[column].astype("float64") / _SECOND
-    table["computation"] = kept["flops"].astype("float64")
-    table["memory_bytes"] = kept["bytes"].astype("float64")
-    return table
+def _values(kept: pd.DataFrame, column: str) -> pd.DataFrame:
+    values = kept[[column, "flops", "bytes"]].astype("float64")
+    values.columns = ["time_s", "computation", "memory_bytes"]
+    return values.assign(time_s=values["time_s"] / _SECOND)
 
 
 def _groups(kept: pd.DataFrame, column: str, aggregate: str, by: str | None) -> pd.DataFrame:
     if by not in (None, "type"):
         raise OptionError(f"calls cannot be aggregated by {by!r}: choose type")
-    key = kept["type"] if by else pd.Series("all", index=kept.index)
-    values = pd.DataFrame(
-        {
-            "time_s": kept[column].astype("float64") / _SECOND,
-            "computation": kept["flops"].astype("float64"),
-            "memory_bytes": kept["bytes"].astype("float64"),
-        }
-    )
-    groups = values.fillna(0.0).groupby(key.to_numpy(), sort=False)
-    table = groups.agg(aggregate)
-    unknown = values.isna().groupby(key.to_numpy(), sort=False).all()
-    table = table.mask(unknown).reset_index(names="type")
-    table["count"] = groups.size().to_numpy()
-    table["name"], table["id"] = "", "N/A"
-    return table.assign(in_shapes=None, out_shapes=None, in_layouts=None)
+    key = (kept["type"] if by else pd.Series("all", index=kept.index)).to_numpy()
+    values = _values(kept, column)
+    groups = values.fillna(0.0).groupby(key, sort=False)
+    unknown = values.isna().groupby(key, sort=False).all()
+    table = groups.agg(aggregate).mask(unknown).reset_index(names="type")
+    shapes = dict.fromkeys(("in_shapes", "out_shapes", "in_layouts"))
+    return table.assign(count=groups.size().to_numpy(), name="", id="N/A", **shapes)
 
 
 def _ordered(table: pd.DataFrame, order_by: str) -> pd.DataFrame:

@@ -110,15 +110,11 @@ def categories(ranges: TimelineRanges, on_device: npt.NDArray[np.bool_]) -> npt.
     # On a device: kernels, copies, fills, collectives. On a thread: ranges with an operator's id are
     # operators, bookkeeping of tensors is overhead, waiting for the device is sync, and the rest are scopes
     # (module; see `scopes`).
+    rows = zip(ranges.name, ranges.cat, ranges.args, on_device.tolist(), strict=True)
     words = [
-        _on_device(name, cat) if device else _on_host(name, "__id__" in args)
-        for name, cat, args, device in zip(
-            ranges.name, ranges.cat, ranges.args, on_device.tolist(), strict=True
-        )
+        _on_device(name, cat) if own else _on_host(name, "__id__" in args) for name, cat, args, own in rows
     ]
-    result = np.empty(len(words), object)
-    result[:] = words
-    return result
+    return np.array(words, object)
 
 
 def scopes(

@@ -37,9 +37,8 @@ def read_table(data: bytes, builder: TraceBuilder) -> None:
     if not len(table):
         raise FormatError("memray's table has no rows: nothing was allocated, or the file was cut")
     if not data.endswith(b"\n"):
-        builder.report.truncated(
-            "the last row has no end", "rows may be missing, and so may outer frames of the last one"
-        )
+        effect = "rows may be missing, and so may outer frames of the last one"
+        builder.report.truncated("the last row has no end", effect)
     builder.table("heap", _by_line(table), times=())
     builder.metadata["heap"] = {"tool": "memray", "peak_bytes": int(table["bytes"].sum())}
     builder.report.add(
@@ -130,15 +129,8 @@ def heap_table(
     # ``bytes count kept_bytes kept_count``, each of shape (n,); missing ones are 0.
     keys = [_keys(stack) for stack in stacks]
     names = pd.DataFrame(keys, columns=["line", "allocated_by"]).iloc[code].reset_index(drop=True)
-    zeros = np.zeros(len(code), np.int64)
-    table = pd.DataFrame(
-        {
-            "line": names["line"],
-            "text": "",
-            "allocated_by": names["allocated_by"],
-            **{name: numbers.get(name, zeros) for name in NUMBERS},
-        }
-    )
+    names.insert(1, "text", "")
+    table = names.assign(**{name: numbers.get(name, 0) for name in NUMBERS})
     return table.groupby(["line", "text", "allocated_by"], sort=False).sum().reset_index()
 
 

@@ -11,7 +11,6 @@ from ...readers.base import Folder, FolderReader, Probe, Reader
 from ...trace.builder import TraceBuilder
 from .files import File, is_profile, kind_of, profile_files
 
-_OPTIONS: Final = ("fp_point", "bp_point")
 _ENVIRONMENT: Final = {
     "fp_point": ("FP_POINT", "PROFILING_FP_START"),
     "bp_point": ("BP_POINT", "PROFILING_BP_END"),
@@ -41,8 +40,9 @@ class MindSporeReader(FolderReader):
     def configured(self, **options: object) -> Reader:
         """Return this reader with ``fp_point`` and ``bp_point`` set."""
         for key, value in options.items():
-            if key not in _OPTIONS:
-                raise OptionError(f"no option {key!r} of the reader 'mindspore': {nearest(key, _OPTIONS)}")
+            if key not in _ENVIRONMENT:
+                known = nearest(key, _ENVIRONMENT)
+                raise OptionError(f"no option {key!r} of the reader 'mindspore': {known}")
             if value is not None and not isinstance(value, str):
                 raise OptionError(f"{key} must be the name of an operator, not {value!r}")
         return MindSporeReader({key: str(value) for key, value in options.items() if value is not None})
@@ -90,10 +90,8 @@ class MindSporeReader(FolderReader):
         lowest = min(numbers, default=0)
         staging = Staging(builder, numbered=bool(numbers), **self._named_points())
         for rank in sorted(numbers or {0}):
-            files_of_rank = [
-                file for file in files if file.rank == rank or (file.rank < 0 and rank == lowest)
-            ]
-            Rank({file.kind: file for file in files_of_rank}, content, staging, rank).read()
+            own = {file.kind: file for file in files if (lowest if file.rank < 0 else file.rank) == rank}
+            Rank(own, content, staging, rank).read()
         staging.pour()
         if not staging.used:
             raise FormatError("nothing in it can be read")
@@ -104,6 +102,6 @@ class MindSporeReader(FolderReader):
         options = {
             option: value
             for option, names in _ENVIRONMENT.items()
-            if (value := next((os.environ[name] for name in names if os.environ.get(name)), ""))
+            if (value := next(filter(None, map(os.environ.get, names)), ""))
         }
         return {**options, "named_by": "environment"} if options else {}

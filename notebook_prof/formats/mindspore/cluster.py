@@ -60,24 +60,16 @@ def cluster_steps(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
         return pd.DataFrame({name: pd.Series(dtype="float64") for name in columns}).astype({"rank": "int32"})
     table = parts[parts["step"] == chosen]
     if gaps is not None:
-        table = table.merge(
-            gaps.loc[gaps["step"] == chosen, ["rank", "interval_ns"]],
-            on="rank",
-            how="left",
-            suffixes=("_", ""),
-        )
+        intervals = gaps.loc[gaps["step"] == chosen, ["rank", "interval_ns"]]
+        table = table.merge(intervals, on="rank", how="left", suffixes=("_", ""))
     table = table.reindex(columns=columns).astype(dict.fromkeys(columns[1:], "float64"))
     return table.astype({"rank": "int32"}).sort_values("rank", kind="stable").reset_index(drop=True)
 
 
-_LINK_KINDS = {
-    "rank": "int32",
-    "src": "int32",
-    "dst": "int32",
+_LINK_KINDS: Final = {
+    **dict.fromkeys(("rank", "src", "dst"), "int32"),
     "link": "str",
-    "time_ns": "float64",
-    "kilobytes": "float64",
-    "kilobytes_per_s": "float64",
+    **dict.fromkeys(("time_ns", "kilobytes", "kilobytes_per_s"), "float64"),
 }
 
 
@@ -111,41 +103,28 @@ def cluster_links(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
     [[0.0, 1.0, 2000000.0, 8.0]]
     """
     table = recorded_table(trace, "communication")
-    rows: list[list[Any]] = []
+    rows: list[tuple[Any, ...]] = []
     if table is not None and "links" in table:
         chosen = table[table["step"] == (AVERAGE if step is None else step)]
-        for rank, links in zip(chosen["rank"], chosen["links"], strict=True):
-            rows += _rows(int(rank), links)
-    return pd.DataFrame(rows, columns=list(_LINK_KINDS)).astype(_LINK_KINDS)
-
-
-def _rows(rank: int, links: Any) -> list[list[Any]]:
-    """Return one row per link and kind. A rank has only a few of them."""
-    rows: list[list[Any]] = []
-    if not isinstance(links, Mapping):
-        return rows
-    for pair, kinds in links.items():
-        source, _, target = str(pair).partition("-")
-        if not (source.isdigit() and target.isdigit() and isinstance(kinds, Mapping)):
-            continue
-        for kind, (cost_ms, size, speed, *_) in kinds.items():
-            rows.append(
-                [rank, int(source), int(target), str(kind), float(cost_ms) * 1e6, float(size), float(speed)]
-            )
-    return rows
+        for rank, pairs in zip(chosen["rank"], chosen["links"], strict=True):
+            for pair, kinds in pairs.items() if isinstance(pairs, Mapping) else ():
+                source, _, target = str(pair).partition("-")
+                if source.isdigit() and target.isdigit() and isinstance(kinds, Mapping):
+                    rows += [
+                        (rank, int(source), int(target), str(kind), *map(float, facts[:3]))
+                        for kind, facts in kinds.items()
+                    ]
+    links = pd.DataFrame(rows, columns=list(_LINK_KINDS)).astype(_LINK_KINDS)
+    return links.assign(time_ns=links["time_ns"] * 1e6)
 
 
 _APART: Final = 0.20
 _SHARE: Final = 0.10
 _KINDS: Final = {
     "rule": "str",
-    "rank": "Int32",
-    "stage": "Int32",
-    "src": "Int32",
-    "dst": "Int32",
+    **dict.fromkeys(("rank", "stage", "src", "dst"), "Int32"),
     "link": "str",
-    "value": "float64",
-    "share": "float64",
+    **dict.fromkeys(("value", "share"), "float64"),
 }
 
 
@@ -202,12 +181,11 @@ def cluster_advice(trace: Trace, *, stages: int = 1) -> pd.DataFrame:
         _slow_link(cluster_links(trace)),
     ]
     if stages > 1:
-        between = _finding_above("between-stages", _share(steps, "receive_alone_ns"))
-        rows += [between, _parallel_finding(steps, stages), _stage_flops(flops, stages)]
+        rows.append(_share("between-stages", steps, "receive_alone_ns"))
+        rows += [_parallel_finding(steps, stages), _stage_flops(flops, stages)]
     else:
-        rows.append(_finding_above("communication", _share(steps, "communication_alone_ns")))
-    table = pd.DataFrame([row for row in rows if row], columns=list(_KINDS))
-    return table.astype(_KINDS)
+        rows.append(_share("communication", steps, "communication_alone_ns"))
+    return pd.DataFrame([row for row in rows if row], columns=list(_KINDS)).astype(_KINDS)
 
 
 def _extreme(rule: str, table: pd.DataFrame | None, column: str, sign: Literal[1, -1] = 1) -> dict[str, Any]:
@@ -217,11 +195,9 @@ def _extreme(rule: str, table: pd.DataFrame | None, column: str, sign: Literal[1
         return {}
     at = (sign * values).idxmax()
     share = float(sign * (values[at] / values.mean() - 1))
-    return (
-        {"rule": rule, "rank": table["rank"][at], "value": values[at], "share": share}
-        if share > _APART
-        else {}
-    )
+    if share <= _APART:
+        return {}
+    return {"rule": rule, "rank": table["rank"][at], "value": values[at], "share": share}
 
 
 def _slow_link(links: pd.DataFrame) -> dict[str, Any]:
@@ -233,14 +209,13 @@ def _slow_link(links: pd.DataFrame) -> dict[str, Any]:
     at = below.idxmax()
     if below[at] <= _APART:
         return {}
-    row = across.loc[at]
-    facts = {"src": row["src"], "dst": row["dst"], "link": row["link"], "rank": row["rank"]}
+    facts = across.loc[at, ["src", "dst", "link", "rank"]].to_dict()
     return {"rule": "link", **facts, "value": speed[at], "share": float(below[at])}
 
 
-def _share(steps: pd.DataFrame, column: str) -> float:
+def _share(rule: str, steps: pd.DataFrame, column: str) -> dict[str, Any]:
     whole = (steps["computation_ns"] + steps["communication_alone_ns"]).sum()
-    return float(steps[column].sum() / whole) if whole > 0 else 0.0
+    return _finding_above(rule, float(steps[column].sum() / whole) if whole > 0 else 0.0)
 
 
 def _finding_above(rule: str, share: float, **facts: Any) -> dict[str, Any]:

@@ -63,13 +63,13 @@ def stage_host_queue(table: pd.DataFrame, staging: Staging, rank: int) -> None:
 
     def emit(shift: int) -> None:
         builder = staging.builder
-        track = builder.track("data pipeline", "thread", rank=staging.tag(rank))
+        track = staging.track(rank, "data pipeline", "thread")
         builder.slices(
             ts=ends - dur + shift, dur=dur, track=track, name="next batch", category="io", phase="data"
         )
         sized = rows[rows["size"].notna()]
         if len(sized):
-            fill = builder.track("host queue", "counter", rank=staging.tag(rank))
+            fill = staging.track(rank, "host queue", "counter")
             builder.counter(fill, sized["time_ns"].to_numpy() + shift, sized["size"].to_numpy())
         shifted = table["time_ns"].where(table["time_ns"] < 0, table["time_ns"] + shift)
         staging.table("minddata_queue", table.assign(time_ns=shifted), rank)
@@ -92,9 +92,8 @@ def next_queue(data: bytes, unit_ns: float, report: ImportReport) -> pd.DataFram
     size = pd.to_numeric(fields[3], errors="coerce").to_numpy(np.float64)
     good = begun & ended & (end >= start)
     report.broken_rows(~good, lambda i: lines.iloc[i], "these lines are left out")
-    return pd.DataFrame({"start_ns": start, "wait_ns": end - start, "size": size})[good].reset_index(
-        drop=True
-    )
+    table = pd.DataFrame({"start_ns": start, "wait_ns": end - start, "size": size})
+    return table[good].reset_index(drop=True)
 
 
 def stage_next_queue(table: pd.DataFrame, staging: Staging, rank: int) -> None:
@@ -102,12 +101,10 @@ def stage_next_queue(table: pd.DataFrame, staging: Staging, rank: int) -> None:
     start, wait = table["start_ns"].to_numpy(), table["wait_ns"].to_numpy()
 
     def emit(shift: int) -> None:
-        builder = staging.builder
-        track = builder.track(f"NPU {rank} data queue", "stream", rank=staging.tag(rank))
-        builder.slices(
+        staging.builder.slices(
             ts=start + shift,
             dur=wait,
-            track=track,
+            track=staging.track(rank, f"NPU {rank} data queue", "stream"),
             name="GetNext_dequeue_wait",
             category="sync",
             phase="data",
@@ -128,9 +125,7 @@ def pipeline(data: bytes, report: ImportReport, name: str) -> pd.DataFrame:
         if not isinstance(op, dict) or not isinstance(op.get("op_id"), int):
             report.broken_rows(1, str(op)[:80], "this operator is left out")
             continue
-        metrics = op.get("metrics")
-        queue = metrics.get("output_queue") if isinstance(metrics, dict) else None
-        queue = queue if isinstance(queue, dict) else {}
+        queue = _dict(_dict(op.get("metrics")).get("output_queue"))
         rows.append(
             {
                 "op_id": op["op_id"],
@@ -139,9 +134,7 @@ def pipeline(data: bytes, report: ImportReport, name: str) -> pd.DataFrame:
                 "queue_length": _number(queue.get("length")),
                 "children": _integers(op.get("children")),
                 "sizes": _integers(queue.get("size")),
-                "throughput": [x for x in queue.get("throughput") or [] if isinstance(x, int | float)]
-                if isinstance(queue.get("throughput"), list)
-                else [],
+                "throughput": [x for x in _list(queue.get("throughput")) if isinstance(x, int | float)],
             }
         )
     return _derived(pd.DataFrame(rows), _number(interval)) if rows else pd.DataFrame()
@@ -191,25 +184,19 @@ def processor(data: bytes, report: ImportReport, name: str) -> tuple[pd.DataFram
         return pd.DataFrame(), {}
     times = np.array(_integers(value.get("time_stamp")), np.float64)
     times = times[np.abs(times) < 9e12]
-    groups: list[tuple[int, Any]] = [
-        (_MACHINE, value.get("device_info")),
-        (_PROCESS, value.get("process_info")),
-    ]
-    listed = value.get("op_info")
-    for op in listed if isinstance(listed, list) else []:
-        if isinstance(op, dict) and isinstance(op.get("op_id"), int) and op["op_id"] >= 0:
-            groups.append((op["op_id"], op.get("metrics")))
+    listed = [op for op in _list(value.get("op_info")) if isinstance(_dict(op).get("op_id"), int)]
+    groups = [(_MACHINE, value.get("device_info")), (_PROCESS, value.get("process_info"))]
+    groups += [(op["op_id"], op.get("metrics")) for op in listed if op["op_id"] >= 0]
     parts, extra = [], 0
     for op_id, metrics in groups:
-        for metric, series in metrics.items() if isinstance(metrics, dict) else ():
-            values = [x for x in series if isinstance(x, int | float)] if isinstance(series, list) else []
+        for metric, series in _dict(metrics).items():
+            values = [x for x in _list(series) if isinstance(x, int | float)]
             # values beyond the last time are cut, and counted as `samples-without-time`
             n = min(len(values), len(times))
             extra += len(values) - n
             when = (times[:n] * _MS).astype(np.int64)
-            parts.append(
-                pd.DataFrame({"op_id": op_id, "metric": metric, "time_ns": when, "value": values[:n]})
-            )
+            columns = {"op_id": op_id, "metric": metric, "time_ns": when, "value": values[:n]}
+            parts.append(pd.DataFrame(columns))
     report.add("samples-without-time", "info", extra, effect="samples beyond the list of times are left out")
     facts = {
         "processors": value.get("cpu_processor_num"),
@@ -232,14 +219,14 @@ def stage_samples(operators: pd.DataFrame, cpu: pd.DataFrame, staging: Staging, 
         staging.table("minddata_cpu", cpu.assign(time_ns=cpu["time_ns"] + shift), rank)
         machine = cpu[(cpu["op_id"] == _MACHINE) & cpu["metric"].str.endswith("_utilization")]
         for metric, rows in machine.groupby("metric"):
-            track = builder.track(f"processor {metric}", "counter", rank=staging.tag(rank), unit="1")
+            track = staging.track(rank, f"processor {metric}", "counter", unit="1")
             builder.counter(track, rows["time_ns"].to_numpy() + shift, rows["value"].to_numpy() / 100)
         for i, sizes in enumerate(operators["sizes"] if len(operators) else ()):
             # The thread that samples the processor samples the queues too, but only the processor's file has
             # times: where the numbers of samples differ, a queue has no counter.
             if len(sizes) == len(times):
                 name = f"queue of {operators['op_type'][i]}_{operators['op_id'][i]}"
-                builder.counter(builder.track(name, "counter", rank=staging.tag(rank)), times + shift, sizes)
+                builder.counter(staging.track(rank, name, "counter"), times + shift, sizes)
 
     if len(times):
         staging.at("host", times, times, emit)
@@ -250,4 +237,12 @@ def _number(value: Any) -> float:
 
 
 def _integers(value: Any) -> list[int]:
-    return [x for x in value if isinstance(x, int) and abs(x) < 2**53] if isinstance(value, list) else []
+    return [x for x in _list(value) if isinstance(x, int) and abs(x) < 2**53]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ...readers.codec.columns import per_group
 from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import Coded, by_value
 from .staging import Staging, csv_frame, ns_of
-
-# Shapes of operators: one spelling for the three in which MindSpore writes them.
 
 # The parts of MindSpore's names: ``Gradients/Default/network-Net/conv1-Conv2d/Conv2D-op93``.
 
@@ -57,11 +55,6 @@ def is_collective(name: str) -> bool:
     return _COLLECTIVE.match(name) is not None
 
 
-def distinct_parts(names: Sequence[str]) -> list[NameParts]:
-    """Split each of some distinct names."""
-    return [split(name) for name in names]
-
-
 def _phase(kind: str, attributes: list[str], backward: bool) -> str | None:
     if is_collective(kind):
         return "communication"
@@ -86,11 +79,12 @@ def input_shapes(info: Any) -> str:
     """
     if not isinstance(info, dict):
         return ""
-    shapes = []
-    for key, value in info.items():
-        if str(key).startswith("input_") and isinstance(value, dict):
-            shapes.append("[" + ", ".join(_DIMS.findall(str(value.get("shape", "")))) + "]")
-    return "[" + ", ".join(shapes) + "]" if shapes else ""
+    shapes = [
+        f"[{', '.join(_DIMS.findall(str(value.get('shape', ''))))}]"
+        for key, value in info.items()
+        if str(key).startswith("input_") and isinstance(value, dict)
+    ]
+    return f"[{', '.join(shapes)}]" if shapes else ""
 
 
 def executed_shapes(data: bytes, name: list[str], ts: IntArray, report: ImportReport) -> Coded:
@@ -102,7 +96,9 @@ def executed_shapes(data: bytes, name: list[str], ts: IntArray, report: ImportRe
     if len(lines) == 0 or parts.shape[1] < 4:
         return Coded(np.full(len(ts), -1), [])
     codes, texts = pd.factorize(parts[3].fillna(""))
-    spelled = ["[" + ", ".join(_spell(match) for match in _INPUT.findall(text)) + "]" for text in texts]
+    # there are no numbers in `NoShape`
+    inputs = ([f"[{', '.join(_DIMS.findall(part))}]" for part in _INPUT.findall(text)] for text in texts)
+    spelled = [f"[{', '.join(parts)}]" for parts in inputs]
     executions = pd.DataFrame({"name": parts[1], "nth": parts.groupby(1).cumcount(), "code": codes})
     run = pd.DataFrame({"name": pd.Series(name, dtype="object"), "ts": ts}).sort_values("ts", kind="stable")
     run["nth"] = run.groupby("name").cumcount()
@@ -110,10 +106,6 @@ def executed_shapes(data: bytes, name: list[str], ts: IntArray, report: ImportRe
     shape_code = merged["code"].reindex(range(len(ts))).fillna(-1).to_numpy(np.int64)
     report.add("shapes-missing", "info", int((shape_code < 0).sum()), effect="these operators have no shapes")
     return Coded(shape_code, spelled)
-
-
-def _spell(text: str) -> str:
-    return "[]" if text == "NoShape" else "[" + ", ".join(_DIMS.findall(text)) + "]"
 
 
 _MS: Final = 1e6
@@ -160,25 +152,24 @@ def stage_host(runs: pd.DataFrame, framework: bytes, staging: Staging, rank: int
     short = [name.values[code] for code in name.codes]
     shapes = executed_shapes(framework, short, runs["ts"].to_numpy(), staging.builder.report)
     ts, dur, lane = (runs[column].to_numpy() for column in ("ts", "dur", "lane"))
-    clock = clock_of(ts)
 
     def emit(shift: int) -> None:
-        builder = staging.builder
-        codes, tids = pd.factorize(lane)
-        keys = [
-            builder.track(f"host operators {t}", pid=rank, tid=int(t), rank=staging.tag(rank)) for t in tids
-        ]
-        builder.slices(
+        staging.builder.slices(
             ts=ts + shift,
             dur=dur,
-            track=np.array(keys)[codes],
+            track=per_group(lambda tid: host_thread(staging, rank, tid), lane),
             name=name,
             phase=phase,
             module=module,
             shapes=shapes,
         )
 
-    staging.at(clock, ts, ts + dur, emit)
+    staging.at(clock_of(ts), ts, ts + dur, emit)
+
+
+def host_thread(staging: Staging, rank: int, tid: int) -> int:
+    """Return the track of a thread that runs operators on the host."""
+    return staging.track(rank, f"host operators {tid}", "thread", pid=rank, tid=tid)
 
 
 def stage_device(runs: pd.DataFrame, shapes: dict[str, str], staging: Staging, rank: int) -> None:
@@ -188,12 +179,10 @@ def stage_device(runs: pd.DataFrame, shapes: dict[str, str], staging: Staging, r
     ts, dur, lane = (runs[column].to_numpy() for column in ("ts", "dur", "lane"))
 
     def emit(shift: int) -> None:
-        codes, streams = pd.factorize(lane)
-        keys = [stream_track(staging, rank, int(stream)) for stream in streams]
         staging.builder.slices(
             ts=ts + shift,
             dur=dur,
-            track=np.array(keys)[codes],
+            track=staging.streams(rank, rank, lane),
             name=name,
             category=Coded(name.codes, kinds),
             phase=phase,
@@ -206,16 +195,10 @@ def stage_device(runs: pd.DataFrame, shapes: dict[str, str], staging: Staging, r
     staging.at("device", ts, ts + dur, emit)
 
 
-def stream_track(staging: Staging, rank: int, stream: int) -> int:
-    """Return the track of a stream of the device with the number of the rank."""
-    name = f"NPU {rank} stream {stream}"
-    return staging.builder.track(name, "stream", device=rank, stream=stream, rank=staging.tag(rank))
-
-
 def described(fulls: pd.Series) -> tuple[Coded, Coded, Coded]:
     """Return the short name, phase and module of a column of full names."""
     codes, distinct = pd.factorize(fulls)
-    parts = distinct_parts([str(full) for full in distinct])
+    parts = [split(str(full)) for full in distinct]
     return (
         Coded(codes, [part.name for part in parts]),
         by_value(codes, [part.phase for part in parts]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import STEP_PREFIX
 from ...trace.taxonomy import phase_of as phase_of_torch
-from .operators import distinct_parts, is_collective
+from .operators import host_thread, is_collective, split
 from .rows import Lane, Timeline, device_of, lanes, number_in
 from .staging import Staging
 
@@ -57,12 +57,7 @@ def place_timeline(timeline: Timeline, staging: Staging, how: Placement) -> None
     rows = pd.concat([lane.rows for lane in all_lanes])
     starts = rows["ts"].to_numpy() + how.offset_ns
     ends = starts + np.maximum(rows["dur"].to_numpy(), 0)
-    staging.at(how.clock, starts, ends, _emitter(timeline, all_lanes, staging, how))
 
-
-def _emitter(
-    timeline: Timeline, all_lanes: list[Lane], staging: Staging, how: Placement
-) -> Callable[[int], None]:
     def emit(shift: int) -> None:
         handles = np.full(len(timeline.slices), -1, np.int64)
         # scopes first: of slices that start and end together, the first is the outer one
@@ -76,15 +71,13 @@ def _emitter(
             _steps(lane, staging.builder, move)
         _flows(timeline, handles, staging.builder)
 
-    return emit
+    staging.at(how.clock, starts, ends, emit)
 
 
 def _lane(lane: Lane, all_lanes: list[Lane], staging: Staging, how: Placement, move: int) -> IntArray:
     rows = lane.rows
     category, phase, module, name = _words(lane, rows)
-    shapes = None
-    if how.shapes and lane.role in ("device", "host"):
-        shapes = rows["full"].map(how.shapes)
+    has_shapes = how.shapes and lane.role in ("device", "host")
     device, track, streams = _track(lane, all_lanes, staging, how)
     _keep_arguments(rows, name, track, move, staging)
     return staging.builder.slices(
@@ -95,7 +88,7 @@ def _lane(lane: Lane, all_lanes: list[Lane], staging: Staging, how: Placement, m
         category=category,
         phase=phase,
         module=module,
-        shapes=shapes,
+        shapes=rows["full"].map(how.shapes) if has_shapes else None,
         device=device,
         stream=streams,
     )
@@ -114,7 +107,7 @@ def _keep_arguments(rows: pd.DataFrame, name: Any, track: Any, move: int, stagin
 def _words(lane: Lane, rows: pd.DataFrame) -> tuple[Any, Any, Any, Any]:
     """Return the category, phase, module and name of a lane's rows, computed once per distinct name."""
     codes, fulls = pd.factorize(rows["full"])
-    parts = distinct_parts([str(full) for full in fulls])
+    parts = [split(str(full)) for full in fulls]
     if lane.role == "python":
         category: Any = rows["cat"].map(_CATEGORY_OF_CAT).fillna("operator")
         phases = [phase_of_torch(str(full)) for full in fulls]
@@ -131,9 +124,7 @@ def _words(lane: Lane, rows: pd.DataFrame) -> tuple[Any, Any, Any, Any]:
         category = by_value(codes, kinds)
         copies = rows["type"].str.contains(_COPY) & (lane.role == "device")
         if copies.any():
-            category = (
-                pd.Series(kinds, dtype="object").take(codes).set_axis(rows.index).where(~copies, "memcpy")
-            )
+            category = np.where(copies, "memcpy", np.array(kinds, dtype=object)[codes])
     else:
         category = _CATEGORY[lane.role]
     phase: Any = by_value(codes, [part.phase for part in parts])
@@ -154,39 +145,30 @@ def _device_category(role: str, name: str, full: str) -> str:
 def _track(
     lane: Lane, all_lanes: list[Lane], staging: Staging, how: Placement
 ) -> tuple[int | None, Any, Any]:
-    builder, rank, tag = staging.builder, how.rank, staging.tag(how.rank)
+    rank = how.rank
     if lane.role in ("host", "scopes"):
         hosts = [other.number for other in all_lanes if other.role == "host"]
         hosts += [how.host] if how.host is not None else []
         # scopes are computed from one thread's operators; with several threads it is unknown which
         tid = lane.number if lane.role == "host" else (hosts[0] if len(hosts) == 1 else -1 - lane.number)
-        name = "scopes" if tid < 0 else f"host operators {tid}"
-        return None, builder.track(name, pid=rank, tid=tid, rank=tag), None
+        if tid >= 0:
+            return None, host_thread(staging, rank, tid), None
+        return None, staging.track(rank, "scopes", "thread", pid=rank, tid=tid), None
     if lane.role in ("python", "runtime"):
         pid = number_in(lane.pid)
         pythons = {number_in(other.pid) for other in all_lanes if other.role == "python"}
         if lane.role == "runtime" and pid // 100 in pythons:
             pid //= 100  # CANN's number of a process is that of the process followed by 02
-        return (
-            None,
-            builder.track(lane.name or f"thread {lane.tid}", pid=pid, tid=lane.number, rank=tag),
-            None,
-        )
-    device = device_of(lane, rank)
+        name = lane.name or f"thread {lane.tid}"
+        return None, staging.track(rank, name, "thread", pid=pid, tid=lane.number), None
     if lane.role == "device":
-        number = pd.to_numeric(lane.rows["stream"], errors="coerce").fillna(lane.number).astype("int64")
-        codes, streams = pd.factorize(number)
-        keys = [
-            builder.track(
-                f"NPU {device} stream {stream}", "stream", device=device, stream=int(stream), rank=tag
-            )
-            for stream in streams
-        ]
-        return device, np.array(keys)[codes], number.to_numpy()
+        device = device_of(lane, rank)
+        number = pd.to_numeric(lane.rows["stream"], errors="coerce").fillna(lane.number).to_numpy(np.int64)
+        return device, staging.streams(rank, device, number), number
     if lane.role == "steps":
-        return None, builder.track("Step Trace", "thread", rank=tag), None
+        return None, staging.track(rank, "Step Trace", "thread"), None
     label = "AI CPU" if lane.role == "aicpu" else f"communication {lane.name or lane.tid}"
-    return rank, builder.track(f"NPU {rank} {label}", "stream", rank=tag), None
+    return rank, staging.track(rank, f"NPU {rank} {label}", "stream"), None
 
 
 def _steps(lane: Lane, builder: TraceBuilder, move: int) -> None:
@@ -214,12 +196,10 @@ def _flows(timeline: Timeline, handles: IntArray, builder: TraceBuilder) -> None
     missing, launched = 0, np.empty(0, np.int64)
     for cat, kind in _FLOWS:
         of_category = ends[ends["cat"] == cat]
-        source = _open_slices(of_category[of_category["ph"] == "s"].drop_duplicates("id"), slices).set_index(
-            "id"
-        )["handle"]
-        target = _open_slices(of_category[of_category["ph"] == "f"], slices, started=True).drop_duplicates(
-            "handle"
-        )
+        begins = of_category[of_category["ph"] == "s"].drop_duplicates("id")
+        source = _open_slices(begins, slices).set_index("id")["handle"]
+        target = _open_slices(of_category[of_category["ph"] == "f"], slices, started=True)
+        target = target.drop_duplicates("handle")
         src = source.reindex(target["id"]).fillna(-1).to_numpy(np.int64)
         dst = target["handle"].to_numpy(np.int64)
         new = ~np.isin(dst, launched)
@@ -238,13 +218,7 @@ def _open_slices(ends: pd.DataFrame, slices: pd.DataFrame, *, started: bool = Fa
     starts = slices.sort_values("dur", ascending=False, kind="stable").drop_duplicates(["pid", "tid", "ts"])
     starts = starts[["pid", "tid", "ts", "dur", "handle"]].sort_values("ts", kind="stable")
     starts["end"] = starts["ts"] + starts["dur"]
-    merged = pd.merge_asof(
-        ends.sort_values("ts", kind="stable"),
-        starts,
-        on="ts",
-        by=["pid", "tid"],
-        direction="backward",
-        tolerance=0 if started else None,
-    )
+    ends, reach = ends.sort_values("ts", kind="stable"), 0 if started else None
+    merged = pd.merge_asof(ends, starts, on="ts", by=["pid", "tid"], tolerance=reach)
     inside = merged["handle"].notna() & (merged["ts"] <= merged["end"])
     return merged.assign(handle=merged["handle"].where(inside, -1))

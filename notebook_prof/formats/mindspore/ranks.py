@@ -41,26 +41,19 @@ class Rank:
         """Read everything."""
         self._facts()
         for kind in self.files:
-            for key, table in summary_tables(
-                kind, self._data(kind), self.files[kind].name, self.report
-            ).items():
+            name = self.files[kind].name
+            for key, table in summary_tables(kind, self._data(kind), name, self.report).items():
                 self._summary(key, table)
-        self._other_aicpu()
+        if "aicpu" not in self.files:
+            # the files behind MindSpore's table
+            tables = (aicpu_lines(self._data("aicpu_text")), aicpu_records(self._data("raw_aicpu")))
+            self._aicpu(next((table for table in tables if len(table)), tables[0]))
         runs = self._executions()
         self._step_trace(runs)
-        self._msprof_parts("msprof" in self.files)
+        self._msprof_parts()
         self._data_pipeline()
         unused = [file.name for kind, file in self.files.items() if kind in _REDUNDANT]
         self.report.add("redundant-file", "info", len(unused), ", ".join(unused[:3]), _REDUNDANT_EFFECT)
-
-    def _other_aicpu(self) -> None:
-        """Read the AI CPU's executions from the files behind MindSpore's table, if that is missing."""
-        if "aicpu" in self.files:
-            return
-        for kind, read in (("aicpu_text", aicpu_lines), ("raw_aicpu", aicpu_records)):
-            if kind in self.files and len(table := read(self._data(kind))):
-                self._aicpu(table)
-                return
 
     def _data(self, kind: str) -> bytes:
         return self.content(self.files[kind].name) if kind in self.files else b""
@@ -78,8 +71,8 @@ class Rank:
 
     def _summary(self, key: str, table: pd.DataFrame) -> None:
         if key == "framework":
-            self.shapes = dict(zip(table["full_name"], table["shapes"], strict=True))
-            self.shapes = {name: text for name, text in self.shapes.items() if text}
+            named = zip(table["full_name"], table["shapes"], strict=True)
+            self.shapes = {name: text for name, text in dict(named).items() if text}
         if key == "aicpu":
             self._aicpu(table)
         else:
@@ -89,16 +82,13 @@ class Rank:
         start, end = table["start_ns"].to_numpy(), table["end_ns"].to_numpy()
 
         def emit(shift: int) -> None:
-            builder = self.staging.builder
-            track = builder.track(f"NPU {self.rank} AI CPU", "stream", rank=self.staging.tag(self.rank))
-            phases = [split(name).phase for name in table["type"]]
-            builder.slices(
+            self.staging.builder.slices(
                 ts=start + shift,
                 dur=end - start,
-                track=track,
+                track=self.staging.track(self.rank, f"NPU {self.rank} AI CPU", "stream"),
                 name=table["type"],
                 category="kernel",
-                phase=phases,
+                phase=[split(name).phase for name in table["type"]],
                 device=self.rank,
             )
             moved = table.assign(start_ns=start + shift, end_ns=end + shift)
@@ -115,7 +105,11 @@ class Rank:
             if kind in self.files
         }
         skip: set[str] = {"aicpu"} if "aicpu" in self.files else set()
-        host = self._host_runs([*drawn.values()])
+        host = pd.DataFrame()
+        if "cpu_times" in self.files:
+            host = host_executions(self._data("cpu_times"), self.report)
+        if any(_tells_more(lines, len(host)) for lines in drawn.values()):
+            host = host[:0]
         if len(host):
             parts.append(host[["full", "ts", "dur"]])
             skip.add("host")
@@ -131,32 +125,21 @@ class Rank:
         if "step_trace" in self.files:
             skip |= {"communication", "steps"}
         for kind, lines in drawn.items():
-            parts.append(
-                self._timeline(kind, lines, skip if kind == "timeline" else skip - {"device"}, device)
-            )
+            own = skip if kind == "timeline" else skip - {"device"}
+            parts.append(self._timeline(kind, lines, own, device))
         if len(host):
             # after the timelines: of slices that start and end together, the scope is the outer one
             stage_host(host, self._data("cpu_framework"), self.staging, self.rank)
-        return (
-            pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"full": [], "ts": [], "dur": []})
-        )
+        none = pd.DataFrame({"full": [], "ts": [], "dur": []})
+        return pd.concat(parts, ignore_index=True) if parts else none
 
-    def _host_runs(self, drawn: list[Timeline]) -> pd.DataFrame:
-        """Return executions on the host, unless a timeline has more details of them."""
-        if "cpu_times" not in self.files:
-            return pd.DataFrame()
-        runs = host_executions(self._data("cpu_times"), self.report)
-        return runs[:0] if _tells_more(drawn, len(runs)) else runs
-
-    def _msprof_parts(self, whole: bool) -> None:
+    def _msprof_parts(self) -> None:
         """Put parts of msprof's timeline; its steps cover all iterations, the others are in the whole one."""
-        for kind, skip in (
-            ("msprof_steps", ()),
-            ("msprof_tasks", ("device",) if whole else ()),
-            ("msprof_hccl", ("communication",) if whole else ()),
-        ):
+        in_whole = {"msprof_tasks": ("device",), "msprof_hccl": ("communication",)}
+        for kind in ("msprof_steps", *in_whole):
             if kind in self.files:
                 lines = timeline(self._data(kind), self.report)
+                skip = in_whole.get(kind, ()) if "msprof" in self.files else ()
                 place_timeline(lines, self.staging, Placement(self.rank, "msprof", 0, skip))
 
     def _timeline(self, kind: str, lines: Timeline, skip: set[str], device: pd.DataFrame) -> pd.DataFrame:
@@ -209,11 +192,8 @@ class Rank:
         elif "raw_training_trace" in self.files:
             steps, reduces = training_trace(self._data("raw_training_trace"), self.report)
         elif self._host_steps is not None:
-            steps, reduces, clock = (
-                self._host_steps,
-                pd.DataFrame({"start_ns": [], "dur_ns": []}),
-                self._host_clock,
-            )
+            steps, clock = self._host_steps, self._host_clock
+            reduces = pd.DataFrame({"start_ns": [], "dur_ns": []})
         else:
             return
         named = bool(self.staging.fp_point or self.staging.bp_point)
@@ -232,9 +212,8 @@ class Rank:
                 minddata.stage_host_queue(table, staging, rank)
         for kind, unit in (("next_queue_us", 1e3), ("next_queue_ns", 1.0)):
             if kind in self.files:
-                minddata.stage_next_queue(
-                    minddata.next_queue(self._data(kind), unit, self.report), staging, rank
-                )
+                waits = minddata.next_queue(self._data(kind), unit, self.report)
+                minddata.stage_next_queue(waits, staging, rank)
         operators = pd.DataFrame()
         if "pipeline" in self.files:
             operators = minddata.pipeline(self._data("pipeline"), self.report, self.files["pipeline"].name)
@@ -249,11 +228,8 @@ class Rank:
         minddata.stage_samples(operators, cpu, staging, rank)
 
 
-def _tells_more(drawn: list[Timeline], n: int) -> bool:
+def _tells_more(lines: Timeline, n: int) -> bool:
     """Return whether a timeline has the host's operators too, all of them and with full names."""
-    for lines in drawn:
-        hosts = [lane.rows for lane in lanes(lines) if lane.role == "host"]
-        rows = pd.concat(hosts) if hosts else lines.slices[:0]
-        if len(rows) >= n and bool(np.mean(rows["name"].str.contains("/")) > 0.5):
-            return True
-    return False
+    hosts = [lane.rows["name"] for lane in lanes(lines) if lane.role == "host"]
+    names = pd.concat(hosts) if hosts else lines.slices["name"][:0]
+    return len(names) >= n and bool(np.mean(names.str.contains("/")) > 0.5)

@@ -36,11 +36,8 @@ class MindSporeArguments(Struct, gc=False):
     iteration: Scalar = field(name="Iteration ID", default=None)
 
 
-class Described(NamedTuple):
-    """Arguments of a row as the file has them."""
-
-    text: str  # a compact JSON object; empty for none
-    fields: MindSporeArguments  # those that matter
+Described = tuple[str, MindSporeArguments]
+"""Arguments of a row: a compact JSON object, empty for none, and those that matter."""
 
 
 class MindSporeRow(Struct, gc=False):
@@ -58,7 +55,7 @@ class MindSporeRow(Struct, gc=False):
     args: Raw = NOTHING
 
 
-_NO_ARGUMENTS: Final = Described("", MindSporeArguments())
+_NO_ARGUMENTS: Final[Described] = ("", MindSporeArguments())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ def _names(
 ) -> list[tuple[tuple[str, str], str]]:
     """Return the names that rows of a kind give their process and thread; the last one counts."""
     return [
-        ((_text(row.pid), _text(row.tid)), _text(getattr(_described(row.args, cache).fields, word)))
+        ((_text(row.pid), _text(row.tid)), _text(getattr(_described(row.args, cache)[1], word)))
         for row in rows
         if row.name == kind and len(row.args) > 2
     ]
@@ -106,9 +103,7 @@ def _described(raw: Raw, cache: dict[bytes, Described]) -> Described:
     if (described := cache.get(text)) is None:
         try:
             plain = msgspec.json.format(text, indent=-1)
-            described = Described(
-                plain.decode(errors="replace"), msgspec.json.decode(plain, type=MindSporeArguments)
-            )
+            described = plain.decode(errors="replace"), msgspec.json.decode(plain, type=MindSporeArguments)
         except UNDECODABLE:
             described = _NO_ARGUMENTS
         cache[text] = described
@@ -120,7 +115,7 @@ def _slices(rows: list[MindSporeRow], cache: dict[bytes, Described], report: Imp
     ts, timed = to_ns([row.ts for row in rows])
     dur, lasting = to_ns([row.dur for row in rows])
     described = [_described(row.args, cache) for row in rows]
-    args = [each.fields for each in described]
+    args = [fields for _, fields in described]
     frame = pd.DataFrame(
         {
             "ts": ts,
@@ -133,7 +128,7 @@ def _slices(rows: list[MindSporeRow], cache: dict[bytes, Described], report: Imp
             "tid": _texts([row.tid for row in rows]),
             "stream": _texts([a.stream for a in args]),
             "iteration": _texts([a.iteration for a in args]),
-            "args": pd.Series([each.text for each in described], dtype="object"),
+            "args": pd.Series([text for text, _ in described], dtype="object"),
             "scope": np.fromiter((row.scope_level is not None for row in rows), bool, len(rows)),
         }
     )
@@ -145,17 +140,9 @@ def _slices(rows: list[MindSporeRow], cache: dict[bytes, Described], report: Imp
 def _ends(rows: list[MindSporeRow]) -> pd.DataFrame:
     rows = [row for row in rows if row.ph in ("s", "f") and row.id is not None]
     ts, good = to_ns([row.ts for row in rows])
-    frame = pd.DataFrame(
-        {
-            "ph": _texts([row.ph for row in rows]),
-            "cat": _texts([row.cat for row in rows]),
-            "id": _texts([row.id for row in rows]),
-            "pid": _texts([row.pid for row in rows]),
-            "tid": _texts([row.tid for row in rows]),
-            "ts": ts,
-        }
-    )
-    return frame[good].reset_index(drop=True)
+    names = ("ph", "cat", "id", "pid", "tid")
+    frame = pd.DataFrame({name: _texts([getattr(row, name) for row in rows]) for name in names})
+    return frame.assign(ts=ts)[good].reset_index(drop=True)
 
 
 def _text(value: Scalar) -> str:
@@ -200,8 +187,7 @@ def training_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.
     report.broken_rows(
         ~whole.to_numpy(), lambda i: f"step {i + 1}", "steps without forward or backward are left out"
     )
-    begin = table["end_ns"].shift().where(table.index > 0, table["fp_ns"])
-    table["start_ns"] = begin
+    table["start_ns"] = table["end_ns"].shift().fillna(table["fp_ns"])
     table = table[whole].astype("int64")
     return parted(table).assign(points="file"), _exchanges(stream, tag, ns, owner, inside)
 
@@ -212,20 +198,13 @@ def _exchanges(
     rows = np.flatnonzero((tag > _BP) & (tag < _END) & inside)
     frame = pd.DataFrame({"step": owner[rows] + 1, "stream": stream[rows], "ns": ns[rows]})
     nth = frame.groupby(["step", "stream"]).cumcount()
-    begin, end = frame[nth % 2 == 0], frame[nth % 2 == 1]
-    pairs = begin.assign(pair=nth[begin.index] // 2).merge(
-        end.assign(pair=nth[end.index] // 2), on=["step", "stream", "pair"], suffixes=("", "_end")
-    )
+    frame["pair"] = nth // 2
+    keys = ["step", "stream", "pair"]
+    pairs = frame[nth % 2 == 0].merge(frame[nth % 2 == 1], on=keys, suffixes=("", "_end"))
     name = "stream_" + pairs["stream"].astype(str) + "_parallel_" + pairs["pair"].astype(str)
-    return pd.DataFrame(
-        {
-            "step": pairs["step"],
-            "name": name,
-            "stream": pairs["stream"],
-            "start_ns": pairs["ns"],
-            "dur_ns": (pairs["ns_end"] - pairs["ns"]).clip(lower=0),
-        }
-    )
+    dur = (pairs["ns_end"] - pairs["ns"]).clip(lower=0)
+    table = {"step": pairs["step"], "name": name, "stream": pairs["stream"]}
+    return pd.DataFrame({**table, "start_ns": pairs["ns"], "dur_ns": dur})
 
 
 def aicpu_records(data: bytes) -> pd.DataFrame:
@@ -247,18 +226,11 @@ def _aicpu_table(rows: Sequence[tuple[bytes, ...]], unit_ns: float) -> pd.DataFr
     texts = pd.DataFrame([[cell.decode(errors="replace") for cell in row] for row in rows], columns=range(6))
     start, begun = ns_of(texts[4], 1e3)
     end, ended = ns_of(texts[5], 1e3)
-    numbers = {column: pd.to_numeric(texts[column], errors="coerce") for column in (0, 2, 3)}
-    table = pd.DataFrame(
-        {
-            "serial": numbers[0],
-            "type": texts[1],
-            "total_ns": numbers[2] * unit_ns,
-            "dispatch_ns": numbers[3] * unit_ns,
-            "start_ns": start,
-            "end_ns": np.maximum(start, end),
-        }
-    )
-    return table[begun & ended].astype({"total_ns": "float64", "dispatch_ns": "float64"})
+    serial, total, dispatch = (pd.to_numeric(texts[column], errors="coerce") for column in (0, 2, 3))
+    table = pd.DataFrame({"serial": serial, "type": texts[1], "total_ns": total * unit_ns})
+    table["dispatch_ns"] = dispatch * unit_ns
+    table = table.assign(start_ns=start, end_ns=np.maximum(start, end))[begun & ended]
+    return table.astype({"total_ns": "float64", "dispatch_ns": "float64"})
 
 
 # The roles of a timeline's lanes: the host, a stream, communication, scopes, steps, a result.
@@ -315,9 +287,8 @@ def lanes(timeline: Timeline) -> list[Lane]:
     # Process names decide. Files before 2.2 have none, and fixed numbers instead: 9000 AI CPU, 10000
     # communication, 12000 overlap; threads 100000 steps and 100001 scopes. A process without either is a
     # device, or the host where threads are called Ops or HostCpuOps.
-    slices = timeline.slices
     result = []
-    for (pid, tid), rows in slices.groupby(["pid", "tid"], sort=False):
+    for (pid, tid), rows in timeline.slices.groupby(["pid", "tid"], sort=False):
         process = timeline.processes.get(pid, "")
         thread = timeline.threads.get((pid, tid), "")
         result.append(Lane(_role(pid, tid, process, thread, rows), pid, tid, thread or process, rows))

@@ -13,13 +13,12 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from ...readers.codec.columns import per_group
 from ...readers.codec.numbers import to_ns
 from ...readers.codec.tolerant_json import UNDECODABLE
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
-
-# CSV, text and JSON files of a profiler folder as frames of text; broken parts are counted.
 
 
 def csv_frame(data: bytes, report: ImportReport) -> pd.DataFrame:
@@ -104,16 +103,23 @@ class Staging:
         if len(starts):
             self._parts.append((clock, int(starts.min()), int(ends.max()), emit))
 
+    def track(self, rank: int, name: str, kind: str, **ids: Any) -> int:
+        """Return a track of a rank."""
+        return self.builder.track(name, kind, rank=rank if self.numbered else None, **ids)
+
+    def streams(self, rank: int, device: int, numbers: IntArray) -> IntArray:
+        """Return the track of each stream of a device."""
+        return per_group(
+            lambda own: self.track(rank, f"NPU {device} stream {own}", "stream", device=device, stream=own),
+            numbers,
+        )
+
     def table(self, name: str, frame: pd.DataFrame, rank: int) -> None:
         """Add rows of one rank to a table of the metadata."""
         if len(frame):
             frame = frame.reset_index(drop=True)
             frame.insert(0, "rank", rank)
             self.tables.setdefault(name, []).append(frame)
-
-    def tag(self, rank: int) -> int | None:
-        """Return the rank for tracks."""
-        return rank if self.numbered else None
 
     @property
     def used(self) -> bool:
@@ -130,7 +136,11 @@ class Staging:
         }
         main = next(iter(spans), None)
         # a part of another clock that does not overlap the recording's is moved to its start, and reported
-        shifts = {clock: _shift(spans[main], span) for clock, span in spans.items()} if main else {}
+        shifts = {
+            clock: spans[main][0] - begin if begin > spans[main][1] or end < spans[main][0] else 0
+            for clock, (begin, end) in spans.items()
+            if main
+        }
         for clock, _, _, emit in self._parts:
             emit(shifts[clock])
         if main:
@@ -142,11 +152,6 @@ class Staging:
         if (events := tables.get("event_arguments")) is not None:
             tables["event_arguments"] = events.astype({"name": "category", "arguments": "category"})
         builder.metadata.setdefault("tables", {}).update(tables)
-
-
-def _shift(main: tuple[int, int], other: tuple[int, int]) -> int:
-    apart = other[0] > main[1] or other[1] < main[0]
-    return main[0] - other[0] if apart else 0
 
 
 def ns_of(values: Any, unit_ns: float) -> tuple[IntArray, BoolArray]:

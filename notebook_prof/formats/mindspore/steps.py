@@ -19,14 +19,13 @@ import pandas as pd
 from ...errors import OptionError, nearest
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
-from .operators import stream_track
 from .staging import Staging, csv_frame, ns_of
 
 COUNT_NS: Final = 10.0
 """Duration of one count of the system counter."""
 
 
-_STREAM: Final = re.compile(r"stream_(\d{1,9})_")
+_STREAM: Final = re.compile(r"(stream_(\d{1,9})_.*)_start_point")
 _POINTS: Final = {"start_ns": "start_point", "fp_ns": "fp_point", "bp_ns": "bp_point", "end_ns": "end_point"}
 _PARTS: Final = {"interval_ns": "iteration_interval", "fp_bp_ns": "fp_and_bp", "tail_ns": "tail"}
 _BLOCKS: Final = (
@@ -71,22 +70,16 @@ def parted(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _reduces(frame: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    names = [
-        name
-        for column in frame.columns
-        if (name := column.removesuffix("_start_point")) != column
-        and _STREAM.match(name)
-        and f"{name}_end_point" in frame
-    ]
-    n, width = len(frame), len(names)
+    matches = [_STREAM.fullmatch(column) for column in frame.columns]
+    streams = {match[1]: int(match[2]) for match in matches if match and f"{match[1]}_end_point" in frame}
+    n, names = len(frame), list(streams)
     start, begun = ns_of(frame[[f"{name}_start_point" for name in names]].to_numpy().ravel(), COUNT_NS)
     end, ended = ns_of(frame[[f"{name}_end_point" for name in names]].to_numpy().ravel(), COUNT_NS)
-    streams = [int(match[1]) for name in names if (match := _STREAM.match(name))]
     blocks = pd.DataFrame(
         {
-            "step": np.repeat(table["step"].to_numpy(), width),
+            "step": np.repeat(table["step"].to_numpy(), len(names)),
             "name": np.tile(np.array(names, dtype=object), n),
-            "stream": np.tile(np.array(streams, np.int64), n),
+            "stream": np.tile(np.array([*streams.values()], np.int64), n),
             "start_ns": start,
             "dur_ns": end - start,
         }
@@ -147,14 +140,9 @@ def _unknown(operator: str, fulls: pd.Series, staging: Staging) -> None:
 
 
 def _edge(runs: pd.DataFrame, step: IntArray, rows: BoolArray, n: int, first: bool) -> IntArray:
-    ts = runs["ts"].to_numpy()[rows]
-    edge = np.full(n, np.iinfo(np.int64).max if first else -1, np.int64)
-    if first:
-        np.minimum.at(edge, step[rows], ts)
-        edge[edge == np.iinfo(np.int64).max] = -1
-    else:
-        np.maximum.at(edge, step[rows], ts + runs["dur"].to_numpy()[rows])
-    return edge
+    edges = runs["ts"] if first else runs["ts"] + runs["dur"]
+    by_step = edges[rows].groupby(step[rows]).agg("min" if first else "max")
+    return np.asarray(by_step.reindex(range(n), fill_value=-1).to_numpy(np.int64))
 
 
 def stage_steps(steps: pd.DataFrame, reduces: pd.DataFrame, staging: Staging, rank: int, clock: str) -> None:
@@ -172,37 +160,29 @@ def stage_steps(steps: pd.DataFrame, reduces: pd.DataFrame, staging: Staging, ra
             builder.steps(moved["step"], moved["start_ns"], moved["total_ns"].clip(lower=0), "file")
         effect = "the table of steps is the first rank's; all are in metadata['tables']['step_trace']"
         builder.report.add("steps-of-other-ranks", "info", int(not first), effect=effect)
-        track = -1 if clock != "device" else builder.track("Step Trace", "thread", rank=staging.tag(rank))
         # beside operators on the host the parts would be counted as operators; they are in the table
         for name, length, begin, phase in _BLOCKS if clock == "device" else ():
             rows = moved[moved[length] > 0]
             builder.slices(
                 ts=rows[begin],
                 dur=rows[length],
-                track=track,
+                track=staging.track(rank, "Step Trace", "thread"),
                 name=name,
                 category="annotation",
                 phase=phase,
                 step=rows["step"],
             )
-        _stage_reduces(reduces, staging, rank, shift)
+        if len(reduces):
+            builder.slices(
+                ts=reduces["start_ns"].to_numpy(np.int64) + shift,
+                dur=reduces["dur_ns"].to_numpy(np.int64),
+                track=staging.streams(rank, rank, reduces["stream"].to_numpy()),
+                name=reduces["name"],
+                category="collective",
+                phase="communication",
+                step=reduces["step"],
+                device=rank,
+                stream=reduces["stream"],
+            )
 
     staging.at(clock, starts, ends, emit)
-
-
-def _stage_reduces(reduces: pd.DataFrame, staging: Staging, rank: int, shift: int) -> None:
-    if not len(reduces):
-        return
-    codes, streams = pd.factorize(reduces["stream"])
-    keys = np.array([stream_track(staging, rank, int(stream)) for stream in streams])
-    staging.builder.slices(
-        ts=reduces["start_ns"].to_numpy(np.int64) + shift,
-        dur=reduces["dur_ns"].to_numpy(np.int64),
-        track=keys[codes],
-        name=reduces["name"],
-        category="collective",
-        phase="communication",
-        step=reduces["step"],
-        device=rank,
-        stream=reduces["stream"],
-    )

@@ -19,8 +19,7 @@ key in ``tables``         columns beside ``rank``
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -36,12 +35,13 @@ _US: Final = 1e3
 
 def summary_tables(kind: str, data: bytes, name: str, report: ImportReport) -> Frames:
     """Return the tables in a file of results, by key in the metadata; none for other kinds."""
-    if kind in _CSV:
-        frame = csv_frame(data, report)
-        return {_CSV[kind][0]: _CSV[kind][1](frame, report)} if len(frame) else {}
-    if kind in ("kernel_details", "operator_details", "step_trace_time", "cluster_step_trace_time"):
-        frame = csv_frame(data, report)
-        return {kind: _numeric(frame)} if len(frame) else {}
+    if kind in _CSV or kind in _AS_IT_IS:
+        if not len(frame := csv_frame(data, report)):
+            return {}
+        if kind in _AS_IT_IS:
+            return {kind: _numeric(frame)}
+        key, read, *options = _CSV[kind]
+        return {key: read(frame, report, *options)}
     if kind in _JSON and isinstance(value := json_value(data, report, name), dict):
         if kind == "flops_summary":
             facts = {key: item for key, item in value.items() if isinstance(item, int | float | str)}
@@ -66,24 +66,23 @@ def _shares(total: pd.Series) -> pd.Series:
     return total / whole if whole else total * 0.0
 
 
-def _types(side: str, unit: float) -> Callable[[pd.DataFrame, ImportReport], pd.DataFrame]:
-    def read(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
-        kind = frame.get("kernel_type", frame.get("op_type", ""))
-        times = next(
-            (
-                c
-                for c in ("total_time", "execution_time", "total_compute_time", "total_time(us)")
-                if c in frame
-            ),
-            "",
-        )
-        total = numbers(frame, times, unit)
-        per_step = numbers(frame, "execution_frequency(per-step)")
-        count = numbers(frame, "type_occurrences" if "type_occurrences" in frame else "execution_frequency")
-        table = {"side": side, "type": kind, "count": count, "per_step": per_step, "total_ns": total}
-        return pd.DataFrame({**table, "mean_ns": total / count, "share": _shares(total)})
+def _first(frame: pd.DataFrame, *names: str) -> str:
+    return next((name for name in names if name in frame), "")
 
-    return read
+
+def _text(frame: pd.DataFrame, *names: str) -> pd.Series:
+    """Return the first of these columns; empty texts without any."""
+    return next((frame[name] for name in names if name in frame), pd.Series("", index=frame.index))
+
+
+def _types(frame: pd.DataFrame, report: ImportReport, side: str, unit: float) -> pd.DataFrame:
+    times = _first(frame, "total_time", "execution_time", "total_compute_time", "total_time(us)")
+    total = numbers(frame, times, unit)
+    per_step = numbers(frame, "execution_frequency(per-step)")
+    count = numbers(frame, _first(frame, "type_occurrences", "execution_frequency"))
+    table = {"side": side, "type": _text(frame, "kernel_type", "op_type"), "count": count}
+    table |= {"per_step": per_step, "total_ns": total}
+    return pd.DataFrame({**table, "mean_ns": total / count, "share": _shares(total)})
 
 
 def _aicore_details(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
@@ -100,46 +99,36 @@ def _aicore_details(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
     )
 
 
-def _details(side: str, unit: float) -> Callable[[pd.DataFrame, ImportReport], pd.DataFrame]:
-    def read(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
-        def first(*names: str) -> str:
-            return next((name for name in names if name in frame), "")
-
-        total = numbers(frame, first("op_total_time(ms)", "op_total_time(us)", "op_total_time"), unit)
-        mean = numbers(frame, first("op_avg_time(ms)", "op_avg_time(us)", "op_avg_time"), unit)
-        texts = {"type": "op_type", "name": "op_name", "subgraph": "subgraph"}
-        table = {key: frame.get(column, "") for key, column in texts.items()}
-        table["full_name"] = frame.get("full_op_name", frame.get("op_full_name", ""))
-        table |= {"count": numbers(frame, "op_occurrences"), "total_ns": total, "mean_ns": mean}
-        return pd.DataFrame({"side": frame.get("op_side", side), **table, "share": _shares(total)})
-
-    return read
+def _details(frame: pd.DataFrame, report: ImportReport, side: str, unit: float) -> pd.DataFrame:
+    total, mean = (
+        numbers(frame, _first(frame, f"{name}(ms)", f"{name}(us)", name), unit)
+        for name in ("op_total_time", "op_avg_time")
+    )
+    texts = {"type": "op_type", "name": "op_name", "subgraph": "subgraph"}
+    table = {key: _text(frame, column) for key, column in texts.items()}
+    table["full_name"] = _text(frame, "full_op_name", "op_full_name")
+    table |= {"count": numbers(frame, "op_occurrences"), "total_ns": total, "mean_ns": mean}
+    return pd.DataFrame({"side": frame.get("op_side", side), **table, "share": _shares(total)})
 
 
 def _activity(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
     texts = {"name": "name", "type": "type", "full_name": "op_full_name", "block": "block_dim"}
     texts |= {"grid": "grid_dim", "stream": "stream_id"}
-    table = {key: frame.get(column, "") for key, column in texts.items()}
+    table = {key: _text(frame, column) for key, column in texts.items()}
     table["count"] = numbers(frame, "occurrences")
-    for part, column in (("total", "total_duration"), ("mean", "avg_duration")):
-        table[f"{part}_ns"] = numbers(frame, column, _US)
-    for part in ("max", "min"):
-        table[f"{part}_ns"] = numbers(frame, f"{part}_duration", _US)
+    for part, word in (("total", "total"), ("mean", "avg"), ("max", "max"), ("min", "min")):
+        table[f"{part}_ns"] = numbers(frame, f"{word}_duration", _US)
     return pd.DataFrame(table)
 
 
 def _framework(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
-    def column(*names: str) -> pd.Series:
-        return next((frame[name] for name in names if name in frame), pd.Series("", index=frame.index))
-
-    full = column("full_kernel_name", "full_op_name")
-    info = json_cells(column("op_info"), report)
+    info = json_cells(_text(frame, "op_info"), report)
     return pd.DataFrame(
         {
-            "full_name": full,
-            "name": column("kernel_name", "op_name").str.rpartition("/")[2],
-            "type": column("kernel_type", "op_type"),
-            "subgraph": column("subgraph"),
+            "full_name": _text(frame, "full_kernel_name", "full_op_name"),
+            "name": _text(frame, "kernel_name", "op_name").str.rpartition("/")[2],
+            "type": _text(frame, "kernel_type", "op_type"),
+            "subgraph": _text(frame, "subgraph"),
             "task": numbers(frame, "task_id"),
             "stream": numbers(frame, "stream_id"),
             "block_dim": numbers(frame, "block_dim"),
@@ -150,17 +139,14 @@ def _framework(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
 
 
 def _aicpu(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
-    kind = frame.get("kernel_type", frame.get("node_type_name", ""))
-    start, begun = ns_of(frame.get("run_start", pd.Series("", index=frame.index)), _US)
-    end, ended = ns_of(frame.get("run_end", pd.Series("", index=frame.index)), _US)
-    total = "total_time" if "total_time" in frame else "total_time(ms)"
-    dispatch = "dispatch_time" if "dispatch_time" in frame else "dispatch_time(ms)"
+    start, begun = ns_of(_text(frame, "run_start"), _US)
+    end, ended = ns_of(_text(frame, "run_end"), _US)
     table = pd.DataFrame(
         {
             "serial": numbers(frame, "serial_number"),
-            "type": kind,
-            "total_ns": numbers(frame, total, _MS),
-            "dispatch_ns": numbers(frame, dispatch, _MS),
+            "type": _text(frame, "kernel_type", "node_type_name"),
+            "total_ns": numbers(frame, _first(frame, "total_time", "total_time(ms)"), _MS),
+            "dispatch_ns": numbers(frame, _first(frame, "dispatch_time", "dispatch_time(ms)"), _MS),
             "start_ns": start,
             "end_ns": np.maximum(end, start),
         }
@@ -169,23 +155,16 @@ def _aicpu(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
 
 
 def _flops(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
+    table = {"full_name": frame.iloc[:, 0]}
     if "MFLOPs(10^6 cube)" not in frame:
-        table = {
-            "flops": ("FLOPs", 1e6),
-            "flops_per_s": ("FLOPS", 1e9),
-            "utilization": ("FLOPS utilization", 1),
-        }
-    else:
-        table = {
-            "flops": ("MFLOPs(10^6 cube)", 1e6),
-            "flops_per_s": ("GFLOPS(10^9 cube)", 1e9),
-            "utilization": ("FLOPS utilization(cube)", 1),
-            "vector_flops": ("MFLOPs(10^6 vector)", 1e6),
-            "vector_flops_per_s": ("GFLOPS(10^9 vector)", 1e9),
-            "vector_utilization": ("FLOPS utilization(vec)", 1),
-        }
-    values = {key: numbers(frame, column, factor) for key, (column, factor) in table.items()}
-    return pd.DataFrame({"full_name": frame.iloc[:, 0], **values})
+        table["flops"] = numbers(frame, "FLOPs", 1e6)
+        table["flops_per_s"] = numbers(frame, "FLOPS", 1e9)
+        return pd.DataFrame({**table, "utilization": numbers(frame, "FLOPS utilization")})
+    for key, unit, short in (("", "cube", "cube"), ("vector_", "vector", "vec")):
+        table[f"{key}flops"] = numbers(frame, f"MFLOPs(10^6 {unit})", 1e6)
+        table[f"{key}flops_per_s"] = numbers(frame, f"GFLOPS(10^9 {unit})", 1e9)
+        table[f"{key}utilization"] = numbers(frame, f"FLOPS utilization({short})")
+    return pd.DataFrame(table)
 
 
 def _cluster(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
@@ -199,25 +178,24 @@ def _cluster(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
 
 
 def _hccl(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
-    blank = pd.Series("", index=frame.index)
     return pd.DataFrame(
         {
             "step": numbers(frame, "step_num").fillna(-1).astype("int64"),
             "communication_ns": numbers(frame, "communication_cost", _MS),
             "wait_ns": numbers(frame, "wait_cost", _MS),
-            "links": json_cells(frame.get("link_info", blank), report),
-            "operators": json_cells(frame.get("communication_operator_cost", blank), report),
+            "links": json_cells(_text(frame, "link_info"), report),
+            "operators": json_cells(_text(frame, "communication_operator_cost"), report),
         }
     )
 
 
-_CSV: Final[dict[str, tuple[str, Callable[[pd.DataFrame, ImportReport], pd.DataFrame]]]] = {
-    "aicore_types": ("operator_types", _types("AI Core", _MS)),
-    "cpu_types": ("operator_types", _types("Host", _MS)),
-    "gpu_types": ("operator_types", _types("GPU", _US)),
+_CSV: Final[dict[str, tuple[Any, ...]]] = {
+    "aicore_types": ("operator_types", _types, "AI Core", _MS),
+    "cpu_types": ("operator_types", _types, "Host", _MS),
+    "gpu_types": ("operator_types", _types, "GPU", _US),
     "aicore_details": ("operator_details", _aicore_details),
-    "cpu_details": ("operator_details", _details("Host", _MS)),
-    "gpu_details": ("operator_details", _details("GPU", _US)),
+    "cpu_details": ("operator_details", _details, "Host", _MS),
+    "gpu_details": ("operator_details", _details, "GPU", _US),
     "gpu_activity": ("activities", _activity),
     "framework": ("framework", _framework),
     "aicpu": ("aicpu", _aicpu),
@@ -225,6 +203,8 @@ _CSV: Final[dict[str, tuple[str, Callable[[pd.DataFrame, ImportReport], pd.DataF
     "cluster": ("cluster_steps", _cluster),
     "hccl": ("communication", _hccl),
 }
+"""Key of the table, and what makes it: of a frame, a report and these options."""
+_AS_IT_IS: Final = ("kernel_details", "operator_details", "step_trace_time", "cluster_step_trace_time")
 _JSON: Final = (
     "flops_summary", "flops_scope", "timeline_summary", "cpu_timeline_summary", "gpu_timeline_summary",
     "dynamic_shapes", "memory_summary", "parallel_strategy", "communication", "cluster_communication",

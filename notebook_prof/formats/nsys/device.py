@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import INTS, MISSING, TableRows, groups, marked, optional, sizes
+from ...readers.codec.columns import INTS, MISSING, TableRows, groups, marked, optional, per_group, sizes
 from ...trace.arrays import IntArray
 from ...trace.strings import Coded, joined
 from ...trace.taxonomy import is_collective_kernel
@@ -51,43 +51,31 @@ def add_device_work(session: NsysSession) -> NsysWork:
     rows = {table: session.rows(table, dict.fromkeys(names, INTS)) for table, names in _COLUMNS.items()}
     processes = (np.unique(pid_of(part.ints("globalPid"))).tolist() for part in rows.values())
     session.number_ranks(pid for pids in processes for pid in pids)
-    events = _DeviceEvents()
+    events: _Events = []
     parts = [
         add(session, rows[table], events)
         for table, add in ((KERNELS, _kernels), (MEMCPY, _copies), (MEMSET, _fills), (GRAPHS, _graphs))
         if len(rows[table])
     ]
     _waits(session, events)
-    if events.parts:
+    if events:
         # launch details, in the columns of Kineto's `device_events`
-        session.builder.metadata.setdefault("tables", {})["device_events"] = events.table()
+        table = pd.concat([part for part, _ in events], ignore_index=True)
+        codes, names = joined([name for _, name in events])
+        table.insert(4, "name", pd.Categorical.from_codes(codes, categories=list(names)))
+        session.builder.metadata.setdefault("tables", {})["device_events"] = table.astype(
+            {"kind": "category"}
+        )
     none = np.empty(0, np.int64)
     columns = zip(*parts, strict=True) if parts else ((), (), ())
     return NsysWork(*(np.concatenate([none, *column]) for column in columns))
 
 
-class _DeviceEvents:
-    """Rows of the table ``device_events``, a part for each table of the report."""
-
-    def __init__(self) -> None:
-        self.parts: list[pd.DataFrame] = []
-        self._names: list[Coded] = []
-
-    def add(self, columns: dict[str, Any], name: Coded) -> None:
-        """Add rows; columns without any value are left out."""
-        kept = {key: value for key, value in columns.items() if key == "kind" or not pd.isna(value).all()}
-        self.parts.append(pd.DataFrame(kept, index=range(len(name.codes))))
-        self._names.append(name)
-
-    def table(self) -> pd.DataFrame:
-        """Return all rows, in the columns of Kineto's."""
-        codes, names = joined(self._names)
-        table = pd.concat(self.parts, ignore_index=True)
-        table.insert(4, "name", pd.Categorical.from_codes(codes, categories=list(names)))
-        return table.astype({"kind": "category"})
+_Events = list[tuple[pd.DataFrame, Coded]]
+"""Rows of the table ``device_events`` and their names, a part for each table of the report."""
 
 
-def _kernels(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> NsysWork:
+def _kernels(session: NsysSession, rows: TableRows, events: _Events) -> NsysWork:
     number = _first_of(rows, "demangledName", "shortName", "mangledName")
     name = session.names(number).named("unknown kernel")
     collective = marked(name, is_collective_kernel)
@@ -103,12 +91,10 @@ def _kernels(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> Ns
     return _add(session, rows, name, category, "kernel", events, facts)
 
 
-def _copies(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> NsysWork:
-    code, first = groups(*(rows.ints(name) for name in ("copyKind", "srcKind", "dstKind")))
-    kinds = zip(
-        *(rows.ints(name)[first].tolist() for name in ("copyKind", "srcKind", "dstKind")), strict=True
-    )
-    name = Coded(code, [_copy_name(*kind) for kind in kinds])
+def _copies(session: NsysSession, rows: TableRows, events: _Events) -> NsysWork:
+    kinds = [rows.ints(name) for name in ("copyKind", "srcKind", "dstKind")]
+    code, first = groups(*kinds)
+    name = Coded(code, [_copy_name(*own) for own in np.stack(kinds, axis=1)[first].tolist()])
     facts = {
         "bytes": _optional(rows, "bytes"),
         "graph_node": _optional(rows, "graphNodeId", zero_is_none=True),
@@ -119,7 +105,7 @@ def _copies(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> Nsy
     return NsysWork(*(column[~unified] for column in work))
 
 
-def _fills(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> NsysWork:
+def _fills(session: NsysSession, rows: TableRows, events: _Events) -> NsysWork:
     code, first = groups(rows.ints("memKind"))
     kinds = [_memory(kind) for kind in rows.ints("memKind")[first].tolist()]
     name = Coded(code, [f"Memset ({kind})" if kind else "Memset" for kind in kinds])
@@ -130,7 +116,7 @@ def _fills(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> Nsys
     return _add(session, rows, name, "memset", "gpu_memset", events, facts)
 
 
-def _graphs(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> NsysWork:
+def _graphs(session: NsysSession, rows: TableRows, events: _Events) -> NsysWork:
     """Add launches of CUDA graphs that were recorded as a whole: one row for all of their kernels."""
     code, first = groups(rows.ints("graphId"))
     name = Coded(code, [f"CUDA graph {graph}" for graph in rows.ints("graphId")[first].tolist()])
@@ -146,7 +132,7 @@ def _graphs(session: NsysSession, rows: TableRows, events: _DeviceEvents) -> Nsy
     return _add(session, rows, name, "kernel", "kernel", events, {"graph": _optional(rows, "graphId")})
 
 
-def _waits(session: NsysSession, events: _DeviceEvents) -> None:
+def _waits(session: NsysSession, events: _Events) -> None:
     """Add waits for devices; the host waits in the call that has the same correlation."""
     columns = (*_KEYS, "syncType", "eventId", "eventSyncId")
     rows = session.rows("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", dict.fromkeys(columns, INTS))
@@ -183,7 +169,7 @@ def _add(
     name: Coded,
     category: Any,
     kind: str,
-    events: _DeviceEvents,
+    events: _Events,
     facts: dict[str, Any],
     unified: Any = None,
 ) -> NsysWork:
@@ -204,25 +190,22 @@ def _add(
         device=device,
         stream=stream,
     )
-    where = {"device": device, "stream": stream, "start_unix_ns": ts, "correlation": correlation}
-    events.add({**where, "kind": kind, **facts}, name)
+    columns: dict[str, Any] = {"device": device, "stream": stream, "start_unix_ns": ts}
+    columns["correlation"] = correlation
+    # columns without any value are left out
+    columns |= {"kind": kind, **{key: value for key, value in facts.items() if not pd.isna(value).all()}}
+    events.append((pd.DataFrame(columns, index=range(len(rows))), name))
     return NsysWork(pid, correlation, handle)
 
 
 def _streams(session: NsysSession, pid: IntArray, device: IntArray, stream: IntArray) -> IntArray:
-    processes, of_process = np.unique(pid, return_inverse=True)
-    ranks = [session.ranks.get(process, -1) for process in processes.tolist()]
-    rank = np.array(ranks, np.int64)[of_process]
-    code, first = groups(rank, device, stream)
-    tracks = []
-    for i in first.tolist():
-        number, own = int(device[i]), int(stream[i])
+    def track(process: int, number: int, own: int) -> int:
         name = f"GPU {number}" + (f" stream {own}" if own >= 0 else "")
         name += " unified memory" if own == _UNIFIED_STREAM else ""
-        known_stream = None if own == -1 else own
-        of_rank = int(rank[i]) if rank[i] >= 0 else None
-        tracks.append(session.builder.track(name, "stream", device=number, stream=known_stream, rank=of_rank))
-    return np.array(tracks, np.int64)[code]
+        rank, known = session.ranks.get(process), None if own == -1 else own
+        return session.builder.track(name, "stream", device=number, stream=known, rank=rank)
+
+    return per_group(track, pid, device, stream)
 
 
 def _copy_name(kind: int, source: int, target: int) -> str:

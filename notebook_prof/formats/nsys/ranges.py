@@ -19,6 +19,7 @@ from ...readers.codec.columns import (
     Texts,
     groups,
     marked,
+    texts,
     texts_in,
 )
 from ...readers.events import add_arguments, argument_rows, lanes
@@ -120,12 +121,10 @@ def add_ranges(session: NsysSession) -> None:
     names = _names(session, rows)
     ts, dur = session.times(rows)
     dur = np.where(kind == _MARK, 0, dur)
+    is_open = (kind != _MARK) & (rows.ints("end", MISSING) == MISSING)
+    words, until = names.name, "kept until the end of the session"
     session.builder.report.add_where(
-        "unclosed-begin",
-        "loss",
-        (kind != _MARK) & (rows.ints("end", MISSING) == MISSING),
-        lambda i: names.name.values[names.name.codes[i]],
-        "kept until the end of the session",
+        "unclosed-begin", "loss", is_open, lambda i: words.values[words.codes[i]], until
     )
     track = _tracks(session, rows, kind == _FREE, ts, ts + dur)
     named = marked(names.name, is_collective_range)
@@ -146,14 +145,11 @@ def add_ranges(session: NsysSession) -> None:
 def _name_threads(session: NsysSession, rows: TableRows) -> None:
     """Use the names that the program gave its threads."""
     if len(rows):
-        by_id = session.names(rows.ints("textId"))
-        values = [*by_id.values, ""]
+        by_id = texts(session.names(rows.ints("textId")))
         inline = texts_in(rows.texts("text")) or [""] * len(rows)
-        for thread, name, code in zip(
-            rows.ints("globalTid").tolist(), inline, by_id.codes.tolist(), strict=True
-        ):
-            if text := name or values[code]:
-                session.thread_names[thread] = text
+        for thread, *names in zip(rows.ints("globalTid").tolist(), inline, by_id, strict=True):
+            if name := next(filter(None, names), ""):
+                session.thread_names[thread] = name
 
 
 def _names(session: NsysSession, rows: TableRows) -> _RangeNames:
@@ -201,7 +197,7 @@ def _tracks(session: NsysSession, rows: TableRows, free: BoolArray, ts: IntArray
         lane = lanes(ts[own], end[own])
         for each in range(int(lane.max(initial=-1)) + 1):
             what = "NVTX" + (f" {each + 1}" if each else "")
-            track[own[lane == each]] = session.beside_threads(np.array([number]), what)[1][0]
+            track[own[lane == each]] = session.beside_threads(thread[own[:1]], what)
     return track
 
 
@@ -240,8 +236,8 @@ def _arguments(
     track: IntArray,
 ) -> None:
     """Add the arguments of ranges: payload, category, and a domain other than the default."""
-    texts = rows.texts("jsonText")
-    json = texts.coded() if texts is not None else Coded(np.full(len(rows), -1, np.int64), [])
+    in_json = rows.texts("jsonText")
+    json = in_json.coded() if in_json is not None else Coded(np.full(len(rows), -1, np.int64), [])
     columns: list[Any] = [rows.ints("domainId", 0), rows.ints("category", 0)]
     columns += [
         rows.floats(each) if kind == FLOATS else rows.ints(each, MISSING) for each, kind in _VALUES.items()

@@ -18,6 +18,7 @@ from ...readers.codec.columns import (
     TableRows,
     groups,
     marked,
+    per_group,
     texts,
     texts_in,
 )
@@ -43,19 +44,18 @@ def add_gpu_metrics(session: NsysSession) -> None:
     text = catalogue.texts("metricName")
     keys = zip(catalogue.ints("typeId").tolist(), catalogue.ints("metricId").tolist(), strict=True)
     names = dict(zip(keys, texts_in(text), strict=False))
-    kind, metric = rows.ints("typeId"), rows.ints("metricId")
     value, ts = rows.floats("value"), rows.ints("timestamp", 0) + session.base
-    code, first = groups(kind, metric)
-    for number, i in enumerate(first.tolist()):
-        key = (int(kind[i]), int(metric[i]))
-        name = names.get(key) or f"metric {key[1]}"
-        device = key[0] & 0xFF
-        share = "%" in name
-        track = session.builder.track(
-            f"GPU {device} {name.split(' [')[0]}", "counter", device=device, unit="1" if share else ""
-        )
-        own = (code == number) & ~np.isnan(value)
-        session.builder.counter(track, ts[own], value[own] / (100 if share else 1))
+
+    percent = {key for key, name in names.items() if "%" in name}
+
+    def track(kind: int, metric: int) -> int:
+        device, name = kind & 0xFF, (names.get((kind, metric)) or f"metric {metric}").split(" [")[0]
+        unit = "1" if (kind, metric) in percent else ""
+        return session.builder.track(f"GPU {device} {name}", "counter", device=device, unit=unit)
+
+    key, own = (rows.ints("typeId"), rows.ints("metricId")), ~np.isnan(value)
+    tracks, whole = per_group(track, *key), per_group(lambda *key: 100 if key in percent else 1, *key)
+    session.builder.counter(tracks[own], ts[own], (value / whole)[own])
 
 
 def add_network(session: NsysSession) -> None:
@@ -73,17 +73,17 @@ def add_network(session: NsysSession) -> None:
     card_names = dict(zip(cards.ints("nicId").tolist(), texts_in(cards.texts("name")), strict=False))
     ids = session.rows("NIC_ID_MAP", {"nicId": INTS, "globalId": INTS})
     card_of = dict(zip(ids.ints("globalId").tolist(), ids.ints("nicId").tolist(), strict=True))
-    code, first = groups(*(rows.ints(column) for column in columns[1:]))
     value, ts = rows.floats("value"), rows.ints("start", 0) + session.base
     many_ports = len(np.unique(rows.ints("portId"))) > 1
-    for number, i in enumerate(first.tolist()):
-        card, port, group, index = (int(rows.ints(column)[i]) for column in columns[1:])
+
+    def track(card: int, port: int, group: int, index: int) -> int:
         name, unit = metrics.get((group, index)) or (f"metric {index}", "")
         where = card_names.get(card_of.get(card, -1)) or f"NIC {card_of.get(card, card)}"
         where = f"{where} port {port}" if many_ports else where
-        track = session.builder.track(f"{where} {name}", "counter", unit=unit)
-        own = (code == number) & ~np.isnan(value)
-        session.builder.counter(track, ts[own], value[own])
+        return session.builder.track(f"{where} {name}", "counter", unit=unit)
+
+    tracks, own = per_group(track, *(rows.ints(column) for column in columns[1:])), ~np.isnan(value)
+    session.builder.counter(tracks[own], ts[own], value[own])
 
 
 def add_page_faults(session: NsysSession) -> None:
@@ -146,14 +146,9 @@ def add_memory(session: NsysSession) -> None:
     size = np.where(rows.ints("memoryOperationType", 0) == 1, -1, 1) * np.maximum(rows.ints("bytes", 0), 0)
     order = np.argsort(ts, kind="stable")
     total = _totals(device[order], size[order])
-    session.builder.allocations(
-        ts=ts[order],
-        addr=rows.ints("address", 0)[order].view(np.uint64),
-        bytes=size[order],
-        device=device[order],
-        allocated=total,
-        reserved=total,
-    )
+    ts, size, device = ts[order], size[order], device[order]
+    addr = rows.ints("address", 0)[order].view(np.uint64)
+    session.builder.allocations(ts=ts, addr=addr, bytes=size, device=device, allocated=total, reserved=total)
 
 
 def _totals(device: IntArray, size: IntArray) -> IntArray:
@@ -221,9 +216,7 @@ def chain_stacks(session: NsysSession, table: str, ids: IntArray) -> IntArray | 
         return None
     chains = Chains(session, table)
     keys = [
-        session.builder.stack(  # noqa: PD013
-            [(f.function, f.file, f.line) for f in map(chains.functions.__getitem__, frames)]
-        )
+        session.builder.stack([chains.functions[i] for i in frames])  # noqa: PD013
         for frames in np.split(chains.frames, chains.begin[1:])
     ]
     return np.asarray(np.array([*keys, -1], np.int64)[chains.find(ids)])
@@ -237,18 +230,15 @@ def add_stack_samples(session: NsysSession) -> None:
         return
     chains = Chains(session, _CHAINS)
     at = chains.find(rows.ints("id"))
-    session.builder.report.add(
-        "sample-without-stack",
-        "info",
-        int((at < 0).sum()),
-        effect="these samples have no stack, so they are left out",
-        advice="record with --sample and a --backtrace that this machine supports",
-    )
+    effect = "these samples have no stack, so they are left out"
+    advice = "record with --sample and a --backtrace that this machine supports"
+    missing = int((at < 0).sum())
+    session.builder.report.add("sample-without-stack", "info", missing, effect=effect, advice=advice)
     thread, ts = rows.ints("globalTid")[at >= 0], rows.ints("start", 0)[at >= 0] + session.base
     at = at[at >= 0]
-    code, tracks = session.beside_threads(thread, "samples")
-    for number, track in enumerate(tracks):
-        own = np.flatnonzero(code == number)
+    tracks = session.beside_threads(thread, "samples")
+    for track in pd.unique(tracks).tolist():
+        own = np.flatnonzero(tracks == track)
         own = own[np.argsort(ts[own], kind="stable")]
         begin, stack = ts[own], at[own]
         length = chains.length[stack]
@@ -316,13 +306,8 @@ def _add(
     session: NsysSession, rows: TableRows, names: Coded, category: Any, default: str, stack: IntArray | None
 ) -> IntArray:
     ts, dur = session.times(rows)
-    session.builder.report.add_where(
-        "unclosed-begin",
-        "loss",
-        rows.ints("end", -(1 << 62)) == -(1 << 62),
-        lambda i: default,
-        "kept until the end of the session",
-    )
+    is_open, until = rows.ints("end", MISSING) == MISSING, "kept until the end of the session"
+    session.builder.report.add_where("unclosed-begin", "loss", is_open, lambda i: default, until)
     return session.builder.slices(
         ts=ts,
         dur=dur,

@@ -16,7 +16,7 @@ from ...readers.codec.columns import (
     Strings,
     TableRows,
     TableSource,
-    groups,
+    per_group,
     read_rows,
     texts,
     texts_in,
@@ -101,32 +101,28 @@ class NsysSession:
 
     def threads(self, global_tid: IntArray) -> IntArray:
         """Return the tracks of threads."""
-        code, first = groups(global_tid)
-        used = global_tid[first]
-        tracks = []
-        for number, pid in zip(used.tolist(), pid_of(used).tolist(), strict=True):
+
+        def track(number: int, pid: int) -> int:
             tid = number & 0xFFFFFF if number >= 0 else 0
             name = self.thread_names.get(number) or f"thread {tid}"
-            tracks.append(self.builder.track(name, pid=pid, tid=tid, rank=self.ranks.get(pid)))
-        return np.array(tracks, np.int64)[code]
+            return self.builder.track(name, pid=pid, tid=tid, rank=self.ranks.get(pid))
 
-    def beside_threads(self, global_tid: IntArray, what: str) -> tuple[IntArray, list[int]]:
-        """Return the lane of each row beside its thread, and the tracks of all lanes."""
-        code, first = groups(global_tid)
-        tracks = []
-        for number in global_tid[first].tolist():
-            pid, tid = int(pid_of(np.array([number]))[0]), number & 0xFFFFFF if number >= 0 else 0
-            thread = self.thread_names.get(number) or "thread"
-            name = f"{thread} {tid} · {what}"
-            tracks.append(self.builder.track(name, "process", pid=pid, rank=self.ranks.get(pid)))
-        return code, tracks
+        return per_group(track, global_tid, pid_of(global_tid))
+
+    def beside_threads(self, global_tid: IntArray, what: str) -> IntArray:
+        """Return the tracks of lanes beside threads."""
+
+        def track(number: int, pid: int) -> int:
+            tid = number & 0xFFFFFF if number >= 0 else 0
+            name = f"{self.thread_names.get(number) or 'thread'} {tid} · {what}"
+            return self.builder.track(name, "process", pid=pid, rank=self.ranks.get(pid))
+
+        return per_group(track, global_tid, pid_of(global_tid))
 
     def devices(self, pid: IntArray, device: IntArray) -> IntArray:
         """Return the physical GPU numbers, if the report has them, of CUDA's device numbers."""
-        code, first = groups(pid, device)
-        keys = zip(pid[first].tolist(), device[first].tolist(), strict=True)
-        numbers = [self._gpu_of.get(key, key[1]) for key in keys]
-        return np.clip(np.array(numbers, np.int64)[code], 0, MAX_DEVICE)
+        numbers = per_group(lambda process, own: self._gpu_of.get((process, own), own), pid, device)
+        return np.clip(numbers, 0, MAX_DEVICE)
 
     def report_unread(self) -> None:
         """Report the tables with rows that were not read."""
@@ -160,14 +156,11 @@ class NsysSession:
             rows = self.rows(table, {"name": TEXTS, "value": TEXTS})
             if (name := rows.texts("name")) is not None and (value := rows.texts("value")) is not None:
                 pairs = dict(zip(texts_in(name), texts_in(value), strict=True))
-                metadata["nsys"] = {
-                    ours: pairs[theirs]
-                    for ours, theirs in (
-                        ("product_version", "EXPORT_PRODUCT_VERSION"),
-                        ("schema_version", "EXPORT_SCHEMA_VERSION"),
-                    )
-                    if pairs.get(theirs)
+                wanted = {
+                    "product_version": "EXPORT_PRODUCT_VERSION",
+                    "schema_version": "EXPORT_SCHEMA_VERSION",
                 }
+                metadata["nsys"] = {own: pairs[key] for own, key in wanted.items() if pairs.get(key)}
         kinds: dict[str, Kind] = {"id": INTS, **dict.fromkeys(_FACTS.values(), INTS), "name": TEXTS}
         rows = self.rows("TARGET_INFO_GPU", kinds)
         name = rows.texts("name")

@@ -31,8 +31,6 @@ from .columns import (
     shapes_text,
 )
 
-# Restores starts that Paddle's JSON truncates to microseconds.
-
 _CUT: Final = 999
 _ROUNDS: Final = 8
 
@@ -52,10 +50,8 @@ def settle(rows: pd.DataFrame, offset: IntArray) -> None:
     on_device = rows["device"].to_numpy() >= 0
     # the file has the events of a thread level by level, and calls of the runtime between the levels
     order = np.lexsort((np.arange(len(rows)), is_call, tid, on_device))
-    same = np.logical_and.reduce(
-        [values[order][1:] == values[order][:-1] for values in (tid, is_call, on_device)]
-    )
-    same &= ~on_device[order][1:]
+    neighbours = [np.diff(values[order].astype(np.int64)) == 0 for values in (tid, is_call, on_device)]
+    same = np.logical_and.reduce(neighbours) & ~on_device[order][1:]
     first, last, dur = low[order], high[order], rows["dur"].to_numpy()[order]
     start = first.copy()
     for _ in range(_ROUNDS):
@@ -79,13 +75,10 @@ def starts_in_ns(ts: IntArray, owner: IntArray, tid: IntArray, rows: pd.DataFram
     starts, dur = rows["ts"].to_numpy(), rows["dur"].to_numpy()
     host = np.flatnonzero(rows["device"].to_numpy() < 0)
     threads = np.concatenate([rows["tid"].to_numpy()[host], tid])
-    n = len(host)
-    none = np.zeros(len(ts), np.int64)
+    n, durs = len(host), np.concatenate([dur[host], np.zeros(len(ts), np.int64)])
     for _ in range(_ROUNDS):
-        _, parent, _ = nest(
-            threads, np.concatenate([starts[host], result]), np.concatenate([dur[host], none])
-        )
-        inner = np.where((parent[n:] >= 0) & (parent[n:] < n), np.append(host, -1)[parent[n:]], -1)
+        parent = nest(threads, np.concatenate([starts[host], result]), durs).parent[n:]
+        inner = np.append(host, -1)[np.where(parent < n, parent, -1)]
         wrong = (inner != owner) & (owner >= 0)
         late = wrong & (starts[owner] > result)
         past = wrong & ~late & (inner >= 0)
@@ -249,16 +242,19 @@ def _offsets(rows: list[PaddleEvent]) -> Any:
     return np.where(ok, ns, -1)
 
 
+def _name(row: PaddleEvent) -> str:
+    return _DURATION.sub("", row.name or "")
+
+
 def _row(row: PaddleEvent) -> tuple[Any, ...]:
     args, word = row.args or _NO_ARGS, row.cat or ""
-    name = _DURATION.sub("", row.name or "")
     correlation = _in_range(args.correlation)
     if word in DEVICE_TYPES:
-        return (0, 0, name, word, -1, -1, *_device_and_stream(row), correlation, None, None)
+        return (0, 0, _name(row), word, -1, -1, *_device_and_stream(row), correlation, None, None)
     shapes = _shapes(args)
     thread = (_thread(row.pid), _thread(row.tid))
     text = shapes_text(shapes) if shapes else None
-    return (0, 0, name, word, *thread, -1, -1, correlation, text, args.callstack or None)
+    return (0, 0, _name(row), word, *thread, -1, -1, correlation, text, args.callstack or None)
 
 
 def _device_and_stream(row: PaddleEvent) -> tuple[int, int]:
@@ -269,51 +265,30 @@ def _device_and_stream(row: PaddleEvent) -> tuple[int, int]:
 
 def _device_event(row: PaddleEvent) -> tuple[Any, ...]:
     a = row.args or _NO_ARGS
-    name, word = _DURATION.sub("", row.name or ""), row.cat
-    nan = float("nan")
+    floats = (a.blocks_per_sm, a.warps_per_sm, None if a.occupancy is None else a.occupancy / 100)
     return (
-        _in_range(a.correlation),
-        *_device_and_stream(row),
-        0,
-        name,
-        word,
-        _in_range_or_none(a.context),
-        _list(a.grid),
-        _list(a.block),
-        _in_range_or_none(a.registers),
-        _in_range_or_none(a.shared),
-        nan if a.blocks_per_sm is None else a.blocks_per_sm,
-        nan if a.warps_per_sm is None else a.warps_per_sm,
-        nan if a.occupancy is None else a.occupancy / 100,
-        _in_range_or_none(a.bytes),
-        _in_range_or_none(a.value),
+        *(_in_range(a.correlation), *_device_and_stream(row), 0, _name(row), row.cat),
+        *(_in_range_or_none(a.context), _list(a.grid), _list(a.block)),
+        *map(_in_range_or_none, (a.registers, a.shared)),
+        *(float("nan") if value is None else value for value in floats),
+        *map(_in_range_or_none, (a.bytes, a.value)),
     )
 
 
 def _memory(row: PaddleEvent) -> tuple[Any, ...]:
     a = row.args or _NO_ARGS
     addr = int(a.addr) if isinstance(a.addr, int) or (a.addr.isdecimal() and len(a.addr) < 21) else 0
+    addr = addr if 0 <= addr < 2 * _MAX else 0
     totals = (a.increase_bytes, a.current_allocated, a.current_reserved, a.peak_allocated, a.peak_reserved)
-    return (
-        0,
-        row.cat,
-        a.place,
-        addr if 0 <= addr < 2 * _MAX else 0,
-        *map(_in_range, totals),
-        _thread(row.pid),
-        _thread(row.tid),
-    )
+    return (0, row.cat, a.place, addr, *map(_in_range, totals), _thread(row.pid), _thread(row.tid))
 
 
 def _inputs(rows: list[PaddleEvent]) -> list[tuple[str, str, str]]:
+    described = ((row, row.args, _shapes(row.args)) for row in rows if row.args is not None)
     return [
-        (
-            _DURATION.sub("", row.name or ""),
-            msgspec.json.encode(shapes).decode(),
-            bytes(row.args.input_dtypes).decode(errors="replace"),
-        )
-        for row in rows
-        if row.args is not None and (shapes := _shapes(row.args))
+        (_name(row), msgspec.json.encode(shapes).decode(), bytes(args.input_dtypes).decode(errors="replace"))
+        for row, args, shapes in described
+        if shapes
     ]
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ...readers.codec.columns import per_group
 from ...readers.events import stream_tracks
-from ...trace.arrays import IntArray, number_rows, positions
+from ...trace.arrays import IntArray, distinct_paths, positions
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
 from ...trace.strings import Coded, by_value
@@ -88,11 +90,6 @@ def category(word: str, name: str) -> str:
     return call_category(name) if word_category == "launch" else word_category
 
 
-def phase(word: str) -> str | None:
-    """Return the phase that a type proves; None for types inside phases."""
-    return _PHASE.get(word)
-
-
 # Input shapes and call stacks of Paddle's operators.
 
 _FRAME: Final = re.compile(r"File ['\"]([^'\"\n]*)['\"], line (\d+), in ([^\n\\]+)")
@@ -100,10 +97,8 @@ _FRAME: Final = re.compile(r"File ['\"]([^'\"\n]*)['\"], line (\d+), in ([^\n\\]
 
 def shapes_text(shapes: Mapping[str, Any]) -> str:
     """Return the shapes of all arguments as one list, as `slices.shapes` holds them."""
-    flat: list[Any] = []
-    for value in shapes.values():
-        flat += value if isinstance(value, list) else [value]
-    return repr(flat)
+    lists = (value if isinstance(value, list) else [value] for value in shapes.values())
+    return repr([*chain.from_iterable(lists)])
 
 
 def frames(callstack: str) -> list[tuple[str, str, int]]:
@@ -115,57 +110,30 @@ def frames(callstack: str) -> list[tuple[str, str, int]]:
     return [(name.strip(), file, min(int(line), 2**31 - 1)) for file, line, name in _FRAME.findall(callstack)]
 
 
-ROW_COLUMNS: Final = {
-    "ts": "int64",
-    "dur": "int64",
-    "name": "object",
-    "type": "object",
-    "pid": "int64",
-    "tid": "int64",
-    "device": "int64",
-    "stream": "int64",
-    "correlation": "int64",
-    "shapes": "object",
-    "callstack": "object",
-}
+def _dtypes(columns: str) -> dict[str, str]:
+    return dict(pair.split(":") for pair in columns.split())
+
+
+ROW_COLUMNS: Final = _dtypes(
+    "ts:int64 dur:int64 name:object type:object pid:int64 tid:int64 device:int64 stream:int64 "
+    "correlation:int64 shapes:object callstack:object"
+)
 """Columns of `PaddleColumns.rows`. Times in Unix ns; -1 and None are missing; `type` is Paddle's own word."""
 
-DEVICE_COLUMNS: Final = {
-    "correlation": "int64",
-    "device": "int64",
-    "stream": "int64",
-    "start_unix_ns": "int64",
-    "name": "object",
-    "type": "object",
-    "context": "Int64",
-    "grid": "object",
-    "block": "object",
-    "registers_per_thread": "Int64",
-    "shared_memory_bytes": "Int64",
-    "blocks_per_sm": "float64",
-    "warps_per_sm": "float64",
-    "occupancy": "float64",
-    "bytes": "Int64",
-    "value": "Int64",
-}
+DEVICE_COLUMNS: Final = _dtypes(
+    "correlation:int64 device:int64 stream:int64 start_unix_ns:int64 name:object type:object context:Int64 "
+    "grid:object block:object registers_per_thread:Int64 shared_memory_bytes:Int64 blocks_per_sm:float64 "
+    "warps_per_sm:float64 occupancy:float64 bytes:Int64 value:Int64"
+)
 """Columns of ``metadata["tables"]["device_events"]``; `occupancy` is a share from 0 to 1."""
 
-MEMORY_COLUMNS: Final = {
-    "ts": "int64",
-    "type": "object",
-    "place": "object",
-    "addr": "uint64",
-    "bytes": "int64",
-    "allocated": "int64",
-    "reserved": "int64",
-    "peak_allocated": "int64",
-    "peak_reserved": "int64",
-    "pid": "int64",
-    "tid": "int64",
-}
+MEMORY_COLUMNS: Final = _dtypes(
+    "ts:int64 type:object place:object addr:uint64 bytes:int64 allocated:int64 reserved:int64 "
+    "peak_allocated:int64 peak_reserved:int64 pid:int64 tid:int64"
+)
 """Columns of `PaddleColumns.memory`; `type` is Allocate, Free, ReservedAllocate or ReservedFree."""
 
-INPUT_COLUMNS: Final = {"name": "object", "inputs": "object", "dtypes": "object"}
+INPUT_COLUMNS: Final = _dtypes("name:object inputs:object dtypes:object")
 """Columns of `PaddleColumns.inputs`: JSON text of ``{argument: [shape, ...]}`` and of the variable kinds."""
 
 
@@ -215,12 +183,8 @@ def allocations(columns: PaddleColumns, builder: TraceBuilder) -> dict[str, pd.D
     by_place = memory.assign(device=device).groupby("place", sort=False)
     # the peaks are those of the whole process
     peaks = by_place[["device", "peak_allocated", "peak_reserved"]].max().reset_index()
-    return {
-        "memory_places": peaks.rename(
-            columns={"peak_allocated": "peak_allocated_bytes", "peak_reserved": "peak_reserved_bytes"}
-        ),
-        "reserved_events": memory[~usual].reset_index(drop=True),
-    }
+    named = peaks.rename(columns={name: f"{name}_bytes" for name in ("peak_allocated", "peak_reserved")})
+    return {"memory_places": named, "reserved_events": memory[~usual].reset_index(drop=True)}
 
 
 def _devices(column: pd.Series) -> IntArray:
@@ -263,7 +227,7 @@ def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
         track=track,
         name=Coded(name, list(names)),
         category=Coded(pair, categories),
-        phase=by_value(word, [phase(str(text)) for text in words]),
+        phase=by_value(word, [_PHASE.get(str(text)) for text in words]),
         correlation=rows["correlation"].to_numpy(),
         device=device,
         stream=rows["stream"].to_numpy(),
@@ -277,14 +241,9 @@ def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
     # `device_events` is by correlation (see `columns.DEVICE_COLUMNS`), and `operator_inputs` has the inputs
     # by argument as JSON.
     tables = builder.metadata.setdefault("tables", {})
-    tables["event_types"] = pd.DataFrame(
-        {
-            "name": [text for text, _ in texts],
-            "type": [type_ for _, type_ in texts],
-            "category": categories,
-            "count": np.bincount(pair, minlength=len(pairs)),
-        }
-    )
+    counts = np.bincount(pair, minlength=len(pairs))
+    types = pd.DataFrame(texts, columns=["name", "type"])
+    tables["event_types"] = types.assign(category=categories, count=counts)
     tables["device_events"] = columns.device_events
     calls = columns.inputs.groupby(["name", "inputs", "dtypes"], sort=False).size()
     tables["operator_inputs"] = calls.reset_index(name="count")
@@ -294,22 +253,16 @@ def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
 
 def _modules(rows: pd.DataFrame, track: IntArray) -> Coded:
     """Return the path of class names for each Forward event; what is inside inherits it."""
-    result = np.full(len(rows), -1, np.int64)
     calls = np.flatnonzero((rows["type"] == "Forward").to_numpy())
     name, names = pd.factorize(rows["name"].to_numpy()[calls])
     depth, parent, _ = nest(track[calls], rows["ts"].to_numpy()[calls], rows["dur"].to_numpy()[calls])
+    path, above, first = distinct_paths(name, parent, depth.astype(np.int64))
     paths: list[str] = []
-    code = np.full(len(calls), -1, np.int64)
-    for level in range(int(depth.max()) + 1 if len(calls) else 0):
-        of_level = np.flatnonzero(depth == level)
-        outer = np.append(code, -1)[parent[of_level]]
-        path_code, distinct = pd.factorize((outer + 1) * len(names) + name[of_level])
-        first = len(paths)
-        for pair in distinct.tolist():
-            above, own = pair // len(names) - 1, str(names[pair % len(names)])
-            paths.append(f"{paths[above]}.{own}" if above >= 0 else own)
-        code[of_level] = path_code + first
-    result[calls] = code
+    for outer, call in zip(above.tolist(), first.tolist(), strict=True):
+        own = str(names[name[call]])
+        paths.append(f"{paths[outer]}.{own}" if outer >= 0 else own)
+    result = np.full(len(rows), -1, np.int64)
+    result[calls] = path
     return Coded(result, paths)
 
 
@@ -333,11 +286,9 @@ def _launches(rows: pd.DataFrame, handles: IntArray, builder: TraceBuilder) -> N
 
 def _steps(rows: pd.DataFrame, builder: TraceBuilder) -> None:
     marks = rows[(rows["type"] == "ProfileStep").to_numpy()]
-    number = [int(match[1]) if (match := _STEP.fullmatch(text)) else -1 for text in marks["name"]]
-    is_step = np.array(number, np.int64) >= 0
-    if is_step.any():
-        ts, dur = marks["ts"].to_numpy()[is_step], marks["dur"].to_numpy()[is_step]
-        builder.steps(np.array(number, np.int64)[is_step], ts, dur, "file")
+    marks = marks.assign(step=[_STEP.fullmatch(text) for text in marks["name"]]).dropna(subset="step")
+    if len(marks):
+        builder.steps([int(match[1]) for match in marks["step"]], marks["ts"], marks["dur"], "file")
 
 
 def _facts(columns: PaddleColumns, builder: TraceBuilder) -> None:
@@ -355,9 +306,8 @@ def _facts(columns: PaddleColumns, builder: TraceBuilder) -> None:
 
 def thread_tracks(rows: pd.DataFrame, columns: PaddleColumns, builder: TraceBuilder) -> IntArray:
     """Return the track of each row's thread, by its ``pid`` and ``tid``, named as in ``ExtraInfo``."""
-    code, distinct = number_rows(rows["pid"], rows["tid"])
-    keys = [
-        builder.track(columns.extra.get(str(tid), f"thread {tid}"), pid=int(pid), tid=int(tid))
-        for pid, tid in distinct
-    ]
-    return np.asarray(np.array(keys, np.int64)[code])
+
+    def track(pid: int, tid: int) -> int:
+        return builder.track(columns.extra.get(str(tid), f"thread {tid}"), pid=pid, tid=tid)
+
+    return per_group(track, rows["pid"].to_numpy(), rows["tid"].to_numpy())

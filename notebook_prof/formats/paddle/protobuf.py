@@ -26,22 +26,12 @@ from .columns import (
 
 _LIMIT: Final = 1 << 62
 _OPERATOR: Final = EVENT_TYPES.index("Operator")
-_DEVICE_FACTS: Final = {
-    1: "id",
-    2: "name",
-    3: "totalGlobalMem",
-    4: "computeMajor",
-    5: "computeMinor",
-    6: "maxThreadsPerBlock",
-    7: "maxThreadsPerMultiprocessor",
-    8: "regsPerBlock",
-    9: "regsPerMultiprocessor",
-    10: "warpSize",
-    11: "sharedMemPerBlock",
-    12: "sharedMemPerMultiprocessor",
-    13: "smCount",
-    14: "sharedMemPerBlockOptin",
-}
+_DEVICE_FACTS: Final = (
+    "", "id", "name", "totalGlobalMem", "computeMajor", "computeMinor", "maxThreadsPerBlock",
+    "maxThreadsPerMultiprocessor", "regsPerBlock", "regsPerMultiprocessor", "warpSize", "sharedMemPerBlock",
+    "sharedMemPerMultiprocessor", "smCount", "sharedMemPerBlockOptin",
+)  # fmt: skip
+"""By number of the field, from 1."""
 
 _Supplement = tuple[dict[str, Any], dict[str, Any], str]
 """Shapes and variable kinds of an operator's inputs, by argument, and its call stack."""
@@ -102,7 +92,7 @@ class _PaddleMessages:
                 {
                     _DEVICE_FACTS[key]: entry if isinstance(entry, int) else text(self.data, entry)
                     for key, entry in fields(self.data, value)
-                    if key in _DEVICE_FACTS
+                    if 0 < key < len(_DEVICE_FACTS)
                 }
             )
 
@@ -183,13 +173,8 @@ class _PaddleMessages:
         facts = numbers(self.data, detail) if isinstance(detail, tuple) else {}
         launch: tuple[Any, ...] = (None,) * 4 + (float("nan"),) * 3
         if 9 in event:
-            launch = (
-                f"[{facts.get(4, 0)}, {facts.get(5, 0)}, {facts.get(6, 0)}]",
-                f"[{facts.get(1, 0)}, {facts.get(2, 0)}, {facts.get(3, 0)}]",
-                facts.get(9, 0),
-                facts.get(7, 0) + facts.get(8, 0),
-                *(float32(facts.get(key, 0)) for key in (15, 16, 17)),
-            )
+            of = [facts.get(key, 0) for key in range(18)]
+            launch = (str(of[4:7]), str(of[1:4]), of[9], of[7] + of[8], *map(float32, of[15:18]))
         moved = facts.get(1) if 9 not in event else None
         filled = facts.get(3) if 11 in event else None
         self.device_events.append(
@@ -203,16 +188,9 @@ class _PaddleMessages:
                 kind = _int(event, 2)
                 if not 0 <= kind < len(MEMORY_TYPES):
                     raise ValueError(f"no type {kind} of memory events")
-                self.memory.append(
-                    (
-                        _time(event, 1),
-                        MEMORY_TYPES[kind],
-                        text(self.data, event.get(7)),
-                        int(event.get(3, 0)),  # type: ignore[arg-type]
-                        _int(event, 6),
-                        *(_int(event, key) for key in (8, 9, 10, 11, 4, 5)),
-                    )
-                )
+                numbers = (_int(event, key) for key in (6, 8, 9, 10, 11, 4, 5))
+                place, addr = text(self.data, event.get(7)), int(event.get(3, 0))  # type: ignore[arg-type]
+                self.memory.append((_time(event, 1), MEMORY_TYPES[kind], place, addr, *numbers))
 
     def _supplement(self, value: int | Span) -> _Supplement:
         event = mapping(self.data, value) if isinstance(value, tuple) else {}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
+from . import summary_tables as tables
 from .summary_events import STATISTICS, STEP, TypedEvents, sort_key
-from .summary_operators import kernel_table, operator_table, user_table
-from .summary_overview import device_table, distribution_table, memory_table, model_table, overview_table
 
 VIEWS: Final = (
     "DeviceView", "OverView", "ModelView", "DistributedView", "KernelView", "OperatorView", "MemoryView",
@@ -113,30 +113,20 @@ def paddle_summary(
         if word not in VIEWS:
             raise OptionError(f"there is no view {word!r}: {nearest(word, VIEWS)}")
     events, key, seps = TypedEvents(trace), sorted_by, thread_sep
+    moves = partial(tables.user_table, events, key, memory=True)
     makers: dict[str, tuple[str, Callable[[], pd.DataFrame]]] = {
-        "DeviceView": ("Device", lambda: device_table(events)),
-        "OverView": ("Overview", lambda: overview_table(events)),
-        "ModelView": ("Model", lambda: model_table(events)),
-        "DistributedView": ("Distribution", lambda: distribution_table(events)),
-        "OperatorView": (
-            "Operator",
-            lambda: operator_table(events, sorted_by=key, op_detail=op_detail, thread_sep=seps),
-        ),
-        "KernelView": ("Kernel", lambda: kernel_table(events, sorted_by=key)),
-        "MemoryManipulationView": (
-            "Memory Manipulation",
-            lambda: user_table(events, sorted_by=key, memory=True).drop(columns="thread"),
-        ),
-        "UDFView": ("UserDefined", lambda: user_table(events, sorted_by=key, thread_sep=seps)),
-        "MemoryView": ("Memory", lambda: memory_table(events)),
+        "DeviceView": ("Device", lambda: tables.device_table(events)),
+        "OverView": ("Overview", lambda: tables.overview_table(events)),
+        "ModelView": ("Model", lambda: tables.model_table(events)),
+        "DistributedView": ("Distribution", lambda: tables.distribution_table(events)),
+        "OperatorView": ("Operator", lambda: tables.operator_table(events, key, op_detail, seps)),
+        "KernelView": ("Kernel", lambda: tables.kernel_table(events, key)),
+        "MemoryManipulationView": ("Memory Manipulation", moves),
+        "UDFView": ("UserDefined", lambda: tables.user_table(events, key, seps)),
+        "MemoryView": ("Memory", lambda: tables.memory_table(events)),
     }
-    texts = [
-        text
-        for view, (title, make) in makers.items()
-        if view in words
-        for text in _texts(title, make(), time_unit)
-    ]
-    return "".join(texts)
+    made = [(title, make()) for view, (title, make) in makers.items() if view in words]
+    return "".join(text for title, table in made for text in _texts(title, table, time_unit))
 
 
 def _texts(title: str, table: pd.DataFrame, unit: str) -> Iterator[str]:
@@ -144,10 +134,8 @@ def _texts(title: str, table: pd.DataFrame, unit: str) -> Iterator[str]:
     head, lines, note = f"{title} Summary", [f"Time unit: {unit}"], _NOTES.get(title, "")
     if title == "Memory":
         for place, rows in table.rename(columns={"type": "kind"}).groupby("place", sort=False):
-            peaks = [
-                f"Peak {word} Memory: {rows[f'peak_{word.lower()}_bytes'].iloc[0]}"
-                for word in ("Allocated", "Reserved")
-            ]
+            most = {word: rows[f"peak_{word.lower()}_bytes"].iloc[0] for word in ("Allocated", "Reserved")}
+            peaks = [f"Peak {word} Memory: {number}" for word, number in most.items()]
             yield _text(f"{head} - {place}", peaks, rows, unit)
         return
     if title in ("Overview", "Model", "Distribution"):  # all but the steps are parts of steps
@@ -172,10 +160,8 @@ def _text(title: str, lines: Sequence[str], table: pd.DataFrame, unit: str, note
     text = [title.center(len(rule), "-"), *lines, drawn[0], rule]
     thread: Any = None
     for row, line in zip(rows, drawn[1:], strict=True):
-        if (
-            "thread" in row
-            and (now := "All threads merged" if pd.isna(row["thread"]) else row["thread"]) != thread
-        ):
+        now = "All threads merged" if pd.isna(row.get("thread")) else row["thread"]
+        if "thread" in row and now != thread:
             thread = now
             text.append(f"Thread: {now}".center(len(rule), "-"))
         text.append(line)

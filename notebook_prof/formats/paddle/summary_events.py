@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -15,6 +16,8 @@ from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
+from ...trace.nesting import inherit
+from .columns import DEVICE_TYPES, RUNTIME_TYPES
 
 SORTED_KEYS: Final = ("CPUTotal", "CPUAvg", "CPUMax", "CPUMin", "GPUTotal", "GPUAvg", "GPUMax", "GPUMin")
 """Paddle's ``SortedKeys``. All sort from largest to smallest, except the two minima."""
@@ -57,8 +60,6 @@ def ranked(table: pd.DataFrame, sorted_by: str) -> pd.DataFrame:
 
 
 PHASES: Final = ("Dataloader", "Forward", "Backward", "Optimization")
-DEVICE: Final = ("Kernel", "Memcpy", "Memset")
-RUNTIME: Final = ("CudaRuntime", "MluRuntime")
 STEP: Final = "ProfileStep"
 _HOST_TYPES: Final = {
     "operator": "Operator",
@@ -97,9 +98,7 @@ class TypedEvents:
         words = category.map(_HOST_TYPES).fillna("")
         if self.own_types:
             table = self.trace.metadata["tables"]["event_types"].astype({"name": str, "category": str})
-            recorded = table.drop_duplicates(["name", "category"], keep="last").set_index(
-                ["name", "category"]
-            )
+            recorded = table.groupby(["name", "category"])[["type"]].last()
             keys = pd.MultiIndex.from_arrays([self.names.astype(str), category])
             own = pd.Series(recorded["type"].reindex(keys).to_numpy(), index=words.index)
             words = own.where(own.notna(), words)
@@ -113,6 +112,12 @@ class TypedEvents:
     def names(self) -> npt.NDArray[np.object_]:
         """The name of each slice."""
         return np.asarray(self.trace.slices["name"].astype("object").to_numpy())
+
+    def named(self, test: Callable[[str], bool]) -> BoolArray:
+        """Return a mask of the slices with a name that passes a test, made once for each name."""
+        names = self.trace.slices["name"].cat
+        passed = np.array([*(test(str(name)) for name in names.categories), False], dtype=bool)
+        return np.asarray(passed[names.codes.to_numpy()])
 
     @cached_property
     def ts(self) -> IntArray:
@@ -133,7 +138,7 @@ class TypedEvents:
     def host(self) -> BoolArray:
         """A mask of the slices that are events on threads, except runtime calls."""
         threads = of_kind(self.trace, ("thread", "process"))
-        return np.asarray(threads & ~self.of(*RUNTIME) & ~self.of(""), dtype=bool)
+        return np.asarray(threads & ~self.of(*RUNTIME_TYPES) & ~self.of(""), dtype=bool)
 
     def of(self, *types: str) -> BoolArray:
         """Return a mask of the slices that have one of these types."""
@@ -147,12 +152,12 @@ class TypedEvents:
         launches = (flows["kind"] == "launch").to_numpy()
         up = np.full(len(self.ts), -1, np.int64)
         up[flows["dst"].to_numpy()[launches]] = flows["src"].to_numpy()[launches]
-        plumbing = ~self.host
-        todo = np.flatnonzero((up >= 0) & plumbing[up])
-        while len(todo):
-            up[todo] = self.parent[up[todo]]
-            todo = todo[(up[todo] >= 0) & plumbing[up[todo]]]
-        return up
+        return self.around(up)
+
+    def around(self, rows: IntArray) -> IntArray:
+        """Return the innermost event, other than a runtime call, that each row is or is in; -1 for none."""
+        own_or_above = inherit(self.parent, np.where(self.host, np.arange(len(self.host)), -1))
+        return np.append(own_or_above, -1)[rows]
 
     @cached_property
     def order(self) -> IntArray:
@@ -193,7 +198,7 @@ class TypedEvents:
     @cached_property
     def gpu_ns(self) -> IntArray:
         """The time of all device work below each host event."""
-        return self.below(*DEVICE)
+        return self.below(*DEVICE_TYPES)
 
     @cached_property
     def kernel_ns(self) -> IntArray:
@@ -210,14 +215,8 @@ class TypedEvents:
     def phase_rows(self) -> IntArray:
         """The outermost events of the four phases."""
         of_phase = self.of(*PHASES) & self.host
-        inside = np.zeros(len(of_phase), dtype=bool)
-        rows = np.flatnonzero(of_phase)
-        up = self.parent[rows]
-        while len(rows):
-            rows, up = rows[up >= 0], up[up >= 0]
-            inside[rows[of_phase[up]]] = True
-            rows, up = rows[~of_phase[up]], self.parent[up[~of_phase[up]]]
-        return np.flatnonzero(of_phase & ~inside)
+        marked = inherit(self.parent, np.where(of_phase, 1, -1)) > 0
+        return np.flatnonzero(of_phase & ~(marked[self.parent] & (self.parent >= 0)))
 
     def threads(self, rows: IntArray) -> npt.NDArray[Any]:
         """Return the thread id of each of these slices, or its track if there is none."""

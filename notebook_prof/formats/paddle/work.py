@@ -46,11 +46,8 @@ def norm(call: Call) -> CallWork | None:
     """Count 5 operations per element of the largest input, 8 in the backward."""
     elements = _largest(call)
     each = _NORM_FLOPS[call.name.endswith("_grad")]
-    return (
-        CallWork("norm", each * elements, call.bytes_of() + elements * call.item_bytes())
-        if elements
-        else None
-    )
+    written = elements * call.item_bytes()
+    return CallWork("norm", each * elements, call.bytes_of() + written) if elements else None
 
 
 def softmax(call: Call) -> CallWork | None:

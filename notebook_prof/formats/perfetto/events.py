@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ...readers.codec.columns import marked, per_group, texts
 from ...readers.codec.protobuf import Fields, text_column
 from ...readers.events import add_arguments, argument_rows, report_unpaired, stream_tracks
 from ...readers.trace_event.slices import CATEGORY_OF_WORD
@@ -69,17 +70,10 @@ class TrackEvents:
         name = either(text_column(fields, 23), packets.interned(NAMES).names(epoch, fields.ints(10, 0)))
         own_track = fields.ints(11, -1)
         track = np.where(fields.has(11), own_track, np.maximum(packets.default_track[owner], 0))
-        kind, dur = _kinds(fields)
-        return cls(
-            fields,
-            epoch,
-            packets.ts[owner] + packets.unix_offset,
-            kind,
-            track,
-            name,
-            either(text_column(fields, 22), packets.interned(CATEGORIES).names(epoch, fields.ints(3, 0))),
-            dur,
-        )
+        categories = packets.interned(CATEGORIES).names(epoch, fields.ints(3, 0))
+        category = either(text_column(fields, 22), categories)
+        ts, (kind, dur) = packets.ts[owner] + packets.unix_offset, _kinds(fields)
+        return cls(fields, epoch, ts, kind, track, name, category, dur)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +107,17 @@ def paired(events: TrackEvents, builder: TraceBuilder) -> Slices:
     others = marks[~np.isin(marks, np.concatenate([columnar_begin, columnar_end]))]
     pairs = pair(events.track[others], events.ts[others], events.kind[others] == _BEGIN)
     last = int(events.ts.max(initial=0))
-    unclosed = others[pairs.unclosed]
     complete = np.flatnonzero(events.kind == _COMPLETE)
-    begin = np.concatenate([columnar_begin, others[pairs.begin]])
-    end = np.concatenate([columnar_end, others[pairs.end]])
-    row = np.concatenate([begin, unclosed, complete])
-    dur = np.concatenate(
-        [events.ts[end] - events.ts[begin], last - events.ts[unclosed], events.dur[complete]]
-    )
+    begin, lasting = pairs.spans(events.ts[others], last)
+    columnar = events.ts[columnar_end] - events.ts[columnar_begin]
+    row = np.concatenate([columnar_begin, others[begin], complete])
+    dur = np.concatenate([columnar, lasting, events.dur[complete]])
     name = [*events.name.values, ""]
-    report_unpaired(
-        builder.report,
-        unclosed,
-        others[pairs.unopened],
-        lambda i: name[events.name.codes[i]] or f"at {events.ts[i]} ns",
-    )
+
+    def shown(i: int) -> str:
+        return name[events.name.codes[i]] or f"at {events.ts[i]} ns"
+
+    report_unpaired(builder.report, others[pairs.unclosed], others[pairs.unopened], shown)
     order = np.argsort(row, kind="stable")
     return Slices(row[order], dur[order])
 
@@ -170,8 +160,7 @@ def add_events(
     track = tracks.of(events.track[row])
     codes = events.name.codes[row]
     name = Coded(codes, events.name.values).named("(unnamed)")
-    numbers, of_number = np.unique(events.track[row], return_inverse=True)
-    on_stream = np.array([tracks.is_stream(number) for number in numbers.tolist()], bool)[of_number]
+    on_stream = per_group(tracks.is_stream, events.track[row]).astype(bool)
     category = _categories(events, row, name, on_stream)
     category[np.isin(row, instants)] = "annotation"
     handle = builder.slices(
@@ -221,9 +210,10 @@ def add_counters(events: TrackEvents, tracks: PerfettoTracks, builder: TraceBuil
         if descriptor is not None and descriptor.incremental:
             values = np.cumsum(values)
         if descriptor is None or descriptor.kind != "counter":
-            builder.counter(builder.track(f"counter {number}", "counter"), events.ts[rows[own]], values)
+            track = builder.track(f"counter {number}", "counter")
         else:
-            builder.counter(tracks.of(np.array([number]))[0], events.ts[rows[own]], values)
+            track = int(tracks.of(np.array([number]))[0])
+        builder.counter(track, events.ts[rows[own]], values)
 
 
 def add_flows(
@@ -240,8 +230,7 @@ def add_flows(
     event, number = event[order], number[order]
     same = (number[1:] == number[:-1]) & (event[1:] != event[:-1])
     src, dst = event[:-1][same], event[1:][same]
-    numbers, code = np.unique(events.track, return_inverse=True)
-    stream = np.array([tracks.is_stream(each) for each in numbers.tolist()], bool)[code]
+    stream = per_group(tracks.is_stream, events.track).astype(bool)
     launch = ~stream[src] & stream[dst]
     builder.flows("launch", handle_of[src[launch]], handle_of[dst[launch]])
     builder.flows("link", handle_of[src[~launch]], handle_of[dst[~launch]])
@@ -304,8 +293,7 @@ class Stages:
     def extra(self, name: str) -> Coded:
         """Return a text that a producer added to the rows."""
         names, values = self.pairs.names, self.pairs.values
-        chosen = np.array([*(text == name for text in names.values), False])
-        own = chosen[names.codes]
+        own = marked(names, name.__eq__)
         codes = np.full(len(self.ts), -1, np.int64)
         codes[self.pairs.stage[own]] = values.codes[own]
         return Coded(codes, values.values)
@@ -367,11 +355,6 @@ def _counter_names(packets: Packets, fields: Fields) -> dict[int, str]:
     for outer, number in ((fields, 1), (interned, 2)):
         descriptors = outer.inside(outer.occurrences(number))
         specs = descriptors.inside(descriptors.occurrences(1))
-        names = text_column(specs, 2)
-        numbers = specs.ints(1, 0).tolist()
-        result |= {
-            key: names.values[code]
-            for key, code in zip(numbers, names.codes.tolist(), strict=True)
-            if code >= 0
-        }
+        named = zip(specs.ints(1, 0).tolist(), texts(text_column(specs, 2)), strict=True)
+        result |= {number: name for number, name in named if name}
     return result

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from ...readers.codec.columns import marked
 from ...readers.kineto.activity_metadata import activity_metadata
 from ...readers.kineto.arguments import to_json
 from ...readers.kineto.assemble import assemble
@@ -19,7 +20,6 @@ from ...readers.kineto.columns import (
     MemoryColumns,
     concrete_matters,
     is_known,
-    rows_of,
 )
 from ...readers.kineto.event_types import EXTRA, AllArguments
 from ...trace.arrays import IntArray
@@ -31,6 +31,7 @@ from .tracks import Annotations, PerfettoTracks
 _MARKS: Final = ("Record function id", "Ev Idx", "External id")
 _STAGES: Final = {"kernel": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset"}
 _CALLS: Final = ("cuda", "cu", "hip")
+_OF_USERS: Final = ("ProfilerStep#", "##", "[param|", "Optimizer.", "enumerate(DataLoader)#")
 _MEMORY: Final = "[memory]"
 _EXTRA_WORDS: Final = frozenset(
     field.encode_name for field in msgspec.structs.fields(AllArguments) if field.name in EXTRA
@@ -59,7 +60,7 @@ def add_torch(
     correlation = annotations.ints("correlation")[row]
     pid, tid = tracks.threads(events.track[row])
     kind = _kinds(events, row, annotations, device, stream)
-    on_device = rows_of(kind, np.array([text.lower() in DEVICE_TYPES for text in kind.values], bool))
+    on_device = marked(kind, lambda text: text.lower() in DEVICE_TYPES)
     device = np.where(on_device, np.where(device >= 0, device, np.maximum(pid, 0)), -1)
     stream = np.where(on_device, np.where(stream >= 0, stream, tid), -1)
     name = Coded(events.name.codes[row], events.name.values)
@@ -85,25 +86,16 @@ def add_torch(
         thread_names=tracks.thread_names(),
         memory=_memory(events, annotations, tracks),
     )
-    bookkeeping = rows_of(
-        columns.kind, np.array([k.lower() in BOOKKEEPING_TYPES for k in columns.kind.values])
-    )
+    bookkeeping = marked(columns.kind, lambda text: text.lower() in BOOKKEEPING_TYPES)
     unknown = sorted({text for text in kind.values if not is_known(text)})
     effect = "rows of these are operators on threads, and kernels on devices"
     builder.report.add("unknown-category", "info", len(unknown), ", ".join(unknown[:3]), effect)
     assemble(columns.where(~bookkeeping), builder)
-    others = np.flatnonzero(events.kind == 3)
-    shown = events.name.codes[others]
-    memory = [code for code, text in enumerate(events.name.values) if text == _MEMORY]
-    others = others[~np.isin(shown, memory)]
+    others = np.flatnonzero((events.kind == 3) & ~marked(events.name, _MEMORY.__eq__))
     if len(others):
-        builder.slices(
-            ts=events.ts[others],
-            dur=np.zeros(len(others), np.int64),
-            track=tracks.of(events.track[others]),
-            name=Coded(events.name.codes[others], events.name.values),
-            category="annotation",
-        )
+        ts, name = events.ts[others], Coded(events.name.codes[others], events.name.values)
+        track, dur = tracks.of(events.track[others]), np.zeros(len(others), np.int64)
+        builder.slices(ts=ts, dur=dur, track=track, name=name, category="annotation")
 
 
 def _kinds(
@@ -135,11 +127,7 @@ def _kind_of(name: str) -> int:
         return 5
     if name.startswith(_CALLS) and "::" not in name and name[-1:].isalnum():
         return 2
-    return (
-        0
-        if name.startswith(("ProfilerStep#", "##", "[param|", "Optimizer.", "enumerate(DataLoader)#"))
-        else 1
-    )
+    return 0 if name.startswith(_OF_USERS) else 1
 
 
 def _inputs(
@@ -159,8 +147,7 @@ def _inputs(
             codes = np.where(own[row] >= 0, own[row] + len(values), codes)
             values += decoded
         if words[0] == "Concrete Inputs":
-            matters = np.array([*(concrete_matters(text) for text in name.values), False])
-            codes = np.where(matters[name.codes], codes, -1)
+            codes = np.where(marked(name, concrete_matters), codes, -1)
         texts = [spell(value) for value in values]
         missing = np.array([*(text == "" for text in texts), True])
         codes = np.append(np.where(missing[codes], -1, codes), np.full(more, -1))
@@ -197,7 +184,7 @@ def _extra_of_stages(stages: Stages) -> Coded:
     import pyarrow.compute as pc
 
     _, names, values = stages.pairs
-    own = np.array([*(text in _EXTRA_WORDS for text in names.values), False])[names.codes]
+    own = marked(names, _EXTRA_WORDS.__contains__)
     if not own.any():
         return Coded(np.full(len(stages.ts), -1, np.int64), [])
     keys = pa.array([json.dumps(text) for text in names.values], pa.string())
@@ -228,20 +215,14 @@ def _as_extra(members: Coded) -> Coded:
 
 
 def _memory(events: TrackEvents, annotations: Annotations, tracks: PerfettoTracks) -> MemoryColumns:
-    named = [code for code, text in enumerate(events.name.values) if text == _MEMORY]
-    rows = np.flatnonzero(np.isin(events.name.codes, named) & (events.kind == 3))
+    rows = np.flatnonzero((events.kind == 3) & marked(events.name, _MEMORY.__eq__))
     if not len(rows):
         return MemoryColumns.empty()
-    own = (annotations.ints(word, missing)[rows] for word, missing in _MEMORY_WORDS)
+    own = (annotations.ints(word, missing)[rows] for word, missing in _MEMORY_WORDS.items())
     addr, size, allocated, reserved, device = own
     _, tid = tracks.threads(events.track[rows])
     return MemoryColumns(events.ts[rows], addr.view(np.uint64), size, allocated, reserved, device, tid)
 
 
-_MEMORY_WORDS: Final = (
-    ("Addr", 0),
-    ("Bytes", 0),
-    ("Total Allocated", -1),
-    ("Total Reserved", -1),
-    ("Device Id", -1),
-)
+_MEMORY_WORDS: Final = {"Addr": 0, "Bytes": 0, "Total Allocated": -1, "Total Reserved": -1, "Device Id": -1}
+"""Arguments of memory events, and what stands for missing ones."""

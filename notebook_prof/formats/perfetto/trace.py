@@ -240,25 +240,14 @@ def read_trace(data: bytes, builder: TraceBuilder) -> None:
 
 
 def _report(packets: Packets, events: TrackEvents, builder: TraceBuilder) -> None:
-    builder.report.add(
-        "broken-message",
-        "loss",
-        packets.fields.broken + events.fields.broken,
-        example="a field that reaches beyond its packet",
-        effect="the fields after it are missing",
-    )
-    builder.report.add(
-        "stack-samples-not-used",
-        "loss",
-        len(packets.fields.occurrences(STACK_SAMPLE).owner),
-        example="stack_sample packets of Perfetto 58 and later",
-        effect="these samples are left out",
-        advice=_SAMPLES_ADVICE,
-    )
-    unknown = (events.kind == 0).sum()
-    builder.report.add(
-        "row-not-used", "loss", int(unknown), "track events without a type that is shown", "left out"
-    )
+    add, broken = builder.report.add, packets.fields.broken + events.fields.broken
+    example, effect = "a field that reaches beyond its packet", "the fields after it are missing"
+    add("broken-message", "loss", broken, example, effect)
+    samples = len(packets.fields.occurrences(STACK_SAMPLE).owner)
+    example, effect = "stack_sample packets of Perfetto 58 and later", "these samples are left out"
+    add("stack-samples-not-used", "loss", samples, example, effect, _SAMPLES_ADVICE)
+    unknown = int((events.kind == 0).sum())
+    add("row-not-used", "loss", unknown, "track events without a type that is shown", "left out")
 
 
 def _add_samples(packets: Packets, tracks: PerfettoTracks, builder: TraceBuilder) -> None:
@@ -276,13 +265,8 @@ def _add_samples(packets: Packets, tracks: PerfettoTracks, builder: TraceBuilder
     begin = np.searchsorted(members.owner, np.arange(stacks.count))
     length = np.bincount(members.owner, minlength=stacks.count)
     names = [CallFrame(name, "", 0) for name in [*functions.values, "(unknown)"]]
-    code = np.where(functions.codes < 0, len(functions.values), functions.codes)
-    code = np.append(code, len(functions.values))
-    has = (
-        (stack_of >= 0) & (length[np.maximum(stack_of, 0)] > 0)
-        if stacks.count
-        else np.zeros(len(owner), bool)
-    )
+    code = np.append(np.where(functions.codes < 0, len(functions.values), functions.codes), len(names) - 1)
+    has = np.append(length, 0)[stack_of] > 0
     effect = "these samples have no stack, so they are left out"
     builder.report.add("sample-without-stack", "info", int((~has).sum()), effect=effect)
     ts = packets.ts[owner] + packets.unix_offset

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import binary_array
+from ...readers.codec.columns import binary_array, texts
 from ...readers.codec.protobuf import Fields, Span, WireError, fields, float64, signed, text, text_column
 from ...readers.events import unique_name
 from ...trace.arrays import IntArray
@@ -204,9 +204,8 @@ class PerfettoTracks:
     def threads(self, track: IntArray) -> tuple[IntArray, IntArray]:
         """Return process and thread of each track. A track that is not a thread gets a negative number."""
         numbers, code = np.unique(track, return_inverse=True)
-        ids = [self._thread_of(number) for number in numbers.tolist()]
-        pairs = np.array(ids, np.int64).reshape(-1, 2)[code]
-        return pairs[:, 0], pairs[:, 1]
+        pairs = np.array([self._thread_of(n) for n in numbers.tolist()], np.int64).reshape(-1, 2)
+        return pairs[code, 0], pairs[code, 1]
 
     def _thread_of(self, number: int) -> tuple[int, int]:
         descriptor = self.descriptors.get(number)
@@ -232,8 +231,7 @@ class PerfettoTracks:
     def process_of(self, tid: int) -> int | None:
         """Return the process of a thread; None if no track has it."""
         if self._process_of is None:
-            kinds = [d for d in self.descriptors.values() if d.kind == "thread"]
-            self._process_of = {d.tid: d.pid for d in kinds}
+            self._process_of = {d.tid: d.pid for d in self.descriptors.values() if d.kind == "thread"}
         return self._process_of.get(tid)
 
     def of(self, track: IntArray) -> IntArray:
@@ -244,11 +242,9 @@ class PerfettoTracks:
     def is_stream(self, number: int) -> bool:
         """Return whether a track is a queue of a device, by its name."""
         descriptor = self.descriptors.get(number)
-        return (
-            descriptor is not None
-            and descriptor.kind == "custom"
-            and _STREAM.search(descriptor.name) is not None
-        )
+        if descriptor is None or descriptor.kind != "custom":
+            return False
+        return _STREAM.search(descriptor.name) is not None
 
     def _track(self, number: int) -> int:
         if number not in self._tracks:
@@ -266,14 +262,12 @@ class PerfettoTracks:
         if descriptor.kind == "counter":
             return self._builder.track(descriptor.name or "counter", "counter", pid=pid, unit=descriptor.unit)
         if self.is_stream(number):
-            match, device = _STREAM.search(descriptor.name), _DEVICE.search(descriptor.name)
+            match, own = _STREAM.search(descriptor.name), _DEVICE.search(descriptor.name)
             stream = int(match[1]) if match is not None and match[1] else -2 - len(self._tracks)
-            return self._builder.track(
-                descriptor.name, "stream", device=int(device[1]) if device else 0, stream=stream
-            )
-        name = descriptor.name or (
-            self._process_names.get(descriptor.pid, "") if descriptor.kind == "process" else ""
-        )
+            device = int(own[1]) if own else 0
+            return self._builder.track(descriptor.name, "stream", device=device, stream=stream)
+        named = self._process_names if descriptor.kind == "process" else {}
+        name = descriptor.name or named.get(descriptor.pid, "")
         # lanes of one name may overlap
         unique = unique_name(name or f"track {number}", pid or None, self._names)
         return self._builder.track(unique, "process", pid=pid)
@@ -294,36 +288,25 @@ def _descriptors(fields: Fields) -> dict[int, Descriptor]:
     name = either(text_column(fields, 2), text_column(fields, 10))
     process, thread, counter = (fields.inner(number) for number in (3, 4, 8))
     name = either(name, either(text_column(process, 6), text_column(thread, 5)))
-    unit_name = text_column(counter, 6)
     kinds = np.where(fields.has(8), 0, np.where(fields.has(4), 1, np.where(fields.has(3), 2, 3)))
-    names, units = [*name.values, ""], [*unit_name.values, ""]
-    columns = (
-        fields.ints(1, 0),
-        name.codes,
-        fields.ints(5, -1),
-        kinds,
-        np.maximum(process.ints(1), thread.ints(1)),
-        thread.ints(2),
-        unit_name.codes,
-        counter.ints(3, 0),
-        np.maximum(counter.ints(4, 1), 1),
-        counter.ints(5, 0),
-    )
+    units = zip(texts(text_column(counter, 6)), counter.ints(3, 0).tolist(), strict=True)
     result: dict[int, Descriptor] = {}
-    for uuid, code, parent, kind, pid, tid, unit_code, unit, multiplier, incremental in zip(
-        *(column.tolist() for column in columns), strict=True
+    for uuid, *facts in zip(
+        fields.ints(1, 0).tolist(),
+        texts(name),
+        fields.ints(5, -1).tolist(),
+        [("counter", "thread", "process", "custom")[kind] for kind in kinds.tolist()],
+        np.maximum(process.ints(1), thread.ints(1)).tolist(),
+        thread.ints(2).tolist(),
+        [unit or _UNITS.get(number, "") for unit, number in units],
+        np.maximum(counter.ints(4, 1), 1).tolist(),
+        (counter.ints(5, 0) == 1).tolist(),
+        strict=True,
     ):
-        before = result.get(uuid)
-        result[uuid] = Descriptor(
-            names[code] or (before.name if before else ""),
-            parent,
-            ("counter", "thread", "process", "custom")[kind],
-            pid,
-            tid,
-            units[unit_code] or _UNITS.get(unit, ""),
-            multiplier,
-            incremental == 1,
-        )
+        described = Descriptor(*facts)
+        # a later description without a name leaves the earlier one's
+        before = result.get(uuid, described).name
+        result[uuid] = described._replace(name=described.name or before)
     return result
 
 
@@ -332,13 +315,7 @@ def _process_tree(packets: Packets) -> tuple[dict[int, str], dict[int, str]]:
     _, trees = packets.messages(PROCESS_TREE)
     processes, threads = trees.inside(trees.occurrences(1)), trees.inside(trees.occurrences(2))
     # the last word of a command line is kept: names of programs distinguish processes
-    return tuple(
-        {
-            number: [*names.values, ""][code]
-            for number, code in zip(numbers.tolist(), names.codes.tolist(), strict=True)
-        }
-        for numbers, names in (
-            (processes.ints(1), text_column(processes, 3)),
-            (threads.ints(1), text_column(threads, 2)),
-        )
-    )  # type: ignore[return-value]
+    return (
+        dict(zip(processes.ints(1).tolist(), texts(text_column(processes, 3)), strict=True)),
+        dict(zip(threads.ints(1).tolist(), texts(text_column(threads, 2)), strict=True)),
+    )

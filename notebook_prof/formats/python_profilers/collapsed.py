@@ -33,8 +33,6 @@ from .collapsed_tools import (
     times,
 )
 
-# Samples of several threads, each on its own track.
-
 
 class CollapsedStacks(NamedTuple):
     """Stacks of all threads, one after another."""
@@ -103,7 +101,12 @@ def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) 
     """Put paths into `builder`. A weight of 1 stands for `sample_ns`."""
     lines = _lines(data)
     kind = kind_of(lines, has_header(data))
-    header = _header_facts(kind, data, lines, sample_ns, builder)
+    header: dict[str, str] = {}
+    if kind.tool:
+        builder.metadata["exporter"] = kind.tool
+    if kind is AUSTIN:
+        builder.metadata["austin"] = header = facts(data)
+        check_times(header, lines, sample_ns is not None, builder)
     good = [line for line in lines if kind.line.fullmatch(line)]
     if not good:
         short = "; Austin writes one at the end of each interval: record for longer"
@@ -119,11 +122,9 @@ def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) 
     usable &= weight < _LONGEST_NS
     lost = [line for line in lines if not kind.line.fullmatch(line)]
     lost += [line for line, ok in zip(good, usable.tolist(), strict=True) if not ok]
-    builder.report.broken_rows(
-        len(lost),
-        b"".join(lost[:1])[:80].decode(errors="replace"),
-        "lines that are not a path with a weight are left out",
-    )
+    example = b"".join(lost[:1])[:80].decode(errors="replace")
+    effect = "lines that are not a path with a weight are left out"
+    builder.report.broken_rows(len(lost), example, effect)
     paths = [path for (path, _), ok in zip(parts, usable.tolist(), strict=True) if ok]
     ordered = kind is AUSTIN and in_order(header, paths)
     if not ordered:
@@ -136,23 +137,9 @@ def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) 
         add_tracks(builder, stacks, weight[usable], kind.labels(stacks.heads), ordered)
         return
     end = np.rint(np.cumsum(weight[usable])).astype(np.int64)
-    ts = np.concatenate([[0], end[:-1]])
-    add_samples(
-        builder, builder.track("main"), Sampled(ts, end - ts, stacks.frames, stacks.lengths), stacks.distinct
-    )
-
-
-def _header_facts(
-    kind: Kind, data: bytes, lines: list[bytes], sample_ns: float | None, builder: TraceBuilder
-) -> dict[str, str]:
-    """Return what the file says about itself, for the metadata."""
-    if kind.tool:
-        builder.metadata["exporter"] = kind.tool
-    if kind is not AUSTIN:
-        return {}
-    builder.metadata["austin"] = header = facts(data)
-    check_times(header, lines, sample_ns is not None, builder)
-    return header
+    dur = np.diff(end, prepend=0)
+    samples = Sampled(end - dur, dur, stacks.frames, stacks.lengths)
+    add_samples(builder, builder.track("main"), samples, stacks.distinct)
 
 
 def _report_totals(
@@ -188,22 +175,15 @@ def _stacks(kind: Kind, paths: list[bytes]) -> CollapsedStacks:
         thread, heads = numbered(path[:end] for path, end in zip(paths, ends, strict=True))
         rests = [path[end:] for path, end in zip(paths, ends, strict=True)]
         if kind is AUSTIN:
-            rests = [
-                joined_lines(frames_text) if b";L" in frames_text else frames_text for frames_text in rests
-            ]
-        split = [frames_text.split(b";") if frames_text else [] for frames_text in rests]
+            rests = [joined_lines(rest) if b";L" in rest else rest for rest in rests]
+        split = [rest.split(b";") if rest else [] for rest in rests]
     frames, texts = numbered(chain.from_iterable(split))
     lengths = np.fromiter(map(len, split), np.int64, len(split))
     names = [kind.frame(text.decode(errors="replace")) for text in texts]
     return CollapsedStacks(frames, lengths, names, thread, heads)
 
 
-_NANOSECONDS: Final = {
-    "nanoseconds": 1,
-    "microseconds": 1_000,
-    "milliseconds": 1_000_000,
-    "seconds": 1_000_000_000,
-}
+_NANOSECONDS: Final = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
 _LARGEST: Final = 2.0**61
 _PAGE: Final = "open it at speedscope.app"
 
@@ -300,17 +280,16 @@ def _add_events(
     pairs = match(np.zeros(len(ts), np.int64), frame, ts, opens)
     stop, _ = _times([profile.end], scale)
     last = max(int(stop[0]), int(ts.max(initial=0)))
-    unclosed, unopened = pairs.unclosed, pairs.unopened
-    report_unpaired(builder.report, unclosed, unopened, lambda i: frames[frame[i]][0], "kept until the end")
-    begin = np.concatenate([pairs.begin, pairs.unclosed])
-    end = np.concatenate([ts[pairs.end], np.full(len(pairs.unclosed), last)])
+    until = "kept until the end"
+    report_unpaired(builder.report, pairs.unclosed, pairs.unopened, lambda i: frames[frame[i]][0], until)
+    begin, dur = pairs.spans(ts, last)
     order = np.argsort(begin, kind="stable")
-    begin, end = begin[order], end[order]
+    begin, dur = begin[order], dur[order]
     code, used = pd.factorize(frame[begin])
     keys = np.array([builder.stack([frames[i]]) for i in used.tolist()], np.int64)  # noqa: PD013
     builder.slices(
         ts=ts[begin],
-        dur=end - ts[begin],
+        dur=dur,
         track=track,
         name=labels(frame[begin], frames),
         category="python",
@@ -322,13 +301,10 @@ def _add_sampled(
     profile: _SpeedscopeProfile, scale: int, track: int, frames: list[CallFrame], builder: TraceBuilder
 ) -> None:
     count = min(len(profile.samples), len(profile.weights))
-    builder.report.add(
-        "sample-without-weight",
-        "loss",
-        max(len(profile.samples), len(profile.weights)) - count,
-        example=f"{len(profile.samples):,} samples, {len(profile.weights):,} weights",
-        effect="these samples are left out",
-    )
+    example = f"{len(profile.samples):,} samples, {len(profile.weights):,} weights"
+    lost = max(len(profile.samples), len(profile.weights)) - count
+    effect = "these samples are left out"
+    builder.report.add("sample-without-weight", "loss", lost, example, effect)
     dur, ok = _times(profile.weights[:count], scale)
     ok &= dur >= 0
     lengths = np.fromiter(map(len, profile.samples[:count]), np.int64, count)
@@ -336,12 +312,9 @@ def _add_sampled(
     wrong = (flat < 0) | (flat >= len(frames))
     owner = np.repeat(np.arange(count), lengths)
     ok[owner[wrong]] = False
-    builder.report.broken_rows(
-        ~ok, lambda i: f"sample {i}: {profile.samples[i]}", "these samples are left out"
-    )
+    builder.report.broken_rows(~ok, lambda i: f"sample {i}: {profile.samples[i]}", effect)
     keep = ok & (dur > 0)
-    idle = int((keep & (lengths == 0)).sum())
-    _report_idle(idle, f"of {count:,} samples", builder)
+    _report_idle(int((keep & (lengths == 0)).sum()), f"of {count:,} samples", builder)
     if len(set(dur[keep].tolist())) == 1:  # otherwise weights may be sums of samples
         count_samples(builder, track, int(keep.sum()))
     dur = np.where(keep, dur, 0)

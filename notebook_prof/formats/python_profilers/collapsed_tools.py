@@ -113,9 +113,8 @@ def py_spy_frame(text: str) -> CallFrame:
     if (frame := frame_of(text)) is not None:
         return frame
     function, _, file = text.removesuffix(")").rpartition(" (")
-    return (
-        CallFrame(function, file, 0) if text.endswith(")") and function and file else CallFrame(text, "", 0)
-    )
+    known = text.endswith(")") and function and file
+    return CallFrame(function, file, 0) if known else CallFrame(text, "", 0)
 
 
 def colon_frame(text: str) -> CallFrame:
@@ -157,13 +156,12 @@ def _austin_labels(thread_heads: Sequence[bytes]) -> list[ThreadLabel]:
 
 def _tachyon_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
     """Read ``tid:<thread>``."""
-    numbers = [head.decode().rstrip(";").removeprefix("tid:") for head in heads]
-    return [
-        ThreadLabel(
-            f"thread {number}" if number else "main", None, int(number) if _is_decimal(number) else None
-        )
-        for number in numbers
-    ]
+    labels = []
+    for head in heads:
+        number = head.decode().rstrip(";").removeprefix("tid:")
+        tid = int(number) if _is_decimal(number) else None
+        labels.append(ThreadLabel(f"thread {number}" if number else "main", None, tid))
+    return labels
 
 
 def _py_spy_labels(thread_heads: Sequence[bytes]) -> list[ThreadLabel]:
@@ -179,11 +177,8 @@ def _py_spy_labels(thread_heads: Sequence[bytes]) -> list[ThreadLabel]:
         readable = _is_hex(number[2:]) if base == 16 else _is_decimal(number)
         whole = f"process {process}" if process else "main"
         name = whole if thread is None else thread[2] or ""
-        labels.append(
-            ThreadLabel(
-                name, int(process) if process else None, int(number, base) if readable else None, command
-            )
-        )
+        pid, tid = int(process) if process else None, int(number, base) if readable else None
+        labels.append(ThreadLabel(name, pid, tid, command))
     # a thread has no name before Python has begun to run in it
     names = {(label.pid, label.tid): label.name for label in reversed(labels) if label.name}
     return [
@@ -204,39 +199,21 @@ def _is_hex(text: str) -> bool:
     return re.fullmatch("[0-9A-Fa-f]{1,16}", text) is not None and int(text, 16) < _LARGEST
 
 
-PLAIN: Final = Kind(
-    "",
-    _LINE,
-    _LINE,
-    re.compile(b""),
-    _plain_labels,
-    bracket_frame,
-    1.0,
-    "weights are taken as nanoseconds: sample_ns= says otherwise",
-)
+_COUNTS: Final = "weights count samples, and one is shown as 1 ns: say how long one is with sample_ns=, as"
+_ADVICE: Final = {
+    "": "weights are taken as nanoseconds: sample_ns= says otherwise",
+    "tachyon": f"{_COUNTS} sample_ns=1_000_000 where 1,000 a second were taken",
+    "py-spy": f"{_COUNTS} sample_ns=10_000_000 for 100 a second, py-spy's default",
+}
+PLAIN: Final = Kind("", _LINE, _LINE, re.compile(b""), _plain_labels, bracket_frame, 1.0, _ADVICE[""])
 AUSTIN: Final = Kind(
     "austin", _AUSTIN_LINE, _AUSTIN_START, _AUSTIN_HEAD, _austin_labels, colon_frame, 1000.0, ""
 )
-_COUNTS: Final = "weights count samples, and one is shown as 1 ns: say how long one is with sample_ns=, as"
 TACHYON: Final = Kind(
-    "tachyon",
-    _LINE,
-    _TACHYON_START,
-    _TACHYON_HEAD,
-    _tachyon_labels,
-    colon_frame,
-    1.0,
-    f"{_COUNTS} sample_ns=1_000_000 where 1,000 a second were taken",
+    "tachyon", _LINE, _TACHYON_START, _TACHYON_HEAD, _tachyon_labels, colon_frame, 1.0, _ADVICE["tachyon"]
 )
 PY_SPY: Final = Kind(
-    "py-spy",
-    _LINE,
-    _PY_SPY_START,
-    _PY_SPY_HEAD,
-    _py_spy_labels,
-    py_spy_frame,
-    1.0,
-    f"{_COUNTS} sample_ns=10_000_000 for 100 a second, py-spy's default",
+    "py-spy", _LINE, _PY_SPY_START, _PY_SPY_HEAD, _py_spy_labels, py_spy_frame, 1.0, _ADVICE["py-spy"]
 )
 
 
@@ -281,9 +258,8 @@ def check_times(
         return
     # only changes of memory can be negative
     if (lost := next(filter(is_negative, lines), None)) is not None:
-        raise FormatError(
-            f"Austin recorded memory, since {lost[-40:].decode(errors='replace')!r} is a loss: {_BYTES}"
-        )
+        end = lost[-40:].decode(errors="replace")
+        raise FormatError(f"Austin recorded memory, since {end!r} is a loss: {_BYTES}")
     if unit_given:
         return
     example = f"'# mode: {mode}'" if mode else "no line '# mode:'"

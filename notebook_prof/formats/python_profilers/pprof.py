@@ -9,8 +9,9 @@ import pandas as pd
 
 from ...errors import FormatError
 from ...readers.call_tree import CallFrame, Sampled, add_samples
+from ...readers.codec.columns import per_group
 from ...readers.codec.protobuf import PADDING, Fields
-from ...trace.arrays import BoolArray, IntArray, consecutive, number_rows
+from ...trace.arrays import BoolArray, IntArray, consecutive
 from ...trace.builder import TraceBuilder
 
 _LABEL: Final = 3
@@ -44,16 +45,14 @@ def _labels(samples: Fields, strings: list[str]) -> _SampleLabels:
 def thread_tracks(samples: Fields, strings: list[str], used: BoolArray, builder: TraceBuilder) -> IntArray:
     """Return the track of each sample in the mask `used`: that of its thread, if a label names one."""
     labels = _labels(samples, strings)
-    pid, tid, name = (_values(labels, keys, samples.count) for keys in (_PROCESSES, _IDS, _NAMES))
-    columns = pd.DataFrame({"pid": pid, "tid": tid, "name": name})[used]
-    code, _ = number_rows(*(columns[name].astype("int64") for name in columns))
-    first = columns.iloc[np.unique(code, return_index=True)[1]]
-    tracks = []
-    for process, thread, label in first.to_numpy().tolist():
+
+    def track(process: int, thread: int, label: int) -> int:
         # names are negative, numbers are not
         text = _shown(label, strings) or (f"thread {_shown(thread, strings)}" if thread else "samples")
-        tracks.append(builder.track(text, pid=_whole(process, strings), tid=_whole(thread, strings)))
-    return np.asarray(np.array(tracks, np.int64)[code])
+        return builder.track(text, pid=_whole(process, strings), tid=_whole(thread, strings))
+
+    columns = (_values(labels, keys, samples.count)[used] for keys in (_PROCESSES, _IDS, _NAMES))
+    return per_group(track, *columns)
 
 
 def _values(labels: _SampleLabels, keys: tuple[str, ...], count: int) -> IntArray:
@@ -82,33 +81,25 @@ def add_label_table(samples: Fields, strings: list[str], dur: IntArray, builder:
     """Put the samples' time by label into `builder`, as the table ``sample_labels``, longest first."""
     # `dur` is in ns, one per sample. Labels of other kinds are only counted.
     labels = _labels(samples, strings)
-    known_threads = np.isin(
-        labels.code, [i for i, name in enumerate(labels.key) if name in (*_IDS, *_NAMES, *_PROCESSES)]
-    )
+    of_threads = [i for i, name in enumerate(labels.key) if name in (*_IDS, *_NAMES, *_PROCESSES)]
+    known_threads = np.isin(labels.code, of_threads)
     texts = (labels.text > 0) & ~known_threads
-    table = pd.DataFrame(
-        {"label": labels.code[texts], "value": labels.text[texts], "dur_ns": dur[labels.owner[texts]]}
-    )
-    sums = table.groupby(["label", "value"])["dur_ns"].agg(["size", "sum"]).reset_index()
+    table = pd.DataFrame({"label": labels.code, "value": labels.text, "dur_ns": dur[labels.owner]})[texts]
+    groups = table.groupby(["label", "value"])["dur_ns"]
+    sums = groups.agg(samples="size", dur_ns="sum").reset_index()
     few = sums.groupby("label")["value"].transform("size") <= _MOST_KINDS
     sums, many = sums[few], sums[~few]
     if len(sums):
-        ready = pd.DataFrame(
-            {
-                "label": [labels.key[i] for i in sums["label"].tolist()],
-                "value": [_shown(-i, strings) for i in sums["value"].tolist()],
-                "samples": sums["size"].to_numpy(),
-                "dur_ns": sums["sum"].to_numpy(),
-            }
-        )
-        order = np.argsort(-ready["dur_ns"].to_numpy(), kind="stable")
-        builder.table("sample_labels", ready.iloc[order], times=())
+        names = [labels.key[i] for i in sums["label"].tolist()]
+        values = [_shown(-i, strings) for i in sums["value"].tolist()]
+        ready = sums.assign(label=names, value=values)
+        builder.table("sample_labels", ready.sort_values("dur_ns", ascending=False, kind="stable"), times=())
     numbers = (labels.text <= 0) & ~known_threads
     lost = sorted({labels.key[i] for i in (*labels.code[numbers].tolist(), *many["label"].tolist())})
     builder.report.add(
         "labels-not-used",
         "loss",
-        int(numbers.sum()) + int(many["size"].sum()),
+        int(numbers.sum()) + int(many["samples"].sum()),
         example=", ".join(lost)[:120],
         effect="numbers beside samples are left out; times of samples are complete",
         advice="show them with: go tool pprof -tags FILE",

@@ -66,14 +66,10 @@ def _add_tree(root: _PyinstrumentNode, start: int, track: int, builder: TraceBui
         keys = np.array([builder.stack([frame]) for frame in distinct], np.int64)
         # "[self]" is not a call: it is time of the function above
         shown = np.array([frame.function != _SELF or bool(frame.file) for frame in frames], bool)
-        builder.slices(
-            ts=begin[shown],
-            dur=dur[shown],
-            track=track,
-            name=Coded(code[shown], [frame.label() for frame in distinct]),
-            category="python",
-            stack=keys[code[shown]],
-        )
+        code = code[shown]
+        name, stack = Coded(code, [frame.label() for frame in distinct]), keys[code]
+        ts, lasting = begin[shown], dur[shown]
+        builder.slices(ts=ts, dur=lasting, track=track, name=name, category="python", stack=stack)
         counts = np.fromiter((len(node.children) for node in level), np.int64, len(level))
         level = [child for node in level for child in node.children]
         inner, _ = _ns([node.time for node in level])

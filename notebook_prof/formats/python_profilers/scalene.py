@@ -55,16 +55,13 @@ def read_scalene(data: bytes, builder: TraceBuilder) -> None:
 
 def _table(files: dict[str, Any], kind: str) -> pd.DataFrame:
     """Return all rows of one kind, with the file in front."""
-    rows = [
-        {
-            "file": path,
-            **{str(key): value for key, value in row.items() if not isinstance(value, list | dict)},
-        }
-        for path, entry in files.items()
-        if isinstance(entry, dict) and isinstance(entry.get(kind), list)
-        for row in entry[kind]
-        if isinstance(row, dict)
-    ]
+    rows: list[dict[str, Any]] = []
+    for path, entry in files.items():
+        listed = entry.get(kind) if isinstance(entry, dict) else None
+        for row in listed if isinstance(listed, list) else ():
+            if isinstance(row, dict):
+                plain = {str(key): value for key, value in row.items() if not isinstance(value, list | dict)}
+                rows.append({"file": path, **plain})
     if len({key for row in rows for key in row}) > 200:
         raise FormatError(f"its {kind} have too many different columns for Scalene's")
     return pd.DataFrame(rows)
@@ -82,10 +79,9 @@ def _stacks(stacks: Any, builder: TraceBuilder) -> _Paths:
             path, facts = entry
             frames = [_frame(text) for text in path]
             share = float(facts["cpu_samples"])
+            if not 0 <= share < 1e12:
+                raise ValueError(share)
         except (TypeError, ValueError, KeyError, OverflowError):
-            broken += 1
-            continue
-        if not (np.isfinite(share) and 0 <= share < 1e12):
             broken += 1
             continue
         flat += [numbers.setdefault(frame, len(numbers)) for frame in frames]
@@ -109,17 +105,11 @@ def _from_lines(lines: pd.DataFrame) -> _Paths:
         return [], empty, empty, np.empty(0)
     numbers = lines[list(_SHARES)].apply(pd.to_numeric, errors="coerce").fillna(0.0)
     share = numbers.sum(axis=1).clip(lower=0).to_numpy(np.float64)
-    line_number = (
-        pd.to_numeric(lines["lineno"], errors="coerce").fillna(0).clip(0, 2**31 - 1).to_numpy(np.int64)
-    )
+    number = pd.to_numeric(lines["lineno"], errors="coerce").fillna(0).clip(0, 2**31 - 1)
     text = lines.get("line", pd.Series("", index=lines.index)).astype(str).str.strip()
     used = np.flatnonzero((share > 0) & np.isfinite(share))
-    frames = [
-        CallFrame(words, file, line)
-        for words, file, line in zip(
-            text.iloc[used], lines["file"].iloc[used], line_number[used].tolist(), strict=True
-        )
-    ]
+    columns = (text.iloc[used], lines["file"].iloc[used], number.to_numpy(np.int64)[used].tolist())
+    frames = [CallFrame(*row) for row in zip(*columns, strict=True)]
     return frames, np.arange(len(used)), np.ones(len(used), np.int64), share[used]
 
 

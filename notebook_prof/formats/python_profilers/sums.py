@@ -24,14 +24,12 @@ _CONSTANTS: Final = {ord("N"): None, ord("T"): True, ord("F"): False, ord("0"): 
 _LONG_DIGITS: Final = 8  # of 15 bits: more than any count or time
 
 
-def loads(data: bytes) -> Any:
-    """Return the value in `data`, as written by marshal's versions 0 to 5."""
+class _Marshalled:
+    """A value in bytes, as written by marshal's versions 0 to 5."""
+
     # Made of dict, tuple, list, str, bytes, int, float, bool and None, with strings, numbers or tuples of
     # these as keys. Anything else, an early end, or a nesting of more than 12 is a FormatError.
-    return _Marshalled(data).value(0)
 
-
-class _Marshalled:
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
         self.refs: list[Any] = []
@@ -50,14 +48,11 @@ class _Marshalled:
     def value(self, depth: int) -> Any:
         if depth > _DEPTH:
             raise FormatError("the marshalled data is nested too deeply for statistics")
-        mark = self.take(1)[0]
-        kind = mark & ~_REF
-        slot = -1
+        mark, slot = self.take(1)[0], len(self.refs)
         if mark & _REF:
-            slot = len(self.refs)
             self.refs.append(_NULL)
-        result = self._of_kind(kind, depth)
-        if slot >= 0:
+        result = self._of_kind(mark & ~_REF, depth)
+        if mark & _REF:
             self.refs[slot] = result
         return result
 
@@ -115,10 +110,8 @@ class _Marshalled:
         return raw.decode("utf-8", "replace") if kind in b"ut" else raw.decode("latin-1")
 
     def _number(self, kind: int) -> int | float:
-        if kind == ord("i"):
-            return int.from_bytes(self.take(4), "little", signed=True)
-        if kind == ord("I"):
-            return int.from_bytes(self.take(8), "little", signed=True)
+        if kind in b"iI":
+            return int.from_bytes(self.take(4 if kind == ord("i") else 8), "little", signed=True)
         if kind == ord("g"):
             return float(struct.unpack("<d", self.take(8))[0])
         if kind == ord("f"):
@@ -134,14 +127,13 @@ class _Marshalled:
         return int(-total if size < 0 else total)
 
 
-# a dict (perhaps referred to) whose first key is a tuple of three, or that is empty
 _LONGEST_S: Final = 4e9
 _FUNCTIONS: Final = ("calls", "primitive_calls", "self_ns", "total_ns")
 
 
 def read_pstats(data: bytes, builder: TraceBuilder) -> None:
     """Put the file's functions into `builder`."""
-    stats = loads(data)
+    stats = _Marshalled(data).value(0)
     if not isinstance(stats, dict):
         raise FormatError(f"it holds a {type(stats).__name__}, not the statistics of functions")
     functions, callers, broken = _rows(stats)

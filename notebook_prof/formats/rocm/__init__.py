@@ -6,7 +6,7 @@ from ...errors import FormatError
 from ...readers.base import HEAD_BYTES, DatabaseReader, Folder, FolderReader, Probe
 from ...readers.codec.sqlite import Database
 from ...trace.builder import TraceBuilder
-from .csv_tables import AGENTS, kind_of
+from .csv_kinds import AGENTS, kind_of
 
 
 class RocmReader(DatabaseReader):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -11,22 +11,23 @@ import pandas as pd
 
 from ...errors import FormatError
 from ...readers.base import Folder
-from ...readers.codec.columns import TableRows, groups, optional, sizes, texts_in
+from ...readers.codec.columns import (
+    MISSING,
+    Column,
+    TableRows,
+    Texts,
+    groups,
+    marked,
+    optional,
+    per_group,
+    sizes,
+    texts_in,
+)
 from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
+from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from .csv_tables import (
-    AGENTS,
-    ALLOCATIONS,
-    CALLS,
-    COPIES,
-    COUNTERS,
-    KERNELS,
-    SCRATCH,
-    kind_of,
-    merged,
-    read_csv,
-)
+from .csv_kinds import AGENTS, ALLOCATIONS, CALLS, COPIES, COUNTERS, KERNELS, SCRATCH, header_names, kind_of
 from .work import (
     OPERATOR,
     LaunchedWork,
@@ -56,7 +57,7 @@ _NUMBERS: Final = {
     ALLOCATIONS: (*_IDS, "agent_id", "allocation_size", "address"),
     AGENTS: ("node_id", "logical_node_id", "logical_node_type_id"),
 }  # fmt: skip
-_TEXTS: Final = {
+_TEXTS_OF: Final = {
     KERNELS: ("kernel_name",),
     CALLS: ("function", "domain"),
     COPIES: ("direction",),
@@ -98,7 +99,7 @@ class _Process:
 
     def rows(self, kind: str) -> TableRows:
         """Return the rows of a kind of file."""
-        names = dict.fromkeys(_NUMBERS[kind], "ints") | dict.fromkeys(_TEXTS[kind], "texts")
+        names = dict.fromkeys(_NUMBERS[kind], "ints") | dict.fromkeys(_TEXTS_OF[kind], "texts")
         return merged(self._parts.get(kind, []), names)
 
     def kernels(self) -> TableRows:
@@ -121,9 +122,8 @@ class _Process:
         """Put everything into the builder."""
         kernels, copies, calls = self.kernels(), self.rows(COPIES), self.rows(CALLS)
         to_device = _marked_texts(copies, "direction", "TO_DEVICE")
-        agent_of_copy = np.where(
-            to_device, copies.ints("destination_agent_id"), copies.ints("source_agent_id")
-        )
+        source, target = copies.ints("source_agent_id"), copies.ints("destination_agent_id")
+        agent_of_copy = np.where(to_device, target, source)
         gpus = self._gpus(np.concatenate([kernels.ints("agent_id"), agent_of_copy]))
         parts, tables = zip(
             self._add_kernels(kernels, gpus, rank),
@@ -147,9 +147,8 @@ class _Process:
         """Return the GPU numbers of agents: by their table, or else in the order of those in use."""
         agents = self.rows(AGENTS)
         kinds = texts_in(agents.texts("agent_type"))
-        numbers = np.where(
-            agents.ints("logical_node_id") >= 0, agents.ints("logical_node_id"), agents.ints("node_id")
-        )
+        logical = agents.ints("logical_node_id")
+        numbers = np.where(logical >= 0, logical, agents.ints("node_id"))
         index = agents.ints("logical_node_type_id")
         own = np.array([kind.upper() == "GPU" for kind in kinds], bool)
         by_order = {number: i for i, number in enumerate(np.unique(used[used >= 0]).tolist())}
@@ -157,11 +156,7 @@ class _Process:
             dict(zip(numbers[own].tolist(), np.maximum(index[own], 0).tolist(), strict=True)) or by_order
         )
 
-        def gpu_of(agent: IntArray, missing: int = 0) -> IntArray:
-            values, code = np.unique(agent, return_inverse=True)
-            return np.array([index_of.get(value, missing) for value in values.tolist()], np.int64)[code]
-
-        return gpu_of
+        return lambda agent, missing=0: per_group(lambda own: index_of.get(own, missing), agent)
 
     def _add_kernels(self, rows: TableRows, gpus: Any, rank: int | None) -> tuple[LaunchedWork, pd.DataFrame]:
         name = _coded(rows, "kernel_name").named("unknown kernel")
@@ -237,5 +232,110 @@ def _coded(rows: TableRows, name: str) -> Coded:
 
 
 def _marked_texts(rows: TableRows, column: str, part: str) -> Any:
-    words = _coded(rows, column)
-    return np.array([*(part in text.upper() for text in words.values), False])[words.codes]
+    return marked(_coded(rows, column), lambda text: part in text.upper())
+
+
+# CSV of rocprofv3, whose columns are read like rocpd's.
+
+_TEXTS: Final = frozenset({"kernel_name", "function", "domain", "direction", "operation", "agent_type"})
+_SKIPPED: Final = frozenset({"kind", "guid", "address", "counter_name", "counter_value"})
+_HEXADECIMAL: Final = re.compile(r"\s*(?:0[xX]0*)?([0-9a-fA-F]{1,16})\s*")
+
+
+def read_csv(data: bytes, report: ImportReport) -> TableRows:
+    """Return the rows of a file, their columns in lower case, times as ``start`` and ``end``."""
+    line, _, content = data.partition(b"\n")
+    names = header_names(line)
+    lost: list[str] = []
+    # what is told of a line must be text
+    table = _table(names, content.decode(errors="replace").encode(), lost)
+    columns: dict[str, Column] = {}
+    for name in dict.fromkeys(names):
+        if name in _TEXTS:
+            columns[name] = Texts(table.column(name).combine_chunks())
+        elif name == "address":
+            columns[name] = hexadecimal(table.column(name).combine_chunks())
+        elif name not in _SKIPPED:
+            columns[name] = _integers(table.column(name).combine_chunks())
+    rows = TableRows(columns, table.num_rows)
+    if "start" in names:
+        whole = rows.ints("start", MISSING) != MISSING
+        lost += [""] * int((~whole).sum())
+        rows = rows.where(whole)
+    report.broken_rows(
+        len(lost),
+        next((text for text in lost if text), "a row without a time")[:80],
+        advice="record again, or copy the file again",
+    )
+    return rows
+
+
+def _table(names: list[str], content: bytes, lost: list[str]) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    def skip(row: Any) -> str:
+        lost.append(row.text or "a row with too few values")
+        return "skip"
+
+    own = list(dict.fromkeys(names))
+    columns = [name if names.index(name) == i else f"{name} {i}" for i, name in enumerate(names)]
+    read = arrow_csv.ReadOptions(column_names=columns, use_threads=False)
+    parse = arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip)
+    types = dict.fromkeys(columns, pa.large_string())
+    convert = arrow_csv.ConvertOptions(column_types=types, include_columns=own, strings_can_be_null=False)
+    if not content.strip():
+        return pa.table({name: pa.array([], pa.large_string()) for name in own})
+    try:
+        table = arrow_csv.read_csv(pa.BufferReader(content), read, parse, convert)
+    except pa.ArrowInvalid as error:
+        whole = content[: content.rstrip(b"\n").rfind(b"\n") + 1]
+        if not whole or len(whole) == len(content):
+            raise FormatError(f"the CSV cannot be parsed: {error}") from error
+        lost.append(content[len(whole) :].decode(errors="replace"))
+        return _table(names, whole, lost)
+    return table
+
+
+def _integers(column: Any) -> IntArray:
+    """Return whole numbers; for texts like ``Agent 4``, the number at the end."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        numbers = column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        digits = pc.struct_field(pc.extract_regex(column, r"(?P<n>\d{1,18})\s*$"), 0)
+        numbers = digits.cast(pa.int64())
+    return np.asarray(pc.fill_null(numbers, MISSING).to_numpy(zero_copy_only=False), np.int64)
+
+
+def hexadecimal(column: Any) -> IntArray:
+    """Return numbers written like ``0x7ffb`` as signed ones; 0 for other texts.
+
+    >>> import pyarrow as pa
+    >>> hexadecimal(pa.array(["0x00007fFb", "", "0xq"])).tolist()
+    [32763, 0, 0]
+    """
+    sound = (_HEXADECIMAL.fullmatch(text or "") for text in column.to_pylist())
+    return np.array([int(match[1], 16) if match else 0 for match in sound], np.uint64).view(np.int64)
+
+
+def merged(parts: list[TableRows], names: Mapping[str, str]) -> TableRows:
+    """Return the rows of all files in order; `names` is ``ints`` or ``texts`` by column."""
+    import pyarrow as pa
+
+    columns: dict[str, Column] = {}
+    for name, kind in names.items():
+        if kind == "ints":
+            columns[name] = np.concatenate(
+                [np.empty(0, np.int64), *(part.ints(name, MISSING) for part in parts)]
+            )
+        else:
+            texts = [part.texts(name) for part in parts]
+            whole = [
+                text.array if text is not None else pa.nulls(len(part), pa.large_string())
+                for text, part in zip(texts, parts, strict=True)
+            ]
+            columns[name] = Texts(pa.concat_arrays([pa.array([], pa.large_string()), *whole]))
+    return TableRows(columns, sum(map(len, parts)))

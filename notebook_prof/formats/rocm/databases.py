@@ -16,8 +16,9 @@ from ...readers.codec.columns import (
     Strings,
     TableRows,
     TableSource,
-    groups,
+    marked,
     optional,
+    per_group,
     read_rows,
     sizes,
     texts_in,
@@ -64,7 +65,7 @@ def read_rpd(source: TableSource, builder: TraceBuilder) -> None:
     links = read_rows(source, "rocpd_api_ops", {"api_id": INTS, "op_id": INTS})
     work = _add_ops(source, strings, apis.ints("id"), links, builder)
     names = strings.names(apis.ints("apiName_id"))
-    marker = np.array([*(name == _MARKER for name in names.values), False])[names.codes]
+    marker = marked(names, _MARKER.__eq__)
     messages = strings.names(apis.ints("args_id"))
     shift = len(names.values)
     whole = Coded(np.where(marker, messages.codes + shift, names.codes), [*names.values, *messages.values])
@@ -85,8 +86,7 @@ def _add_ops(
     names = strings.names(ops.ints("description_id"))
     # kernels of a graph are ops of type `Task` with the name of the kernel
     typed = [kind in _COPIES or kind in (_KERNEL, _FILL) for kind in kinds.values]
-    has_name = np.array([*map(bool, names.values), False])[names.codes]
-    keep = np.array([*typed, False])[kinds.codes] | has_name
+    keep = np.array([*typed, False])[kinds.codes] | marked(names, bool)
     effect = "barriers and tasks without a name are not kernels: left out"
     builder.report.add("barrier-not-used", "info", int((~keep).sum()), effect=effect)
     ops, kinds = ops.where(keep), Coded(kinds.codes[keep], kinds.values)
@@ -94,22 +94,16 @@ def _add_ops(
     by_kind = [_COPIES.get(kind, "Memset" if kind == _FILL else "unknown kernel") for kind in kinds.values]
     moves = [kind in _COPIES or kind == _FILL for kind in kinds.values]
     is_kernel = ~np.array([*moves, False])[kinds.codes]
-    empty = np.array([*(not name for name in names.values), True])[names.codes]
-    own = is_kernel & ~empty
+    own = is_kernel & marked(names, bool)
     name = Coded(np.where(own, names.codes, kinds.codes + len(names.values)), [*names.values, *by_kind])
     words = np.array([3 if kind == _FILL else 2 for kind in kinds.values] + [0])[kinds.codes]
     kernel = kernel_kinds(name)
     category = Coded(np.where(is_kernel, kernel.codes, words), kernel.values)
     ts, dur = times(ops)
     device, stream = np.clip(ops.ints("gpuId", 0), 0, 32_767), np.maximum(ops.ints("queueId", 0), 0)
+    track = stream_tracks(builder, device, stream)
     handle = builder.slices(
-        ts=ts,
-        dur=dur,
-        track=stream_tracks(builder, device, stream),
-        name=name,
-        category=category,
-        device=device,
-        stream=stream,
+        ts=ts, dur=dur, track=track, name=name, category=category, device=device, stream=stream
     )
     api_of_link = positions(api_ids, links.ints("api_id"))
     at = positions(links.ints("op_id"), ops.ints("id"))
@@ -156,10 +150,8 @@ def _operators(source: TableSource, api_ids: IntArray) -> tuple[BoolArray, Coded
 
 def _add_monitors(source: TableSource, builder: TraceBuilder) -> None:
     """Put clocks and similar values into the builder as counters."""
-    kinds: dict[str, Kind] = {
-        **dict.fromkeys(("deviceId", "start"), INTS),
-        **dict.fromkeys(("deviceType", "monitorType", "value"), TEXTS),
-    }
+    kinds: dict[str, Kind] = {"deviceId": INTS, "start": INTS}
+    kinds |= dict.fromkeys(("deviceType", "monitorType", "value"), TEXTS)
     rows = read_rows(source, "rocpd_monitor", kinds)
     if not len(rows):
         return
@@ -271,22 +263,19 @@ class Rocpd:
 
     def _threads(self, rows: TableRows) -> IntArray:
         """Return the tracks of threads; rows name them by the number of a row of another table."""
-        kinds: dict[str, Kind] = {"id": INTS, "tid": INTS, "pid": INTS, "name": TEXTS}
-        threads, processes = (
-            self._rows("info_thread", kinds),
-            self._rows("info_process", {"id": INTS, "pid": INTS}),
-        )
-        code, first = groups(rows.ints("pid"), rows.ints("tid"))
-        at = positions(threads.ints("id"), rows.ints("tid")[first])
-        of_process = positions(processes.ints("id"), rows.ints("pid")[first])
-        tid = np.where(at >= 0, np.append(threads.ints("tid"), 0)[at], np.maximum(rows.ints("tid")[first], 0))
-        pid = np.where(of_process >= 0, np.append(processes.ints("pid"), 0)[of_process], 0)
-        own = [*(texts_in(threads.texts("name")) or [""] * len(threads)), ""]
-        tracks = [
-            self._builder.track(own[i] or f"thread {thread}", pid=process, tid=thread, rank=self._rank)
-            for i, thread, process in zip(at.tolist(), tid.tolist(), pid.tolist(), strict=True)
-        ]
-        return np.array(tracks, np.int64)[code]
+        threads = self._rows("info_thread", {"id": INTS, "tid": INTS, "name": TEXTS})
+        processes = self._rows("info_process", {"id": INTS, "pid": INTS})
+        process_of = dict(zip(processes.ints("id").tolist(), processes.ints("pid").tolist(), strict=True))
+        names = texts_in(threads.texts("name")) or [""] * len(threads)
+        named = zip(names, threads.ints("tid").tolist(), strict=True)
+        thread_of = dict(zip(threads.ints("id").tolist(), named, strict=True))
+
+        def track(pid: int, tid: int) -> int:
+            name, thread = thread_of.get(tid, ("", max(tid, 0)))
+            name, process = name or f"thread {thread}", process_of.get(pid, 0)
+            return self._builder.track(name, pid=process, tid=thread, rank=self._rank)
+
+        return per_group(track, rows.ints("pid"), rows.ints("tid"))
 
     def _streams(self, rows: TableRows) -> IntArray:
         """Return numbers of streams, or else of queues: those at the end of their names."""
@@ -305,20 +294,12 @@ class Rocpd:
         return LaunchedWork(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def _add_kernels(self) -> tuple[LaunchedWork, pd.DataFrame]:
-        grid = ("grid_size_x", "grid_size_y", "grid_size_z")
-        block = ("workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
-        columns = (
-            "agent_id", "kernel_id", "queue_id", "stream_id", "start", "end", "event_id", "region_name_id",
-        )  # fmt: skip
-        rows = self._rows(
-            "kernel_dispatch", dict.fromkeys((*columns, *grid, *block, "group_segment_size"), INTS)
-        )
-        kinds: dict[str, Kind] = {
-            "id": INTS,
-            "kernel_name": TEXTS,
-            "display_name": TEXTS,
-            "arch_vgpr_count": INTS,
-        }
+        grid, block = (tuple(f"{kind}_size_{axis}" for axis in "xyz") for kind in ("grid", "workgroup"))
+        columns = ("agent_id", "kernel_id", "queue_id", "stream_id", "start", "end", "event_id")
+        every = (*columns, "group_segment_size", *grid, *block)
+        rows = self._rows("kernel_dispatch", dict.fromkeys(every, INTS))
+        kinds: dict[str, Kind] = {"id": INTS, "arch_vgpr_count": INTS}
+        kinds |= {"kernel_name": TEXTS, "display_name": TEXTS}
         symbols = self._rows("info_kernel_symbol", kinds)
         shown = texts_in(symbols.texts("display_name")) or [""] * len(symbols)
         mangled = texts_in(symbols.texts("kernel_name")) or [""] * len(symbols)
@@ -353,11 +334,8 @@ class Rocpd:
         return add_work(self._builder, rows, name, category, correlation, where, self._rank, facts)
 
     def _add_allocations(self) -> None:
-        kinds: dict[str, Kind] = {
-            **dict.fromkeys(("start", "agent_id", "address", "size"), INTS),
-            "type": TEXTS,
-        }
-        rows = self._rows("memory_allocate", kinds)
+        kinds: dict[str, Kind] = dict.fromkeys(("start", "agent_id", "address", "size"), INTS)
+        rows = self._rows("memory_allocate", kinds | {"type": TEXTS})
         if not len(rows):
             return
         kind = texts_in(rows.texts("type")) or [""] * len(rows)

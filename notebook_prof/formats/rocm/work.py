@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import MISSING, TableRows, groups, marked, texts
+from ...readers.codec.columns import MISSING, TableRows, marked, per_group, texts
 from ...readers.events import stream_tracks
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
@@ -50,9 +50,8 @@ def call_kinds(names: Coded, launched: BoolArray, other: IntArray) -> Coded:
 
 def thread_tracks(builder: TraceBuilder, calls: TableRows, rank: int | None = None) -> IntArray:
     """Return the tracks of the threads that made calls, by ``pid`` and ``tid``."""
-    code, first = groups(calls.ints("pid"), calls.ints("tid"))
-    ids = zip(*(np.maximum(calls.ints(name)[first], 0).tolist() for name in ("pid", "tid")), strict=True)
-    return np.array([builder.track(f"thread {t}", pid=p, tid=t, rank=rank) for p, t in ids], np.int64)[code]
+    ids = (np.maximum(calls.ints(name), 0) for name in ("pid", "tid"))
+    return per_group(lambda pid, tid: builder.track(f"thread {tid}", pid=pid, tid=tid, rank=rank), *ids)
 
 
 class LaunchedWork(NamedTuple):
@@ -75,16 +74,9 @@ def add_work(
     """Add work on its streams; return it and its rows of ``device_events``."""
     device, stream = where
     ts, dur = times(rows)
-    handle = builder.slices(
-        ts=ts,
-        dur=dur,
-        track=stream_tracks(builder, device, stream, rank),
-        name=name,
-        category=category,
-        correlation=correlation,
-        device=device,
-        stream=stream,
-    )
+    facts = {"device": device, "stream": stream, "correlation": correlation}
+    track = stream_tracks(builder, device, stream, rank)
+    handle = builder.slices(ts=ts, dur=dur, track=track, name=name, category=category, **facts)
     table = {"device": device, "stream": stream, "start_unix_ns": ts, "correlation": correlation}
     return LaunchedWork(handle, correlation), pd.DataFrame({**table, "name": texts(name), **columns})
 
@@ -131,14 +123,9 @@ def add_allocations(builder: TraceBuilder, table: pd.DataFrame, device: IntArray
     table["size"] = table["size"].where(~table["frees"]).groupby(table["address"]).ffill().fillna(0)
     signed = np.where(table["frees"], -1, 1) * table["size"].to_numpy(np.int64)
     total = pd.Series(signed).groupby(table["device"]).cumsum().to_numpy(np.int64)
-    builder.allocations(
-        ts=table["start"].to_numpy(),
-        addr=table["address"].to_numpy(np.int64).view(np.uint64),
-        bytes=signed,
-        device=table["device"].to_numpy(np.int64),
-        allocated=np.maximum(total, 0),
-        reserved=np.maximum(total, 0),
-    )
+    addr, total = table["address"].to_numpy(np.int64).view(np.uint64), np.maximum(total, 0)
+    ts, device = table["start"].to_numpy(), table["device"].to_numpy(np.int64)
+    builder.allocations(ts=ts, addr=addr, bytes=signed, device=device, allocated=total, reserved=total)
 
 
 def kind_of_region(category: str) -> int:

@@ -132,12 +132,12 @@ class ExecutionTraceReader(Reader):
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put the nodes into `builder`."""
-        from .execution_trace import read_chakra, read_torch, read_workload
+        from .execution_trace import add_graph, chakra, read_torch, workload
 
         if data.lstrip()[:1] != b"{":
-            read_chakra(data, builder)
+            add_graph(chakra(data, builder.report), builder)
         elif _WORKLOAD.search(data) is not None:
-            read_workload(data, builder)
+            add_graph(workload(data), builder)
         else:
             read_torch(data, builder)
 

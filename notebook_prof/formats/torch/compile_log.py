@@ -51,7 +51,7 @@ class _Log:
     def read(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
         """Read the records of a log, counting broken ones."""
         broken: list[bytes] = []
-        for process, text, payload in _records(pieces):
+        for process, text, payload in (match.groups() for match in _records(pieces)):
             try:
                 record = msgspec.json.decode(text)
                 if "chromium_event" in record:
@@ -63,42 +63,38 @@ class _Log:
                 continue
             self.pid = int(process)
             self.rank = record.get("rank", self.rank)
-        builder.report.broken_rows(
-            len(broken),
-            broken[0].decode("utf-8", "replace") if broken else "",
-            "these compilations, or parts of them, are left out",
-            advice="a killed process leaves its last line incomplete",
-        )
+        example, effect = (broken or [b""])[0], "these compilations, or parts of them, are left out"
+        advice = "a killed process leaves its last line incomplete"
+        builder.report.broken_rows(len(broken), example.decode("utf-8", "replace"), effect, advice)
 
 
-def _records(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Yield process, JSON and payload of the records that are used; a record may span several pieces."""
+def _records(pieces: Iterable[bytes]) -> Iterator[re.Match[bytes]]:
+    """Yield matches of the records that are used; a record may span several pieces."""
     tail = b""
     for piece in pieces:
         tail += piece
         cut = tail.rfind(b"\nV") + 1  # the last record may go on
-        yield from map(_groups, _RECORD.finditer(tail, 0, cut))
+        yield from _RECORD.finditer(tail, 0, cut)
         tail = tail[cut:]
-    yield from map(_groups, _RECORD.finditer(tail))
-
-
-def _groups(match: re.Match[bytes]) -> tuple[bytes, bytes, bytes]:
-    return match[1], match[2], match[3]
+    yield from _RECORD.finditer(tail)
 
 
 def _put(logs: list[_Log], builder: TraceBuilder) -> None:
     """Put tracks, slices and the table of compilations of all processes into `builder`."""
-    rows = [compilation_row(metrics.get) for log in logs for metrics in log.metrics]
-    if not rows and not any(log.events for log in logs):
+    rows = [[compilation_row(metrics.get) for metrics in log.metrics] for log in logs]
+    if not any(rows) and not any(log.events for log in logs):
         raise FormatError("nothing was compiled while this was logged")
-    for number, log in enumerate(logs):
+    for number, (log, own) in enumerate(zip(logs, rows, strict=True)):
         track = builder.track(_NAME, pid=log.pid, tid=log.pid or number, rank=log.rank)
         if log.events:
             _put_events(pd.DataFrame(log.events), track, builder)
-        else:  # logs before PyTorch 2.5
-            _put_metrics([compilation_row(metrics.get) for metrics in log.metrics], track, builder)
-    if rows:
-        builder.table(COMPILATIONS, pd.DataFrame(rows))
+        elif own:  # logs before PyTorch 2.5
+            table = pd.DataFrame(own)
+            names = "_compile.compile_inner " + table["function"] + " " + table["id"]
+            ts, dur = table["ts"].to_numpy(), table["dur"].to_numpy()
+            builder.slices(ts=ts, dur=dur, name=names.tolist(), track=track)
+    if any(rows):
+        builder.table(COMPILATIONS, pd.DataFrame([row for own in rows for row in own]))
 
 
 def _put_events(events: pd.DataFrame, track: int, builder: TraceBuilder) -> None:
@@ -120,21 +116,11 @@ def _put_events(events: pd.DataFrame, track: int, builder: TraceBuilder) -> None
     example = str(name[alone[0]]) if len(alone) else ""
     effect = "ranges without an end or a begin of their name are left out, or end with another"
     builder.report.add("unclosed-slice", "loss", len(alone), example, effect, "a killed process leaves them")
-    builder.report.add(
-        "row-not-used",
-        "info",
-        int((~used).sum()) + int(np.isin(kind, ["B", "E", "X"], invert=True).sum()),
-        example="instants, as `fx_graph_cache_miss`",
-        effect="they are not in the tables; whether code came from a cache is in `p.compilations()`",
-        advice="nothing needs to be done; tlparse shows them",
-    )
-
-
-def _put_metrics(rows: list[dict[str, Any]], track: int, builder: TraceBuilder) -> None:
-    """Put one slice for each compilation on a track."""
-    table = pd.DataFrame(rows)
-    names = "_compile.compile_inner " + table["function"] + " " + table["id"]
-    builder.slices(ts=table["ts"].to_numpy(), dur=table["dur"].to_numpy(), name=names.tolist(), track=track)
+    unused = int((~used).sum()) + int(np.isin(kind, ["B", "E", "X"], invert=True).sum())
+    example = "instants, as `fx_graph_cache_miss`"
+    effect = "they are not in the tables; whether code came from a cache is in `p.compilations()`"
+    advice = "nothing needs to be done; tlparse shows them"
+    builder.report.add("row-not-used", "info", unused, example, effect, advice)
 
 
 # TorchDynamo's record of a compilation as a row: the same from a process and from its log.

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from ...errors import FormatError
 from ...readers.codec.protobuf import PADDING, Fields, WireError, text_column, varint
 from ...readers.codec.tolerant_json import decode_object
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, numbered
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
@@ -59,17 +59,12 @@ def add_graph(graph: Graph, builder: TraceBuilder) -> None:
         )
     codes = graph.name.codes[order]
     words = [*graph.name.values, "(unnamed)"]
-    lanes = np.where(
-        on_host, builder.track("host nodes", "process"), builder.track("device nodes", "process")
-    )
+    codes = np.where(codes < 0, len(words) - 1, codes)
+    host, devices = (builder.track(f"{where} nodes", "process") for where in ("host", "device"))
     is_message = np.isin(kind, (_COLLECTIVE, *_MESSAGES))
-    handles = builder.slices(
-        ts=start,
-        dur=dur,
-        track=lanes,
-        name=Coded(np.where(codes < 0, len(words) - 1, codes), words),
-        category=Coded(is_message.astype(np.int64), ("operator", "collective")),
-    )
+    category = Coded(is_message.astype(np.int64), ("operator", "collective"))
+    name, track = Coded(codes, words), np.where(on_host, host, devices)
+    handles = builder.slices(ts=start, dur=dur, track=track, name=name, category=category)
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
     at = np.searchsorted(node, graph.needs)
@@ -80,7 +75,7 @@ def add_graph(graph: Graph, builder: TraceBuilder) -> None:
     table = pd.DataFrame(
         {
             "node": node,
-            "name": pd.Categorical.from_codes(np.where(codes < 0, len(words) - 1, codes), pd.Index(words)),
+            "name": pd.Categorical.from_codes(codes, pd.Index(words)),
             "type": kind,
             "on_host": on_host,
             "dur_ns": dur,
@@ -128,22 +123,8 @@ class _WorkloadFile(Struct):
     workload_graph: list[_WorkloadNode]
 
 
-def read_chakra(data: bytes, builder: TraceBuilder) -> None:
-    """Put the nodes of Chakra's protocol buffers into `builder`."""
-    add_graph(_chakra(data, builder.report), builder)
-
-
-def read_workload(data: bytes, builder: TraceBuilder) -> None:
-    """Put the nodes of Chakra's JSON into `builder`."""
-    add_graph(_workload(decode_object(data, _WorkloadFile, "Chakra's")), builder)
-
-
-def read_torch(data: bytes, builder: TraceBuilder) -> None:
-    """Put the nodes of PyTorch's file into `builder`."""
-    _add_torch(decode_object(data, _TorchFile, "PyTorch's execution trace"), builder)
-
-
-def _chakra(data: bytes, report: ImportReport) -> Graph:
+def chakra(data: bytes, report: ImportReport) -> Graph:
+    """Return the nodes in Chakra's protocol buffers."""
     begins, ends, at = [], [], 0
     try:
         while at < len(data):
@@ -163,16 +144,8 @@ def _chakra(data: bytes, report: ImportReport) -> Graph:
     waits, numbers = (np.concatenate(parts) for parts in zip(*needs, strict=True))
     start, dur = (np.clip(nodes.ints(number, 0), 0, _MOST_US) * _US for number in (_START, _DURATION))
     on_host = _attribute(nodes, "is_cpu_op") != 0
-    return Graph(
-        nodes.ints(_ID, -1),
-        nodes.ints(_TYPE, 0),
-        text_column(nodes, _NAME),
-        start,
-        dur,
-        on_host,
-        waits,
-        numbers,
-    )
+    node, kind, name = nodes.ints(_ID, -1), nodes.ints(_TYPE, 0), text_column(nodes, _NAME)
+    return Graph(node, kind, name, start, dur, on_host, waits, numbers)
 
 
 def _attribute(nodes: Fields, name: str) -> IntArray:
@@ -186,16 +159,15 @@ def _attribute(nodes: Fields, name: str) -> IntArray:
     return result
 
 
-def _workload(file: _WorkloadFile) -> Graph:
-    nodes = file.workload_graph
+def workload(data: bytes) -> Graph:
+    """Return the nodes in Chakra's JSON."""
+    nodes = decode_object(data, _WorkloadFile, "Chakra's").workload_graph
     needs = [[*node.control, *node.data_deps] for node in nodes]
-    names = list(dict.fromkeys(node.name for node in nodes))
-    code = {name: i for i, name in enumerate(names)}
     dur = np.array([node.runtime for node in nodes], np.float64)
     return Graph(
         _ints([node.node for node in nodes]),
         _ints([node.kind for node in nodes]),
-        Coded(np.array([code[node.name] for node in nodes], np.int64), names),
+        Coded(*numbered(node.name for node in nodes)),
         np.zeros(len(nodes), np.int64),
         np.rint(np.nan_to_num(np.clip(dur, 0, _MOST_US)) * _US).astype(np.int64),
         np.array([node.is_cpu_op for node in nodes], bool),
@@ -208,8 +180,9 @@ def _ints(values: list[int]) -> IntArray:
     return np.array([value if abs(value) < 1 << 62 else -1 for value in values], np.int64)
 
 
-def _add_torch(file: _TorchFile, builder: TraceBuilder) -> None:
-    """Put PyTorch's nodes into a table: the file contains no durations."""
+def read_torch(data: bytes, builder: TraceBuilder) -> None:
+    """Put the nodes of PyTorch's file into a table: it contains no durations."""
+    file = decode_object(data, _TorchFile, "PyTorch's execution trace")
     nodes = file.nodes
     if not nodes:
         raise FormatError("PyTorch's execution trace has no nodes")
@@ -220,9 +193,8 @@ def _add_torch(file: _TorchFile, builder: TraceBuilder) -> None:
         return _ints([value if isinstance(value, int) else -1 for value in values])
 
     above = [node.ctrl_deps if node.ctrl_deps is not None else node.parent for node in nodes]
-    shapes = [
-        node.inputs.get("shapes") if isinstance(node.inputs, dict) else node.input_shapes for node in nodes
-    ]
+    shapes = [n.inputs.get("shapes") if isinstance(n.inputs, dict) else n.input_shapes for n in nodes]
+    texts = [msgspec.json.encode(shape).decode() if shape else "" for shape in shapes]
     schemas = [facts.get("op_schema", node.op_schema) for node, facts in zip(nodes, attributes, strict=True)]
     table = pd.DataFrame(
         {
@@ -232,9 +204,7 @@ def _add_torch(file: _TorchFile, builder: TraceBuilder) -> None:
             "tid": numbers("tid"),
             "rf_id": numbers("rf_id"),
             "schema": pd.Categorical([text if isinstance(text, str) else "" for text in schemas]),
-            "shapes": pd.Categorical(
-                [msgspec.json.encode(shape).decode() if shape else "" for shape in shapes]
-            ),
+            "shapes": pd.Categorical(texts),
         }
     )
     builder.metadata.setdefault("tables", {})[TABLE] = table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -40,22 +39,17 @@ class SnapshotStacks:
 
 def _frame(frame: dict[Any, Any]) -> tuple[str, str, int]:
     line = frame.get("line")
-    return (
-        str(frame.get("name", "")),
-        str(frame.get("filename", "")),
-        line if isinstance(line, int) and 0 <= line < 2**31 else -1,
-    )
+    line = line if isinstance(line, int) and 0 <= line < 2**31 else -1
+    return str(frame.get("name", "")), str(frame.get("filename", "")), line
 
 
 def _label(frames: list[tuple[str, str, int]]) -> str:
     """Return the innermost frame of the user's Python code, else of any Python code, else of anything."""
     python = [frame for frame in frames if frame[1].endswith(".py") or frame[1].startswith("<ipython")]
     own = [frame for frame in python if not any(part in frame[1] for part in _LIBRARY)]
-    for choice in (own, python, frames):
-        if choice:
-            name, file, line = choice[0]
-            file_name = os.path.basename(file.replace("\\", "/"))
-            return f"{name} ({file_name}:{line})" if file_name and line >= 0 else name
+    for name, file, line in (own or python or frames)[:1]:
+        file_name = os.path.basename(file.replace("\\", "/"))
+        return f"{name} ({file_name}:{line})" if file_name and line >= 0 else name
     return ""
 
 
@@ -115,19 +109,18 @@ def _parts(content: Any) -> tuple[list[Any], list[list[Any]]]:
             f"the pickle contains a {type(content).__name__} {keys}, not a memory snapshot, which has "
             "'segments' and 'device_traces'"
         )
-    segments, traces = content.get("segments"), content.get("device_traces")
-    traces = traces if isinstance(traces, list) else []
-    return (
-        segments if isinstance(segments, list) else [],
-        [rows if isinstance(rows, list) else [] for rows in traces[:_MOST_DEVICES]],
-    )
+    traces = _list(content.get("device_traces"))[:_MOST_DEVICES]
+    return _list(content.get("segments")), [_list(rows) for rows in traces]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _blocks(segments: list[Any], stacks: SnapshotStacks, builder: TraceBuilder) -> pd.DataFrame:
     """Return one row per block, by segment and address."""
     segment_rows = _dicts(segments, "segment", builder)
-    nested = [segment.get("blocks") for segment in segment_rows]
-    inner = [_dicts(rows if isinstance(rows, list) else [], "block", builder) for rows in nested]
+    inner = [_dicts(_list(segment.get("blocks")), "block", builder) for segment in segment_rows]
     blocks = [block for rows in inner for block in rows]
     home = np.repeat(np.arange(len(segment_rows)), [len(rows) for rows in inner]).astype(np.int64)
     size = _ints(blocks, "size", 0)
@@ -175,12 +168,9 @@ def _events(rows: list[Any], device: int, stacks: SnapshotStacks, builder: Trace
     events = _dicts(rows, "event", builder)
     code_of_action = {action: i for i, action in enumerate(ACTIONS)}
     actions = [event.get("action") for event in events]
-    codes = np.array(
-        [code_of_action.get(action, -1) if isinstance(action, str) else -1 for action in actions], np.int8
-    )
-    if (unknown := int((codes < 0).sum())) > 0:
-        example = str(actions[int((codes < 0).argmax())])
-        builder.report.add("unknown-action", "info", unknown, example=example, effect="left aside")
+    known = (code_of_action.get(action, -1) if isinstance(action, str) else -1 for action in actions)
+    codes = np.fromiter(known, np.int8, len(actions))
+    builder.report.add_where("unknown-action", "info", codes < 0, actions.__getitem__, "left aside")
     stacks_of_events = [stacks.of(event.get("frames")) for event in events]
     stack = np.array([key for key, _ in stacks_of_events], np.int64)
     return pd.DataFrame(
@@ -234,13 +224,9 @@ def _fill(device: int, events: pd.DataFrame, blocks: pd.DataFrame, builder: Trac
     allocated = end_allocated - (level.sum() - np.cumsum(level))
     reserved_level = end_reserved - (reserved.sum() - np.cumsum(reserved))
     started = int(allocated[0] - level[0]) if len(level) else 0
-    if started:
-        builder.report.add(
-            "levels-do-not-meet",
-            "info",
-            example=f"{started:,} bytes on device {device} are in no block",
-            effect="levels are counted back from the blocks at the end",
-        )
+    example = f"{started:,} bytes on device {device} are in no block"
+    effect = "levels are counted back from the blocks at the end"
+    builder.report.add("levels-do-not-meet", "info", int(started != 0), example, effect)
     times = np.concatenate([np.full(len(old_bytes), begin), ts])
     labels = np.concatenate([old_labels, events["label"].to_numpy()])
     track = builder.track(f"allocator of device {device}", device=device)
@@ -287,33 +273,18 @@ def _slices(
     kind = np.array(actions, dtype=object)
     alloc = np.flatnonzero(kind == "alloc")
     names = np.where(labels[alloc] == "", "allocation without a stack", labels[alloc])
-    builder.slices(
-        ts=ts[alloc],
-        dur=np.ones(len(alloc), np.int64),
-        track=track,
-        name=names,
-        category="annotation",
-        stack=stack[alloc],
-    )
-    for action, name in _SLICES.items():
-        rows = np.flatnonzero(kind == action)
+    others = [(np.flatnonzero(kind == action), name, "overhead") for action, name in _SLICES.items()]
+    for rows, name, category in [(alloc, names, "annotation"), *others]:
         if len(rows):
-            builder.slices(
-                ts=ts[rows],
-                dur=np.ones(len(rows), np.int64),
-                track=track,
-                name=name,
-                category="overhead",
-                stack=stack[rows],
-            )
+            dur = np.ones(len(rows), np.int64)
+            builder.slices(ts=ts[rows], dur=dur, track=track, name=name, category=category, stack=stack[rows])
 
 
 def _report_host_memory(content: dict[Any, Any], builder: TraceBuilder) -> None:
     """Count PyTorch 2.14's records of pinned host memory, which are not read."""
-    segments, traces = (content.get(key) or [] for key in ("host_segments", "host_traces"))
-    parts = [segments, *(traces if isinstance(traces, list) else [])]
+    parts = [content.get("host_segments"), *_list(content.get("host_traces"))]
     builder.report.add(
-        "host-memory-not-used", "loss", sum(len(part) for part in parts if isinstance(part, list)),
+        "host-memory-not-used", "loss", sum(len(_list(part)) for part in parts),
         "host_segments, host_traces", "pinned memory of the host is left out; the devices' is complete",
         "read them from the pickle",
     )  # fmt: skip
@@ -321,7 +292,7 @@ def _report_host_memory(content: dict[Any, Any], builder: TraceBuilder) -> None:
 
 def _annotations(rows: Any, builder: TraceBuilder) -> None:
     """Put ranges of ``record_function`` that newer snapshots keep."""
-    events = _dicts(rows, "annotation", builder) if isinstance(rows, list) else []
+    events = _dicts(_list(rows), "annotation", builder)
     events = [event for event in events if event.get("stage") in ("START", "END")]
     times = _ints(events, "time_us", -1)
     names, stages = _texts(events, "name"), _texts(events, "stage")
@@ -333,12 +304,10 @@ def _annotations(rows: Any, builder: TraceBuilder) -> None:
     builder.end(times[end] * 1000, track)
 
 
-def _dicts(rows: Iterable[Any], what: str, builder: TraceBuilder) -> list[dict[Any, Any]]:
-    every = list(rows)
-    good = [row for row in every if isinstance(row, dict)]
-    wrong = np.fromiter((not isinstance(row, dict) for row in every), bool, len(every))
-    builder.report.add_where(f"broken-{what}", "loss", wrong, lambda i: bounded_repr(every[i]), "left out")
-    return good
+def _dicts(rows: list[Any], what: str, builder: TraceBuilder) -> list[dict[Any, Any]]:
+    wrong = np.fromiter((not isinstance(row, dict) for row in rows), bool, len(rows))
+    builder.report.add_where(f"broken-{what}", "loss", wrong, lambda i: bounded_repr(rows[i]), "left out")
+    return [row for row in rows if isinstance(row, dict)]
 
 
 def _ints(rows: list[dict[Any, Any]], key: str, missing: int) -> IntArray:

@@ -69,9 +69,8 @@ def _decoded(data: bytes, builder: TraceBuilder) -> Any:
 
 def _is_levels(content: list[Any]) -> bool:
     times, rows = content
-    if not isinstance(times, list) or not isinstance(rows, list):
-        return False
-    return all(isinstance(row, list) for row in rows[:1]) and len(times) >= len(rows)
+    both = isinstance(times, list) and isinstance(rows, list)
+    return both and all(isinstance(row, list) for row in rows[:1]) and len(times) >= len(rows)
 
 
 def _read_events(content: list[Any], builder: TraceBuilder, device: int) -> None:
@@ -98,14 +97,9 @@ def _read_events(content: list[Any], builder: TraceBuilder, device: int) -> None
     real = np.flatnonzero((action != _VERSION) & (size != 0))
     effect = "the file has no addresses: a freed block is assumed to be the oldest one of its size"
     builder.report.add("addresses-matched", "info", len(real), effect=effect)
-    builder.allocations(
-        ts=ts[real],
-        addr=_numbers(size[real]),
-        bytes=size[real],
-        device=device,
-        allocated=np.cumsum(size[real]),
-        reserved=0,
-    )
+    ts, size = ts[real], size[real]
+    addr, total = _numbers(size), np.cumsum(size)
+    builder.allocations(ts=ts, addr=addr, bytes=size, device=device, allocated=total, reserved=0)
 
 
 def _levels(times: list[Any], rows: list[Any], builder: TraceBuilder, device: int) -> None:
@@ -183,15 +177,8 @@ _LONG_BINPUT: Final = 0x72
 _STOP: Final = 0x2E
 _PROTOCOLS: Final = range(2, 6)
 _FAILURES: Final = (
-    pickle.UnpicklingError,
-    EOFError,
-    TypeError,
-    ValueError,
-    LookupError,
-    AttributeError,
-    OverflowError,
-    MemoryError,
-    RecursionError,
+    *(pickle.UnpicklingError, EOFError, TypeError, ValueError, LookupError, AttributeError),
+    *(OverflowError, MemoryError, RecursionError),
 )
 
 

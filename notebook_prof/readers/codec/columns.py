@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -223,6 +223,13 @@ def groups(*columns: npt.NDArray[Any]) -> tuple[IntArray, IntArray]:
     first = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
     first[code[::-1]] = np.arange(len(code))[::-1]
     return code, first
+
+
+def per_group(make: Callable[..., Any], *columns: npt.NDArray[Any]) -> IntArray:
+    """Return `make` of each row, which is called once for each distinct row, in order of appearance."""
+    code, first = groups(*columns)
+    rows = zip(*(column[first].tolist() for column in columns), strict=True)
+    return np.array([make(*row) for row in rows], np.int64)[code]
 
 
 def texts_in(column: Texts | None) -> list[str]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...trace.arrays import IntArray
+from ...trace.event_tables import DEVICE_TABLES
 from ...trace.strings import Coded
 from ..codec.columns import ValueInterner
 from ..codec.tolerant_json import UNDECODABLE
@@ -88,6 +89,12 @@ _COLLECTIVE: Final = {
     "src_rank": "Int64",  # the source of a receive
     "dst_rank": "Int64",  # the target of a send
 }
+_OUR_NAMES: Final = {
+    "registers": "registers_per_thread",
+    "shared_memory": "shared_memory_bytes",
+    "collective": "operation",
+    "collective_sequence": "sequence",
+}
 _ZERO_IS_NONE: Final = frozenset({"graph", "graph_node"})
 """Kineto writes 0 for work that no graph launched."""
 _PERCENT: Final = frozenset({"occupancy", "theoretical_occupancy"})
@@ -152,10 +159,8 @@ def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:
         return {}
     distinct = [_in_our_units(msgspec.json.decode(text)) for text in extra.values]
     tables: dict[str, pd.DataFrame] = {}
-    for name, kinds, start in (
-        ("device_events", _LAUNCH, "start_unix_ns"),
-        ("collectives", _COLLECTIVE, "start_ns"),
-    ):
+    for name, kinds in (("device_events", _LAUNCH), ("collectives", _COLLECTIVE)):
+        start = DEVICE_TABLES[name]
         rows, facts = _facts(extra, distinct, kinds)
         if name == "device_events":
             facts, rows = facts[columns.device[rows] >= 0], rows[columns.device[rows] >= 0]
@@ -215,13 +220,7 @@ def stream_priorities(device_events: pd.DataFrame | None) -> dict[tuple[int, int
 
 def _in_our_units(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Convert metadata to our names and units."""
-    names = {
-        "registers": "registers_per_thread",
-        "shared_memory": "shared_memory_bytes",
-        "collective": "operation",
-        "collective_sequence": "sequence",
-    }
-    renamed = {names.get(name, name): value for name, value in metadata.items()}
+    renamed = {_OUR_NAMES.get(name, name): value for name, value in metadata.items()}
     return {name: _share(value) if name in _PERCENT else value for name, value in renamed.items()}
 
 
@@ -233,7 +232,7 @@ def _facts(
     extra: Coded, distinct: list[dict[str, Any]], kinds: Mapping[str, str]
 ) -> tuple[IntArray, pd.DataFrame]:
     """Return the rows with any requested field, and these fields. Each distinct value is parsed once."""
-    tells = np.array([not kinds.keys().isdisjoint(each) for each in distinct] + [False])
+    tells = np.array([*(not kinds.keys().isdisjoint(each) for each in distinct), False])
     codes = np.asarray(extra.codes)
     rows = np.flatnonzero(tells[codes])
     facts: dict[str, Any] = {}
@@ -245,22 +244,18 @@ def _facts(
 
 
 def _text(values: list[Any]) -> pd.Series[Any]:
-    spelled = [None if value is None else value if isinstance(value, str) else str(value) for value in values]
-    return pd.Series(pd.Categorical(spelled))
+    return pd.Series(pd.Categorical([None if value is None else str(value) for value in values]))
 
 
 def _number(values: list[Any], kind: str) -> pd.Series[Any]:
     if kind == "Int64" and all(value is None or isinstance(value, int) for value in values):
-        return pd.Series([_int64_or_none(value) for value in values], dtype="Int64")
+        fits = [value if value is not None and abs(value) < 1 << 63 else None for value in values]
+        return pd.Series(fits, dtype="Int64")
     numbers = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").astype("float64")
     if kind == "float64":
         return numbers
     whole = numbers.where(numbers.abs() < float(1 << 53)).round()
     return whole.astype("Int64")
-
-
-def _int64_or_none(value: int | None) -> int | None:
-    return value if value is not None and abs(value) < 1 << 63 else None
 
 
 def _words(part: Coded, rows: IntArray) -> pd.Categorical:

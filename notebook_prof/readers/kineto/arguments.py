@@ -46,10 +46,8 @@ def argument_table(columns: KinetoColumns) -> pd.DataFrame:
     key = np.zeros(len(rows), np.int64)
     values = _codes(columns.concrete, rows)
     matters = np.append([concrete_matters(name) for name in columns.name.values], False).astype(bool)
-    for own in (
-        *(_codes(part, rows) for part in parts.values()),
-        np.where(matters[_codes(columns.name, rows)], values, -1),
-    ):
+    mattering = np.where(matters[_codes(columns.name, rows)], values, -1)
+    for own in (*(_codes(part, rows) for part in parts.values()), mattering):
         key, _ = pd.factorize(key * (int(own.max(initial=-1)) + 2) + own + 1)
     _, first, group, count = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
     texts = {name: _texts(part, rows[first]) for name, part in parts.items()}
@@ -99,9 +97,8 @@ def compiled_arguments(columns: KinetoColumns, track: IntArray) -> pd.DataFrame 
     if not texts:
         return None
     codes = np.where(columns.device < 0, code[np.asarray(columns.extra.codes)], -1)
-    return event_argument_table(
-        [argument_rows(track, columns.ts, columns.dur, columns.name, Coded(codes, texts))]
-    )
+    rows = argument_rows(track, columns.ts, columns.dur, columns.name, Coded(codes, texts))
+    return event_argument_table([rows])
 
 
 def stack_frames(call_stack: str) -> list[tuple[str, str, int]]:
@@ -184,8 +181,6 @@ class ProfilerRanges:
 
     def columns(self, base: int) -> RangeColumns | None:
         """Return all ranges, shifted by `base`; None if there are none."""
-        import pandas as pd
-
         ts, ts_ok = to_ns([row.ts for row, _ in self._rows])
         dur, dur_ok = to_ns([row.dur for row, _ in self._rows])
         keep = np.flatnonzero(ts_ok & dur_ok)
@@ -193,13 +188,9 @@ class ProfilerRanges:
             return None
         rows = [self._rows[i] for i in keep.tolist()]
         device = identifiers([row.pid if isinstance(row.pid, int | str) else None for row, _ in rows])
-        return RangeColumns(
-            ts=ts[keep] + base,
-            dur=dur[keep],
-            device=np.clip(device, 0, MAX_DEVICE),
-            names=[str(row.name) for row, _ in rows],
-            values=pd.DataFrame([values for _, values in rows]).astype("float64"),
-        )
+        names, values = [str(row.name) for row, _ in rows], pd.DataFrame([own for _, own in rows])
+        device = np.clip(device, 0, MAX_DEVICE)
+        return RangeColumns(ts[keep] + base, dur[keep], device, names, values.astype("float64"))
 
 
 def range_counters(ranges: RangeColumns) -> list[CounterColumns]:
@@ -227,8 +218,6 @@ def range_table(ranges: RangeColumns, columns: KinetoColumns) -> pd.DataFrame:
     # kernel, missing if unknown. Ranges have no correlation, and their times are not those of the run. CUPTI
     # replays kernels one by one. So if a file has as many launch calls as ranges, they are matched in order
     # of time, as HTA does.
-    import pandas as pd
-
     order = np.argsort(ranges.ts, kind="stable")
     outer, inner = _operators(columns, len(order))
     key = {"device": ranges.device, "start_unix_ns": ranges.ts, "dur_ns": ranges.dur}

@@ -25,6 +25,7 @@ from ...trace.taxonomy import (
     STEP_PREFIX,
     phase_of,
 )
+from ..codec.columns import groups
 from .activity_metadata import attribute_tables, named_calls, stream_priorities
 from .arguments import argument_table, compiled_arguments, range_counters, range_table, stack_frames
 from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns, categories, module_name, rows_of
@@ -103,16 +104,14 @@ def _evaluates(
 ) -> BoolArray:
     """Return a mask of the module calls in eval mode or without gradients in which nothing has a backward."""
     # Checkpointing also runs modules without gradients, but inside an operator that has a backward.
-    marked = [
-        name.startswith(MODULE_PREFIX) and name.endswith(EVALUATION_SUFFIX) for name in columns.name.values
-    ]
+    names = columns.name.values
+    marked = [name.startswith(MODULE_PREFIX) and name.endswith(EVALUATION_SUFFIX) for name in names]
     result = rows_of(columns.name, np.array(marked, bool))
     for number in pd.unique(track[result]):
         rows = np.flatnonzero(result & (track == number))
         linked = np.sort(columns.ts[forward.src][track[forward.src] == number])
-        trained = np.searchsorted(linked, columns.ts[rows]) < np.searchsorted(
-            linked, (columns.ts + columns.dur)[rows]
-        )
+        begin, end = (np.searchsorted(linked, at[rows]) for at in (columns.ts, columns.ts + columns.dur))
+        trained = begin < end
         around = differentiable & (track == number)
         inside = contains(union(columns.ts[around], (columns.ts + columns.dur)[around]), columns.ts[rows])
         result[rows[trained | inside]] = False
@@ -230,19 +229,12 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
 def _counters(columns: KinetoColumns, builder: TraceBuilder) -> None:
     ranges = columns.ranges
     for counter in [*columns.counters, *(range_counters(ranges) if ranges is not None else ())]:
-        utilization = _OF_DEVICE.fullmatch(counter.name)
-        of_device = counter.device if counter.device >= 0 else None
-        number = builder.track(
-            counter.name,
-            "counter",
-            pid=None if utilization or of_device is not None else counter.pid,
-            device=int(utilization["device"] or min(max(counter.pid, 0), MAX_DEVICE))
-            if utilization
-            else of_device,
-            rank=columns.rank,
-            unit="1" if utilization else "",
-        )
-        builder.counter(number, counter.ts, counter.value)
+        device = counter.device if counter.device >= 0 else None
+        if utilization := _OF_DEVICE.fullmatch(counter.name):
+            device = int(utilization["device"] or min(max(counter.pid, 0), MAX_DEVICE))
+        pid, unit = counter.pid if device is None else None, "1" if utilization else ""
+        track = builder.track(counter.name, "counter", pid=pid, device=device, rank=columns.rank, unit=unit)
+        builder.counter(track, counter.ts, counter.value)
 
 
 def _stacks(columns: KinetoColumns, builder: TraceBuilder) -> IntArray | None:
@@ -254,9 +246,8 @@ def _stacks(columns: KinetoColumns, builder: TraceBuilder) -> IntArray | None:
 
 
 def _names(name: Coded) -> Coded:
-    return Coded(
-        name.codes, [module_name(text) if text.startswith(MODULE_PREFIX) else text for text in name.values]
-    )
+    words = [module_name(text) if text.startswith(MODULE_PREFIX) else text for text in name.values]
+    return Coded(name.codes, words)
 
 
 def _tracks(
@@ -269,15 +260,12 @@ def _tracks(
         (np.flatnonzero(~on_device), columns.pid, columns.tid),
         (np.flatnonzero(on_device), columns.device, columns.stream),
     ):
-        outer, outers = pd.factorize(first[rows])
-        inner, inners = pd.factorize(second[rows])
-        pair, pairs = pd.factorize(outer.astype(np.int64) * max(len(inners), 1) + inner)
-        keys = np.empty(len(pairs), np.int64)
-        begin = np.full(len(pairs), np.iinfo(np.int64).max)
+        pair, at = groups(first[rows], second[rows])
+        keys = np.empty(len(at), np.int64)
+        begin = np.full(len(at), np.iinfo(np.int64).max)
         np.minimum.at(begin, pair, columns.ts[rows])
         for i in np.argsort(begin, kind="stable").tolist():  # so the order of the file does not matter
-            code = pairs[i]
-            a, b = int(outers[code // len(inners)]), int(inners[code % len(inners)])
+            a, b = int(first[rows[at[i]]]), int(second[rows[at[i]]])
             if first is columns.device:
                 keys[i] = _stream(builder, a, b, columns.rank, priorities.get((a, b), 0))
             else:

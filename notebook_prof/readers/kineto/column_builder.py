@@ -32,12 +32,10 @@ from .instant_events import InstantEvents
 
 _NO_EXTRA: Final = (None,) * len(EXTRA)
 
-_ZERO_WHERE_MISSING: Final = frozenset(
-    (
-        *("flags", "fwd_thread", "dims", "old_dims", "dtypes", "strides", "concrete"),
-        *("extra", "stack", "path", "ts", "dur"),
-    )
-)
+_ZERO_WHERE_MISSING: Final = frozenset({
+    "flags", "fwd_thread", "dims", "old_dims", "dtypes", "strides", "concrete", "extra", "stack", "path",
+    "ts", "dur",
+})  # fmt: skip
 """Columns whose missing value is 0 instead of -1."""
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -71,11 +69,8 @@ class ColumnBuilder:
         self.types = FlaggedInterner(flags_of_type)
         # code 0 is "nothing"
         self.dims, self.dtypes, self.strides, self.concrete = (ValueInterner({b"": 0}) for _ in range(4))
-        self.extras, self.stacks, self.paths = (
-            ValueInterner({_NO_EXTRA: 0}),
-            ValueInterner({"": 0}),
-            ValueInterner({"": 0}),
-        )
+        self.extras = ValueInterner({_NO_EXTRA: 0})
+        self.stacks, self.paths = ValueInterner({"": 0}), ValueInterner({"": 0})
         # all events without a duration, and ranges, which `read_events` fills
         self.instants, self.ranges = InstantEvents(report), ProfilerRanges()
         self.range_count = 0  # ranges among the events of the last chunk
@@ -214,10 +209,8 @@ def _add_pairs(columns: ColumnBuilder, report: ImportReport) -> None:
         return
     track, _ = numbered((number_of(row.pid), number_of(row.tid)) for row in rows)
     pairs = pair(track, ts, np.array([isinstance(row, Begin) for row in rows]))
-    last = max(int(ts.max()), columns.end())
-    begin = np.concatenate([pairs.begin, pairs.unclosed])
-    end = np.concatenate([ts[pairs.end], np.full(len(pairs.unclosed), last)])
+    begin, dur = pairs.spans(ts, max(int(ts.max()), columns.end()))
     opened = [row for row in (rows[i] for i in begin.tolist()) if isinstance(row, Begin)]
     spans = [(row.cat or "", row.name or "", row.pid, row.tid) for row in opened]
-    columns.add_spans(spans, ts[begin], end - ts[begin])
+    columns.add_spans(spans, ts[begin], dur)
     report_unpaired(report, pairs.unclosed, pairs.unopened, rows.__getitem__)

@@ -110,17 +110,13 @@ class KinetoColumns:
             if isinstance(values[-1], np.ndarray):
                 changed[part.name] = np.concatenate(values)
             elif any(isinstance(value, Coded) for value in values):
-                changed[part.name] = joined(
-                    [
-                        value or Coded(np.full(len(one), -1), [])
-                        for value, one in zip(values, parts, strict=True)
-                    ]
-                )
+                missing = (Coded(np.full(len(one), -1), []) for one in parts)
+                whole = [value or none for value, none in zip(values, missing, strict=True)]
+                changed[part.name] = joined(whole)
         numbers = [one.correlation for one in parts]
         starts = np.cumsum([0, *(int(one.max(initial=-1)) + 1 for one in numbers[:-1])])  # each counts from 0
-        changed["correlation"] = np.concatenate(
-            [np.where(one >= 0, one + start, one) for one, start in zip(numbers, starts, strict=True)]
-        )
+        moved = (np.where(one >= 0, one + start, one) for one, start in zip(numbers, starts, strict=True))
+        changed["correlation"] = np.concatenate([*moved])
         changed["memory"] = MemoryColumns.joined([one.memory for one in parts], 0)
         changed["torch_thread"] = {tid: number for one in parts for tid, number in one.torch_thread.items()}
         changed["thread_names"] = {key: name for one in parts for key, name in one.thread_names.items()}

@@ -41,11 +41,10 @@ class InstantEvents:
         ):
             return False
         if Metadata in classes:
-            self.thread_names.update(
-                ((number_of(event.pid), number_of(event.tid)), str(event.args.name))
-                for event in events
-                if event.__class__ is Metadata and event.name == "thread_name" and event.args.name is not None
-            )
+            named = (event for event in events if event.__class__ is Metadata and event.name == "thread_name")
+            for event in named:
+                if event.args.name is not None:
+                    self.thread_names[number_of(event.pid), number_of(event.tid)] = str(event.args.name)
         if Counter in classes:
             self._add_counters([event for event in events if event.__class__ is Counter])
         if Begin in classes or End in classes:
@@ -114,17 +113,10 @@ class InstantEvents:
         for row, at, good in zip(rows, ts.tolist(), ok.tolist(), strict=True):
             values = [(key, value) for key, value in row.args.items() if isinstance(value, int | float)]
             lost += good and not values
-            if good:
+            for key, value in values if good else ():
                 name = row.name or ""
-                self._counters += [
-                    (
-                        name if key == name or len(values) == 1 else f"{name} {key}",
-                        number_of(row.pid),
-                        at,
-                        value,
-                    )
-                    for key, value in values
-                ]
+                name = name if key == name or len(values) == 1 else f"{name} {key}"
+                self._counters.append((name, number_of(row.pid), at, value))
         self._report.broken_rows(lost)
 
 
@@ -179,18 +171,15 @@ def _forward_tid(columns: KinetoColumns, forward: IntArray, backward: IntArray) 
     result = np.full(len(backward), -1, np.int64)
     numbers = columns.fwd_thread[backward]
     tids = pd.unique(columns.tid[forward])
-    sequences_of_tid = {
-        int(tid): pd.unique(columns.sequence[forward[columns.tid[forward] == tid]]) for tid in tids
-    }
+    numbers_of = columns.sequence[forward]
+    sequences_of_tid = {int(tid): pd.unique(numbers_of[columns.tid[forward] == tid]) for tid in tids}
     for number in pd.unique(numbers):
         of_thread = numbers == number
         tid = tid_of.get(int(number))
         if tid is None:
             sequences = columns.sequence[backward[of_thread]]
-            tid = max(
-                sequences_of_tid,
-                key=lambda candidate: int(np.isin(sequences, sequences_of_tid[candidate]).sum()),
-            )
+            shared = {one: int(np.isin(sequences, own).sum()) for one, own in sequences_of_tid.items()}
+            tid = max(shared, key=shared.__getitem__)
         result[of_thread] = tid
     return result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -93,9 +94,8 @@ def _columns(events: ColumnBuilder, base: int, rank: int | None, report: ImportR
     flags, pid, tid = column("flags"), column("pid"), column("tid")
     kinds = [kind or "" for kind in events.types]
     unknown = sorted(kind for kind in kinds if not is_known(kind) and kind.lower() not in BOOKKEEPING_TYPES)
-    report.add(
-        "unknown-category", "info", len(unknown), ", ".join(map(repr, unknown[:5])), "counted as operators"
-    )
+    example, effect = ", ".join(map(repr, unknown[:5])), "counted as operators"
+    report.add("unknown-category", "info", len(unknown), example, effect)
     device, stream = np.minimum(column("device"), MAX_DEVICE), column("stream")
     on_device = (flags & DEVICE > 0) | ((flags & UNKNOWN > 0) & (device >= 0) & (stream >= 0))
     kind = Coded(column("kind"), kinds)
@@ -179,12 +179,10 @@ def _top_level(head: bytes, tail: bytes, report: ImportReport) -> dict[str, Any]
         except UNDECODABLE as error:
             trial = ImportReport()
             mended = mend(text, str(error), trial)
-        try:
+        with suppress(*UNDECODABLE):
             top_level = _object(mended)
-        except UNDECODABLE:
-            continue
-        report.extend(trial)
-        return top_level
+            report.extend(trial)
+            return top_level
     return {}
 
 

@@ -20,8 +20,6 @@ from ...trace.trace import Trace
 from ..base import MmapReader, Probe
 from .storage import Storage, ValueDecoder, decode_column, is_ours, starts_like_ours
 
-# Restores DataFrames from Parquet files exactly as they were.
-
 _NUMBER_BYTES = 8
 
 
@@ -65,11 +63,9 @@ class FrameReader:
         labels = [self.values.decode(how["label"]) for how in columns]
         if "labels" in described:
             names = [self.values.decode(label) for label in described["labels"]]
-            frame.columns = (
-                pd.MultiIndex.from_tuples(labels, names=names)
-                if len(names) > 1
-                else pd.Index(labels, name=names[0])
-            )
+            several = len(names) > 1
+            make = pd.MultiIndex.from_tuples
+            frame.columns = make(labels, names=names) if several else pd.Index(labels, name=names[0])
         elif labels:
             frame.columns = pd.Index(labels, tupleize_cols=False)
         else:
@@ -206,9 +202,7 @@ def _trace(storage: Storage) -> Trace:
     tables = {table.name: frames.read(table.name) for table in TABLES}
     steps = tables[STEPS.name]
     if "loop" not in steps:  # older versions had a single loop
-        tables[STEPS.name] = STEPS.frame(
-            {**{name: steps[name] for name in steps}, "loop": np.zeros(len(steps), np.int32)}
-        )
+        tables[STEPS.name] = STEPS.frame({**steps, "loop": np.zeros(len(steps), np.int32)})
     if "line" not in tables[SLICES.name]:  # older versions stored lines of Python slices only
         tables[SLICES.name] = _with_lines(tables)
     check_rows(tables)
@@ -216,12 +210,8 @@ def _trace(storage: Storage) -> Trace:
     if not isinstance(metadata, dict):
         raise FormatError("the metadata is damaged")
     start, end = storage.content["span"]
-    return Trace(
-        tables,
-        metadata=metadata,
-        report=_report(storage.content["report"]),
-        span=Window(int(start), int(end)),
-    )
+    report, span = _report(storage.content["report"]), Window(int(start), int(end))
+    return Trace(tables, metadata=metadata, report=report, span=span)
 
 
 def _with_lines(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:

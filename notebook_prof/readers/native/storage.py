@@ -20,12 +20,11 @@ from ...trace.arrays import FIRST, FORMAT, LAST, MAX_NESTING, OLDEST_SCHEMA, SCH
 from ...units import format_bytes
 from ..codec.compression import MAX_BYTES
 
-# Turns Arrow arrays back into exactly the columns that were written.
-
-# Turns JSON with tags back into the values of the metadata.
-
 DTYPE: Final = re.compile(r"[<>|=]?([biuf]\d|[mM]8\[\w{1,2}\])")
 _FLOATS: Final = ("nan", "inf", "-inf")
+_MADE_OF_TEXT: Final[dict[str, Callable[[Any], Any]]] = {
+    "text": str, "bytes": base64.b64decode, "Timestamp": pd.Timestamp, "Timedelta": pd.Timedelta,
+}  # fmt: skip
 
 
 class ValueDecoder:
@@ -61,16 +60,12 @@ class ValueDecoder:
             return int(v, 16)
         if kind == "float" and v in _FLOATS:
             return float(v)
-        if kind == "text":
-            return str(v)
-        if kind == "bytes":
-            return base64.b64decode(v)
+        if (make := _MADE_OF_TEXT.get(kind)) is not None:
+            return make(v)
         if kind == "numpy":
             return dtype_of(value["dtype"]).type(self.decode(v, depth))
         if kind == "missing":
             return pd.NaT if v == "NaT" else pd.NA
-        if kind in ("Timestamp", "Timedelta"):
-            return {"Timestamp": pd.Timestamp, "Timedelta": pd.Timedelta}[kind](v)
         if kind == "frame":
             return self._frame(v)
         if kind == "series":
@@ -182,12 +177,9 @@ def _object(items: list[Any]) -> Any:
 
 
 def _time(dtype: str) -> np.dtype[Any]:
-    result = (
-        np.dtype(dtype) if dtype.startswith(("datetime64[", "timedelta64[")) and len(dtype) < 20 else None
-    )
-    if result is None:
+    if not dtype.startswith(("datetime64[", "timedelta64[")) or len(dtype) >= 20:
         raise FormatError(f"no column has the dtype {dtype[:40]!r}")
-    return result
+    return np.dtype(dtype)
 
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+\.(parquet|json)")

@@ -134,8 +134,7 @@ def _lines(text: bytes, report: ImportReport) -> list[EventRow] | None:
         try:
             rows.append(msgspec.json.decode(line, type=EventRow))
         except UNDECODABLE as error:
-            example = f"{error}: {line[:80].decode(errors='replace')}"
-            report.broken_rows(1, example)
+            report.broken_rows(1, f"{error}: {line[:80].decode(errors='replace')}")
     return rows
 
 

@@ -13,6 +13,7 @@ from ...trace.arrays import BoolArray, IntArray, number_rows
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
 from ...trace.strings import Coded
+from ..codec.columns import groups
 from ..events import lanes, match
 from .events import EventColumns, Tracks, texts
 from .slices import CollectedArguments, Placed
@@ -50,11 +51,10 @@ def add_asyncs(
     pairs = match(tree[marks], np.asarray(events.name.codes[rows[marks]], np.int64), ts[marks], opens[marks])
     last = int((events.ts + np.maximum(events.dur, 0)).max(initial=0))
     points = np.flatnonzero(np.isin(phase, list(_POINT)))
-    begin, unclosed = marks[pairs.begin], marks[pairs.unclosed]
-    at = np.concatenate([begin, unclosed, points])
-    dur = np.concatenate(
-        [ts[marks[pairs.end]] - ts[begin], last - ts[unclosed], np.zeros(len(points), np.int64)]
-    )
+    begin, lasting = pairs.spans(ts[marks], last)
+    unclosed = marks[pairs.unclosed]
+    at = np.concatenate([marks[begin], points])
+    dur = np.concatenate([lasting, np.zeros(len(points), np.int64)])
     for code, lost, effect in (
         ("unclosed-async", rows[unclosed], "kept until the end of the trace"),
         ("async-end-without-begin", rows[marks[pairs.unopened]], "ignored"),
@@ -93,15 +93,8 @@ def _trees(events: EventColumns, rows: IntArray) -> IntArray:
     local = np.array([isinstance(row.id2, dict) and "local" in row.id2 for row in chosen], bool)
     old = np.isin(events.phase[rows], list("STpF"))
     process = texts(events.thread_ids[code][0] for code in events.thread_code[rows].tolist()).codes
-    key = np.stack(
-        [
-            ids,
-            events.cat.codes[rows],
-            np.where(old, events.name.codes[rows], -1),
-            np.where(local, process, -1),
-        ]
-    )
-    return np.unique(key, axis=1, return_inverse=True)[1].ravel().astype(np.int64)
+    names = np.where(old, events.name.codes[rows], -1)
+    return groups(ids, events.cat.codes[rows], names, np.where(local, process, -1))[0]
 
 
 def _tracks(
@@ -123,20 +116,18 @@ def _tracks(
     # the process and category of the first event in the tree
     process = [tracks.process(thread) for thread in events.thread_code[rows[home]].tolist()]
     label = [events.cat.values[c] or "async" for c in events.cat.codes[rows[home]].tolist()]
-    group, groups = number_rows([str(pid) for pid, _ in process], [name for _, name in process], label)
+    group, distinct = number_rows([str(pid) for pid, _ in process], [name for _, name in process], label)
     result = np.empty(len(trees), np.int64)
     order = np.argsort(group, kind="stable")
-    bounds = np.searchsorted(group[order], np.arange(len(groups) + 1))
+    bounds = np.searchsorted(group[order], np.arange(len(distinct) + 1))
     for lo, hi in itertools.pairwise(bounds):
         of_process = order[lo:hi]
         lane = lanes(first[of_process], last[of_process])
         pid, process_name = process[of_process[0]]
-        names = [
-            f"{label[of_process[0]]} (async)" + (f" {i + 1}" if i else "") for i in range(int(lane.max()) + 1)
-        ]
-        if pid is None and process_name:
-            names = [f"{process_name} · {name}" for name in names]
-        numbers = np.array([builder.track(name, "process", pid=pid) for name in names], np.int64)
+        before = f"{process_name} · " if pid is None and process_name else ""
+        name = f"{before}{label[of_process[0]]} (async)"
+        names = (name + (f" {i + 1}" if i else "") for i in range(int(lane.max()) + 1))
+        numbers = np.array([builder.track(own, "process", pid=pid) for own in names], np.int64)
         result[of_process] = numbers[lane]
     return np.asarray(result[code])
 
@@ -174,14 +165,13 @@ def _written(
     rows = events.where("stf")
     chosen = [events.rows[i] for i in rows.tolist()]
     ids = texts(f"{row.id}" if row.id2 is None else f"//{row.id2}" for row in chosen).codes
-    key = np.stack([ids, events.cat.codes[rows], events.name.codes[rows]])
-    group = np.unique(key, axis=1, return_inverse=True)[1].ravel() if len(rows) else np.empty(0, np.int64)
+    group, _ = groups(ids, events.cat.codes[rows], events.name.codes[rows])
     phase = events.phase[rows]
     role = np.select([phase == "s", phase == "t"], [_SOURCE, _BETWEEN], _TARGET)
     around = np.array([row.bp == "e" for row in chosen], bool) | (phase != "f")
     track, ts = tracks.of(rows), events.ts[rows]
     home = np.where(around, _enclosing(placed, track, ts), _following(placed, track, ts))
-    return group.astype(np.int64), ts, role.astype(np.int64), home
+    return group, ts, role.astype(np.int64), home
 
 
 def _marked(events: EventColumns, placed: Placed) -> tuple[IntArray, IntArray, IntArray, IntArray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
 
@@ -161,14 +161,18 @@ class FileStacks:
 
     def keys(self, leaves: Iterable[Any], builder: TraceBuilder) -> dict[str, int]:
         """Return the builder's stack key for each id. Ids without a stack are left out."""
-        stack_of: dict[str, int] = {}
+        distinct = list(dict.fromkeys(map(str, leaves)))
+        paths = zip(distinct, self.paths(distinct), strict=True)
+        of_path = {leaf: [self.frames[i] for i in path] for leaf, path in paths if path}
+        return {leaf: builder.stack(frames) for leaf, frames in of_path.items()}  # noqa: PD013
+
+    def paths(self, leaves: Iterable[str]) -> Iterator[list[int]]:
+        """Yield the path of each leaf; empty ones when there are too many frames."""
         room = _MAX_PATHS
         for leaf in leaves:
-            path = self.path(leaf) if room > 0 and str(leaf) not in stack_of else []
-            if path:
-                stack_of[str(leaf)] = builder.stack([self.frames[i] for i in path])  # noqa: PD013
+            path = self.path(leaf) if room > 0 else []
             room -= len(path)
-        return stack_of
+            yield path
 
 
 def add_sampled(events: EventColumns, tracks: Tracks, stacks: FileStacks, builder: TraceBuilder) -> None:
@@ -176,12 +180,9 @@ def add_sampled(events: EventColumns, tracks: Tracks, stacks: FileStacks, builde
     rows = np.array([i for i in events.where("P").tolist() if events.rows[i].name not in V8_NAMES], np.int64)
     leaf, path_of = _paths([events.rows[i].sf for i in rows.tolist()], stacks)
     lengths = np.fromiter(map(len, path_of), np.int64, len(path_of))[leaf]
+    bare, effect = rows[lengths == 0], "these samples are left out"
     builder.report.add_where(
-        "sample-without-stack",
-        "loss",
-        lengths == 0,
-        lambda i: f"sf {events.rows[rows[i]].sf!r}",
-        "these samples are left out",
+        "sample-without-stack", "loss", bare, lambda i: f"sf {events.rows[i].sf!r}", effect
     )
     limit = depth_limit(lengths, builder)
     flat_of = [np.array(path[:limit], np.int64) for path in path_of]
@@ -201,12 +202,7 @@ def add_sampled(events: EventColumns, tracks: Tracks, stacks: FileStacks, builde
 def _paths(leaves: list[Any], stacks: FileStacks) -> tuple[IntArray, list[list[int]]]:
     """Return the path number of each sample, and the distinct paths."""
     leaf, keys = numbered(str(atom(value)) for value in leaves)
-    paths: list[list[int]] = []
-    room = _MAX_PATHS
-    for key in keys:
-        paths.append(stacks.path(key) if room > 0 else [])
-        room -= len(paths[-1])
-    return leaf, paths
+    return leaf, list(stacks.paths(keys))
 
 
 # Counter events: each series of a counter becomes a track.
@@ -227,13 +223,9 @@ def add_counters(events: EventColumns, tracks: Tracks, builder: TraceBuilder) ->
     row = np.repeat(np.arange(len(rows)), counts)
     series = texts(chain.from_iterable(values_of_row))
     value, ok = _numbers(list(chain.from_iterable(each.values() for each in values_of_row)))
-    builder.report.add_where(
-        "counter-not-a-number",
-        "loss",
-        ~ok,
-        lambda i: events.rows[rows[row[i]]].name,
-        "these values are left out",
-    )
+    effect = "these values are left out"
+    wrong = rows[row[~ok]]
+    builder.report.add_where("counter-not-a-number", "loss", wrong, lambda i: events.rows[i].name, effect)
     ids = texts("" if events.rows[i].id is None else events.rows[i].id for i in rows.tolist())
     process = texts(events.thread_ids[thread][0] for thread in events.thread_code[rows].tolist())
     key = np.stack([process.codes[row], events.name.codes[rows[row]], ids.codes[row], series.codes])
@@ -258,8 +250,7 @@ def _label(name: str, own: str, series: str) -> str:
 
 def _arguments(rows: list[EventRow]) -> list[dict[str, Any]]:
     values = decoded(b"[" + b",".join(row.args or b"null" for row in rows) + b"]")
-    if values is None:
-        values = [decoded(row.args) for row in rows]
+    values = [decoded(row.args) for row in rows] if values is None else values
     return [value if isinstance(value, dict) else {} for value in values]
 
 

@@ -50,24 +50,15 @@ class CollectedArguments:
         if not len(has):
             return
         rows = events.rows
-        code = np.fromiter(
-            (
-                self._code(rows[b].arguments(), rows[e].arguments() if e >= 0 else NOTHING)
-                for b, e in zip(begin[has].tolist(), end[has].tolist(), strict=True)
-            ),
-            np.int64,
-            len(has),
-        )
+        ends = zip(begin[has].tolist(), end[has].tolist(), strict=True)
+        both = ((rows[b].arguments(), rows[e].arguments() if e >= 0 else NOTHING) for b, e in ends)
+        code = np.fromiter((self._code(*texts) for texts in both), np.int64, len(has))
         self.count += int(has_arguments[begin].sum() + late.sum())
         has, code = has[code >= 0], code[code >= 0]
         words = np.array(name.values, dtype=object)[name.codes[has]]
-        columns = {
-            "track": track[has].astype(np.int32),
-            "start_unix_ns": events.ts[begin[has]],
-            "dur_ns": np.maximum(dur[has], 0),
-            "name": words,
-        }
-        self._parts.append(pd.DataFrame({**columns, "arguments": code}))
+        columns = {"track": track[has].astype(np.int32), "start_unix_ns": events.ts[begin[has]]}
+        columns |= {"dur_ns": np.maximum(dur[has], 0), "name": words, "arguments": code}
+        self._parts.append(pd.DataFrame(columns))
 
     def table(self) -> pd.DataFrame | None:
         """Make the table ``event_arguments`` of the metadata, in the order of `add`; None without rows."""
@@ -153,15 +144,9 @@ def add_slices(
     unclosed, unopened = marks[pairs.unclosed], marks[pairs.unopened]
     report_unpaired(builder.report, unclosed, unopened, lambda i: bounded_repr(events.rows[i].name))
     instants = events.where("iIR")
-    row = np.concatenate([complete, marks[pairs.begin], marks[pairs.unclosed], instants])
-    dur = np.concatenate(
-        [
-            events.dur[complete],
-            events.ts[marks[pairs.end]] - events.ts[marks[pairs.begin]],
-            last - events.ts[marks[pairs.unclosed]],
-            np.zeros(len(instants), np.int64),
-        ]
-    )
+    begin, lasting = pairs.spans(events.ts[marks], last)
+    row = np.concatenate([complete, marks[begin], instants])
+    dur = np.concatenate([events.dur[complete], lasting, np.zeros(len(instants), np.int64)])
     shut = np.full(len(row), -1, np.int64)
     shut[len(complete) : len(complete) + len(pairs.end)] = marks[pairs.end]
     order = np.argsort(row, kind="stable")

@@ -81,14 +81,12 @@ class PerfettoEvents:
         self._step_names = np.array(codes, np.int64)[own]
         self.names = list(number)
         self._ts, self._dur = (
-            np.concatenate([self._slices[column].to_numpy(), steps[column].to_numpy()[own]])
-            for column in ("ts", "dur")
+            np.concatenate([self._slices[column], steps[column][own]]) for column in ("ts", "dur")
         )
         kinds = [str(word) for word in self._slices["category"].cat.categories]
         of_place = [[KIND[kind] for kind in kinds], [ON_DEVICE.get(kind, KIND[kind]) for kind in kinds]]
-        self._category_codes = np.array(
-            [[CATEGORY_WORDS.index(word) + 1 for word in row] for row in of_place], np.int64
-        )
+        codes_of = [[CATEGORY_WORDS.index(word) + 1 for word in row] for row in of_place]
+        self._category_codes = np.array(codes_of, np.int64)
         tracks = trace.tracks
         self._is_stream = np.zeros(int(tracks["track"].max()) + 1 if len(tracks) else 0, bool)
         self._is_stream[tracks["track"].to_numpy()] = (tracks["kind"] == "stream").to_numpy()

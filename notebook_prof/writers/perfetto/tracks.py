@@ -258,20 +258,18 @@ class Descriptions:
         rank = number_field(RANK, min(track + 1, _MOST_ID))
         if lane < 0:
             unit = row["unit"] or ""
-            counter = (
-                number_field(3, _UNITS[unit]) if unit in _UNITS else bytes_field(6, unit) if unit else b""
-            )
+            counter = bytes_field(6, unit) if unit else b""
+            counter = number_field(3, _UNITS[unit]) if unit in _UNITS else counter
             fields = [bytes_field(NAME, row["name"]), rank, bytes_field(COUNTER, counter)]
-            uuid = self._put((track, lane), fields + self._parent(row))
         elif lane > 0:
-            name = bytes_field(NAME, f"{row['name']} ({lane + 1})")
             parent = number_field(PARENT, self._described(track, 0))
-            uuid = self._put((track, lane), [name, rank, parent])
+            name = bytes_field(NAME, f"{row['name']} ({lane + 1})")
+            return self._put((track, lane), [name, rank, parent])
         elif (thread := self._thread(row)) is not None:
-            uuid = self._put((track, lane), [bytes_field(THREAD, thread), rank, *self._parent(row)])
+            fields = [bytes_field(THREAD, thread), rank]
         else:
-            uuid = self._put((track, lane), [bytes_field(NAME, row["name"]), rank, *self._parent(row)])
-        return uuid
+            fields = [bytes_field(NAME, row["name"]), rank]
+        return self._put((track, lane), fields + self._parent(row))
 
     def _thread(self, row: dict[str, Any]) -> bytes | None:
         """Return the thread of a track; None if it is not one, has no number, or is already described."""
