@@ -77,7 +77,7 @@ def test_files_and_text(play: Play) -> None:
 
 
 def test_processes_of_the_profiler_are_not_the_cells(play: Play) -> None:
-    assert "process" not in play("closures").verdict, "the cell starts none"
+    assert "child process" not in play("closures").verdict, "the cell starts none"
 
 
 @compared
