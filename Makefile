@@ -50,7 +50,7 @@ SHARED := --numprocesses $(shell $(PYTHON) -c "import os; print(min((os.cpu_coun
 
 test: $(BIN)/.test ## install everything including a browser; run all tests but those that compare clocks
 	@tests/install_browser.sh
-	@echo "make test: every test that does not compare clocks, in real kernels and a real browser; about 25 minutes on two slow cores"
+	@echo "make test: every test that does not compare clocks, in real kernels and a real browser; 15 minutes on two fast cores, 40 on slow ones"
 	@mkdir -p test-output
 	@$(BIN)/python -m pytest tests/browser $(OTHERS) -m "not clock" $(PYTEST_ARGS) > test-output/browser.txt 2>&1 & browser=$$!; \
 	$(BIN)/python -m pytest tests --ignore=tests/browser $(OTHERS) $(SHARED) -m "not clock" $(PYTEST_ARGS); others=$$?; \
