@@ -239,7 +239,8 @@ def tensor_cores_unused(run: AdviceContext) -> Advice | None:
         fill(
             "Matrix products and convolutions without tensor cores take {} of the kernels' time; the longest "
             "is {}.",
-            *(share, longest),
+            share,
+            longest,
         ),
         "Compute in half precision: torch.autocast('cuda', dtype=torch.float16 or bfloat16); on Ampere and "
         "later torch.set_float32_matmul_precision('high'); sizes that are multiples of 8.",
