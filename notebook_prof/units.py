@@ -119,7 +119,7 @@ def format_items(count: int, noun: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return the beginning of a text that is too long, with ``…``."""
+    """Shorten a text that is too long, with ``…`` at its end."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

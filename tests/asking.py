@@ -1,4 +1,4 @@
-"""Questions to a page's protocol, answered in the end."""
+"""Asks a page's protocol until it answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def asked(queries: Any, **question: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Content and columns of an answer; like a page, it asks again while the answer is pending."""
+    """Return content and columns of an answer; like a page, ask again while it is pending."""
     content, buffers = queries.answer(question)
     while content.get("pending"):
         time.sleep(0.001)

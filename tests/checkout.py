@@ -1,4 +1,4 @@
-"""A copy of the checkout, for programs that build from one and may leave files in it."""
+"""Copies the checkout, for programs that build in it and leave files behind."""
 
 import subprocess
 from pathlib import Path
@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def copy_checkout(target: Path, *folders: str) -> None:
-    """Copy what git has, or would take, of these folders and beside them; skip where there is no git."""
+    """Copy what git tracks or would add of these folders and the top level; skip the test without git."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:

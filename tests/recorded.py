@@ -1,4 +1,4 @@
-"""What a recording of collectors gives, and work in threads."""
+"""Records work with collectors, and runs work in threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from notebook_prof.trace import Trace, TraceBuilder
 
 
 def sealed(stopped: Recording | Collector) -> Trace:
-    """Return the trace of what has been stopped."""
+    """Return the trace of stopped collectors."""
     builder = TraceBuilder()
     stopped.result(builder)
     return builder.seal()
@@ -28,7 +28,7 @@ def recorded(collector: Collector, cell: Callable[[], object] = lambda: None) ->
 
 
 def in_threads(*works: Callable[[], object], name: str | None = None) -> None:
-    """Do each in a thread of its own, all at once, and wait until they have ended."""
+    """Run each function in its own thread, all at once, and wait until they have ended."""
     threads = [threading.Thread(target=work, name=name) for work in works]
     for thread in threads:
         thread.start()

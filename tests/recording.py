@@ -1,4 +1,4 @@
-"""Traces that tests write slice by slice; `notebook_prof.testing.draw` draws those that fit on a screen."""
+"""Traces written slice by slice, for tests where `notebook_prof.testing.draw` is too small."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from notebook_prof.trace import TraceBuilder
 def add_slices(
     builder: TraceBuilder, track: Any, name: Any, ts: Any, dur: Any, category: Any = "operator", **more: Any
 ) -> Any:
-    """Add slices of one duration, or of one each; gives their handles."""
+    """Add slices that share one duration or have one each; return their handles."""
     starts = np.atleast_1d(ts)
     durs = np.broadcast_to(dur, starts.shape)
     return builder.slices(ts=starts, dur=durs, name=name, category=category, track=track, **more)

@@ -1,4 +1,4 @@
-"""The watched notebook of this process, of which there is at most one, and its Trace."""
+"""The watched notebook of this process (at most one), and its Trace."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ LINE_BITS: Final = 24
 now: Final = time.time_ns
 rows: Final[array[int]] = array("q")
 note: Final[Callable[[Iterable[int]], None]] = rows.extend
-"""Stores a mark of a watched cell: ``note((now(), mark))`` is C calls only, so no traceback shows it."""
+"""Stores a mark of a watched cell. ``note((now(), mark))`` runs in C alone, so no traceback shows it."""
 GROWN_BYTES: Final = 32 << 20
 """Growth of the process after which the names are walked."""
 LARGE_BYTES: Final = 1 << 20

@@ -1,4 +1,4 @@
-"""``notebook-prof expect``: checks a recording against limits; and the end of a run, which does so, too."""
+"""``notebook-prof expect`` checks a recording against limits, as ``notebook-prof run`` does at its end."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ _watchers: tuple[Any, ...] = ()
 
 
 def watch(watcher: Any) -> None:
-    """Call ``watcher.opened`` and ``closed`` with every annotation from now on, in its thread."""
-    # these must not raise
+    """From now on, call the watcher's `opened` and `closed` for every annotation, in the annotated thread."""
+    # `opened` and `closed` must not raise
     global _watchers
     _watchers = (*_watchers, watcher)
 

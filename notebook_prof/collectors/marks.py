@@ -148,8 +148,8 @@ def within(
     context: Callable[[], AbstractContextManager[object]],
     idle: Callable[[], bool] = lambda: False,
 ) -> Callable[..., Any]:
-    """Return a function each of whose calls is in a context, up to the end of a coroutine or generator."""
-    # while `idle`, calls of other functions do without
+    """Wrap a function so that each call, including a whole coroutine or generator, runs in a context."""
+    # while `idle()`, plain functions are called without the context
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)

@@ -118,7 +118,7 @@ def name_of(row: Mapping[str, Any], labels: Mapping[str, str]) -> str:
 
 
 def used_times(c: ComparedTables, side: int) -> pd.Series[int]:
-    """Return the durations of the steps of a side that count, ns."""
+    """Return the durations of a side's counted steps, in ns."""
     table = c.steps
     return table.loc[(table["side"] == c.names[side]) & table["used"], "dur_ns"]
 

@@ -102,7 +102,7 @@ class _Writer:
             return len(self._waiting) + (self._thread is not None)
 
     def put(self, profile: Profile, add: Callable[[], int], hold: Callable[[], bool]) -> None:
-        """Add the row of a recording later."""
+        """Queue the row of a recording; the writer's thread adds it."""
         with self._changed:
             self._waiting.append((profile, add))
             self._hold = hold

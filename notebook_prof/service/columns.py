@@ -368,7 +368,7 @@ def _drawn_tracks(
         rests = kind == "thread" and quiet[key] and (label != "main" or pid in still)
         out.append(DrawnTrack(key, name, _group(info), kind, row, depths, rank, label, 0, rests))
         row += depths
-    # the full name if two tracks of a group would have the same label
+    # use the full name where two tracks of a group would get the same label
     times = collections.Counter((track.group, track.label) for track in out)
     return [
         replace(track, label=track.name) if times[track.group, track.label] > 1 else track for track in out

@@ -31,7 +31,7 @@ class TickSource(enum.IntEnum):
 
 
 class Actions:
-    """The actions of a window on the collectors of a recording. These are those of one that has ended."""
+    """What a window does to the collectors of a recording. The base class, for an ended one, does nothing."""
 
     def warm(self) -> None:
         """Run the collectors without keeping their data."""

@@ -67,7 +67,7 @@ def positions(keys: IntArray, sought: IntArray) -> IntArray:
 
 
 def optional(values: npt.ArrayLike, dtype: str = "Int64") -> pd.arrays.IntegerArray:
-    """Return whole numbers as a pandas array in which negative ones are missing."""
+    """Return integers as a nullable pandas array; negative ones become missing."""
     import pandas as pd
 
     numbers = np.asarray(values, dtype.lower())

@@ -300,7 +300,7 @@ class Trace:
         new_row = np.where(keep, np.cumsum(keep) - 1, -1)
         parent = slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
         kept = slices[keep].reset_index(drop=True)
-        # that of the nearest slice around it that is kept
+        # the parent is the nearest enclosing slice that is kept
         above = np.append(inherit(parent, new_row), -1)[parent]
         kept["parent"] = optional(above[keep])
         flows = self._tables["flows"]

@@ -344,7 +344,7 @@ def test_a_line_that_is_longer_than_its_name_is_read_whole() -> None:
 
 
 def thrice(text, function, file, *more):
-    """A line of the cell that calls a function in three stretches."""
+    """A line of the cell that calls a function three times."""
     return text, *((function, file, *part) for part in ((10, 30), (40, 60), (70, 90))), *more
 
 

@@ -109,7 +109,7 @@ def test_nothing_is_lost_in_a_window(trace: Trace, window: tuple[int, int] | Non
 
 
 def callers_of(trace: Trace) -> Callable[[int], list[tuple[str, str]]]:
-    """Give names and categories of what is around a slice, from itself on."""
+    """Return a function of a row: name and category of its slice and of all around it, innermost first."""
     slices = trace.slices
     parent = slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
     ts, dur = slices["ts"].to_numpy(), slices["dur"].to_numpy()

@@ -589,7 +589,7 @@ def test_the_code_of_a_claim_gives_its_number() -> None:
 
 
 def four_steps(*rows: tuple[int, int, str, str, str | None], line: int = 0, **metadata: str) -> Trace:
-    """Steps of 100 µs, with the same slices in each; an account says which line has the loop."""
+    """Steps of 100 µs with the same slices in each; the account names the line of the loop."""
     b = TraceBuilder(metadata=metadata)
     track = b.track("main")
     for step in range(4):

@@ -122,7 +122,7 @@ def behind() -> Trace:
 
 
 def test_without_waits_or_costs_of_launches_devices_still_need_their_time() -> None:
-    # The host would be done at once; what the device falls behind counts.
+    # The host would be done at once, so only the device's lag counts.
     answer = Profile(behind()).what_if(remove="sync")
     assert answer.steps["after_ns"].sum() == 30_000
     assert 80_000 <= answer.after <= 90_000

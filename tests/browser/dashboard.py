@@ -38,7 +38,7 @@ def settle(page: Page, index: int = 0) -> None:
 
 
 class Part:
-    """An element of the page: its selector, and what it is."""
+    """An element of the page, with its selector."""
 
     def __init__(self, selector: str, meaning: str) -> None:
         self.selector, self.__doc__ = selector, meaning

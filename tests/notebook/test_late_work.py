@@ -55,13 +55,13 @@ def _run(client: Any, code: str) -> list[dict[str, Any]]:
 
 
 def _wait_heard(client: Any) -> None:
-    """Wait until messages of a restarted kernel arrive; outputs are connected some time after the shell."""
+    """Wait until output of a restarted kernel arrives; iopub connects some time after the shell channel."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         asked = client.kernel_info()
         with suppress(Empty):
             while client.get_iopub_msg(timeout=1)["parent_header"].get("msg_id") != asked:
-                pass  # of the kernel before, or of another question
+                pass  # from the previous kernel, or about another request
             return
     raise AssertionError("no message of the restarted kernel came")
 

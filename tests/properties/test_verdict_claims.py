@@ -229,13 +229,13 @@ def test_a_blocking_copy_is_no_launch() -> None:
 
 STEPS = ([0, 1], [0, 40], [13, 30])
 OVER_THE_EDGE: dict[str, tuple[Any, ...]] = {
-    # 44 ns of steps of 43 were "102.3 %"
+    # 44 ns out of steps of 43 ns were "102.3 %"
     "a name": ([2, 48], [60, 44], ["conv"] * 2, ["annotation", "python"], STEPS, "Own time: conv 100.0 %"),
     "an operator": (
         *([2, 48], [20, 44], ["relu", "conv"], ["operator"] * 2, STEPS),
         "conv alone takes 68.8 % of the work begun in the steps",
     ),
-    # of what begins in the step only an instant is left; its duration is a claim too
+    # only an instant of the slice lies in the step; its whole duration is a claim, too
     "work from before": (
         *([0, 50], [40, 0], ["mm", "mark"], ["operator", "annotation"], ([0], [5], [67])),
         "Nothing that began in the steps took time: of 67 ns, only 1 instant",

@@ -124,12 +124,12 @@ def test_what_of_a_stack_is_the_users() -> None:
     for stacks, start, lengths, frames in (
         # the cell is the root
         ([[RUN, CELL_1, OUR, TRAIN_8, RUN, SVD], [RUN, RUN], []], [], [4, 0, 0], [CELL_1, TRAIN_8, RUN, SVD]),
-        # what we call ourselves is left out
+        # our own calls are left out
         (
             *([[CELL_1, OUR, SVD], [CELL_1, SVD, OUR, TRAIN_8, SVD, OUR], [OUR, SVD]], []),
             *([1, 4, 0], [CELL_1, CELL_1, SVD, TRAIN_8, SVD]),
         ),
-        # without a cell, the place of the start is the root
+        # without a cell, the root is where the recording started
         (
             [[main, TRAIN_8, SVD], [main, TRAIN_9], [other]],
             started,

@@ -85,7 +85,7 @@ def test_the_verdict_says_it_and_can_prove_it(compiled: nbp.Profile) -> None:
 
 
 def compiled_row(begin_us: int, took_ms: int, number: int, guard: str = "") -> dict[str, Any]:
-    """What TorchDynamo tells of a compilation of a function in line 3 of a file."""
+    """What TorchDynamo reports about a compilation of the function in line 3 of a file."""
     place = {"co_name": "f", "co_filename": "a.py", "co_firstlineno": 3, "compile_id": f"0/{number}"}
     times = {"start_time_us": begin_us, "duration_us": 1000 * took_ms}
     return compilation_row({**place, **times, "recompile_reason": f"0/0: {guard}" if guard else None}.get)

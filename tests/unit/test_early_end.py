@@ -30,7 +30,7 @@ class Clock:
 
 
 def run(states: ScheduleFunction, end: EarlyEnd, times: list[int], ask: int = -1) -> tuple[StepWindow, Log]:
-    """Run steps of these lengths; `ask` is the step in which somebody asks for the end."""
+    """Run steps of these lengths; the end is requested in step `ask`."""
     clock, log = Clock(), Log()
     window = StepWindow(states, log, now=clock, early_end=end)
     window.open()

@@ -45,7 +45,7 @@ JOBS = {
     "test/fails": ("failed", FAILS),
     "scene/last": ("ok", 'print(\'ROWS [{"scene": "last", "device work": 2}, {"other": 3}]\')'),
 }
-"""Jobs: how each ends, and its program."""
+"""How each job ends, and its program."""
 
 
 @pytest.fixture

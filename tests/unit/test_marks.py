@@ -133,7 +133,7 @@ def test_tasks_that_interleave_keep_their_own_times() -> None:
 
 
 def test_threads_have_their_own_tracks() -> None:
-    shared, together = annotate("shared"), threading.Barrier(3)  # of threads that have ended, numbers return
+    shared, together = annotate("shared"), threading.Barrier(3)  # the numbers of ended threads are reused
 
     def work() -> None:
         together.wait()

@@ -1,4 +1,4 @@
-"""Orders of slices, intervals at their limits, inherited phases; the laws are in tests/properties."""
+"""Order of slices, intervals at their limits, inherited phases; the laws are in tests/properties."""
 
 import numpy as np
 import pytest

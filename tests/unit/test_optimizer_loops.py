@@ -1,4 +1,4 @@
-"""Steps of optimizers: which loop each belongs to, and those of trainers that have their own."""
+"""Optimizer steps: the loop of each, and trainers with a loop of their own."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _case(
     if len(profile.trace.slices) > report.MOST_SLICES:
         path.write_text(data_blocks(trace_blocks(profile.trace, "", report.MOST_BYTES, with_tabs=False)))
     else:
-        # without the tabs, which take longer than all the rest
+        # without the tabs, which take longer than everything else
         given = payload(ViewStore(profile.trace, fold=True), None, len(profile.trace.slices) + 1)
         panels = {"tabs": {}, "focus": True}
         path.write_text(data_blocks({"nbp-given": json_text(given), "nbp-panels": json_text(panels)}))

@@ -1,4 +1,4 @@
-"""What the page is told of the critical path and of a replay is what Python says."""
+"""The page gets the same critical path and replay as Python."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Proc:
         (folder / "comm").write_text(f"name {tid}\n")
 
     def child(self, pid: int, pages: int, ran: int, waited: int = 0) -> None:
-        """Let the main thread have this child, and no other."""
+        """Make this the main thread's only child."""
         self.process(pid, pages)
         self.thread(pid, pid, ran, waited)
         self.thread(MAIN, MAIN, 1000, 10, (pid,))

@@ -1,4 +1,4 @@
-"""How long a report may be, what it then leaves out and sums up, and that it says so."""
+"""The size limit of a report, what is left out or summed up above it, and that the report says so."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def interrupted(began: Path, *arguments: str, **env: str) -> tuple[int, str]:
-    """The exit and the errors of a run that is interrupted once it has written this file."""
+    """Return exit status and stderr of a run that is interrupted once it has written this file."""
     run = subprocess.Popen([*RUN, *arguments], env={**os.environ, **env}, stderr=subprocess.PIPE, text=True)
     while not (began.exists() and began.read_text()) and run.poll() is None:
         time.sleep(0.05)  # between two looks

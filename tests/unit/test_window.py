@@ -128,7 +128,7 @@ def test_an_announced_source_counts_though_a_weaker_one_ticks_first() -> None:
 
 @pytest.mark.parametrize(("source", "count"), [(TickSource.LOOP, 2), (TickSource.HOOK, 1)])
 def test_a_step_that_an_exception_ended_is_partial(source: TickSource, count: int) -> None:
-    """A hook does not tick any more: the step that was running is kept."""
+    """A hook stops ticking: the step that was running is kept."""
     counted, log = window(WholeRun())
     for number in range(count):
         counted.tick(source, failed=number > 0)

@@ -21,7 +21,7 @@ MEASURED = re.compile(r"(?<![\w.:/-])\d[\d,.]*\s?(%|ns|µs|ms|s|B|KiB|MiB|GiB|×
 """A number of a sentence that somebody measured."""
 
 BUSY = ("Cores: ", "Own work: ")
-"""How the lines begin that a verdict has only on a busy machine."""
+"""Beginnings of the verdict's lines that appear only on a busy machine."""
 
 
 def margin(run: Run) -> float:

@@ -18,12 +18,26 @@ from .context import Advice, AdviceContext
 from .host import small_operators
 
 RULES = (
-    *(loading.input_bound, loading.loader_workers, loading.items_one_by_one),
-    *(device.communication_exposed, host.recompilations, host.uneven_steps),
-    *(host.launch_bound, host.unfused_optimizer, device.sync_points, device.pageable_copies),
-    *(device.copy_bound, device.low_occupancy, device.tensor_cores_unused),
-    *(*arrays.RULES, host.threads_take_turns, host.pool_overhead, keeping.memory_growth_rule),
-    *(keeping.near_full_memory, keeping.fragmented_memory, keeping.small_allocations),
+    loading.input_bound,
+    loading.loader_workers,
+    loading.items_one_by_one,
+    device.communication_exposed,
+    host.recompilations,
+    host.uneven_steps,
+    host.launch_bound,
+    host.unfused_optimizer,
+    device.sync_points,
+    device.pageable_copies,
+    device.copy_bound,
+    device.low_occupancy,
+    device.tensor_cores_unused,
+    *arrays.RULES,
+    host.threads_take_turns,
+    host.pool_overhead,
+    keeping.memory_growth_rule,
+    keeping.near_full_memory,
+    keeping.fragmented_memory,
+    keeping.small_allocations,
 )
 
 _COLUMNS: Final = Table.of(

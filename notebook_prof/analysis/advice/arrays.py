@@ -275,6 +275,13 @@ def line_evidence(run: AdviceContext, line: pd.Series[Any]) -> dict[str, Any]:
 
 
 RULES: Final[tuple[Callable[[AdviceContext], Advice | None], ...]] = (
-    *(apply_rows, iterate_rows, python_function, scalar_access, object_column),
-    *(growing_array, repeated_copies, chained_indexing, vectorized_function),
+    apply_rows,
+    iterate_rows,
+    python_function,
+    scalar_access,
+    object_column,
+    growing_array,
+    repeated_copies,
+    chained_indexing,
+    vectorized_function,
 )

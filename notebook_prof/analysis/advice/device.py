@@ -44,7 +44,9 @@ def sync_points(run: AdviceContext) -> Advice | None:
         "sync-points",
         fill(
             "The host waits for the device {}{}, {} in all, in {}; the device then runs out of work.",
-            *(often, run.a_step, run.each(waited, run.on_thread("self_ns", names))),
+            often,
+            run.a_step,
+            run.each(waited, run.on_thread("self_ns", names)),
             ", ".join(map(str, callers.index[:_SHOWN])),
         ),
         "Keep values on the device: collect losses as tensors and read them occasionally, instead of calling "
@@ -82,7 +84,9 @@ def pageable_copies(run: AdviceContext) -> Advice | None:
         "pageable-copies",
         fill(
             "{} copies to the device come from unpinned memory, and take {}{}.",
-            *(cite(format_count(count), count, times), cite_ns(spent, took), run.share(spent, took)),
+            cite(format_count(count), count, times),
+            cite_ns(spent, took),
+            run.share(spent, took),
         ),
         "Pin the memory (DataLoader(pin_memory=True) or tensor.pin_memory()) and copy with "
         ".to(device, non_blocking=True), so that copies overlap with work.",
@@ -274,7 +278,9 @@ def communication_exposed(run: AdviceContext) -> Advice | None:
         "communication-exposed",
         fill(
             "Nothing computes during {} of communication{}{}.",
-            *(run.each(spent, source), run.a_step, run.share(spent, source)),
+            run.each(spent, source),
+            run.a_step,
+            run.share(spent, source),
         ),
         "Overlap it with backward (DDP's buckets: bucket_cap_mb, gradient_as_bucket_view), exchange less "
         "often (no_sync with gradient accumulation) or less (compression hooks, bfloat16), and look for a "

@@ -1,4 +1,4 @@
-"""Walk back from the end of a window and assign each instant to one cause; find where to begin the walk."""
+"""Walks back from the end of a window and assigns each instant to one cause."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def _causes(
 
 
 class ManyRuns(NamedTuple):
-    """Runs of many paths, unordered; columns of int64: `of` is the walk, the others are as in `PathRuns`."""
+    """Runs of several paths, in no order: `of` is the number of the walk, the others are as in `PathRuns`."""
 
     of: IntArray
     track: IntArray

@@ -25,7 +25,7 @@ _MARKS: Final = (
     "putsignal:send waitsignal:recv barrier:barrier dispatch:dispatch combine:combine scatter:scatter "
     "gather:gather reduce:reduce send:send recv:recv receive:recv"
 )
-"""What names contain → the operation; the first one that fits counts."""
+"""Part of a kernel's name, and the operation it means; the first match counts."""
 _OPERATIONS: Final = tuple(pair.split(":") for pair in _MARKS.split())
 SYMMETRIC: Final = frozenset(
     {"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "barrier", "send_recv"}

@@ -210,7 +210,7 @@ def block_table(trace: Trace, events: pd.DataFrame, blocks: Lives) -> pd.DataFra
 
 
 def chosen_events(trace: Trace, window: WindowLike, step: Numbers, phase: Texts) -> BoolArray:
-    """Return a mask of the allocations and releases in a window, and in slices of these steps and phases."""
+    """Return a mask: True for allocations and releases in the window and in these steps and phases."""
     slices, events = trace.slices, trace.allocations
     row, keep = ints(events["slice"]), np.ones(len(events), dtype=bool)
     if window is not None:

@@ -76,7 +76,7 @@ def _shares(
     trace: Trace, window: WindowLike, host: Scope, work: Scope, of_calls: _Sums, of_work: _Sums
 ) -> Iterator[tuple[str, FloatArray]]:
     """Yield the code of each finding, and its share of each group."""
-    # `of_calls` and `of_work` sum the weights of calls, and of device work, by group.
+    # `of_calls` and `of_work` sum the weights of calls and of device work by group.
     spent = (work.end - work.ts).astype(np.float64)
     for finding in _serious(trace, window, (*_OF_DEVICE, *_OF_LAUNCHES)):
         if finding.code in _OF_LAUNCHES:

@@ -259,7 +259,7 @@ def _samples_that_count(trace: Trace, samples: tuple[IntArray, IntArray], window
 
 
 def _late_samples(trace: Trace) -> Iterator[Statement]:
-    """Report that py-spy started late in a cell, so that a thread took the samples until then."""
+    """Report that py-spy started late in a cell, so a thread of ours took the samples until then."""
     since, cell, samples = trace.metadata.get(SINCE), recorded_table(trace, ACCOUNT), sample_times(trace)
     if not isinstance(since, int) or cell is None or samples is None or "cell" in cell.columns:
         return

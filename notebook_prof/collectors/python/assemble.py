@@ -193,7 +193,7 @@ def grow(stacks: PackedStacks) -> PathTree:
 
 def levels(spans: SampleSpans, tree: PathTree) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
     """Merge neighbouring samples with the same call path into slices, depth by depth, in order of time."""
-    # yields the begins and ends of all slices at a depth, and their nodes, that is, call paths
+    # yields, for each depth, the begins and ends of all slices and their nodes (call paths)
     begin, end, stack, breaks = spans
     alive = np.arange(len(stack))
     for depth, node_at in enumerate(tree.node_at):

@@ -187,7 +187,7 @@ class _Owners:
         end = self.first(foreign & (self.position >= begin[self.home]))
         keep = (self.position >= begin[self.home]) & (self.position < end[self.home])
         keep &= (owner != OURS) & (owner != NOTEBOOK) & ~self._of_line_magics()
-        # tracebacks omit the frames of Python's import system, too
+        # as tracebacks do, omit the frames of Python's import system
         keep &= ~self.of(lambda frame: frame.file.startswith("<frozen importlib"))
         # an innermost wrapper is kept, since the time is its own
         keep &= (self.position >= self.last(keep)[self.home]) | ~self.of(

@@ -253,7 +253,7 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
         now[event["tid"]] = node
         ts, nodes = thread
         if ts and ts[-1] == event["ts"]:
-            nodes[-1] = node  # an instant's last event completes the stack
+            nodes[-1] = node  # the last event of an instant has the whole stack
         else:
             ts.append(event["ts"])
             nodes.append(node)

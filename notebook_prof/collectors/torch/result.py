@@ -203,7 +203,7 @@ class _Columns:
         return np.asarray(marked[self.arrays["kind"]] & self.with_device)
 
     def device_activities(self, kinds: _Codes, names: _Codes) -> tuple[pd.DataFrame, frozenset[str]]:
-        """Return the rows on devices, the host rows with details of a launch or exchange, and their names."""
+        """Return the device rows, host rows that describe a launch or collective, and their names."""
         a, on_device = self.arrays, self._on_device(kinds)
         telling = [bool(flags_of_name(name) & EXTRAS) for name in names]
         host = np.array([*telling, False], bool)[a["name"]] & ~on_device

@@ -303,7 +303,7 @@ def page_settings(c: Comparison) -> dict[str, Any]:
             for side, profile in zip(SIDES, c.shown, strict=True)
         },
         "steps": {side: _steps(c, number) for number, side in enumerate(SIDES)},
-        # of each full recording: its number, the step to align it at, and the step's duration
+        # for each full recording: its number, the step at which it is aligned, and that step's duration
         "runs": {
             side: [[at.run, at.step, at.dur_ns] for at in c.median_steps(number)]
             for number, side in enumerate(SIDES)

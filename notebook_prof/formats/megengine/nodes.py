@@ -80,7 +80,7 @@ def timed(rows: list[NodeRow], base_ns: int, report: ImportReport) -> TimedRows:
     report.broken_rows(~ok, lambda i: f"{rows[i].name!r}: ts {bytes(rows[i].ts)!r}")
     kept = [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
     thread, keys = numbered(chain(names, ((_number(row.pid), _number(row.tid)) for row in kept)))
-    labels = dict(enumerate(names.values()))  # which are numbered first
+    labels = dict(enumerate(names.values()))  # named threads come first
     return TimedRows(kept, ts[ok] + base_ns, thread[len(names) :], keys, labels)
 
 
@@ -97,7 +97,7 @@ def ranges(events: TimedRows, report: ImportReport) -> TimelineRanges:
     pairs = pair(events.thread[marks], events.ts[marks], phase[marks] == "B")
     rows, last = events.rows, int(events.ts.max(initial=0))
     opened, lasting = pairs.spans(events.ts[marks], last)
-    # what shut each range; for those that nothing shut, what opened it
+    # the event that ended each range or, if none did, the one that began it
     shut = np.concatenate([marks[pairs.end], marks[pairs.unclosed]])
     ends = zip(marks[pairs.begin].tolist(), marks[pairs.end].tolist(), strict=True)
     crossed = sum(str(rows[i].name) != rows[j].name for i, j in ends)

@@ -96,7 +96,7 @@ def executed_shapes(data: bytes, name: list[str], ts: IntArray, report: ImportRe
     if len(lines) == 0 or parts.shape[1] < 4:
         return Coded(np.full(len(ts), -1), [])
     codes, texts = pd.factorize(parts[3].fillna(""))
-    # there are no numbers in `NoShape`
+    # `NoShape` contains no numbers
     inputs = ([f"[{', '.join(_DIMS.findall(part))}]" for part in _INPUT.findall(text)] for text in texts)
     spelled = [f"[{', '.join(parts)}]" for parts in inputs]
     executions = pd.DataFrame({"name": parts[1], "nth": parts.groupby(1).cumcount(), "code": codes})

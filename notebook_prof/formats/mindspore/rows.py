@@ -37,7 +37,7 @@ class MindSporeArguments(Struct, gc=False):
 
 
 Described = tuple[str, MindSporeArguments]
-"""Arguments of a row: a compact JSON object, empty for none, and those that matter."""
+"""Arguments of a row: all as a compact JSON object (empty if none), and the ones we use."""
 
 
 class MindSporeRow(Struct, gc=False):

@@ -71,7 +71,7 @@ def _first(frame: pd.DataFrame, *names: str) -> str:
 
 
 def _text(frame: pd.DataFrame, *names: str) -> pd.Series:
-    """Return the first of these columns; empty texts without any."""
+    """Return the first of these columns that exists; if none does, empty texts."""
     return next((frame[name] for name in names if name in frame), pd.Series("", index=frame.index))
 
 
@@ -203,7 +203,7 @@ _CSV: Final[dict[str, tuple[Any, ...]]] = {
     "cluster": ("cluster_steps", _cluster),
     "hccl": ("communication", _hccl),
 }
-"""Key of the table, and what makes it: of a frame, a report and these options."""
+"""The table's key, and the function that makes it from a frame, an import report and options."""
 _AS_IT_IS: Final = ("kernel_details", "operator_details", "step_trace_time", "cluster_step_trace_time")
 _JSON: Final = (
     "flops_summary", "flops_scope", "timeline_summary", "cpu_timeline_summary", "gpu_timeline_summary",

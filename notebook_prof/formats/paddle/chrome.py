@@ -267,8 +267,14 @@ def _device_event(row: PaddleEvent) -> tuple[Any, ...]:
     a = row.args or _NO_ARGS
     floats = (a.blocks_per_sm, a.warps_per_sm, None if a.occupancy is None else a.occupancy / 100)
     return (
-        *(_in_range(a.correlation), *_device_and_stream(row), 0, _name(row), row.cat),
-        *(_in_range_or_none(a.context), _list(a.grid), _list(a.block)),
+        _in_range(a.correlation),
+        *_device_and_stream(row),
+        0,
+        _name(row),
+        row.cat,
+        _in_range_or_none(a.context),
+        _list(a.grid),
+        _list(a.block),
         *map(_in_range_or_none, (a.registers, a.shared)),
         *(float("nan") if value is None else value for value in floats),
         *map(_in_range_or_none, (a.bytes, a.value)),

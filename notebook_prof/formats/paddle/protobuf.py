@@ -31,7 +31,7 @@ _DEVICE_FACTS: Final = (
     "maxThreadsPerMultiprocessor", "regsPerBlock", "regsPerMultiprocessor", "warpSize", "sharedMemPerBlock",
     "sharedMemPerMultiprocessor", "smCount", "sharedMemPerBlockOptin",
 )  # fmt: skip
-"""By number of the field, from 1."""
+"""Names of the fields, numbered from 1."""
 
 _Supplement = tuple[dict[str, Any], dict[str, Any], str]
 """Shapes and variable kinds of an operator's inputs, by argument, and its call stack."""

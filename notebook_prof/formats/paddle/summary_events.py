@@ -114,7 +114,7 @@ class TypedEvents:
         return np.asarray(self.trace.slices["name"].astype("object").to_numpy())
 
     def named(self, test: Callable[[str], bool]) -> BoolArray:
-        """Return a mask of the slices with a name that passes a test, made once for each name."""
+        """Return a mask of the slices whose name passes a test; the test runs once per name."""
         names = self.trace.slices["name"].cat
         passed = np.array([*(test(str(name)) for name in names.categories), False], dtype=bool)
         return np.asarray(passed[names.codes.to_numpy()])
@@ -155,7 +155,7 @@ class TypedEvents:
         return self.around(up)
 
     def around(self, rows: IntArray) -> IntArray:
-        """Return the innermost event, other than a runtime call, that each row is or is in; -1 for none."""
+        """Return each row's innermost enclosing event other than a runtime call (or itself); -1 if none."""
         own_or_above = inherit(self.parent, np.where(self.host, np.arange(len(self.host)), -1))
         return np.append(own_or_above, -1)[rows]
 

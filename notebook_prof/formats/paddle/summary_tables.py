@@ -187,7 +187,7 @@ def _communication(events: TypedEvents) -> tuple[BoolArray, BoolArray]:
     named = events.named(lambda name: any(word in name.lower() for word in _COLLECTIVE_WORDS))
     libraries = events.named(lambda name: is_collective_kernel(name) or "xccl" in name.lower())
     called = events.host & (events.of("Communication") | (events.of("Operator") & named))
-    # kernels launched inside these events too
+    # including kernels launched inside these events
     marked = inherit(events.parent, np.where(called, 1, -1)) > 0
     launched = (events.owner >= 0) & marked[events.owner]
     return called, events.of("Kernel") & (libraries | launched)
@@ -230,7 +230,7 @@ def operator_table(
 def _by_thread(
     events: TypedEvents, rows: IntArray, apart: bool, make: Callable[[IntArray], pd.DataFrame]
 ) -> pd.DataFrame:
-    """Return a table of all rows, or those of each thread; the column `thread` is then set."""
+    """Return a table of all rows, or of each thread's rows, with the column `thread`."""
     threads, every = events.threads(rows), [(pd.NA, rows)]
     if apart and len(rows):
         every = [(thread, rows[threads == thread]) for thread in pd.unique(threads)]

@@ -304,7 +304,7 @@ def _descriptors(fields: Fields) -> dict[int, Descriptor]:
         strict=True,
     ):
         described = Descriptor(*facts)
-        # a later description without a name leaves the earlier one's
+        # a later descriptor without a name keeps the earlier name
         before = result.get(uuid, described).name
         result[uuid] = described._replace(name=described.name or before)
     return result

@@ -177,8 +177,15 @@ _LONG_BINPUT: Final = 0x72
 _STOP: Final = 0x2E
 _PROTOCOLS: Final = range(2, 6)
 _FAILURES: Final = (
-    *(pickle.UnpicklingError, EOFError, TypeError, ValueError, LookupError, AttributeError),
-    *(OverflowError, MemoryError, RecursionError),
+    pickle.UnpicklingError,
+    EOFError,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
 )
 
 

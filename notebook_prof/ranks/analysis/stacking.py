@@ -231,7 +231,7 @@ def _translated(column: pd.Series[Any], new_row: IntArray) -> Any:
 
 
 def _like(column: pd.Series[Any], numbers: Any) -> Any:
-    """Return whole numbers as a column of the same kind: -1 is missing if it can miss values."""
+    """Return integers as a column like this one; -1 becomes missing if its dtype allows that."""
     return numbers if isinstance(column.dtype, np.dtype) else pd.arrays.IntegerArray(numbers, numbers < 0)
 
 

@@ -226,7 +226,7 @@ def groups(*columns: npt.NDArray[Any]) -> tuple[IntArray, IntArray]:
 
 
 def per_group(make: Callable[..., Any], *columns: npt.NDArray[Any]) -> IntArray:
-    """Return `make` of each row, which is called once for each distinct row, in order of appearance."""
+    """Return `make(*row)` for each row; it is called once per distinct row, in order of first appearance."""
     code, first = groups(*columns)
     rows = zip(*(column[first].tolist() for column in columns), strict=True)
     return np.array([make(*row) for row in rows], np.int64)[code]

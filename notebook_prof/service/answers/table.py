@@ -75,7 +75,7 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     start = max(0, int(request.get("start", 0)))
     stop = start + max(1, min(int(request.get("top", 200)), _MOST_ROWS))
     page = order[start:stop]
-    if chosen_groups is not None and start == 0:  # selected rows are shown wherever they are
+    if chosen_groups is not None and start == 0:  # selected rows come with the first page, wherever they are
         page = np.append(page, order[stop:][chosen_groups[group[order[stop:]]]])[:_MOST_ROWS]
     shown = group[page].tolist()
     second = details if by == "shapes" else store.module_classes if by == "module" else None
@@ -106,7 +106,7 @@ def _range(rows: _Rows, picked: BoolArray | slice, *, on_device: bool) -> list[i
 def _extremes(
     store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int]
 ) -> tuple[IntArray, IntArray]:
-    """Return ``min_ns`` and ``max_ns`` of all groups, as in `_side`."""
+    """Return the columns ``min_ns`` and ``max_ns`` of `_side`, one value per group."""
     c, size = store.columns, len(store.labels(by))
     low, high = np.full(size, np.iinfo(np.int64).max), np.zeros(size, np.int64)
     if store.choices.count(key := store.effective(key)) > _MANY:

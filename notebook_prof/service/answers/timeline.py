@@ -160,7 +160,7 @@ def _picture(
     if total <= limit:
         return RowPicture(drawn.rows, total, spread(first, stop), None)
     at = drawn.wide.find(first, stop, _NARROWEST_PX * (b - a) / width, limit)
-    # bins only in the part of the window that is inside the recording, by its share of the pixels
+    # only the part of the window inside the recording gets bins, as many as its share of the pixels
     first_ns, last_ns = float(store.trace.span.start), float(max(store.trace.span.end, 1))
     left = min(max(a, first_ns), last_ns)
     right = max(min(b, last_ns), left + 1)

@@ -106,7 +106,7 @@ _MOST_WITH_SUMS: Final = 750_000
 """Number of slices to start with if the file also has sums of others."""
 _FEWEST: Final = 10_000
 _AROUND: Final = 20_000
-"""Bytes set aside for tags, policy, settings and notice."""
+"""Bytes reserved for tags, policy, settings and notice."""
 _NO_STACKS: Final = "Stacks are not in this file: open the profile in a notebook to see them."
 _BODY_STYLE: Final = "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; } "
 _PAGE_STYLE: Final = (

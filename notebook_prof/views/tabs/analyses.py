@@ -61,7 +61,7 @@ def without_device(trace: Trace) -> str:
 
 
 def has_value(trace: Trace, column: str, value: str) -> bool:
-    """Return whether any slice has this category, phase or the like."""
+    """Return whether any slice has this value in a column such as `category` or `phase`."""
     values = trace.slices[column]
     code = int(values.cat.categories.get_indexer([value])[0])
     return code >= 0 and bool(np.any(values.cat.codes.to_numpy() == code))

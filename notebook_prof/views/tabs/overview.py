@@ -38,7 +38,7 @@ def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         select = [{"name": str(name)} for name in tables.annotations["name"]]
         parts.append(Table(tables.annotations, {"name": "name"}, select=select, title="Your own ranges",
                            call=f"{call}.annotations"))  # fmt: skip
-    # without rows that the facts at the top show in better units
+    # leave out what the facts at the top already show in better units
     shown = ~tables.configuration["item"].isin(["recorded_ns", "slices", "steps"])
     parts.append(Table(tables.configuration[shown], title="Configuration", call=f"{call}.configuration"))
     return Panel("Overview", tuple(parts), (*followed(analysis.overview), "category", "step", "phase"))
@@ -73,8 +73,21 @@ def _fused_kernels(kernels: pd.DataFrame) -> Table:
 
 
 _OF_COMPILATIONS: Final = [
-    *("id", "function", "place", "step", "backward", "dur", "dynamo_ns", "aot_ns", "inductor_ns"),
-    *("codegen_ns", "operators", "guards", "cached", "guard", "guard_place"),
+    "id",
+    "function",
+    "place",
+    "step",
+    "backward",
+    "dur",
+    "dynamo_ns",
+    "aot_ns",
+    "inductor_ns",
+    "codegen_ns",
+    "operators",
+    "guards",
+    "cached",
+    "guard",
+    "guard_place",
 ]
 
 _DEVICE_UNITS = {

@@ -217,7 +217,7 @@ class Walk:
                 self._queue.append((one, name, kind))
 
     def inside(self, contents: Callable[[object], list[Any]], obj: Any, name: str, kind: str) -> None:
-        """Queue the contents of an object by its own name."""
+        """Queue the contents of an object under the object's own name."""
         self._queue.extend([(one, name, kind) for one in contents(obj)])
 
     def _function(self, obj: Any, name: str, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""Parses the recorded work of DataLoaders, and puts it into tables, slices, flows and counters of a trace."""
+"""Turns the recorded work of DataLoaders into tables, slices, flows and counters of a trace."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COUNTS: Final = (rings.BATCH_COUNT, rings.ITEMS_MADE, rings.ITEMS_TIMED)
 
 @dataclass(frozen=True, slots=True)
 class RingRecords:
-    """The content of one ring. Tables are sorted by time, with as many rows as fitted into the ring."""
+    """The content of one ring. Its tables are sorted by time and keep the rows that fitted into it."""
 
     header: tuple[int, ...]
     totals: list[tuple[int, int]]  # count and ns by kind
@@ -367,8 +367,8 @@ def _batch_taken(returned: pd.DataFrame, arrived: pd.DataFrame, in_order: bool) 
         ends = arrived["arrive_end"].to_numpy()
         last = np.searchsorted(ends, returned["next_end"].to_numpy(), side="right") - 1
         return np.asarray(arrived["batch"].to_numpy()[np.maximum(last, 0)], np.int64)
-    # in order, it is the first that arrived, from the one that was due on: a worker whose IterableDataset has
-    # ended never answers its tasks
+    # with ordered batches, it is the first one due or later that arrived: a worker whose IterableDataset has
+    # ended leaves its tasks unanswered
     batch = np.asarray(returned["due"].to_numpy(), np.int64).copy()
     for epoch in returned["epoch"].unique():
         own = (returned["epoch"] == epoch).to_numpy()

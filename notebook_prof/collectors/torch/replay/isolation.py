@@ -62,7 +62,7 @@ def random_states() -> Callable[[], None]:
 
 
 def _settings(torch: Any) -> Iterator[tuple[Callable[[Any], object], Any]]:
-    """Yield a function that sets each of torch's settings, and the setting's value."""
+    """Yield each of torch's settings as the function that sets it and its present value."""
     yield torch.set_num_threads, torch.get_num_threads()
     yield torch.set_default_dtype, torch.get_default_dtype()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
