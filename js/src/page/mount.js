@@ -25,7 +25,19 @@ const TROUBLES = {
   lost: 'The kernel does not answer. If it was restarted, run the cell again.',
 };
 
+const SLOW = 'Still working: what you see is from before.';
 const ALONE = 'The kernel that made this profile has ended. The views go on; Python no longer hears what is selected.';
+
+/**
+ * What the page says while it is in trouble. A file has no kernel: it is only slow.
+ * @param {import('../shared/asker.js').Trouble} state
+ * @param {Pick<Transport, 'alone' | 'whenLost'>} transport
+ */
+export function troubleText(state, {alone, whenLost}) {
+  if (!state) return '';
+  if (!whenLost) return SLOW;
+  return state === 'gone' && alone ? ALONE : TROUBLES[state];
+}
 
 /**
  * Ask for what must be known once.
@@ -73,7 +85,7 @@ export async function mount({Bokeh: loading, el, document: json, settings, trans
     if (waits && part && !counts[kind]) part.dataset.awaited = 'summing up all slices …';
     else if (part) delete part.dataset.awaited;
   };
-  const asker = new Asker(transport, (state) => say(state === 'gone' && transport.alone ? ALONE : (TROUBLES[state ?? ''] ?? '')), pending);
+  const asker = new Asker(transport, (state) => say(troubleText(state, transport)), pending);
   /** @type {Dashboard | null} */
   let dashboard = null;
   const stopFitting = fitOnPaper(parts.root);

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/DA2LITWZ.js";import"./chunks/WHZHCZJS.js";import{a as r}from"./chunks/ZIS52Y36.js";import"./chunks/O2JTSWE5.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/53ZBZLKZ.js";import"./chunks/VO6KALWU.js";import{a as r}from"./chunks/REO65SQK.js";import"./chunks/5NFKFVJ7.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
