@@ -4,6 +4,7 @@ import {columnsOf} from '../shared/packing.js';
 import {lineBefore} from '../shared/run_before.js';
 import {filters} from '../shared/store.js';
 import {formatShare, formatTime} from '../shared/units.js';
+import {answersTo} from '../widget/page_answers.js';
 
 const PROTOCOL = 1;
 const SETTLED_MS = 150;
@@ -156,6 +157,6 @@ export class LineEvents {
  */
 export function publishLines({cell, before}, model, el, line) {
   if (!cell) return () => {};
-  const events = new LineEvents({manager: model.widget_manager, el, cell, transport: line, store: line.store, before});
+  const events = new LineEvents({manager: model.widget_manager, el, cell, transport: answersTo(line), store: line.store, before});
   return () => events.close();
 }

@@ -51,7 +51,8 @@ export class PageAnswers {
    */
   request = (message) => {
     if (this.local?.answers(message.t)) return this.local.request(message);
-    if (this.local && message.t === 'panel') return this.panel(/** @type {any} */ (message));
+    // kept from the first on: what the editor asks at once, the lines of the cell, outlives the kernel
+    if (message.t === 'panel' && (this.local || !this.line.lost)) return this.panel(/** @type {any} */ (message));
     const without = WITHOUT_PYTHON[message.t];
     if (this.line.lost && this.local && without) return Promise.resolve(without(message));
     return this.line.request(message);

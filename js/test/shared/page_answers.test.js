@@ -55,6 +55,18 @@ test('without Python a tab is that of the whole recording, and says so', async (
   expect((await tab('memory')).absent).toContain('whose kernel has ended');
 });
 
+test('a tab that was asked before the recording came is there without Python', async () => {
+  const {line, tab, page} = answersOfPage();
+  const local = page.local;
+  page.local = null;
+  await tab('source', ['line']);
+  page.local = local;
+  line.lost = true;
+  line.store.set({line: ['cell:3']}, 'test');
+  expect(await tab('source')).toMatchObject({title: 'number 1', whole: true});
+  expect((await tab('source', ['line'])).title).toBe('number 1');
+});
+
 test('an answer is not kept if the selection changed while Python worked', async () => {
   const {line, asked, tab} = answersOfPage();
   const first = tab('steps');
