@@ -356,10 +356,10 @@ def test_own_time_is_a_share_of_all_threads_under_names_that_can_be_read() -> No
     said = verdict(b.seal())
     assert said.sentence == "a has the most self time: 83.3 % of the recording (500 µs)."
     assert "600 µs recorded" in said.lines[1]
-    assert said.lines[2] == "Own time: a 83.3 %"
+    assert said.lines[2] == "Own time: a 83.3 % of the recording"
     b = of_file()
     b.slices(ts=[0, 70], dur=[60, 40], track=b.track("one", tid=1), name=[" ", "two\n\tlines"])
-    assert verdict(b.seal()).lines[2] == "Own time: (unnamed) 54.5 % · two lines 36.4 %"
+    assert verdict(b.seal()).lines[2] == "Own time: (unnamed) 54.5 % · two lines 36.4 % of the recording"
 
 
 @pytest.mark.parametrize(

@@ -270,7 +270,7 @@ def _longest_names(facts: VerdictInputs) -> Sentence | None:
     rows = facts.top[works & (facts.top["self_ns"] >= max(small * facts.total_ns, 1))].head(_SHOWN)
     if rows.empty:
         return None
-    own_ns, own, _ = facts.own
+    own_ns, own, whole = facts.own
     pieces = []
     for name, spent in zip(rows["name"].tolist(), rows["self_ns"].tolist(), strict=True):
         claim = facts.sampled_share(
@@ -281,7 +281,7 @@ def _longest_names(facts: VerdictInputs) -> Sentence | None:
     what: Sentence | str = "Operators" if operators else "Own time"
     if sampled is not None:
         what = fill("Own time ({})", facts.samples())
-    return fill("{}: {}", what, say(*pieces, between=" · "))
+    return fill("{}: {} of {}", what, say(*pieces, between=" · "), whole)
 
 
 def _memory(facts: VerdictInputs) -> Sentence:
