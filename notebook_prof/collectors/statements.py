@@ -10,12 +10,13 @@ import sys
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from ..trace.arrays import IntArray
+from ..trace.intervals import union
 from .line_monitor import LineMonitor, available
 from .line_runs import FunctionLines, function_lines
 from .line_sources import Sources
@@ -42,6 +43,21 @@ class Statements(NamedTuple):
     end: IntArray
     line: IntArray  # line in the cell, from 1 like in IPython; `SHOWING` or `AFTER` for what comes after it
     thread: int = -1  # native id of the thread that ran the cell; -1 without statements
+
+    def without(self, spans: Sequence[tuple[int, int]]) -> Statements:
+        """Return the statements cut where they overlap spans of time.
+
+        >>> ran = Statements(np.array([0, 5]), np.array([5, 9]), np.array([1, 2]))
+        >>> [column.tolist() for column in ran.without([(2, 3), (4, 6)])[:3]]
+        [[0, 3, 6], [2, 4, 9], [1, 1, 2]]
+        """
+        begin, end = union(*np.array(spans, np.int64).reshape(-1, 2).T)
+        cuts = np.unique(np.concatenate([self.ts, self.end, begin, end]))
+        home = np.searchsorted(self.ts, cuts[:-1], side="right") - 1
+        gap = np.searchsorted(begin, cuts[:-1], side="right") - 1
+        kept = (home >= 0) & (cuts[:-1] < np.append(self.end, 0)[home])
+        kept &= (gap < 0) | (cuts[:-1] >= np.append(end, 0)[gap])
+        return Statements(cuts[:-1][kept], cuts[1:][kept], self.line[home[kept]], self.thread)
 
 
 class Marks:
@@ -129,9 +145,10 @@ def running() -> Marks | None:
     return _running
 
 
-def offer(marks: Marks | None) -> None:
+def offer(marks: Marks | None, moves: Sequence[tuple[int, int]] = ()) -> None:
     """Make `statements` refer to this recording in this thread, even if others were recorded since."""
-    _offered.marks = marks
+    # `moves`: begin and end of each start and stop of the recording, which belong to no statement
+    _offered.marks, _offered.moves = marks, moves
     _offered.sources = marks.sources if marks is not None else Sources()
 
 
@@ -150,4 +167,6 @@ def watched_lines() -> FunctionLines | None:
 def statements() -> Statements:
     """Return the statements of the recording being assembled or the latest one; empty without a cell."""
     marks, nothing = getattr(_offered, "marks", None) or _latest, np.empty(0, np.int64)
-    return marks.statements() if marks is not None else Statements(nothing, nothing, nothing)
+    if marks is None:
+        return Statements(nothing, nothing, nothing)
+    return marks.statements().without(getattr(_offered, "moves", ()))

@@ -437,7 +437,7 @@ class Session(Actions):
             builder.steps(list(numbers), steps.ts, steps.dur, self.window.source.label, loop=steps.loop)
             findings.partial_steps(builder.report, steps)
         if recorded is None:
-            statements.offer(self._cell.marks if self._cell.span is not None else None)
+            statements.offer(self._cell.marks if self._cell.span is not None else None, self.window.moves)
             cycle.recording.result(builder)
             statements.offer(None)
         put_names([cycle.names, self._names_at_end], builder)

@@ -200,6 +200,11 @@ def test_torch_is_recorded_from_its_import_on(kernel: Kernel) -> None:
     assert "torch-imported-late" not in facts["issues"]
     assert "torch" in kernel.value("p.trace.metadata['collectors']")
     assert kernel.value("int((p.trace.slices['name'] == 'aten::ones').sum())") == 4
+    took = kernel.value(
+        "[int(p.lines().query('file == \"cell\" and line == 2').total_ns.sum()),"
+        " int(p.account().query('line == 2').dur.sum())]"
+    )
+    assert took[0] == took[1], "the start of PyTorch's profiler is no time of the line that imports torch"
     loader = "type(torch.__loader__).__name__, torch.__loader__ is torch.__spec__.loader"
     assert kernel.value(f"[finders == sys.meta_path, {loader}]") == [True, "SourceFileLoader", True]
 
