@@ -134,7 +134,9 @@ def waiting_cell(*workers: tuple[object, ...], text: str = "!make", pool: str = 
     b = TraceBuilder(metadata={"cell_source": f"\nfor f in files:\n    {text}\n"})
     b.slices(ts=[0, MS], dur=[60 * MS, 58 * MS], name=names, category="python", track=b.track("main"))
     if pool:
-        b.slices(ts=2 * MS, dur=50 * MS, name=pool, category="python", track=b.track("pool"))
+        b.slices(ts=2 * MS, dur=50 * MS, name=pool, category="python", track=b.track("pool", tid=9))
+        # a thread that used no CPU time, so its line is not where others spent theirs
+        b.slices(ts=0, dur=59 * MS, name="cell:9  pause()", category="python", track=b.track("idle", tid=10))
     ran = (0, 0, 0), (60 * MS, cpu_ms * MS, 0)
     rows = [*whole(*ran), *thread(*ran), *workers]
     b.table("cpu", pd.DataFrame(rows, columns=NAMES))
@@ -197,6 +199,8 @@ def test_a_waiting_line_names_the_line_that_others_run() -> None:
     )
     (claim,) = (claim for claim in result.claims if claim.text == "line 8")
     assert claim.select == {"name": "cell:8  pack(x)"}
+    result, _ = check_claims(waiting_cell(*worker, pool="cell:8  time.sleep(0.05)"))
+    assert result.sentence.endswith("; it waits, while 1 other thread used 48 ms of CPU time.")
     # a pool's ``lambda`` in the line that waits for it
     result, _ = check_claims(waiting_cell(*worker, pool="cell:3  !make"))
     assert result.sentence.endswith("; it waits, while 1 other thread used 48 ms of CPU time.")

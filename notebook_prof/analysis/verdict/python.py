@@ -131,7 +131,7 @@ def meanwhile(facts: VerdictInputs, window: tuple[int, int], told: Any = None) -
     table, recorded = cpu(facts.trace, **during), facts.trace.metadata.get("cpu")
     if isinstance(recorded, Mapping):
         table = table[table["tid"] != recorded.get("tid")]
-    enough, pieces = _LITTLE * (window[1] - window[0]), []
+    enough, pieces, ran = _LITTLE * (window[1] - window[0]), [], []
     for one, several, kinds in _WORKERS:
         rows = table[table["kind"].isin(kinds)]
         if rows["cpu_ns"].sum() < max(enough, 1):
@@ -148,7 +148,10 @@ def meanwhile(facts: VerdictInputs, window: tuple[int, int], told: Any = None) -
         number = cite(str(len(rows)), len(rows), Source("cpu", "cpu_ns", where, during, "count"))
         who = say(number, f" {one if len(rows) == 1 else several}") if counted else say(several)
         pieces.append(say(who, " used ", spent, " of CPU time"))
-    return say(", while ", say(*pieces, between=" and "), _because(facts, window, told)) if pieces else say()
+        ran.append(rows)
+    if not pieces:
+        return say()
+    return say(", while ", say(*pieces, between=" and "), _because(facts, window, told, pd.concat(ran)))
 
 
 def awaited(facts: VerdictInputs, window: tuple[int, int], told: Any) -> Sentence:
@@ -213,12 +216,16 @@ def _runs_framework(trace: Trace, pid: int) -> bool:
     return any(_FRAMEWORKS.search(str(file)) for file in files)
 
 
-def _because(facts: VerdictInputs, window: tuple[int, int], told: Any) -> Sentence:
-    """Name the user's line that other threads ran most of the time, unless it is the line that waited."""
+def _because(facts: VerdictInputs, window: tuple[int, int], told: Any, ran: pd.DataFrame) -> Sentence:
+    """Name the user's line that these threads ran most of the time, unless it is the line that waited."""
+    # `ran`: rows of `cpu`. Lines that sleep or wait used none of the CPU time that the sentence gives.
     tracks = facts.trace.tracks
-    others = tracks[(tracks["kind"] == "thread") & (tracks["track"] != stepping_track(facts.trace))]["track"]
+    here = tracks["tid"].isin(ran["tid"]) | tracks["pid"].isin(ran.loc[ran["kind"] == "child", "pid"])
+    here &= (tracks["kind"] == "thread") & (tracks["track"] != stepping_track(facts.trace))
+    others = tracks.loc[here.fillna(False), "track"]
     during: dict[str, Any] = {"window": window, "track": tuple(others.tolist())}
     table = lines(facts.trace, **during) if len(others) else facts.hot.table.head(0)
+    table = table[[not waits_by_name(f"cell:1  {text}") for text in table["text"]]]
     if not len(table):
         return say()
     row = table.loc[table["self_ns"].idxmax()]
