@@ -45,7 +45,7 @@ WATCH = """() => {
 
 
 def shown(page: Any) -> dict[str, float]:
-    """Run the next cell of an open notebook, which shows the Profile: seconds by what came into sight."""
+    """Run the next cell, which shows the Profile; return the seconds until each part came into sight."""
     page.evaluate(WATCH)
     page.wait_for_function("() => Object.keys(window.nbpSeen).length === 5", timeout=OPENING_MS)
     seen = page.evaluate("() => window.nbpSeen")
@@ -53,7 +53,7 @@ def shown(page: Any) -> dict[str, float]:
 
 
 def measured(notebook: Any, n: int) -> dict[str, Any]:
-    """Run the cells of an open notebook; a row."""
+    """Run the cells of an open notebook, and return a row of the table."""
     page = notebook.page
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-cell-and-select-next')")
     page.wait_for_function(

@@ -1,4 +1,4 @@
-"""Traces written slice by slice, for tests where `notebook_prof.testing.draw` is too small."""
+"""Traces built slice by slice, for tests that need more than `notebook_prof.testing.draw` offers."""
 
 from typing import Any
 

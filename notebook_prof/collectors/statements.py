@@ -45,7 +45,7 @@ class Statements(NamedTuple):
     thread: int = -1  # native id of the thread that ran the cell; -1 without statements
 
     def without(self, spans: Sequence[tuple[int, int]]) -> Statements:
-        """Return the statements cut where they overlap spans of time.
+        """Return the statements without the time of these spans.
 
         >>> ran = Statements(np.array([0, 5]), np.array([5, 9]), np.array([1, 2]))
         >>> [column.tolist() for column in ran.without([(2, 3), (4, 6)])[:3]]
@@ -147,7 +147,7 @@ def running() -> Marks | None:
 
 def offer(marks: Marks | None, moves: Sequence[tuple[int, int]] = ()) -> None:
     """Make `statements` refer to this recording in this thread, even if others were recorded since."""
-    # `moves`: begin and end of each start and stop of the recording, which belong to no statement
+    # `moves`: when each start and stop of the recording began and ended; this time belongs to no statement
     _offered.marks, _offered.moves = marks, moves
     _offered.sources = marks.sources if marks is not None else Sources()
 

@@ -135,7 +135,7 @@ def waiting_cell(*workers: tuple[object, ...], text: str = "!make", pool: str = 
     b.slices(ts=[0, MS], dur=[60 * MS, 58 * MS], name=names, category="python", track=b.track("main"))
     if pool:
         b.slices(ts=2 * MS, dur=50 * MS, name=pool, category="python", track=b.track("pool", tid=9))
-        # a thread that used no CPU time, so its line is not where others spent theirs
+        # this thread used no CPU time, so its line is not the one to name
         b.slices(ts=0, dur=59 * MS, name="cell:9  pause()", category="python", track=b.track("idle", tid=10))
     ran = (0, 0, 0), (60 * MS, cpu_ms * MS, 0)
     rows = [*whole(*ran), *thread(*ran), *workers]

@@ -55,7 +55,7 @@ def test_lost_kernels_mark_the_operators_that_launched_them() -> None:
 
 
 def losing(lost: int, count: int) -> TraceBuilder:
-    """Operators that launch a kernel each; the first kernels are lost."""
+    """Operators that each launch a kernel, where the first kernels are lost."""
     b = TraceBuilder()
     main, stream = b.track("main", tid=1), b.track("stream 7", "stream", device=0, stream=7)
     at = 1_000 * np.arange(count)

@@ -210,7 +210,7 @@ def test_parts_of_a_thread_are_put_behind_one_another() -> None:
 def put_together(
     timed: TimedStacks, stacks: PackedStacks, exact: Exact, *ranges: tuple[str, int, int, str]
 ) -> Trace:
-    """Slices of these stacks on a thread with these ranges (name, time, length, category)."""
+    """Return a trace of these stacks, on a thread with these ranges (name, time, length, category)."""
     builder = TraceBuilder()
     track = builder.track("main", pid=1, tid=1)
     for name, ts, dur, category in ranges:

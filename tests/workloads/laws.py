@@ -23,7 +23,7 @@ MEASURED = re.compile(r"(?<![\w.:/-])\d[\d,.]*\s?(%|ns|µs|ms|s|B|KiB|MiB|GiB|×
 """A number of a sentence that somebody measured."""
 
 BUSY = ("Cores: ", "Own work: ")
-"""Beginnings of the verdict's lines that appear only on a busy machine."""
+"""First words of the verdict's lines that appear only on a busy machine."""
 
 
 def margin(run: Run) -> float:
@@ -83,7 +83,7 @@ def check_lines(run: Run) -> None:
     if run.account["kind"].isin(("steps", "outside-window")).any():
         return
     # the lines and the account say the same of a statement that only the cell's thread ran; the line of a
-    # ``def`` is also entered by calls, and not exact then
+    # ``def`` also has the time in which its function is entered, so it is not exact
     parts = run.account[run.account["kind"] == "code"].dropna(subset="line").set_index("line")["dur"]
     own = rows[(rows["file"] == "cell") & (rows["threads"] == 1) & rows["exact"]]
     both = pd.DataFrame({"account": parts, "lines": own.set_index("line")["total_ns"]}).dropna()

@@ -51,7 +51,7 @@ export class PageAnswers {
    */
   request = (message) => {
     if (this.local?.answers(message.t)) return this.local.request(message);
-    // kept from the first on: what the editor asks at once, the lines of the cell, outlives the kernel
+    // answers are kept from the first on: the editor asks for the lines of the cell at once, and they outlive the kernel
     if (message.t === 'panel' && (this.local || !this.line.lost)) return this.panel(/** @type {any} */ (message));
     const without = WITHOUT_PYTHON[message.t];
     if (this.line.lost && this.local && without) return Promise.resolve(without(message));

@@ -115,7 +115,7 @@ Names = dict[int, str]
 
 
 first_forward: Final = SimpleNamespace(ns=0)
-"""Time of the first call of a module in training since `ns` was set to 0, in Unix ns; 0 before that call.
+"""When a module in training was first called since `ns` was set to 0, in Unix ns; 0 before that call.
 
 Set by the hooks of `ModuleRanges`, and reset by the step counter.
 """

@@ -110,7 +110,7 @@ class NsysSession:
         return per_group(track, global_tid, pid_of(global_tid))
 
     def beside_threads(self, global_tid: IntArray, what: str) -> IntArray:
-        """Return the tracks of lanes drawn beside threads."""
+        """Return the tracks of the lanes that are drawn beside threads."""
 
         def track(number: int, pid: int) -> int:
             tid = number & 0xFFFFFF if number >= 0 else 0

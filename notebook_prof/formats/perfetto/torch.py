@@ -225,4 +225,4 @@ def _memory(events: TrackEvents, annotations: Annotations, tracks: PerfettoTrack
 
 
 _MEMORY_WORDS: Final = {"Addr": 0, "Bytes": 0, "Total Allocated": -1, "Total Reserved": -1, "Device Id": -1}
-"""Arguments of memory events, and their values where they are missing."""
+"""Arguments of memory events, and the value to use where one is missing."""
