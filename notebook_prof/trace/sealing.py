@@ -54,10 +54,18 @@ def seal(parts: SealedParts, window: tuple[int, int] | None, start: int | None =
     counters = _counters(parts, window)
     allocations = _allocations(parts, window)
     account = _account(parts)
+    end = None
     if len(account["ts"]):
         start = int(account["ts"].min())
+        end = max(
+            int((table["ts"] + table["dur"]).max()) for table in (columns, steps, account) if len(table["ts"])
+        )
     if window is None and start is not None:
         counters = _from_start(counters, start)
+    if window is None and end is not None:
+        # what follows a cell, such as the display of its error, is not part of it
+        counters = _until(counters, end)
+        allocations = {name: column[allocations["ts"] <= end] for name, column in allocations.items()}
     origin = window[0] if window is not None else _origin(columns, steps, counters, allocations, account)
     for table in (columns, steps, counters, allocations):
         table["ts"] = table["ts"] - origin
@@ -94,11 +102,8 @@ def seal(parts: SealedParts, window: tuple[int, int] | None, start: int | None =
     }
     metadata = {**parts.metadata, **_other_tables(parts, int(origin)), "start_unix_ns": int(origin)}
     span = Window(0, window[1] - window[0]) if window is not None else None
-    if span is None and len(account["ts"]):
-        ends = (columns, steps, {"ts": account["ts"] - origin, "dur": account["dur"]})
-        last = [int((table["ts"] + table["dur"]).max()) for table in ends if len(table["ts"])]
-        instants = [int(table["ts"].max()) for table in (counters, allocations) if len(table["ts"])]
-        span = Window(0, max([*last, *instants]))
+    if span is None and end is not None:
+        span = Window(0, end - origin)
     return Trace(tables, metadata=metadata, report=parts.report, span=span)
 
 
@@ -255,6 +260,16 @@ def _from_start(counters: Columns, start: int) -> Columns:
     last[:-1] &= ~early[1:] | (track[1:] != track[:-1])
     kept = {name: column[~early | last] for name, column in counters.items()}
     return {**kept, "ts": np.maximum(kept["ts"], start)}
+
+
+def _until(counters: Columns, end: int) -> Columns:
+    """Move the first reading of each counter after `end` to `end`, and drop later ones."""
+    ts, track = counters["ts"], counters["track"]
+    late = ts >= end
+    first = late.copy()
+    first[1:] &= ~late[:-1] | (track[1:] != track[:-1])
+    kept = {name: column[~late | first] for name, column in counters.items()}
+    return {**kept, "ts": np.minimum(kept["ts"], end)}
 
 
 def _allocations(parts: SealedParts, window: tuple[int, int] | None) -> Columns:

@@ -248,6 +248,15 @@ def test_leading_blank_lines_and_an_empty_cell(kernel: Kernel) -> None:
     assert kernel.value("p.trace.metadata['source']") == "recording"
 
 
+def test_a_recording_ends_with_its_cell_and_not_with_the_display_of_its_error(kernel: Kernel) -> None:
+    kernel.run("%%profile p --quiet\nx = 1\n1/0")
+    cell, span, last = kernel.value(
+        "[int(n) for n in (p.account()['dur'].sum(), p.trace.span.dur, p.trace.counters['ts'].max())]"
+    )
+    assert cell == span
+    assert last <= span
+
+
 def test_line_magic(kernel: Kernel) -> None:
     kernel.must("def work(n):\n    return sum(range(n))")
     reply = kernel.must("%profile --quiet work(100)")
