@@ -7,7 +7,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from array import array
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -20,9 +21,10 @@ import pandas as pd
 from ... import own_processes
 from ...trace.arrays import IntArray
 from ...trace.clocks import Clock
+from ..machine import live_children, live_threads
 from ..patches import OWN_THREADS
 from . import process_tree
-from .process_tree import FIELDS, PASS, PROCESS, REAPED, RECORD, RSS, ProcessTree
+from .process_tree import FIELDS, PASS, PROCESS, REAPED, RSS, ProcessTree
 
 _FIELDS: Final = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 
@@ -83,15 +85,14 @@ def resident_bytes() -> int:
 class UsageReader:
     """Reads this process into records, from ``/proc`` or, without that, as a whole."""
 
-    # `on_news` is called when a thread or child is seen for the first time. Processes in `skip` are left out.
-    def __init__(
-        self, emit: Callable[[bytes], object], on_news: Callable[[], object], skip: frozenset[int]
-    ) -> None:
-        self._emit, self._on_news, self._pid = emit, on_news, os.getpid()
-        self._reaped_ns = -1
+    def __init__(self) -> None:
+        self.data = array("q")  # the records, for `decode`
+        self.threads: dict[int, str] = {}  # names of Python threads, and of processes of ``multiprocessing``
+        self.children: dict[int, str] = {}
         self.tree: ProcessTree | None = None
+        self._pid, self._reaped_ns = os.getpid(), -1
         with suppress(OSError):
-            self.tree = ProcessTree("/proc", self._pid, emit, skip)
+            self.tree = ProcessTree("/proc", self._pid, self.data.extend, own_processes.pids())
 
     def memory(self, now: int) -> int:
         """Emit resident memory, and return it in bytes."""
@@ -107,7 +108,7 @@ class UsageReader:
             self.tree.look(now)
             if self.tree.has_news:
                 self.tree.has_news = False
-                self._on_news()
+                self.learn_names()
         else:
             self._put(PROCESS, now, time.process_time_ns())
             self._put(PASS, now, 0)
@@ -116,8 +117,32 @@ class UsageReader:
             self._reaped_ns = reaped_ns
             self._put(REAPED, now, reaped_ns)
 
+    def edge(self, now: int) -> None:
+        """Emit exact CPU times of the calling thread and the process."""
+        if self.tree is not None:
+            self.tree.edge(now, threading.get_native_id())
+
+    def learn_names(self) -> None:
+        """Remember the names of the live threads and children."""
+        self.threads |= live_threads()
+        self.children |= live_children()
+
+    def facts(self) -> ProcessFacts:
+        """Return what the tables need to know about the process."""
+        if self.tree is not None:
+            self.tree.name_threads()
+        names = {} if self.tree is None else self.tree.names
+        return ProcessFacts(self._pid, own_processes.pids(), self.threads, self.children, names)
+
+    def close(self) -> None:
+        """Close all files."""
+        if self.tree is not None:
+            self.tree.close()
+        else:
+            self.learn_names()
+
     def _put(self, kind: int, now: int, number: int) -> None:
-        self._emit(RECORD.pack(kind, self._pid, -1, 0, now, number, 0, 0))
+        self.data.extend((kind, self._pid, -1, now, number, 0, 0))
 
 
 def _reaped_ns() -> int:
@@ -169,7 +194,7 @@ class Poller:
 
 
 Records = npt.NDArray[np.void]
-_TYPE: Final = np.dtype([(name, "<i4" if place < 4 else "<i8") for place, name in enumerate(FIELDS)])
+_TYPE: Final = np.dtype([(name, np.int64) for name in FIELDS])
 _TIMES: Final = (process_tree.PROCESS, process_tree.THREAD, process_tree.CHILD)
 
 ENDED: Final = -1
@@ -179,10 +204,9 @@ KINDS: Final = ("process", "python", "native", "profiler", "child")
 """Kinds of rows: the process as a whole, its threads, and child processes as a whole."""
 
 
-def decode(data: bytes | bytearray) -> Records:
+def decode(data: array[int]) -> Records:
     """Return records with one column per field. An incomplete record at the end is left out."""
-    whole = len(data) // _TYPE.itemsize
-    return np.frombuffer(bytes(data[: whole * _TYPE.itemsize]), dtype=_TYPE)
+    return np.frombuffer(data[: len(data) // len(FIELDS) * len(FIELDS)], _TYPE)
 
 
 def resident(records: Records) -> tuple[IntArray, IntArray, bool]:
@@ -225,6 +249,7 @@ class ProcessFacts:
     ours: Collection[int]  # our processes, which are left out
     threads: Mapping[int, str]  # name of each Python thread, by native number
     children: Mapping[int, str]  # name of each process started by ``multiprocessing``, by number
+    names: Mapping[tuple[int, int], str]  # the system's names of threads, and commands of processes
 
 
 def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
@@ -235,12 +260,11 @@ def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
     times = records[np.isin(records["kind"], _TIMES) & ~np.isin(records["pid"], [*processes.ours])]
     if not len(passes) or not len(times):
         return pd.DataFrame(columns=list(COLUMNS))
-    names = last_names(records)
     times = times[np.lexsort((times["tid"], times["pid"]))]
     first = np.flatnonzero(np.diff(times["pid"], prepend=-2) | np.diff(times["tid"], prepend=-2))
     parts = [_changes(own, passes) for own in np.split(times, first[1:])]
     identities = [
-        (pid, tid, *_name_and_kind(pid, tid, names, processes))
+        (pid, tid, *_name_and_kind(pid, tid, processes))
         for pid, tid in zip(times["pid"][first].tolist(), times["tid"][first].tolist(), strict=True)
     ]
     table = pd.DataFrame(dict(zip(("ts", "cpu_ns", "wait_ns"), np.concatenate(parts, axis=1), strict=True)))
@@ -270,8 +294,7 @@ def child_memory(records: Records, processes: ProcessFacts) -> pd.DataFrame:
     last = passes[np.maximum(np.searchsorted(passes, ts, side="left") - 1, 0)]
     table = pd.DataFrame({"pid": pid, "ts": np.where(level < before, last + 1, ts), "bytes": level})
     table = table[level != before].reset_index(drop=True)
-    names = last_names(records)
-    named = {one: _name_and_kind(one, -1, names, processes)[0] for one in table["pid"].unique().tolist()}
+    named = {one: _name_and_kind(one, -1, processes)[0] for one in table["pid"].unique().tolist()}
     table.insert(1, "name", table["pid"].map(named).astype("object"))
     return table
 
@@ -316,28 +339,17 @@ def _ended_unseen(table: pd.DataFrame, records: Records, passes: IntArray) -> In
     return np.maximum(np.minimum.accumulate(unseen[::-1])[::-1], 0)
 
 
-def last_names(records: Records) -> dict[tuple[int, int], str]:
-    """Return the last name read of each thread and process."""
-    rows = records[records["kind"] == process_tree.NAME]
-    names: dict[tuple[int, int], bytes] = {}
-    numbers = np.stack([rows[name] for name in ("a", "b", "c")], axis=1).astype("<i8")
-    for i, first in enumerate(rows["place"].tolist()):  # only a few per thread
-        key = int(rows["pid"][i]), int(rows["tid"][i])
-        names[key] = (names.get(key, b"") if first else b"") + numbers[i].tobytes()
-    return {key: name.rstrip(b"\0").decode("utf-8", "replace") for key, name in names.items()}
-
-
-def _name_and_kind(pid: int, tid: int, names: Mapping[Any, str], processes: ProcessFacts) -> tuple[str, str]:
+def _name_and_kind(pid: int, tid: int, processes: ProcessFacts) -> tuple[str, str]:
     if pid == processes.pid and tid < 0:
         return "process", "process"
     if pid == processes.pid:
         name = processes.threads.get(tid)
         if name is None:
-            return names.get((pid, tid)) or f"thread {tid}", "native"
+            return processes.names.get((pid, tid)) or f"thread {tid}", "native"
         return name, "profiler" if name.startswith(OWN_THREADS) else "python"
     if pid in processes.children:
         return processes.children[pid], "child"
-    return command_name(names.get((pid, -1), "")) or f"process {pid}", "child"
+    return command_name(processes.names.get((pid, -1), "")) or f"process {pid}", "child"
 
 
 _COMMANDS: Final = {
