@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -20,22 +21,14 @@ from ....trace.taxonomy import LOADER_MISSING as MISSING
 from . import ring as rings
 from .watch import LoaderIterator, LoaderWatch
 
-
-def _row(names: str) -> np.dtype[np.void]:
-    return np.dtype([(name, "<i8") for name in names.split()])
-
-
-_BATCH: Final = _row("status epoch seq begin collate end cpu_ns collate_cpu_ns delay_ns")
-_ITEM: Final = _row("kind index begin end")
-_SEND: Final = _row("epoch batch begin end send_cpu_ns send_bytes")
-_COUNTS: Final = (rings.BATCH_COUNT, rings.ITEMS_MADE, rings.ITEMS_TIMED)
+_COUNTS: Final = [rings.BATCH_COUNT, rings.ITEMS_MADE, rings.ITEMS_TIMED]
 
 
 @dataclass(frozen=True, slots=True)
 class RingRecords:
     """The content of one ring. Its tables are sorted by time and keep the rows that fitted into it."""
 
-    header: tuple[int, ...]
+    header: list[int]
     totals: list[tuple[int, int]]  # count and ns by kind
     names: list[str]  # name of each kind; ``""`` for items
     batches: pd.DataFrame
@@ -56,36 +49,20 @@ class RingRecords:
         return max(self.header[rings.BATCH_COUNT] - rings.BATCHES, 0)
 
 
-def parse(data: bytes, before: bytes = b"") -> RingRecords:
-    """Parse the bytes of `Ring.read`, less the counts of `before`, the bytes of `Ring.read_totals`."""
-    header = rings.HEADER.unpack_from(data)
-    text = data[rings.NAMES_AT : rings.NAMES_AT + header[rings.NAMES_SIZE]].decode("utf-8", "replace")
-    names = ["", *text.split("\0")] if text else [""]
-    totals: list[tuple[int, int]] = [
-        rings.TOTAL.unpack_from(data, rings.TOTALS_AT + kind * rings.TOTAL.size) for kind in range(len(names))
-    ]
-    if before:
-        earlier = rings.HEADER.unpack_from(before)
-        counted = [value - earlier[i] if i in _COUNTS else value for i, value in enumerate(header)]
-        for kind, (count, spent) in enumerate(totals):
-            skipped, skipped_ns = rings.TOTAL.unpack_from(before, rings.TOTALS_AT + kind * rings.TOTAL.size)
-            totals[kind] = count - skipped, spent - skipped_ns
-    else:
-        counted = list(header)
-    return RingRecords(
-        tuple(counted),
-        totals,
-        names,
-        _records(data, _BATCH, rings.BATCHES_AT, rings.BATCHES, header[rings.BATCH_COUNT]),
-        _records(data, _ITEM, rings.ITEMS_AT, rings.ITEMS, header[rings.ITEM_COUNT]),
-        _records(data, _SEND, rings.SENDS_AT, rings.SENDS, header[rings.SEND_COUNT]),
-    )
+def parse(data: Any, before: Any = None) -> RingRecords:
+    """Parse the content of a ring, less the counts of an earlier one."""
+    header, totals, names = data["header"].copy(), data["totals"], ["", *json.loads(data["names"] or b"[]")]
+    counts = header[[rings.BATCH_COUNT, rings.ITEM_COUNT, rings.SEND_COUNT]].tolist()
+    records = map(_records, (data["batches"], data["items"], data["sends"]), counts)
+    if before is not None:
+        header[_COUNTS] -= before["header"][_COUNTS]
+        totals = totals - before["totals"]
+    return RingRecords(header.tolist(), list(map(tuple, totals[: len(names)].tolist())), names, *records)
 
 
-def _records(data: bytes, dtype: np.dtype[Any], at: int, capacity: int, count: int) -> pd.DataFrame:
-    rows = np.frombuffer(data, dtype, capacity, at)
-    rows = rows[:count] if count <= capacity else np.roll(rows, -(count % capacity))
-    return pd.DataFrame({name: rows[name].astype(np.int64) for name in dtype.names or ()})
+def _records(rows: Any, count: int) -> pd.DataFrame:
+    rows = rows[:count] if count <= len(rows) else np.roll(rows, -(count % len(rows)))
+    return pd.DataFrame({name: rows[name] for name in rows.dtype.names})
 
 
 _IN_PROCESS: Final = -1
@@ -94,7 +71,7 @@ _MOMENTS: Final = (
     "next_end",
 )  # fmt: skip
 _NUMBERS: Final = (
-    "status", "cpu_ns", "collate_cpu_ns", "delay_ns", "send_cpu_ns", "send_bytes", "receive_cpu_ns", "due",
+    "status", "cpu_ns", "delay_ns", "send_bytes", "receive_cpu_ns",
 )  # fmt: skip
 _KEY: Final = ["epoch", "batch"]
 
@@ -113,8 +90,7 @@ def put(watch: LoaderWatch, builder: TraceBuilder, clock: Clock) -> None:
         if not state.workers or parts.add_workers(state):
             iterators.append(state)
     in_process = {
-        loader: parse(data, watch.in_process_before.get(loader, b""))
-        for loader, data in watch.in_process.items()
+        loader: parse(data, watch.in_process_before.get(loader)) for loader, data in watch.in_process.items()
     }
     for loader, records in in_process.items():
         checkpoint()
@@ -136,7 +112,7 @@ class _Parts:
         """Add an iterator with workers. Returns whether it was used in the window."""
         batches = _main_side(state)
         records = {
-            number: parse(data, state.rings_before.get(number, b"")) for number, data in state.rings.items()
+            number: parse(data, state.rings_before.get(number)) for number, data in state.rings.items()
         }
         made = [
             _of_worker(number, one, batches[batches["worker"] == number]) for number, one in records.items()
@@ -183,7 +159,7 @@ class _Parts:
             builder.table("loader_workers", workers, times=("created",))
         if self._items:
             builder.table("loader_items", pd.DataFrame(self._items), times=())
-        columns = ("number", "loader", "workers", "prefetch", "in_order", "persistent", "late", "epoch")
+        columns = ("number", "loader", "workers", "prefetch", "in_order", "late", "epoch")
         facts = pd.DataFrame({name: [getattr(state, name) for state in iterators] for name in columns})
         builder.table("loader_iterators", facts, times=())
         late = sum(state.late for state in iterators)
@@ -224,10 +200,7 @@ class _Parts:
                 "batches": header[rings.BATCH_COUNT],
                 "items": header[rings.ITEMS_MADE],
                 "items_timed": header[rings.ITEMS_TIMED],
-                "stride": header[rings.STRIDE],
-                "fetch_begin": since(header[rings.FETCH_BEGIN]),
-                "item_index": header[rings.ITEM_INDEX] if header[rings.ITEM_BEGIN] else MISSING,
-                "item_begin": since(header[rings.ITEM_BEGIN]),
+                "item_index": header[rings.ITEM_INDEX],
                 "exit": exits.get(worker, MISSING),
             }
         )
