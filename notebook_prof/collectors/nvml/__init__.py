@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
-import numpy as np
-
 from ...optional import installed
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
@@ -107,11 +105,8 @@ class NvmlCollector(Collector):
         for gpu in gpus:
             self._tell(gpu)
             for metric in self._metrics:
-                readings = gpu.readings.get(metric.name)
-                if readings is not None and len(readings.ts):
-                    name = f"GPU {gpu.card.number} {metric.name}"
-                    track = builder.track(name, "counter", device=gpu.card.number, unit=metric.unit)
-                    (_rates(readings) if metric.total else readings).put(builder, track)
+                if (readings := gpu.readings.get(metric.name)) is not None:
+                    readings.put(builder, gpu.card.number, metric)
         missing = "; ".join(filter(None, map(self._missing, gpus)))
         if missing:
             self.report.add(
@@ -217,16 +212,6 @@ def _read_metric(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> None:
         gpu.gaps += 1
     if value is not None:
         gpu.readings.setdefault(name, Readings()).add(clock.now_ns(), float(value))
-
-
-def _rates(totals: Readings) -> Readings:
-    """Return the growth of a total per second between readings; 0 where it was reset."""
-    ts, values = totals.taken()
-    grown = np.maximum(np.diff(values), 0) / np.maximum(np.diff(ts), 1) * 1e9
-    rates = Readings()
-    rates.ts.extend(ts[:-1].tolist())
-    rates.values.extend(grown.tolist())
-    return rates
 
 
 @contextmanager

@@ -15,19 +15,9 @@ clock: Final = time.perf_counter_ns
 """CLOCK_MONOTONIC on Linux, the same in all processes. `trace.clocks.Clock` converts its readings."""
 
 (
-    ARMED,
-    PID,
-    WORKER,
-    OPENED,
-    INIT_END,
-    ITEM_INDEX,
-    BATCH_COUNT,
-    ITEM_COUNT,
-    SEND_COUNT,
-    ITEMS_MADE,
-    ITEMS_TIMED,
-    SENDER,
-) = range(12)
+    ARMED, PID, WORKER, OPENED, INIT_END, ITEM_INDEX,
+    BATCH_COUNT, ITEM_COUNT, SEND_COUNT, ITEMS_MADE, ITEMS_TIMED, SENDER,
+) = range(12)  # fmt: skip
 """Positions of the numbers in the header."""
 
 OVER, RECORDING = 0, 1
