@@ -36,6 +36,10 @@ class Readings:
     def __init__(self) -> None:
         self.ts = array("q")
         self.values = array("d")
+        self.answered = False  # whether the driver has answered at all
+        self.failures = self.gaps = 0  # consecutive failures, and how often some of them ended
+        self.error: Exception | None = None  # of the last failure; None after a success
+        self.left_out = ""  # why it is no longer read
 
     def add(self, ts: int, value: float) -> None:
         """Append one reading."""

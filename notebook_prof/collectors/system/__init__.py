@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import ClassVar, Final
 
 import numpy as np
@@ -14,9 +15,19 @@ from ...units import format_bytes
 from ..base import Availability, Collector
 from ..machine import usable_cores
 from . import polling
-from .polling import Poller, UsageReader
+from .polling import MOVED_BYTES, UsageReader
 from .process_tree import REAPED, RSS
 
+INTERVAL_NS: Final = 10_000_000
+"""Time between two readings of memory."""
+STILL_EVERY: Final = 2
+"""Number of intervals between readings while memory does not change."""
+LOOK_NS: Final = 50_000_000
+"""Time between two readings of threads and children."""
+LOOK_SHARE: Final = 50
+"""Readings may take at most one part in this many of the time, since the thread holds the GIL meanwhile."""
+DOUBLE_EVERY: Final = 6_000
+"""Number of readings after which the interval doubles: after a minute at 10 ms, two at 20 ms, and so on."""
 CPU_INTERVAL_NS: Final = 100_000_000
 LONG_GAP_NS: Final = 100_000_000
 MUCH_FREED: Final = 64 * 2**20
@@ -40,7 +51,8 @@ class SystemCollector(Collector):
 
     def __init__(self) -> None:
         self._reader: UsageReader | None = None
-        self._poller: Poller | None = None
+        self._quit = threading.Event()
+        self._thread: threading.Thread | None = None
         self._freed_bytes = (0, 0)
         self._tid = 0
         self._failure: Exception | None = None
@@ -56,16 +68,18 @@ class SystemCollector(Collector):
         self._reader = UsageReader()
         self._read(self._reader, clock.now_ns())
         self._freed_bytes = polling.freed_bytes(), 0
-        self._poller = Poller(clock, self._reader)
-        self._poller.start()
+        self._thread = threading.Thread(
+            target=self._poll, args=(clock, self._reader), name="notebook_prof system", daemon=True
+        )
+        self._thread.start()
 
     def stop(self) -> None:
         """End the thread, and take the last readings."""
-        poller, self._poller = self._poller, None
-        if poller is None or self._reader is None:
+        thread, self._thread = self._thread, None
+        if thread is None or self._reader is None:
             return
-        poller.stop()
-        self._failure = poller.failure
+        self._quit.set()
+        thread.join()
         self._read(self._reader, Clock().now_ns())
         self._freed_bytes = self._freed_bytes[0], polling.freed_bytes()
         self._reader.close()
@@ -79,17 +93,37 @@ class SystemCollector(Collector):
         if self._failure is not None:
             self.report.add("counters-cut-short", "loss", example=repr(self._failure))
         is_exact = put_readings(builder, reader)
-        if (records["kind"] == RSS).any():
+        memory = records[records["kind"] == RSS]
+        if len(memory):
             self._tell_freed(builder)
             if not is_exact:
-                highest = int(records["b"][records["kind"] == RSS].max())
-                self._tell_gap(polling.longest_gap_ns(records), highest)
+                self._tell_gap(int(np.diff(memory["ts"]).max(initial=0)), int(memory["b"].max()))
         self._tell_unread_children(reader, int((records["kind"] == REAPED).sum()))
         builder.metadata["cpu"] = {"pid": os.getpid(), "tid": self._tid, "cores": usable_cores()}
 
     def abandon(self) -> None:
         """End the thread, and drop the readings."""
         self.stop()
+
+    def _poll(self, clock: Clock, reader: UsageReader) -> None:
+        """Read repeatedly until `stop`. Until then, the reader belongs to this thread."""
+        interval, readings, level = INTERVAL_NS, 0, 0
+        due = clock.now_ns() + interval
+        next_look = due + LOOK_NS - interval
+        try:
+            while not self._quit.wait(max(0, due - clock.now_ns()) / 1e9):
+                now = clock.now_ns()
+                before, level = level, reader.memory(now)
+                readings += 1
+                if readings % DOUBLE_EVERY == 0:
+                    interval *= 2
+                if now >= next_look:
+                    began = time.thread_time_ns()  # CPU time: wall time would include waits for the GIL
+                    reader.look(now)
+                    next_look = now + max(LOOK_NS, interval, (time.thread_time_ns() - began) * LOOK_SHARE)
+                due = now + interval * (1 if abs(level - before) >= MOVED_BYTES else STILL_EVERY)
+        except Exception as error:
+            self._failure = error
 
     def _read(self, reader: UsageReader, now: int) -> None:
         """Read everything, in the thread of the recorded cell."""

@@ -20,7 +20,6 @@ import pandas as pd
 
 from ... import own_processes
 from ...trace.arrays import IntArray
-from ...trace.clocks import Clock
 from ..machine import live_children, live_threads
 from ..patches import OWN_THREADS
 from . import process_tree
@@ -58,17 +57,8 @@ def trim() -> None:
         libc.malloc_trim(0)
 
 
-INTERVAL_NS: Final = 10_000_000
-"""Time between two readings of memory."""
-STILL_EVERY: Final = 2
-"""Number of intervals between readings while memory does not change."""
 MOVED_BYTES: Final = 2**19
-LOOK_NS: Final = 50_000_000
-"""Time between two readings of threads and children."""
-LOOK_SHARE: Final = 50
-"""Readings may take at most one part in this many of the time, since the thread holds the GIL meanwhile."""
-DOUBLE_EVERY: Final = 6_000
-"""Number of readings after which the interval doubles: after a minute at 10 ms, two at 20 ms, and so on."""
+"""Smallest change of memory that is worth a reading of its own."""
 
 
 def resident_bytes() -> int:
@@ -155,44 +145,6 @@ def _reaped_ns() -> int:
     return round((used.ru_utime + used.ru_stime) * 1e9) - own_processes.reaped_cpu_ns()
 
 
-class Poller:
-    """Reads repeatedly in a thread. Until `stop`, the reader belongs to that thread."""
-
-    def __init__(self, clock: Clock, reader: UsageReader) -> None:
-        self.failure: Exception | None = None
-        self._clock, self._reader = clock, reader
-        self._quit = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="notebook_prof system", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Join the thread. Safe to repeat."""
-        self._quit.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        interval, readings, level = INTERVAL_NS, 0, 0
-        due = self._clock.now_ns() + interval
-        next_look = due + LOOK_NS - interval
-        try:
-            while not self._quit.wait(max(0, due - self._clock.now_ns()) / 1e9):
-                now = self._clock.now_ns()
-                before, level = level, self._reader.memory(now)
-                readings += 1
-                if readings % DOUBLE_EVERY == 0:
-                    interval *= 2
-                if now >= next_look:
-                    began = time.thread_time_ns()  # CPU time: wall time would include waits for the GIL
-                    self._reader.look(now)
-                    next_look = now + max(LOOK_NS, interval, (time.thread_time_ns() - began) * LOOK_SHARE)
-                due = now + interval * (1 if abs(level - before) >= MOVED_BYTES else STILL_EVERY)
-        except Exception as error:
-            self.failure = error
-
-
 Records = npt.NDArray[np.void]
 _TYPE: Final = np.dtype([(name, np.int64) for name in FIELDS])
 _TIMES: Final = (process_tree.PROCESS, process_tree.THREAD, process_tree.CHILD)
@@ -221,11 +173,6 @@ def resident(records: Records) -> tuple[IntArray, IntArray, bool]:
     ts_between = ts[hidden] + np.diff(ts)[hidden] // 2
     level = np.insert(level, hidden + 1, highest[hidden + 1])
     return np.insert(ts, hidden + 1, ts_between), level, is_exact
-
-
-def longest_gap_ns(records: Records) -> int:
-    """Return the longest time between two readings of memory."""
-    return int(np.diff(records["ts"][records["kind"] == process_tree.RSS]).max(initial=0))
 
 
 def busy_share(records: Records, cores: float, interval_ns: int) -> tuple[IntArray, npt.NDArray[np.float64]]:
