@@ -43,10 +43,8 @@ class _Gpu:
 class NvmlCollector(Collector):
     """Reads utilisation, memory, power and clocks of the GPUs that CUDA may use, in a thread."""
 
-    # Memory and power are read every 50 ms, everything else every 200 ms. The driver averages utilisation
-    # over 0.2 to 1 s. The thread loads the library, so starting takes no time, and nothing waits longer than
-    # 1 s for a driver that does not answer. GPUs get CUDA's numbers, which are found by UUID once CUDA is
-    # initialised. Each reading of `pcie` throughput keeps the thread busy for 20 ms.
+    # The thread loads the library, so starting takes no time, and nothing waits longer than 1 s for a driver
+    # that does not answer. GPUs get CUDA's numbers, which are found by UUID once CUDA is initialised.
     name: ClassVar[str] = "nvml"
 
     def __init__(self, pcie: bool = False, devices: Sequence[int] | None = None) -> None:

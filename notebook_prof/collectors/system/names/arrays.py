@@ -44,9 +44,7 @@ class ArrayObjects:
         if self._array_base is None:
             return None
         if derives(cls, self._array_base):
-            return partial(
-                self._array, AttributeGetters(None, ()) if cls is self._array_base else fields_of(cls)
-            )
+            return partial(self._array, fields_of(cls, self._array_base))
         if derives(cls, self._scalar) or derives(cls, self._dtype):
             return lambda obj, name, kind: None
         pandas = [base for base in mro(cls) if type_module(base).partition(".")[0] == "pandas"]
@@ -172,8 +170,7 @@ class DeviceArrays:
         for base in mro(cls):
             package, name = type_module(base).partition(".")[0], type_name(base)
             if package == "cupy" and name in _CUPY and "cupy" in sys.modules:
-                fields = AttributeGetters(None, ()) if base is cls else fields_of(cls)
-                return partial(self._of_cupy, _getters(base, "cupy", _OF_CUPY), fields)
+                return partial(self._of_cupy, _getters(base, "cupy", _OF_CUPY), fields_of(cls, base))
             if package == "jaxlib" and name == "ArrayImpl":
                 return partial(self._of_jax, _getters(base, "jax", _OF_JAX))
         return None

@@ -72,10 +72,8 @@ class TorchObjects:
         if self._tensor_base is None:
             return None
         if derives(cls, self._tensor_base):
-            plain = cls is self._tensor_type or cls is self._parameter
-            return partial(
-                self._tensor, AttributeGetters(None, ()) if plain else fields_of(cls), _dispatches(mro(cls))
-            )
+            fields = fields_of(cls, self._tensor_type, self._parameter)
+            return partial(self._tensor, fields, _dispatches(mro(cls)))
         if derives(cls, self._module):
             return partial(self._parts, fields_of(cls))
         if derives(cls, self._optimizer):

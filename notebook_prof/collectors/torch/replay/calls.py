@@ -309,13 +309,9 @@ def _check(prepared: Prepared, call: RecordedCall) -> None:
         raise CannotReplayError(f"{call.name} takes no tensor: no try applies to it")
     for at in prepared.written:
         for one in tensors_in(prepared.args[at]):
-            if not _is_dense(one):
+            # an operator may only write where elements fill the memory without gaps or overlaps
+            if one.untyped_storage().nbytes() != one.numel() * one.element_size():
                 raise CannotReplayError(
                     f"{call.name} wrote into a view of another tensor, which was not recorded: replay the "
                     "operator that reads it"
                 )
-
-
-def _is_dense(tensor: Any) -> bool:
-    """Return whether a tensor's elements fill its memory without gaps or overlaps."""
-    return bool(tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size())
