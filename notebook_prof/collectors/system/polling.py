@@ -152,8 +152,7 @@ _TIMES: Final = (process_tree.PROCESS, process_tree.THREAD, process_tree.CHILD)
 ENDED: Final = -1
 """Process number of the row with the sum over children that ended between two readings."""
 COLUMNS: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
-KINDS: Final = ("process", "python", "native", "profiler", "child")
-"""Kinds of rows: the process as a whole, its threads, and child processes as a whole."""
+"""Kinds are ``process`` and ``child``, each as a whole, and ``python native profiler`` for threads."""
 
 
 def decode(data: array[int]) -> Records:
@@ -165,7 +164,7 @@ def resident(records: Records) -> tuple[IntArray, IntArray, bool]:
     """Return times and bytes of resident memory, and whether their maximum is exact."""
     # if the system's maximum rose above the readings on both sides, it is put halfway between them
     rows = records[records["kind"] == process_tree.RSS]
-    ts, level, highest = (rows[name].astype(np.int64) for name in ("ts", "a", "b"))
+    ts, level, highest = (rows[name] for name in ("ts", "a", "b"))
     hidden = np.flatnonzero(
         (highest[1:] > highest[:-1]) & (highest[1:] > np.maximum(level[1:], level[:-1])) & (np.diff(ts) > 1)
     )
@@ -203,7 +202,7 @@ def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
     """Return the table of cumulative CPU time and waits (`COLUMNS`), sorted by process, thread and time."""
     # `tid` is -1 for a process as a whole. Each thread or process has a row at the first and last instant,
     # and where its times changed.
-    passes = np.unique(records["ts"][records["kind"] == process_tree.PASS]).astype(np.int64)
+    passes = np.unique(records["ts"][records["kind"] == process_tree.PASS])
     times = records[np.isin(records["kind"], _TIMES) & ~np.isin(records["pid"], [*processes.ours])]
     if not len(passes) or not len(times):
         return pd.DataFrame(columns=list(COLUMNS))
@@ -233,11 +232,11 @@ def child_memory(records: Records, processes: ProcessFacts) -> pd.DataFrame:
     of_children = np.isin(records["kind"], (process_tree.CHILD, process_tree.GONE)) & (records["tid"] == -1)
     rows = records[of_children & ~np.isin(records["pid"], [*processes.ours, processes.pid])]
     rows = rows[np.argsort(rows["pid"], kind="stable")]
-    pid, ts, level = (rows[name].astype(np.int64) for name in ("pid", "ts", "c"))
+    pid, ts, level = (rows[name] for name in ("pid", "ts", "c"))
     before = np.where(pid == np.roll(pid, 1), np.roll(level, 1), 0)
     before[:1] = 0
     # date a decrease right after the previous reading: until the next one, the parent may use that memory
-    passes = np.unique(records["ts"][records["kind"] == process_tree.PASS]).astype(np.int64)
+    passes = np.unique(records["ts"][records["kind"] == process_tree.PASS])
     last = passes[np.maximum(np.searchsorted(passes, ts, side="left") - 1, 0)]
     table = pd.DataFrame({"pid": pid, "ts": np.where(level < before, last + 1, ts), "bytes": level})
     table = table[level != before].reset_index(drop=True)
@@ -255,8 +254,7 @@ def total_bytes(table: pd.DataFrame) -> pd.Series[int]:
 def _changes(own: Records, passes: IntArray) -> IntArray:
     """Return ``ts cpu_ns wait_ns`` of a thread or process when they changed. Shape (3, n)."""
     # extra rows keep its times constant until just before a change
-    ts = own["ts"].astype(np.int64)
-    cpu, wait = (np.maximum.accumulate(own[name]).astype(np.int64) for name in ("a", "b"))
+    ts, cpu, wait = own["ts"], np.maximum.accumulate(own["a"]), np.maximum.accumulate(own["b"])
     before = np.searchsorted(passes, ts, side="left") - 1
     unchanged = np.flatnonzero((before[1:] >= 0) & (passes[np.maximum(before[1:], 0)] > ts[:-1]))
     parts = [np.stack([ts, cpu, wait])]
@@ -281,7 +279,7 @@ def _ended_unseen(table: pd.DataFrame, records: Records, passes: IntArray) -> In
     final = table[table["kind"] == "child"].groupby("pid")["cpu_ns"].max()
     seen_ns = final.reindex(gone["pid"], fill_value=0).to_numpy(np.int64)
     until = np.append(0, np.cumsum(seen_ns))[np.searchsorted(gone["ts"], passes, side="right")]
-    unseen = total.astype(np.int64) - reaped["a"][0] - until
+    unseen = total - reaped["a"][0] - until
     # a child may be reaped after its end was read and before the sum is read
     return np.maximum(np.minimum.accumulate(unseen[::-1])[::-1], 0)
 

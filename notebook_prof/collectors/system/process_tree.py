@@ -115,7 +115,6 @@ class WatchedProcess:
         self.threads: dict[int, Thread] = {}
         self.passes = 0
         self.cpu_ns = self.wait_ns = 0
-        self.emitted: tuple[int, ...] = ()
         self._ended_cpu_ns = self._ended_wait_ns = 0
         # the process's CPU clock, as in clock_getcpuclockid(3), which includes ended threads, to the ns
         self._clock: int | None = (~pid << 3) | 2 if root == "/proc" else None
