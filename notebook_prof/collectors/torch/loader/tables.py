@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -70,9 +71,7 @@ _MOMENTS: Final = (
     "begin", "collate", "end", "send_begin", "send_end", "arrive_begin", "arrive_end", "next_begin",
     "next_end",
 )  # fmt: skip
-_NUMBERS: Final = (
-    "status", "cpu_ns", "delay_ns", "send_bytes", "receive_cpu_ns",
-)  # fmt: skip
+_NUMBERS: Final = ("status", "cpu_ns", "delay_ns", "send_bytes", "receive_cpu_ns")
 _KEY: Final = ["epoch", "batch"]
 
 
@@ -130,7 +129,8 @@ class _Parts:
         batches = batches.assign(loader=state.loader, iterator=state.number)
         self._batches.append(batches)
         for number, one in records.items():
-            self._note(state.loader, state.number, number, one, state)
+            place = {"loader": state.loader, "iterator": state.number, "worker": number}
+            self._note(one, state.created_ns, state.exits, **place)
         self._draw(state, batches, records)
         return True
 
@@ -140,7 +140,8 @@ class _Parts:
         rows = rows.assign(loader=loader, epoch=0, worker=_IN_PROCESS, pid=os.getpid(), sent=rows["begin"])
         rows = rows.assign(next_begin=rows["begin"], next_end=rows["end"])
         self._batches.append(_complete(rows))
-        self._note(loader, MISSING, _IN_PROCESS, records, None)
+        created = int(records.batches["begin"].iloc[0]) if len(records.batches) else rings.clock()
+        self._note(records, created, {}, loader=loader, iterator=MISSING, worker=_IN_PROCESS)
 
     def finish(self, iterators: list[LoaderIterator]) -> None:
         """Add the tables, and report what is missing from them."""
@@ -176,47 +177,27 @@ class _Parts:
         effect = "one short item in several is timed, so that timing takes at most 1 % of their time"
         builder.report.add("loader-items-untimed", "info", self._untimed, effect=effect)
 
-    def _note(
-        self, loader: int, iterator: int, worker: int, records: RingRecords, state: LoaderIterator | None
-    ) -> None:
-        header = records.header
-        created = state.created_ns if state is not None else _first(records)
-
-        def since(value: int) -> int:
-            return value - created if value else MISSING
-
-        self._overwritten += records.overwritten
-        self._untimed += header[rings.ITEMS_MADE] - header[rings.ITEMS_TIMED]
-        exits = state.exits if state is not None else {}
-        self._workers.append(
-            {
-                "loader": loader,
-                "iterator": iterator,
-                "worker": worker,
-                "pid": header[rings.PID] or (os.getpid() if worker == _IN_PROCESS else 0),
-                "created": created,
-                "opened": since(header[rings.OPENED]),
-                "init_end": since(header[rings.INIT_END]),
-                "batches": header[rings.BATCH_COUNT],
-                "items": header[rings.ITEMS_MADE],
-                "items_timed": header[rings.ITEMS_TIMED],
-                "item_index": header[rings.ITEM_INDEX],
-                "exit": exits.get(worker, MISSING),
-            }
+    def _note(self, records: RingRecords, created: int, exits: Mapping[int, int], **place: int) -> None:
+        header, worker = records.header, place["worker"]
+        opened, init_end = (
+            header[at] - created if header[at] else MISSING for at in (rings.OPENED, rings.INIT_END)
         )
+        made = {"items": header[rings.ITEMS_MADE], "items_timed": header[rings.ITEMS_TIMED]}
+        self._overwritten += records.overwritten
+        self._untimed += made["items"] - made["items_timed"]
+        of_worker = {
+            "pid": header[rings.PID] or (os.getpid() if worker == _IN_PROCESS else 0),
+            "created": created,
+            "opened": opened,
+            "init_end": init_end,
+            "batches": header[rings.BATCH_COUNT],
+            "item_index": header[rings.ITEM_INDEX],
+            "exit": exits.get(worker, MISSING),
+        }
+        self._workers.append(place | made | of_worker)
         for kind, (name, (count, spent)) in enumerate(zip(records.names, records.totals, strict=True)):
             self._items.append(
-                {
-                    "loader": loader,
-                    "iterator": iterator,
-                    "worker": worker,
-                    "kind": kind,
-                    "name": name,
-                    "timed": count,
-                    "timed_ns": spent,
-                    "items": header[rings.ITEMS_MADE],
-                    "items_timed": header[rings.ITEMS_TIMED],
-                }
+                {**place, **made, "kind": kind, "name": name, "timed": count, "timed_ns": spent}
             )
 
     def _draw(self, state: LoaderIterator, batches: pd.DataFrame, records: dict[int, RingRecords]) -> None:
@@ -227,11 +208,7 @@ class _Parts:
                 continue
             own = batches[(batches["worker"] == number) & (batches["begin"] != MISSING)]
             handles = self._track(number, one, self._dataset(state))
-            sources.append(
-                own[_KEY].assign(
-                    handle=pd.Series(handles, dtype="float64").reindex(_row_keys(own)).to_numpy()
-                )
-            )
+            sources.append(own[[*_KEY, "seq"]].merge(handles, on=["epoch", "seq"]))
         waited = batches[batches["arrive_begin"] != MISSING]
         waited = waited[waited["waited"].astype(bool)]
         if len(waited):
@@ -240,8 +217,8 @@ class _Parts:
             begin = waited["next_begin"].to_numpy(np.int64)
             targets = self._slices(begin, waited["next_end"].to_numpy(np.int64), track, taxonomy.LOADER_WAIT)
             if sources:
-                arrows = waited[_KEY].assign(target=targets).merge(pd.concat(sources), on=_KEY).dropna()
-                self._builder.flows("link", arrows["handle"].astype(np.int64), arrows["target"])
+                arrows = waited[_KEY].assign(target=targets).merge(pd.concat(sources), on=_KEY)
+                self._builder.flows("link", arrows["handle"], arrows["target"])
         self._draw_pinning(state)
         self._depth(state, batches)
 
@@ -253,8 +230,8 @@ class _Parts:
             track = self._builder.track("loader pin memory", pid=os.getpid(), tid=state.pin_thread)
             self._slices(pinned[:, 0], pinned[:, 1], track, taxonomy.LOADER_PIN)
 
-    def _track(self, number: int, records: RingRecords, dataset: str) -> dict[int, int]:
-        """Add a worker's track. Returns the slices of batches, by the keys of `_row_keys`."""
+    def _track(self, number: int, records: RingRecords, dataset: str) -> pd.DataFrame:
+        """Add a worker's track. Returns ``epoch seq handle`` of the slices of batches."""
         pid = records.header[rings.PID]
         track = self._builder.track(f"loader {number}", pid=pid, tid=pid)
         header, records = records.header, records.since(self._start_ns)
@@ -271,7 +248,7 @@ class _Parts:
         if len(records.sends):
             queue = self._builder.track(f"loader {number} sends", pid=pid, tid=header[rings.SENDER])
             self._slices(records.sends["begin"], records.sends["end"], queue, taxonomy.LOADER_SEND, "io")
-        return dict(zip(_row_keys(rows), handles.tolist(), strict=True))
+        return rows[["epoch", "seq"]].assign(handle=handles)
 
     def _dataset(self, state: LoaderIterator) -> str:
         rows = self._builder.metadata.get("loaders", [])
@@ -290,29 +267,16 @@ class _Parts:
 
     def _depth(self, state: LoaderIterator, batches: pd.DataFrame) -> None:
         """Add the number of ready batches: sent by a worker and not yet returned by ``next``."""
-        ready, returned = batches["send_end"], batches["next_end"]
-        times = np.concatenate(
-            [ready[ready != MISSING], returned[(ready != MISSING) & (returned != MISSING)]]
-        )
-        if not len(times):
+        ready = batches[batches["send_end"] != MISSING]
+        returned = ready[ready["next_end"] != MISSING]
+        if ready.empty:
             return
-        change = np.ones(len(times), np.int64)
-        change[int((ready != MISSING).sum()) :] = -1
-        times = np.maximum(times, self._start_ns)
-        order = np.argsort(times, kind="stable")
+        times = pd.concat([ready["send_end"], returned["next_end"]]).clip(lower=self._start_ns).to_numpy()
+        change = pd.Series(np.repeat([1, -1], [len(ready), len(returned)]), times).groupby(level=0).sum()
         name = "DataLoader: ready batches" + (f" {state.loader}" if state.loader else "")
         track = self._builder.track(name, "counter", unit="1")
-        depth = np.maximum(np.cumsum(change[order]), 0)
-        self._builder.counter(track, self._clock.from_monotonic(times[order].astype(np.int64)), depth)
-
-
-def _first(records: RingRecords) -> int:
-    return int(records.batches["begin"].iloc[0]) if len(records.batches) else rings.clock()
-
-
-def _row_keys(rows: pd.DataFrame) -> list[int]:
-    keys: list[int] = (rows["epoch"] * 2**32 + rows["seq"]).tolist()
-    return keys
+        at = self._clock.from_monotonic(change.index.to_numpy(np.int64))
+        self._builder.counter(track, at, change.cumsum().clip(lower=0).to_numpy())
 
 
 def _main_side(state: LoaderIterator) -> pd.DataFrame:
