@@ -280,13 +280,7 @@ def _named(nvml: Any, cards: list[NvmlCard], word: str) -> list[NvmlCard]:
         return []
     if not word.startswith("GPU-"):
         cards = [each for card in cards for each in _slices(nvml, card)]
-    matches = [card for card in cards if card.uuid.startswith(word)]
-    if matches or not hasattr(nvml, "nvmlDeviceGetHandleByUUID"):
-        return matches
-    try:  # MIG-GPU-<uuid>/<instance>/<instance>, as older drivers name slices
-        return [_card(nvml, nvml.nvmlDeviceGetHandleByUUID(word.encode()))]
-    except nvml.NVMLError:
-        return []
+    return [card for card in cards if card.uuid.startswith(word)]
 
 
 def _slices(nvml: Any, card: NvmlCard) -> list[NvmlCard]:

@@ -321,14 +321,4 @@ def levels() -> list[dict[str, int]]:
         used = resident_bytes()
     if used:
         rows.append({"device": HOST, "used": used, "allocated": -1, "cached": min(freed_bytes(), used)})
-    others = device_levels()
-    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
-    for device in range(cuda.device_count()) if cuda is not None and cuda.is_initialized() else ():
-        allocated, reserved = cuda.memory_allocated(device), cuda.memory_reserved(device)
-        if reserved:
-            free, total = cuda.mem_get_info(device)
-            other = others.pop(device, {"used": 0, "allocated": 0, "cached": 0})
-            row = {"device": device, "used": max(total - free, other["used"])}
-            row["allocated"] = allocated + other["allocated"]
-            rows.append({**row, "cached": reserved - allocated + other["cached"]})
-    return rows + [{"device": device, **level} for device, level in others.items()]
+    return rows + [{"device": device, **level} for device, level in device_levels().items()]
