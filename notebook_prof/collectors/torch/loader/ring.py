@@ -57,10 +57,11 @@ class Ring:
 
     # A record is written first and counted afterwards, so a killed worker loses only its last record. A full
     # ring overwrites its oldest records but keeps the totals. Once the recording is over, the file is gone,
-    # and opening it raises FileNotFoundError.
+    # and opening it raises FileNotFoundError. Another thread may call `close` at any time, so each method
+    # reads the attributes that it needs once.
     def __init__(self, path: str = "") -> None:
         data: Any = np.memmap(path, LAYOUT, "r+", shape=(1,)) if path else _empty()
-        # whole numbers are written into views, which takes a third of the time of fields
+        # writing into these views takes a third of the time of writing into the record's fields
         self._data: Any = data[0]
         self._header, self._items = data["header"][0], data["items"][0]
         self.pid = os.getpid()
@@ -84,7 +85,8 @@ class Ring:
     @property
     def recording(self) -> bool:
         """Whether the recording is still running, and this process is the one that writes."""
-        return self._data is not None and self._header[ARMED] == RECORDING and self.pid == os.getpid()
+        header = self._header
+        return header is not None and header[ARMED] == RECORDING and self.pid == os.getpid()
 
     def close(self) -> None:
         """Release the memory. Later records are dropped."""
@@ -92,8 +94,8 @@ class Ring:
 
     def put(self, field: int, value: int) -> None:
         """Write a number of the header."""
-        if self._data is not None:
-            self._header[field] = value
+        if (header := self._header) is not None:
+            header[field] = value
 
     def end_batch(self, items: int, timed: int) -> None:
         """Note that no batch is being made, and how many items were made and timed."""
@@ -102,21 +104,20 @@ class Ring:
 
     def made(self) -> tuple[int, int]:
         """Return how many items were made and timed, up to the last batch."""
-        if self._data is None:
-            return 0, 0
-        return int(self._header[ITEMS_MADE]), int(self._header[ITEMS_TIMED])
+        header = self._header
+        return (0, 0) if header is None else (int(header[ITEMS_MADE]), int(header[ITEMS_TIMED]))
 
     def item(self, kind: int, index: int, begin_ns: int, end_ns: int) -> None:
         """Add a record of an item, or of one of its transforms."""
-        items, count = self._items, self._item_count
-        if items is None:
+        items, header, count = self._items, self._header, self._item_count
+        if items is None or header is None:
             return
         items[count & (ITEMS - 1)] = kind, index, begin_ns, end_ns
         total = self._totals[kind]
         total[0] += 1
         total[1] += end_ns - begin_ns
         self._item_count = count = count + 1
-        self._header[ITEM_COUNT] = count
+        header[ITEM_COUNT] = count
 
     def total(self, kind: int) -> tuple[int, int]:
         """Return the number of timed records of a kind, and their total in ns."""
@@ -130,36 +131,37 @@ class Ring:
 
     def batch(self, *record: int) -> None:
         """Add a batch, and write the totals."""
-        if self._data is not None:
-            self._data["batches"][self._batch_count & (BATCHES - 1)] = record
+        if (data := self._data) is not None:
+            data["batches"][self._batch_count & (BATCHES - 1)] = record
             self._batch_count += 1
             self.put(BATCH_COUNT, self._batch_count)
-            self._data["totals"][: len(self._totals)] = self._totals
+            data["totals"][: len(self._totals)] = self._totals
 
     def send(self, *record: int) -> None:
         """Add a pickled batch. Called only by the sending thread."""
-        if self._data is not None:
-            self._data["sends"][self._send_count & (SENDS - 1)] = record
+        if (data := self._data) is not None:
+            data["sends"][self._send_count & (SENDS - 1)] = record
             self._send_count += 1
             self.put(SEND_COUNT, self._send_count)
 
     def first_kind(self, key: object, names: list[str]) -> int:
         """Return the kind of a list's first transform; -1 without room. The first call writes the names."""
         if (kind := self._first_kinds.get(key)) is None:
-            text = json.dumps([*self._names, *names])
+            text, data = json.dumps([*self._names, *names]), self._data
             kind = FIRST_TRANSFORM + len(self._names)
-            if self._data is None or len(text) > NAMES_BYTES or kind + len(names) > KINDS:
+            if data is None or len(text) > NAMES_BYTES or kind + len(names) > KINDS:
                 kind = -1
             else:
                 self._names += names
                 self._totals += [[0, 0] for _ in names]
-                self._data["names"] = text
+                data["names"] = text
             self._first_kinds[key] = kind
         return kind
 
     def read(self) -> Any:
         """Return a copy of the content, a record of `LAYOUT`."""
-        return _empty()[0] if self._data is None else self._data.copy()
+        data = self._data
+        return _empty()[0] if data is None else data.copy()
 
 
 def _empty() -> Any:

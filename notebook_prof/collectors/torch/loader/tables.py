@@ -17,7 +17,7 @@ from ....trace import taxonomy
 from ....trace.arrays import IntArray
 from ....trace.builder import TraceBuilder
 from ....trace.clocks import Clock
-from ....trace.strings import Coded
+from ....trace.strings import Coded, readable
 from ....trace.taxonomy import LOADER_MISSING as MISSING
 from . import ring as rings
 from .watch import LoaderIterator, LoaderWatch
@@ -52,7 +52,8 @@ class RingRecords:
 
 def parse(data: Any, before: Any = None) -> RingRecords:
     """Parse the content of a ring, less the counts of an earlier one."""
-    header, totals, names = data["header"].copy(), data["totals"], ["", *json.loads(data["names"] or b"[]")]
+    header, totals = data["header"].copy(), data["totals"]
+    names = ["", *map(readable, json.loads(data["names"] or b"[]"))]
     counts = header[[rings.BATCH_COUNT, rings.ITEM_COUNT, rings.SEND_COUNT]].tolist()
     records = map(_records, (data["batches"], data["items"], data["sends"]), counts)
     if before is not None:
